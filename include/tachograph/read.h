@@ -1,0 +1,142 @@
+/* Tachograph, for a program that reads traces: open one, ask it questions, write it out, close it.
+ *
+ *     struct tg_trace *trace;
+ *     struct tg_error error;
+ *     if (tg_open("trace.json.gz", NULL, &trace, &error)) { puts(error.text); return 1; }
+ *     struct tg_table *steps;
+ *     if (tg_ask(trace, "steps", NULL, 0, &steps, &error) == TG_OK) { …; tg_table_free(steps); }
+ *     tg_close(trace);
+ *
+ * Ownership: what a function returns through `out` is the caller's and has one free function; text and column pointers
+ * belong to the object they came from. NULL is accepted wherever a comment says so and nowhere else.
+ * Units: times are int64 nanoseconds, sizes are int64 bytes, unless a column's unit says otherwise.
+ * Threads: different objects may be used from different threads; one trace may be asked from one thread at a time.
+ * Untrusted input: every function that reads a file may be given any bytes. */
+#ifndef TACHOGRAPH_READ_H
+#define TACHOGRAPH_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TG_API __attribute__((visibility("default")))
+#else
+#define TG_API
+#endif
+
+/* ---- errors ------------------------------------------------------------------------------------------------------------- */
+
+enum tg_err {
+#define ERR(name, status, text) TG_##name,
+#include "tachograph/err.def"
+#undef ERR
+  TG_ERR_COUNT
+};
+
+struct tg_error {
+  enum tg_err code;
+  int64_t offset; /* byte of the (unpacked) input the error is about, -1 when there is none */
+  char text[480]; /* one sentence: what, where, what to do. NUL-terminated, never empty after a failure */
+};
+
+TG_API const char *tg_err_text(enum tg_err code);  /* the general sentence of a code */
+TG_API int tg_err_status(enum tg_err code);        /* the exit status the command line uses for it */
+TG_API const char *tg_version(void);
+
+/* ---- traces ------------------------------------------------------------------------------------------------------------- */
+
+struct tg_trace;
+
+struct tg_open_options {
+  unsigned threads;  /* workers for reading; 0 = one per usable core */
+  /* Called now and then while reading, from any of the reading threads but never from two at once. done and total are
+   * bytes of the files on disk; total is -1 when unknown (a pipe). Return false to stop: tg_open then fails with
+   * TG_CANCELLED. NULL = no progress. */
+  bool (*progress)(void *ctx, int64_t done, int64_t total);
+  void *progress_ctx;
+};
+
+/* Open a trace: a file (.json, .json.gz, .json.zst, .tacho; told apart by content), a directory or a glob of such files (one
+ * per rank), or "-" for standard input. options may be NULL. */
+TG_API enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error);
+TG_API void tg_close(struct tg_trace *trace); /* NULL is fine */
+
+/* Check every invariant of the in-memory trace. false: *error names the first that does not hold (a defect of this library). */
+TG_API bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error);
+
+/* ---- questions ------------------------------------------------------------------------------------------------------------ */
+
+struct tg_arg {
+  const char *name;  /* "step", "rank", "track", "by", "sort", "limit", "where", … as listed by tg_question_argument */
+  const char *value; /* always text, as one would type it */
+};
+
+TG_API size_t tg_question_count(void);
+TG_API const char *tg_question_name(size_t i);    /* NULL past the end */
+TG_API const char *tg_question_meaning(size_t i); /* one line */
+/* k-th argument of question i; false past the end. Any out pointer may be NULL. */
+TG_API bool tg_question_argument(size_t i, size_t k, const char **name, const char **fallback, const char **meaning);
+TG_API bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit, const char **meaning);
+
+struct tg_table;
+TG_API enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
+                          struct tg_table **out, struct tg_error *error);
+/* Any single SELECT over the tables slices, marks, tracks, … (tachograph sql --schema lists them). */
+TG_API enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error);
+
+/* ---- tables --------------------------------------------------------------------------------------------------------------- */
+
+enum tg_type { TG_TEXT, TG_INT, TG_REAL, TG_BOOL };
+
+#define TG_NULL_INT INT64_MIN /* "unknown" in a TG_INT column; TG_REAL columns use NaN, TG_TEXT columns a NULL pointer, TG_BOOL -1 */
+
+TG_API void tg_table_free(struct tg_table *t); /* NULL is fine */
+TG_API const char *tg_table_question(const struct tg_table *t);
+TG_API size_t tg_table_rows(const struct tg_table *t);
+TG_API size_t tg_table_columns(const struct tg_table *t);
+TG_API const char *tg_column_name(const struct tg_table *t, size_t c);
+TG_API const char *tg_column_unit(const struct tg_table *t, size_t c); /* "ns", "bytes", "%", … or "" */
+TG_API enum tg_type tg_column_type(const struct tg_table *t, size_t c);
+TG_API const int64_t *tg_column_ints(const struct tg_table *t, size_t c);   /* NULL unless TG_INT */
+TG_API const double *tg_column_reals(const struct tg_table *t, size_t c);   /* NULL unless TG_REAL */
+TG_API const int8_t *tg_column_bools(const struct tg_table *t, size_t c);   /* NULL unless TG_BOOL: 0, 1, -1 unknown */
+TG_API const char *tg_cell_text(const struct tg_table *t, size_t c, size_t row, size_t *len); /* TG_TEXT only; NULL = unknown */
+TG_API size_t tg_table_notes(const struct tg_table *t);
+TG_API const char *tg_table_note(const struct tg_table *t, size_t i); /* one sentence a reader of the numbers should know */
+TG_API size_t tg_table_losses(const struct tg_table *t);
+/* i-th loss counter of the trace the table came from (only those above zero). offset: first byte it happened at, or -1. */
+TG_API bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_t *count, int64_t *offset, const char **meaning);
+
+/* The Arrow C data interface (arrow.apache.org, "ArrowSchema" and "ArrowArray"): a struct array of the columns. The numeric
+ * buffers are the table's own, not copies; the array keeps the table alive, so tg_table_free may be called at once. */
+struct ArrowSchema;
+struct ArrowArray;
+TG_API enum tg_err tg_table_arrow(struct tg_table *t, struct ArrowSchema *schema, struct ArrowArray *array);
+
+/* ---- output --------------------------------------------------------------------------------------------------------------- */
+
+/* Receives output piece by piece; false stops it with TG_IO. */
+typedef bool tg_write_fn(void *ctx, const char *bytes, size_t len);
+
+TG_API size_t tg_format_count(void);
+TG_API const char *tg_format_name(size_t i); /* "text", "json", "csv", "chrome", "perfetto", "folded", "speedscope" */
+/* Write a table as "text", "json" or "csv". width: columns of the terminal, 0 = unlimited. */
+TG_API enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write, void *ctx, struct tg_error *error);
+/* Write a whole trace in a format that carries one ("chrome", "perfetto", "folded", "speedscope", "csv", "json"). */
+TG_API enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count, tg_write_fn *write,
+                             void *ctx, struct tg_error *error);
+/* Save as a native .tacho file; it appears under its name only when complete. */
+TG_API enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error);
+/* The one-screen report as text (format "text") or one JSON object ("json"). color: 1 = ANSI colours. */
+TG_API enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
+                             struct tg_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,115 @@
+/* analyze: pure functions, a const trace in, a table out. No I/O, no globals, no printing. */
+#ifndef TG_ANALYZE_H
+#define TG_ANALYZE_H
+
+#include "trace/trace.h"
+
+/* ---- tables (table.c) ------------------------------------------------------------------------------------------------------ */
+
+struct tg__column {
+  const char *name, *unit;
+  enum tg_type type;
+  union { /* `rows` values each */
+    int64_t *ints;
+    double *reals;
+    int8_t *bools;
+    uint32_t *texts; /* ids in tg_table.strings, TG_NONE = unknown */
+  };
+};
+struct tg__loss_row {
+  const char *name, *meaning;
+  int64_t count, offset;
+};
+struct tg_table {
+  const char *question;
+  struct tg__column *columns;
+  size_t column_count, rows, capacity;
+  struct tg__strings *strings;
+  const char **notes;
+  size_t note_count;
+  struct tg__loss_row *losses;
+  size_t loss_count;
+  bool failed;         /* out of memory somewhere; the runner turns it into TG_MEMORY */
+  size_t cell;         /* next column of the row being written */
+  unsigned references; /* 1, plus one per exported Arrow array */
+  struct tg__arena arena;
+};
+struct tg_table *tg__table_new(const char *question); /* no columns yet; NULL on no memory */
+void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type, const char *unit); /* before the first row; text is copied */
+/* One call per column, in order; the row is complete after the last. */
+void tg__put_int(struct tg_table *t, int64_t v);
+void tg__put_real(struct tg_table *t, double v);
+void tg__put_bool(struct tg_table *t, bool v);
+void tg__put_text(struct tg_table *t, struct tg__str s);
+void tg__put_cstr(struct tg_table *t, const char *s);
+void tg__put_null(struct tg_table *t);
+void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
+size_t tg__table_column_index(const struct tg_table *t, const char *name);        /* SIZE_MAX when absent */
+
+/* ---- asking (ask.c) --------------------------------------------------------------------------------------------------------- */
+
+struct tg__window { int64_t start_ns, end_ns; uint32_t rank; };
+/* The arguments of one call, parsed and checked against questions.def. */
+struct tg__ask {
+  const struct tg__question *question;
+  const struct tg_arg *args;
+  size_t arg_count;
+  uint32_t rank;               /* index into trace->ranks, TG_NONE = all */
+  uint32_t track;              /* index into trace->tracks, TG_NONE = all */
+  bool has_steps;              /* step= was given: only what lies in these windows counts */
+  struct tg__window *windows;  /* by rank, then start */
+  size_t window_count;
+};
+const char *tg__ask_arg(const struct tg__ask *a, const char *name); /* the value given, else the default from questions.def */
+bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
+bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track); /* rank and track fit */
+bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns);                   /* inside a step window, or none asked for */
+/* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it. */
+bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice);
+
+typedef enum tg_err tg__question_fn(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
+struct tg__question {
+  const char *name, *meaning;
+  uint32_t needs; /* TG__COL_* */
+  tg__question_fn *answer;
+};
+extern const struct tg__question tg__questions[];
+size_t tg__question_count(void);
+/* Runs a question: checks arguments, loads columns, answers, then where, sort, limit. `findings` is answered by diagnose and
+ * registered there; analyze knows only its columns. */
+enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                        struct tg_error *e);
+
+/* where.c: an expression over the columns of a table, such as  dur_ns > 1ms and name ~ "conv". */
+enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
+
+/* ---- shared arithmetic ------------------------------------------------------------------------------------------------------- */
+
+/* Sorted, disjoint intervals [start, end) in ns; touching ones are joined (interval.c). */
+struct tg__span { int64_t start, end; };
+struct tg__spans { struct tg__span *items; size_t count, cap; bool failed; };
+void tg__spans_add(struct tg__spans *s, int64_t start, int64_t end);    /* any order; then tg__spans_union */
+void tg__spans_union(struct tg__spans *s);                              /* sort and join */
+void tg__spans_intersect(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
+void tg__spans_subtract(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
+int64_t tg__spans_length(const struct tg__spans *s);
+int64_t tg__spans_inside(const struct tg__spans *s, int64_t start, int64_t end); /* length of the part inside a window */
+void tg__spans_free(struct tg__spans *s);
+
+/* Count, sum, min, max, mean and sample standard deviation of int64 values, exact where it can be (stats.c). */
+struct tg__stats { int64_t count, sum, min, max; __int128 squares; };
+void tg__stats_add(struct tg__stats *s, int64_t v);
+double tg__stats_mean(const struct tg__stats *s); /* NaN when empty */
+double tg__stats_std(const struct tg__stats *s);  /* NaN below two values; computed from integers, rounded once */
+double tg__quantile(const int64_t *sorted, size_t n, double q); /* linear interpolation at q × (n−1); NaN when empty */
+
+/* Names with a meaning (names.c). */
+bool tg__name_is_collective_kernel(struct tg__str kernel);
+bool tg__name_is_collective_call(struct tg__str op);      /* nccl:all_reduce, gloo:broadcast, … */
+bool tg__name_is_dataloader(struct tg__str annotation);   /* enumerate(DataLoader)#….__next__, enumerate(DataPipe)#… */
+bool tg__name_is_optimizer_step(struct tg__str annotation);
+bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
+const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice); /* COMPUTATION, COMMUNICATION, MEMORY, OTHER */
+
+#endif

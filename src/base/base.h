@@ -1,0 +1,201 @@
+/* base: what C lacks. Knows nothing about traces.
+ *
+ * Errors are values: a function that can fail returns enum tg_err and fills a struct tg_error when given one.
+ * Nothing here prints, exits or reads the environment. Unless said otherwise functions may be called from any thread on
+ * different objects, and not from two threads on one object. */
+#ifndef TG_BASE_H
+#define TG_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "tachograph/read.h" /* enum tg_err, struct tg_error: shared with the public face */
+
+#define TG_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TG_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TG_NONE UINT32_MAX /* "no such index" in every uint32_t column */
+
+/* ---- errors (err.c) ------------------------------------------------------------------------------------------------- */
+
+/* Fill *e (may be NULL) and return code. offset: byte in the input, or -1. The text says what, where and what to do. */
+enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ---- memory (mem.c) ------------------------------------------------------------------------------------------------- */
+
+/* malloc family with failure injection for the tests. NULL on failure; tg__alloc returns zeroed bytes. */
+void *tg__alloc(size_t bytes);
+void *tg__realloc(void *p, size_t bytes);
+void tg__free(void *p);
+void tg__alloc_fail_after(long calls); /* tests: the n-th call from now fails, and all later ones; -1 = never */
+
+/* Grow an array so that it holds at least `want` elements: *items and *cap change together. false on failure, old array kept. */
+bool tg__grow(void **items, size_t *cap, size_t want, size_t item_bytes);
+
+/* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages. */
+void *tg__pages_get(size_t bytes);
+void tg__pages_drop(void *p, size_t bytes);                         /* give back all */
+void tg__pages_release(void *p, size_t from_byte, size_t to_byte);  /* give back whole pages inside [from, to): read as zero after */
+
+/* Bump arena: everything in it lives until tg__arena_free. Zero-initialised struct is an empty arena. */
+struct tg__arena {
+  struct tg__arena_block *head;
+};
+void *tg__arena_get(struct tg__arena *a, size_t bytes); /* 8-byte aligned, not zeroed; NULL on failure */
+char *tg__arena_copy(struct tg__arena *a, const char *text, size_t len); /* copy with a NUL behind it */
+void tg__arena_free(struct tg__arena *a);
+
+/* ---- strings (str.c) ------------------------------------------------------------------------------------------------ */
+
+/* A view of bytes: not owned, not NUL-terminated. */
+struct tg__str {
+  const char *ptr;
+  uint32_t len;
+};
+#define TG_STR(literal) ((struct tg__str){literal, sizeof(literal) - 1})
+bool tg__str_eq(struct tg__str a, struct tg__str b);
+int tg__str_cmp(struct tg__str a, struct tg__str b); /* byte order */
+bool tg__str_has_prefix(struct tg__str s, const char *prefix);
+bool tg__str_has_suffix(struct tg__str s, const char *suffix);
+bool tg__str_contains(struct tg__str s, const char *needle);
+bool tg__str_eq_nocase(struct tg__str s, const char *other); /* ASCII case only */
+uint64_t tg__hash(const void *bytes, size_t len);
+
+/* Interner: equal bytes get one id, 0,1,2,… in order of first arrival. tg__strings_add may be called from several threads
+ * at once; views stay valid until tg__strings_free because text never moves. */
+struct tg__strings;
+struct tg__strings *tg__strings_new(void); /* NULL on failure */
+void tg__strings_free(struct tg__strings *s);
+uint32_t tg__strings_add(struct tg__strings *s, const char *ptr, size_t len); /* TG_NONE when out of memory */
+uint32_t tg__strings_add_hashed(struct tg__strings *s, const char *ptr, size_t len, uint64_t hash);
+uint32_t tg__strings_find(const struct tg__strings *s, const char *ptr, size_t len); /* TG_NONE when absent */
+struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id);
+uint32_t tg__strings_count(const struct tg__strings *s);
+
+/* UTF-8: length of the valid sequence at p (1..4), 0 when the bytes there are not UTF-8 (a surrogate half counts as invalid). */
+unsigned tg__utf8_length(const unsigned char *p, size_t left);
+
+/* ---- map (map.c) ---------------------------------------------------------------------------------------------------- */
+
+/* uint64 → uint32 hash map. Zero-initialised struct is an empty map. Keys may be any value. */
+struct tg__map {
+  uint64_t *keys;
+  uint32_t *values;
+  uint8_t *used;
+  size_t cap, count;
+};
+bool tg__map_put(struct tg__map *m, uint64_t key, uint32_t value);       /* replaces; false on no memory */
+uint32_t *tg__map_slot(struct tg__map *m, uint64_t key, uint32_t fresh); /* the value's place, made with `fresh` when new; NULL on no memory */
+uint32_t tg__map_get(const struct tg__map *m, uint64_t key);             /* TG_NONE when absent */
+void tg__map_free(struct tg__map *m);
+
+/* ---- sorting (sort.c) ----------------------------------------------------------------------------------------------- */
+
+/* Stable sort of `n` indexes by less(a, b, ctx); cheap on input that is nearly in order. false on no memory. */
+typedef bool tg__less(uint32_t a, uint32_t b, const void *ctx);
+bool tg__sort_index(uint32_t *index, size_t n, tg__less *less, const void *ctx);
+
+/* ---- output (out.c) ------------------------------------------------------------------------------------------------- */
+
+/* A byte sink with a buffer in front. With write == NULL everything is kept in buf (a string builder). The first error
+ * sticks in err and turns all later calls into no-ops, so callers test once at the end. */
+struct tg__out {
+  char *buf;
+  size_t len, cap;
+  bool (*write)(void *ctx, const char *bytes, size_t len); /* false = failed */
+  void *ctx;
+  enum tg_err err;
+};
+void tg__out_bytes(struct tg__out *o, const void *bytes, size_t len);
+void tg__out_text(struct tg__out *o, const char *text);
+void tg__out_char(struct tg__out *o, char c);
+void tg__out_format(struct tg__out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tg__out_int(struct tg__out *o, int64_t v);
+void tg__out_uint(struct tg__out *o, uint64_t v);
+void tg__out_double(struct tg__out *o, double v);     /* shortest text that reads back equal; "null" for NaN and infinities */
+void tg__out_us(struct tg__out *o, int64_t ns);       /* nanoseconds as decimal microseconds, exact, no trailing zeros */
+char *tg__out_reserve(struct tg__out *o, size_t len); /* room for len bytes to be written by hand; NULL on error; then tg__out_commit */
+void tg__out_commit(struct tg__out *o, size_t len);
+enum tg_err tg__out_flush(struct tg__out *o);
+void tg__out_free(struct tg__out *o);
+
+/* JSON (jsonw.c): commas and escaping are the writer's job. Zero-initialise with .out set. */
+struct tg__jsonw {
+  struct tg__out *out;
+  uint32_t depth;
+  bool comma;     /* the next value needs a comma before it */
+  bool after_key;
+};
+void tg__json_open(struct tg__jsonw *w, char bracket); /* '{' or '[' */
+void tg__json_close(struct tg__jsonw *w, char bracket);
+void tg__json_key(struct tg__jsonw *w, const char *key);
+void tg__json_str(struct tg__jsonw *w, struct tg__str s);
+void tg__json_cstr(struct tg__jsonw *w, const char *s); /* NULL → null */
+void tg__json_int(struct tg__jsonw *w, int64_t v);
+void tg__json_double(struct tg__jsonw *w, double v);
+void tg__json_bool(struct tg__jsonw *w, bool v);
+void tg__json_null(struct tg__jsonw *w);
+void tg__json_raw(struct tg__jsonw *w, struct tg__str raw); /* already JSON */
+/* The escaped body of a string, without quotes. Bytes that are not UTF-8 become U+FFFD when `display`, and otherwise stay as
+ * they are, except that an encoded surrogate half is written as its \uXXXX escape. */
+void tg__json_escape(struct tg__out *o, struct tg__str s, bool display);
+
+/* ---- the operating system (os.c): the only file that talks to it ------------------------------------------------------ */
+
+struct tg__file; /* an open file, pipe or standard input */
+enum tg_err tg__file_open(const char *path, struct tg__file **out, struct tg_error *e); /* "-" = standard input */
+int64_t tg__file_size(const struct tg__file *f); /* -1 when it has none (pipe) */
+int64_t tg__file_read(struct tg__file *f, void *buf, size_t len); /* bytes read, 0 at the end, -1 on error */
+int64_t tg__file_read_at(struct tg__file *f, void *buf, size_t len, int64_t offset);
+const void *tg__file_map(struct tg__file *f, size_t *len); /* read-only map of the whole file, unmapped on close; NULL when impossible */
+void tg__file_close(struct tg__file *f);
+
+struct tg__writer; /* a file being written: lands under its name only at commit */
+enum tg_err tg__writer_open(const char *path, struct tg__writer **out, struct tg_error *e); /* "-" = standard output */
+bool tg__writer_write(void *writer, const char *bytes, size_t len); /* fits tg__out.write */
+enum tg_err tg__writer_commit(struct tg__writer *w, struct tg_error *e); /* flush, rename into place, free */
+void tg__writer_abandon(struct tg__writer *w);
+
+enum tg__path_kind { TG__PATH_NONE, TG__PATH_FILE, TG__PATH_DIR, TG__PATH_OTHER };
+enum tg__path_kind tg__path_kind(const char *path);
+/* Names of regular files in a directory, or matching a glob, sorted; NUL-terminated copies in the arena. */
+enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count, struct tg_error *e);
+
+int64_t tg__clock_ns(void);       /* monotonic */
+unsigned tg__cpu_count(void);     /* usable by this process, at least 1 */
+bool tg__is_terminal(int fd);
+unsigned tg__terminal_width(int fd); /* columns; 0 when not a terminal */
+const char *tg__getenv(const char *name);
+
+struct tg__lock;
+struct tg__lock *tg__lock_new(void);
+void tg__lock_free(struct tg__lock *l);
+void tg__lock_take(struct tg__lock *l);
+void tg__lock_drop(struct tg__lock *l);
+void tg__lock_wait(struct tg__lock *l);  /* drop, sleep until woken, take again; may wake without cause */
+void tg__lock_wake(struct tg__lock *l);  /* wake all sleepers */
+/* Run body(ctx, 0..count-1) once each on up to `threads` threads, the caller's among them; returns when all are done. When
+ * threads cannot be had the caller does all the work itself. */
+void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
+
+/* ---- compressed input (inflate.c): the only file that knows ISA-L, zlib and zstd streams ----------------------------------- */
+
+enum tg__packing { TG__PLAIN, TG__GZIP, TG__ZSTD };
+struct tg__input; /* a file seen as its plain text, whatever it is wrapped in; recognised by content, not by name */
+enum tg_err tg__input_open(const char *path, struct tg__input **out, struct tg_error *e);
+enum tg__packing tg__input_packing(const struct tg__input *in);
+int64_t tg__input_file_bytes(const struct tg__input *in);  /* size on disk, -1 when unknown */
+int64_t tg__input_bytes_taken(const struct tg__input *in); /* how far into the file reading has come: for progress */
+/* Up to len bytes of plain text; 0 at the end; -1 when the input broke (*e says where): what came before is good. */
+int64_t tg__input_read(struct tg__input *in, void *buf, size_t len, struct tg_error *e);
+void tg__input_close(struct tg__input *in);
+
+/* ---- log hook (log.c) ------------------------------------------------------------------------------------------------ */
+
+typedef void tg__log_fn(void *ctx, const char *line);
+void tg__log_to(tg__log_fn *fn, void *ctx); /* NULL = silent, the default */
+void tg__log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

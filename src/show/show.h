@@ -1,0 +1,39 @@
+/* show: tables and traces become bytes. One ops struct per output; adding one touches formats.def and its own file. */
+#ifndef TG_SHOW_H
+#define TG_SHOW_H
+
+#include "analyze/analyze.h"
+
+struct tg__show_options {
+  unsigned width; /* columns of the terminal, 0 = unlimited */
+  bool color;
+  const struct tg_arg *args; /* e.g. rank=, step=, metric= for folded */
+  size_t arg_count;
+};
+struct tg__format {
+  const char *name, *suffix, *meaning;
+  enum tg_err (*table)(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out);                            /* NULL: cannot */
+  enum tg_err (*trace)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e); /* NULL: cannot */
+};
+extern const struct tg__format tg__formats[];
+size_t tg__format_count(void);
+const struct tg__format *tg__format_find(const char *name); /* NULL when unknown */
+
+/* report.c: the one screen. */
+enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
+enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
+
+/* sql.c: SQLite over the columns. The only file that includes sqlite3.h. */
+enum tg_err tg__sql_run(struct tg_trace *t, const char *sql, struct tg_table **out, struct tg_error *e);
+
+/* arrow.c */
+struct ArrowSchema;
+struct ArrowArray;
+enum tg_err tg__table_arrow(struct tg_table *t, struct ArrowSchema *schema, struct ArrowArray *array);
+
+/* Numbers for people (human.c): "1.23 ms", "4.5 MB", "1 234 567". buf has room for 32 bytes; returns buf. */
+char *tg__human_ns(int64_t ns, char *buf);
+char *tg__human_bytes(int64_t bytes, char *buf);
+char *tg__human_count(int64_t n, char *buf);
+
+#endif
