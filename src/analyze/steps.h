@@ -1,0 +1,49 @@
+/* steps: how the time of each step divides into eight parts that add up. Used by the questions steps, overview and findings.
+ *
+ * Which part an instant belongs to: the first of kernel, copy, memset, communication, runtime call, data loader, host work
+ * that is going on; `other` when none is. A step begins and ends where its annotation does, moved so that it holds the device
+ * work it launched and none of earlier steps; steps at the end whose device work is not in the trace are left out. */
+#ifndef TG_STEPS_H
+#define TG_STEPS_H
+
+#include "analyze/analyze.h"
+
+enum tg__part {
+  TG__PART_KERNEL,
+  TG__PART_MEMCPY,
+  TG__PART_MEMSET,
+  TG__PART_COMMUNICATION,
+  TG__PART_RUNTIME,
+  TG__PART_DATALOADER,
+  TG__PART_CPU_EXEC,
+  TG__PART_OTHER,
+  TG__PART_COUNT,
+};
+
+struct tg__step_cost {
+  uint32_t step; /* index into trace->steps; TG_NONE for the whole recording taken as one step */
+  int64_t host_start_ns, host_end_ns; /* the annotation */
+  int64_t start_ns, end_ns;           /* device work it launched included */
+  int64_t part_ns[TG__PART_COUNT];    /* add up to end_ns - start_ns */
+  int64_t computation_ns, communication_ns, overlap_ns, neither_ns; /* unions, not stripped of each other */
+  int64_t device_events;              /* kernels, copies and memsets it launched */
+};
+
+enum tg__step_source {
+  TG__STEPS_DETECTED, /* trace->steps whatever their kind; the whole recording when the rank has none */
+  TG__STEPS_PROFILER, /* only ProfilerStep# annotations; the whole recording when there are none */
+  TG__STEPS_WHOLE,    /* the whole recording as one step: from the first operator to the end of the last */
+};
+
+struct tg__breakdown {
+  enum tg__step_source source;  /* what the rows are in fact: TG__STEPS_WHOLE after a fall-back */
+  struct tg__step_cost *steps;  /* kept steps, by start */
+  size_t count;                 /* 0: the rank has neither steps nor operators */
+  size_t left_out;              /* steps at the end whose device work is missing */
+  struct tg__window window;     /* from the start of the first kept step to the end of the last; empty when count is 0 */
+};
+/* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and TG__COL_CAUSE. */
+enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out);
+void tg__breakdown_free(struct tg__breakdown *b);
+
+#endif
