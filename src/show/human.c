@@ -1,0 +1,68 @@
+/* Numbers for people: three digits that matter and a unit; counts in groups of three. Integers all the way. */
+#include <stdio.h>
+
+#include "show/show.h"
+
+enum { HUMAN_BYTES = 32 };
+
+struct unit {
+  const char *name;
+  uint64_t size;
+};
+
+/* Three significant digits of v in units of `size`. The caller has chosen the unit so that v / size < 1000 unless it is the last. */
+static char *three_digits(bool negative, uint64_t v, const struct unit *u, char *buf) {
+  const char *sign = negative ? "-" : "";
+  const uint64_t whole = v / u->size;
+  const uint64_t decimals = whole < 10 ? 100 : whole < 100 ? 10 : 1;
+  const uint64_t step = u->size / decimals; /* one unit of the last digit shown */
+  const uint64_t scaled = step ? v / step + (v % step >= step - step / 2) : v;
+  if (u->size == 1 || decimals == 1) {
+    snprintf(buf, HUMAN_BYTES, "%s%llu %s", sign, (unsigned long long)(u->size == 1 ? v : scaled), u->name);
+  } else {
+    snprintf(buf, HUMAN_BYTES, "%s%llu.%0*llu %s", sign, (unsigned long long)(scaled / decimals), decimals == 100 ? 2 : 1,
+             (unsigned long long)(scaled % decimals), u->name);
+  }
+  return buf;
+}
+
+static char *with_unit(int64_t value, const struct unit *units, size_t count, char *buf) {
+  if (value == TG_NULL_INT) {
+    snprintf(buf, HUMAN_BYTES, "-");
+    return buf;
+  }
+  const bool negative = value < 0;
+  const uint64_t v = negative ? (uint64_t)-value : (uint64_t)value;
+  size_t i = 0;
+  /* 999.5 of a unit would be shown as 1000: that is one of the next */
+  while (i + 1 < count && v >= units[i + 1].size - (i ? units[i].size / 2 : 0)) i++;
+  return three_digits(negative, v, &units[i], buf);
+}
+
+char *tg__human_ns(int64_t ns, char *buf) {
+  static const struct unit units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+  return with_unit(ns, units, sizeof units / sizeof *units, buf);
+}
+
+char *tg__human_bytes(int64_t bytes, char *buf) {
+  static const struct unit units[] = {{"B", 1}, {"kB", 1000}, {"MB", 1000000}, {"GB", 1000000000}, {"TB", 1000000000000}};
+  return with_unit(bytes, units, sizeof units / sizeof *units, buf);
+}
+
+char *tg__human_count(int64_t n, char *buf) {
+  if (n == TG_NULL_INT) {
+    snprintf(buf, HUMAN_BYTES, "-");
+    return buf;
+  }
+  char digits[HUMAN_BYTES];
+  const uint64_t v = n < 0 ? (uint64_t)-n : (uint64_t)n;
+  const int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)v);
+  char *p = buf;
+  if (n < 0) *p++ = '-';
+  for (int i = 0; i < len; i++) {
+    if (i && (len - i) % 3 == 0) *p++ = ' ';
+    *p++ = digits[i];
+  }
+  *p = 0;
+  return buf;
+}
