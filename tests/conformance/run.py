@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Compare our answers with the oracle's, value by value.
+
+    run.py --traces DIR --oracle DIR [--bin PATH] [--only TRACE,...] [--quiet]
+
+DIR/oracle holds one JSON per trace folder; every value below reference.units.UNIT.exact_policy that a question of the engine
+answers is compared, and so is the malformed set. Prints every difference and, last, `N of M values agree`.
+Exit status: 0 when every difference is a named defect of defects.json, 1 otherwise, 2 when there is nothing to compare.
+"""
+import argparse
+import fnmatch
+import json
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from compare import GONE, Absent, Count, walk  # noqa: E402
+from engine import Refused, open_engine  # noqa: E402
+from shape import SECTIONS  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+CLOSING = set("EeF")            # phases that end what another event began
+
+
+def unit_path(folder, unit):
+    """The file of a unit; the folder itself when the unit is all of its ranks."""
+    files = [p for p in sorted(folder.iterdir()) if p.is_file() and (p.name == unit or p.name.startswith(unit + "."))]
+    files = [p for p in files if ".json" in p.name] or files
+    return files[0] if files else folder
+
+
+class Asker:
+    """One rank of one trace; answers are kept, since several sections use the same one."""
+
+    def __init__(self, engine, path, rank):
+        self.engine, self.path, self.rank, self.kept = engine, path, rank, {}
+
+    def __call__(self, question, **args):
+        if self.rank is not None:
+            args["rank"] = self.rank
+        key = (question, tuple(sorted(args.items())))
+        if key not in self.kept:
+            self.kept[key] = self.engine.ask(self.path, question, **args)
+        return self.kept[key]
+
+
+def compare_unit(engine, path, policy, count, errors):
+    ranks = policy["ranks"]
+    for rank, sections in ranks.items():
+        ask = Asker(engine, path, rank if len(ranks) > 1 else None)
+        for name, want in sections.items():
+            if name not in SECTIONS:
+                continue
+            try:
+                got = SECTIONS[name](ask)
+            except Refused as refusal:
+                errors.append("%s rank %s, %s: exit %d: %s" % (path.name, rank, name, refusal.status, refusal.text.split("\n")[0]))
+                got = GONE
+            except (KeyError, IndexError, TypeError) as error:
+                errors.append("%s rank %s, %s: the answer lacks %r" % (path.name, rank, name, error))
+                got = GONE
+            walk(count, "ranks.%s.%s" % (rank, name), want, got, whole=name != "kernels")
+
+
+def kept_events(engine, path):
+    """Events in the opened trace: slices, and marks that do not merely end one."""
+    slices = len(engine.ask(path, "events", by="slice"))
+    return slices + sum(r["phase"] not in CLOSING for r in engine.ask(path, "events", by="mark"))
+
+
+def compare_malformed(engine, path, want, count):
+    """Per file: events kept within bounds; the exit status where the note names one; a counted loss where it asks for one."""
+    note, losses = want.get("note", ""), []
+    try:
+        kept, status, text = kept_events(engine, path), 0, ""
+        losses = engine.ask(path, "losses")
+    except Refused as refusal:
+        kept, status, text = 0, refusal.status, refusal.text
+    low, high = want["events_kept_min"], want["events_kept_max"]
+    wanted = re.search(r"\bexit (\d+)", note)
+    rules = [("events_kept", "%d to %d" % (low, high), kept, low <= kept <= high),
+             ("exit", int(wanted.group(1)) if wanted else 0, status, status == (int(wanted.group(1)) if wanted else 0))]
+    if wanted:
+        rules.append(("message", "one line", text.split("\n")[0], bool(text.strip())))
+    if re.search(r"\b(counted|noted|flagged)\b", note):
+        rules.append(("losses", "at least 1", len(losses), bool(losses)))
+    for name, expected, got, good in rules:
+        count.total += 1
+        count.agree += good
+        if not good:
+            count.differences.append(("%s.%s" % (path.name, name), expected, got))
+
+
+def load_defects():
+    entries = json.loads((HERE / "defects.json").read_text())
+    for d in entries:
+        assert d["path"] and d["defect"] and d["why"] and d["test"], "an entry of defects.json lacks path, defect, why or test"
+    return entries
+
+
+def defect_of(defects, trace, unit, path):
+    for d in defects:
+        if fnmatch.fnmatchcase("%s/%s/%s" % (trace, unit, path), d["path"]):
+            return d
+    return None
+
+
+class Report:
+    def __init__(self, quiet):
+        self.quiet, self.defects = quiet, load_defects()
+        self.rows, self.total, self.agree, self.unnamed = [], 0, 0, 0
+
+    def unit(self, trace, unit, count, errors):
+        for line in errors:
+            print("  ! " + line)
+        named = 0
+        for path, want, got in count.differences:
+            defect = defect_of(self.defects, trace, unit, path)
+            named += defect is not None
+            if not self.quiet or defect is None:
+                shown = got.text if isinstance(got, Absent) else json.dumps(got, ensure_ascii=False)
+                print("  %s/%s/%s: oracle %s, ours %s%s" % (trace, unit, path[:300], json.dumps(want, ensure_ascii=False), shown,
+                                                         "  (%s)" % defect["defect"] if defect else ""))
+        self.rows.append((trace, unit, count.total, count.agree, len(count.differences) - named, named))
+        self.total, self.agree = self.total + count.total, self.agree + count.agree
+        self.unnamed += len(count.differences) - named
+
+    def close(self):
+        wide = max([len("%s %s" % r[:2]) for r in self.rows] + [5])
+        print("\n%-*s %8s %8s %8s %8s" % (wide, "trace", "values", "agree", "differ", "defects"))
+        for trace, unit, total, agree, differ, named in self.rows:
+            print("%-*s %8d %8d %8d %8d" % (wide, "%s %s" % (trace, unit), total, agree, differ, named))
+        print("%d of %d values agree" % (self.agree, self.total))
+        if self.total == 0:
+            return 2
+        return 1 if self.unnamed else 0
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", type=pathlib.Path, required=True)
+    parser.add_argument("--oracle", type=pathlib.Path, required=True)
+    parser.add_argument("--bin", help="the tachograph command (default: the newest build of this tree, the installed one, the package)")
+    parser.add_argument("--only", help="comma-separated trace folders")
+    parser.add_argument("--quiet", action="store_true", help="do not list named defects")
+    args = parser.parse_args(argv)
+    engine, report = open_engine(args.bin), Report(args.quiet)
+    only = set(args.only.split(",")) if args.only else None
+    for oracle in sorted(args.oracle.glob("*.json")):
+        if only and oracle.stem not in only:
+            continue
+        units = (json.loads(oracle.read_text()).get("reference") or {}).get("units") or {}
+        for unit, policies in units.items():
+            if "ranks" not in (policies.get("exact_policy") or {}):
+                continue
+            count, errors = Count(), []
+            folder = args.traces / oracle.stem
+            path = unit_path(folder, unit) if folder.is_dir() else folder
+            compare_unit(engine, path, policies["exact_policy"], count, errors)
+            report.unit(oracle.stem, unit, count, errors)
+    for expected in sorted(args.traces.glob("*/expected.json")):
+        wants = json.loads(expected.read_text())
+        if (only and expected.parent.name not in only) or not all(isinstance(w, dict) and "events_kept_min" in w for w in _values(wants)):
+            continue
+        count = Count()
+        for name, want in wants.items():
+            compare_malformed(engine, expected.parent / name, want, count)
+        report.unit(expected.parent.name, "files", count, [])
+    return report.close()
+
+
+def _values(x):
+    return x.values() if isinstance(x, dict) and x else [None]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

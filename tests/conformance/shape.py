@@ -1,0 +1,134 @@
+"""Our answers, brought into the form of the oracle: one function per section of `exact_policy`.
+
+The oracle holds times in microseconds, whole ones as integers; we answer in nanoseconds. Nothing is computed here beyond
+that change of unit, sums over the rows of a table, and picking rows: a figure that no question gives stays absent.
+"""
+STEP_PARTS = ("kernel_ns", "memcpy_ns", "memset_ns", "communication_ns", "runtime_ns", "dataloader_ns", "cpu_exec_ns",
+              "other_ns", "total_ns")
+STEP_COMM = ("computation_ns", "all_communication_ns", "overlap_ns", "neither_ns")
+KERNEL_TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
+
+
+def us(ns):
+    """ns -> us: an integer when whole. A real stays a real."""
+    if ns is None:
+        return None
+    if isinstance(ns, float) and not ns.is_integer():
+        return ns / 1000
+    whole, rest = divmod(int(ns), 1000)
+    return whole if rest == 0 else int(ns) / 1000
+
+
+def total(rows, column):
+    values = [r[column] for r in rows if r[column] is not None]
+    return sum(values) if len(values) == len(rows) else None
+
+
+def number(row):
+    """The value of an overview row; exact where a text carries all digits."""
+    text = row.get("text")
+    if text is not None and text.lstrip("-").isdigit():
+        return int(text)
+    value = row["value"]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def summary(ask):
+    by = {}
+    for row in ask("overview"):
+        by.setdefault(row["group"], []).append(row)
+    facts = {r["quantity"]: r for r in by.get("summary", ())}
+    out = {"categories": {r["quantity"]: number(r) for r in by.get("category", ())},
+           "phases": {r["quantity"]: number(r) for r in by.get("phase", ())},
+           "devices": [r["text"] for r in by.get("device", ())]}
+    for key, quantity in (("events", "events"), ("complete_events", "complete_events"), ("rank", "rank"),
+                          ("world_size", "world_size"), ("base_ns", "base_ns")):
+        if quantity in facts:
+            out[key] = number(facts[quantity])
+    for key, quantity in (("first_ts_us", "first_ns"), ("last_end_us", "last_ns")):
+        if quantity in facts:
+            out[key] = us(number(facts[quantity]))
+    return out
+
+
+def gpu(ask):
+    """{device: {utilization, sm_efficiency, occupancy}} out of the overview."""
+    out = {}
+    for row in ask("overview"):
+        if row["group"] == "gpu":
+            device, _, quantity = row["quantity"].partition(" ")
+            value = row["value"]
+            if row["unit"] == "%" and quantity != "occupancy" and value is not None:
+                value /= 100
+            out.setdefault(device, {})[quantity] = value
+    return out
+
+
+def steps(ask):
+    rows = ask("events", by="slice", where='name ~ "^ProfilerStep *#"')
+    rows = [r for r in rows if r["category"] not in ("gpu_user_annotation", "Trace")]
+    rows.sort(key=lambda r: r["id"])
+    return [{"name": r["name"], "ts_us": us(r["start_ns"]), "dur_us": us(r["dur_ns"])} for r in rows]
+
+
+def tb_steps_fixed(ask):
+    rows = [r for r in ask("steps") if r["total_ns"] is not None]
+    if not rows:
+        return None
+    mean = [r for r in ask("steps", by="summary") if r["step"] == "mean"]
+    return {"steps": {"names": [r["step"] for r in rows], "costs": [[us(r[c]) for c in STEP_PARTS] for r in rows]},
+            "average": [us(mean[0][c]) for c in STEP_PARTS] if mean else None,
+            "comp_comm_overlap_other": [[us(r[c]) for c in STEP_COMM] for r in rows],
+            "window_us": [us(rows[0]["start_ns"]), us(rows[-1]["start_ns"] + rows[-1]["total_ns"])],
+            "gpu": gpu(ask)}
+
+
+def links(ask):
+    rows = ask("launches")
+    keys = ("device_events", "without_host_call", "with_host_call", "op_by_external_id", "op_by_containment", "op_by_none")
+    return {k: total(rows, k) for k in keys}
+
+
+def operators(ask):
+    rows = ask("ops")
+    pairs = (("calls", "calls"), ("dev_self", "self_device_ns"), ("dev_total", "device_ns"), ("host_self", "self_cpu_ns"),
+             ("host_total", "cpu_ns"))
+    out = {"rows": len(rows), "top": [{"name": r["name"], **{k: r[c] if k == "calls" else us(r[c]) for k, c in pairs}} for r in rows]}
+    for key, column in pairs:
+        out["sum_" + key] = total(rows, column) if key == "calls" else us(total(rows, column))
+    return out
+
+
+def tb_kernels(ask):
+    rows = [r for r in ask("kernels") if (r["category"] or "").lower() == "kernel"]
+    top = [{"name": r["name"], "calls": r["calls"], "sum": us(r["total_ns"]), "mean": us(r["mean_ns"]), "max": us(r["max_ns"]),
+            "min": us(r["min_ns"]), "blocks_per_sm": r["blocks_per_sm"], "occupancy": r["occupancy_pct"]} for r in rows]
+    return {"names": len(rows), "calls": total(rows, "calls"), "sum": us(total(rows, "total_ns")), "top": top}
+
+
+def described(row):
+    """Count, sum, max, min, mean and deviation, as the oracle writes them."""
+    return {"count": row["calls"], "sum": us(row["total_ns"]), "max": us(row["max_ns"]), "min": us(row["min_ns"]),
+            "mean": us(row["mean_ns"]), "std": us(row["std_ns"])}
+
+
+def kernels(ask):
+    return [{"kernel_type": r["type"], "name": r["name"], **described(r)} for r in ask("kernels") if r["type"] in KERNEL_TYPES]
+
+
+def annotations(side):
+    def section(ask):
+        return [{"name": r["name"], **described(r)} for r in ask("annotations") if r["side"] == side]
+    return section
+
+
+def memory(ask):
+    same = ("events", "allocations", "alloc_bytes", "free_bytes", "net_bytes", "peak_net_bytes", "with_addr", "paired", "never_freed",
+            "free_without_alloc")
+    return {r["device"]: {**{k: r[k] for k in same}, "peak_total_allocated": r["peak_allocated_bytes"],
+                          "peak_total_reserved": r["peak_reserved_bytes"]} for r in ask("memory")}
+
+
+SECTIONS = {"summary": summary, "steps": steps, "links": links, "tb_steps_fixed": tb_steps_fixed, "operators": operators,
+            "tb_kernels": tb_kernels, "kernels": kernels, "annotations_cpu": annotations("cpu"),
+            "annotations_gpu": annotations("gpu"), "memory": memory}
