@@ -1,0 +1,89 @@
+# The front desk. CMake builds, pytest and ctest test; this file only knows in which order and with which set-up.
+#   make help      lists the targets
+# Variables: DEBUG=1 debug build with asserts · SAN=address,undefined sanitizers · V=1 show commands · O=dir build folder ·
+#   J=n jobs · DEPS=0 never touch distribution packages · FUZZ_SECONDS=n per fuzz target · CC=clang another compiler
+
+O ?= build$(if $(DEBUG),-debug)$(if $(SAN),-san)
+J ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ_SECONDS ?= 60
+PYTHON ?= python3
+VENV := .venv/bin
+Q := $(if $(V),,@)
+
+# A cmake of the distribution that is too old gives way to the one in .venv.
+CMAKE = $(shell v=$$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p'); set -- $${v:-0 0}; \
+  if [ $$1 -gt 3 ] || { [ $$1 -eq 3 ] && [ $$2 -ge 18 ]; }; then echo cmake; else echo $(VENV)/cmake; fi)
+CONFIGURE = $(CMAKE) -S . $(if $(CC_GIVEN),-DCMAKE_C_COMPILER=$(CC)) -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+CC_GIVEN := $(filter-out default,$(origin CC))
+BUILD = $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
+
+.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm clean layers venv build-tests package
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{printf "  %-12s %s\n", $$1, $$2}'
+	@echo "Variables: DEBUG=1 SAN=address,undefined V=1 O=dir J=jobs DEPS=0 CC=compiler FUZZ_SECONDS=60"
+
+all: deps ## the library and the command line, in $(O)/
+	$(Q)$(CONFIGURE) -B $(O) $(if $(DEBUG),-DCMAKE_BUILD_TYPE=Debug) $(if $(SAN),-DTG_SANITIZE=$(SAN)) -DTG_BUILD_TESTS=OFF $(QUIET_CMAKE)
+	$(Q)$(call BUILD,$(O))
+
+demo: package ## record a small training loop and say what slows it down
+	$(Q)bash tools/demo.sh
+
+test: build-tests package ## everything a change must pass; installs what it needs; < 3 min after that
+	$(Q)$(VENV)/python tools/suite.py --build $(O)
+
+check: deps-check layers ## layers, sanitizers, clang, clang-tidy, fuzz corpora
+	$(Q)bash tools/check.sh
+
+bench: package ## side by side with other tools (docs/performance.md)
+	$(Q)$(VENV)/python tests/bench/bench.py
+
+fuzz: deps-check ## libFuzzer on every target, FUZZ_SECONDS each
+	$(Q)bash tools/fuzz.sh $(FUZZ_SECONDS)
+
+accept: build-tests package ## rewrite the golden files and the generated docs, then look at git diff
+	$(Q)$(VENV)/python tools/docs.py --write
+	$(Q)$(VENV)/python tools/stubs.py --write
+	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python -m pytest -q tests/golden --accept
+
+fmt: ## clang-format over all C files
+	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh fmt
+	$(Q)find src include python tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
+
+dist: venv ## the wheel, in dist/
+	$(Q)rm -rf dist && $(VENV)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
+	$(Q)ls dist/
+
+deps: ## the distribution's packages (as root or with sudo; else prints the command)
+	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh
+
+check-arm: ## cross-build for aarch64 without codecs, unit tests under qemu
+	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh arm
+	$(Q)bash tools/check_arm.sh $(J)
+
+clean: ## remove everything that was built (.venv stays)
+	rm -rf build build-* dist demo-out .pytest_cache .hypothesis
+
+layers: ## the include law alone
+	$(Q)$(PYTHON) tools/layers.py
+
+.PHONY: deps-check
+deps-check:
+	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh check
+
+venv: deps
+	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh
+
+QUIET_CMAKE = $(if $(V),,>$(O).log 2>&1 || { cat $(O).log; exit 1; })
+
+build-tests: venv
+	$(Q)$(CONFIGURE) -B $(O) $(if $(DEBUG),-DCMAKE_BUILD_TYPE=Debug) $(if $(SAN),-DTG_SANITIZE=$(SAN)) -DTG_BUILD_TESTS=ON $(QUIET_CMAKE)
+	$(Q)$(call BUILD,$(O))
+
+# Built again only when something it is made of changed: a pip install of an unchanged tree costs several seconds.
+package: venv
+	$(Q)if [ -n "$$(find src include python CMakeLists.txt pyproject.toml -newer .venv/package.done 2>/dev/null)" ] || [ ! -e .venv/package.done ]; then \
+	  echo "package: pip install ."; \
+	  $(VENV)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation . </dev/null && touch .venv/package.done; fi

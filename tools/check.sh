@@ -1,0 +1,23 @@
+#!/bin/bash
+# The long checks: unit tests and fuzz corpora under sanitizers, a clang build without warnings, clang-tidy.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${J:-$(nproc)}
+
+echo "check: gcc, address and undefined-behaviour sanitizers"
+cmake -S . -B build-san -DCMAKE_BUILD_TYPE=Debug -DTG_SANITIZE=address,undefined -DTG_BUILD_TESTS=ON >build-san.log
+cmake --build build-san -j"$jobs" >>build-san.log 2>&1 || { tail -n 40 build-san.log; exit 1; }
+UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build-san --output-on-failure --timeout 300 -j2 -Q --output-log build-san/ctest.log ||
+  { tail -n 100 build-san/ctest.log; exit 1; }
+grep 'tests passed' build-san/ctest.log
+
+echo "check: clang, warnings are errors"
+cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS=-Werror -DTG_BUILD_TESTS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >build-clang.log
+cmake --build build-clang -j"$jobs" >>build-clang.log 2>&1 || { grep -A5 -E 'error|warning' build-clang.log | head -n 80; exit 1; }
+ctest --test-dir build-clang --output-on-failure --timeout 120 -j2 -Q --output-log build-clang/ctest.log ||
+  { tail -n 100 build-clang/ctest.log; exit 1; }
+grep 'tests passed' build-clang/ctest.log
+
+echo "check: clang-tidy"
+find src -name '*.c' -not -path 'src/capture/*' -print0 | xargs -0 -n 4 -P "$jobs" clang-tidy -p build-clang --quiet --warnings-as-errors='*' 2>/dev/null
+echo "check: all passed"

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""The include law, checked: who may include whom, which words may not occur where, unique file names, sizes.
+
+    python3 tools/layers.py            exit status 1 and one "file:line: what" per break
+    python3 tools/layers.py --sizes    also list what is over the soft limits (files 600 lines, functions 60)
+
+The law in words stands in CONTRIBUTING.md; change both in one commit."""
+import argparse
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# folder below src/ → folders whose front door (folder/folder.h) and .def lists it may include, besides its own headers
+MAY_INCLUDE = {
+    "base": set(),
+    "format": {"base"},
+    "trace": {"base", "format"},
+    "analyze": {"base", "trace"},
+    "diagnose": {"base", "trace", "analyze"},
+    "show": {"base", "trace", "analyze", "diagnose"},
+    "cli": {"base", "trace", "analyze", "diagnose", "show"},
+    "capture": {"base", "format"},
+    "": {"base", "trace", "analyze", "diagnose", "show"},  # src/read.c
+}
+
+# third-party header → the only files that may include it (regular expressions on the path below the root)
+GATES = {
+    r"isa-l.*": r"src/base/inflate\.c",
+    r"zlib\.h": r"src/base/inflate\.c",
+    r"zstd\.h": r"src/base/inflate\.c|src/format/.*",
+    r"xxhash\.h": r"src/format/.*",
+    r"sqlite3\.h": r"src/show/sql\w*\.c",
+    r"Python\.h": r"python/_read\.c|python/_record\.c|src/capture/python_\w+\.c",
+    r"structmember\.h": r"python/_read\.c",
+    r"tachograph/record\.h": r"src/capture/.*|python/_record\.c",
+    r"(sys/.*|fcntl|unistd|dirent|glob|pthread|dlfcn)(\.h)?": r"src/base/(os|mem)\w*\.c|src/cli/.*|src/capture/.*",
+}
+
+CALL = r"\b(?:%s)\s*\("
+PRINTING = CALL % "printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|exit|_exit|abort"
+FILES = CALL % "fopen|open|openat|fread|fwrite|read|write|pread|pwrite|mmap|munmap|remove|unlink|rename"
+MEMORY = CALL % "malloc|calloc|realloc|free|strdup"
+ENVIRONMENT = CALL % "getenv|secure_getenv|setenv"
+DOMAIN = r"(?i)\b(?:slices?|ranks?|kernels?|cuda|launch(?:es)?|profiler|annotations?)\b"
+GLOBALS = r"^static (?!const\b|inline\b|_Thread_local\b)(?![^=;]*\*const\b)[^()={;]+(?:=|;)"
+
+# folder → list of (what it must not contain, pattern, files exempt)
+WORDS = {
+    "base": [
+        ("a word of the trace domain", DOMAIN, r"$^"),
+        ("printing or ending the process", PRINTING, r"$^"),
+        ("file access outside os.c", FILES, r"os\w*\.c|mem\.c"),
+        ("the environment outside os.c", ENVIRONMENT, r"os\w*\.c"),
+        ("the C allocator outside mem.c", MEMORY, r"mem\.c"),
+    ],
+    "analyze": [("a mutable global", GLOBALS, r"$^")],
+    "diagnose": [("a mutable global", GLOBALS, r"$^")],
+    "cli": [("the environment outside os.c", ENVIRONMENT, r"$^")],
+}
+for _folder in ("format", "trace", "analyze", "diagnose", "show", ""):
+    WORDS.setdefault(_folder, []).extend([
+        ("printing or ending the process", PRINTING, r"$^"),
+        ("file access outside base/os.c", FILES, r"$^"),
+        ("the environment outside base/os.c", ENVIRONMENT, r"$^"),
+        ("the C allocator outside base/mem.c", MEMORY, r"$^"),
+    ])
+
+SOFT_FILE, HARD_FILE = 600, 1000
+SOFT_FUNCTION, HARD_FUNCTION = 60, 100
+SHARED_NAMES = {"__init__.py", "__init__.pyi", "__main__.py", "conftest.py", "README.md", "CMakeLists.txt", "py.typed"}
+
+
+def strip_comments(text):
+    """The text with comments and the insides of string literals blanked, line numbers unchanged."""
+    def blank(match):
+        s = match.group(0)
+        if s[0] == '"':
+            return '"' + " " * (len(s) - 2) + '"'
+        if s[0] == "'":
+            return s
+        return re.sub(r"[^\n]", " ", s)
+    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", blank, text, flags=re.S)
+
+
+def includes(text):
+    for number, line in enumerate(text.splitlines(), 1):
+        m = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if m:
+            yield number, m.group(2), m.group(1) == '"'
+
+
+def folder_of(path):
+    parts = path.relative_to(ROOT / "src").parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def check_gates(rel, number, header):
+    for pattern, where in GATES.items():
+        if re.fullmatch(pattern, header) and not re.fullmatch(where, rel):
+            yield f"{rel}:{number}: {header} may be included only by {where}"
+
+
+def check_include(path, rel, number, header, quoted):
+    yield from check_gates(rel, number, header)
+    if not quoted or header.startswith("tachograph/"):
+        return
+    if "/" not in header:
+        yield f'{rel}:{number}: "{header}": write includes from src/, as in "base/base.h"'
+        return
+    if not (ROOT / "src" / header).exists() and not header.endswith(".inc"):
+        yield f'{rel}:{number}: "{header}" does not exist below src/'
+    mine, other = folder_of(path), header.split("/")[0]
+    if other == mine:
+        return
+    if other not in MAY_INCLUDE.get(mine, set()):
+        yield f"{rel}:{number}: {mine or 'src'} must not include {other} ({header})"
+    elif header != f"{other}/{other}.h" and not header.endswith(".def"):
+        yield f"{rel}:{number}: {header} is private to {other}; include {other}/{other}.h"
+
+
+def check_words(rel, folder, name, code):
+    for what, pattern, exempt in WORDS.get(folder, []):
+        if re.fullmatch(exempt, name):
+            continue
+        for m in re.finditer(pattern, code, flags=re.M):
+            number = code.count("\n", 0, m.start()) + 1
+            yield f"{rel}:{number}: {what}: {m.group(0).strip()}"
+
+
+def functions(code):
+    """(name, first line, length) of every function body: from its signature's first line to the brace in column 0."""
+    start, head = None, ""
+    for number, line in enumerate(code.splitlines(), 1):
+        if start is None:
+            if not line.strip() or line[0] in "#}/":
+                head = ""
+            elif line[0] not in " \t" or head:
+                first = number if not head else first
+                head += line
+                if line.rstrip().endswith("{"):
+                    if "(" in head and "=" not in head.split("(")[0] and not head.startswith(("struct", "enum", "union", "typedef")) or (
+                            re.match(r"(struct|enum) \w+ \**\w+\(", head)):
+                        start = first
+                    else:
+                        head = ""
+                elif line.rstrip().endswith((";", "}", ",")) and "(" not in head:
+                    head = ""
+                elif line.rstrip().endswith((";", "}")):
+                    head = ""
+        elif line.startswith("}"):
+            yield re.search(r"(\w+)\s*\(", head).group(1), start, number - start + 1
+            start, head = None, ""
+
+
+def check_sizes(rel, code, sizes):
+    lines = code.count("\n")
+    if lines > HARD_FILE:
+        yield f"{rel}:1: {lines} lines, the limit is {HARD_FILE}"
+    elif lines > SOFT_FILE:
+        sizes.append(f"{rel}:1: {lines} lines, over {SOFT_FILE}")
+    for name, start, length in functions(code):
+        if length > HARD_FUNCTION:
+            yield f"{rel}:{start}: {name} has {length} lines, the limit is {HARD_FUNCTION}"
+        elif length > SOFT_FUNCTION:
+            sizes.append(f"{rel}:{start}: {name} has {length} lines, over {SOFT_FUNCTION}")
+
+
+def check_names():
+    seen = {}
+    for top in ("src", "include", "python", "tools", "tests", "examples", "docs"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix not in (".c", ".h", ".def", ".py", ".pyi", ".md", ".sh") or path.name in SHARED_NAMES:
+                continue
+            rel = path.relative_to(ROOT).as_posix()
+            if path.name in seen:
+                yield f"{rel}:1: the name is taken by {seen[path.name]}"
+            seen.setdefault(path.name, rel)
+
+
+def check_source(path, sizes):
+    rel = path.relative_to(ROOT).as_posix()
+    text = path.read_text(encoding="utf-8")
+    code = strip_comments(text)
+    if not text.startswith("/*"):
+        yield f"{rel}:1: no comment at the top saying what the file is"
+    for number, header, quoted in includes(text):
+        yield from check_include(path, rel, number, header, quoted)
+    if path.suffix in (".c", ".h"):
+        yield from check_words(rel, folder_of(path), path.name, code)
+    yield from check_sizes(rel, code, sizes)
+
+
+def check_binding(path):
+    """python/_*.c: Python.h, system headers and one public header."""
+    rel = path.relative_to(ROOT).as_posix()
+    for number, header, quoted in includes(path.read_text(encoding="utf-8")):
+        yield from check_gates(rel, number, header)
+        if quoted and header != f"tachograph/{path.stem.lstrip('_')}.h":
+            yield f"{rel}:{number}: a binding includes one public header only, not {header}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", action="store_true", help="list what is over the soft limits too")
+    options = parser.parse_args()
+    breaks, sizes = [], []
+    sources = [p for p in sorted((ROOT / "src").rglob("*")) if p.suffix in (".c", ".h", ".def")]
+    for path in sources:
+        breaks.extend(check_source(path, sizes))
+    for path in sorted((ROOT / "python").glob("_*.c")):
+        breaks.extend(check_binding(path))
+        breaks.extend(check_sizes(path.relative_to(ROOT).as_posix(), strip_comments(path.read_text(encoding="utf-8")), sizes))
+    breaks.extend(check_names())
+    for line in breaks + (sizes if options.sizes else []):
+        print(line)
+    print(f"layers: {len(sources)} files, {len(breaks)} breaks, {len(sizes)} over a soft size limit")
+    return 1 if breaks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
