@@ -1,0 +1,251 @@
+/* Strings: views, the hash, UTF-8, and the interner. */
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+bool tg__str_eq(struct tg__str a, struct tg__str b) { return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0); }
+
+int tg__str_cmp(struct tg__str a, struct tg__str b) {
+  const uint32_t shorter = a.len < b.len ? a.len : b.len;
+  const int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
+  return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+bool tg__str_has_prefix(struct tg__str s, const char *prefix) {
+  const size_t n = strlen(prefix);
+  return n == 0 || (n <= s.len && memcmp(s.ptr, prefix, n) == 0);
+}
+
+bool tg__str_has_suffix(struct tg__str s, const char *suffix) {
+  const size_t n = strlen(suffix);
+  return n == 0 || (n <= s.len && memcmp(s.ptr + s.len - n, suffix, n) == 0);
+}
+
+bool tg__str_contains(struct tg__str s, const char *needle) {
+  const size_t n = strlen(needle);
+  return n == 0 || (n <= s.len && memmem(s.ptr, s.len, needle, n) != NULL);
+}
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+
+bool tg__str_eq_nocase(struct tg__str s, const char *other) {
+  for (uint32_t i = 0; i < s.len; i++) {
+    if (!other[i] || lower(s.ptr[i]) != lower(other[i])) return false;
+  }
+  return other[s.len] == 0;
+}
+
+/* ---- hash ------------------------------------------------------------------------------------------------------------- */
+
+/* Multiply two words to 128 bits and fold the halves: one multiplication mixes 16 bytes. */
+static inline uint64_t fold(uint64_t a, uint64_t b) {
+  const unsigned __int128 product = (unsigned __int128)a * b;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t load8(const unsigned char *p) {
+  uint64_t v;
+  memcpy(&v, p, 8);
+  return v;
+}
+
+static inline uint64_t load4(const unsigned char *p) {
+  uint32_t v;
+  memcpy(&v, p, 4);
+  return v;
+}
+
+/* Odd constants with about half their bits set: the fractional parts of √2, √3 and √5. */
+#define HASH_A UINT64_C(0x6a09e667f3bcc909)
+#define HASH_B UINT64_C(0xbb67ae8584caa73b)
+#define HASH_C UINT64_C(0x3c6ef372fe94f82b)
+
+uint64_t tg__hash(const void *bytes, size_t len) {
+  const unsigned char *p = bytes;
+  uint64_t state = HASH_A, first, last;
+  if (TG_LIKELY(len <= 16)) {
+    if (len >= 8) {
+      first = load8(p);
+      last = load8(p + len - 8);
+    } else if (len >= 4) {
+      first = load4(p);
+      last = load4(p + len - 4);
+    } else if (len) {
+      first = (uint64_t)p[0] << 16 | (uint64_t)p[len >> 1] << 8 | p[len - 1];
+      last = 0;
+    } else {
+      first = last = 0;
+    }
+  } else {
+    const unsigned char *tail = p + len - 16;
+    for (; p < tail; p += 16) state = fold(load8(p) ^ HASH_B, load8(p + 8) ^ state);
+    first = load8(tail);
+    last = load8(tail + 8);
+  }
+  return fold(HASH_C ^ len, fold(first ^ HASH_B, last ^ state));
+}
+
+/* ---- UTF-8 ------------------------------------------------------------------------------------------------------------ */
+
+unsigned tg__utf8_length(const unsigned char *p, size_t left) {
+  if (!left) return 0;
+  const unsigned c = p[0];
+  if (c < 0x80) return 1;
+  if (c < 0xC2 || c > 0xF4) return 0;
+  const unsigned n = c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+  if (left < n) return 0;
+  /* The second byte excludes overlong forms, surrogate halves and what lies beyond U+10FFFF. */
+  const unsigned low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
+  const unsigned high = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
+  if (p[1] < low || p[1] > high) return 0;
+  for (unsigned i = 2; i < n; i++) {
+    if ((p[i] & 0xC0) != 0x80) return 0;
+  }
+  return n;
+}
+
+/* ---- interner --------------------------------------------------------------------------------------------------------- */
+
+/* Texts are spread over shards by the top bits of their hash; a shard has its own lock, table and text arena, so threads
+ * seldom meet. The directory id → text is shared: blocks that never move, published once, read without a lock. */
+enum { SHARD_BITS = 5, SHARDS = 1 << SHARD_BITS, BLOCK_BITS = 16, BLOCK = 1 << BLOCK_BITS, BLOCKS = 1 << 16, TABLE_FIRST = 64 };
+
+struct slot {
+  uint32_t tag; /* low half of the hash */
+  uint32_t id;  /* TG_NONE = free */
+};
+struct shard {
+  pthread_mutex_t lock;
+  struct slot *slots;
+  uint32_t cap, count; /* cap is a power of two */
+  struct tg__arena text;
+};
+struct tg__strings {
+  _Atomic(struct tg__str *) *blocks;
+  atomic_uint count;
+  struct shard shards[SHARDS];
+};
+
+struct tg__strings *tg__strings_new(void) {
+  struct tg__strings *s = tg__alloc(sizeof *s);
+  if (!s) return NULL;
+  s->blocks = tg__alloc(BLOCKS * sizeof *s->blocks);
+  if (!s->blocks) {
+    tg__free(s);
+    return NULL;
+  }
+  for (int i = 0; i < SHARDS; i++) pthread_mutex_init(&s->shards[i].lock, NULL);
+  return s;
+}
+
+void tg__strings_free(struct tg__strings *s) {
+  if (!s) return;
+  for (int i = 0; i < SHARDS; i++) {
+    pthread_mutex_destroy(&s->shards[i].lock);
+    tg__free(s->shards[i].slots);
+    tg__arena_free(&s->shards[i].text);
+  }
+  for (int i = 0; i < BLOCKS; i++) {
+    struct tg__str *block = atomic_load_explicit(&s->blocks[i], memory_order_relaxed);
+    if (!block) break; /* blocks are taken in order */
+    tg__free(block);
+  }
+  tg__free(s->blocks);
+  tg__free(s);
+}
+
+struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id) {
+  const struct tg__str *block = atomic_load_explicit(&s->blocks[id >> BLOCK_BITS], memory_order_acquire);
+  return block ? block[id & (BLOCK - 1)] : (struct tg__str){"", 0};
+}
+
+uint32_t tg__strings_count(const struct tg__strings *s) { return atomic_load_explicit(&s->count, memory_order_acquire); }
+
+/* The slot that holds the text, or the free one where it belongs. The shard is locked and has a free slot. */
+static struct slot *find_slot(const struct tg__strings *s, const struct shard *h, const char *ptr, size_t len, uint64_t hash) {
+  const uint32_t mask = h->cap - 1;
+  for (uint32_t i = (uint32_t)hash & mask;; i = (i + 1) & mask) {
+    struct slot *slot = &h->slots[i];
+    if (slot->id == TG_NONE) return slot;
+    if (slot->tag != (uint32_t)hash) continue;
+    const struct tg__str known = tg__strings_get(s, slot->id);
+    if (known.len == len && (len == 0 || memcmp(known.ptr, ptr, len) == 0)) return slot;
+  }
+}
+
+static bool grow_shard(struct shard *h) {
+  const uint32_t cap = h->cap ? h->cap * 2 : TABLE_FIRST;
+  struct slot *slots = cap ? tg__realloc(NULL, cap * sizeof *slots) : NULL;
+  if (!slots) return false;
+  memset(slots, 0xff, cap * sizeof *slots); /* every id TG_NONE */
+  for (uint32_t k = 0; k < h->cap; k++) {
+    if (h->slots[k].id == TG_NONE) continue;
+    uint32_t i = h->slots[k].tag & (cap - 1);
+    while (slots[i].id != TG_NONE) i = (i + 1) & (cap - 1);
+    slots[i] = h->slots[k];
+  }
+  tg__free(h->slots);
+  h->slots = slots;
+  h->cap = cap;
+  return true;
+}
+
+static struct tg__str *block_of(struct tg__strings *s, uint32_t id) {
+  _Atomic(struct tg__str *) *place = &s->blocks[id >> BLOCK_BITS];
+  struct tg__str *block = atomic_load_explicit(place, memory_order_acquire);
+  if (block) return block;
+  struct tg__str *fresh = tg__alloc(BLOCK * sizeof *fresh);
+  if (!fresh) return NULL;
+  if (atomic_compare_exchange_strong(place, &block, fresh)) return fresh;
+  tg__free(fresh); /* another thread was first */
+  return block;
+}
+
+/* Take the next id. The block is made before the count moves, so running out of memory leaves no hole. */
+static uint32_t publish(struct tg__strings *s, struct tg__str text) {
+  uint32_t id = atomic_load_explicit(&s->count, memory_order_relaxed);
+  struct tg__str *block;
+  do {
+    if (id == TG_NONE) return TG_NONE;
+    block = block_of(s, id);
+    if (!block) return TG_NONE;
+  } while (!atomic_compare_exchange_weak(&s->count, &id, id + 1));
+  block[id & (BLOCK - 1)] = text;
+  return id;
+}
+
+uint32_t tg__strings_add_hashed(struct tg__strings *s, const char *ptr, size_t len, uint64_t hash) {
+  if (len >= UINT32_MAX) return TG_NONE;
+  struct shard *h = &s->shards[hash >> (64 - SHARD_BITS)];
+  uint32_t id = TG_NONE;
+  pthread_mutex_lock(&h->lock);
+  if (h->count >= h->cap / 4 * 3 && !grow_shard(h)) goto done;
+  struct slot *slot = find_slot(s, h, ptr, len, hash);
+  if (slot->id != TG_NONE) {
+    id = slot->id;
+    goto done;
+  }
+  const char *copy = tg__arena_copy(&h->text, ptr, len);
+  if (!copy) goto done;
+  id = publish(s, (struct tg__str){copy, (uint32_t)len});
+  if (id == TG_NONE) goto done;
+  *slot = (struct slot){(uint32_t)hash, id};
+  h->count++;
+done:
+  pthread_mutex_unlock(&h->lock);
+  return id;
+}
+
+uint32_t tg__strings_add(struct tg__strings *s, const char *ptr, size_t len) {
+  return tg__strings_add_hashed(s, ptr, len, tg__hash(ptr, len));
+}
+
+uint32_t tg__strings_find(const struct tg__strings *s, const char *ptr, size_t len) {
+  const uint64_t hash = tg__hash(ptr, len);
+  struct shard *h = (struct shard *)&s->shards[hash >> (64 - SHARD_BITS)]; /* const but for its lock */
+  pthread_mutex_lock(&h->lock);
+  const uint32_t id = h->cap ? find_slot(s, h, ptr, len, hash)->id : TG_NONE;
+  pthread_mutex_unlock(&h->lock);
+  return id;
+}
