@@ -33,15 +33,23 @@ struct tg_table {
   size_t cell;         /* next column of the row being written */
   unsigned references; /* 1, plus one per exported Arrow array */
   struct tg__arena arena;
+  uint32_t recent[64];           /* texts put last, by a cheap hash of their bytes */
+  const struct tg_trace *source; /* trace whose string ids of_source maps to this table's */
+  uint32_t *of_source;
+  uint32_t of_source_count;
 };
-struct tg_table *tg__table_new(const char *question); /* no columns yet; NULL on no memory */
+struct tg_table *tg__table_new(const char *question); /* no columns yet; NULL on no memory; question must outlive the table */
+void tg__table_free(struct tg_table *t);              /* drops one reference, the last one frees; NULL is fine */
 void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type, const char *unit); /* before the first row; text is copied */
 /* One call per column, in order; the row is complete after the last. */
 void tg__put_int(struct tg_table *t, int64_t v);
 void tg__put_real(struct tg_table *t, double v);
 void tg__put_bool(struct tg_table *t, bool v);
 void tg__put_text(struct tg_table *t, struct tg__str s);
-void tg__put_cstr(struct tg_table *t, const char *s);
+void tg__put_cstr(struct tg_table *t, const char *s); /* NULL = unknown */
+/* A text of the trace by its string id (TG_NONE = unknown): a table look-up from the second time on. */
+void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id);
+void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank); /* its number in the job, else unknown */
 void tg__put_null(struct tg_table *t);
 void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
@@ -49,7 +57,11 @@ size_t tg__table_column_index(const struct tg_table *t, const char *name);      
 
 /* ---- asking (ask.c) --------------------------------------------------------------------------------------------------------- */
 
-struct tg__window { int64_t start_ns, end_ns; uint32_t rank; };
+struct tg__window {
+  int64_t start_ns, end_ns;
+  uint32_t rank, step; /* indexes into trace->ranks and trace->steps */
+  int64_t reach_ns;    /* largest end of the windows of this rank up to here: steps of several threads may overlap */
+};
 /* The arguments of one call, parsed and checked against questions.def. */
 struct tg__ask {
   const struct tg__question *question;
@@ -65,17 +77,36 @@ const char *tg__ask_arg(const struct tg__ask *a, const char *name); /* the value
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track); /* rank and track fit */
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns);                   /* inside a step window, or none asked for */
-/* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it. */
+/* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with step=,
+ * device work without a known launch belongs to no step; the table gets a note that says how much there was). */
 bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice);
+
+/* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
+enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count, size_t *which, struct tg_error *e);
 
 typedef enum tg_err tg__question_fn(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
 struct tg__question {
   const char *name, *meaning;
   uint32_t needs; /* TG__COL_* */
   tg__question_fn *answer;
+  uint16_t first_argument, first_column; /* for the two accessors below */
 };
+struct tg__argument_info { const char *name, *fallback, *meaning; };
+struct tg__column_info { const char *name, *unit, *meaning; enum tg_type type; };
+/* questions.c: tables made from questions.def; the answer of question x is tg__answer_x. */
 extern const struct tg__question tg__questions[];
 size_t tg__question_count(void);
+const struct tg__question *tg__question_find(const char *name);                                        /* NULL when unknown */
+const struct tg__argument_info *tg__question_argument(const struct tg__question *q, size_t k); /* sort, limit, where come last; NULL past the end */
+const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k);     /* NULL past the end */
+const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k), const void *ctx); /* NULL when none is close */
+#define QUESTION(name, needs, meaning) tg__question_fn tg__answer_##name;
+#define ARGUMENT(question, name, fallback, meaning)
+#define COLUMN(question, name, type, unit, meaning)
+#include "analyze/questions.def"
+#undef QUESTION
+#undef ARGUMENT
+#undef COLUMN
 /* Runs a question: checks arguments, loads columns, answers, then where, sort, limit. `findings` is answered by diagnose and
  * registered there; analyze knows only its columns. */
 enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
@@ -111,5 +142,23 @@ bool tg__name_is_dataloader(struct tg__str annotation);   /* enumerate(DataLoade
 bool tg__name_is_optimizer_step(struct tg__str annotation);
 bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
 const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice); /* COMPUTATION, COMMUNICATION, MEMORY, OTHER */
+
+/* The same questions asked once per distinct string instead of once per event: for loops over all slices. */
+enum {
+  TG__NAME_COLLECTIVE_KERNEL = 1,
+  TG__NAME_COLLECTIVE_CALL = 2,
+  TG__NAME_DATALOADER = 4,
+  TG__NAME_OPTIMIZER_STEP = 8,
+  TG__NAME_PROFILER_STEP = 16,
+  TG__NAME_KNOWN = 128, /* private */
+};
+struct tg__names {
+  const struct tg_trace *trace;
+  uint8_t *flags; /* one per string of the trace, filled on first use */
+};
+bool tg__names_open(struct tg__names *n, const struct tg_trace *t); /* false on no memory */
+unsigned tg__names_of(struct tg__names *n, uint32_t string_id);     /* TG__NAME_* */
+const char *tg__names_kernel_type(struct tg__names *n, uint32_t slice); /* equals tg__kernel_type */
+void tg__names_close(struct tg__names *n);
 
 #endif

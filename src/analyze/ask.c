@@ -1,0 +1,374 @@
+/* ask: one call of a question, from the text of its arguments to a filtered, sorted table. */
+#include "analyze/ask.h"
+
+#include <stdio.h>
+
+/* ---- arguments ------------------------------------------------------------------------------------------------------- */
+
+static const char *question_name(const void *ctx, size_t k) {
+  (void)ctx;
+  return k < tg__question_count() ? tg__questions[k].name : NULL;
+}
+
+static const char *argument_name(const void *ctx, size_t k) {
+  const struct tg__argument_info *info = tg__question_argument(ctx, k);
+  return info ? info->name : NULL;
+}
+
+static const char *choice_name(const void *ctx, size_t k) { return ((const char *const *)ctx)[k]; }
+
+/* "; did you mean x?" or nothing. */
+static const char *suggestion(char *buf, size_t size, const char *nearest) {
+  buf[0] = 0;
+  if (nearest) snprintf(buf, size, "; did you mean %s?", nearest);
+  return buf;
+}
+
+static enum tg_err unknown_question(const char *name, struct tg_error *e) {
+  char hint[64];
+  suggestion(hint, sizeof hint, tg__nearest_text(name, question_name, NULL));
+  return tg__fail(e, TG_USAGE, -1, "there is no question '%.60s'%s (`tachograph questions` lists them all)", name, hint);
+}
+
+static enum tg_err unknown_argument(const struct tg__question *q, const char *name, struct tg_error *e) {
+  char hint[64], list[256] = "";
+  size_t len = 0;
+  const struct tg__argument_info *info;
+  for (size_t k = 0; (info = tg__question_argument(q, k)) != NULL && len < sizeof list; k++)
+    len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", k ? ", " : "", info->name);
+  suggestion(hint, sizeof hint, tg__nearest_text(name, argument_name, q));
+  return tg__fail(e, TG_USAGE, -1, "the question %s takes no argument '%.60s'%s (it takes %s)", q->name, name, hint, list);
+}
+
+static const struct tg__argument_info *find_argument(const struct tg__question *q, const char *name) {
+  const struct tg__argument_info *info;
+  for (size_t k = 0; (info = tg__question_argument(q, k)) != NULL; k++)
+    if (strcmp(info->name, name) == 0) return info;
+  return NULL;
+}
+
+static enum tg_err check_names(const struct tg__ask *a, struct tg_error *e) {
+  for (size_t i = 0; i < a->arg_count; i++) {
+    if (!a->args[i].name) return tg__fail(e, TG_USAGE, -1, "argument %zu of the question %s has no name", i + 1, a->question->name);
+    if (!find_argument(a->question, a->args[i].name)) return unknown_argument(a->question, a->args[i].name, e);
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(a->args[i].name, a->args[j].name) == 0)
+        return tg__fail(e, TG_USAGE, -1, "the argument %s is given twice", a->args[i].name);
+  }
+  return TG_OK;
+}
+
+const char *tg__ask_arg(const struct tg__ask *a, const char *name) {
+  for (size_t i = 0; i < a->arg_count; i++)
+    if (a->args[i].value && strcmp(a->args[i].name, name) == 0) return a->args[i].value;
+  const struct tg__argument_info *info = find_argument(a->question, name);
+  return info ? info->fallback : NULL;
+}
+
+enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count, size_t *which,
+                           struct tg_error *e) {
+  const char *value = tg__ask_arg(a, arg);
+  char list[256] = "", hint[64];
+  size_t len = 0;
+  for (size_t k = 0; k < count; k++) {
+    if (value && strcmp(value, choices[k]) == 0) {
+      *which = k;
+      return TG_OK;
+    }
+    if (len < sizeof list) len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", k ? ", " : "", choices[k]);
+  }
+  const char *candidates[17] = {NULL};
+  for (size_t k = 0; k < count && k < 16; k++) candidates[k] = choices[k];
+  suggestion(hint, sizeof hint, value ? tg__nearest_text(value, choice_name, candidates) : NULL);
+  return tg__fail(e, TG_USAGE, -1, "%s=%.60s is not known to the question %s%s (it may be %s)", arg, value ? value : "", a->question->name, hint, list);
+}
+
+/* A whole number that fills [text, end); false when it is something else. */
+static bool read_number(const char *text, const char *end, int64_t *out) {
+  const bool negative = text < end && *text == '-';
+  const char *p = text + negative;
+  int64_t n = 0;
+  if (p == end) return false;
+  for (; p < end; p++)
+    if (*p < '0' || *p > '9' || __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *p - '0', &n)) return false;
+  *out = negative ? -n : n;
+  return true;
+}
+
+static bool is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
+
+static enum tg_err parse_rank(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
+  const char *value = find_argument(a->question, "rank") ? tg__ask_arg(a, "rank") : NULL;
+  int64_t number, low = INT64_MAX, high = -1;
+  a->rank = TG_NONE;
+  if (is_all(value)) return TG_OK;
+  if (!read_number(value, value + strlen(value), &number) || number < 0)
+    return tg__fail(e, TG_USAGE, -1, "rank=%.60s is not a rank: give a whole number such as 0, or all", value);
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    const int64_t has = t->ranks[r].number < 0 ? 0 : t->ranks[r].number; /* a single file without a rank answers as 0 */
+    if (has == number) {
+      a->rank = r;
+      return TG_OK;
+    }
+    if (has < low) low = has;
+    if (has > high) high = has;
+  }
+  if (low == high) return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds rank %lld alone", (long long)number, (long long)low);
+  return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds %u ranks from %lld to %lld", (long long)number, t->rank_count,
+                  (long long)low, (long long)high);
+}
+
+static enum tg_err parse_track(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
+  const char *value = find_argument(a->question, "track") ? tg__ask_arg(a, "track") : NULL;
+  int64_t number;
+  a->track = TG_NONE;
+  if (is_all(value)) return TG_OK;
+  if (!read_number(value, value + strlen(value), &number) || number < 0)
+    return tg__fail(e, TG_USAGE, -1, "track=%.60s is not a track: give a number as listed by the question tracks, or all", value);
+  if (number >= t->track_count)
+    return tg__fail(e, TG_NO_DATA, -1, "track %lld is not in the trace, which has %u; the question tracks lists them", (long long)number,
+                    t->track_count);
+  a->track = (uint32_t)number;
+  return TG_OK;
+}
+
+/* ---- step windows ------------------------------------------------------------------------------------------------------ */
+
+static enum tg_err no_such_step(const struct tg_trace *t, const char *text, int len, struct tg_error *e) {
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  for (uint32_t i = 0; i < t->step_count; i++) {
+    if (t->steps[i].number < low) low = t->steps[i].number;
+    if (t->steps[i].number > high) high = t->steps[i].number;
+  }
+  return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in the trace, which has %u steps numbered %lld to %lld", len, text, t->step_count,
+                  (long long)low, (long long)high);
+}
+
+/* Mark the steps that one item, 5 or 5:8, names. */
+static enum tg_err pick_steps(const struct tg_trace *t, const struct tg__ask *a, const char *item, const char *end, bool *picked,
+                              struct tg_error *e) {
+  const char *colon = memchr(item, ':', (size_t)(end - item));
+  const int shown = (int)(end - item < 60 ? end - item : 60);
+  int64_t first, last;
+  if (!read_number(item, colon ? colon : end, &first) || !read_number(colon ? colon + 1 : item, end, &last))
+    return tg__fail(e, TG_USAGE, -1, "step=%.*s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)", shown, item);
+  if (last < first) return tg__fail(e, TG_USAGE, -1, "step=%.*s runs backwards: the smaller number comes first", shown, item);
+  bool any = false;
+  for (uint32_t i = 0; i < t->step_count; i++) {
+    const struct tg__step *s = &t->steps[i];
+    if (s->number < first || s->number > last || (a->rank != TG_NONE && s->rank != a->rank)) continue;
+    picked[i] = any = true;
+  }
+  return any ? TG_OK : no_such_step(t, item, shown, e);
+}
+
+static enum tg_err make_windows(const struct tg_trace *t, struct tg__ask *a, const bool *picked, struct tg_error *e) {
+  size_t count = 0;
+  for (uint32_t i = 0; i < t->step_count; i++) count += picked[i];
+  a->windows = tg__alloc((count + 1) * sizeof *a->windows);
+  if (!a->windows) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  for (uint32_t i = 0; i < t->step_count; i++) {
+    if (!picked[i]) continue;
+    const struct tg__step *s = &t->steps[i];
+    struct tg__window *w = &a->windows[a->window_count++];
+    *w = (struct tg__window){s->start_ns, s->end_ns, s->rank, i, s->end_ns};
+    if (a->window_count > 1 && w[-1].rank == w->rank && w[-1].reach_ns > w->reach_ns) w->reach_ns = w[-1].reach_ns;
+  }
+  return TG_OK;
+}
+
+static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
+  const char *value = find_argument(a->question, "step") ? tg__ask_arg(a, "step") : NULL;
+  if (is_all(value)) return TG_OK;
+  if (t->step_count == 0)
+    return tg__fail(e, TG_NO_DATA, -1, "the trace has no steps, so step=%.60s selects nothing; call prof.step() once an iteration when recording",
+                    value);
+  a->has_steps = true;
+  bool *picked = tg__alloc(t->step_count);
+  if (!picked) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  enum tg_err err = TG_OK;
+  for (const char *item = value; err == TG_OK;) {
+    const char *end = strchrnul(item, ',');
+    err = pick_steps(t, a, item, end, picked, e);
+    if (!*end) break;
+    item = end + 1;
+  }
+  if (err == TG_OK) err = make_windows(t, a, picked, e);
+  tg__free(picked);
+  return err;
+}
+
+bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank) { return a->rank == TG_NONE || a->rank == rank; }
+
+bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track) {
+  return tg__ask_has_rank(a, t->tracks[track].rank) && (a->track == TG_NONE || a->track == track);
+}
+
+bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns) {
+  if (!a->has_steps) return true;
+  size_t low = 0, high = a->window_count;
+  while (low < high) { /* behind the last window of this rank that starts at or before ns */
+    const size_t middle = low + (high - low) / 2;
+    const struct tg__window *w = &a->windows[middle];
+    if (w->rank < rank || (w->rank == rank && w->start_ns <= ns)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  while (low > 0 && a->windows[low - 1].rank == rank && a->windows[low - 1].reach_ns > ns)
+    if (a->windows[--low].end_ns > ns) return true;
+  return false;
+}
+
+bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice) {
+  if (!tg__ask_has_track(a, t, track)) return false;
+  if (!a->has_steps) return true;
+  uint32_t at = slice;
+  if (tg__class_is_device_work(tg__slice_class(t, slice))) at = t->slices.cause[slice];
+  return at != TG_NONE && tg__ask_has_time(a, t->tracks[track].rank, t->slices.start_ns[at]);
+}
+
+/* ---- what the table says beside its rows --------------------------------------------------------------------------------- */
+
+static void add_losses(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+  for (int k = 0; k < TG__LOSS_COUNT; k++) {
+    struct tg__loss_row row = {tg__loss_info[k].name, tg__loss_info[k].meaning, 0, -1};
+    for (uint32_t r = 0; r < t->rank_count; r++) {
+      if (!tg__ask_has_rank(a, r) || t->ranks[r].loss[k] == 0) continue;
+      if (row.count == 0) row.offset = t->ranks[r].loss_offset[k];
+      row.count += t->ranks[r].loss[k];
+    }
+    if (row.count == 0) continue;
+    struct tg__loss_row *losses = tg__realloc(out->losses, (out->loss_count + 1) * sizeof *losses);
+    if (!losses) {
+      out->failed = true;
+      return;
+    }
+    out->losses = losses;
+    losses[out->loss_count++] = row;
+  }
+}
+
+static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+  if (!a->has_steps || !t->slices.cause || !t->slices.cat) return;
+  int64_t without = 0;
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    if (!tg__ask_has_track(a, t, k)) continue;
+    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+      without += t->slices.cause[i] == TG_NONE && tg__class_is_device_work(tg__slice_class(t, i));
+  }
+  if (without > 0)
+    tg__table_note(out, "%lld device events have no known launch, so they belong to no step and are left out here", (long long)without);
+}
+
+static void add_notes(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+  const bool uses_steps = a->has_steps || strcmp(a->question->name, "steps") == 0;
+  if (uses_steps && t->step_count > 0 && t->step_kind == TG__STEP_PERIOD)
+    tg__table_note(out, "the trace marks no steps: these were found by the period of its operators");
+  if (uses_steps && t->step_count > 0 && t->step_kind == TG__STEP_ANNOTATION)
+    tg__table_note(out, "the trace has no ProfilerStep: the annotation %.*s is taken as the step", (int)tg__name(t, t->steps[0].name).len,
+                   tg__name(t, t->steps[0].name).ptr);
+  note_unlaunched(t, a, out);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------------- */
+
+static bool has_class(const struct tg_trace *t, bool (*fits)(enum tg__class)) {
+  bool named = false;
+  for (uint32_t c = 0; c < t->cat_count; c++) named |= fits((enum tg__class)t->cats[c].cls);
+  if (!named || !t->slices.cat) return false;
+  for (uint32_t i = 0; i < t->slices.count; i++) /* the category may stand on marks alone */
+    if (fits(tg__slice_class(t, i))) return true;
+  return false;
+}
+
+static bool has_memory_marks(const struct tg_trace *t) {
+  for (uint32_t i = 0; i < t->marks.count; i++)
+    if (t->marks.name[i] == TG__K_MEMORY) return true;
+  return false;
+}
+
+static bool is_one_of(const char *name, const char *const *list) {
+  for (; *list; list++)
+    if (strcmp(name, *list) == 0) return true;
+  return false;
+}
+
+/* A question about what was never recorded is refused, with the option that would have recorded it: an empty table would read
+ * as "there was none". */
+static enum tg_err check_data(const struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
+  static const char *const need_device[] = {"kernels", "launches", "gaps", NULL};
+  if (is_one_of(q->name, need_device) && !has_class(t, tg__class_is_device_work))
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "the trace holds no device work (kernels, copies, memsets), which %s is about; record with activities=[ProfilerActivity.CPU, "
+                    "ProfilerActivity.CUDA] on a machine with a device",
+                    q->name);
+  if (strcmp(q->name, "memory") == 0 && !has_memory_marks(t))
+    return tg__fail(e, TG_NO_DATA, -1, "the trace holds no [memory] events, which %s is about; record with profile_memory=True", q->name);
+  return TG_OK;
+}
+
+static enum tg_err parse_limit(const struct tg__ask *a, size_t *limit, struct tg_error *e) {
+  const char *value = tg__ask_arg(a, "limit");
+  int64_t number;
+  *limit = SIZE_MAX;
+  if (is_all(value)) return TG_OK;
+  if (!read_number(value, value + strlen(value), &number) || number < 0)
+    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", value);
+  *limit = (size_t)number;
+  return TG_OK;
+}
+
+/* where, sort, limit: in this order whatever the order of the arguments. */
+static enum tg_err finish(struct tg_table *out, const struct tg__ask *a, size_t limit, struct tg_error *e) {
+  const char *where = tg__ask_arg(a, "where"), *sort = tg__ask_arg(a, "sort");
+  enum tg_err err = TG_OK;
+  if (where && *where) err = tg__where_filter(out, where, e);
+  if (err == TG_OK && sort && *sort) err = tg__sort_table(out, sort, e);
+  if (err == TG_OK && out->rows > limit) out->rows = limit;
+  return err;
+}
+
+static enum tg_err add_columns(const struct tg__question *q, struct tg_table *out) {
+  const struct tg__column_info *info;
+  for (size_t k = 0; (info = tg__question_column(q, k)) != NULL; k++) tg__table_add_column(out, info->name, info->type, info->unit);
+  return out->failed ? TG_MEMORY : TG_OK;
+}
+
+static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  size_t limit;
+  enum tg_err err = check_names(a, e);
+  if (err == TG_OK) err = parse_limit(a, &limit, e);
+  if (err == TG_OK) err = parse_rank(t, a, e);
+  if (err == TG_OK) err = parse_track(t, a, e);
+  if (err == TG_OK) err = parse_steps(t, a, e);
+  if (err == TG_OK) err = tg__trace_load(t, a->question->needs, e);
+  if (err == TG_OK) err = check_data(t, a->question, e);
+  if (err == TG_OK) err = add_columns(a->question, out);
+  if (err == TG_OK) err = a->question->answer(t, a, out, e);
+  if (err == TG_OK && !out->failed) err = finish(out, a, limit, e);
+  if (err == TG_OK) {
+    add_notes(t, a, out);
+    add_losses(t, a, out);
+  }
+  if (out->failed || err == TG_MEMORY) return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
+  return err;
+}
+
+enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                        struct tg_error *e) {
+  *out = NULL;
+  struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = arg_count};
+  if (!a.question) return unknown_question(question, e);
+  struct tg_table *table = tg__table_new(a.question->name);
+  if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  const enum tg_err err = answer(t, &a, table, e);
+  tg__free(a.windows);
+  if (err != TG_OK) {
+    tg__table_free(table);
+    return err;
+  }
+  *out = table;
+  return TG_OK;
+}

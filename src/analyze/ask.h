@@ -1,0 +1,13 @@
+/* ask.h: what ask.c and its neighbours share; private to the folder. */
+#ifndef TG_ASK_H
+#define TG_ASK_H
+
+#include "analyze/analyze.h"
+
+/* order.c: bring the rows into the order of `keys` ("name", "name asc", "name desc", "-name", several joined by comma). */
+enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error *e);
+
+/* order.c: the column called [name, name+len), or an error that names the nearest one. `what` begins the sentence. */
+enum tg_err tg__find_column(const struct tg_table *t, const char *what, const char *name, size_t len, size_t *column, struct tg_error *e);
+
+#endif
