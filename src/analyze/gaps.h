@@ -1,0 +1,39 @@
+/* gaps: when a device did nothing, and what kept it waiting. Used by the questions gaps and findings. */
+#ifndef TG_GAPS_H
+#define TG_GAPS_H
+
+#include "analyze/analyze.h"
+
+enum tg__gap_cause {
+  TG__GAP_NONE,   /* no host call is known for the work that ended the gap */
+  TG__GAP_QUEUED, /* that work had been launched before the gap began: the device changed kernels, or waited for itself */
+  /* else, what the launching thread did most of; by rising precedence where one holds the other */
+  TG__GAP_PYTHON, /* Python, or nothing that was recorded */
+  TG__GAP_HOST,   /* operators, and runtime calls that are none of the following */
+  TG__GAP_LAUNCH, /* launch calls */
+  TG__GAP_COPY,   /* copy calls */
+  TG__GAP_SYNC,   /* waiting for the device */
+  TG__GAP_DATA,   /* the data loader */
+  TG__GAP_CAUSE_COUNT,
+};
+extern const char *const tg__gap_cause_names[TG__GAP_CAUSE_COUNT];
+
+struct tg__gap {
+  int64_t device, start_ns, end_ns;
+  uint32_t before, after; /* device work around it */
+  uint32_t during;        /* innermost slice of the launching thread that covers at least half of it, TG_NONE */
+  enum tg__gap_cause cause;
+};
+struct tg__gaps {
+  struct tg__gap *items; /* by device, then start */
+  size_t count, cap;
+  int64_t busy_ns, span_ns; /* summed over devices: some work runs; first start to last end */
+  size_t device_count;
+};
+/* Between the first and the last device work of each device of a rank. TG_OK or TG_MEMORY; *out is to be freed either way. */
+enum tg_err tg__gaps_find(const struct tg_trace *t, uint32_t rank, struct tg__gaps *out);
+void tg__gaps_free(struct tg__gaps *g);
+
+enum tg_err tg__answer_gaps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
+
+#endif
