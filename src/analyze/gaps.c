@@ -203,7 +203,9 @@ static uint32_t find_main_track(const struct tg_trace *t, uint32_t rank) {
 }
 
 static bool add_gap(struct finder *f, struct tg__gaps *out, int64_t device, uint32_t before, uint32_t after) {
-  struct tg__gap g = {.device = device, .start_ns = tg__slice_end(f->t, before), .end_ns = f->t->slices.start_ns[after], .before = before, .after = after};
+  struct tg__gap g = {.device = device, .before = before, .after = after};
+  g.start_ns = tg__slice_end(f->t, before);
+  g.end_ns = f->t->slices.start_ns[after];
   if (!explain(f, &g) || !tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) return false;
   out->items[out->count++] = g;
   return true;

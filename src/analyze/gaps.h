@@ -34,6 +34,4 @@ struct tg__gaps {
 enum tg_err tg__gaps_find(const struct tg_trace *t, uint32_t rank, struct tg__gaps *out);
 void tg__gaps_free(struct tg__gaps *g);
 
-enum tg_err tg__answer_gaps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
-
 #endif

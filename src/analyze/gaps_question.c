@@ -11,8 +11,7 @@ struct filter {
 };
 
 static void put_name(struct tg_table *out, const struct tg_trace *t, uint32_t slice) {
-  if (slice == TG_NONE) tg__put_null(out);
-  else tg__put_text(out, tg__name(t, t->slices.name[slice]));
+  tg__put_trace_text(out, t, slice == TG_NONE ? TG_NONE : t->slices.name[slice]);
 }
 
 /* The operator whose call launched this device work. */
@@ -28,7 +27,7 @@ static void put_interval(struct filter *f, const struct tg__gap *g, int64_t star
   f->sum[g->cause].count++;
   struct tg_table *out = f->out;
   if (!out) return;
-  tg__put_int(out, f->t->ranks[f->rank].number);
+  tg__put_rank(out, f->t, f->rank);
   tg__put_int(out, g->device);
   tg__put_int(out, start);
   tg__put_int(out, end - start);
@@ -56,7 +55,7 @@ static void put_gap(struct filter *f, const struct tg__gap *g) {
 static void put_sums(struct filter *f, int64_t device, struct tg_table *out) {
   for (unsigned c = 0; c < TG__GAP_CAUSE_COUNT; c++) {
     if (!f->sum[c].count) continue;
-    tg__put_int(out, f->t->ranks[f->rank].number);
+    tg__put_rank(out, f->t, f->rank);
     tg__put_int(out, device);
     tg__put_null(out);
     tg__put_int(out, f->sum[c].dur_ns);
@@ -77,7 +76,8 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
     if (by_cause && (i + 1 == gaps.count || gaps.items[i + 1].device != gaps.items[i].device)) put_sums(&f, gaps.items[i].device, out);
   }
   if (!err && !gaps.device_count)
-    tg__table_note(out, "rank %lld: no device work in the trace (recorded without a GPU, or with ProfilerActivity.CPU only)", (long long)t->ranks[rank].number);
+    tg__table_note(out, "rank %lld: no device work in the trace (recorded without a GPU, or with ProfilerActivity.CPU only)",
+                   (long long)t->ranks[rank].number);
   tg__gaps_free(&gaps);
   return err;
 }
@@ -101,14 +101,16 @@ static bool parse_us(const char *text, int64_t *ns) {
 }
 
 enum tg_err tg__answer_gaps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  const char *by = tg__ask_arg(a, "by"), *shortest = tg__ask_arg(a, "min_us");
-  const bool by_cause = strcmp(by, "cause") == 0;
+  static const char *const choices[] = {"gap", "cause"};
+  const char *shortest = tg__ask_arg(a, "min_us");
+  size_t by_cause;
   int64_t shortest_ns;
-  if (!by_cause && strcmp(by, "gap") != 0) return tg__fail(e, TG_USAGE, -1, "gaps: by=%s is not known; use gap or cause", by);
+  const enum tg_err wrong = tg__ask_choice(a, "by", choices, 2, &by_cause, e);
+  if (wrong) return wrong;
   if (!parse_us(shortest, &shortest_ns)) return tg__fail(e, TG_USAGE, -1, "gaps: min_us=%s is not a number of microseconds", shortest);
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
-    const enum tg_err err = answer_rank(t, a, r, by_cause, shortest_ns, out);
+    const enum tg_err err = answer_rank(t, a, r, by_cause != 0, shortest_ns, out);
     if (err) return tg__fail(e, err, -1, "out of memory while looking for gaps");
   }
   return TG_OK;

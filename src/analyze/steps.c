@@ -20,6 +20,7 @@ struct work {
   int64_t launched_total;
   int64_t *loose_ends;                  /* ends of device work that no step launched */
   size_t loose_count, loose_cap;
+  bool has_kernels; /* even if they took no time */
   bool failed;
 };
 
@@ -66,16 +67,6 @@ static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
   }
 }
 
-/* Slices of a track come by start, so most of them only lengthen the last span: nested operators cost no memory. */
-static void add_span(struct tg__spans *s, int64_t start, int64_t end) {
-  struct tg__span *last = s->count ? &s->items[s->count - 1] : NULL;
-  if (last && start >= last->start && start <= last->end) {
-    if (end > last->end) last->end = end;
-  } else {
-    tg__spans_add(s, start, end);
-  }
-}
-
 static void gather_roles(struct work *w) {
   const struct tg_trace *t = w->t;
   const struct tg__rank *r = &t->ranks[w->rank];
@@ -83,7 +74,8 @@ static void gather_roles(struct work *w) {
     const struct tg__track *track = &t->tracks[k];
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const unsigned role = role_of(w, i, tg__slice_class(t, i));
-      if (role != ROLE_NONE) add_span(&w->roles[role], t->slices.start_ns[i], tg__slice_end(t, i));
+      if (role != ROLE_NONE) tg__spans_add(&w->roles[role], t->slices.start_ns[i], tg__slice_end(t, i));
+      w->has_kernels |= role == TG__PART_KERNEL;
     }
   }
   for (unsigned i = 0; i < ROLE_COUNT; i++) {
@@ -242,7 +234,7 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
 }
 
 static void divide_communication(struct work *w, struct tg__breakdown *b) {
-  const struct tg__spans *computation = &w->roles[w->roles[TG__PART_KERNEL].count ? TG__PART_KERNEL : TG__PART_CPU_EXEC];
+  const struct tg__spans *computation = &w->roles[w->has_kernels ? TG__PART_KERNEL : TG__PART_CPU_EXEC];
   const struct tg__spans *communication = &w->roles[TG__PART_COMMUNICATION];
   struct tg__spans both = {0};
   tg__spans_intersect(computation, communication, &both);

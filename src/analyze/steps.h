@@ -46,7 +46,4 @@ struct tg__breakdown {
 enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out);
 void tg__breakdown_free(struct tg__breakdown *b);
 
-/* steps_question.c */
-enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
-
 #endif

@@ -27,19 +27,19 @@ static void put_number(struct tg_table *out, int64_t number) {
 static void put_step(const struct tg_trace *t, uint32_t rank, const struct tg__step_cost *s, struct tg_table *out) {
   int64_t v[VALUE_COUNT];
   step_values(s, v);
-  tg__put_int(out, t->ranks[rank].number);
+  tg__put_rank(out, t, rank);
   put_number(out, s->step == TG_NONE ? 0 : t->steps[s->step].number);
   if (s->step == TG_NONE) tg__put_cstr(out, "whole recording");
-  else tg__put_text(out, tg__name(t, t->steps[s->step].name));
+  else tg__put_trace_text(out, t, t->steps[s->step].name);
   tg__put_int(out, s->start_ns);
   for (size_t i = 0; i < VALUE_COUNT; i++) tg__put_int(out, v[i]);
 }
 
 /* The annotation alone, even of a step the breakdown leaves out. */
 static void put_annotation(const struct tg_trace *t, const struct tg__step *s, struct tg_table *out) {
-  tg__put_int(out, t->ranks[s->rank].number);
+  tg__put_rank(out, t, s->rank);
   put_number(out, s->number);
-  tg__put_text(out, tg__name(t, s->name));
+  tg__put_trace_text(out, t, s->name);
   tg__put_int(out, s->start_ns);
   tg__put_int(out, s->end_ns - s->start_ns);
   tg__put_int(out, s->end_ns - s->start_ns);
@@ -84,7 +84,7 @@ static bool put_summary(const struct tg_trace *t, uint32_t rank, const struct tg
   }
   for (size_t c = 0; ok && c < VALUE_COUNT; c++) ok = statistics(values + c * n, n, sorted, index, result[c]);
   for (size_t k = 0; ok && k < STATISTIC_COUNT; k++) {
-    tg__put_int(out, t->ranks[rank].number);
+    tg__put_rank(out, t, rank);
     tg__put_cstr(out, statistic_names[k]);
     tg__put_null(out);
     tg__put_null(out);
@@ -100,6 +100,8 @@ static bool put_summary(const struct tg_trace *t, uint32_t rank, const struct tg
 
 /* ---- the question --------------------------------------------------------------------------------------------------------------- */
 
+enum by { BY_STEP, BY_SUMMARY, BY_ANNOTATION, BY_WHOLE, BY_COUNT };
+
 static bool is_wanted(const struct tg__ask *a, uint32_t rank, int64_t start_ns, int64_t end_ns) {
   if (!a->has_steps) return true;
   for (size_t i = 0; i < a->window_count; i++)
@@ -113,20 +115,14 @@ static void note_kind(const struct tg_trace *t, uint32_t rank, const struct tg__
     tg__table_note(out, "rank %lld: no steps and no operators, so there is nothing to divide", number);
   } else if (b->source == TG__STEPS_WHOLE && !asked_whole) {
     tg__table_note(out, "rank %lld: no steps in the trace; the row is the whole recording (call prof.step() in the loop to get steps)", number);
-  } else if (b->source == TG__STEPS_DETECTED && t->step_kind == TG__STEP_ANNOTATION) {
-    const struct tg__str name = tg__name(t, t->steps[b->steps[0].step].name);
-    tg__table_note(out, "rank %lld: no ProfilerStep annotations; the repeated annotation \"%.*s\" is taken as the step", number, (int)name.len, name.ptr);
-  } else if (b->source == TG__STEPS_DETECTED && t->step_kind == TG__STEP_PERIOD) {
-    tg__table_note(out, "rank %lld: no step annotations; steps are periods found in the order of operators", number);
   }
   if (b->left_out)
     tg__table_note(out, "rank %lld: %zu step%s at the end left out, %s device work is not in the trace", number, b->left_out,
                    b->left_out == 1 ? "" : "s", b->left_out == 1 ? "its" : "their");
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, struct tg_table *out) {
-  const char *by = tg__ask_arg(a, "by");
-  const bool whole = strcmp(by, "whole") == 0;
+static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, enum by by, struct tg_table *out) {
+  const bool whole = by == BY_WHOLE;
   struct tg__breakdown b;
   enum tg_err err = tg__steps_breakdown(t, rank, whole ? TG__STEPS_WHOLE : TG__STEPS_DETECTED, &b);
   if (err) goto done;
@@ -137,7 +133,7 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
       if (is_wanted(a, rank, b.steps[i].host_start_ns, b.steps[i].host_end_ns)) b.steps[kept++] = b.steps[i];
     b.count = kept;
   }
-  if (strcmp(by, "summary") == 0) {
+  if (by == BY_SUMMARY) {
     if (b.count && !put_summary(t, rank, b.steps, b.count, out)) err = TG_MEMORY;
     tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns", (long long)t->ranks[rank].number, b.count,
                    b.count == 1 ? "" : "s");
@@ -150,19 +146,17 @@ done:
 }
 
 enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  const char *by = tg__ask_arg(a, "by");
-  if (strcmp(by, "annotation") == 0) {
-    for (uint32_t i = 0; i < t->step_count; i++) {
-      const struct tg__step *s = &t->steps[i];
-      if (tg__ask_has_rank(a, s->rank) && is_wanted(a, s->rank, s->start_ns, s->end_ns)) put_annotation(t, s, out);
-    }
-    return TG_OK;
+  static const char *const choices[BY_COUNT] = {"step", "summary", "annotation", "whole"};
+  size_t by;
+  const enum tg_err wrong = tg__ask_choice(a, "by", choices, BY_COUNT, &by, e);
+  if (wrong) return wrong;
+  for (uint32_t i = 0; by == BY_ANNOTATION && i < t->step_count; i++) {
+    const struct tg__step *s = &t->steps[i];
+    if (tg__ask_has_rank(a, s->rank) && is_wanted(a, s->rank, s->start_ns, s->end_ns)) put_annotation(t, s, out);
   }
-  if (strcmp(by, "step") != 0 && strcmp(by, "summary") != 0 && strcmp(by, "whole") != 0)
-    return tg__fail(e, TG_USAGE, -1, "steps: by=%s is not known; use step, summary, annotation or whole", by);
-  for (uint32_t r = 0; r < t->rank_count; r++) {
+  for (uint32_t r = 0; by != BY_ANNOTATION && r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
-    const enum tg_err err = answer_rank(t, a, r, out);
+    const enum tg_err err = answer_rank(t, a, r, (enum by)by, out);
     if (err) return tg__fail(e, err, -1, "out of memory while dividing the steps of rank %lld", (long long)t->ranks[r].number);
   }
   return TG_OK;
