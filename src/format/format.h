@@ -1,0 +1,189 @@
+/* format: the bytes of a .tacho file. Front door of the folder; the contract between the recorder and the reader.
+ *
+ * A file is a greeting of 16 bytes and then chunks, each 8-byte aligned: a head of 32 bytes, the payload, zeros up to the next
+ * multiple of 8. All numbers are little endian. Nothing here does I/O or keeps memory: callers pass buffers in, and every
+ * decoder states how much room it needs. docs/format.md is the byte-by-byte description. */
+#ifndef TG_FORMAT_H
+#define TG_FORMAT_H
+
+#include "base/base.h"
+
+enum {
+  TG_FORMAT_MAJOR = 1, /* a reader refuses a higher one */
+  TG_FORMAT_MINOR = 0, /* additions that older readers may pass over */
+  TG_GREETING_BYTES = 16,
+  TG_CHUNK_HEAD_BYTES = 32,
+  TG_PACKED_HEAD_BYTES = 16,
+  TG_PACKED_MAX_ROWS = 1 << 20,  /* of one packed array: bounds the memory one chunk can ask for */
+  TG_PACKED_MAX_RATIO = 1 << 15, /* unpacked bytes per byte of chunk: what zstd's cheapest block (4 bytes for 128 KiB) can reach */
+};
+
+enum tg__chunk_type {
+#define CHUNK(name, number, meaning) TG_CHUNK_##name = number,
+#include "format/chunks.def"
+#undef CHUNK
+};
+const char *tg__chunk_name(uint16_t type); /* NULL when the type is not known */
+
+/* ---- little-endian bytes -------------------------------------------------------------------------------------------------- */
+
+static inline uint16_t tg__get16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
+static inline uint32_t tg__get32(const uint8_t *p) { return (uint32_t)tg__get16(p) | (uint32_t)tg__get16(p + 2) << 16; }
+static inline uint64_t tg__get64(const uint8_t *p) { return (uint64_t)tg__get32(p) | (uint64_t)tg__get32(p + 4) << 32; }
+static inline void tg__set16(uint8_t *p, uint16_t v) {
+  p[0] = (uint8_t)v;
+  p[1] = (uint8_t)(v >> 8);
+}
+static inline void tg__set32(uint8_t *p, uint32_t v) {
+  tg__set16(p, (uint16_t)v);
+  tg__set16(p + 2, (uint16_t)(v >> 16));
+}
+static inline void tg__set64(uint8_t *p, uint64_t v) {
+  tg__set32(p, (uint32_t)v);
+  tg__set32(p + 4, (uint32_t)(v >> 32));
+}
+
+/* A cursor over untrusted bytes: reading past the end gives zeros and sets `broken`. */
+struct tg__bytes {
+  const uint8_t *p, *end;
+  bool broken;
+};
+const uint8_t *tg__take(struct tg__bytes *b, size_t len); /* NULL and broken when fewer are left */
+uint8_t tg__take8(struct tg__bytes *b);
+uint16_t tg__take16(struct tg__bytes *b);
+uint32_t tg__take32(struct tg__bytes *b);
+uint64_t tg__take64(struct tg__bytes *b);
+void tg__put8(struct tg__out *o, uint8_t v);
+void tg__put16(struct tg__out *o, uint16_t v);
+void tg__put32(struct tg__out *o, uint32_t v);
+void tg__put64(struct tg__out *o, uint64_t v);
+
+/* ---- codecs (codec.c): the only file that knows zstd and xxhash --------------------------------------------------------------- */
+
+uint64_t tg__checksum(const void *bytes, size_t len); /* XXH3, 64 bits */
+/* Bytes written to `out`, or 0 when that would need more than `room` (or this build has no zstd). */
+size_t tg__zstd_pack(const void *bytes, size_t len, void *out, size_t room);
+/* Succeeds only when the frame states its size and it is exactly `out_len`. TG_UNSUPPORTED when this build has no zstd. */
+enum tg_err tg__zstd_unpack(const void *bytes, size_t len, void *out, size_t out_len);
+
+/* ---- greeting and chunks (encode.c, check.c) ---------------------------------------------------------------------------------- */
+
+enum { TG_CHUNK_IN_PLACE = 1 }; /* flag: the payload is written after the head; it carries its own checksum and the head has none */
+
+struct tg__chunk {
+  uint16_t type;
+  uint32_t flags;
+  uint32_t part;          /* which of its kind: number of the row group or block, of the thread for raw chunks */
+  uint64_t length;        /* bytes of payload */
+  uint64_t checksum;      /* of the payload */
+  uint64_t offset;        /* of the head in the file */
+  bool cut;               /* the file ends inside it; only in-place chunks are given out like that, with the length there is */
+  const uint8_t *payload; /* inside the caller's bytes */
+};
+
+void tg__greeting_write(uint8_t out[TG_GREETING_BYTES]);
+void tg__chunk_head_write(uint8_t out[TG_CHUNK_HEAD_BYTES], uint16_t type, uint32_t part, uint32_t flags, uint64_t length, uint64_t checksum);
+static inline uint64_t tg__chunk_span(uint64_t length) { return TG_CHUNK_HEAD_BYTES + ((length + 7) & ~(uint64_t)7); } /* with padding */
+
+bool tg__greeting_recognise(const void *head, size_t len); /* starts with the magic */
+enum tg_err tg__greeting_check(const uint8_t *file, size_t len, struct tg_error *e);
+/* The head at `offset`, when it is intact and its payload lies inside the file (of an in-place chunk: begins inside it). */
+bool tg__chunk_at(const uint8_t *file, size_t len, uint64_t offset, struct tg__chunk *out);
+bool tg__chunk_is_intact(const struct tg__chunk *c); /* the payload matches its checksum; true for in-place chunks */
+
+/* Walk over the chunks in file order, without touching payloads. A damaged head is passed over up to the next intact one. */
+struct tg__walk {
+  const uint8_t *file;
+  size_t len;
+  uint64_t at;
+  uint64_t gaps;      /* stretches without an intact head, the cut end among them */
+  uint64_t first_gap; /* offset of the first, when there is one */
+};
+void tg__walk_begin(struct tg__walk *w, const uint8_t *file, size_t len);
+bool tg__walk_next(struct tg__walk *w, struct tg__chunk *out);
+
+/* Index and footer. An index lists the chunks since the index before it; the footer tells where the last one is. */
+enum { TG_INDEX_HEAD_BYTES = 16, TG_INDEX_ENTRY_BYTES = 24, TG_FOOTER_BYTES = 16 };
+void tg__index_entry_write(uint8_t out[TG_INDEX_ENTRY_BYTES], uint16_t type, uint32_t part, uint64_t offset, uint64_t length);
+/* Where the last index of a complete file is; 0 when there is no valid footer at its end. */
+uint64_t tg__footer_find(const uint8_t *file, size_t len);
+/* The chunk an entry points at, when entry and head agree. */
+bool tg__index_entry_chunk(const uint8_t *file, size_t len, const uint8_t *entry, struct tg__chunk *out);
+
+/* ---- packed arrays (encode.c, decode.c) ------------------------------------------------------------------------------------------ */
+
+/* The payload of most chunks is one array of integers of 1, 2, 4 or 8 bytes: a head of 16 bytes, then tokens, perhaps under
+ * zstd. Tokens are made from values by these steps, in this order: */
+enum tg__transform {
+  TG_T_ROW = 1,      /* row number minus value, for references to a row not far back */
+  TG_T_DELTA = 2,    /* difference to the value before it, zigzag-coded so that small ones of both signs are small */
+  TG_T_OPTIONAL = 4, /* all-ones ("none") becomes 0 and does not disturb the difference; other tokens go up by one. Needs VARINT */
+  TG_T_VARINT = 8,   /* 7 bits a byte, low first, the top bit says "more" */
+  TG_T_SHUFFLE = 16, /* all first bytes, then all second bytes, … */
+};
+struct tg__packing_plan {
+  uint8_t width;     /* bytes per value: 1, 2, 4, 8 */
+  uint8_t transform; /* enum tg__transform bits */
+  uint32_t first_row; /* number of the first row: what TG_T_ROW counts from */
+};
+/* Room that tg__array_pack needs at `scratch` and at `out`, each; and tg__array_unpack at `scratch`. */
+size_t tg__array_room(uint32_t rows, unsigned width);
+/* Pack `rows` values (at most TG_PACKED_MAX_ROWS) into a payload at `out`; its length. */
+size_t tg__array_pack(const void *values, uint32_t rows, struct tg__packing_plan plan, uint8_t *scratch, uint8_t *out);
+/* Rows a payload says it has; false when it is no packed array of that width, or promises more than its length allows. */
+bool tg__array_rows(const uint8_t *payload, uint64_t len, unsigned width, uint32_t *rows);
+/* Unpack into `values`, which has room for `rows` of `width`. TG_DAMAGED when the payload holds another number of rows. */
+enum tg_err tg__array_unpack(const uint8_t *payload, uint64_t len, void *values, uint32_t rows, unsigned width, uint32_t first_row,
+                             uint8_t *scratch);
+
+/* ---- raw chunks of the recorder (raw.c) ------------------------------------------------------------------------------------------ */
+
+enum { TG_RAW_RECORD_BYTES = 32, TG_RAW_HEAD_BYTES = 32 };
+struct tg__raw_record {
+#define RAW_FIELD(type, name, offset, meaning) type name;
+#include "format/events.def"
+};
+enum tg__raw_scope {
+#define RAW_SCOPE(name, number, category, meaning) TG_RAW_##name = number,
+#include "format/events.def"
+};
+enum tg__raw_flag {
+#define RAW_FLAG(name, bit, meaning) TG_RAW_F_##name = bit,
+#include "format/events.def"
+};
+enum tg__raw_dictionary {
+#define RAW_DICTIONARY(name, number, meaning) TG_RAW_D_##name = number,
+#include "format/events.def"
+};
+
+/* Head of a record chunk's payload; then `capacity` records. Sealing stores the checksum first and `sealed` last. */
+struct tg__raw_head {
+  uint32_t capacity; /* records there is room for */
+  uint32_t sealed;   /* records in it + 1; 0 = still open */
+  uint64_t checksum; /* of those records, once sealed */
+  uint32_t process, thread; /* ids the operating system gave; the chunk's part is the number of the thread in this file */
+  uint32_t lost;     /* records that had no room before this chunk began */
+  uint32_t reserved;
+};
+struct tg__raw_chunk {
+  struct tg__raw_head head;
+  const uint8_t *records;
+  uint32_t count;  /* valid ones, extension records among them */
+  bool is_open;
+};
+void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_head *head);
+void tg__raw_record_write(uint8_t out[TG_RAW_RECORD_BYTES], const struct tg__raw_record *r);
+enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, struct tg__raw_chunk *out); /* TG_DAMAGED when sealed and not as sealed */
+void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_record *out);
+/* Record at *i and its whole duration; *i moves behind it and its extension. false past the end. *torn: the extension is missing. */
+bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks, bool *torn);
+
+/* Entries of a dictionary chunk. */
+struct tg__raw_entry {
+  uint32_t id, parent;
+  struct tg__str text;
+};
+void tg__raw_entry_put(struct tg__out *o, const struct tg__raw_entry *entry);
+bool tg__raw_entry_take(struct tg__bytes *b, struct tg__raw_entry *out); /* false at the end or when broken */
+
+#endif
