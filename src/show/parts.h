@@ -1,0 +1,48 @@
+/* show, private: what its writers share. */
+#ifndef TG_SHOW_PARTS_H
+#define TG_SHOW_PARTS_H
+
+#include <stdio.h>
+
+#include "show/show.h"
+
+/* ---- formats.c ------------------------------------------------------------------------------------------------------------ */
+
+#define TG__TABLE_WRITER(name) enum tg_err name(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out)
+#define TG__TRACE_WRITER(name) \
+  enum tg_err name(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e)
+TG__TABLE_WRITER(tg__text_table);
+TG__TABLE_WRITER(tg__json_table);
+TG__TABLE_WRITER(tg__csv_table);
+TG__TRACE_WRITER(tg__json_trace);
+TG__TRACE_WRITER(tg__csv_trace);
+TG__TRACE_WRITER(tg__chrome_trace);
+TG__TRACE_WRITER(tg__perfetto_trace);
+TG__TRACE_WRITER(tg__folded_trace);
+TG__TRACE_WRITER(tg__speedscope_trace);
+
+const char *tg__show_arg(const struct tg__show_options *o, const char *name); /* NULL when not given */
+/* The argument rank= as an index into t->ranks, TG_NONE for all. */
+enum tg_err tg__show_rank(const struct tg_trace *t, const struct tg__show_options *o, uint32_t *rank, struct tg_error *e);
+enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e); /* flush, and turn the output's error into ours */
+
+/* ---- raw.c: text that must become valid JSON --------------------------------------------------------------------------------- */
+
+/* The escaped body of a string, without quotes, valid UTF-8 whatever the bytes: what is not UTF-8 becomes U+FFFD, a surrogate
+ * half its \u escape. */
+void tg__json_body(struct tg__out *o, struct tg__str s);
+/* JSON text as it stood in a trace. What is not JSON in it (NaN, N/A, -1.-5, raw control characters) becomes a string of the same
+ * characters, so the result is always one valid JSON value. */
+void tg__json_value(struct tg__out *o, struct tg__str raw);
+bool tg__json_is_valid(struct tg__str raw); /* one JSON value, nested at most 512 deep, valid UTF-8 */
+
+/* ---- walk.c: all events in the order of their file -------------------------------------------------------------------------- */
+
+struct tg__event {
+  bool is_mark;
+  uint32_t id; /* slice or mark number */
+};
+/* Slices and marks of one rank (TG_NONE: of all, one after the other) in file order. NULL on no memory; free with tg__free. */
+struct tg__event *tg__walk_new(const struct tg_trace *t, uint32_t rank, uint32_t *count);
+
+#endif

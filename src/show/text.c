@@ -1,0 +1,351 @@
+/* A table as aligned text: numbers to the right with a unit a person can read, names cut in the middle so that a row fits. */
+#include <math.h>
+
+#include "show/parts.h"
+
+enum {
+  CELL_BYTES = 64,   /* a formatted number */
+  NAME_MIN = 16,     /* a text column is not squeezed below this */
+  GAP = 2,           /* blanks between columns */
+  HEADER_LINES = 8,
+};
+
+struct col {
+  const struct tg__column *c;
+  unsigned width;  /* of the cells, then of the column */
+  unsigned header; /* of the longest word of the name */
+  bool empty;      /* no row has a value: not shown */
+};
+
+/* ---- width of text on a terminal --------------------------------------------------------------------------------------------- */
+
+struct rune {
+  unsigned bytes, width;
+};
+
+static bool is_wide(uint32_t c) {
+  return (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xf900 && c <= 0xfaff) ||
+         (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) || (c >= 0xffe0 && c <= 0xffe6) || (c >= 0x1f300 && c <= 0x1f64f) ||
+         (c >= 0x1f900 && c <= 0x1f9ff) || (c >= 0x20000 && c <= 0x3fffd);
+}
+
+static bool is_combining(uint32_t c) {
+  return (c >= 0x300 && c <= 0x36f) || (c >= 0x200b && c <= 0x200f) || (c >= 0x20d0 && c <= 0x20ff) || (c >= 0xfe00 && c <= 0xfe0f);
+}
+
+/* The character at p. A byte that cannot be shown (control, not UTF-8) is one column wide: U+FFFD is printed in its place. */
+static struct rune rune_at(const char *p, size_t left) {
+  const unsigned char *u = (const unsigned char *)p;
+  const unsigned n = tg__utf8_length(u, left);
+  if (n <= 1) return (struct rune){1, 1};
+  uint32_t c = u[0] & (0x7fu >> n);
+  for (unsigned i = 1; i < n; i++) c = c << 6 | (u[i] & 0x3f);
+  return (struct rune){n, is_combining(c) ? 0 : is_wide(c) ? 2 : 1};
+}
+
+static unsigned width_of(struct tg__str s) {
+  unsigned w = 0;
+  for (size_t i = 0; i < s.len;) {
+    const struct rune r = rune_at(s.ptr + i, s.len - i);
+    w += r.width;
+    i += r.bytes;
+  }
+  return w;
+}
+
+/* Terminal escapes in a name must not reach the terminal. */
+static void put_clean(struct tg__out *out, struct tg__str s) {
+  for (size_t i = 0; i < s.len;) {
+    const struct rune r = rune_at(s.ptr + i, s.len - i);
+    const unsigned char b = (unsigned char)s.ptr[i];
+    const bool c1 = r.bytes == 2 && b == 0xc2 && (unsigned char)s.ptr[i + 1] < 0xa0;
+    if (b < 0x20 || b == 0x7f || c1 || (r.bytes == 1 && b >= 0x80)) {
+      tg__out_text(out, "\xef\xbf\xbd");
+    } else {
+      tg__out_bytes(out, s.ptr + i, r.bytes);
+    }
+    i += r.bytes;
+  }
+}
+
+/* Byte position reached after at most `width` columns from the front. */
+static size_t head_bytes(struct tg__str s, unsigned width) {
+  size_t i = 0;
+  for (unsigned w = 0; i < s.len;) {
+    const struct rune r = rune_at(s.ptr + i, s.len - i);
+    if (w + r.width > width) break;
+    w += r.width;
+    i += r.bytes;
+  }
+  return i;
+}
+
+/* Names are told apart by both ends (namespace in front, shape or type behind), so the middle is what goes. */
+static unsigned put_fitted(struct tg__out *out, struct tg__str s, unsigned width) {
+  const unsigned full = width_of(s);
+  if (full <= width) {
+    put_clean(out, s);
+    return full;
+  }
+  const unsigned tail_width = (width - 1) / 2, head_width = width - 1 - tail_width;
+  const size_t head = head_bytes(s, head_width);
+  const struct tg__str front = {s.ptr, (uint32_t)head};
+  unsigned rest = full - width_of(front);
+  size_t at = head;
+  while (rest > tail_width && at < s.len) {
+    const struct rune r = rune_at(s.ptr + at, s.len - at);
+    rest -= r.width;
+    at += r.bytes;
+  }
+  put_clean(out, front);
+  tg__out_text(out, "\xe2\x80\xa6");
+  put_clean(out, (struct tg__str){s.ptr + at, (uint32_t)(s.len - at)});
+  return width_of(front) + 1 + rest;
+}
+
+/* ---- cells --------------------------------------------------------------------------------------------------------------------- */
+
+/* A point in time: humanised it would say nothing ("1.7e9 s"), so it is written as viewers write it, in µs, exactly. */
+static bool is_instant(const struct tg__column *c) {
+  static const char *const names[] = {"start_ns", "end_ns", "ts_ns", "first_ns", "last_ns"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(c->name, names[i]) == 0) return true;
+  }
+  return false;
+}
+
+static void instant_text(int64_t ns, char *buf) {
+  const char *sign = ns < 0 ? "-" : "";
+  const uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+  snprintf(buf, CELL_BYTES, "%s%llu.%03llu us", sign, (unsigned long long)(v / 1000), (unsigned long long)(v % 1000));
+}
+
+static void int_text(const struct tg__column *c, int64_t v, char *buf) {
+  if (strcmp(c->unit, "ns") == 0) {
+    if (is_instant(c)) {
+      instant_text(v, buf);
+    } else {
+      tg__human_ns(v, buf);
+    }
+  } else if (strcmp(c->unit, "bytes") == 0) {
+    tg__human_bytes(v, buf);
+  } else {
+    snprintf(buf, CELL_BYTES, "%lld", (long long)v);
+  }
+}
+
+static void real_text(const struct tg__column *c, double v, char *buf) {
+  const bool fits = fabs(v) < 9e18;
+  if (fits && strcmp(c->unit, "ns") == 0) {
+    tg__human_ns((int64_t)llround(v), buf);
+  } else if (fits && strcmp(c->unit, "bytes") == 0) {
+    tg__human_bytes((int64_t)llround(v), buf);
+  } else if (strcmp(c->unit, "%") == 0) {
+    snprintf(buf, CELL_BYTES, "%.2f %%", v);
+  } else if (v == floor(v) && fabs(v) < 1e15) {
+    snprintf(buf, CELL_BYTES, "%.0f", v);
+  } else {
+    snprintf(buf, CELL_BYTES, "%.4g", v);
+  }
+}
+
+static bool cell_is_known(const struct tg__column *c, size_t row) {
+  switch (c->type) {
+  case TG_INT: return c->ints[row] != TG_NULL_INT;
+  case TG_REAL: return !isnan(c->reals[row]);
+  case TG_BOOL: return c->bools[row] >= 0;
+  default: return c->texts[row] != TG_NONE;
+  }
+}
+
+/* The cell as text; number cells are written to buf. */
+static struct tg__str cell_text(const struct tg_table *t, const struct tg__column *c, size_t row, char *buf) {
+  if (!cell_is_known(c, row)) return TG_STR("-");
+  switch (c->type) {
+  case TG_INT: int_text(c, c->ints[row], buf); break;
+  case TG_REAL: real_text(c, c->reals[row], buf); break;
+  case TG_BOOL: return c->bools[row] ? TG_STR("yes") : TG_STR("no");
+  default: return tg__strings_get(t->strings, c->texts[row]);
+  }
+  return (struct tg__str){buf, (uint32_t)strlen(buf)};
+}
+
+static bool cell_says_something(const struct tg_table *t, const struct tg__column *c, size_t row) {
+  return cell_is_known(c, row) && (c->type != TG_TEXT || tg__strings_get(t->strings, c->texts[row]).len);
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A header is broken at underscores, so its column need only be as wide as its longest word with the underscore behind it. */
+static unsigned longest_word(const char *name) {
+  unsigned best = 0, run = 0;
+  for (const char *p = name; *p; p++) {
+    run++;
+    if (run > best) best = run;
+    if (*p == '_') run = 0;
+  }
+  return best;
+}
+
+static void measure(const struct tg_table *t, struct col *cols) {
+  for (size_t i = 0; i < t->column_count; i++) {
+    struct col *col = &cols[i];
+    col->c = &t->columns[i];
+    col->header = longest_word(col->c->name);
+    col->empty = t->rows > 0;
+    for (size_t row = 0; row < t->rows; row++) {
+      char buf[CELL_BYTES];
+      const unsigned w = width_of(cell_text(t, col->c, row, buf));
+      if (w > col->width) col->width = w;
+      if (col->empty && cell_says_something(t, col->c, row)) col->empty = false;
+    }
+    if (col->header > col->width) col->width = col->header;
+  }
+}
+
+static unsigned total_width(const struct col *cols, size_t count) {
+  unsigned total = 0;
+  for (size_t i = 0; i < count; i++) total += cols[i].empty ? 0 : cols[i].width + GAP;
+  return total > GAP ? total - GAP : 0;
+}
+
+/* Make the columns fit: first the widest text columns give way, then whole columns from the right. Returns how many stay. */
+static size_t fit(struct col *cols, size_t count, unsigned width) {
+  if (!width) return count;
+  for (unsigned total = total_width(cols, count); total > width; total = total_width(cols, count)) {
+    struct col *widest = NULL;
+    for (size_t i = 0; i < count; i++) {
+      if (cols[i].empty || cols[i].c->type != TG_TEXT) continue;
+      if (!widest || cols[i].width > widest->width) widest = &cols[i];
+    }
+    const unsigned least = widest && widest->header > NAME_MIN ? widest->header : NAME_MIN;
+    if (widest && widest->width > least) {
+      const unsigned excess = total - width, slack = widest->width - least;
+      /* take from the widest only down to a little above the others, so that two long columns share the loss */
+      const unsigned take = excess < slack ? excess : slack;
+      widest->width -= take > 8 ? take / 2 : take;
+    } else if (count > 1) {
+      count--;
+    } else {
+      break;
+    }
+  }
+  return count;
+}
+
+static void put_blanks(struct tg__out *out, unsigned n) {
+  while (n--) tg__out_char(out, ' ');
+}
+
+/* The part of a name that stands in one header line: as many words as fit. Moves *p behind it. */
+static struct tg__str header_line(const char **p, unsigned width) {
+  const char *const start = *p;
+  const char *end = start;
+  while (*end) {
+    const char *word = end;
+    while (*word && *word != '_') word++;
+    if (*word) word++;
+    if (end > start && (unsigned)(word - start) > width) break;
+    end = word;
+  }
+  *p = end;
+  return (struct tg__str){start, (uint32_t)(end - start)};
+}
+
+static void put_aligned(struct tg__out *out, struct tg__str s, const struct col *col, bool last) {
+  const bool left = col->c->type == TG_TEXT;
+  const unsigned w = width_of(s);
+  if (!left && w < col->width) put_blanks(out, col->width - w);
+  const unsigned used = put_fitted(out, s, col->width);
+  if (left && !last && used < col->width) put_blanks(out, col->width - used);
+  if (!last) put_blanks(out, GAP);
+}
+
+static size_t last_shown(const struct col *cols, size_t count) {
+  size_t last = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!cols[i].empty) last = i;
+  }
+  return last;
+}
+
+static unsigned header_height(const struct col *cols, size_t count) {
+  unsigned height = 1;
+  for (size_t i = 0; i < count; i++) {
+    if (cols[i].empty) continue;
+    unsigned lines = 0;
+    for (const char *p = cols[i].c->name; *p; lines++) header_line(&p, cols[i].width);
+    if (lines > height) height = lines;
+  }
+  return height < HEADER_LINES ? height : HEADER_LINES;
+}
+
+/* Short headers stand at the bottom, next to their numbers. */
+static void put_header(struct tg__out *out, const struct col *cols, size_t count, bool color) {
+  const unsigned height = header_height(cols, count);
+  const size_t last = last_shown(cols, count);
+  for (unsigned line = 0; line < height; line++) {
+    if (color) tg__out_text(out, "\033[1m");
+    for (size_t i = 0; i < count; i++) {
+      if (cols[i].empty) continue;
+      unsigned lines = 0;
+      for (const char *p = cols[i].c->name; *p; lines++) header_line(&p, cols[i].width);
+      const unsigned above = lines < height ? height - lines : 0;
+      struct tg__str part = TG_STR("");
+      const char *p = cols[i].c->name;
+      for (unsigned k = above; k <= line && *p; k++) part = header_line(&p, cols[i].width);
+      put_aligned(out, line < above ? TG_STR("") : part, &cols[i], i == last);
+    }
+    tg__out_text(out, color ? "\033[0m\n" : "\n");
+  }
+}
+
+static void put_rows(const struct tg_table *t, struct tg__out *out, const struct col *cols, size_t count) {
+  const size_t last = last_shown(cols, count);
+  for (size_t row = 0; row < t->rows; row++) {
+    for (size_t i = 0; i < count; i++) {
+      char buf[CELL_BYTES];
+      if (!cols[i].empty) put_aligned(out, cell_text(t, cols[i].c, row, buf), &cols[i], i == last);
+    }
+    tg__out_char(out, '\n');
+  }
+}
+
+static void put_left_out(struct tg__out *out, const struct col *cols, size_t shown, size_t count) {
+  const char *before = "columns left out for lack of width: ";
+  for (size_t i = shown; i < count; i++) {
+    if (cols[i].empty) continue;
+    tg__out_text(out, before);
+    tg__out_text(out, cols[i].c->name);
+    before = ", ";
+  }
+  if (*before == ',') tg__out_text(out, " (a wider terminal, json or csv has them)\n");
+}
+
+static void put_below(const struct tg_table *t, struct tg__out *out) {
+  for (size_t i = 0; i < t->note_count; i++) {
+    tg__out_text(out, "note: ");
+    put_clean(out, (struct tg__str){t->notes[i], (uint32_t)strlen(t->notes[i])});
+    tg__out_char(out, '\n');
+  }
+  for (size_t i = 0; i < t->loss_count; i++) {
+    const struct tg__loss_row *l = &t->losses[i];
+    tg__out_format(out, "loss: %s %lld", l->name, (long long)l->count);
+    if (l->offset >= 0) tg__out_format(out, ", first at byte %lld", (long long)l->offset);
+    tg__out_format(out, " (%s)\n", l->meaning);
+  }
+}
+
+enum tg_err tg__text_table(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out) {
+  struct col *const cols = tg__alloc((t->column_count + 1) * sizeof *cols);
+  if (!cols) return TG_MEMORY;
+  measure(t, cols);
+  const size_t shown = fit(cols, t->column_count, o ? o->width : 0);
+  put_header(out, cols, shown, o && o->color);
+  put_rows(t, out, cols, shown);
+  if (t->rows == 0) tg__out_text(out, "(no rows)\n");
+  put_left_out(out, cols, shown, t->column_count);
+  put_below(t, out);
+  tg__free(cols);
+  return tg__out_flush(out);
+}
