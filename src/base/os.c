@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -121,7 +122,7 @@ struct tg__writer {
 static void writer_free(struct tg__writer *w) {
   if (!w) return;
   if (w->fd > STDERR_FILENO) close(w->fd);
-  free(w->target);
+  tg__free(w->target);
   tg__free(w->temp);
   tg__free(w->shown);
   tg__free(w);
@@ -138,8 +139,8 @@ static char *join(const char *a, const char *b) {
 
 /* A temporary file beside the target with the permissions an ordinary new file would get. */
 static enum tg_err open_temp(struct tg__writer *w, const char *path, struct tg_error *e) {
-  w->target = realpath(path, NULL); /* a link stays a link; the file behind it is replaced */
-  if (!w->target) w->target = strdup(path);
+  char real[PATH_MAX]; /* a link stays a link; the file behind it is replaced */
+  w->target = join(realpath(path, real) ? real : path, "");
   w->temp = w->target ? join(w->target, ".part-XXXXXX") : NULL;
   if (!w->temp) return tg__fail(e, TG_MEMORY, -1, "out of memory while creating '%s'", path);
   w->fd = mkostemp(w->temp, O_CLOEXEC);

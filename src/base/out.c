@@ -10,7 +10,7 @@
 enum { BUFFER = 256 << 10 }; /* one write call per 256 KiB: large enough that the call no longer shows */
 
 static bool send(struct tg__out *o, const char *bytes, size_t len) {
-  if (!len || o->write(o->ctx, bytes, len)) return true;
+  if (!len || (*o->write)(o->ctx, bytes, len)) return true;
   o->err = TG_IO;
   return false;
 }

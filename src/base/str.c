@@ -1,7 +1,6 @@
 /* Strings: views, the hash, UTF-8, and the interner. */
 #include "base/base.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 bool tg__str_eq(struct tg__str a, struct tg__str b) { return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0); }
@@ -116,7 +115,7 @@ struct slot {
   uint32_t id;  /* TG_NONE = free */
 };
 struct shard {
-  pthread_mutex_t lock;
+  struct tg__lock *lock;
   struct slot *slots;
   uint32_t cap, count; /* cap is a power of two */
   struct tg__arena text;
@@ -135,14 +134,19 @@ struct tg__strings *tg__strings_new(void) {
     tg__free(s);
     return NULL;
   }
-  for (int i = 0; i < SHARDS; i++) pthread_mutex_init(&s->shards[i].lock, NULL);
+  for (int i = 0; i < SHARDS; i++) {
+    s->shards[i].lock = tg__lock_new();
+    if (s->shards[i].lock) continue;
+    tg__strings_free(s);
+    return NULL;
+  }
   return s;
 }
 
 void tg__strings_free(struct tg__strings *s) {
   if (!s) return;
   for (int i = 0; i < SHARDS; i++) {
-    pthread_mutex_destroy(&s->shards[i].lock);
+    tg__lock_free(s->shards[i].lock);
     tg__free(s->shards[i].slots);
     tg__arena_free(&s->shards[i].text);
   }
@@ -219,7 +223,7 @@ uint32_t tg__strings_add_hashed(struct tg__strings *s, const char *ptr, size_t l
   if (len >= UINT32_MAX) return TG_NONE;
   struct shard *h = &s->shards[hash >> (64 - SHARD_BITS)];
   uint32_t id = TG_NONE;
-  pthread_mutex_lock(&h->lock);
+  tg__lock_take(h->lock);
   if (h->count >= h->cap / 4 * 3 && !grow_shard(h)) goto done;
   struct slot *slot = find_slot(s, h, ptr, len, hash);
   if (slot->id != TG_NONE) {
@@ -233,7 +237,7 @@ uint32_t tg__strings_add_hashed(struct tg__strings *s, const char *ptr, size_t l
   *slot = (struct slot){(uint32_t)hash, id};
   h->count++;
 done:
-  pthread_mutex_unlock(&h->lock);
+  tg__lock_drop(h->lock);
   return id;
 }
 
@@ -243,9 +247,9 @@ uint32_t tg__strings_add(struct tg__strings *s, const char *ptr, size_t len) {
 
 uint32_t tg__strings_find(const struct tg__strings *s, const char *ptr, size_t len) {
   const uint64_t hash = tg__hash(ptr, len);
-  struct shard *h = (struct shard *)&s->shards[hash >> (64 - SHARD_BITS)]; /* const but for its lock */
-  pthread_mutex_lock(&h->lock);
+  const struct shard *h = &s->shards[hash >> (64 - SHARD_BITS)];
+  tg__lock_take(h->lock);
   const uint32_t id = h->cap ? find_slot(s, h, ptr, len, hash)->id : TG_NONE;
-  pthread_mutex_unlock(&h->lock);
+  tg__lock_drop(h->lock);
   return id;
 }

@@ -1,0 +1,161 @@
+/* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_* in base. */
+#include "tachograph/read.h"
+
+#include "analyze/analyze.h"
+#include "show/show.h"
+#include "trace/trace.h"
+
+const char *tg_version(void) { return TG_VERSION; }
+
+/* ---- traces ----------------------------------------------------------------------------------------------------------- */
+
+enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error) {
+  return tg__trace_open(path, options, out, error);
+}
+
+void tg_close(struct tg_trace *trace) { tg__trace_free(trace); }
+
+bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
+  return !tg__trace_load(trace, TG__COL_ALL, error) && tg__trace_is_valid(trace, error);
+}
+
+enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error) {
+  const enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+  return err ? err : tg__trace_save(trace, path, error);
+}
+
+/* ---- questions -------------------------------------------------------------------------------------------------------- */
+
+size_t tg_question_count(void) { return tg__question_count(); }
+const char *tg_question_name(size_t i) { return i < tg__question_count() ? tg__questions[i].name : NULL; }
+const char *tg_question_meaning(size_t i) { return i < tg__question_count() ? tg__questions[i].meaning : NULL; }
+
+static void give(const char **out, const char *value) {
+  if (out) *out = value;
+}
+
+bool tg_question_argument(size_t i, size_t k, const char **name, const char **fallback, const char **meaning) {
+  const struct tg__argument_info *a = i < tg__question_count() ? tg__question_argument(&tg__questions[i], k) : NULL;
+  if (!a) return false;
+  give(name, a->name);
+  give(fallback, a->fallback);
+  give(meaning, a->meaning);
+  return true;
+}
+
+static const char *type_name(enum tg_type type) {
+  static const char *const names[] = {[TG_TEXT] = "text", [TG_INT] = "int", [TG_REAL] = "real", [TG_BOOL] = "bool"};
+  return names[type];
+}
+
+bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit, const char **meaning) {
+  const struct tg__column_info *c = i < tg__question_count() ? tg__question_column(&tg__questions[i], k) : NULL;
+  if (!c) return false;
+  give(name, c->name);
+  give(type, type_name(c->type));
+  give(unit, c->unit);
+  give(meaning, c->meaning);
+  return true;
+}
+
+enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                   struct tg_error *error) {
+  return tg__ask_run(trace, question, args, arg_count, out, error);
+}
+
+enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
+  return tg__sql_run(trace, sql, out, error);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------------- */
+
+void tg_table_free(struct tg_table *t) { tg__table_free(t); }
+const char *tg_table_question(const struct tg_table *t) { return t->question; }
+size_t tg_table_rows(const struct tg_table *t) { return t->rows; }
+size_t tg_table_columns(const struct tg_table *t) { return t->column_count; }
+const char *tg_column_name(const struct tg_table *t, size_t c) { return t->columns[c].name; }
+const char *tg_column_unit(const struct tg_table *t, size_t c) { return t->columns[c].unit; }
+enum tg_type tg_column_type(const struct tg_table *t, size_t c) { return t->columns[c].type; }
+
+const int64_t *tg_column_ints(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_INT ? t->columns[c].ints : NULL; }
+const double *tg_column_reals(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_REAL ? t->columns[c].reals : NULL; }
+const int8_t *tg_column_bools(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_BOOL ? t->columns[c].bools : NULL; }
+
+const char *tg_cell_text(const struct tg_table *t, size_t c, size_t row, size_t *len) {
+  *len = 0;
+  if (t->columns[c].type != TG_TEXT || t->columns[c].texts[row] == TG_NONE) return NULL;
+  const struct tg__str s = tg__strings_get(t->strings, t->columns[c].texts[row]);
+  *len = s.len;
+  return s.ptr;
+}
+
+size_t tg_table_notes(const struct tg_table *t) { return t->note_count; }
+const char *tg_table_note(const struct tg_table *t, size_t i) { return i < t->note_count ? t->notes[i] : NULL; }
+size_t tg_table_losses(const struct tg_table *t) { return t->loss_count; }
+
+bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_t *count, int64_t *offset, const char **meaning) {
+  if (i >= t->loss_count) return false;
+  const struct tg__loss_row *l = &t->losses[i];
+  give(name, l->name);
+  give(meaning, l->meaning);
+  if (count) *count = l->count;
+  if (offset) *offset = l->offset;
+  return true;
+}
+
+enum tg_err tg_table_arrow(struct tg_table *t, struct ArrowSchema *schema, struct ArrowArray *array) {
+  return tg__table_arrow(t, schema, array);
+}
+
+/* ---- output ----------------------------------------------------------------------------------------------------------- */
+
+size_t tg_format_count(void) { return tg__format_count(); }
+const char *tg_format_name(size_t i) { return i < tg__format_count() ? tg__formats[i].name : NULL; }
+
+static enum tg_err no_such_format(const char *format, const char *what, struct tg_error *error) {
+  return tg__fail(error, TG_USAGE, -1, "'%s' is not a format %s can be written in", format, what);
+}
+
+/* Flush, free, and see to it that a failure has its sentence. */
+static enum tg_err finish(struct tg__out *out, enum tg_err err, struct tg_error *error) {
+  if (!err && tg__out_flush(out)) {
+    err = tg__fail(error, out->err, -1, out->err == TG_MEMORY ? "out of memory while writing" : "the output could not be written");
+  }
+  tg__out_free(out);
+  return err;
+}
+
+enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write, void *ctx,
+                           struct tg_error *error) {
+  const struct tg__format *f = tg__format_find(format);
+  if (!f || !f->table) return no_such_format(format, "a table", error);
+  const struct tg__show_options options = {.width = width};
+  struct tg__out out = {.write = write, .ctx = ctx};
+  const enum tg_err err = f->table(t, &options, &out);
+  if (err) tg__fail(error, err, -1, "%s while writing a table", tg_err_text(err));
+  return finish(&out, err, error);
+}
+
+enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count, tg_write_fn *write,
+                      void *ctx, struct tg_error *error) {
+  const struct tg__format *f = tg__format_find(format);
+  if (!f || !f->trace) return no_such_format(format, "a trace", error);
+  enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+  if (err) return err;
+  const struct tg__show_options options = {.args = args, .arg_count = arg_count};
+  struct tg__out out = {.write = write, .ctx = ctx};
+  err = f->trace(trace, &options, &out, error);
+  return finish(&out, err, error);
+}
+
+enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
+                      struct tg_error *error) {
+  const bool as_json = strcmp(format, "json") == 0;
+  if (!as_json && strcmp(format, "text") != 0) return no_such_format(format, "the report", error);
+  enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+  if (err) return err;
+  const struct tg__show_options options = {.width = width, .color = color};
+  struct tg__out out = {.write = write, .ctx = ctx};
+  err = as_json ? tg__report_json(trace, &options, &out, error) : tg__report_text(trace, &options, &out, error);
+  return finish(&out, err, error);
+}
