@@ -1,0 +1,257 @@
+"""Random valid traces with a known answer by construction: every question against the slow reference, and what must not change
+when the same content is written, ordered, shifted or named differently."""
+import copy
+import math
+import pathlib
+import random
+import sys
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import reference
+import traces
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
+import shape  # noqa: E402
+from engine import open_engine  # noqa: E402
+from run import Asker  # noqa: E402
+
+SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+# A coarse grain makes equal times, touching and empty slices common; the fine one makes them rare.
+CONTENT = st.fixed_dictionaries({
+    "seed": st.integers(0, 2**32), "ranks": st.sampled_from((1, 1, 1, 2, 3)), "size": st.integers(3, 90),
+    "grain": st.sampled_from((1, 250, 1000, 40_000)), "steps": st.integers(0, 4), "python": st.booleans(), "gpu": st.booleans(),
+    "memory": st.booleans()})
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return open_engine(None)
+
+
+def askers(engine, ranks, path):
+    """One Asker a rank, beside the rank's content."""
+    return [(r, Asker(engine, path, r.number if len(ranks) > 1 else None)) for r in ranks]
+
+
+class Written:
+    """A trace on disk for the length of a with block."""
+
+    def __init__(self, engine, ranks, seed, **how):
+        self.engine, self.ranks, self.seed, self.how = engine, ranks, seed, how
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        path = traces.write(self.ranks, pathlib.Path(self.folder.name), self.seed, **self.how)
+        return askers(self.engine, self.ranks, path)
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+
+def equal(want, got):
+    if isinstance(want, float) and isinstance(got, (int, float)):
+        return math.isclose(want, got, rel_tol=1e-9, abs_tol=1e-9)
+    return want == got
+
+
+def check_rows(question, want, rows, key):
+    """want: {key: {column: value}}; every row of ours must be wanted, and the other way round."""
+    got = {}
+    for row in rows:
+        assert key(row) not in got, "%s: two rows for %r" % (question, key(row))
+        got[key(row)] = row
+    assert got.keys() == want.keys(), question
+    for k, columns in want.items():
+        for c, value in columns.items():
+            assert equal(value, got[k][c]), "%s %r, %s: must be %r, is %r" % (question, k, c, value, got[k][c])
+
+
+# ---- one question each, against the reference -----------------------------------------------------------------------------------
+
+
+def check_overview(rank, ask):
+    got = shape.summary(ask)
+    x = reference.slices(rank.events)
+    assert (got["events"], got["complete_events"]) == (len(rank.events), len(x))
+    assert got["categories"] == {str(c): n for c, n in _count(e.cat for e in x).items()}
+    assert got["phases"] == _count(e.ph for e in rank.events)
+    if x:
+        assert got["first_ts_us"] == shape.us(min(e.ts for e in x))
+        assert got["last_end_us"] == shape.us(max(e.end for e in x))
+    assert got["devices"] == [d["name"] for d in rank.devices]
+    assert got.get("rank") == rank.number
+
+
+def _count(items):
+    out = {}
+    for i in items:
+        out[i] = out.get(i, 0) + 1
+    return out
+
+
+def check_events(rank, ask):
+    token = {r["track"]: (r["pid"], r["tid"]) for r in ask("tracks")}
+    rows = {r["id"]: r for r in ask("events", by="slice")}
+    columns = ("name", "category", "start_ns", "dur_ns", "self_ns", "depth")
+
+    def line(values, parent):
+        return tuple(values[c] for c in columns) + ((parent["name"], parent["start_ns"], parent["dur_ns"]) if parent else ())
+    got = sorted(map(repr, ((token[r["track"]], line(r, rows.get(r["parent"]))) for r in rows.values())))
+    wanted, by_place = reference.events(rank.events), {e.i: e for e in rank.events}
+    want = sorted(repr(((str(by_place[i].pid), str(by_place[i].tid)), line(w, wanted[w["parent"].i] if w["parent"] else None)))
+                  for i, w in wanted.items())
+    assert got == want
+    marks = ask("events", by="mark")
+    assert sorted((r["phase"], r["name"]) for r in marks) == sorted((e.ph, e.name) for e in rank.events if e.ph != "X")
+
+
+def check_tracks(rank, ask):
+    rows = [r for r in ask("tracks") if r["slices"]]
+    check_rows("tracks", reference.tracks(rank.events), rows, lambda r: (r["pid"], r["tid"]))
+
+
+def check_kernels(rank, ask):
+    check_rows("kernels", reference.kernels(rank.events), ask("kernels"), lambda r: (r["category"], r["name"]))
+
+
+def check_annotations(rank, ask):
+    check_rows("annotations", reference.annotations(rank.events), ask("annotations"), lambda r: (r["side"], r["name"]))
+
+
+def check_memory(rank, ask):
+    rows = ask("memory") if any(e.name == "[memory]" for e in rank.events) else []
+    check_rows("memory", reference.memory(rank.events), rows, lambda r: r["device"])
+
+
+def check_launches(rank, ask):
+    want = reference.launches(rank.events)
+    rows = ask("launches")
+    check_rows("launches", {(): want}, rows or [dict.fromkeys(want, 0)], lambda r: ())
+
+
+def check_ops(rank, ask):
+    check_rows("ops", reference.ops(rank.events), ask("ops"), lambda r: r["name"])
+
+
+def check_steps(rank, ask):
+    want = reference.steps(rank.events)
+    if want is not None:
+        check_rows("steps", {w["step"]: w for w in want}, ask("steps"), lambda r: r["step"])
+
+
+def check_gaps(rank, ask):
+    got = [(r["device"], r["start_ns"], r["dur_ns"]) for r in ask("gaps")]
+    assert len(got) == len(set(got)) and set(got) == reference.gaps(rank.events)
+
+
+def check_stacks(rank, ask):
+    want = reference.stacks_by_function(rank.events)
+    rows = ask("stacks", by="function") if want else []
+    check_rows("stacks", want, rows, lambda r: r["name"])
+
+
+def check_losses(rank, ask):
+    assert ask("losses") == []
+
+
+CHECKS = {c.__name__[6:]: c for c in (check_overview, check_events, check_tracks, check_kernels, check_annotations, check_memory,
+                                      check_launches, check_ops, check_steps, check_gaps, check_stacks, check_losses)}
+
+
+@pytest.mark.parametrize("question", CHECKS)
+@SETTINGS
+@given(content=CONTENT, spelling=st.integers(0, 2**32))
+def test_question(engine, question, content, spelling):
+    with Written(engine, traces.build(**content), spelling) as ranks:
+        for rank, ask in ranks:
+            CHECKS[question](rank, ask)
+
+
+# ---- what must not change, and what must change how -------------------------------------------------------------------------------
+
+QUESTIONS = (("steps", {}), ("ops", {}), ("kernels", {}), ("launches", {}), ("gaps", {}), ("memory", {}), ("annotations", {}),
+             ("stacks", {"by": "function"}), ("tracks", {}), ("events", {"by": "slice"}))
+TIMES = {"start_ns", "ts_ns", "first_ns", "last_ns"}
+
+
+def answers(ranks, leave_out=()):
+    """Every answer of every rank, rows in an order that does not hang on the order of the file."""
+    out = []
+    for _, ask in ranks:
+        for question, args in QUESTIONS:
+            try:
+                rows = ask(question, **args)
+            except Exception as refusal:                      # the same refusal is an answer too
+                rows = [{"refused": type(refusal).__name__}]
+            rows = [{k: v for k, v in r.items() if k not in leave_out} for r in rows]
+            out.append((question, sorted(rows, key=repr)))
+    return out
+
+
+def settled(value):
+    """Means and shares are sums in some order: compare 12 digits."""
+    return float("%.12g" % value) if isinstance(value, float) else value
+
+
+def assert_same(a, b):
+    for (question, left), (_, right) in zip(a, b):
+        left, right = ([{k: settled(v) for k, v in r.items()} for r in rows] for rows in (left, right))
+        assert sorted(left, key=repr) == sorted(right, key=repr), question
+
+
+@SETTINGS
+@given(content=CONTENT, one=st.integers(0, 2**32), other=st.integers(0, 2**32))
+def test_spelling_changes_nothing(engine, content, one, other):
+    ranks = traces.build(**content)
+    with Written(engine, ranks, one) as a, Written(engine, ranks, other, plain=True) as b:
+        assert_same(answers(a), answers(b))
+
+
+@SETTINGS
+@given(content=CONTENT, shift=st.integers(-10**12, 10**15))
+def test_shift_moves_times_alone(engine, content, shift):
+    ranks = traces.build(**content)
+    with Written(engine, ranks, 1, plain=True) as a, Written(engine, ranks, 1, plain=True, shift_ns=shift) as b:
+        moved = [(q, [{k: v + shift if k in TIMES and v is not None else v for k, v in r.items()} for r in rows]) for q, rows in answers(a)]
+        assert_same(moved, answers(b))
+
+
+@SETTINGS
+@given(content=CONTENT, seed=st.integers(0, 2**32))
+def test_order_of_events_changes_nothing(engine, content, seed):
+    """Where no two slices begin at once, that is: among those the file's order decides which is the outer one."""
+    ranks = traces.build(**{**content, "grain": 40_000_000})
+    numbers = {"id", "parent", "cause", "track"}               # running numbers follow the order of arrival
+    for rank in ranks:
+        starts = [(e.pid, e.tid, e.ts) for e in rank.events if e.ph == "X"]
+        stamps = [(e.ts, e.name) for e in rank.events if e.name == "[memory]"]
+        assume(len(starts) == len(set(starts)) and len(stamps) == len(set(stamps)))
+    mixed = copy.deepcopy(ranks)
+    for rank in mixed:
+        random.Random(seed).shuffle(rank.events)
+        for i, e in enumerate(rank.events):
+            e.i = i
+    with Written(engine, ranks, 1, plain=True) as a, Written(engine, mixed, 1, plain=True) as b:
+        assert_same(answers(a, numbers), answers(b, numbers))
+
+
+@SETTINGS
+@given(content=CONTENT)
+def test_stream_names_change_tracks_alone(engine, content):
+    ranks = traces.build(**{**content, "gpu": True})
+    renamed = copy.deepcopy(ranks)
+    for rank in renamed:
+        for e in rank.events:
+            if e.cat in reference.DEVICE:
+                e.tid = e.args["stream"] = e.tid + 1000
+    with Written(engine, ranks, 1, plain=True) as a, Written(engine, renamed, 1, plain=True) as b:
+        left, right = answers(a), answers(b)
+        back = [(q, [{k: str(int(v) - 1000) if q == "tracks" and k == "tid" and r["kind"] == "device" else v for k, v in r.items()}
+                     for r in rows]) for q, rows in right]
+        names = {"name"}
+        assert_same([(q, [{k: v for k, v in r.items() if q != "tracks" or k not in names} for r in rows]) for q, rows in left],
+                    [(q, [{k: v for k, v in r.items() if q != "tracks" or k not in names} for r in rows]) for q, rows in back])
