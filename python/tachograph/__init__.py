@@ -1,0 +1,193 @@
+"""Reads PyTorch traces and answers questions about them.
+
+    import tachograph as tg
+    with tg.open("trace.json.gz") as trace:
+        print(trace.report())
+        steps = trace.ask("steps", by="summary")
+        steps.to_pandas()
+
+Times are integer nanoseconds and sizes integer bytes; each column says its unit. `tg.questions()` lists what can be asked."""
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+from typing import Any, Callable, Iterator, NamedTuple, Optional
+
+from . import _read
+from ._html import table_html
+from ._read import Column, TachographError
+
+__all__ = ["open", "questions", "formats", "Trace", "Table", "Column", "Question", "Argument", "ColumnInfo", "TachographError", "__version__"]
+__version__ = _read.version
+
+
+class Argument(NamedTuple):
+    """An argument of a question: its name, the value it has when not given, what it does."""
+    name: str
+    default: str
+    meaning: str
+
+
+class ColumnInfo(NamedTuple):
+    """A column of an answer; type is text, int, real or bool."""
+    name: str
+    type: str
+    unit: str
+    meaning: str
+
+
+class Question(NamedTuple):
+    name: str
+    meaning: str
+    arguments: tuple[Argument, ...]
+    columns: tuple[ColumnInfo, ...]
+
+
+def questions() -> dict[str, Question]:
+    """Every question there is, by name."""
+    return {name: Question(name, meaning, tuple(Argument(*a) for a in arguments), tuple(ColumnInfo(*c) for c in columns))
+            for name, meaning, arguments, columns in _read.questions()}
+
+
+def formats() -> list[str]:
+    """Names of the output formats, for `Trace.export(to=…)` and `Table.to_text(…)`."""
+    return _read.formats()
+
+
+def open(path: str | os.PathLike[str], threads: int = 0, progress: Optional[Callable[[int, int], Any]] = None) -> Trace:
+    """Open a trace file, a directory or glob of them (one file per rank), or "-" for standard input.
+
+    threads: workers, 0 = one per core. progress(done, total) is called while reading, with bytes on disk, total -1 when
+    unknown; when it returns False, reading stops and TachographError (code CANCELLED) is raised."""
+    return _read.open(Trace, os.fsencode(path), threads, progress)
+
+
+def _texts(args: dict[str, Any]) -> dict[str, str]:
+    """Arguments as one would type them: a list becomes a,b,c; None is left out; True becomes 1."""
+    result = {}
+    for name, value in args.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            value = int(value)
+        result[name] = ",".join(map(str, value)) if isinstance(value, (list, tuple, set, range)) else str(value)
+    return result
+
+
+class Table(_read.Table):
+    """An answer. Column-wise: table["dur_ns"] is a Column, which numpy.asarray takes without a copy. Row-wise: to_dicts().
+
+    Anything that speaks Arrow takes the table itself: pyarrow.table(t), polars.DataFrame(t), pandas.DataFrame.from_arrow(t),
+    duckdb.sql("select … from t")."""
+
+    def __getitem__(self, name: str) -> Column:
+        return self.column(name)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        columns = [self.column(name) for name in self.columns]
+        for row in zip(*columns):
+            yield dict(zip(self.columns, row))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dict a row; None where a value is unknown."""
+        return list(self)
+
+    def to_arrow(self):
+        """A pyarrow.Table over the same memory."""
+        import pyarrow
+        return pyarrow.table(self)
+
+    def to_polars(self):
+        import polars
+        return polars.DataFrame(self)
+
+    def to_pandas(self):
+        """A pandas.DataFrame: int64, float64 and object columns; Int64 and boolean where an integer or a truth is unknown."""
+        import numpy
+        import pandas
+        data = {}
+        for name in self.columns:
+            column = self.column(name)
+            if column.type == "text":
+                data[name] = pandas.Series(list(column), dtype=object)
+                continue
+            values = numpy.asarray(column)
+            unknown = values == numpy.iinfo(numpy.int64).min if column.type == "int" else values < 0
+            if column.type == "bool":
+                data[name] = pandas.arrays.BooleanArray(values > 0, unknown) if unknown.any() else values > 0
+            elif column.type == "int" and unknown.any():
+                data[name] = pandas.arrays.IntegerArray(values.copy(), unknown)
+            else:
+                data[name] = values
+        return pandas.DataFrame(data)
+
+    def to_text(self, format: str = "text", width: int = 0) -> str:
+        """The table in "text", "json" or "csv", as the command line prints it. width: of the terminal, 0 = unlimited."""
+        return self._write(format, width, -1)
+
+    def __repr__(self) -> str:
+        width = shutil.get_terminal_size((140, 24)).columns
+        shown = 60
+        text = self._write("text", width, shown).rstrip("\n")
+        return text + f"\n… {len(self)} rows" if len(self) > shown else text
+
+    def _repr_html_(self) -> str:
+        return table_html(self)
+
+
+class Trace(_read.Trace):
+    """An open trace. Use as a context manager, or call close(). Tables stay usable after that."""
+
+    def ask(self, question: str, **args: Any) -> Table:
+        """Answer a question, e.g. ask("ops", by="shape", step="5:8", sort="-self_cpu_ns", limit=10)."""
+        return self._ask(Table, question, _texts(args))
+
+    def sql(self, query: str) -> Table:
+        """Any single SELECT over the trace's tables; SELECT name FROM sqlite_schema lists them."""
+        return self._sql(Table, query)
+
+    @property
+    def questions(self) -> dict[str, Question]:
+        return questions()
+
+    @property
+    def losses(self) -> Table:
+        """Everything that was lost or bent while reading, with the first byte it happened at."""
+        return self.ask("losses")
+
+    def report(self, format: str = "text", width: int = 0, color: bool = False) -> str:
+        """The one-screen report: "text", or "json" for one object with the same figures."""
+        return self._report(format, width, color)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a native .tacho file, which opens at once. The file appears under its name only when complete."""
+        self._save(os.fsencode(path))
+
+    def export(self, path: str | os.PathLike[str], to: Optional[str] = None, **args: Any) -> None:
+        """Write the trace for another program. to: a name of formats(); by default what the end of the path says
+        (.json chrome, .pftrace perfetto, .folded, .speedscope.json, .csv). The file appears only when complete."""
+        target = os.fspath(path)
+        draft = f"{target}.{os.getpid()}.part"
+        try:
+            with builtins.open(draft, "xb", buffering=0) as file:
+                self._export(to or _format_of(target), _texts(args), file.fileno())
+            os.replace(draft, target)
+        except BaseException:
+            if os.path.exists(draft):
+                os.unlink(draft)
+            raise
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _format_of(path: str) -> str:
+    for suffix, name in ((".speedscope.json", "speedscope"), (".json", "chrome"), (".pftrace", "perfetto"), (".perfetto-trace", "perfetto"),
+                         (".folded", "folded"), (".csv", "csv")):
+        if path.endswith(suffix):
+            return name
+    raise ValueError(f"{path}: the name does not say which format; give to=, one of {', '.join(formats())}")

@@ -1,0 +1,47 @@
+"""Reads the project's .def lists, for the generators of stubs and docs. A list is lines MACRO(argument, …) between comments."""
+import ast
+import pathlib
+import re
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def _arguments(text):
+    """Split at commas outside quotes; adjacent string literals join, quotes go."""
+    parts = re.findall(r'\s*((?:"(?:\\.|[^"\\])*"\s*)+|[^,"]+)\s*(?:,|$)', text)
+    for part in map(str.strip, parts):
+        yield "".join(ast.literal_eval(s) for s in re.findall(r'"(?:\\.|[^"\\])*"', part)) if part.startswith('"') else part
+
+
+def read(path):
+    """[(macro, [arguments])] of one .def file, in order."""
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / path).read_text(encoding="utf-8"), flags=re.S)
+    rows = re.findall(r'^([A-Z_]+)\(((?:"(?:\\.|[^"\\])*"|[^")])*)\)', text, flags=re.M)
+    return [(macro, list(_arguments(body))) for macro, body in rows]
+
+
+class Question(NamedTuple):
+    name: str
+    meaning: str
+    arguments: list  # (name, default, meaning)
+    columns: list    # (name, type, unit, meaning)
+
+
+COMMON_ARGUMENTS = [
+    ("sort", "", "column to sort by, - in front for descending; several joined by comma"),
+    ("limit", "", "at most this many rows"),
+    ("where", "", "only rows for which the expression holds, such as dur_ns > 1ms and name ~ \"conv\""),
+]
+
+
+def questions():
+    found = {}
+    for macro, args in read("src/analyze/questions.def"):
+        if macro == "QUESTION":
+            found[args[0]] = Question(args[0], args[2], [], [])
+        elif macro == "ARGUMENT":
+            found[args[0]].arguments.append(tuple(args[1:4]))
+        elif macro == "COLUMN":
+            found[args[0]].columns.append(tuple(args[1:5]))
+    return list(found.values())
