@@ -128,6 +128,7 @@ static void put_value(struct tg__forms *f, struct tg__pen *pen, struct tg__str p
 void tg__put_top(struct tg__forms *f, struct tg__pen *pen, uint32_t args, uint32_t skip) {
   struct tg__args_iter it;
   tg__args_begin(f->t, args, &it);
+  if (!it.schema) return;
   const struct tg__str *const prefixes = prefixes_of(f, it.schema, pen->out);
   if (!prefixes) {
     pen->out->err = TG_MEMORY;
@@ -141,7 +142,7 @@ void tg__put_top(struct tg__forms *f, struct tg__pen *pen, uint32_t args, uint32
 bool tg__put_args(struct tg__forms *f, struct tg__pen *pen, uint32_t args, struct tg__str before) {
   struct tg__args_iter it;
   tg__args_begin(f->t, args, &it);
-  if (!it.schema->has_args) return false;
+  if (!it.schema || !it.schema->has_args) return false;
   const struct tg__str *const prefixes = prefixes_of(f, it.schema, pen->out);
   if (!prefixes) {
     pen->out->err = TG_MEMORY;

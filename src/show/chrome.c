@@ -1,0 +1,236 @@
+/* The Kineto / Chrome trace JSON, as Perfetto, the TensorBoard plugin and HTA read it. The only writer of that format.
+ *
+ * Events come in the order of their file, members in the order ph, cat, name, pid, tid, ts, dur, then the event's other members,
+ * then args; members of the document stand where they stood. The result is always valid JSON: a value that is none (NaN, N/A)
+ * becomes the string of its characters, text that is not UTF-8 gets U+FFFD.
+ *
+ * A viewer that nests slices by time drops those that overlap, so slices of sub-lanes go to a tid of their own, named "… (overlap
+ * 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document on the common clock, with pids and
+ * flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c decides on the pids and tids. */
+#include "show/argsjson.h"
+#include "show/chrome_track.h"
+#include "show/eventrow.h"
+
+enum { EVENT_FIXED = 256 }; /* punctuation, keys and numbers of an event without its strings */
+
+struct chrome {
+  const struct tg_trace *t;
+  struct tg__out *out;
+  struct tg__pen pen;
+  struct tg__forms *forms;
+  struct tg__chrome_tracks *tracks;
+  struct tg__str *cats; /* by category: ,"cat":"kernel","name":" */
+  struct tg__arena arena;
+  bool merged; /* several ranks in one document */
+};
+
+/* ---- one event ---------------------------------------------------------------------------------------------------------------------- */
+
+struct event {
+  char ph;
+  bool has_dur;
+  uint16_t cat;
+  uint32_t name, args, track;
+  struct tg__str place; /* ,"pid":1,"tid":2 */
+  int64_t ts_ns, dur_ns;
+};
+
+/* Flow and async ids are made distinct between ranks: the rank's number in the bits above 40, where Kineto's counters never reach. */
+static void put_merged_id(struct chrome *c, const struct event *ev) {
+  struct tg__val id;
+  if (!tg__arg(c->t, ev->args, TG__K_ID, true, &id)) return;
+  const uint32_t rank = c->t->tracks[ev->track].rank;
+  const struct tg__str key = TG_STR(",\"id\":");
+  if (id.kind == TG__KIND_INT && id.i >= 0 && id.i < INT64_C(1) << 40) {
+    if (!tg__pen_room(&c->pen, (size_t)key.len + TG__PEN_NUMBER)) return;
+    c->pen.p = tg__pen_int(tg__pen_copy(c->pen.p, key.ptr, key.len), id.i | (int64_t)(rank & 0x3fffff) << 40);
+    return;
+  }
+  struct tg__out text = {0};
+  struct tg__jsonw w = {.out = &text};
+  tg__val_json(c->t, &id, &w);
+  tg__pen_lift(&c->pen);
+  tg__out_format(c->out, ",\"id\":\"r%u:", rank);
+  tg__json_body(c->out, (struct tg__str){text.buf, (uint32_t)text.len});
+  tg__out_char(c->out, '"');
+  tg__out_free(&text);
+}
+
+/* The name of a process tells which rank it belongs to once several are in one document. */
+static bool put_merged_process_name(struct chrome *c, const struct event *ev) {
+  if (ev->ph != 'M' || ev->name != TG__K_PROCESS_NAME) return false;
+  const uint32_t name = tg__arg_str(c->t, ev->args, TG__K_NAME);
+  const struct tg__rank *rank = &c->t->ranks[c->t->tracks[ev->track].rank];
+  tg__pen_lift(&c->pen);
+  tg__out_format(c->out, ",\"args\":{\"name\":\"rank %lld: ", (long long)rank->number);
+  if (name != TG_NONE) tg__json_body(c->out, tg__name(c->t, name));
+  tg__out_text(c->out, "\"}");
+  return true;
+}
+
+static void put_rest(struct chrome *c, const struct event *ev) {
+  tg__put_top(c->forms, &c->pen, ev->args, c->merged ? TG__K_ID : TG_NONE);
+  if (c->merged) {
+    put_merged_id(c, ev);
+    if (put_merged_process_name(c, ev)) return;
+  }
+  tg__put_args(c->forms, &c->pen, ev->args, TG_STR(",\"args\":"));
+}
+
+static void put_event(struct chrome *c, const struct event *ev, bool first) {
+  const struct tg__str cat = c->cats[ev->cat];
+  const struct tg__str name = tg__form_body(c->forms, ev->name, c->out);
+  if (!tg__pen_room(&c->pen, (size_t)EVENT_FIXED + cat.len + name.len + ev->place.len)) return;
+  char *p = first ? TG__PEN_LITERAL(c->pen.p, "\n{") : TG__PEN_LITERAL(c->pen.p, ",\n{");
+  if (ev->ph > ' ' && ev->ph != '"' && ev->ph != '\\') { /* also in a damaged .tacho */
+    p = TG__PEN_LITERAL(p, "\"ph\":\"");
+    *p++ = ev->ph;
+    p = TG__PEN_LITERAL(p, "\",");
+  }
+  p = tg__pen_copy(p, cat.ptr, cat.len);
+  p = tg__pen_copy(p, name.ptr, name.len);
+  *p++ = '"';
+  p = tg__pen_copy(p, ev->place.ptr, ev->place.len);
+  if (ev->ts_ns != TG_NULL_INT) p = tg__pen_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns);
+  if (ev->has_dur) p = tg__pen_us(TG__PEN_LITERAL(p, ",\"dur\":"), ev->dur_ns);
+  c->pen.p = p;
+  put_rest(c, ev);
+  if (tg__pen_room(&c->pen, 1)) *c->pen.p++ = '}';
+}
+
+static void put_slice(struct chrome *c, uint32_t i, uint32_t track, bool first) {
+  const struct tg__slices *s = &c->t->slices;
+  const char ph = tg__slice_phase(c->t, i);
+  const struct event ev = {
+      .ph = ph,
+      .has_dur = ph == 'X',
+      .cat = s->cat[i],
+      .name = s->name[i],
+      .args = s->args[i],
+      .track = track,
+      .place = tg__chrome_place(c->tracks, track, tg__chrome_slice_lane(c->tracks, track, i)),
+      .ts_ns = s->start_ns[i] + tg__chrome_shift(c->tracks, track),
+      .dur_ns = s->dur_ns[i],
+  };
+  put_event(c, &ev, first);
+}
+
+static void put_mark(struct chrome *c, uint32_t i, bool first) {
+  const struct tg__marks *m = &c->t->marks;
+  const uint32_t track = m->track[i];
+  const struct event ev = {
+      .ph = (char)m->ph[i],
+      .cat = m->cat[i],
+      .name = m->name[i],
+      .args = m->args[i],
+      .track = track,
+      .place = tg__chrome_place(c->tracks, track, tg__chrome_mark_lane(c->tracks, i)),
+      .ts_ns = m->ts_ns[i] == TG_NULL_INT ? TG_NULL_INT : m->ts_ns[i] + tg__chrome_shift(c->tracks, track),
+  };
+  put_event(c, &ev, first);
+}
+
+static bool is_on(const struct tg__track *track, uint32_t slice) { return slice - track->first < track->count; }
+
+static void put_events(struct chrome *c, const struct tg__event *events, uint32_t count) {
+  uint32_t track = 0; /* neighbours in a file are mostly neighbours on a track */
+  for (uint32_t i = 0; i < count && c->out->err == TG_OK; i++) {
+    if (events[i].is_mark) {
+      put_mark(c, events[i].id, i == 0);
+      continue;
+    }
+    if (!is_on(&c->t->tracks[track], events[i].id)) track = tg__slice_track(c->t, events[i].id);
+    put_slice(c, events[i].id, track, i == 0);
+  }
+  tg__pen_lift(&c->pen);
+}
+
+/* ---- the document --------------------------------------------------------------------------------------------------------------------- */
+
+/* ,"cat":"kernel","name":" once per category. */
+static bool render_cats(struct chrome *c) {
+  c->cats = tg__arena_get(&c->arena, ((size_t)c->t->cat_count + 1) * sizeof *c->cats);
+  for (uint32_t i = 0; c->cats && i < c->t->cat_count; i++) {
+    struct tg__out text = {0};
+    if (c->t->cats[i].name != TG_NONE) {
+      tg__out_text(&text, "\"cat\":\"");
+      tg__json_body(&text, tg__name(c->t, c->t->cats[i].name));
+      tg__out_text(&text, "\",");
+    }
+    tg__out_text(&text, "\"name\":\"");
+    const char *copy = text.err ? NULL : tg__arena_copy(&c->arena, text.buf, text.len);
+    c->cats[i] = (struct tg__str){copy, (uint32_t)text.len};
+    tg__out_free(&text);
+    if (!copy) return false;
+  }
+  return c->cats != NULL;
+}
+
+/* The members in front of (or behind) traceEvents. Of several ranks those of the first on the clock speak for all; which rank it was
+ * does not. */
+static void put_members(struct chrome *c, const struct tg__rank *rank, bool after) {
+  for (size_t i = 0; i < rank->meta_count; i++) {
+    const struct tg__meta *m = &rank->meta[i];
+    if (m->after != after || (c->merged && m->key == TG__K_DISTRIBUTED_INFO)) continue;
+    tg__out_text(c->out, after ? ",\n\"" : "\n\"");
+    tg__json_body(c->out, tg__name(c->t, m->key));
+    tg__out_text(c->out, "\":");
+    tg__json_value(c->out, tg__name(c->t, m->raw));
+    if (!after) tg__out_char(c->out, ',');
+  }
+}
+
+static const struct tg__rank *speaker(const struct tg_trace *t, uint32_t rank) {
+  if (rank != TG_NONE) return &t->ranks[rank];
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    if (t->ranks[r].clock_offset_ns == 0) return &t->ranks[r];
+  }
+  return &t->ranks[0];
+}
+
+static void put_document(struct chrome *c, uint32_t rank, const struct tg__event *events, uint32_t count) {
+  const struct tg__rank *who = speaker(c->t, rank);
+  const bool bare = who->bare_array && !c->merged;
+  if (!bare) {
+    tg__out_char(c->out, '{');
+    put_members(c, who, false);
+    tg__out_text(c->out, "\n\"traceEvents\":");
+  }
+  tg__out_char(c->out, '[');
+  put_events(c, events, count);
+  tg__chrome_put_lane_names(c->tracks, c->out, count == 0);
+  tg__out_text(c->out, "\n]");
+  if (!bare) {
+    put_members(c, who, true);
+    tg__out_text(c->out, "\n}");
+  }
+  tg__out_char(c->out, '\n');
+}
+
+enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+  uint32_t rank, count = 0;
+  enum tg_err err = tg__show_rank(t, o, &rank, e);
+  if (!err) err = tg__trace_load(t, TG__COL_ALL, e);
+  if (err) return err;
+  const char *lanes = tg__show_arg(o, "lanes");
+  if (lanes && strcmp(lanes, "keep") != 0 && strcmp(lanes, "split") != 0) {
+    return tg__fail(e, TG_USAGE, -1, "lanes=%s is unknown: it is split (the default) or keep", lanes);
+  }
+  if (rank == TG_NONE && t->rank_count == 1) rank = 0;
+  struct chrome c = {.t = t, .out = out, .pen = {.out = out}, .merged = rank == TG_NONE && t->rank_count > 1};
+  c.forms = tg__forms_new(t);
+  c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
+  struct tg__event *const events = tg__walk_new(t, rank, &count);
+  if (!c.forms || !c.tracks || !events || !render_cats(&c)) {
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while preparing the export");
+    goto done;
+  }
+  put_document(&c, rank, events, count);
+  err = tg__show_end(out, e);
+done:
+  tg__free(events);
+  tg__chrome_tracks_free(c.tracks);
+  tg__forms_free(c.forms);
+  tg__arena_free(&c.arena);
+  return err;
+}
