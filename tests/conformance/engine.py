@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 
@@ -17,11 +18,14 @@ class Refused(Exception):
 
 
 def find_binary():
-    """The command line: the newest build of this tree, else the installed one; None when there is neither."""
+    """The command line: $TACHOGRAPH, the newest build of this tree, beside this Python, on the path; None when nowhere."""
+    if os.environ.get("TACHOGRAPH"):
+        return os.environ["TACHOGRAPH"]
     built = [p for p in REPO.glob("build*/tachograph") if os.access(p, os.X_OK)]
     if built:
         return str(max(built, key=lambda p: p.stat().st_mtime))
-    return shutil.which("tachograph")
+    beside = pathlib.Path(sys.executable).parent / "tachograph"
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("tachograph")
 
 
 class CommandLine:

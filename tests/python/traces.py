@@ -49,10 +49,11 @@ class Rank:
 
 
 class Builder:
-    """Grows one rank. grain: all times are multiples of it, so a coarse grain makes ties and touching slices common."""
+    """Grows one rank. All times are multiples of grain, within span grains: a small span makes ties and touching slices common."""
 
-    def __init__(self, rnd, size, grain, base):
+    def __init__(self, rnd, size, grain, span, base):
         self.rnd, self.size, self.grain, self.base = rnd, size, grain, base
+        self.stretch = span // 1000
         self.events, self.next_id, self.launches = [], 1, []
 
     def fresh(self):
@@ -113,12 +114,12 @@ class Builder:
     def device_work(self, device, streams):
         for start, corr in self.launches:
             for _ in range(self.rnd.choice((0, 1, 1, 1, 2))):
-                self.device_event(device, self.rnd.choice(streams), start + self.rnd.randint(0, 40) * self.grain, corr)
+                self.device_event(device, self.rnd.choice(streams), start + self.rnd.randint(0, 40 * self.stretch) * self.grain, corr)
         for _ in range(self.rnd.randint(0, 2)):        # launched before the recording began
-            self.device_event(device, self.rnd.choice(streams), self.base + self.rnd.randint(0, 100) * self.grain, self.fresh())
+            self.device_event(device, self.rnd.choice(streams), self.base + self.rnd.randint(0, 100 * self.stretch) * self.grain, self.fresh())
 
     def device_event(self, device, stream, start, corr):
-        dur = self.rnd.randint(0, 30) * self.grain
+        dur = self.rnd.randint(0, 30 * self.stretch) * self.grain
         args = {"device": device, "stream": stream, "correlation": corr, "context": 1}
         cat = self.rnd.choices(DEVICE, (5, 1, 1))[0]
         if cat == "kernel":
@@ -163,10 +164,10 @@ class Builder:
             self.add("C", "queue length", pid, 0, None, self.base, None, {"depth": self.rnd.randint(0, 9)})
 
 
-def build_rank(rnd, number, world, size, grain, steps, python, gpu, with_memory):
+def build_rank(rnd, number, world, size, grain, span, steps, python, gpu, with_memory):
     base = rnd.choice((0, 1_000_000, 1_690_000_000_123_456_000, 4_203_669_603_188_512)) // grain * grain
-    b = Builder(rnd, size, grain, base)
-    span = 1000 * grain
+    b = Builder(rnd, size, grain, span, base)
+    span *= grain
     pid = rnd.choice((4711, -3, "worker", 2**53 + 1))
     tids = rnd.sample([4711, -247463936, 140244512839424, "2", "Thread<1>"], rnd.randint(1, 3))
     bounds = [base + span * k // max(steps, 1) for k in range(max(steps, 1) + 1)] if steps else []
@@ -191,10 +192,10 @@ def build_rank(rnd, number, world, size, grain, steps, python, gpu, with_memory)
     return Rank(number, world, rnd.choice((0, 1_700_000_000_000_000_000)), devices, b.events)
 
 
-def build(seed, ranks=1, size=60, grain=1000, steps=2, python=True, gpu=True, memory=True):
+def build(seed, ranks=1, size=60, grain=1000, span=1000, steps=2, python=True, gpu=True, memory=True):
     rnd = random.Random(seed)
     given = ranks > 1 or rnd.random() < 0.5
-    return [build_rank(rnd, k if given else None, ranks, size, grain, steps, python, gpu, memory) for k in range(ranks)]
+    return [build_rank(rnd, k if given else None, ranks, size, grain, span, steps, python, gpu, memory) for k in range(ranks)]
 
 
 # ---- spelling ---------------------------------------------------------------------------------------------------------------
