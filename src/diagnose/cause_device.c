@@ -1,0 +1,193 @@
+/* A device that waits: idle for the most part, held up by synchronisation or copies, or fed with crumbs. */
+#include "diagnose/findings.h"
+
+enum { IDLE_PCT = 50, HOLD_UP_PCT = 5, FEEDING_PCT = 20, MANY_KERNELS = 100, SHORT_KERNEL_NS = 10000 };
+enum { MANY_OPS = 1000, SHORT_OP_NS = 5000, SHORT_OPS_PCT = 30 };
+
+/* ---- utilisation of one device ------------------------------------------------------------------------------------------------- */
+
+static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__spans *out) {
+  const struct tg_trace *t = f->t;
+  const struct tg__rank *r = &t->ranks[f->rank];
+  bool any = false;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    if (track->device != device) continue;
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
+      tg__spans_add(out, t->slices.start_ns[i], tg__slice_end(t, i));
+      any = true;
+    }
+  }
+  tg__spans_union(out);
+  return any;
+}
+
+static const char *idle_advice(enum tg__gap_cause most) {
+  switch (most) {
+  case TG__GAP_DATA: return "Feed it faster: DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True).";
+  case TG__GAP_SYNC: return "Remove .item(), .cpu(), print(tensor) and torch.cuda.synchronize() from the loop, or do them every N-th step.";
+  case TG__GAP_COPY: return "Copy from pinned memory with tensor.to(device, non_blocking=True).";
+  case TG__GAP_QUEUED: return "Kernels follow each other with pauses although they are queued: capture the step with torch.cuda.CUDAGraph, or use fewer, larger kernels.";
+  default: return "The host does not launch fast enough: torch.compile(model, mode=\"reduce-overhead\"), or a larger batch.";
+  }
+}
+
+static void describe_waits(const struct tg__facts *f, int64_t device, struct tg__finding *x) {
+  const struct tg__window *w = &f->steps.window;
+  int64_t sum[TG__GAP_CAUSE_COUNT] = {0}, all = 0;
+  enum tg__gap_cause most = TG__GAP_NONE;
+  for (size_t i = 0; i < f->gaps.count; i++) {
+    const struct tg__gap *g = &f->gaps.items[i];
+    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns, end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
+    if (g->device != device || start >= end) continue;
+    sum[g->cause] += end - start;
+    all += end - start;
+  }
+  for (enum tg__gap_cause c = 0; c < TG__GAP_CAUSE_COUNT; c++)
+    if (sum[c] > sum[most]) most = c;
+  const size_t len = strlen(x->evidence);
+  if (all > 0)
+    tg__say(x->evidence + len, sizeof x->evidence - len, "; between its work it is idle for %.2f ms a %s, %.0f %% of that by %s",
+            tg__ms(tg__per_step(f, all)), tg__period(f), tg__pct(sum[most], all), tg__gap_cause_names[most]);
+  TG_SAY(x->advice, "%s", idle_advice(all > 0 ? most : TG__GAP_HOST));
+}
+
+static void judge_one_device(struct tg__facts *f, int64_t device) {
+  const struct tg__window *w = &f->steps.window;
+  const int64_t window = w->end_ns - w->start_ns;
+  struct tg__spans kernels = {0};
+  const bool any = kernel_spans(f, device, &kernels);
+  const int64_t busy = tg__spans_inside(&kernels, w->start_ns, w->end_ns);
+  f->failed |= kernels.failed;
+  tg__spans_free(&kernels);
+  if (!any || window <= 0 || 2 * busy >= window) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(window - busy, window), tg__per_step(f, window - busy));
+  TG_SAY(x->where, "device %lld", (long long)device);
+  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms a %s", tg__pct(busy, window), tg__ms(tg__per_step(f, busy)),
+         tg__ms(tg__per_step(f, window)), tg__period(f));
+  describe_waits(f, device, x);
+}
+
+/* ---- what the host does to it ---------------------------------------------------------------------------------------------------- */
+
+static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg__cause finding, const char *what, const char *advice) {
+  const int64_t window = (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count;
+  const double share = tg__pct(f->gap_ns[cause], window);
+  if (share <= HOLD_UP_PCT) return;
+  const struct tg__gap *longest = NULL;
+  int64_t count = 0;
+  for (size_t i = 0; i < f->gaps.count; i++) {
+    const struct tg__gap *g = &f->gaps.items[i];
+    if (g->cause != cause || g->end_ns <= f->steps.window.start_ns || g->start_ns >= f->steps.window.end_ns) continue;
+    count++;
+    if (!longest || g->end_ns - g->start_ns > longest->end_ns - longest->start_ns) longest = g;
+  }
+  struct tg__finding *x = tg__find(f, finding, share, tg__per_step(f, f->gap_ns[cause]));
+  if (longest && longest->during != TG_NONE) tg__where_slice(f, longest->during, x);
+  else TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
+  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms a %s (%.1f %%), the longest %.2f ms", (long long)count, what,
+         tg__ms(x->cost_ns), tg__period(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
+  TG_SAY(x->advice, "%s", advice);
+}
+
+void tg__judge_idle_device(struct tg__facts *f) {
+  if (!f->has_device_work) {
+    tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE, "no device work in the trace");
+    return;
+  }
+  int64_t last = INT64_MIN;
+  for (;;) { /* devices in rising order; there are few */
+    int64_t next = INT64_MAX;
+    for (uint32_t k = 0; k < f->t->ranks[f->rank].track_count; k++) {
+      const struct tg__track *track = &f->t->tracks[f->t->ranks[f->rank].first_track + k];
+      if (track->kind == TG__TRACK_DEVICE && track->device > last && track->device < next) next = track->device;
+    }
+    if (next == INT64_MAX) break;
+    judge_one_device(f, last = next);
+  }
+  judge_hold_up(f, TG__GAP_SYNC, TG__CAUSE_HOST_SYNCHRONISATION, "waited for it before launching more",
+                "Keep values on the device: drop .item(), .cpu(), print(tensor) and torch.cuda.synchronize() in the loop, or do them every N-th step.");
+  judge_hold_up(f, TG__GAP_COPY, TG__CAUSE_BLOCKING_COPY, "was inside a copy call",
+                "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True).");
+}
+
+/* ---- many small pieces ------------------------------------------------------------------------------------------------------------- */
+
+struct pieces {
+  const struct tg_trace *t;
+  int64_t *durations; /* kernels, or operators without operators inside */
+  size_t count, cap;
+  bool kernels, failed;
+  uint32_t track_end_op; /* the operator seen last: inner when the next does not start inside it */
+  int64_t short_ns;
+};
+
+static void add_piece(struct pieces *p, int64_t dur) {
+  if (!tg__grow((void **)&p->durations, &p->cap, p->count + 1, sizeof *p->durations)) {
+    p->failed = true;
+    return;
+  }
+  p->durations[p->count++] = dur;
+  if (dur < SHORT_OP_NS) p->short_ns += dur;
+}
+
+static void end_op(struct pieces *p, uint32_t next) {
+  const uint32_t last = p->track_end_op;
+  p->track_end_op = next;
+  if (last == TG_NONE) return;
+  const bool holds_next = next != TG_NONE && p->t->slices.start_ns[next] >= p->t->slices.start_ns[last] &&
+                          tg__slice_end(p->t, next) <= tg__slice_end(p->t, last) && tg__slice_track(p->t, next) == tg__slice_track(p->t, last);
+  if (!holds_next) add_piece(p, p->t->slices.dur_ns[last]);
+}
+
+static void see_piece(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct pieces *p = ctx;
+  if (p->kernels && cls == TG__CLASS_KERNEL) add_piece(p, p->t->slices.dur_ns[slice]);
+  if (!p->kernels && cls == TG__CLASS_OP) end_op(p, slice);
+}
+
+static bool less_duration(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+
+static bool median(const int64_t *values, size_t n, int64_t *out) {
+  uint32_t *index = tg__alloc(n * sizeof *index);
+  if (!index) return false;
+  for (size_t i = 0; i < n; i++) index[i] = (uint32_t)i;
+  const bool ok = tg__sort_index(index, n, less_duration, values);
+  if (ok) *out = values[index[n / 2]];
+  tg__free(index);
+  return ok;
+}
+
+static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typical) {
+  const int64_t wait = f->gap_ns[TG__GAP_PYTHON] + f->gap_ns[TG__GAP_HOST] + f->gap_ns[TG__GAP_LAUNCH];
+  const double share = tg__pct(wait, (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count);
+  if (pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, wait));
+  TG_SAY(x->where, "kernels of the %s", tg__period(f));
+  TG_SAY(x->evidence, "%lld kernels a %s, half of them shorter than %.1f us; the device waits %.2f ms a %s (%.1f %%) for the host to launch the next",
+         (long long)pieces, tg__period(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__period(f), share);
+  TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and replays them as a CUDA graph; or a larger batch.");
+}
+
+static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {
+  const double share = tg__pct(short_ns, f->total_ns);
+  if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, short_ns));
+  TG_SAY(x->where, "operators of the %s", tg__period(f));
+  TG_SAY(x->evidence, "%lld operators a %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms a %s (%.1f %%)", (long long)pieces,
+         tg__period(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__period(f), share);
+  TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
+}
+
+void tg__judge_small_ops(struct tg__facts *f) {
+  struct pieces p = {.t = f->t, .kernels = f->has_device_work, .track_end_op = TG_NONE};
+  tg__visit(f, see_piece, &p);
+  end_op(&p, TG_NONE);
+  int64_t typical = 0;
+  if (p.failed || (p.count && !median(p.durations, p.count, &typical))) f->failed = true;
+  const int64_t pieces = tg__per_step(f, (int64_t)p.count);
+  if (!f->failed && p.count && f->has_device_work) judge_small_kernels(f, pieces, typical);
+  if (!f->failed && p.count && !f->has_device_work) judge_small_host_ops(f, pieces, typical, p.short_ns);
+  tg__free(p.durations);
+}

@@ -1,0 +1,128 @@
+/* What the device could do and does not: tensor cores; and what it soon cannot: memory. */
+#include "diagnose/findings.h"
+
+#include <stdio.h>
+
+enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5 };
+
+/* ---- tensor cores -------------------------------------------------------------------------------------------------------------------- */
+
+enum matrix_unit { UNIT_UNKNOWN, UNIT_TENSOR_CORE, UNIT_PLAIN };
+
+/* Plain names first: an _ffma kernel of the xmma family multiplies with ordinary instructions. Nobody publishes a complete list,
+ * so a name that is in neither counts as unknown, and unknown names never lead to advice. */
+static enum matrix_unit matrix_unit(struct tg__str kernel) {
+  static const char *const plain[] = {"ffma", "simt", "sgemm", "dgemm", "scudnn", "dgrad_engine", "wgrad_alg0_engine", "wgrad_alg1_engine",
+                                      "implicit_convolve", "explicit_convolve", "winograd_3x3_3x3", "fft2d_"};
+  static const char *const tensor[] = {"h884", "s884", "h1688", "s1688", "c1688", "h16816", "s16816", "16816", "i8816", "hmma", "imma", "wgmma",
+                                       "gmma", "tensorop", "tensor_op", "nvjet", "xmma_", "tf32", "flash_fwd", "flash_bwd", "flash::", "fmha",
+                                       "dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel", "conv1x1", "conv2d_c1_k1", "direct_group",
+                                       "cutlass3x_sm90", "cutlass_3x", "_sm90_", "_sm100_"};
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+    if (tg__str_contains(kernel, plain[i])) return UNIT_PLAIN;
+  for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++)
+    if (tg__str_contains(kernel, tensor[i])) return UNIT_TENSOR_CORE;
+  return UNIT_UNKNOWN;
+}
+
+/* Operators whose work tensor cores can do; old and new names. */
+static bool is_matrix_op(struct tg__str op) {
+  static const char *const names[] = {
+      "_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+      "convolution_backward", "cudnn_convolution", "cudnn_convolution_backward", "cudnn_convolution_backward_input",
+      "cudnn_convolution_backward_weight", "cudnn_convolution_transpose", "cudnn_convolution_transpose_backward",
+      "cudnn_convolution_transpose_backward_input", "cudnn_convolution_transpose_backward_weight", "addmm", "addmm_", "matmul", "mm", "linear",
+      "addbmm", "baddbmm", "bmm", "chain_matmul", "linalg_multi_dot", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "lstm_cell", "gru_cell",
+      "_cudnn_rnn", "_cudnn_rnn_backward", "_scaled_mm", "_scaled_dot_product_efficient_attention"};
+  if (!tg__str_has_prefix(op, "aten::")) return false;
+  const struct tg__str name = {op.ptr + 6, op.len - 6};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (tg__str_eq(name, (struct tg__str){names[i], (uint32_t)strlen(names[i])})) return true;
+  return false;
+}
+
+static const struct tg__device *find_device(const struct tg__facts *f, int64_t id) {
+  const struct tg__rank *r = &f->t->ranks[f->rank];
+  for (size_t i = 0; i < r->device_count; i++)
+    if (r->devices[i].id == id) return &r->devices[i];
+  return NULL;
+}
+
+struct matrix_work {
+  const struct tg__facts *f;
+  int64_t all_ns, plain_ns, tensor_ns, matrix_ns;
+  uint32_t longest; /* plain kernel */
+};
+
+static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct matrix_work *m = ctx;
+  const struct tg_trace *t = m->f->t;
+  if (cls != TG__CLASS_KERNEL) return;
+  const struct tg__device *d = find_device(m->f, t->tracks[tg__slice_track(t, slice)].device);
+  if (!d || d->compute_major < 7) return;
+  const int64_t dur = t->slices.dur_ns[slice];
+  const enum matrix_unit unit = matrix_unit(tg__name(t, t->slices.name[slice]));
+  m->all_ns += dur;
+  if (unit == UNIT_TENSOR_CORE) m->tensor_ns += dur;
+  const uint32_t call = t->slices.cause[slice], op = call == TG_NONE ? TG_NONE : t->slices.cause[call];
+  if (op == TG_NONE || !is_matrix_op(tg__name(t, t->slices.name[op]))) return;
+  m->matrix_ns += dur;
+  if (unit != UNIT_PLAIN) return;
+  m->plain_ns += dur;
+  if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;
+}
+
+void tg__judge_precision(struct tg__facts *f) {
+  if (!f->has_device_work) {
+    tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no device work in the trace");
+    return;
+  }
+  struct matrix_work m = {.f = f, .longest = TG_NONE};
+  tg__visit(f, see_kernel, &m);
+  if (!m.all_ns) {
+    tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
+    return;
+  }
+  const double share = tg__pct(m.plain_ns, m.all_ns);
+  if (m.tensor_ns || share <= ELIGIBLE_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, TG_NULL_INT);
+  tg__where_slice(f, m.longest, x);
+  TG_SAY(x->evidence, "matrix operators launch %.1f %% of the kernel time; %.1f %% is in kernels known to do without tensor cores, none in ones that use them",
+         tg__pct(m.matrix_ns, m.all_ns), share);
+  TG_SAY(x->advice, "Run the forward pass under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with torch.set_float32_matmul_precision(\"high\").");
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */
+
+enum { CUDA = 1 }; /* c10::DeviceType */
+
+static int64_t peak_of(const struct tg__facts *f, const struct tg__device *d) {
+  const struct tg_trace *t = f->t;
+  int64_t peak = 0;
+  for (uint32_t i = 0; i < t->marks.count; i++) {
+    if (t->marks.name[i] != TG__K_MEMORY || t->marks.track[i] == TG_NONE || t->tracks[t->marks.track[i]].rank != f->rank) continue;
+    const uint32_t args = t->marks.args[i];
+    if (tg__arg_int(t, args, TG__K_DEVICE_TYPE, -1) != CUDA || tg__arg_int(t, args, TG__K_DEVICE_ID, -1) != d->id) continue;
+    const int64_t total = tg__arg_int(t, args, TG__K_TOTAL_ALLOCATED, 0);
+    if (total > peak) peak = total;
+  }
+  return peak;
+}
+
+void tg__judge_device_memory(struct tg__facts *f) {
+  const struct tg__rank *r = &f->t->ranks[f->rank];
+  bool known = false;
+  for (size_t i = 0; i < r->device_count; i++) {
+    const struct tg__device *d = &r->devices[i];
+    if (d->total_memory_bytes <= 0) continue;
+    const int64_t peak = peak_of(f, d);
+    const double share = tg__pct(peak, d->total_memory_bytes);
+    known |= peak > 0;
+    if (share <= MEMORY_PCT) continue;
+    struct tg__finding *x = tg__find(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, TG_NULL_INT);
+    TG_SAY(x->where, "device %lld", (long long)d->id);
+    TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30), (double)d->total_memory_bytes / (1 << 30), share);
+    TG_SAY(x->advice, "Recompute activations with torch.utils.checkpoint.checkpoint, train under torch.autocast, or use a smaller batch.");
+  }
+  if (!known) tg__cannot_judge(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, "no device memory events with totals");
+}

@@ -1,0 +1,153 @@
+/* Time lost on the host: values read one by one, an optimizer that goes parameter by parameter, stalls, the recorder itself. */
+#include "diagnose/findings.h"
+
+enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5, STALL_STEPS = 5, STALL_PCT = 5, OVERHEAD_PCT = 5 };
+
+/* ---- reads of single values, and the optimizer ---------------------------------------------------------------------------------- */
+
+struct host {
+  const struct tg_trace *t;
+  uint32_t read, update; /* the longest aten::item, the longest Optimizer.step */
+  int64_t reads, read_ns, updates, update_ns, update_ops;
+  int64_t update_until_ns; /* end of the optimizer step the walk is in: what lies inside is the optimizer's */
+  uint32_t update_track;
+  bool multi_tensor;
+};
+
+static void keep_longest(const struct tg_trace *t, uint32_t *longest, uint32_t slice) {
+  if (*longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[*longest]) *longest = slice;
+}
+
+static void see_update(struct host *h, uint32_t slice) {
+  h->updates++;
+  h->update_ns += h->t->slices.dur_ns[slice];
+  h->update_until_ns = tg__slice_end(h->t, slice);
+  h->update_track = tg__slice_track(h->t, slice);
+  keep_longest(h->t, &h->update, slice);
+}
+
+static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct host *h = ctx;
+  if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
+  const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
+  const bool in_update = h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns && tg__slice_track(h->t, slice) == h->update_track;
+  if (!in_update && tg__name_is_optimizer_step(name)) {
+    see_update(h, slice);
+  } else if (cls == TG__CLASS_OP && in_update) {
+    h->update_ops++;
+    h->multi_tensor |= tg__str_contains(name, "_foreach_") || tg__str_contains(name, "_fused_");
+  } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
+    h->reads++;
+    h->read_ns += h->t->slices.dur_ns[slice];
+    keep_longest(h->t, &h->read, slice);
+  }
+}
+
+static struct host look_at_host(const struct tg__facts *f) {
+  struct host h = {.t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE};
+  tg__visit(f, see_host, &h);
+  return h;
+}
+
+void tg__judge_scalar_reads(struct tg__facts *f) {
+  const struct host h = look_at_host(f);
+  const double share = tg__pct(h.read_ns, f->total_ns);
+  if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, tg__per_step(f, h.read_ns));
+  tg__where_slice(f, h.read, x);
+  TG_SAY(x->evidence, "%lld values a %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms", (long long)tg__per_step(f, h.reads),
+         tg__period(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
+  TG_SAY(x->advice, "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
+}
+
+void tg__judge_optimizer(struct tg__facts *f) {
+  const struct host h = look_at_host(f);
+  const double share = tg__pct(h.update_ns, f->total_ns);
+  if (!h.updates) {
+    tg__cannot_judge(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, "no Optimizer.step in the trace");
+    return;
+  }
+  if (h.multi_tensor || h.update_ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, tg__per_step(f, h.update_ns));
+  tg__where_slice(f, h.update, x);
+  TG_SAY(x->evidence, "the update takes %.2f ms a %s (%.1f %%) in %lld operators, none of them for several tensors at once", tg__ms(x->cost_ns),
+         tg__period(f), share, (long long)tg__per_step(f, h.update_ops));
+  TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
+}
+
+/* ---- stalls ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool less_total(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__step_cost *s = ctx;
+  return s[a].end_ns - s[a].start_ns < s[b].end_ns - s[b].start_ns;
+}
+
+static bool median_step(const struct tg__breakdown *b, int64_t *out) {
+  uint32_t *index = tg__alloc(b->count * sizeof *index);
+  if (!index) return false;
+  for (size_t i = 0; i < b->count; i++) index[i] = (uint32_t)i;
+  const bool ok = tg__sort_index(index, b->count, less_total, b->steps);
+  const struct tg__step_cost *middle = &b->steps[index[b->count / 2]];
+  *out = middle->end_ns - middle->start_ns;
+  tg__free(index);
+  return ok;
+}
+
+/* The first step is left out: it is often longer because things warm up, and stopping that is another matter. */
+void tg__judge_stalls(struct tg__facts *f) {
+  if (f->steps.source == TG__STEPS_WHOLE || f->steps.count < STALL_STEPS) {
+    tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "fewer than 5 steps");
+    return;
+  }
+  int64_t typical, excess = 0, stalls = 0, longest = 0;
+  size_t at = 0;
+  if (!median_step(&f->steps, &typical)) {
+    f->failed = true;
+    return;
+  }
+  for (size_t i = 1; i < f->steps.count; i++) {
+    const int64_t total = f->steps.steps[i].end_ns - f->steps.steps[i].start_ns;
+    if (total <= 2 * typical) continue;
+    stalls++;
+    excess += total - typical;
+    if (total > longest) longest = total, at = i;
+  }
+  const double share = tg__pct(excess, f->total_ns);
+  if (!stalls || share <= STALL_PCT || 4 * stalls > (int64_t)f->steps.count) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, tg__per_step(f, excess));
+  TG_SAY(x->where, "step %lld", (long long)f->t->steps[f->steps.steps[at].step].number);
+  TG_SAY(x->evidence, "%lld of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms a step (%.1f %%)",
+         (long long)stalls, f->steps.count, tg__ms(typical), tg__ms(longest), tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save writes checkpoints in the background.");
+}
+
+/* ---- the recorder ---------------------------------------------------------------------------------------------------------------------- */
+
+struct overhead {
+  const struct tg_trace *t;
+  struct tg__spans spans;
+  uint32_t longest;
+};
+
+static void see_overhead(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct overhead *o = ctx;
+  if (cls != TG__CLASS_OVERHEAD) return;
+  tg__spans_add(&o->spans, o->t->slices.start_ns[slice], tg__slice_end(o->t, slice));
+  keep_longest(o->t, &o->longest, slice);
+}
+
+void tg__judge_overhead(struct tg__facts *f) {
+  struct overhead o = {.t = f->t, .longest = TG_NONE};
+  tg__visit(f, see_overhead, &o);
+  tg__spans_union(&o.spans);
+  const int64_t inside = tg__spans_inside(&o.spans, f->steps.window.start_ns, f->steps.window.end_ns);
+  const double share = tg__pct(inside, f->steps.window.end_ns - f->steps.window.start_ns);
+  f->failed |= o.spans.failed;
+  if (share > OVERHEAD_PCT) {
+    struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, tg__per_step(f, inside));
+    tg__where_slice(f, o.longest, x);
+    TG_SAY(x->evidence, "the recording itself takes %.2f ms a %s (%.1f %%), by its own account", tg__ms(x->cost_ns), tg__period(f), share);
+    TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with torch.profiler.schedule(wait, warmup, active).");
+  }
+  tg__spans_free(&o.spans);
+}

@@ -1,0 +1,39 @@
+/* The loop waits for its data loader. */
+#include "diagnose/findings.h"
+
+enum { THRESHOLD_PCT = 5 };
+
+struct loader {
+  const struct tg_trace *t;
+  uint32_t longest; /* slice */
+  int64_t calls;
+};
+
+static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct loader *l = ctx;
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__name_is_dataloader(tg__name(l->t, l->t->slices.name[slice]))) return;
+  l->calls++;
+  if (l->longest == TG_NONE || l->t->slices.dur_ns[slice] > l->t->slices.dur_ns[l->longest]) l->longest = slice;
+}
+
+void tg__judge_loader(struct tg__facts *f) {
+  const int64_t wait = f->part_ns[TG__PART_DATALOADER];
+  const double share = tg__pct(wait, f->total_ns);
+  if (share <= THRESHOLD_PCT) return;
+  struct loader l = {.t = f->t, .longest = TG_NONE};
+  tg__visit(f, see, &l);
+  if (l.longest == TG_NONE) return; /* one that began before the steps */
+  const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
+  struct tg__finding *x =
+      tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share, tg__per_step(f, wait));
+  tg__where_slice(f, l.longest, x);
+  TG_SAY(x->evidence, "the loop waits %.2f ms of each %.2f ms %s for the next batch (%.1f %%); %lld calls, the longest %.2f ms%s", tg__ms(x->cost_ns),
+         tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share, (long long)l.calls, tg__ms(f->t->slices.dur_ns[l.longest]),
+         has_workers ? ", although worker processes load ahead" : ", all in the process that trains");
+  const char *pin = f->has_device_work ? ", pin_memory=True" : "";
+  if (has_workers)
+    TG_SAY(x->advice, "Raise num_workers or prefetch_factor of the DataLoader%s, or make the dataset's __getitem__ and the collate_fn cheaper.",
+           f->has_device_work ? " and set pin_memory=True" : "");
+  else
+    TG_SAY(x->advice, "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).", pin);
+}

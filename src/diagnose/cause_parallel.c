@@ -1,0 +1,96 @@
+/* Several devices or processes: exposed communication, and wrappers or back ends that hold it back. */
+#include "diagnose/findings.h"
+
+enum { COMMUNICATION_PCT = 10 };
+
+struct collectives {
+  const struct tg_trace *t;
+  uint32_t longest;
+  int64_t calls;
+};
+
+static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct collectives *c = ctx;
+  const struct tg__str name = tg__name(c->t, c->t->slices.name[slice]);
+  const bool is = cls == TG__CLASS_KERNEL ? tg__name_is_collective_kernel(name)
+                                          : (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__name_is_collective_call(name);
+  if (!is) return;
+  c->calls++;
+  if (c->longest == TG_NONE || c->t->slices.dur_ns[slice] > c->t->slices.dur_ns[c->longest]) c->longest = slice;
+}
+
+void tg__judge_communication(struct tg__facts *f) {
+  const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
+  const double share = tg__pct(exposed, f->total_ns);
+  if (share <= COMMUNICATION_PCT) return;
+  struct collectives c = {.t = f->t, .longest = TG_NONE};
+  tg__visit(f, see_collective, &c);
+  if (c.longest == TG_NONE) return;
+  int64_t all = 0, overlapped = 0;
+  for (size_t i = 0; i < f->steps.count; i++) {
+    all += f->steps.steps[i].communication_ns;
+    overlapped += f->steps.steps[i].overlap_ns;
+  }
+  struct tg__finding *x = tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, tg__per_step(f, exposed));
+  tg__where_slice(f, c.longest, x);
+  TG_SAY(x->evidence, "collectives take %.2f ms of each %.2f ms %s, and %.2f ms of that (%.1f %% of the %s) are not hidden behind computing; %.2f ms are",
+         tg__ms(tg__per_step(f, all)), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share, tg__period(f),
+         tg__ms(tg__per_step(f, overlapped)));
+  TG_SAY(x->advice, "Accumulate gradients under DistributedDataParallel's no_sync(), register a compressing hook (bf16_compress_hook), or tune "
+                    "bucket_cap_mb so that all-reduce starts during backward.");
+}
+
+/* ---- wrappers ------------------------------------------------------------------------------------------------------------------- */
+
+struct wrappers {
+  const struct tg_trace *t;
+  uint32_t data_parallel, distributed;
+  int64_t data_parallel_ns, distributed_ns;
+  bool has_nccl;
+};
+
+static void see_wrapper(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct wrappers *w = ctx;
+  const struct tg__str name = tg__name(w->t, w->t->slices.name[slice]);
+  if (cls == TG__CLASS_KERNEL) w->has_nccl |= tg__name_is_collective_kernel(name);
+  if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
+  if (tg__str_has_prefix(name, "nccl:")) w->has_nccl = true;
+  if (tg__str_eq(name, TG_STR("DataParallel.forward"))) {
+    w->data_parallel = slice;
+    w->data_parallel_ns += w->t->slices.dur_ns[slice];
+  }
+  if (tg__str_eq(name, TG_STR("DistributedDataParallel.forward"))) {
+    w->distributed = slice;
+    w->distributed_ns += w->t->slices.dur_ns[slice];
+  }
+}
+
+/* Capability 3.5 and later, compared as a pair: 10.0 is newer than 9.0. */
+static bool has_nccl_device(const struct tg__facts *f) {
+  const struct tg__rank *r = &f->t->ranks[f->rank];
+  for (size_t i = 0; i < r->device_count; i++) {
+    const struct tg__device *d = &r->devices[i];
+    if (d->compute_major > 3 || (d->compute_major == 3 && d->compute_minor >= 5)) return true;
+  }
+  return false;
+}
+
+void tg__judge_parallel_wrapper(struct tg__facts *f) {
+  if (!f->has_device_work) return;
+  struct wrappers w = {.t = f->t, .data_parallel = TG_NONE, .distributed = TG_NONE};
+  tg__visit(f, see_wrapper, &w);
+  if (w.data_parallel != TG_NONE && f->gaps.device_count > 1) {
+    struct tg__finding *x =
+        tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(w.data_parallel_ns, f->total_ns), tg__per_step(f, w.data_parallel_ns));
+    tg__where_slice(f, w.data_parallel, x);
+    TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms a %s", f->gaps.device_count,
+           tg__ms(x->cost_ns), tg__period(f));
+    TG_SAY(x->advice, "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of torch.nn.DataParallel.");
+  }
+  if (w.distributed != TG_NONE && !w.has_nccl && has_nccl_device(f)) {
+    struct tg__finding *x = tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns), TG_NULL_INT);
+    tg__where_slice(f, w.distributed, x);
+    TG_SAY(x->evidence, "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
+    TG_SAY(x->advice, "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between CUDA devices.");
+  }
+}

@@ -1,0 +1,176 @@
+/* Answers the question "findings": gathers the facts of each rank, lets every rule look at them, ranks what they found. */
+#include "diagnose/findings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5 };
+
+static const char *const cause_names[TG__CAUSE_COUNT] = {
+#define CAUSE(id, name, meaning) name,
+#include "diagnose/causes.def"
+#undef CAUSE
+};
+
+/* ---- what rules use ---------------------------------------------------------------------------------------------------------- */
+
+void tg__say(char *buf, size_t size, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const int len = vsnprintf(buf, size, format, args);
+  va_end(args);
+  if (len < 0 || (size_t)len < size) return;
+  size_t cut = size - 1; /* do not end inside a UTF-8 sequence */
+  while (cut > 0 && ((unsigned char)buf[cut - 1] & 0xc0) == 0x80) cut--;
+  if (cut > 0 && ((unsigned char)buf[cut - 1] & 0x80)) cut--;
+  buf[cut] = 0;
+}
+
+struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, int64_t cost_ns) {
+  struct tg__finding *new = &f->scrap;
+  if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found)) new = &f->found[f->found_count++];
+  else f->failed = true;
+  *new = (struct tg__finding){.cause = cause, .rank = f->rank, .share_pct = share_pct, .cost_ns = cost_ns};
+  return new;
+}
+
+void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why) {
+  const size_t len = strlen(f->unjudged);
+  tg__say(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", cause_names[cause], why);
+}
+
+int64_t tg__per_step(const struct tg__facts *f, int64_t sum) { return f->steps.count ? sum / (int64_t)f->steps.count : sum; }
+
+const char *tg__period(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE ? "recording" : "step"; }
+
+/* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package. */
+static bool is_user_frame(struct tg__str name) {
+  return tg__str_contains(name, ".py(") && !tg__str_contains(name, "site-packages/") && !tg__str_contains(name, "dist-packages/") &&
+         !tg__str_contains(name, "torch/") && !tg__str_contains(name, "<frozen") && !tg__str_contains(name, "lib/python");
+}
+
+void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
+  const struct tg_trace *t = f->t;
+  const struct tg__str name = tg__name(t, t->slices.name[slice]);
+  for (uint32_t s = t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
+    if (tg__slice_class(t, s) != TG__CLASS_PYTHON) continue;
+    const struct tg__str frame = tg__name(t, t->slices.name[s]);
+    if (!is_user_frame(frame)) continue;
+    TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
+    return;
+  }
+  TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
+}
+
+void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
+  const struct tg_trace *t = f->t;
+  const struct tg__rank *r = &t->ranks[f->rank];
+  const struct tg__window *w = &f->steps.window;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    for (uint32_t i = track->first; i < track->first + track->count && t->slices.start_ns[i] < w->end_ns; i++)
+      if (t->slices.start_ns[i] >= w->start_ns) visit(ctx, i, tg__slice_class(t, i));
+  }
+}
+
+/* ---- facts ---------------------------------------------------------------------------------------------------------------------- */
+
+static void sum_up(struct tg__facts *f) {
+  for (size_t i = 0; i < f->steps.count; i++) {
+    const struct tg__step_cost *s = &f->steps.steps[i];
+    f->total_ns += s->end_ns - s->start_ns;
+    for (unsigned p = 0; p < TG__PART_COUNT; p++) f->part_ns[p] += s->part_ns[p];
+  }
+  const struct tg__window *w = &f->steps.window;
+  for (size_t i = 0; i < f->gaps.count; i++) {
+    const struct tg__gap *g = &f->gaps.items[i];
+    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns, end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
+    if (start < end) f->gap_ns[g->cause] += end - start;
+  }
+  f->has_device_work = f->gaps.device_count > 0;
+}
+
+static enum tg_err gather_facts(const struct tg_trace *t, uint32_t rank, struct tg__facts *f) {
+  *f = (struct tg__facts){.t = t, .rank = rank};
+  enum tg_err err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
+  if (!err) err = tg__gaps_find(t, rank, &f->gaps);
+  if (!err) sum_up(f);
+  return err;
+}
+
+static void free_facts(struct tg__facts *f) {
+  tg__breakdown_free(&f->steps);
+  tg__gaps_free(&f->gaps);
+  tg__free(f->found);
+}
+
+static void judge(struct tg__facts *f) {
+#define CAUSE(id, name, meaning)
+#define RULE(function) \
+  if (!f->failed) function(f);
+#include "diagnose/causes.def"
+#undef CAUSE
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
+
+struct all {
+  struct tg__finding *items;
+  size_t count, cap;
+};
+
+static bool less_weighty(uint32_t a, uint32_t b, const void *ctx) { /* largest share first */
+  const struct tg__finding *items = ctx;
+  return items[a].share_pct > items[b].share_pct;
+}
+
+static void put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out) {
+  tg__put_cstr(out, cause_names[x->cause]);
+  tg__put_cstr(out, x->share_pct >= HIGH_PCT ? "high" : x->share_pct >= MEDIUM_PCT ? "medium" : "low");
+  tg__put_rank(out, t, x->rank);
+  tg__put_real(out, x->share_pct);
+  tg__put_int(out, x->cost_ns);
+  tg__put_cstr(out, x->where);
+  tg__put_cstr(out, x->evidence);
+  tg__put_cstr(out, x->advice);
+}
+
+static bool put_all(const struct tg_trace *t, const struct all *all, struct tg_table *out) {
+  uint32_t *order = tg__alloc((all->count + 1) * sizeof *order);
+  if (!order) return false;
+  for (size_t i = 0; i < all->count; i++) order[i] = (uint32_t)i;
+  const bool ok = tg__sort_index(order, all->count, less_weighty, all->items);
+  for (size_t i = 0; ok && i < all->count; i++) put_finding(t, &all->items[order[i]], out);
+  tg__free(order);
+  if (!all->count) tg__table_note(out, "nothing found above %d %%", LOWEST_PCT);
+  return ok;
+}
+
+static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct all *all, struct tg_table *out) {
+  struct tg__facts f;
+  enum tg_err err = gather_facts(t, rank, &f);
+  if (!err && f.steps.count) judge(&f);
+  if (!err && f.failed) err = TG_MEMORY;
+  if (!err && !f.steps.count) tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
+  if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
+  if (!err && f.found_count) {
+    if (tg__grow((void **)&all->items, &all->cap, all->count + f.found_count, sizeof *all->items)) {
+      memcpy(all->items + all->count, f.found, f.found_count * sizeof *f.found);
+      all->count += f.found_count;
+    } else {
+      err = TG_MEMORY;
+    }
+  }
+  free_facts(&f);
+  return err;
+}
+
+enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  struct all all = {0};
+  enum tg_err err = TG_OK;
+  for (uint32_t r = 0; !err && r < t->rank_count; r++)
+    if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, &all, out);
+  if (!err && !put_all(t, &all, out)) err = TG_MEMORY;
+  tg__free(all.items);
+  return err ? tg__fail(e, err, -1, "out of memory while looking for causes") : TG_OK;
+}

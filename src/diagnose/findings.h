@@ -1,0 +1,59 @@
+/* findings.h: what the rules share; private to the folder. A rule looks at the facts of one rank and adds what it found. */
+#ifndef TG_FINDINGS_H
+#define TG_FINDINGS_H
+
+#include "analyze/gaps.h"
+#include "analyze/steps.h"
+#include "diagnose/diagnose.h"
+
+enum tg__cause {
+#define CAUSE(id, name, meaning) TG__CAUSE_##id,
+#include "diagnose/causes.def"
+#undef CAUSE
+  TG__CAUSE_COUNT
+};
+
+struct tg__finding {
+  enum tg__cause cause;
+  uint32_t rank;
+  double share_pct; /* of the step, or the figure the rule tests */
+  int64_t cost_ns;  /* a step; TG_NULL_INT = the rule gives none */
+  char where[200], evidence[400], advice[400];
+};
+
+/* The facts of one rank. Sums are over the kept steps (the whole recording counts as one). */
+struct tg__facts {
+  const struct tg_trace *t;
+  uint32_t rank;
+  struct tg__breakdown steps;
+  struct tg__gaps gaps;
+  int64_t total_ns, part_ns[TG__PART_COUNT], gap_ns[TG__GAP_CAUSE_COUNT]; /* gaps: inside the window of the steps, over all devices */
+  bool has_device_work;
+  struct tg__finding *found;
+  size_t found_count, found_cap;
+  struct tg__finding scrap; /* written to when memory has run out */
+  char unjudged[512]; /* causes a rule could not judge, and why; "; " between */
+  bool failed;
+};
+
+/* A new finding with its numbers, to be given its texts; never NULL. */
+struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, int64_t cost_ns);
+void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
+void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
+/* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
+void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
+/* Calls visit for every slice that starts inside the window of the steps, by track, then start. */
+typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
+void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
+int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
+const char *tg__period(const struct tg__facts *f); /* "step", or "recording" when there are no steps */
+static inline double tg__pct(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * (double)part / (double)whole : 0; }
+static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
+
+#define CAUSE(id, name, meaning)
+#define RULE(function) void function(struct tg__facts *f);
+#include "diagnose/causes.def"
+#undef CAUSE
+
+#endif
