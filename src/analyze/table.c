@@ -31,7 +31,7 @@ struct tg_table *tg__table_new(const char *question) {
 }
 
 void tg__table_free(struct tg_table *t) {
-  if (!t || --t->references) return;
+  if (!t || __atomic_sub_fetch(&t->references, 1, __ATOMIC_ACQ_REL)) return; /* Arrow consumers let go from any thread */
   for (size_t c = 0; c < t->column_count; c++) tg__free(t->columns[c].ints);
   tg__free(t->columns);
   tg__free((void *)t->notes);
