@@ -1,0 +1,75 @@
+"""Every question to every golden trace, and the report, compared exactly with checked-in text. `make accept` rewrites; git
+shows the change, and whoever commits it answers for it."""
+import difflib
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import make_traces  # noqa: E402
+
+EXPECTED = HERE / "expected"
+# (file name, arguments) of each command; {} is the trace
+COMMANDS = {"report": ["report", "{}"], "check": ["check", "{}"]}
+QUESTIONS = {
+    "overview": [[]],
+    "steps": [[], ["--by", "summary"]],
+    "ops": [[], ["--by", "shape"], ["--by", "module"], ["--by", "stack"], ["--by", "step"]],
+    "kernels": [[], ["--by", "op"], ["--by", "config"], ["--by", "stream"]],
+    "launches": [[], ["--by", "call"], ["--by", "event"]],
+    "gaps": [[], ["--by", "cause"]],
+    "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"]],
+    "annotations": [[]],
+    "stacks": [[], ["--by", "function"], ["--by", "file"], ["--by", "module"], ["--by", "stack"]],
+    "tracks": [[]],
+    "events": [[], ["--by", "mark"]],
+    "losses": [[]],
+    "findings": [[]],
+}
+for _question, _variants in QUESTIONS.items():
+    for _arguments in _variants:
+        COMMANDS["-".join([_question, *_arguments[1::2]])] = ["ask", "{}", _question, *_arguments]
+NAMES = sorted({name.split("/")[0].removesuffix(".json") for name in make_traces.TRACES})
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory):
+    return make_traces.write(tmp_path_factory.mktemp("golden"))
+
+
+def answer(tachograph, trace, arguments, command):
+    """What the command prints as text and as JSON, with its exit status; the trace goes by its bare name."""
+    parts = []
+    for extra in ([], ["--json"]):
+        words = [trace.name if word == "{}" else word for word in arguments] + extra
+        done = tachograph(*words, cwd=trace.parent)
+        parts.append(f"$ tachograph {' '.join(words)}\n{done.stdout}{done.stderr}(status {done.returncode})\n")
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_are_the_accepted_ones(tachograph, traces, name, command, accept):
+    path = EXPECTED / name / f"{command}.txt"
+    got = answer(tachograph, traces[name], COMMANDS[command], command)
+    if accept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(got, encoding="utf-8")
+        return
+    assert path.exists(), f"{path.name} is missing for {name}: run make accept and look at it"
+    want = path.read_text(encoding="utf-8")
+    if got != want:
+        pytest.fail("".join(difflib.unified_diff(want.splitlines(True), got.splitlines(True), "accepted", "now", n=2)), pytrace=False)
+
+
+def test_every_question_has_a_golden():
+    sys.path.insert(0, str(HERE.parent.parent / "tools"))
+    import defs
+    assert {q.name for q in defs.questions()} == set(QUESTIONS)
+
+
+def test_no_golden_is_left_over():
+    kept = {f"{name}/{command}.txt" for name in NAMES for command in COMMANDS}
+    assert {p.relative_to(EXPECTED).as_posix() for p in EXPECTED.rglob("*.txt")} == kept
