@@ -73,12 +73,18 @@ enum { TG_CHUNK_IN_PLACE = 1 }; /* flag: the payload is written after the head; 
 struct tg__chunk {
   uint16_t type;
   uint32_t flags;
-  uint32_t part;          /* which of its kind: number of the row group or block, of the thread for raw chunks */
-  uint64_t length;        /* bytes of payload */
-  uint64_t checksum;      /* of the payload */
-  uint64_t offset;        /* of the head in the file */
-  bool cut;               /* the file ends inside it; only in-place chunks are given out like that, with the length there is */
-  const uint8_t *payload; /* inside the caller's bytes */
+  uint32_t part;     /* which of its kind: number of the row group or block, of the thread for raw chunks */
+  uint64_t length;   /* bytes of payload */
+  uint64_t checksum; /* of the payload */
+  uint64_t offset;   /* of the head in the file; the payload is TG_CHUNK_HEAD_BYTES behind it */
+  bool cut;          /* the file ends inside it; only in-place chunks are given out like that, with the length there is */
+};
+
+/* Where bytes come from. Not a map: a file that shrinks while it is read must be an error and not a signal. */
+struct tg__reader {
+  bool (*read)(void *ctx, uint64_t offset, void *to, size_t len); /* all of it, or false */
+  void *ctx;
+  uint64_t len; /* of the file */
 };
 
 void tg__greeting_write(uint8_t out[TG_GREETING_BYTES]);
@@ -86,29 +92,30 @@ void tg__chunk_head_write(uint8_t out[TG_CHUNK_HEAD_BYTES], uint16_t type, uint3
 static inline uint64_t tg__chunk_span(uint64_t length) { return TG_CHUNK_HEAD_BYTES + ((length + 7) & ~(uint64_t)7); } /* with padding */
 
 bool tg__greeting_recognise(const void *head, size_t len); /* starts with the magic */
-enum tg_err tg__greeting_check(const uint8_t *file, size_t len, struct tg_error *e);
+enum tg_err tg__greeting_check(const void *head, size_t len, struct tg_error *e); /* len: up to TG_GREETING_BYTES of the file */
 /* The head at `offset`, when it is intact and its payload lies inside the file (of an in-place chunk: begins inside it). */
-bool tg__chunk_at(const uint8_t *file, size_t len, uint64_t offset, struct tg__chunk *out);
-bool tg__chunk_is_intact(const struct tg__chunk *c); /* the payload matches its checksum; true for in-place chunks */
+bool tg__chunk_at(const struct tg__reader *r, uint64_t offset, struct tg__chunk *out);
+/* The same from TG_CHUNK_HEAD_BYTES already read. */
+bool tg__chunk_head_read(const uint8_t *head, uint64_t offset, uint64_t file_len, struct tg__chunk *out);
+bool tg__chunk_is_intact(const struct tg__chunk *c, const uint8_t *payload); /* matches its checksum; true for in-place chunks */
 
 /* Walk over the chunks in file order, without touching payloads. A damaged head is passed over up to the next intact one. */
 struct tg__walk {
-  const uint8_t *file;
-  size_t len;
+  const struct tg__reader *reader;
   uint64_t at;
   uint64_t gaps;      /* stretches without an intact head, the cut end among them */
   uint64_t first_gap; /* offset of the first, when there is one */
 };
-void tg__walk_begin(struct tg__walk *w, const uint8_t *file, size_t len);
+void tg__walk_begin(struct tg__walk *w, const struct tg__reader *r);
 bool tg__walk_next(struct tg__walk *w, struct tg__chunk *out);
 
 /* Index and footer. An index lists the chunks since the index before it; the footer tells where the last one is. */
 enum { TG_INDEX_HEAD_BYTES = 16, TG_INDEX_ENTRY_BYTES = 24, TG_FOOTER_BYTES = 16 };
-void tg__index_entry_write(uint8_t out[TG_INDEX_ENTRY_BYTES], uint16_t type, uint32_t part, uint64_t offset, uint64_t length);
+void tg__index_entry_write(uint8_t out[TG_INDEX_ENTRY_BYTES], const struct tg__chunk *c);
+/* A chunk as an entry describes it: no flags, no checksum. false when it would not lie inside the file. */
+bool tg__index_entry_read(const uint8_t in[TG_INDEX_ENTRY_BYTES], uint64_t file_len, struct tg__chunk *out);
 /* Where the last index of a complete file is; 0 when there is no valid footer at its end. */
-uint64_t tg__footer_find(const uint8_t *file, size_t len);
-/* The chunk an entry points at, when entry and head agree. */
-bool tg__index_entry_chunk(const uint8_t *file, size_t len, const uint8_t *entry, struct tg__chunk *out);
+uint64_t tg__footer_find(const struct tg__reader *r);
 
 /* ---- packed arrays (encode.c, decode.c) ------------------------------------------------------------------------------------------ */
 
@@ -173,7 +180,8 @@ struct tg__raw_chunk {
 };
 void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_head *head);
 void tg__raw_record_write(uint8_t out[TG_RAW_RECORD_BYTES], const struct tg__raw_record *r);
-enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, struct tg__raw_chunk *out); /* TG_DAMAGED when sealed and not as sealed */
+/* TG_DAMAGED when sealed and not as sealed. `out` points into `payload`. */
+enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload, struct tg__raw_chunk *out);
 void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_record *out);
 /* Record at *i and its whole duration; *i moves behind it and its extension. false past the end. *torn: the extension is missing. */
 bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks, bool *torn);

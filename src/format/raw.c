@@ -42,17 +42,16 @@ void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_r
                                  .flags = in[31]};
 }
 
-enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, struct tg__raw_chunk *out) {
+enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload, struct tg__raw_chunk *out) {
   if (c->type != TG_CHUNK_RAW_RECORDS || c->length < TG_RAW_HEAD_BYTES) return TG_DAMAGED;
-  const uint8_t *const p = c->payload;
   const uint64_t room = (c->length - TG_RAW_HEAD_BYTES) / TG_RAW_RECORD_BYTES;
-  *out = (struct tg__raw_chunk){.records = p + TG_RAW_HEAD_BYTES,
-                                .head = {.capacity = tg__get32(p),
-                                         .sealed = tg__get32(p + 4),
-                                         .checksum = tg__get64(p + 8),
-                                         .process = tg__get32(p + 16),
-                                         .thread = tg__get32(p + 20),
-                                         .lost = tg__get32(p + 24)}};
+  *out = (struct tg__raw_chunk){.records = payload + TG_RAW_HEAD_BYTES,
+                                .head = {.capacity = tg__get32(payload),
+                                         .sealed = tg__get32(payload + 4),
+                                         .checksum = tg__get64(payload + 8),
+                                         .process = tg__get32(payload + 16),
+                                         .thread = tg__get32(payload + 20),
+                                         .lost = tg__get32(payload + 24)}};
   const struct tg__raw_head *const head = &out->head;
   if ((head->capacity > room && !c->cut) || (head->sealed && head->sealed - 1 > head->capacity)) return TG_DAMAGED;
   if (c->cut && head->capacity > room) out->head.capacity = (uint32_t)room;

@@ -1,0 +1,337 @@
+/* import_tacho: open a .tacho file. Reads what does not grow with the number of events: the list of chunks, the small tables,
+ * the strings. Columns come when tg__tacho_load asks for them (tacho_load.c). */
+#include "trace/tacho.h"
+
+#include <stdlib.h>
+
+bool tg__tacho_recognise(const void *head, size_t len) { return tg__greeting_recognise(head, len); }
+
+/* ---- bytes ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool read_file(void *ctx, uint64_t offset, void *to, size_t len) {
+  const struct tg__tacho *const f = ctx;
+  return tg__file_read_at(f->file, to, len, (int64_t)offset) == (int64_t)len;
+}
+
+static bool read_held(void *ctx, uint64_t offset, void *to, size_t len) {
+  const struct tg__tacho *const f = ctx;
+  if (offset > f->held_bytes || len > f->held_bytes - offset) return false;
+  memcpy(to, f->held + offset, len);
+  return true;
+}
+
+static enum tg_err hold_pipe(struct tg__tacho *f, struct tg_error *e) {
+  for (;;) {
+    if (!tg__grow((void **)&f->held, &f->held_cap, f->held_bytes + (64 << 10), 1)) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+    const int64_t n = tg__file_read(f->file, f->held + f->held_bytes, f->held_cap - f->held_bytes);
+    if (n < 0) return tg__fail(e, TG_IO, (int64_t)f->held_bytes, "%s could not be read to its end", f->path);
+    if (n == 0) return TG_OK;
+    f->held_bytes += (size_t)n;
+  }
+}
+
+static enum tg_err open_source(struct tg__tacho *f, struct tg_error *e) {
+  enum tg_err err = tg__file_open(f->path, &f->file, e);
+  if (err) return err;
+  const int64_t size = tg__file_size(f->file);
+  f->reader = (struct tg__reader){.read = read_file, .ctx = f, .len = (uint64_t)size};
+  if (size < 0) {
+    if ((err = hold_pipe(f, e))) return err;
+    f->reader.read = read_held;
+    f->reader.len = f->held_bytes;
+  }
+  uint8_t greeting[TG_GREETING_BYTES];
+  const size_t have = f->reader.len < sizeof greeting ? (size_t)f->reader.len : sizeof greeting;
+  if (!f->reader.read(f->reader.ctx, 0, greeting, have)) return tg__fail(e, TG_IO, 0, "%s could not be read", f->path);
+  return tg__greeting_check(greeting, have, e);
+}
+
+/* ---- the list of chunks ------------------------------------------------------------------------------------------------------------ */
+
+void tg__tacho_lose(struct tg__tacho *f, int64_t count, uint64_t offset) {
+  if (count && f->lost == 0) f->lost_at = (int64_t)offset;
+  f->lost += count;
+}
+
+static int chunk_order(const void *a, const void *b) {
+  const struct tg__chunk *const x = a, *const y = b;
+  if (x->type != y->type) return x->type < y->type ? -1 : 1;
+  if (x->part != y->part) return x->part < y->part ? -1 : 1;
+  return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part) {
+  size_t low = 0, high = f->chunk_count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    const struct tg__chunk *const c = &f->chunks[middle];
+    if (c->type < type || (c->type == type && c->part < part)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == f->chunk_count || f->chunks[low].type != type || f->chunks[low].part != part) return NULL;
+  return &f->chunks[low];
+}
+
+static bool add_chunk(struct tg__tacho *f, const struct tg__chunk *c) {
+  if (!tg__grow((void **)&f->chunks, &f->chunk_cap, f->chunk_count + 1, sizeof *f->chunks)) return false;
+  f->chunks[f->chunk_count++] = *c;
+  return true;
+}
+
+/* One index, checked; *before: the index it continues, 0 = none. TG_DAMAGED: do not trust any of them. */
+static enum tg_err read_index(struct tg__tacho *f, uint64_t at, uint64_t *before) {
+  struct tg__chunk index;
+  if (!tg__chunk_at(&f->reader, at, &index) || index.type != TG_CHUNK_INDEX || index.cut || index.length < TG_INDEX_HEAD_BYTES) return TG_DAMAGED;
+  uint8_t *const payload = tg__realloc(NULL, (size_t)index.length);
+  if (!payload) return TG_MEMORY;
+  enum tg_err err = TG_DAMAGED;
+  if (!f->reader.read(f->reader.ctx, at + TG_CHUNK_HEAD_BYTES, payload, (size_t)index.length) || !tg__chunk_is_intact(&index, payload)) goto done;
+  const uint64_t count = tg__get32(payload + 8);
+  *before = tg__get64(payload);
+  if (*before >= at || (index.length - TG_INDEX_HEAD_BYTES) / TG_INDEX_ENTRY_BYTES != count) goto done;
+  for (uint64_t i = 0; i < count; i++) {
+    struct tg__chunk c;
+    if (!tg__index_entry_read(payload + TG_INDEX_HEAD_BYTES + i * TG_INDEX_ENTRY_BYTES, f->reader.len, &c)) goto done;
+    if (!add_chunk(f, &c)) {
+      err = TG_MEMORY;
+      goto done;
+    }
+  }
+  err = TG_OK;
+done:
+  tg__free(payload);
+  return err;
+}
+
+static enum tg_err list_by_index(struct tg__tacho *f) {
+  uint64_t at = tg__footer_find(&f->reader);
+  if (at == 0) return TG_DAMAGED;
+  while (at) { /* every index lies before the one that names it, so this ends */
+    const enum tg_err err = read_index(f, at, &at);
+    if (err) return err;
+  }
+  return TG_OK;
+}
+
+static enum tg_err list_by_walk(struct tg__tacho *f) {
+  struct tg__walk w;
+  struct tg__chunk c;
+  f->chunk_count = 0;
+  for (tg__walk_begin(&w, &f->reader); tg__walk_next(&w, &c);) {
+    if (!add_chunk(f, &c)) return TG_MEMORY;
+  }
+  tg__tacho_lose(f, (int64_t)w.gaps, w.first_gap);
+  return TG_OK;
+}
+
+/* Sort; pass over what is unknown or there twice. Raw chunks of a thread share a part and all count. */
+static enum tg_err list_chunks(struct tg__tacho *f) {
+  enum tg_err err = list_by_index(f);
+  if (err == TG_DAMAGED) err = list_by_walk(f);
+  if (err) return err;
+  if (f->chunk_count) qsort(f->chunks, f->chunk_count, sizeof *f->chunks, chunk_order);
+  size_t kept = 0;
+  for (size_t i = 0; i < f->chunk_count; i++) {
+    const struct tg__chunk c = f->chunks[i];
+    const bool is_frame = c.type < TG_CHUNK_SUMMARY, is_raw = c.type >= TG_CHUNK_RAW_RECORDS;
+    const bool again = kept && f->chunks[kept - 1].type == c.type && f->chunks[kept - 1].part == c.part && !is_raw;
+    if (!tg__chunk_name(c.type) || (again && !is_frame)) {
+      tg__tacho_lose(f, 1, c.offset);
+    } else if (!is_frame) {
+      f->chunks[kept++] = c;
+    }
+  }
+  f->chunk_count = kept;
+  return TG_OK;
+}
+
+/* ---- summary and tables ------------------------------------------------------------------------------------------------------------ */
+
+static enum tg_err damaged(const struct tg__tacho *f, const char *what, struct tg_error *e) {
+  return tg__fail(e, TG_DAMAGED, -1, "%s: its %s is missing or damaged, so its events cannot be read; copy or convert it again", f->path, what);
+}
+
+static enum tg_err failed(const struct tg__tacho *f, enum tg_err err, const char *what, struct tg_error *e) {
+  return err == TG_MEMORY ? tg__fail(e, err, -1, "out of memory while opening %s", f->path) : damaged(f, what, e);
+}
+
+static enum tg_err take_summary(struct tg__tacho *f, struct tg_error *e) {
+  const struct tg__chunk *const listed = tg__tacho_find(f, TG_CHUNK_SUMMARY, 0);
+  struct tg__chunk c;
+  uint8_t payload[TACHO_SUMMARY_BYTES];
+  struct tg__summary *const s = &f->summary;
+  if (!listed || !tg__chunk_at(&f->reader, listed->offset, &c) || c.type != TG_CHUNK_SUMMARY || c.length != sizeof payload ||
+      !f->reader.read(f->reader.ctx, c.offset + TG_CHUNK_HEAD_BYTES, payload, sizeof payload) || !tg__chunk_is_intact(&c, payload)) {
+    return damaged(f, "summary", e);
+  }
+  tg__summary_take(&(struct tg__bytes){.p = payload, .end = payload + sizeof payload}, s);
+  if (s->group_rows == 0 || s->group_rows > TG_PACKED_MAX_ROWS || s->slices >= TG_NONE || s->marks >= TG_NONE || s->strings >= TG_NONE ||
+      s->step_kind > TG__STEP_PERIOD || s->args_bytes > (uint64_t)4 << 32) {
+    return damaged(f, "summary", e);
+  }
+  return TG_OK;
+}
+
+/* Whole row groups at the front that have all their columns. */
+static uint64_t whole_groups(const struct tg__tacho *f, bool of_marks, uint64_t rows) {
+  const uint64_t groups = (rows + f->summary.group_rows - 1) / f->summary.group_rows;
+  for (uint64_t g = 0; g < groups; g++) {
+    for (int c = 0; c < TG__COLUMN_COUNT; c++) {
+      const struct tg__column_info *const info = &tg__column_info[c];
+      if (info->of_marks == of_marks && !tg__tacho_find(f, info->chunk, (uint32_t)g)) return g;
+    }
+  }
+  return groups;
+}
+
+static uint64_t rows_there(struct tg__tacho *f, bool of_marks, uint64_t rows) {
+  const uint64_t per = f->summary.group_rows, whole = whole_groups(f, of_marks, rows), missing = (rows + per - 1) / per - whole;
+  tg__tacho_lose(f, (int64_t)missing, f->reader.len);
+  return missing ? whole * per : rows;
+}
+
+static uint64_t args_there(struct tg__tacho *f) {
+  const uint64_t bytes = f->summary.args_bytes, blocks = (bytes + TACHO_BLOCK - 1) / TACHO_BLOCK;
+  for (uint64_t i = 0; i < blocks; i++) {
+    if (tg__tacho_find(f, TG_CHUNK_ARGS, (uint32_t)i)) continue;
+    tg__tacho_lose(f, (int64_t)(blocks - i), f->reader.len);
+    return i * TACHO_BLOCK;
+  }
+  return bytes;
+}
+
+static enum tg_err take_table(struct tg_trace *t, struct tg__tacho *f, uint16_t type, uint64_t bytes, uint64_t count,
+                              enum tg_err (*take)(struct tg__bytes *, struct tg_trace *, uint64_t), struct tg_error *e) {
+  struct tg__unpack_list list = {0};
+  uint8_t *const table = tg__pages_get((size_t)bytes + 1);
+  enum tg_err err = table ? tg__unpack_add_blob(&list, f, type, table, bytes) : TG_MEMORY;
+  if (err) {
+    tg__free(list.items);
+    err = failed(f, err, tg__chunk_name(type), e);
+  } else if (!(err = tg__unpack_run(&list, t, e))) {
+    err = take(&(struct tg__bytes){.p = table, .end = table + bytes}, t, count);
+    if (err) failed(f, err, tg__chunk_name(type), e);
+  }
+  if (table) tg__pages_drop(table, (size_t)bytes + 1);
+  return err;
+}
+
+/* Put the strings back under the ids they had. */
+static enum tg_err intern(struct tg_trace *t, const uint32_t *lengths, uint64_t count, const char *text, uint64_t left) {
+  for (uint64_t i = 0; i < count; i++) {
+    if (lengths[i] > left) return TG_DAMAGED;
+    const uint32_t id = tg__strings_add(t->strings, text, lengths[i]);
+    if (id == TG_NONE) return TG_MEMORY;
+    if (id != i) return TG_DAMAGED; /* the same text twice */
+    text += lengths[i];
+    left -= lengths[i];
+  }
+  return left ? TG_DAMAGED : TG_OK;
+}
+
+static enum tg_err take_strings(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+  const uint64_t count = f->summary.strings, bytes = f->summary.text_bytes;
+  struct tg__unpack_list list = {0};
+  char *const text = bytes < SIZE_MAX / 2 ? tg__pages_get((size_t)bytes + 1) : NULL;
+  uint32_t *const lengths = tg__pages_get((size_t)(count + 1) * sizeof *lengths);
+  enum tg_err err = text && lengths ? tg__unpack_add_blob(&list, f, TG_CHUNK_STRING_TEXT, text, bytes) : TG_MEMORY;
+  for (uint64_t from = 0; from < count && !err; from += TACHO_GROUP_ROWS) {
+    const uint64_t rows = count - from < TACHO_GROUP_ROWS ? count - from : TACHO_GROUP_ROWS;
+    err = tg__unpack_add(&list, f, TG_CHUNK_STRING_LENGTHS, (uint32_t)(from / TACHO_GROUP_ROWS),
+                         (struct tg__unpack){.to = lengths + from, .rows = (uint32_t)rows, .width = 4});
+  }
+  if (err) {
+    tg__free(list.items);
+    failed(f, err, "string table", e);
+  } else if (!(err = tg__unpack_run(&list, t, e))) {
+    err = intern(t, lengths, count, text, bytes);
+    if (err) failed(f, err, "string table", e);
+  }
+  if (text) tg__pages_drop(text, (size_t)bytes + 1);
+  if (lengths) tg__pages_drop(lengths, (size_t)(count + 1) * sizeof *lengths);
+  return err;
+}
+
+/* What the end of a cut file took away: tracks become shorter, steps without their slice go. */
+static void clip(struct tg_trace *t, uint32_t slices) {
+  for (uint32_t i = 0; i < t->track_count; i++) {
+    struct tg__track *const k = &t->tracks[i];
+    if (k->first > slices) k->first = slices;
+    if (k->count > slices - k->first) k->count = slices - k->first;
+  }
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < t->step_count; i++) {
+    if (t->steps[i].slice == TG_NONE || t->steps[i].slice < slices) t->steps[kept++] = t->steps[i];
+  }
+  t->step_count = kept;
+  t->slices.count = slices;
+}
+
+static enum tg_err take_tables(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+  const struct tg__summary *const s = &f->summary;
+  enum tg_err err = take_strings(t, f, e);
+  if (err) return err;
+  t->slices.count = (uint32_t)s->slices;
+  t->step_kind = (enum tg__step_kind)s->step_kind;
+  if ((err = take_table(t, f, TG_CHUNK_SCHEMAS, s->schemas_bytes, s->schema_count, tg__schemas_take, e))) return err;
+  if ((err = take_table(t, f, TG_CHUNK_CATS, s->cats_bytes, s->cat_count, tg__cats_take, e))) return err;
+  if ((err = take_table(t, f, TG_CHUNK_RANKS, s->ranks_bytes, s->rank_count, tg__ranks_take, e))) return err;
+  if ((err = take_table(t, f, TG_CHUNK_TRACKS, s->tracks_bytes, s->track_count, tg__tracks_take, e))) return err;
+  return take_table(t, f, TG_CHUNK_STEPS, s->steps_bytes, s->step_count, tg__steps_take, e);
+}
+
+static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+  enum tg_err err = take_summary(f, e);
+  if (!err) err = take_tables(t, f, e);
+  if (err) return err;
+  clip(t, (uint32_t)rows_there(f, false, f->summary.slices));
+  t->marks.count = (uint32_t)rows_there(f, true, f->summary.marks);
+  f->args_bytes = args_there(f);
+  t->args_bytes = f->args_bytes;
+  if (f->lost && t->rank_count) {
+    struct tg__rank *const r = &t->ranks[0];
+    if (r->loss[TG__LOSS_cut_chunks] == 0) r->loss_offset[TG__LOSS_cut_chunks] = f->lost_at;
+    r->loss[TG__LOSS_cut_chunks] += f->lost;
+  }
+  return TG_OK;
+}
+
+/* ---- open and close ------------------------------------------------------------------------------------------------------------------ */
+
+static enum tg_err open_into(struct tg_trace *t, const char *path, struct tg_error *e) {
+  t->strings = tg__strings_new();
+  t->store = tg__store_new(TG__STORE_TACHO);
+  if (!t->strings || !t->store) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  struct tg__tacho *const f = t->store->tacho = tg__alloc(sizeof *f);
+  if (!f || !(f->path = tg__arena_copy(&t->arena, path, strlen(path)))) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  enum tg_err err = open_source(f, e);
+  if (err) return err;
+  if ((err = list_chunks(f))) return failed(f, err, "list of chunks", e);
+  return open_packed(t, f, e);
+}
+
+enum tg_err tg__tacho_open(const char *path, struct tg_trace **out, struct tg_error *e) {
+  *out = NULL;
+  struct tg_trace *const t = tg__alloc(sizeof *t);
+  if (!t) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  const enum tg_err err = open_into(t, path, e);
+  if (err) {
+    tg__trace_free(t);
+  } else {
+    *out = t;
+  }
+  return err;
+}
+
+void tg__tacho_close(struct tg__store *s) {
+  struct tg__tacho *const f = s->tacho;
+  if (!f) return;
+  tg__file_close(f->file);
+  tg__free(f->held);
+  tg__free(f->chunks);
+  tg__free(f);
+  s->tacho = NULL;
+}

@@ -1,0 +1,247 @@
+/* save: the columns of a trace become a packed .tacho file.
+ *
+ * Order in the file: summary and small tables, strings; then slices in row groups, marks in row groups, args in blocks; index and
+ * footer. What comes first is what a cut file needs to make sense of the rest. Packing runs on all cores, a wave of jobs at a
+ * time; writing is in order. */
+#include "trace/tables.h"
+
+enum { WAVE_MAX = 32 }; /* jobs packed at once: 2.6 MiB of buffers each */
+
+struct job {
+  const void *values;
+  uint32_t rows, part;
+  uint16_t type;
+  struct tg__packing_plan plan;
+  uint8_t *scratch, *out;
+  size_t len;
+};
+struct saver {
+  struct tg__out out;   /* the file */
+  struct tg__out index; /* its entries so far */
+  uint64_t at;          /* bytes put into `out` */
+  struct job jobs[WAVE_MAX];
+  uint8_t *buffers; /* two per job */
+  size_t buffer_bytes, job_count, wave;
+};
+
+/* ---- chunks -------------------------------------------------------------------------------------------------------------------- */
+
+static void put_chunk(struct saver *s, uint16_t type, uint32_t part, const void *payload, size_t len) {
+  static const char zeros[8];
+  uint8_t head[TG_CHUNK_HEAD_BYTES], entry[TG_INDEX_ENTRY_BYTES];
+  tg__chunk_head_write(head, type, part, 0, len, tg__checksum(payload, len));
+  tg__out_bytes(&s->out, head, sizeof head);
+  tg__out_bytes(&s->out, payload, len);
+  tg__out_bytes(&s->out, zeros, (0 - len) & 7);
+  tg__index_entry_write(entry, &(struct tg__chunk){.type = type, .part = part, .offset = s->at, .length = len});
+  tg__out_bytes(&s->index, entry, sizeof entry);
+  s->at += tg__chunk_span(len);
+}
+
+static void pack_job(void *ctx, size_t i) {
+  struct job *const j = &((struct saver *)ctx)->jobs[i];
+  j->len = tg__array_pack(j->values, j->rows, j->plan, j->scratch, j->out);
+}
+
+static void run_wave(struct saver *s) {
+  tg__parallel(tg__cpu_count(), s->job_count, pack_job, s);
+  for (size_t i = 0; i < s->job_count; i++) put_chunk(s, s->jobs[i].type, s->jobs[i].part, s->jobs[i].out, s->jobs[i].len);
+  s->job_count = 0;
+}
+
+/* `values` must stay until run_wave. */
+static void add_job(struct saver *s, uint16_t type, uint32_t part, const void *values, uint32_t rows, struct tg__packing_plan plan) {
+  struct job *const j = &s->jobs[s->job_count];
+  j->values = values;
+  j->rows = rows;
+  j->part = part;
+  j->type = type;
+  j->plan = plan;
+  if (++s->job_count == s->wave) run_wave(s);
+}
+
+static void put_blob(struct saver *s, uint16_t type, const void *bytes, uint64_t len) {
+  const struct tg__packing_plan plan = {.width = 1};
+  for (uint64_t from = 0; from < len; from += TACHO_BLOCK) {
+    const uint64_t left = len - from;
+    add_job(s, type, (uint32_t)(from / TACHO_BLOCK), (const uint8_t *)bytes + from, (uint32_t)(left < TACHO_BLOCK ? left : TACHO_BLOCK), plan);
+  }
+}
+
+static bool saver_begin(struct saver *s, struct tg__writer *writer) {
+  *s = (struct saver){.out = {.write = tg__writer_write, .ctx = writer}};
+  const size_t narrow = tg__array_room(TACHO_BLOCK, 1), wide = tg__array_room(TACHO_GROUP_ROWS, 8);
+  s->buffer_bytes = narrow > wide ? narrow : wide;
+  s->wave = 2 * (size_t)tg__cpu_count();
+  if (s->wave > WAVE_MAX) s->wave = WAVE_MAX;
+  s->buffers = tg__pages_get(2 * s->wave * s->buffer_bytes);
+  if (!s->buffers) return false;
+  for (size_t i = 0; i < s->wave; i++) {
+    s->jobs[i].scratch = s->buffers + 2 * i * s->buffer_bytes;
+    s->jobs[i].out = s->jobs[i].scratch + s->buffer_bytes;
+  }
+  uint8_t greeting[TG_GREETING_BYTES];
+  tg__greeting_write(greeting);
+  tg__out_bytes(&s->out, greeting, sizeof greeting);
+  s->at = sizeof greeting;
+  return true;
+}
+
+static void saver_free(struct saver *s) {
+  if (s->buffers) tg__pages_drop(s->buffers, 2 * s->wave * s->buffer_bytes);
+  tg__out_free(&s->index);
+  tg__out_free(&s->out);
+}
+
+/* ---- contents ------------------------------------------------------------------------------------------------------------------ */
+
+/* All strings one behind the other in `text`, their lengths in `lengths` (32 bits each). */
+static void gather_strings(const struct tg_trace *t, struct tg__out *lengths, struct tg__out *text) {
+  const uint32_t count = tg__strings_count(t->strings);
+  for (uint32_t i = 0; i < count; i++) {
+    const struct tg__str s = tg__strings_get(t->strings, i);
+    tg__out_bytes(lengths, &s.len, sizeof s.len);
+    tg__out_bytes(text, s.ptr, s.len);
+  }
+}
+
+struct tables {
+  struct tg__out lengths, text, schemas, cats, ranks, tracks, steps;
+};
+
+static enum tg_err gather_tables(const struct tg_trace *t, struct tables *b) {
+  gather_strings(t, &b->lengths, &b->text);
+  tg__schemas_put(&b->schemas, t);
+  tg__cats_put(&b->cats, t);
+  tg__ranks_put(&b->ranks, t);
+  tg__tracks_put(&b->tracks, t);
+  tg__steps_put(&b->steps, t);
+  const struct tg__out *const all[] = {&b->lengths, &b->text, &b->schemas, &b->cats, &b->ranks, &b->tracks, &b->steps};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (all[i]->err) return all[i]->err;
+  }
+  return TG_OK;
+}
+
+static void free_tables(struct tables *b) {
+  tg__out_free(&b->lengths);
+  tg__out_free(&b->text);
+  tg__out_free(&b->schemas);
+  tg__out_free(&b->cats);
+  tg__out_free(&b->ranks);
+  tg__out_free(&b->tracks);
+  tg__out_free(&b->steps);
+}
+
+static void put_summary(struct saver *s, const struct tg_trace *t, const struct tables *b) {
+  const struct tg__summary summary = {
+      .group_rows = TACHO_GROUP_ROWS,
+      .step_kind = (uint32_t)t->step_kind,
+      .slices = t->slices.count,
+      .marks = t->marks.count,
+      .strings = tg__strings_count(t->strings),
+      .rank_count = t->rank_count,
+      .track_count = t->track_count,
+      .cat_count = t->cat_count,
+      .schema_count = t->schema_count,
+      .step_count = t->step_count,
+      .text_bytes = b->text.len,
+      .schemas_bytes = b->schemas.len,
+      .cats_bytes = b->cats.len,
+      .ranks_bytes = b->ranks.len,
+      .tracks_bytes = b->tracks.len,
+      .steps_bytes = b->steps.len,
+      .args_bytes = t->args_bytes,
+  };
+  struct tg__out o = {0};
+  tg__summary_put(&o, &summary);
+  if (o.err) s->out.err = o.err;
+  put_chunk(s, TG_CHUNK_SUMMARY, 0, o.buf, o.len);
+  tg__out_free(&o);
+}
+
+static void put_tables(struct saver *s, const struct tables *b) {
+  const uint32_t strings = (uint32_t)(b->lengths.len / sizeof(uint32_t));
+  const struct tg__packing_plan plan = {.width = 4, .transform = TG_T_VARINT};
+  for (uint32_t from = 0; from < strings; from += TACHO_GROUP_ROWS) {
+    const uint32_t left = strings - from;
+    add_job(s, TG_CHUNK_STRING_LENGTHS, from / TACHO_GROUP_ROWS, b->lengths.buf + (size_t)from * sizeof(uint32_t),
+            left < TACHO_GROUP_ROWS ? left : TACHO_GROUP_ROWS, plan);
+  }
+  put_blob(s, TG_CHUNK_STRING_TEXT, b->text.buf, b->text.len);
+  put_blob(s, TG_CHUNK_SCHEMAS, b->schemas.buf, b->schemas.len);
+  put_blob(s, TG_CHUNK_CATS, b->cats.buf, b->cats.len);
+  put_blob(s, TG_CHUNK_RANKS, b->ranks.buf, b->ranks.len);
+  put_blob(s, TG_CHUNK_TRACKS, b->tracks.buf, b->tracks.len);
+  put_blob(s, TG_CHUNK_STEPS, b->steps.buf, b->steps.len);
+}
+
+static void put_groups(struct saver *s, const struct tg_trace *t, bool of_marks, uint32_t count) {
+  for (uint32_t from = 0; from < count; from += TACHO_GROUP_ROWS) {
+    const uint32_t rows = count - from < TACHO_GROUP_ROWS ? count - from : TACHO_GROUP_ROWS;
+    for (int c = 0; c < TG__COLUMN_COUNT; c++) {
+      const struct tg__column_info *const info = &tg__column_info[c];
+      if (info->of_marks != of_marks) continue;
+      const uint8_t *const column = *(uint8_t *const *)(const void *)((const char *)t + info->place);
+      const struct tg__packing_plan plan = {.width = info->width, .transform = info->transform, .first_row = from};
+      add_job(s, info->chunk, from / TACHO_GROUP_ROWS, column + (size_t)from * info->width, rows, plan);
+    }
+    if (count - from <= TACHO_GROUP_ROWS) break; /* `from` must not wrap around */
+  }
+}
+
+static void put_end(struct saver *s) {
+  uint8_t head[TG_INDEX_HEAD_BYTES] = {0}; /* no index before this one */
+  struct tg__out o = {0};
+  tg__set32(head + 8, (uint32_t)(s->index.len / TG_INDEX_ENTRY_BYTES));
+  tg__out_bytes(&o, head, sizeof head);
+  tg__out_bytes(&o, s->index.buf, s->index.len);
+  const uint64_t index_at = s->at;
+  put_chunk(s, TG_CHUNK_INDEX, 0, o.buf, o.len);
+  uint8_t footer[TG_FOOTER_BYTES];
+  tg__set64(footer, index_at);
+  tg__set64(footer + 8, s->at + TG_CHUNK_HEAD_BYTES + TG_FOOTER_BYTES);
+  put_chunk(s, TG_CHUNK_FOOTER, 0, footer, sizeof footer);
+  if (o.err) s->out.err = o.err;
+  tg__out_free(&o);
+}
+
+static enum tg_err put_trace(struct saver *s, const struct tg_trace *t, const struct tables *b) {
+  put_summary(s, t, b);
+  put_tables(s, b);
+  put_groups(s, t, false, t->slices.count);
+  put_groups(s, t, true, t->marks.count);
+  put_blob(s, TG_CHUNK_ARGS, t->args, t->args_bytes);
+  run_wave(s);
+  put_end(s);
+  return s->index.err ? s->index.err : tg__out_flush(&s->out);
+}
+
+enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e) {
+  if ((t->loaded & TG__COL_ALL) != TG__COL_ALL) return tg__fail(e, TG_INTERNAL, -1, "a trace is saved only when all its columns are loaded");
+  struct tg__writer *writer = NULL;
+  struct tables tables = {0};
+  struct saver *const s = tg__alloc(sizeof *s);
+  enum tg_err err = s ? TG_OK : TG_MEMORY;
+  if (!err) err = gather_tables(t, &tables);
+  if (err) {
+    tg__fail(e, err, -1, "out of memory while saving %s", path);
+    goto done;
+  }
+  if ((err = tg__writer_open(path, &writer, e))) goto done;
+  err = saver_begin(s, writer) ? put_trace(s, t, &tables) : TG_MEMORY;
+  if (!err) {
+    err = tg__writer_commit(writer, e);
+    writer = NULL;
+  } else if (err == TG_IO) {
+    tg__fail(e, err, -1, "could not write %s: is the disk full?", path);
+  } else {
+    tg__fail(e, err, -1, "out of memory while saving %s", path);
+  }
+done:
+  if (writer) tg__writer_abandon(writer);
+  free_tables(&tables);
+  if (s) saver_free(s);
+  tg__free(s);
+  return err;
+}

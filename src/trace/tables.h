@@ -1,0 +1,42 @@
+/* tables: layout of the small tables of a .tacho file, shared by save.c and import_tacho.c. Private to trace/.
+ *
+ * A blob is a run of chunks of one type, parts 0, 1, …, each a packed array of at most TACHO_BLOCK bytes; put together they are
+ * the table. The summary says how many bytes each blob has, so nothing is trusted that the file does not hold. */
+#ifndef TG_TABLES_H
+#define TG_TABLES_H
+
+#include "format/format.h"
+#include "trace/store.h"
+
+enum {
+  TACHO_GROUP_ROWS = 128 << 10, /* slices of a row group: a column of them is 1 MiB at most and decodes in about a millisecond */
+  TACHO_BLOCK = 1 << 20,        /* bytes of a blob in one chunk */
+};
+
+struct tg__summary {
+  uint32_t group_rows;
+  uint32_t step_kind;
+  uint64_t slices, marks, strings;
+  uint64_t rank_count, track_count, cat_count, schema_count, step_count;
+  uint64_t text_bytes, schemas_bytes, cats_bytes, ranks_bytes, tracks_bytes, steps_bytes, args_bytes; /* of the blobs */
+};
+enum { TACHO_SUMMARY_BYTES = 2 * 4 + 15 * 8 };
+void tg__summary_put(struct tg__out *o, const struct tg__summary *s);
+void tg__summary_take(struct tg__bytes *b, struct tg__summary *s);
+
+/* tables_put.c: append a whole table. */
+void tg__schemas_put(struct tg__out *o, const struct tg_trace *t);
+void tg__cats_put(struct tg__out *o, const struct tg_trace *t);
+void tg__ranks_put(struct tg__out *o, const struct tg_trace *t);
+void tg__tracks_put(struct tg__out *o, const struct tg_trace *t);
+void tg__steps_put(struct tg__out *o, const struct tg_trace *t);
+
+/* tables_take.c: fill t->schemas and so on from a whole table, in t->arena, with every id checked; t->strings is there already
+ * (for steps and tracks t->ranks, too, and t->slices.count). TG_DAMAGED or TG_MEMORY. */
+enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
+enum tg_err tg__cats_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
+enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
+enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
+enum tg_err tg__steps_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
+
+#endif

@@ -1,0 +1,242 @@
+/* tables_take: the small tables of a .tacho file, from untrusted bytes. Every count is checked against the bytes that are left
+ * before memory is asked for, every id against the table it points into. */
+#include "trace/tables.h"
+
+void tg__summary_take(struct tg__bytes *b, struct tg__summary *s) {
+  s->group_rows = tg__take32(b);
+  s->step_kind = tg__take32(b);
+  uint64_t *const fields[15] = {&s->slices,     &s->marks,        &s->strings,     &s->rank_count,  &s->track_count,
+                                &s->cat_count,  &s->schema_count, &s->step_count,  &s->text_bytes,  &s->schemas_bytes,
+                                &s->cats_bytes, &s->ranks_bytes,  &s->tracks_bytes, &s->steps_bytes, &s->args_bytes};
+  for (int i = 0; i < 15; i++) *fields[i] = tg__take64(b);
+}
+
+static uint64_t left(const struct tg__bytes *b) { return (uint64_t)(b->end - b->p); }
+
+/* Room for `count` items that take at least `least` bytes each in the file; NULL when the file cannot hold that many. */
+static void *table_room(const struct tg__bytes *b, uint64_t count, size_t least, size_t item, enum tg_err *err) {
+  if (count >= TG_NONE || count > left(b) / least) {
+    *err = TG_DAMAGED;
+    return NULL;
+  }
+  void *const p = tg__alloc((size_t)count * item);
+  if (!p) *err = TG_MEMORY;
+  return p;
+}
+
+static bool is_string(const struct tg_trace *t, uint32_t id, bool or_none) {
+  return id < tg__strings_count(t->strings) || (or_none && id == TG_NONE);
+}
+
+static enum tg_err finish(const struct tg__bytes *b) { return b->broken || left(b) ? TG_DAMAGED : TG_OK; }
+
+/* ---- schemas and categories ---------------------------------------------------------------------------------------------------- */
+
+enum { SCHEMA_BYTES = 4, FIELD_BYTES = 6, CAT_BYTES = 8 };
+
+enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+  enum tg_err err = TG_OK;
+  t->schemas = table_room(b, count, SCHEMA_BYTES, sizeof *t->schemas, &err);
+  if (err) return err;
+  t->schema_count = (uint32_t)count;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint16_t fields = tg__take16(b);
+    const uint16_t has_args = tg__take16(b);
+    if (has_args > 1 || (uint64_t)fields * FIELD_BYTES > left(b)) return TG_DAMAGED;
+    struct tg__field *const f = tg__arena_get(&t->arena, (fields + 1) * sizeof *f);
+    if (!f) return TG_MEMORY;
+    for (uint16_t k = 0; k < fields; k++) {
+      f[k].key = tg__take32(b);
+      f[k].kind = tg__take8(b);
+      f[k].top = tg__take8(b);
+      if (!is_string(t, f[k].key, false) || f[k].kind > TG__KIND_NULL) return TG_DAMAGED;
+    }
+    t->schemas[i] = (struct tg__schema){.count = fields, .has_args = has_args, .fields = f};
+  }
+  return finish(b);
+}
+
+enum tg_err tg__cats_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+  enum tg_err err = TG_OK;
+  if (count > 1u << 16) return TG_DAMAGED; /* a column of 16 bits refers to them */
+  t->cats = table_room(b, count, CAT_BYTES, sizeof *t->cats, &err);
+  if (err) return err;
+  t->cat_count = (uint32_t)count;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t name = tg__take32(b), cls = tg__take32(b);
+    if (!is_string(t, name, true) || cls >= TG__CLASS_COUNT) return TG_DAMAGED;
+    t->cats[i] = (struct tg__cat){.name = name, .cls = (uint8_t)cls};
+  }
+  return finish(b);
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------------------------ */
+
+enum { RANK_BYTES = 92, META_BYTES = 9, DEVICE_BYTES = 60, PHASE_BYTES = 9, LOSS_BYTES = 17, TRACK_BYTES = 68, STEP_BYTES = 36 };
+
+static int64_t take_signed(struct tg__bytes *b) { return (int64_t)tg__take64(b); }
+
+static enum tg_err take_metadata(struct tg__bytes *b, struct tg_trace *t, struct tg__rank *r) {
+  const uint32_t metas = tg__take32(b);
+  if (metas > left(b) / META_BYTES) return TG_DAMAGED;
+  r->meta = tg__arena_get(&t->arena, (metas + (size_t)1) * sizeof *r->meta);
+  if (!r->meta) return TG_MEMORY;
+  r->meta_count = metas;
+  for (uint32_t i = 0; i < metas; i++) {
+    struct tg__meta *const m = &r->meta[i];
+    m->key = tg__take32(b);
+    m->raw = tg__take32(b);
+    m->after = tg__take8(b);
+    if (!is_string(t, m->key, false) || !is_string(t, m->raw, false)) return TG_DAMAGED;
+  }
+  const uint32_t devices = tg__take32(b);
+  if (devices > left(b) / DEVICE_BYTES) return TG_DAMAGED;
+  r->devices = tg__arena_get(&t->arena, (devices + (size_t)1) * sizeof *r->devices);
+  if (!r->devices) return TG_MEMORY;
+  r->device_count = devices;
+  for (uint32_t i = 0; i < devices; i++) {
+    struct tg__device *const d = &r->devices[i];
+    int64_t *const fields[7] = {&d->id, &d->total_memory_bytes, &d->sm_count, &d->compute_major, &d->compute_minor, &d->max_threads_per_sm,
+                                &d->warp_size};
+    for (int k = 0; k < 7; k++) *fields[k] = take_signed(b);
+    d->name = tg__take32(b);
+    if (!is_string(t, d->name, true)) return TG_DAMAGED;
+  }
+  return TG_OK;
+}
+
+static enum tg__loss loss_named(const uint8_t *name, size_t len) {
+  for (int i = 0; name && i < TG__LOSS_COUNT; i++) {
+    if (strlen(tg__loss_info[i].name) == len && memcmp(tg__loss_info[i].name, name, len) == 0) return (enum tg__loss)i;
+  }
+  return TG__LOSS_cut_chunks; /* a kind of loss this version has no name for */
+}
+
+static enum tg_err take_counts(struct tg__bytes *b, struct tg__rank *r) {
+  const uint32_t phases = tg__take32(b);
+  if (phases > 128) return TG_DAMAGED;
+  for (uint32_t i = 0; i < phases; i++) {
+    const uint8_t letter = tg__take8(b);
+    if (letter >= 128) return TG_DAMAGED;
+    r->phase_count[letter] = take_signed(b);
+  }
+  for (int i = 0; i < TG__LOSS_COUNT; i++) r->loss_offset[i] = -1;
+  const uint32_t losses = tg__take32(b);
+  if (losses > left(b) / LOSS_BYTES) return TG_DAMAGED;
+  for (uint32_t i = 0; i < losses; i++) {
+    const uint8_t len = tg__take8(b);
+    const enum tg__loss which = loss_named(tg__take(b, len), len);
+    const int64_t count = take_signed(b), offset = take_signed(b);
+    if (count < 0 || count > INT64_MAX - r->loss[which]) return TG_DAMAGED;
+    r->loss[which] += count;
+    r->loss_offset[which] = offset;
+  }
+  return b->broken ? TG_DAMAGED : TG_OK;
+}
+
+static enum tg_err take_rank(struct tg__bytes *b, struct tg_trace *t, struct tg__rank *r) {
+  r->path = tg__take32(b);
+  const uint32_t flags = tg__take32(b);
+  r->number_is_given = flags & 1;
+  r->bare_array = flags & 2;
+  r->packed = flags & 4;
+  r->number = take_signed(b);
+  r->world_size = take_signed(b);
+  r->base_ns = take_signed(b);
+  r->clock_offset_ns = take_signed(b);
+  r->json_bytes = take_signed(b);
+  r->first_track = tg__take32(b);
+  r->track_count = tg__take32(b);
+  r->events_read = take_signed(b);
+  r->events_kept = take_signed(b);
+  if (!is_string(t, r->path, false)) return TG_DAMAGED;
+  const enum tg_err err = take_metadata(b, t, r);
+  return err ? err : take_counts(b, r);
+}
+
+enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+  enum tg_err err = TG_OK;
+  t->ranks = table_room(b, count, RANK_BYTES, sizeof *t->ranks, &err);
+  if (err) return err;
+  t->rank_count = (uint32_t)count;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t bytes = tg__take32(b);
+    if (bytes < 4 || bytes - 4 > left(b)) return TG_DAMAGED;
+    struct tg__bytes record = {.p = b->p, .end = b->p + bytes - 4};
+    if ((err = take_rank(&record, t, &t->ranks[i]))) return err;
+    tg__take(b, bytes - 4); /* with what a later minor version may have put behind it */
+  }
+  return finish(b);
+}
+
+/* ---- tracks and steps ---------------------------------------------------------------------------------------------------------------- */
+
+static void take_track(struct tg__bytes *b, struct tg__track *k) {
+  k->rank = tg__take32(b);
+  k->kind = (enum tg__track_kind)tg__take8(b);
+  const uint8_t text = tg__take8(b);
+  k->pid_is_text = text & 1;
+  k->tid_is_text = text & 2;
+  k->lanes = tg__take16(b);
+  k->pid = take_signed(b);
+  k->tid = take_signed(b);
+  k->device = take_signed(b);
+  k->stream = take_signed(b);
+  k->sort_index = take_signed(b);
+  k->process_name = tg__take32(b);
+  k->name = tg__take32(b);
+  k->labels = tg__take32(b);
+  k->first = tg__take32(b);
+  k->count = tg__take32(b);
+}
+
+static bool track_is_sane(const struct tg_trace *t, const struct tg__track *k) {
+  const bool pid = !k->pid_is_text || (k->pid >= 0 && k->pid < TG_NONE && is_string(t, (uint32_t)k->pid, false));
+  const bool tid = !k->tid_is_text || (k->tid >= 0 && k->tid < TG_NONE && is_string(t, (uint32_t)k->tid, false));
+  return pid && tid && k->rank < t->rank_count && (unsigned)k->kind <= TG__TRACK_OTHER && is_string(t, k->process_name, true) &&
+         is_string(t, k->name, true) && is_string(t, k->labels, true);
+}
+
+enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+  enum tg_err err = TG_OK;
+  t->tracks = table_room(b, count, TRACK_BYTES, sizeof *t->tracks, &err);
+  if (err) return err;
+  t->track_count = (uint32_t)count;
+  uint64_t slices = 0, tracks = 0;
+  for (uint64_t i = 0; i < count; i++) { /* the slices of the tracks follow each other without a gap */
+    struct tg__track *const k = &t->tracks[i];
+    take_track(b, k);
+    if (!track_is_sane(t, k) || k->first != slices) return TG_DAMAGED;
+    slices += k->count;
+  }
+  if (slices != t->slices.count) return TG_DAMAGED;
+  for (uint32_t i = 0; i < t->rank_count; i++) { /* and so do the tracks of the ranks */
+    const struct tg__rank *const r = &t->ranks[i];
+    if (r->first_track != tracks || r->track_count > count - tracks) return TG_DAMAGED;
+    for (uint32_t k = 0; k < r->track_count; k++) {
+      if (t->tracks[r->first_track + k].rank != i) return TG_DAMAGED;
+    }
+    tracks += r->track_count;
+  }
+  return tracks == count ? finish(b) : TG_DAMAGED;
+}
+
+enum tg_err tg__steps_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+  enum tg_err err = TG_OK;
+  t->steps = table_room(b, count, STEP_BYTES, sizeof *t->steps, &err);
+  if (err) return err;
+  t->step_count = (uint32_t)count;
+  for (uint64_t i = 0; i < count; i++) {
+    struct tg__step *const s = &t->steps[i];
+    s->rank = tg__take32(b);
+    s->slice = tg__take32(b);
+    s->name = tg__take32(b);
+    s->number = take_signed(b);
+    s->start_ns = take_signed(b);
+    s->end_ns = take_signed(b);
+    if (s->rank >= t->rank_count || !is_string(t, s->name, false)) return TG_DAMAGED;
+    if (s->slice != TG_NONE && s->slice >= t->slices.count) return TG_DAMAGED;
+    if (s->end_ns < s->start_ns || (i && s->rank < s[-1].rank)) return TG_DAMAGED;
+  }
+  return finish(b);
+}

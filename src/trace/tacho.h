@@ -1,0 +1,43 @@
+/* tacho: an open .tacho file, as import_tacho.c leaves it for tacho_load.c. Private to trace/. */
+#ifndef TG_TACHO_H
+#define TG_TACHO_H
+
+#include "trace/tables.h"
+
+struct tg__tacho {
+  const char *path; /* in the trace's arena; for messages */
+  struct tg__file *file;
+  uint8_t *held; /* the whole file, when it is a pipe and cannot be read twice */
+  size_t held_bytes, held_cap;
+  struct tg__reader reader;
+  struct tg__chunk *chunks; /* by type, then part; at most one of each */
+  size_t chunk_count, chunk_cap;
+  struct tg__summary summary;
+  uint64_t args_bytes; /* of them in the file: fewer than the summary says when it was cut */
+  int64_t lost, lost_at; /* chunks passed over, and the byte of the first */
+};
+
+const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part); /* NULL when it is not there */
+void tg__tacho_lose(struct tg__tacho *f, int64_t count, uint64_t offset);
+
+/* One packed array of the file on its way into memory. Unpacked in parallel with the others of a list. */
+struct tg__unpack {
+  const struct tg__chunk *chunk;
+  void *to;
+  uint32_t rows, first_row;
+  uint8_t width;
+  const struct tg__column_info *column; /* whose values are checked afterwards; NULL = no check */
+  enum tg_err err;
+};
+struct tg__unpack_list {
+  struct tg__unpack *items;
+  size_t count, cap;
+};
+/* Expect a chunk. TG_DAMAGED when it is not in the file. */
+enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part, struct tg__unpack how);
+/* Unpack all; the first that failed in *e. Frees the list. */
+enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct tg_error *e);
+/* Expect all parts of a blob of `bytes` at `to`. */
+enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to, uint64_t bytes);
+
+#endif
