@@ -1,0 +1,205 @@
+/* events: the question events, raw rows with the args one asks for beside them. */
+#include "analyze/analyze.h"
+
+#include <stdio.h>
+
+/* ---- args as columns ------------------------------------------------------------------------------------------------- */
+
+enum { MOST_KEYS = 64 };
+struct extra {
+  uint32_t key; /* string id; TG_NONE: no event of the trace has it */
+  enum tg_type type;
+  bool is_mixed; /* several kinds of value: all shown as their JSON text */
+};
+struct extras {
+  struct extra items[MOST_KEYS];
+  size_t count;
+};
+
+/* A member of args, else a member of the event itself (id, s, …). */
+static bool find_value(const struct tg_trace *t, uint32_t args, uint32_t key, struct tg__val *val) {
+  return tg__arg(t, args, key, false, val) || tg__arg(t, args, key, true, val);
+}
+
+static enum tg_type type_of(enum tg__kind kind) {
+  switch (kind) {
+  case TG__KIND_INT: return TG_INT;
+  case TG__KIND_DEC: return TG_REAL;
+  case TG__KIND_TRUE:
+  case TG__KIND_FALSE: return TG_BOOL;
+  case TG__KIND_STR:
+  case TG__KIND_RAW:
+  case TG__KIND_NULL: break;
+  }
+  return TG_TEXT;
+}
+
+/* The type that holds every value of the key; whole and decimal numbers meet in REAL, anything else in TEXT. */
+static void find_type(const struct tg_trace *t, const uint32_t *args, uint32_t count, struct extra *x) {
+  struct tg__val val;
+  bool any = false;
+  x->type = TG_TEXT;
+  if (x->key == TG_NONE) return;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!find_value(t, args[i], x->key, &val) || val.kind == TG__KIND_NULL) continue;
+    const enum tg_type type = type_of(val.kind);
+    if (!any || type == x->type) {
+      x->type = type;
+    } else if ((type == TG_INT || type == TG_REAL) && (x->type == TG_INT || x->type == TG_REAL)) {
+      x->type = TG_REAL;
+    } else {
+      x->type = TG_TEXT;
+      x->is_mixed = true;
+      return;
+    }
+    any = true;
+  }
+}
+
+static enum tg_err add_extras(const struct tg_trace *t, const char *keys, const uint32_t *args, uint32_t count, struct extras *extras,
+                              struct tg_table *out, struct tg_error *e) {
+  for (const char *from = keys; *from;) {
+    const char *to = strchrnul(from, ',');
+    char name[128], column[160];
+    if (extras->count == MOST_KEYS) return tg__fail(e, TG_USAGE, -1, "args: at most %d keys", MOST_KEYS);
+    if (to == from || (size_t)(to - from) >= sizeof name)
+      return tg__fail(e, TG_USAGE, -1, "args=%.60s is not a list of keys joined by comma", keys);
+    snprintf(name, sizeof name, "%.*s", (int)(to - from), from);
+    struct extra *x = &extras->items[extras->count++];
+    *x = (struct extra){.key = tg__strings_find(t->strings, name, strlen(name))};
+    find_type(t, args, count, x);
+    const bool taken = tg__table_column_index(out, name) != SIZE_MAX;
+    snprintf(column, sizeof column, "%s%s", taken ? "args." : "", name);
+    tg__table_add_column(out, column, x->type, "");
+    from = *to ? to + 1 : to;
+  }
+  return TG_OK;
+}
+
+static void put_text_value(const struct tg_trace *t, const struct extra *x, const struct tg__val *val, struct tg_table *out) {
+  if (!x->is_mixed && (val->kind == TG__KIND_STR || val->kind == TG__KIND_RAW)) {
+    tg__put_trace_text(out, t, val->str);
+    return;
+  }
+  struct tg__out json = {0};
+  struct tg__jsonw writer = {.out = &json};
+  tg__val_json(t, val, &writer);
+  tg__put_text(out, (struct tg__str){json.buf, (uint32_t)json.len});
+  out->failed |= json.err != TG_OK;
+  tg__out_free(&json);
+}
+
+static void put_extra(const struct tg_trace *t, uint32_t args, const struct extra *x, struct tg_table *out) {
+  struct tg__val val;
+  if (x->key == TG_NONE || !find_value(t, args, x->key, &val) || val.kind == TG__KIND_NULL) {
+    tg__put_null(out);
+    return;
+  }
+  switch (x->type) {
+  case TG_INT: tg__put_int(out, val.i); break;
+  case TG_BOOL: tg__put_bool(out, val.kind == TG__KIND_TRUE); break;
+  case TG_TEXT: put_text_value(t, x, &val, out); break;
+  case TG_REAL: {
+    double unit = 1;
+    for (unsigned d = 0; val.kind == TG__KIND_DEC && d < val.decimals; d++) unit *= 10;
+    tg__put_real(out, (double)val.i / unit);
+    break;
+  }
+  }
+}
+
+static void put_extras(const struct tg_trace *t, uint32_t args, const struct extras *extras, struct tg_table *out) {
+  for (size_t k = 0; k < extras->count; k++) put_extra(t, args, &extras->items[k], out);
+}
+
+/* ---- slices -------------------------------------------------------------------------------------------------------------- */
+
+static void put_index(struct tg_table *out, uint32_t index) { tg__put_int(out, index == TG_NONE ? TG_NULL_INT : (int64_t)index); }
+
+static void put_slice(const struct tg_trace *t, uint32_t track, uint32_t i, int64_t self, struct tg_table *out) {
+  const struct tg__slices *s = &t->slices;
+  tg__put_int(out, i);
+  tg__put_rank(out, t, t->tracks[track].rank);
+  tg__put_int(out, track);
+  tg__put_trace_text(out, t, t->cats[s->cat[i]].name);
+  tg__put_trace_text(out, t, s->name[i]);
+  tg__put_text(out, s->flags[i] & TG__F_BEGIN_END ? TG_STR("B") : s->flags[i] & TG__F_ASYNC ? TG_STR("b") : TG_STR("X"));
+  tg__put_int(out, s->start_ns[i]);
+  tg__put_int(out, s->dur_ns[i]);
+  tg__put_int(out, self);
+  tg__put_int(out, s->depth[i]);
+  put_index(out, s->parent[i]);
+  put_index(out, s->cause[i]);
+}
+
+static int64_t *self_times(const struct tg_trace *t) {
+  const struct tg__slices *s = &t->slices;
+  int64_t *self = tg__alloc(((size_t)s->count + 1) * sizeof *self);
+  if (!self) return NULL;
+  for (uint32_t i = 0; i < s->count; i++) { /* parents come before their children */
+    self[i] = s->dur_ns[i];
+    if (s->parent[i] != TG_NONE) self[s->parent[i]] -= s->dur_ns[i];
+  }
+  return self;
+}
+
+static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, const struct extras *extras, struct tg_table *out) {
+  int64_t *self = self_times(t);
+  if (!self) return TG_MEMORY;
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    if (!tg__ask_has_track(a, t, k)) continue;
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      if (!tg__ask_has_time(a, track->rank, t->slices.start_ns[i])) continue;
+      put_slice(t, k, i, self[i], out);
+      put_extras(t, t->slices.args[i], extras, out);
+    }
+  }
+  tg__free(self);
+  return TG_OK;
+}
+
+/* ---- marks --------------------------------------------------------------------------------------------------------------- */
+
+static bool wants_mark(const struct tg_trace *t, const struct tg__ask *a, uint32_t i) {
+  const uint32_t track = t->marks.track[i];
+  if (track == TG_NONE) return a->rank == TG_NONE && a->track == TG_NONE && !a->has_steps;
+  if (!tg__ask_has_track(a, t, track)) return false;
+  if (t->marks.ts_ns[i] == TG_NULL_INT) return !a->has_steps;
+  return tg__ask_has_time(a, t->tracks[track].rank, t->marks.ts_ns[i]);
+}
+
+static void answer_marks(const struct tg_trace *t, const struct tg__ask *a, const struct extras *extras, struct tg_table *out) {
+  const struct tg__marks *m = &t->marks;
+  for (uint32_t i = 0; i < m->count; i++) {
+    if (!wants_mark(t, a, i)) continue;
+    const char phase = (char)m->ph[i];
+    tg__put_int(out, i);
+    if (m->track[i] == TG_NONE) {
+      tg__put_null(out);
+    } else {
+      tg__put_rank(out, t, t->tracks[m->track[i]].rank);
+    }
+    put_index(out, m->track[i]);
+    tg__put_trace_text(out, t, t->cats[m->cat[i]].name);
+    tg__put_trace_text(out, t, m->name[i]);
+    tg__put_text(out, (struct tg__str){phase ? &phase : NULL, 1});
+    tg__put_int(out, m->ts_ns[i]);
+    for (int k = 0; k < 5; k++) tg__put_null(out); /* dur, self, depth, parent, cause: of slices only */
+    put_extras(t, m->args[i], extras, out);
+  }
+}
+
+enum tg_err tg__answer_events(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const choices[] = {"slice", "mark"};
+  const char *keys = tg__ask_arg(a, "args");
+  struct extras extras = {.count = 0};
+  size_t by;
+  enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
+  if (err == TG_OK && by == 0) err = add_extras(t, keys, t->slices.args, t->slices.count, &extras, out, e);
+  if (err == TG_OK && by == 1) err = add_extras(t, keys, t->marks.args, t->marks.count, &extras, out, e);
+  if (err != TG_OK || out->failed) return err;
+  if (by == 0) return answer_slices(t, a, &extras, out);
+  answer_marks(t, a, &extras, out);
+  return TG_OK;
+}

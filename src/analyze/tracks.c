@@ -1,0 +1,59 @@
+/* tracks: the question tracks. */
+#include "analyze/analyze.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void put_token(struct tg_table *out, const struct tg_trace *t, bool is_text, int64_t token) {
+  if (is_text) {
+    tg__put_trace_text(out, t, (uint32_t)token);
+    return;
+  }
+  char text[24];
+  snprintf(text, sizeof text, "%" PRId64, token);
+  tg__put_cstr(out, text);
+}
+
+/* Start of the first slice, end of the last, and the union of all; spans is working memory. */
+static void put_times(struct tg_table *out, const struct tg_trace *t, const struct tg__track *track, struct tg__spans *spans) {
+  if (track->count == 0) {
+    tg__put_null(out);
+    tg__put_null(out);
+    tg__put_int(out, 0);
+    return;
+  }
+  int64_t last = INT64_MIN;
+  spans->count = 0;
+  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    const int64_t end = tg__slice_end(t, i);
+    tg__spans_add(spans, t->slices.start_ns[i], end);
+    if (end > last) last = end;
+  }
+  tg__spans_union(spans);
+  tg__put_int(out, t->slices.start_ns[track->first]);
+  tg__put_int(out, last);
+  tg__put_int(out, tg__spans_length(spans));
+}
+
+enum tg_err tg__answer_tracks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const kinds[] = {[TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};
+  struct tg__spans spans = {0};
+  (void)e;
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    if (!tg__ask_has_rank(a, track->rank)) continue;
+    tg__put_int(out, k);
+    tg__put_rank(out, t, track->rank);
+    tg__put_cstr(out, kinds[track->kind]);
+    put_token(out, t, track->pid_is_text, track->pid);
+    put_token(out, t, track->tid_is_text, track->tid);
+    tg__put_trace_text(out, t, track->process_name);
+    tg__put_trace_text(out, t, track->name);
+    tg__put_int(out, track->count);
+    tg__put_int(out, track->lanes);
+    put_times(out, t, track, &spans);
+  }
+  out->failed |= spans.failed;
+  tg__spans_free(&spans);
+  return TG_OK;
+}
