@@ -1,0 +1,130 @@
+/* gpu: utilisation, SM efficiency and occupancy of each device. */
+#include "analyze/gpu.h"
+#include "analyze/steps.h"
+
+#include <math.h>
+
+/* Blocks per SM come as decimals; as integers of this scale what a kernel adds at its start is gone exactly at its end. */
+#define BLOCK_UNIT 1e12
+#define MOST_BLOCKS 8e6 /* keeps a kernel's share inside int64; one full SM is 1 */
+
+struct point {
+  int64_t ns, blocks;
+};
+struct points {
+  struct point *items;
+  size_t count, cap;
+  bool failed;
+};
+struct measure {
+  const struct tg_trace *t;
+  struct tg__spans busy;
+  struct points points;
+  long double occupancy, occupied_ns;
+};
+
+static void add_point(struct points *p, int64_t ns, int64_t blocks) {
+  if (!tg__grow((void **)&p->items, &p->cap, p->count + 1, sizeof *p->items)) {
+    p->failed = true;
+    return;
+  }
+  p->items[p->count++] = (struct point){ns, blocks};
+}
+
+static bool earlier(uint32_t a, uint32_t b, const void *ctx) { return ((const struct point *)ctx)[a].ns < ((const struct point *)ctx)[b].ns; }
+
+/* Area under min(1, blocks per SM running), in BLOCK_UNIT × ns. */
+static __int128 block_area(struct points *p) {
+  uint32_t *order = tg__alloc((p->count + 1) * sizeof *order);
+  for (size_t i = 0; order && i < p->count; i++) order[i] = (uint32_t)i;
+  if (!order || !tg__sort_index(order, p->count, earlier, p->items)) {
+    p->failed = true;
+    tg__free(order);
+    return 0;
+  }
+  __int128 running = 0, area = 0;
+  for (size_t i = 0; i < p->count; i++) {
+    const struct point *now = &p->items[order[i]];
+    const struct point *next = i + 1 < p->count ? &p->items[order[i + 1]] : now;
+    running += now->blocks;
+    area += (running < (__int128)BLOCK_UNIT ? running : (__int128)BLOCK_UNIT) * (next->ns - now->ns);
+  }
+  tg__free(order);
+  return area;
+}
+
+static void add_kernel(struct measure *m, uint32_t slice, const struct tg__window *w) {
+  const int64_t start = m->t->slices.start_ns[slice] > w->start_ns ? m->t->slices.start_ns[slice] : w->start_ns;
+  const int64_t end = tg__slice_end(m->t, slice) < w->end_ns ? tg__slice_end(m->t, slice) : w->end_ns;
+  if (start >= end) return;
+  const uint32_t args = m->t->slices.args[slice];
+  const double blocks = tg__arg_real(m->t, args, TG__K_BLOCKS_PER_SM, 0), occupancy = tg__arg_real(m->t, args, TG__K_OCCUPANCY, -1);
+  tg__spans_add(&m->busy, start, end);
+  if (blocks > 0) {
+    const int64_t share = llround((blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS) * BLOCK_UNIT);
+    add_point(&m->points, start, share);
+    add_point(&m->points, end, -share);
+  }
+  if (occupancy >= 0) {
+    m->occupancy += (long double)occupancy * (long double)(end - start);
+    m->occupied_ns += (long double)(end - start);
+  }
+}
+
+static bool measure_device(const struct tg_trace *t, struct tg__gpu *g) {
+  struct measure m = {.t = t};
+  const struct tg__rank *rank = &t->ranks[g->rank];
+  const double length = (double)(g->window.end_ns - g->window.start_ns);
+  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    if (track->device != g->device) continue;
+    for (uint32_t i = track->first; i < track->first + track->count; i++)
+      if (tg__slice_class(t, i) == TG__CLASS_KERNEL) add_kernel(&m, i, &g->window);
+  }
+  tg__spans_union(&m.busy);
+  g->utilization = length > 0 ? (double)tg__spans_length(&m.busy) / length : NAN;
+  g->sm_efficiency = length > 0 && m.points.count > 0 ? (double)((long double)block_area(&m.points) / BLOCK_UNIT / (long double)length) : NAN;
+  g->occupancy_pct = m.occupied_ns > 0 ? (double)(m.occupancy / m.occupied_ns) : NAN;
+  const bool done = !m.busy.failed && !m.points.failed;
+  tg__spans_free(&m.busy);
+  tg__free(m.points.items);
+  return done;
+}
+
+/* The devices of the rank that run kernels, in ascending order. */
+static bool find_devices(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
+  size_t cap = 0;
+  const struct tg__rank *r = &t->ranks[rank];
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    int64_t kernels = 0;
+    for (uint32_t i = track->first; i < track->first + track->count; i++) kernels += tg__slice_class(t, i) == TG__CLASS_KERNEL;
+    if (kernels == 0) continue;
+    size_t at = 0;
+    while (at < *count && (*out)[at].device < track->device) at++;
+    if (at == *count || (*out)[at].device != track->device) {
+      if (!tg__grow((void **)out, &cap, *count + 1, sizeof **out)) return false;
+      memmove(&(*out)[at + 1], &(*out)[at], (*count - at) * sizeof **out);
+      (*out)[at] = (struct tg__gpu){.rank = rank, .device = track->device};
+      ++*count;
+    }
+    (*out)[at].kernels += kernels;
+  }
+  return true;
+}
+
+enum tg_err tg__gpu_measure(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
+  *out = NULL;
+  *count = 0;
+  if (!find_devices(t, rank, out, count)) return TG_MEMORY;
+  if (*count == 0) return TG_OK;
+  struct tg__breakdown steps;
+  enum tg_err err = tg__steps_breakdown(t, rank, TG__STEPS_PROFILER, &steps);
+  if (err == TG_OK && steps.count == 0) *count = 0; /* neither steps nor operators: no window to relate to */
+  for (size_t i = 0; i < *count && err == TG_OK; i++) {
+    (*out)[i].window = steps.window;
+    if (!measure_device(t, &(*out)[i])) err = TG_MEMORY;
+  }
+  tg__breakdown_free(&steps);
+  return err;
+}
