@@ -1,0 +1,72 @@
+/* [memory] events: read once, and placed in the operator tree. */
+#include "analyze/op_tree.h"
+
+static int64_t number(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *it, int64_t fallback) {
+  return it->val.kind == TG__KIND_INT ? it->val.i : tg__arg_int(t, args, it->field->key, fallback);
+}
+
+/* An address is only ever compared. One that is no 64-bit integer is known by its text; the top bit keeps the two apart, which
+ * no address of a user process has. */
+static void read_addr(const struct tg__args_iter *it, struct tg__memory_event *e) {
+  e->has_addr = true;
+  e->addr_is_known = it->val.kind != TG__KIND_NULL;
+  if (it->val.kind == TG__KIND_STR || it->val.kind == TG__KIND_RAW) e->addr = UINT64_C(1) << 63 | it->val.str;
+  else e->addr = (uint64_t)it->val.i;
+}
+
+static struct tg__memory_event read_event(const struct tg_trace *t, uint32_t mark) {
+  const uint32_t args = t->marks.args[mark];
+  struct tg__memory_event e = {.ts_ns = t->marks.ts_ns[mark], .device_type = -1, .device_id = -1, .allocated = TG_NULL_INT,
+                               .reserved = TG_NULL_INT, .track = t->marks.track[mark], .node = TG_NONE};
+  struct tg__args_iter it;
+  for (tg__args_begin(t, args, &it); tg__args_next(&it);) {
+    if (it.field->top) continue;
+    switch (it.field->key) {
+    case TG__K_BYTES_MEMORY: e.bytes = number(t, args, &it, 0); break;
+    case TG__K_DEVICE_TYPE: e.device_type = number(t, args, &it, -1); break;
+    case TG__K_DEVICE_ID: e.device_id = number(t, args, &it, -1); break;
+    case TG__K_TOTAL_ALLOCATED: e.allocated = number(t, args, &it, 0); break;
+    case TG__K_TOTAL_RESERVED: e.reserved = number(t, args, &it, 0); break;
+    case TG__K_ADDR: read_addr(&it, &e); break;
+    default: break;
+    }
+  }
+  return e;
+}
+
+/* Deepest node with start ≤ ts < end. Of the nodes that began by then the last one, or one around it, is the deepest. */
+static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree, uint32_t *next, uint32_t track, int64_t ts) {
+  const uint32_t first = tree->first[track], end = tree->first[track + 1];
+  while (*next < end && t->slices.start_ns[tree->nodes[*next].slice] <= ts) ++*next;
+  uint32_t n = *next > first ? *next - 1 : TG_NONE;
+  while (n != TG_NONE && tg__slice_end(t, tree->nodes[n].slice) <= ts) n = tree->nodes[n].parent;
+  return n;
+}
+
+enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out) {
+  *out = (struct tg__memory_events){0};
+  uint32_t *next = NULL; /* by track: first node that has not begun at the time of the event before */
+  if (tree && t->track_count) {
+    next = tg__alloc((size_t)t->track_count * sizeof *next);
+    if (!next) return TG_MEMORY;
+    memcpy(next, tree->first, (size_t)t->track_count * sizeof *next);
+  }
+  enum tg_err err = TG_OK;
+  for (uint32_t i = 0; i < t->marks.count; i++) {
+    if (t->marks.name[i] != TG__K_MEMORY || t->marks.ts_ns[i] == TG_NULL_INT || t->marks.track[i] == TG_NONE) continue;
+    if (out->count == out->cap && !tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) {
+      err = TG_MEMORY;
+      break;
+    }
+    struct tg__memory_event *e = &out->items[out->count++];
+    *e = read_event(t, i);
+    if (next) e->node = tg__op_tree_operator(tree, node_at(t, tree, &next[e->track], e->track, e->ts_ns));
+  }
+  tg__free(next);
+  return err;
+}
+
+void tg__memory_events_free(struct tg__memory_events *m) {
+  tg__free(m->items);
+  *m = (struct tg__memory_events){0};
+}
