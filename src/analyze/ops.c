@@ -2,7 +2,6 @@
 #include "analyze/flops.h"
 #include "analyze/op_group.h"
 #include "analyze/op_tree.h"
-#include "analyze/answers.h"
 
 struct row {
   uint32_t name, group;
@@ -142,7 +141,7 @@ static void put_share(struct tg_table *out, int64_t part, int64_t whole) {
 }
 
 static void put_row(const struct work *w, const struct row *r, const char *group, size_t group_len, const int64_t whole[2], struct tg_table *out) {
-  tg__put_text(out, tg__name(w->t, r->name));
+  tg__put_trace_text(out, w->t, r->name);
   tg__put_text(out, (struct tg__str){group ? group : "", (uint32_t)group_len});
   tg__put_int(out, r->calls);
   tg__put_int(out, r->cpu_ns);
