@@ -156,11 +156,13 @@ struct tg__writer; /* a file being written: lands under its name only at commit 
 enum tg_err tg__writer_open(const char *path, struct tg__writer **out, struct tg_error *e); /* "-" = standard output */
 bool tg__writer_write(void *writer, const char *bytes, size_t len); /* fits tg__out.write */
 enum tg_err tg__writer_commit(struct tg__writer *w, struct tg_error *e); /* flush, rename into place, free */
-void tg__writer_abandon(struct tg__writer *w);
+void tg__writer_abandon(struct tg__writer *w); /* NULL is fine */
+int tg__writer_error(const struct tg__writer *w); /* errno of the first write that failed, 0 = none */
 
 enum tg__path_kind { TG__PATH_NONE, TG__PATH_FILE, TG__PATH_DIR, TG__PATH_OTHER };
 enum tg__path_kind tg__path_kind(const char *path);
-/* Names of regular files in a directory, or matching a glob, sorted; NUL-terminated copies in the arena. */
+/* Paths of the regular files in a directory (hidden ones left out), or matching a glob, sorted by bytes; NUL-terminated copies in
+ * the arena. A glob without a match is TG_NOT_FOUND, an empty directory is not an error. */
 enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count, struct tg_error *e);
 
 int64_t tg__clock_ns(void);       /* monotonic */
@@ -191,6 +193,15 @@ int64_t tg__input_bytes_taken(const struct tg__input *in); /* how far into the f
 /* Up to len bytes of plain text; 0 at the end; -1 when the input broke (*e says where): what came before is good. */
 int64_t tg__input_read(struct tg__input *in, void *buf, size_t len, struct tg_error *e);
 void tg__input_close(struct tg__input *in);
+const char *tg__input_codecs(void); /* what this build can unpack, in words */
+
+/* Compressed output; same file. Fits tg__out.write; what it makes goes on to `write`. */
+struct tg__packer;
+enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, const char *bytes, size_t len), void *ctx,
+                           struct tg__packer **out, struct tg_error *e); /* TG_UNSUPPORTED when this build lacks the codec */
+bool tg__packer_write(void *packer, const char *bytes, size_t len);
+bool tg__packer_end(struct tg__packer *p); /* the last bytes; false = failed */
+void tg__packer_free(struct tg__packer *p); /* NULL is fine */
 
 /* ---- log hook (log.c) ------------------------------------------------------------------------------------------------ */
 

@@ -208,6 +208,8 @@ enum tg_err tg__writer_commit(struct tg__writer *w, struct tg_error *e) {
   return err;
 }
 
+int tg__writer_error(const struct tg__writer *w) { return w->cause; }
+
 void tg__writer_abandon(struct tg__writer *w) {
   if (w && w->temp) unlink(w->temp);
   writer_free(w);

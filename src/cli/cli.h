@@ -1,0 +1,102 @@
+/* cli: the command line. One file per command (cmd_<name>.c); what they share is declared here. Logic that another surface
+ * would want too belongs into another folder. */
+#ifndef TG_CLI_H
+#define TG_CLI_H
+
+#include "analyze/analyze.h"
+#include "base/base.h"
+#include "show/show.h"
+
+enum { TG__EXIT_OK = 0, TG__EXIT_THRESHOLD = 1, TG__EXIT_USAGE = 2 };
+
+/* ---- the list of commands (commands.c) ------------------------------------------------------------------------------------- */
+
+struct tg__cli;
+struct tg__command {
+  const char *name, *operands, *meaning, *example;
+  int (*run)(struct tg__cli *c); /* returns the exit status */
+};
+struct tg__option {
+  const char *command; /* "every" = all of them */
+  const char *name;
+  char letter;         /* 0 = none */
+  const char *value;   /* what to call its value; NULL = a flag */
+  const char *meaning;
+  bool is_argument;    /* handed on to the question or format */
+};
+extern const struct tg__command tg__commands[];
+size_t tg__command_count(void);
+const struct tg__command *tg__command_find(const char *name); /* NULL when unknown */
+/* k-th option of a command, those of all commands last; NULL past the end. */
+const struct tg__option *tg__command_option(const struct tg__command *command, size_t k);
+const char *tg__command_nearest(const char *word); /* NULL when none is close */
+
+/* ---- one call of the program (options.c) ------------------------------------------------------------------------------------- */
+
+struct tg__cli {
+  const struct tg__command *command; /* NULL: a bare `tachograph` */
+  const char **operands;
+  size_t operand_count;
+  struct tg_arg *settings; /* options of the command itself; flags have the value "" */
+  size_t setting_count;
+  struct tg_arg *arguments; /* options for the question or format */
+  size_t argument_count;
+  struct tg__arena arena;
+  const char *format;   /* text, json or csv */
+  const char *out_path; /* "-" = standard output */
+  unsigned threads;
+  bool color;
+};
+/* Fill *c from the words after the program's name. Returns the exit status to leave with, -1 to go on. */
+int tg__cli_parse(struct tg__cli *c, int argc, char **argv);
+void tg__cli_free(struct tg__cli *c);
+const char *tg__cli_setting(const struct tg__cli *c, const char *name);  /* NULL when not given */
+const char *tg__cli_argument(const struct tg__cli *c, const char *name); /* NULL when not given */
+bool tg__cli_wants_json(const struct tg__cli *c);
+/* Exactly `count` operands, else a usage error is printed and false returned. */
+bool tg__cli_needs(const struct tg__cli *c, size_t count);
+
+/* ---- saying what went wrong (screen.c) ------------------------------------------------------------------------------------------ */
+
+/* Print the error, and the command to type next when there is one; returns the exit status. */
+int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next);
+int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- input and output (screen.c) ------------------------------------------------------------------------------------------------- */
+
+enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e); /* with a progress bar */
+
+/* Where output goes: a file that appears when complete, or standard output; compressed when its name says so. */
+struct tg__sink {
+  struct tg__writer *writer;
+  struct tg__packer *packer;
+  struct tg__out out;
+  int64_t bytes; /* handed to the writer so far */
+  bool counts_aloud; /* show how far writing has come */
+  int64_t begin_ns, shown_ns;
+};
+enum tg_err tg__sink_open(struct tg__sink *s, const char *path, struct tg_error *e);
+/* Complete the file, or leave none behind when err is set. Returns the exit status; standard output closed by its reader
+ * (`| head`) is no failure. */
+int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e);
+
+unsigned tg__cli_width(const struct tg__cli *c); /* columns of the terminal output goes to, 0 = not a terminal */
+/* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left out. */
+int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most);
+/* Write text as it is, or, with --json, as a table of one cell. Takes over the buffer. */
+int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *text);
+/* What was written, as a one-row table; printed with --json only. Returns the exit status. */
+int tg__cli_result(const struct tg__cli *c, const char *path, const char *format, int64_t bytes);
+
+/* ---- commands -------------------------------------------------------------------------------------------------------------------- */
+
+#define OPTION(command, name, letter, value, meaning)
+#define ARGUMENT(command, name, value, meaning)
+#define COMMAND(name, operands, meaning, example) int tg__cmd_##name(struct tg__cli *c);
+#include "cli/commands.def"
+#undef OPTION
+#undef ARGUMENT
+#undef COMMAND
+void tg__help_command(const struct tg__command *command, struct tg__out *out);
+
+#endif

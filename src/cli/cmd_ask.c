@@ -1,0 +1,72 @@
+/* tachograph ask: one question, answered as a table. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+enum { ROWS_AS_TEXT = 20 };
+
+static const char *next_step(enum tg_err err, const char *path, const char *question, char *buf, size_t room) {
+  if (err == TG_USAGE && tg__question_find(question)) snprintf(buf, room, "tachograph questions %s", question);
+  else if (err == TG_USAGE) snprintf(buf, room, "tachograph questions");
+  else if (err == TG_NO_DATA) snprintf(buf, room, "tachograph ask %s overview", path);
+  else return NULL;
+  return buf;
+}
+
+/* --fail-if: does the expression hold for any row? Asked again without a limit, so that no row escapes it. */
+static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace, const char *question, const char *expression,
+                                 size_t *rows, struct tg_error *e) {
+  struct tg_table *t = NULL;
+  struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
+  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  size_t count = 0;
+  for (size_t i = 0; i < c->argument_count; i++) {
+    if (strcmp(c->arguments[i].name, "limit") != 0) args[count++] = c->arguments[i];
+  }
+  enum tg_err err = tg_ask(trace, question, args, count, &t, e);
+  if (!err) err = tg__where_filter(t, expression, e);
+  if (!err) *rows = t->rows;
+  tg_table_free(t);
+  tg__free(args);
+  return err;
+}
+
+static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
+  struct tg_error e = {0};
+  struct tg_table *t = NULL;
+  char next[160];
+  size_t failing = 0;
+  const char *fail_if = tg__cli_setting(c, "fail-if");
+  enum tg_err err = tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
+  if (!err && fail_if) err = count_failing(c, trace, question, fail_if, &failing, &e);
+  int status;
+  if (err) status = tg__cli_failed(c, &e, next_step(err, path, question, next, sizeof next));
+  else status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
+  tg_table_free(t);
+  if (status == TG__EXIT_OK && failing) {
+    fprintf(stderr, "tachograph: threshold failed: %s holds for %zu row%s of %s\n", fail_if, failing, failing == 1 ? "" : "s", question);
+    status = TG__EXIT_THRESHOLD;
+  }
+  return status;
+}
+
+int tg__cmd_ask(struct tg__cli *c) {
+  if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
+  const char *path = c->operands[0], *question = c->operands[1];
+  if (tg__question_find(path) && !tg__question_find(question)) { /* the other way round is clear enough */
+    path = c->operands[1];
+    question = c->operands[0];
+  }
+  if (!tg__question_find(question)) { /* before a gigabyte is read for nothing */
+    struct tg_table *none = NULL;
+    struct tg_error e = {0};
+    tg_ask(NULL, question, NULL, 0, &none, &e);
+    return tg__cli_failed(c, &e, "tachograph questions");
+  }
+  struct tg_trace *trace = NULL;
+  struct tg_error e = {0};
+  if (tg__cli_open(c, path, &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  const int status = answer(c, trace, path, question);
+  tg_close(trace);
+  return status;
+}

@@ -1,0 +1,73 @@
+/* tachograph export: the whole trace in another program's format. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+static const char *trace_format(const void *ctx, size_t k) {
+  for (size_t i = 0; i < tg__format_count(); i++) {
+    if (tg__formats[i].trace && k-- == 0) return tg__formats[i].name;
+  }
+  return NULL;
+}
+
+/* The format whose suffix the file has, .gz and .zst left aside; a plain .json is a Chrome trace. */
+static const char *format_of_file(const char *path) {
+  struct tg__str name = {path, (uint32_t)strlen(path)};
+  if (tg__str_has_suffix(name, ".gz")) name.len -= 3;
+  else if (tg__str_has_suffix(name, ".zst")) name.len -= 4;
+  const char *best = NULL;
+  size_t best_len = 0;
+  for (size_t i = 0; i < tg__format_count(); i++) {
+    const struct tg__format *f = &tg__formats[i];
+    const size_t len = strlen(f->suffix);
+    if (!f->trace || !tg__str_has_suffix(name, f->suffix)) continue;
+    if (len > best_len || strcmp(f->name, "chrome") == 0) best = f->name, best_len = len;
+  }
+  return best;
+}
+
+static int unknown_format(const struct tg__cli *c, const char *name) {
+  char all[160] = "";
+  const char *format;
+  for (size_t k = 0; (format = trace_format(NULL, k)) != NULL; k++) {
+    if (strlen(all) + strlen(format) + 3 < sizeof all) strcat(strcat(all, k ? ", " : ""), format);
+  }
+  if (!name) return tg__cli_usage(c, NULL, "say which format: --to with one of %s", all);
+  const char *near = tg__nearest_text(name, trace_format, NULL);
+  if (near) return tg__cli_usage(c, NULL, "there is no format '%s'; did you mean '%s'? (all: %s)", name, near, all);
+  return tg__cli_usage(c, NULL, "there is no format '%s': %s", name, all);
+}
+
+static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format) {
+  struct tg_error e = {0};
+  struct tg__sink sink;
+  if (tg__trace_load(trace, TG__COL_ALL, &e) || tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
+  const struct tg__show_options options = {.args = c->arguments, .arg_count = c->argument_count};
+  enum tg_err err = format->trace(trace, &options, &sink.out, &e);
+  if (err == TG_IO) err = TG_OK; /* the sink knows more about it */
+  const int status = tg__sink_close(&sink, c, err, &e);
+  if (status || strcmp(c->out_path, "-") == 0) return status;
+  if (!tg__cli_wants_json(c)) {
+    char size[32];
+    fprintf(stderr, "%s: %s\n", c->out_path, tg__human_bytes(sink.bytes, size));
+  }
+  return tg__cli_result(c, c->out_path, format->name, sink.bytes);
+}
+
+int tg__cmd_export(struct tg__cli *c) {
+  if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
+  const char *name = tg__cli_setting(c, "to");
+  if (!name) name = format_of_file(c->out_path);
+  const struct tg__format *format = name ? tg__format_find(name) : NULL;
+  if (!format || !format->trace) return unknown_format(c, name);
+  if (tg__cli_setting(c, "json") && strcmp(c->out_path, "-") == 0) {
+    return tg__cli_usage(c, NULL, "--json reports on the file written, so it needs -o FILE; --to json writes the trace itself as JSON");
+  }
+  c->format = tg__cli_setting(c, "json") ? "json" : "text"; /* the suffix of -o names the trace's format, not the answer's */
+  struct tg_trace *trace = NULL;
+  struct tg_error e = {0};
+  if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  const int status = export(c, trace, format);
+  tg_close(trace);
+  return status;
+}

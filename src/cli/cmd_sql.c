@@ -1,0 +1,58 @@
+/* tachograph sql: any SELECT over the events. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+
+enum { ROWS_AS_TEXT = 20 };
+
+static void put_line(struct tg_table *t, const char *table, const char *column, const char *type, const char *meaning) {
+  tg__put_cstr(t, table);
+  tg__put_cstr(t, column);
+  tg__put_cstr(t, type);
+  tg__put_cstr(t, meaning);
+}
+
+static int show_schema(const struct tg__cli *c) {
+  const struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  struct tg_table *t = tg__table_new("schema");
+  if (!t) return tg__cli_failed(c, &e, NULL);
+  tg__table_add_column(t, "table", TG_TEXT, "");
+  tg__table_add_column(t, "column", TG_TEXT, "");
+  tg__table_add_column(t, "type", TG_TEXT, "");
+  tg__table_add_column(t, "meaning", TG_TEXT, "");
+#define SQL_TABLE(name, meaning) put_line(t, #name, NULL, NULL, meaning);
+#define SQL_COLUMN(table, name, type, meaning) put_line(t, #table, #name, #type, meaning);
+#include "show/sql_tables.def"
+#undef SQL_TABLE
+#undef SQL_COLUMN
+  const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, 0);
+  tg_table_free(t);
+  return status;
+}
+
+/* -1: the limit makes no sense. 0: no limit. */
+static long long limit_of(const struct tg__cli *c) {
+  const char *text = tg__cli_setting(c, "limit");
+  if (!text) return strcmp(c->format, "text") == 0 ? ROWS_AS_TEXT : 0;
+  if (strcmp(text, "all") == 0) return 0;
+  char *end;
+  const long long n = strtoll(text, &end, 10);
+  return *end || end == text || n < 1 ? -1 : n;
+}
+
+int tg__cmd_sql(struct tg__cli *c) {
+  if (tg__cli_setting(c, "schema")) return show_schema(c);
+  if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
+  const long long most = limit_of(c);
+  if (most < 0) return tg__cli_usage(c, NULL, "--limit is a number of rows from 1 on, or all, not '%s'", tg__cli_setting(c, "limit"));
+  struct tg_trace *trace = NULL;
+  struct tg_table *t = NULL;
+  struct tg_error e = {0};
+  int status;
+  if (tg__cli_open(c, c->operands[0], &trace, &e)) status = tg__cli_failed(c, &e, NULL);
+  else if (tg_sql(trace, c->operands[1], &t, &e)) status = tg__cli_failed(c, &e, "tachograph sql --schema");
+  else status = tg__cli_table(c, t, (size_t)most);
+  tg_table_free(t);
+  tg_close(trace);
+  return status;
+}

@@ -1,0 +1,271 @@
+/* What the user sees: errors, the progress bar, tables; and where output goes. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- errors ----------------------------------------------------------------------------------------------------------------- */
+
+static const char *code_name(enum tg_err code) {
+  switch (code) {
+#define ERR(name, status, text)                                                                                                          \
+  case TG_##name: return #name;
+#include "tachograph/err.def"
+#undef ERR
+  default: return "INTERNAL";
+  }
+}
+
+/* The same as the sentence on standard error, for the program that reads standard output. */
+static void print_error_json(const struct tg_error *e, const char *next) {
+  struct tg__out out = {.write = NULL};
+  struct tg__jsonw w = {.out = &out};
+  tg__json_open(&w, '{');
+  tg__json_key(&w, "error");
+  tg__json_open(&w, '{');
+  tg__json_key(&w, "code");
+  tg__json_cstr(&w, code_name(e->code));
+  tg__json_key(&w, "text");
+  tg__json_cstr(&w, e->text);
+  tg__json_key(&w, "offset");
+  if (e->offset >= 0) tg__json_int(&w, e->offset);
+  else tg__json_null(&w);
+  tg__json_key(&w, "status");
+  tg__json_int(&w, tg_err_status(e->code));
+  tg__json_key(&w, "next");
+  tg__json_cstr(&w, next);
+  tg__json_close(&w, '}');
+  tg__json_close(&w, '}');
+  tg__out_char(&out, '\n');
+  if (!out.err) fwrite(out.buf, 1, out.len, stdout);
+  fflush(stdout);
+  tg__out_free(&out);
+}
+
+/* Control characters of a file name or a trace must not reach the terminal. */
+static void print_clean(const char *text) {
+  for (const unsigned char *p = (const unsigned char *)text; *p; p++) fputc(*p < 0x20 || *p == 0x7f ? '?' : *p, stderr);
+}
+
+int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next) {
+  const bool red = tg__is_terminal(STDERR_FILENO) && !tg__getenv("NO_COLOR");
+  fputs(red ? "\033[31mtachograph:\033[0m " : "tachograph: ", stderr);
+  print_clean(e->text);
+  if (next) {
+    fputs("\n  next: ", stderr);
+    print_clean(next);
+  }
+  fputc('\n', stderr);
+  if (tg__cli_wants_json(c) || tg__cli_setting(c, "json")) print_error_json(e, next);
+  return tg_err_status(e->code);
+}
+
+int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...) {
+  struct tg_error e = {.code = TG_USAGE, .offset = -1};
+  va_list args;
+  va_start(args, format);
+  vsnprintf(e.text, sizeof e.text, format, args);
+  va_end(args);
+  char help[64] = "tachograph help";
+  if (c->command) snprintf(help, sizeof help, "tachograph %s --help", c->command->name);
+  return tg__cli_failed(c, &e, next ? next : help);
+}
+
+/* ---- progress --------------------------------------------------------------------------------------------------------------- */
+
+enum { BAR_WIDTH = 24 };
+static const int64_t SECOND_NS = 1000000000;
+
+struct progress {
+  int64_t begin_ns, shown_ns; /* shown_ns 0: not yet */
+};
+
+/* Ten times a second, and only once the work has taken a second. */
+static bool is_time_to_show(int64_t begin_ns, int64_t *shown_ns) {
+  const int64_t now = tg__clock_ns();
+  if (now - begin_ns < SECOND_NS || now - *shown_ns < SECOND_NS / 10) return false;
+  *shown_ns = now;
+  return true;
+}
+
+static void print_rate(const char *what, int64_t done, int64_t begin_ns) {
+  char amount[32], rate[32];
+  const double seconds = (double)(tg__clock_ns() - begin_ns) / (double)SECOND_NS;
+  fprintf(stderr, "\r%s %s  %s/s", what, tg__human_bytes(done, amount), tg__human_bytes((int64_t)((double)done / seconds), rate));
+}
+
+static bool show_progress(void *ctx, int64_t done, int64_t total) {
+  struct progress *p = ctx;
+  if (!is_time_to_show(p->begin_ns, &p->shown_ns)) return true;
+  if (total > 0 && done <= total) {
+    const int filled = (int)((double)done / (double)total * BAR_WIDTH);
+    const double elapsed = (double)(tg__clock_ns() - p->begin_ns) / (double)SECOND_NS;
+    char all[32];
+    print_rate("reading", done, p->begin_ns);
+    fprintf(stderr, " of %s [%.*s%*s] %2d %%", tg__human_bytes(total, all), filled, "########################", BAR_WIDTH - filled, "",
+            (int)((double)done / (double)total * 100));
+    if (done > 0) fprintf(stderr, "  %.0f s left", elapsed * (double)(total - done) / (double)done);
+  } else {
+    print_rate("reading", done, p->begin_ns);
+  }
+  fputs("\033[K", stderr);
+  fflush(stderr);
+  return true;
+}
+
+static void wipe_line(int64_t shown_ns) {
+  if (shown_ns) fputs("\r\033[K", stderr);
+}
+
+enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+  struct progress p = {.begin_ns = tg__clock_ns()};
+  struct tg_open_options options = {.threads = c->threads};
+  if (tg__is_terminal(STDERR_FILENO)) {
+    options.progress = show_progress;
+    options.progress_ctx = &p;
+  }
+  const enum tg_err err = tg_open(path, &options, out, e);
+  wipe_line(p.shown_ns);
+  return err;
+}
+
+/* ---- where output goes -------------------------------------------------------------------------------------------------------- */
+
+/* Ctrl-C while a file is being written must not leave its unfinished half behind. */
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int number) {
+  stop_asked = 1;
+  signal(number, SIG_DFL); /* the second time ends the program at once */
+}
+
+static bool to_writer(void *ctx, const char *bytes, size_t len) {
+  struct tg__sink *s = ctx;
+  if (stop_asked || !tg__writer_write(s->writer, bytes, len)) return false;
+  s->bytes += (int64_t)len;
+  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns)) {
+    print_rate("writing", s->bytes, s->begin_ns);
+    fputs("\033[K", stderr);
+    fflush(stderr);
+  }
+  return true;
+}
+
+static enum tg__packing packing_of(const char *path) {
+  const struct tg__str name = {path, (uint32_t)strlen(path)};
+  return tg__str_has_suffix(name, ".gz") ? TG__GZIP : tg__str_has_suffix(name, ".zst") ? TG__ZSTD : TG__PLAIN;
+}
+
+enum tg_err tg__sink_open(struct tg__sink *s, const char *path, struct tg_error *e) {
+  *s = (struct tg__sink){.begin_ns = tg__clock_ns()};
+  const enum tg__packing packing = packing_of(path);
+  enum tg_err err = TG_OK;
+  if (packing != TG__PLAIN) err = tg__packer_new(packing, to_writer, s, &s->packer, e);
+  if (!err) err = tg__writer_open(path, &s->writer, e);
+  if (err) {
+    tg__packer_free(s->packer);
+    return err;
+  }
+  const bool to_file = strcmp(path, "-") != 0;
+  s->counts_aloud = to_file && tg__is_terminal(STDERR_FILENO);
+  if (to_file) signal(SIGINT, ask_to_stop);
+  s->out.write = s->packer ? tg__packer_write : to_writer;
+  s->out.ctx = s->packer ? (void *)s->packer : s;
+  return TG_OK;
+}
+
+int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e) {
+  enum tg_err written = tg__out_flush(&s->out);
+  if (!written && !err && s->packer && !tg__packer_end(s->packer)) written = TG_IO;
+  tg__packer_free(s->packer);
+  tg__out_free(&s->out);
+  wipe_line(s->shown_ns);
+  signal(SIGINT, SIG_DFL);
+  if (stop_asked) {
+    tg__writer_abandon(s->writer);
+    return 130;
+  }
+  const int cause = tg__writer_error(s->writer);
+  if (cause == EPIPE) {
+    tg__writer_abandon(s->writer);
+    return TG__EXIT_OK;
+  }
+  if (cause || (!err && !written)) { /* commit knows what the system said */
+    const enum tg_err committed = tg__writer_commit(s->writer, e);
+    if (!committed) return TG__EXIT_OK;
+    return tg__cli_failed(c, e, NULL);
+  }
+  tg__writer_abandon(s->writer);
+  if (!err) tg__fail(e, written, -1, "%s while writing", tg_err_text(written));
+  return tg__cli_failed(c, e, NULL);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------------- */
+
+unsigned tg__cli_width(const struct tg__cli *c) { return strcmp(c->out_path, "-") == 0 ? tg__terminal_width(STDOUT_FILENO) : 0; }
+
+/* Cut the table to its first rows. false on no memory. */
+static bool keep_first(struct tg_table *t, size_t most) {
+  uint32_t *rows = tg__alloc(most * sizeof *rows);
+  if (!rows) return false;
+  for (size_t i = 0; i < most; i++) rows[i] = (uint32_t)i;
+  tg__table_keep_rows(t, rows, most);
+  tg__free(rows);
+  return !t->failed;
+}
+
+int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {
+  struct tg_error e = {0};
+  struct tg__sink sink;
+  if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
+  const size_t all = t->rows;
+  const bool cut = most && all > most;
+  const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
+  enum tg_err err = cut && !keep_first(t, most) ? TG_MEMORY : tg__format_find(c->format)->table(t, &options, &sink.out);
+  if (err) tg__fail(&e, err, -1, "%s while writing the answer", tg_err_text(err));
+  if (cut && strcmp(c->format, "text") == 0) tg__out_format(&sink.out, "%zu of %zu rows; all of them: --limit all\n", most, all);
+  return tg__sink_close(&sink, c, err == TG_IO ? TG_OK : err, &e);
+}
+
+int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *text) {
+  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  int status = tg_err_status(TG_MEMORY);
+  if (text->err) return tg__cli_failed(c, &e, NULL);
+  if (tg__cli_wants_json(c)) {
+    struct tg_table *t = tg__table_new(question);
+    if (t) {
+      tg__table_add_column(t, "text", TG_TEXT, "");
+      tg__put_text(t, (struct tg__str){text->buf ? text->buf : "", (uint32_t)text->len});
+    }
+    status = t && !t->failed ? tg__cli_table(c, t, 0) : tg__cli_failed(c, &e, NULL);
+    tg__table_free(t);
+  } else {
+    struct tg__sink sink;
+    if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
+    tg__out_bytes(&sink.out, text->buf, text->len);
+    status = tg__sink_close(&sink, c, TG_OK, &e);
+  }
+  tg__out_free(text);
+  return status;
+}
+
+int tg__cli_result(const struct tg__cli *c, const char *path, const char *format, int64_t bytes) {
+  if (!tg__cli_wants_json(c)) return TG__EXIT_OK;
+  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  struct tg_table *t = tg__table_new(c->command->name);
+  if (!t) return tg__cli_failed(c, &e, NULL);
+  tg__table_add_column(t, "file", TG_TEXT, "");
+  tg__table_add_column(t, "format", TG_TEXT, "");
+  tg__table_add_column(t, "size", TG_INT, "bytes");
+  tg__put_cstr(t, path);
+  tg__put_cstr(t, format);
+  tg__put_int(t, bytes);
+  struct tg__cli here = *c; /* the answer about the file goes to standard output, not into the file */
+  here.out_path = "-";
+  const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(&here, t, 0);
+  tg__table_free(t);
+  return status;
+}
