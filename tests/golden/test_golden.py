@@ -11,8 +11,8 @@ sys.path.insert(0, str(HERE))
 import make_traces  # noqa: E402
 
 EXPECTED = HERE / "expected"
-# (file name, arguments) of each command; {} is the trace
-COMMANDS = {"report": ["report", "{}"], "check": ["check", "{}"]}
+# golden file → the commands whose output it holds; {} is the trace
+COMMANDS = {"report": [["report", "{}"]], "check": [["check", "{}"]]}
 QUESTIONS = {
     "overview": [[]],
     "steps": [[], ["--by", "summary"]],
@@ -29,8 +29,7 @@ QUESTIONS = {
     "findings": [[]],
 }
 for _question, _variants in QUESTIONS.items():
-    for _arguments in _variants:
-        COMMANDS["-".join([_question, *_arguments[1::2]])] = ["ask", "{}", _question, *_arguments]
+    COMMANDS[_question] = [["ask", "{}", _question, *arguments] for arguments in _variants]
 NAMES = sorted({name.split("/")[0].removesuffix(".json") for name in make_traces.TRACES})
 
 
@@ -39,13 +38,14 @@ def traces(tmp_path_factory):
     return make_traces.write(tmp_path_factory.mktemp("golden"))
 
 
-def answer(tachograph, trace, arguments, command):
-    """What the command prints as text and as JSON, with its exit status; the trace goes by its bare name."""
+def answer(tachograph, trace, commands):
+    """What the commands print as text and as JSON, with their exit status; the trace goes by its bare name."""
     parts = []
-    for extra in ([], ["--json"]):
-        words = [trace.name if word == "{}" else word for word in arguments] + extra
-        done = tachograph(*words, cwd=trace.parent)
-        parts.append(f"$ tachograph {' '.join(words)}\n{done.stdout}{done.stderr}(status {done.returncode})\n")
+    for arguments in commands:
+        for extra in ([], ["--json"]):
+            words = [trace.name if word == "{}" else word for word in arguments] + extra
+            done = tachograph(*words, cwd=trace.parent)
+            parts.append(f"$ tachograph {' '.join(words)}\n{done.stdout}{done.stderr}(status {done.returncode})\n")
     return "\n".join(parts)
 
 
@@ -53,7 +53,7 @@ def answer(tachograph, trace, arguments, command):
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_are_the_accepted_ones(tachograph, traces, name, command, accept):
     path = EXPECTED / name / f"{command}.txt"
-    got = answer(tachograph, traces[name], COMMANDS[command], command)
+    got = answer(tachograph, traces[name], COMMANDS[command])
     if accept:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(got, encoding="utf-8")
