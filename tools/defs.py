@@ -28,11 +28,11 @@ class Question(NamedTuple):
     columns: list    # (name, type, unit, meaning)
 
 
-COMMON_ARGUMENTS = [
-    ("sort", "", "column to sort by, - in front for descending; several joined by comma"),
-    ("limit", "", "at most this many rows"),
-    ("where", "", "only rows for which the expression holds, such as dur_ns > 1ms and name ~ \"conv\""),
-]
+def common_arguments():
+    """Arguments that every question takes beside its own, from the table in questions.c."""
+    text = (ROOT / "src/analyze/questions.c").read_text(encoding="utf-8")
+    body = re.search(r"common\[\] = \{(.*?)\n\};", text, flags=re.S).group(1)
+    return [tuple(_arguments(row)) for row in re.findall(r'\{((?:"(?:\\.|[^"\\])*"|[^{}"])*)\}', body)]
 
 
 def questions():

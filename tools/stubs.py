@@ -104,20 +104,20 @@ def row_class(question):
     return name, "\n".join(lines) + "\n\n"
 
 
-def overload(question, row):
+def overload(question, row, common):
     seen = [name for name, _, _ in question.arguments]
-    names = seen + [name for name, _, _ in defs.COMMON_ARGUMENTS if name not in seen]
+    names = seen + [name for name, _, _ in common if name not in seen]
     arguments = ", ".join(f"{name}: Any = ..." for name in names)
     return f'    @overload\n    def ask(self, question: Literal["{question.name}"], *, {arguments}) -> Table[{row}]: ...\n'
 
 
 def generate():
     questions = defs.questions()
-    classes, overloads = "", ""
+    classes, overloads, common = "", "", defs.common_arguments()
     for question in questions:
         row, text = row_class(question)
         classes += text
-        overloads += overload(question, row)
+        overloads += overload(question, row, common)
     overloads += "    @overload\n    def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...\n"
     return HEAD + classes + TRACE_HEAD + overloads + TRACE_TAIL
 

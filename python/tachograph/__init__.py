@@ -140,7 +140,7 @@ class Trace(_read.Trace):
     """An open trace. Use as a context manager, or call close(). Tables stay usable after that."""
 
     def ask(self, question: str, **args: Any) -> Table:
-        """Answer a question, e.g. ask("ops", by="shape", step="5:8", sort="-self_cpu_ns", limit=10)."""
+        """Answer a question, e.g. ask("ops", by="shape", step="5:8", sort="self_cpu_ns", limit=10)."""
         return self._ask(Table, question, _texts(args))
 
     def sql(self, query: str) -> Table:

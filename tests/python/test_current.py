@@ -1,0 +1,56 @@
+"""What is generated is up to date, and the law holds: each of these is a program of tools/ that must exit with 0."""
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.parametrize("tool", ["layers.py", "stubs.py", "docs.py"])
+def test_tool_finds_nothing(tool):
+    done = subprocess.run([sys.executable, ROOT / "tools" / tool], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def broken_tree(tmp_path, **files):
+    """A copy of tools/ beside made-up sources: name__with__slashes_c="text"."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "layers.py").write_text((ROOT / "tools" / "layers.py").read_text())
+    for name, text in files.items():
+        path = tmp_path / "src" / (name.replace("__", "/")[:-2] + "." + name[-1])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return subprocess.run([sys.executable, tmp_path / "tools" / "layers.py"], capture_output=True, text=True)
+
+
+BREAKS = {
+    "upward include": ({"base__x_c": '/* x */\n#include "trace/trace.h"\n', "trace__trace_h": "/* t */\n"}, "src/base/x.c:2: base must not include trace"),
+    "private header": ({"trace__x_c": '/* x */\n#include "base/inner.h"\n', "base__inner_h": "/* i */\n"}, "src/trace/x.c:2: base/inner.h is private"),
+    "gate": ({"show__x_c": "/* x */\n#include <sqlite3.h>\n"}, "src/show/x.c:2: sqlite3.h may be included only by"),
+    "printing": ({"trace__x_c": '/* x */\nvoid f(void) {\n  printf("x");\n}\n'}, "src/trace/x.c:3: printing or ending the process"),
+    "mutable global": ({"analyze__x_c": "/* x */\nstatic int calls = 0;\n"}, "src/analyze/x.c:2: a mutable global"),
+    "domain word": ({"base__x_c": "/* x */\nint kernel;\n"}, "src/base/x.c:2: a word of the trace domain"),
+    "name twice": ({"base__x_c": "/* x */\n", "trace__x_c": "/* x */\n"}, "src/trace/x.c:1: the name is taken by src/base/x.c"),
+    "no comment": ({"base__x_c": "int a;\n"}, "src/base/x.c:1: no comment at the top"),
+    "long function": ({"base__x_c": "/* x */\nvoid f(void) {\n" + "  ;\n" * 100 + "}\n"}, "src/base/x.c:2: f has 102 lines, the limit is 100"),
+}
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_layers_names_the_line(tmp_path, case):
+    files, expected = BREAKS[case]
+    done = broken_tree(tmp_path, **files)
+    assert done.returncode == 1
+    assert expected in done.stdout
+
+
+def test_layers_accepts_what_is_allowed(tmp_path):
+    done = broken_tree(
+        tmp_path,
+        base__base_h="/* base */\n",
+        trace__trace_h='/* trace */\n#include "base/base.h"\n',
+        analyze__x_c='/* x: printf( in a comment is fine */\n#include "trace/trace.h"\nstatic const int limit = 3;\nstatic int f(int a) {\n'
+                     '  const char *s = "exit(1)";\n  return a + limit + (s != 0);\n}\n')
+    assert done.returncode == 0, done.stdout

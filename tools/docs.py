@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Refresh the tables in docs/*.md that come from the .def lists. Between `<!-- table: NAME -->` and `<!-- end -->` the text is
+generated; everything else is written by hand.
+
+    tools/docs.py            exit status 1 when a table is out of date
+    tools/docs.py --write    rewrite the tables"""
+import re
+import sys
+
+import defs
+
+TYPES = {"TEXT": "text", "INT": "integer", "REAL": "real", "BOOL": "yes/no"}
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines += ["| " + " | ".join(cell(str(c)) for c in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def questions():
+    parts = []
+    for q in defs.questions():
+        parts.append(f"### `{q.name}`\n\n{q.meaning[0].upper()}{q.meaning[1:]}.\n")
+        if q.arguments:
+            parts.append(table(["argument", "default", "meaning"], [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in q.arguments]) + "\n")
+        parts.append(table(["column", "type", "unit", "meaning"], [(f"`{n}`", TYPES[t], u, m) for n, t, u, m in q.columns]) + "\n")
+    return "\n".join(parts).rstrip("\n")
+
+
+def question_names():
+    return table(["question", "answers"], [(f"[`{q.name}`](metrics.md#{q.name})", q.meaning) for q in defs.questions()])
+
+
+def common_arguments():
+    return table(["argument", "default", "meaning"], [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in defs.common_arguments()])
+
+
+def losses():
+    return table(["loss", "kind", "meaning"], [(f"`{n}`", k.lower(), m) for _, (n, k, m) in defs.read("src/trace/losses.def")])
+
+
+def causes():
+    return table(["cause", "meaning"], [(f"`{a[1]}`", a[2]) for m, a in defs.read("src/diagnose/causes.def") if m == "CAUSE"])
+
+
+def errors():
+    return table(["code", "exit status", "meaning"], [(f"`{n}`", s, t) for _, (n, s, t) in defs.read("include/tachograph/err.def")])
+
+
+def formats():
+    rows = []
+    for _, (name, suffix, of_table, of_trace, meaning) in defs.read("src/show/formats.def"):
+        rows.append((f"`{name}`", f"`{suffix}`", "yes" if of_table != "NULL" else "", "yes" if of_trace != "NULL" else "", meaning))
+    return table(["format", "suffix", "tables", "traces", "what it is"], rows)
+
+
+def categories():
+    return table(["category in the file", "taken as"],
+                 [(f"`{n}`" if n else "(none)", c.lower().replace("_", " ")) for _, (n, c) in defs.read("src/trace/categories.def")])
+
+
+def commands():
+    rows = defs.read("src/cli/commands.def")
+    parts = []
+    for macro, args in rows:
+        if macro != "COMMAND":
+            continue
+        name, operands, meaning, example = args
+        parts.append(f"### `tachograph {name}{' ' + operands if operands else ''}`\n\n{meaning[0].upper()}{meaning[1:]}.\n\n```\n{example}\n```\n")
+        options = option_rows(rows, name)
+        if options:
+            parts.append(table(["option", "meaning"], options) + "\n")
+    return "\n".join(parts).rstrip("\n")
+
+
+def option_rows(rows, command):
+    found = []
+    for macro, args in rows:
+        if macro not in ("OPTION", "ARGUMENT") or args[0] != command:
+            continue
+        letter = args[2].strip("'") if macro == "OPTION" and args[2] != "0" else ""
+        value = args[-2] if args[-2] != "NULL" else ""
+        spelled = f"--{args[1]}" + (f" {value}" if value else "")
+        found.append((f"`{'-' + letter + ', ' if letter else ''}{spelled}`", args[-1]))
+    return found
+
+
+def every_option():
+    return table(["option", "meaning"], option_rows(defs.read("src/cli/commands.def"), "every"))
+
+
+TABLES = {"questions": questions, "question-names": question_names, "common-arguments": common_arguments, "losses": losses, "causes": causes,
+          "errors": errors, "formats": formats, "categories": categories, "commands": commands, "every-option": every_option}
+
+
+def refresh(text):
+    def fill(match):
+        return f"<!-- table: {match.group(1)} -->\n{TABLES[match.group(1)]()}\n<!-- end -->"
+    return re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", fill, text, flags=re.S)
+
+
+def main():
+    stale = []
+    for path in [defs.ROOT / "README.md", *sorted((defs.ROOT / "docs").glob("*.md"))]:
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        new = refresh(old)
+        if new != old:
+            stale.append(path.relative_to(defs.ROOT).as_posix())
+            if "--write" in sys.argv:
+                path.write_text(new, encoding="utf-8")
+    if "--write" in sys.argv or not stale:
+        return 0
+    print(f"out of date: {', '.join(stale)}; run tools/docs.py --write")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
