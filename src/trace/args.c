@@ -1,0 +1,198 @@
+/* args: packing the members of an event that have no column, and getting them back.
+ *
+ *   entry   schema id (3 bytes, little endian)  then one value per field of the schema, in order:
+ *           INT  zigzag varint        DEC  one byte of decimals, zigzag varint of the digits
+ *           STR, RAW  varint string id        TRUE, FALSE, NULL  nothing
+ *   An entry begins at a multiple of 4 bytes, so that a 32-bit reference reaches 16 GiB of packed args. */
+#include "trace/import.h"
+
+#include <stdlib.h>
+
+enum { MAX_SCHEMAS = 1 << 24, MAX_VAL_BYTES = 11 };
+
+static inline uint64_t zigzag(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
+static inline int64_t unzigzag(uint64_t v) { return (int64_t)(v >> 1) ^ -(int64_t)(v & 1); }
+
+static inline uint8_t *put_varint(uint8_t *o, uint64_t v) {
+  while (v >= 0x80) *o++ = (uint8_t)(v | 0x80), v >>= 7;
+  *o++ = (uint8_t)v;
+  return o;
+}
+
+static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, uint64_t *v) {
+  uint64_t x = 0;
+  for (unsigned shift = 0; p < end && shift < 64; shift += 7) {
+    x |= (uint64_t)(*p & 0x7f) << shift;
+    if (!(*p++ & 0x80)) break;
+  }
+  *v = x;
+  return p;
+}
+
+uint32_t tg__pack_args(struct tg__parser *ps, uint32_t schema, const struct tg__packed_val *vals, size_t count) {
+  const size_t most = 8 + count * MAX_VAL_BYTES;
+  if (TG_UNLIKELY(ps->pool_len + most > ps->pool_cap && !tg__grow((void **)&ps->pool, &ps->pool_cap, ps->pool_len + most, 1)) || schema >= MAX_SCHEMAS) {
+    ps->no_memory = true;
+    return TG_NONE;
+  }
+  uint8_t *o = ps->pool + ps->pool_len;
+  const uint32_t reference = (uint32_t)(ps->pool_len / 4);
+  *o++ = (uint8_t)schema, *o++ = (uint8_t)(schema >> 8), *o++ = (uint8_t)(schema >> 16);
+  for (size_t i = 0; i < count; i++) switch (vals[i].kind) {
+    case TG__KIND_INT: o = put_varint(o, zigzag(vals[i].i)); break;
+    case TG__KIND_DEC:
+      *o++ = vals[i].decimals;
+      o = put_varint(o, zigzag(vals[i].i));
+      break;
+    case TG__KIND_STR:
+    case TG__KIND_RAW: o = put_varint(o, (uint64_t)vals[i].i); break;
+    default: break;
+    }
+  size_t len = (size_t)(o - ps->pool);
+  while (len % 4) ps->pool[len++] = 0;
+  ps->pool_len = len;
+  return reference;
+}
+
+void tg__args_begin(const struct tg_trace *t, uint32_t args, struct tg__args_iter *it) {
+  *it = (struct tg__args_iter){.t = t};
+  const uint64_t at = (uint64_t)args * 4;
+  if (args == TG_NONE || !t->args || at + 4 > t->args_bytes) return;
+  const uint8_t *p = t->args + at;
+  const uint32_t schema = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+  if (schema >= t->schema_count) return;
+  it->schema = &t->schemas[schema];
+  it->p = p + 3;
+  it->end = t->args + t->args_bytes;
+}
+
+bool tg__args_next(struct tg__args_iter *it) {
+  if (!it->schema || it->i >= it->schema->count) return false;
+  it->field = &it->schema->fields[it->i++];
+  uint64_t v = 0;
+  it->val = (struct tg__val){.kind = (enum tg__kind)it->field->kind, .str = TG_NONE};
+  switch (it->val.kind) {
+  case TG__KIND_DEC: it->val.decimals = it->p < it->end ? *it->p++ : 0; /* fall through */
+  case TG__KIND_INT:
+    it->p = get_varint(it->p, it->end, &v);
+    it->val.i = unzigzag(v);
+    break;
+  case TG__KIND_STR:
+  case TG__KIND_RAW:
+    it->p = get_varint(it->p, it->end, &v);
+    it->val.str = v < tg__strings_count(it->t->strings) ? (uint32_t)v : TG__K_EMPTY;
+    break;
+  default: break;
+  }
+  return true;
+}
+
+bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, struct tg__val *out) {
+  struct tg__args_iter it;
+  tg__args_begin(t, args, &it);
+  if (!it.schema) return false;
+  uint16_t at = 0; /* most events lack most keys: look before decoding */
+  while (at < it.schema->count && (it.schema->fields[at].key != key || it.schema->fields[at].top != top)) at++;
+  if (at == it.schema->count) return false;
+  while (tg__args_next(&it))
+    if (it.i == at + 1) {
+      *out = it.val;
+      return true;
+    }
+  return false;
+}
+
+static bool text_to_int(struct tg__str s, int64_t *out) {
+  uint32_t i = s.len && (s.ptr[0] == '-' || s.ptr[0] == '+');
+  if (i == s.len) return false;
+  uint64_t v = 0;
+  for (; i < s.len; i++) {
+    const unsigned digit = (unsigned)(s.ptr[i] - '0');
+    if (digit > 9 || v > ((uint64_t)INT64_MAX - digit) / 10) return false;
+    v = v * 10 + digit;
+  }
+  *out = s.ptr[0] == '-' ? -(int64_t)v : (int64_t)v;
+  return true;
+}
+
+int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback) {
+  struct tg__val v;
+  if (!tg__arg(t, args, key, false, &v)) return fallback;
+  switch (v.kind) {
+  case TG__KIND_INT: return v.i;
+  case TG__KIND_DEC: {
+    int64_t i = v.i;
+    for (unsigned d = v.decimals; d > 0; d--) {
+      if (i % 10) return fallback;
+      i /= 10;
+    }
+    return i;
+  }
+  case TG__KIND_STR:
+  case TG__KIND_RAW: {
+    int64_t i;
+    return text_to_int(tg__name(t, v.str), &i) ? i : fallback;
+  }
+  default: return fallback;
+  }
+}
+
+/* Text is read by strtod in a copy that ends; 64 bytes hold any number worth reading. */
+static double text_to_real(struct tg__str s, double fallback) {
+  char text[64], *end;
+  if (s.len == 0 || s.len >= sizeof text) return fallback;
+  memcpy(text, s.ptr, s.len);
+  text[s.len] = 0;
+  const double v = strtod(text, &end);
+  return *end == 0 ? v : fallback;
+}
+
+double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, double fallback) {
+  struct tg__val v;
+  if (!tg__arg(t, args, key, false, &v)) return fallback;
+  switch (v.kind) {
+  case TG__KIND_INT: return (double)v.i;
+  case TG__KIND_DEC: { /* through its text: correctly rounded, like everybody else's reader */
+    char text[TG__VAL_TEXT];
+    return text_to_real((struct tg__str){text, (uint32_t)tg__val_text(&v, text)}, fallback);
+  }
+  case TG__KIND_STR:
+  case TG__KIND_RAW: return text_to_real(tg__name(t, v.str), fallback);
+  default: return fallback;
+  }
+}
+
+uint32_t tg__arg_str(const struct tg_trace *t, uint32_t args, uint32_t key) {
+  struct tg__val v;
+  return tg__arg(t, args, key, false, &v) && (v.kind == TG__KIND_STR || v.kind == TG__KIND_RAW) ? v.str : TG_NONE;
+}
+
+size_t tg__val_text(const struct tg__val *v, char text[TG__VAL_TEXT]) {
+  uint64_t digits = v->i < 0 ? 0 - (uint64_t)v->i : (uint64_t)v->i;
+  char back[TG__VAL_TEXT];
+  size_t n = sizeof back;
+  for (unsigned d = 0; d <= v->decimals || digits; d++) { /* last digit first; at least one before the point */
+    if (d > 0 && d == v->decimals) back[--n] = '.';
+    back[--n] = (char)('0' + digits % 10);
+    digits /= 10;
+  }
+  if (v->i < 0) back[--n] = '-';
+  memcpy(text, back + n, sizeof back - n);
+  return sizeof back - n;
+}
+
+void tg__val_json(const struct tg_trace *t, const struct tg__val *v, struct tg__jsonw *w) {
+  switch (v->kind) {
+  case TG__KIND_INT: tg__json_int(w, v->i); break;
+  case TG__KIND_DEC: {
+    char text[TG__VAL_TEXT];
+    tg__json_raw(w, (struct tg__str){text, (uint32_t)tg__val_text(v, text)});
+    break;
+  }
+  case TG__KIND_STR: tg__json_str(w, tg__name(t, v->str)); break;
+  case TG__KIND_RAW: tg__json_raw(w, tg__name(t, v->str)); break;
+  case TG__KIND_TRUE: tg__json_bool(w, true); break;
+  case TG__KIND_FALSE: tg__json_bool(w, false); break;
+  default: tg__json_null(w); break;
+  }
+}

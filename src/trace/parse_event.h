@@ -1,0 +1,532 @@
+/* parse_event: one event of the array, and the loop over them. A template: the including file defines
+ *   SCAN(name)                    the name of the exported function
+ *   scan_string(p, &ascii)        first byte at or after p that is '"', '\\' or below 0x20; ascii &= none before it is ≥ 0x80
+ *   scan_nested(p, end)           past the bracket that closes the one at p, NULL when that is not before end
+ * All scanning may read TG__TEXT_PAD bytes past the end of the text; see import.h for what stands there.
+ *
+ * The order of members is not assumed, only guessed: the args of an event usually have the keys, in order, that the last event
+ * of the same name had, so each key is compared with the guess before it is hashed. */
+
+#include "trace/import.h"
+
+enum outcome { PARSED, BAD, SHORT }; /* SHORT: the text ended first */
+
+struct event {
+  int64_t ts_ns, dur_ns, pid, tid;
+  uint32_t name, cat;
+  uint32_t seen; /* bit per member below */
+  uint8_t ph, flags;
+  bool pid_is_text, tid_is_text, has_args;
+  const struct tg__guess *guess;
+};
+enum { SEEN_PH = 1, SEEN_CAT = 2, SEEN_NAME = 4, SEEN_PID = 8, SEEN_TID = 16, SEEN_TS = 32, SEEN_DUR = 64, SEEN_ARGS = 128 };
+
+static inline uint64_t load8(const char *p) {
+  uint64_t v;
+  memcpy(&v, p, 8);
+  return v;
+}
+
+/* First byte above ' '. Eight at a time: a byte ≤ 0x20 plus 0x5f stays below 0x80. */
+static inline const char *skip_blank(const char *p) {
+  if (TG_LIKELY((unsigned char)*p > ' ')) return p;
+  if ((unsigned char)p[1] > ' ') return p + 1;
+  for (;;) {
+    const uint64_t v = load8(p);
+    const uint64_t solid = (((v & 0x7f7f7f7f7f7f7f7fu) + 0x5f5f5f5f5f5f5f5fu) | v) & 0x8080808080808080u;
+    if (solid) return p + (__builtin_ctzll(solid) >> 3);
+    p += 8;
+  }
+}
+
+static inline uint32_t intern(struct tg__parser *P, const char *text, size_t len) {
+  const uint64_t h = tg__hash(text, len);
+  const size_t slot = (h >> 17) % TG__STRING_CACHE;
+  if (TG_LIKELY(P->strings[slot].hash == h && P->strings[slot].len == len && memcmp(P->strings[slot].ptr, text, len) == 0))
+    return P->strings[slot].id;
+  return tg__intern_string(P, text, len, h);
+}
+
+/* p: behind the opening quote. Leaves *pp behind the closing one. */
+static inline enum outcome parse_string(struct tg__parser *P, const char **pp, const char *end, uint32_t *id) {
+  const char *p = *pp;
+  bool ascii = true;
+  const char *q = scan_string(p, &ascii);
+  if (TG_LIKELY(*q == '"' && ascii)) {
+    *id = intern(P, p, (size_t)(q - p));
+    *pp = q + 1;
+    return q < end ? PARSED : SHORT;
+  }
+  for (; *q != '"'; q = scan_string(q, &ascii)) { /* an escape or a raw control character: find the end, then decode */
+    if (q >= end) return SHORT;
+    q += *q == '\\' ? 2 : 1;
+  }
+  if (q >= end) return SHORT;
+  *id = tg__intern_escaped(P, p, q);
+  *pp = q + 1;
+  return PARSED;
+}
+
+static inline bool ends_value(char c) { return c == ',' || c == '}' || c == ']' || (unsigned char)c <= ' '; }
+
+/* Anything that is not a JSON value but stands where one should (NaN, N/A, -1.-500): kept as its text. */
+static enum outcome parse_bare(struct tg__parser *P, const char **pp, const char *end, struct tg__packed_val *v) {
+  const char *p = *pp, *q = p;
+  while (q < end && !ends_value(*q) && *q != '"' && *q != '{' && *q != '[' && *q != ':') q++;
+  if (q >= end) return SHORT;
+  if (q == p || !ends_value(*q)) return BAD;
+  v->kind = TG__KIND_RAW;
+  v->i = intern(P, p, (size_t)(q - p));
+  *pp = q;
+  tg__odd(P, TG__LOSS_bent_not_available, p);
+  return PARSED;
+}
+
+static inline bool eight_digits(uint64_t v) {
+  return ((v & 0xf0f0f0f0f0f0f0f0u) | (((v + 0x0606060606060606u) & 0xf0f0f0f0f0f0f0f0u) >> 4)) == 0x3333333333333333u;
+}
+static inline uint64_t eight_digits_value(uint64_t v) {
+  v = (v & 0x0f0f0f0f0f0f0f0fu) * 2561 >> 8;
+  v = (v & 0x00ff00ff00ff00ffu) * 6553601 >> 16;
+  return (v & 0x0000ffff0000ffffu) * 42949672960001u >> 32;
+}
+
+/* Digits at p; *value wraps beyond 19 digits, which the caller tells by the count. */
+static inline const char *parse_digits(const char *p, uint64_t *value) {
+  uint64_t v = *value;
+  while (eight_digits(load8(p))) {
+    v = v * 100000000u + eight_digits_value(load8(p));
+    p += 8;
+  }
+  while ((unsigned)(*p - '0') <= 9) v = v * 10 + (unsigned)(*p++ - '0');
+  *value = v;
+  return p;
+}
+
+/* A number, into INT or DEC when that loses nothing of its spelling, else into RAW. */
+static inline enum outcome parse_number(struct tg__parser *P, const char **pp, const char *end, struct tg__packed_val *v) {
+  const char *start = *pp, *p = start + (*start == '-');
+  const char *digits = p;
+  uint64_t value = 0;
+  p = parse_digits(p, &value);
+  size_t n = (size_t)(p - digits);
+  const bool zero_led = n > 1 && *digits == '0';
+  unsigned decimals = 0;
+  bool plain = n > 0 && !zero_led;
+  if (*p == '.') {
+    const char *fraction = ++p;
+    p = parse_digits(p, &value);
+    decimals = (unsigned)(p - fraction);
+    n += decimals;
+    plain = plain && decimals > 0;
+  }
+  if (TG_LIKELY(plain && n <= 18 && ends_value(*p))) {
+    if (*start == '-' && value == 0) plain = false; /* -0 */
+    if (plain) {
+      v->kind = decimals ? TG__KIND_DEC : TG__KIND_INT;
+      v->decimals = (uint8_t)decimals;
+      v->i = *start == '-' ? -(int64_t)value : (int64_t)value;
+      *pp = p;
+      return p < end ? PARSED : SHORT;
+    }
+  }
+  if (plain || n > 0) { /* long, signed zero or with an exponent: still JSON */
+    if ((*p | 0x20) == 'e') {
+      p += 1 + (p[1] == '+' || p[1] == '-');
+      const char *exponent = p;
+      while ((unsigned)(*p - '0') <= 9) p++;
+      if (p == exponent) return parse_bare(P, pp, end, v);
+    }
+    if (p >= end) return SHORT;
+    if (!zero_led && ends_value(*p) && p[-1] != '.') {
+      v->kind = TG__KIND_RAW;
+      v->i = intern(P, start, (size_t)(p - start));
+      *pp = p;
+      return PARSED;
+    }
+  }
+  return parse_bare(P, pp, end, v);
+}
+
+static inline bool is_word(const char *p, const char *word, size_t n) { return memcmp(p, word, n) == 0 && ends_value(p[n]); }
+
+static inline enum outcome parse_value(struct tg__parser *P, const char **pp, const char *end, struct tg__packed_val *v) {
+  const char *p = *pp;
+  v->decimals = 0;
+  v->i = 0;
+  if (*p == '"') {
+    uint32_t id;
+    v->kind = TG__KIND_STR;
+    *pp = p + 1;
+    const enum outcome r = parse_string(P, pp, end, &id);
+    v->i = id;
+    return r;
+  }
+  if ((unsigned)(*p - '0') <= 9 || *p == '-') return parse_number(P, pp, end, v);
+  if (*p == '[' || *p == '{') {
+    const char *q = scan_nested(p, end);
+    if (!q) return SHORT;
+    v->kind = TG__KIND_RAW;
+    v->i = intern(P, p, (size_t)(q - p));
+    *pp = q;
+    return PARSED;
+  }
+  if (is_word(p, "true", 4)) v->kind = TG__KIND_TRUE, *pp = p + 4;
+  else if (is_word(p, "null", 4)) v->kind = TG__KIND_NULL, *pp = p + 4;
+  else if (is_word(p, "false", 5)) v->kind = TG__KIND_FALSE, *pp = p + 5;
+  else return p >= end ? SHORT : parse_bare(P, pp, end, v);
+  return PARSED;
+}
+
+/* Behind a key's closing quote: over the colon to the value. NULL when there is none. */
+static inline const char *to_value(const char *p) {
+  if (TG_LIKELY(*p == ':')) p++;
+  else {
+    p = skip_blank(p);
+    if (*p != ':') return NULL;
+    p++;
+  }
+  return skip_blank(p);
+}
+
+static inline struct tg__packed_val *next_val(struct tg__parser *P) {
+  if (TG_UNLIKELY(P->val_count == P->val_cap) &&
+      !tg__grow((void **)&P->vals, &P->val_cap, P->val_count + 1, sizeof *P->vals)) {
+    P->no_memory = true;
+    return NULL;
+  }
+  return &P->vals[P->val_count];
+}
+
+/* The fast path of a time: up to 15 digits, up to three decimals. Anything else goes by its whole spelling. */
+static inline enum outcome parse_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns, uint8_t *flags) {
+  const char *start = *pp, *p = start;
+  uint64_t v = 0;
+  p = parse_digits(p, &v);
+  const size_t n = (size_t)(p - start);
+  uint64_t fraction = 0;
+  size_t f = 0;
+  if (*p == '.') {
+    const char *from = ++p;
+    p = parse_digits(p, &fraction);
+    f = (size_t)(p - from);
+  }
+  if (TG_LIKELY(n > 0 && n <= 15 && f <= 3 && ends_value(*p) && p < end)) {
+    static const uint16_t scale[4] = {1000, 100, 10, 1};
+    *ns = (int64_t)(v * 1000 + fraction * scale[f]);
+    *pp = p;
+    return PARSED;
+  }
+  struct tg__packed_val value;
+  const enum outcome r = parse_value(P, pp, end, &value);
+  if (r != PARSED) return r;
+  bool rounded = false;
+  const char *text = start;
+  size_t len = (size_t)(*pp - start);
+  if (value.kind == TG__KIND_STR) text++, len -= 2;
+  if (value.kind == TG__KIND_TRUE || value.kind == TG__KIND_FALSE || value.kind == TG__KIND_NULL ||
+      !tg__parse_time_slow(text, len, ns, &rounded))
+    *ns = TG_NULL_INT;
+  if (rounded) {
+    *flags |= TG__F_ROUNDED;
+    tg__odd(P, TG__LOSS_bent_rounded_time, start);
+  }
+  return PARSED;
+}
+
+/* The args object: p behind its brace. */
+static inline enum outcome parse_args(struct tg__parser *P, const char **pp, const char *end, struct event *ev) {
+  const char *p = skip_blank(*pp);
+  ev->has_args = true;
+  if (*p == '}') {
+    *pp = p + 1;
+    return PARSED;
+  }
+  for (;;) {
+    if (*p != '"') return p >= end ? SHORT : BAD;
+    p++;
+    struct tg__packed_val *v = next_val(P);
+    if (!v) return BAD;
+    v->top = false;
+    const size_t i = P->val_count;
+    uint32_t key = TG_NONE;
+    if (TG_LIKELY(ev->guess && i < ev->guess->count)) {
+      const struct tg__guess_field *k = &ev->guess->fields[i];
+      if (k->len < TG__TEXT_PAD && memcmp(p, k->text, k->len) == 0 && p[k->len] == '"') {
+        key = k->key;
+        p += k->len + 1;
+      }
+    }
+    if (key == TG_NONE) {
+      const enum outcome r = parse_string(P, &p, end, &key);
+      if (r != PARSED) return r;
+      ev->guess = NULL;
+    }
+    v->key = key;
+    p = to_value(p);
+    if (!p) return BAD;
+    const enum outcome r = parse_value(P, &p, end, v);
+    if (r != PARSED) return r;
+    if (ev->guess && ev->guess->fields[i].kind != v->kind) ev->guess = NULL;
+    P->val_count++;
+    p = skip_blank(p);
+    if (*p == ',') p = skip_blank(p + 1);
+    else if (*p != '}') return p >= end ? SHORT : BAD;
+    if (*p == '}') { /* also after a trailing comma */
+      *pp = p + 1;
+      return PARSED;
+    }
+  }
+}
+
+/* A member of the event that has no column: kept with the args. p at the value. */
+static enum outcome parse_other(struct tg__parser *P, const char **pp, const char *end, struct event *ev, uint32_t key) {
+  struct tg__packed_val *v = next_val(P);
+  if (!v) return BAD;
+  v->key = key;
+  v->top = true;
+  const enum outcome r = parse_value(P, pp, end, v);
+  if (r != PARSED) return r;
+  const size_t i = P->val_count++;
+  if (ev->guess && (i >= ev->guess->count || ev->guess->fields[i].key != key || !ev->guess->fields[i].top || ev->guess->fields[i].kind != P->vals[i].kind))
+    ev->guess = NULL;
+  return PARSED;
+}
+
+static inline enum outcome parse_id(struct tg__parser *P, const char **pp, const char *end, int64_t *id, bool *is_text) {
+  struct tg__packed_val v;
+  const enum outcome r = parse_value(P, pp, end, &v);
+  if (r != PARSED) return r;
+  *is_text = v.kind != TG__KIND_INT;
+  switch (v.kind) {
+  case TG__KIND_INT:
+  case TG__KIND_STR:
+  case TG__KIND_RAW: *id = v.i; break;
+  default: *id = TG__K_EMPTY; /* true, null, 1.5 as a process id: no identity worth keeping apart */
+  }
+  return r;
+}
+
+static inline void take_seen(struct tg__parser *P, struct event *ev, uint32_t bit, const char *at) {
+  if (TG_UNLIKELY(ev->seen & bit)) tg__odd(P, TG__LOSS_bent_duplicate_key, at);
+  ev->seen |= bit;
+}
+
+static inline void guess_schema(struct tg__parser *P, struct event *ev) {
+  const size_t slot = (ev->name * 7u + ev->ph) % TG__SCHEMA_CACHE;
+  if (P->val_count == 0) ev->guess = P->guess[slot];
+}
+
+static enum outcome parse_text_member(struct tg__parser *P, const char **pp, const char *end, uint32_t *id, uint32_t fallback) {
+  struct tg__packed_val v;
+  const enum outcome r = parse_value(P, pp, end, &v);
+  *id = v.kind == TG__KIND_STR || v.kind == TG__KIND_RAW ? (uint32_t)v.i : fallback;
+  return r;
+}
+
+/* One member: key at p (behind its quote), through to the end of its value. */
+static inline enum outcome parse_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev) {
+  const char *p = *pp, *at = p;
+  uint32_t w;
+  memcpy(&w, p, 4);
+#define WORD(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+#define VALUE(key_len)                                                                                                                  \
+  if (!(p = to_value(p + (key_len) + 1))) return BAD;                                                                                   \
+  *pp = p
+  enum outcome r;
+  if (w == WORD('n', 'a', 'm', 'e') && p[4] == '"') {
+    VALUE(4);
+    take_seen(P, ev, SEEN_NAME, at);
+    r = parse_text_member(P, pp, end, &ev->name, TG__K_EMPTY);
+    guess_schema(P, ev);
+    return r;
+  }
+  if (w == WORD('a', 'r', 'g', 's') && p[4] == '"') {
+    VALUE(4);
+    if (*p != '{') return parse_other(P, pp, end, ev, TG__K_ARGS);
+    if (ev->has_args) { /* given twice: the last one counts */
+      take_seen(P, ev, SEEN_ARGS, at);
+      size_t kept = 0;
+      for (size_t i = 0; i < P->val_count; i++)
+        if (P->vals[i].top) P->vals[kept++] = P->vals[i];
+      P->val_count = kept;
+      ev->guess = NULL;
+    }
+    ev->seen |= SEEN_ARGS;
+    (*pp)++;
+    return parse_args(P, pp, end, ev);
+  }
+  switch (w) {
+  case WORD('t', 's', '"', ':'):
+    VALUE(2);
+    take_seen(P, ev, SEEN_TS, at);
+    return parse_time(P, pp, end, &ev->ts_ns, &ev->flags);
+  case WORD('d', 'u', 'r', '"'):
+    VALUE(3);
+    take_seen(P, ev, SEEN_DUR, at);
+    return parse_time(P, pp, end, &ev->dur_ns, &ev->flags);
+  case WORD('p', 'i', 'd', '"'):
+    VALUE(3);
+    take_seen(P, ev, SEEN_PID, at);
+    return parse_id(P, pp, end, &ev->pid, &ev->pid_is_text);
+  case WORD('t', 'i', 'd', '"'):
+    VALUE(3);
+    take_seen(P, ev, SEEN_TID, at);
+    return parse_id(P, pp, end, &ev->tid, &ev->tid_is_text);
+  case WORD('c', 'a', 't', '"'):
+    VALUE(3);
+    take_seen(P, ev, SEEN_CAT, at);
+    return parse_text_member(P, pp, end, &ev->cat, TG_NONE);
+  case WORD('p', 'h', '"', ':'):
+    VALUE(2);
+    take_seen(P, ev, SEEN_PH, at);
+    if (p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"') {
+      ev->ph = (uint8_t)p[1];
+      *pp = p + 3;
+      return PARSED;
+    }
+    return parse_other(P, pp, end, ev, TG__K_PH);
+  default: break;
+  }
+#undef VALUE
+#undef WORD
+  uint32_t key;
+  r = parse_string(P, pp, end, &key);
+  if (r != PARSED) return r;
+  if (!(p = to_value(*pp))) return *pp >= end ? SHORT : BAD;
+  *pp = p;
+  switch (key) { /* the same members in a spelling the fast path does not know ("ts" :) */
+  case TG__K_TS: take_seen(P, ev, SEEN_TS, at); return parse_time(P, pp, end, &ev->ts_ns, &ev->flags);
+  case TG__K_PH:
+    take_seen(P, ev, SEEN_PH, at);
+    if (p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"') {
+      ev->ph = (uint8_t)p[1];
+      *pp = p + 3;
+      return PARSED;
+    }
+    break;
+  default: break;
+  }
+  return parse_other(P, pp, end, ev, key);
+}
+
+/* Keep only the last of equal keys. */
+static void drop_duplicates(struct tg__parser *P, const char *at) {
+  size_t kept = 0;
+  const size_t n = P->val_count;
+  for (size_t i = 0; i < n; i++) {
+    bool again = false;
+    for (size_t j = i + 1; j < n && j < i + 64; j++) again |= P->vals[j].key == P->vals[i].key && P->vals[j].top == P->vals[i].top;
+    if (again) tg__odd(P, TG__LOSS_bent_duplicate_key, at);
+    else P->vals[kept++] = P->vals[i];
+  }
+  P->val_count = kept;
+}
+
+static inline bool store_event(struct tg__parser *P, struct event *ev, const char *at) {
+  if (TG_UNLIKELY(P->record_count == P->record_cap)) {
+    if (!tg__grow((void **)&P->records, &P->record_cap, P->record_count + 1, sizeof *P->records)) return false;
+  }
+  const struct tg__guess *schema = ev->guess;
+  if (TG_UNLIKELY(!schema || schema->count != P->val_count || schema->has_args != ev->has_args)) {
+    drop_duplicates(P, at);
+    schema = tg__intern_schema(P, ev->has_args, P->vals, P->val_count);
+    if (!schema) return false;
+    P->guess[(ev->name * 7u + ev->ph) % TG__SCHEMA_CACHE] = schema;
+  }
+  struct tg__track_key key = {ev->pid, ev->tid, ev->pid_is_text, ev->tid_is_text};
+  const size_t slot = ((uint64_t)key.pid * 31u + (uint64_t)key.tid) % TG__TRACK_CACHE;
+  const struct tg__track_key *k = &P->track_cache[slot].key;
+  uint32_t track = P->track_cache[slot].track;
+  if (TG_UNLIKELY(track == TG_NONE || k->pid != key.pid || k->tid != key.tid || k->pid_is_text != key.pid_is_text || k->tid_is_text != key.tid_is_text))
+    track = tg__intern_track(P, &key);
+  const uint32_t c = ev->cat % 64;
+  const uint32_t cat = TG_LIKELY(P->cat_string[c] == ev->cat && P->cat_index[c] != TG_NONE) ? P->cat_index[c] : tg__intern_cat(P, ev->cat);
+  if (P->no_memory) return false;
+  struct tg__record *r = &P->records[P->record_count++];
+  *r = (struct tg__record){.ts_ns = ev->ts_ns, .dur_ns = ev->dur_ns, .name = ev->name, .track = track, .cat = (uint16_t)cat, .ph = ev->ph, .flags = ev->flags};
+  r->args = tg__pack_args(P, schema->id, P->vals, P->val_count);
+  if (TG_UNLIKELY(P->pending_count)) tg__count_odd(P);
+  P->phases[ev->ph & 127]++;
+  return !P->no_memory;
+}
+
+/* Count what is odd about an event, and mend what can be. */
+static inline void check_event(struct tg__parser *P, struct event *ev, const char *at) {
+  if (TG_UNLIKELY(!ev->ph)) tg__odd(P, TG__LOSS_bent_no_phase, at);
+  if (TG_UNLIKELY(!(ev->seen & SEEN_NAME)) && ev->ph != 'E') tg__odd(P, TG__LOSS_bent_no_name, at);
+  if (TG_UNLIKELY(ev->ts_ns == TG_NULL_INT) && ev->ph != 'M') tg__odd(P, TG__LOSS_bent_no_time, at);
+  if (ev->ph == 'X' && TG_UNLIKELY(ev->dur_ns == TG_NULL_INT)) tg__odd(P, TG__LOSS_bent_no_duration, at);
+  if (TG_UNLIKELY(ev->dur_ns < 0 && ev->dur_ns != TG_NULL_INT)) {
+    tg__odd(P, TG__LOSS_bent_negative_duration, at);
+    ev->flags |= TG__F_NEGATIVE;
+    ev->dur_ns = 0;
+  }
+  if (TG_UNLIKELY(ev->dur_ns > 0 && ev->ts_ns > INT64_MAX - ev->dur_ns)) { /* the end would not fit */
+    tg__odd(P, TG__LOSS_bent_no_duration, at);
+    ev->dur_ns = TG_NULL_INT;
+  }
+}
+
+/* p at the opening brace. On PARSED *pp is behind the closing one and the event is in the block's result. */
+static inline enum outcome parse_event(struct tg__parser *P, const char **pp, const char *end) {
+  const char *at = *pp, *p = skip_blank(at + 1);
+  struct event ev = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_EMPTY, .cat = TG_NONE, .pid_is_text = true, .tid_is_text = true};
+  P->val_count = P->pending_count = 0;
+  if (*p != '}')
+    for (;;) {
+      if (*p != '"') return p >= end ? SHORT : BAD;
+      p++;
+      const enum outcome r = parse_member(P, &p, end, &ev);
+      if (TG_UNLIKELY(r != PARSED)) return p >= end ? SHORT : r;
+      p = skip_blank(p);
+      if (*p == ',') p = skip_blank(p + 1);
+      else if (*p != '}') return p >= end ? SHORT : BAD;
+      if (*p == '}') break;
+    }
+  if (p >= end) return SHORT;
+  check_event(P, &ev, at);
+  if (!store_event(P, &ev, at)) {
+    P->no_memory = true;
+    return BAD;
+  }
+  *pp = p + 1;
+  return PARSED;
+}
+
+/* An element that is no object: over it. */
+static const char *skip_element(struct tg__parser *P, const char *p, const char *end) {
+  const char *q = (*p == '"' || *p == '[') ? tg__skip_value(p, end) : p;
+  if (q == p)
+    while (q < end && *q != ',' && *q != ']' && *q != '{') q++;
+  if (q && q < end) tg__lose(&P->losses, TG__LOSS_skipped_not_object, P->text_offset + (p - P->text));
+  return q && q < end ? q : NULL;
+}
+
+enum tg__scan_result SCAN(struct tg__parser *P, const char *text, const char *end, const char **stop);
+enum tg__scan_result SCAN(struct tg__parser *P, const char *text, const char *end, const char **stop) {
+  const char *p = text;
+  while (!P->no_memory) {
+    p = skip_blank(p);
+    *stop = p;
+    if (p >= end) return TG__SCAN_CLEAN;
+    if (*p == ',') {
+      p++;
+      continue;
+    }
+    if (*p == ']') return TG__SCAN_ARRAY;
+    if (*p != '{') {
+      p = skip_element(P, p, end);
+      if (!p) return TG__SCAN_PARTIAL;
+      continue;
+    }
+    const enum outcome r = parse_event(P, &p, end);
+    if (TG_LIKELY(r == PARSED)) continue;
+    if (r == SHORT) return TG__SCAN_PARTIAL;
+    const char *next = tg__find_event(*stop + 1, text, end); /* a damaged event costs itself only */
+    if (!next) return TG__SCAN_PARTIAL;
+    tg__lose(&P->losses, TG__LOSS_skipped_syntax, P->text_offset + (*stop - P->text));
+    p = next;
+  }
+  return TG__SCAN_PARTIAL;
+}
