@@ -39,6 +39,10 @@ void *tg__pages_get(size_t bytes);
 void tg__pages_drop(void *p, size_t bytes);                         /* give back all */
 void tg__pages_release(void *p, size_t from_byte, size_t to_byte);  /* give back whole pages inside [from, to): read as zero after */
 
+/* Make *p (NULL or from tg__pages_get, *cap bytes) at least `want` bytes, moving pages instead of copying them; what is new is
+ * zero. *cap becomes the size to give to tg__pages_drop. false on failure, nothing changed. */
+bool tg__pages_grow(void **p, size_t *cap, size_t want);
+
 /* Bump arena: everything in it lives until tg__arena_free. Zero-initialised struct is an empty arena. */
 struct tg__arena {
   struct tg__arena_block *head;

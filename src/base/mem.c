@@ -61,6 +61,17 @@ void tg__pages_drop(void *p, size_t bytes) {
   if (p) (void)munmap(p, round_up(bytes ? bytes : 1));
 }
 
+bool tg__pages_grow(void **p, size_t *cap, size_t want) {
+  if (want <= *cap) return true;
+  size_t bytes = round_up(*cap + *cap / 2 > want ? *cap + *cap / 2 : want);
+  if (!bytes || must_fail()) return false;
+  void *bigger = *p ? mremap(*p, round_up(*cap), bytes, MREMAP_MAYMOVE) : tg__pages_get(bytes);
+  if (!bigger || bigger == MAP_FAILED) return false;
+  *p = bigger;
+  *cap = bytes;
+  return true;
+}
+
 void tg__pages_release(void *p, size_t from_byte, size_t to_byte) {
   const size_t page = page_size();
   const size_t from = round_up(from_byte), to = to_byte / page * page;

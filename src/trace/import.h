@@ -169,16 +169,26 @@ struct tg__import_how {
 };
 enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how, struct tg_error *e);
 
-/* ---- building (build.c, order.c, nest.c, pair.c, link.c, find_steps.c, meta.c) ----------------------------------------------------- */
+/* ---- building: records → columns ----------------------------------------------------------------------------------------------- */
 
-enum tg_err tg__build_rank(struct tg_trace *t, struct tg__import *im, struct tg_error *e); /* records → columns of one more rank */
-enum tg_err tg__build_finish(struct tg_trace *t, struct tg__import *im, unsigned threads, struct tg_error *e); /* after the last rank */
-enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track, struct tg_error *e);
-enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t rank, struct tg_error *e);
-enum tg_err tg__nest_track(struct tg_trace *t, struct tg__track *track);
-enum tg_err tg__link_rank(struct tg_trace *t, uint32_t rank, struct tg_error *e);
-enum tg_err tg__find_steps(struct tg_trace *t, struct tg_error *e);
-enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank, struct tg_error *e);
-void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_mark, uint32_t mark_count);
+/* What has been built so far, over all files of the trace. */
+struct tg__build {
+  struct tg_trace *trace;
+  size_t column_bytes[16]; /* of the pages behind each column of columns.def */
+  size_t track_cap, rank_cap, step_cap;
+  unsigned threads;
+};
+enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path, struct tg_error *e); /* build.c: one more rank */
+enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e);                                     /* build.c: after the last */
+void tg__build_hand_over(struct tg__build *b); /* the columns belong to the trace's store from here on, also after a failure */
+/* The steps of tg__build_rank, on rank number r of the trace. TG_MEMORY is the only way they fail. */
+enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r);                          /* pair.c: B with E, b with e: durations */
+enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track);      /* sort_tracks.c */
+enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count);     /* sort_tracks.c */
+enum tg_err tg__nest_track(struct tg_trace *t, struct tg__track *track);            /* nest.c: parent, depth, lane */
+enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, uint32_t first_mark);     /* link.c: cause */
+enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank);               /* meta.c: the document's members */
+void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_mark); /* meta.c: process and thread names, device tracks */
+enum tg_err tg__find_steps(struct tg__build *b);                                    /* find_steps.c */
 
 #endif

@@ -53,7 +53,7 @@ enum tg__loss {
 #undef LOSS
   TG__LOSS_COUNT
 };
-enum tg__loss_kind { TG__LOSS_SKIPPED, TG__LOSS_CUT, TG__LOSS_BENT };
+enum tg__loss_kind { TG__LOSS_SKIPPED, TG__LOSS_FILE, TG__LOSS_CUT, TG__LOSS_BENT };
 struct tg__loss_info {
   const char *name, *meaning;
   enum tg__loss_kind kind;
@@ -215,6 +215,9 @@ struct tg_trace {
 /* path and options as tg_open. *out is NULL on failure. */
 enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e);
 void tg__trace_free(struct tg_trace *t);
+/* The same for JSON text in memory; for tests: block_bytes and portable choose the path through the importer (0, false = usual). */
+enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable, struct tg_trace **out,
+                                 struct tg_error *e);
 enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e); /* make columns present */
 bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);                 /* needs TG__COL_ALL loaded */
 enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e); /* save.c; needs TG__COL_ALL */

@@ -1,0 +1,238 @@
+/* build: the records of one file become the columns of one rank.
+ *
+ * Records arrive in file order; slices must lie together by track. Two passes: count the slices of every track, then move each
+ * record to its track's next place, giving the record's pages back as we go, so that the peak is about one copy of the events. */
+#include "trace/import.h"
+#include "trace/store.h"
+
+#include <stdlib.h>
+
+enum { KINDS = 2 }; /* a (pid, tid) may have two tracks: ordinary slices, and asynchronous ones, which overlap freely */
+
+static bool is_async_begin(uint8_t ph) { return ph == 'b' || ph == 'S'; }
+static bool is_slice(const struct tg__record *r) {
+  if (r->ts_ns == TG_NULL_INT) return false;
+  return (r->ph == 'X' && r->dur_ns != TG_NULL_INT) || r->ph == 'B' || is_async_begin(r->ph);
+}
+
+static enum tg_err grow_columns(struct tg__build *b, uint64_t slices, uint64_t marks) {
+  for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
+    const struct tg__column_info *info = &tg__column_info[c];
+    const uint64_t rows = info->of_marks ? marks : slices;
+    if (!tg__pages_grow(tg__column_place(b->trace, info), &b->column_bytes[c], (size_t)(rows ? rows : 1) * info->width)) return TG_MEMORY;
+  }
+  return TG_OK;
+}
+
+void tg__build_hand_over(struct tg__build *b) {
+  struct tg_trace *t = b->trace;
+  for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
+    void **place = tg__column_place(t, &tg__column_info[c]);
+    if (*place && !tg__store_adopt(t->store, *place, b->column_bytes[c])) {
+      tg__pages_drop(*place, b->column_bytes[c]);
+      *place = NULL;
+    }
+  }
+}
+
+/* ---- tracks ------------------------------------------------------------------------------------------------------------------- */
+
+struct plan { /* for one file */
+  uint32_t *track_of; /* KINDS × number in im->shared.tracks → number in trace, TG_NONE until met */
+  uint32_t *next;     /* per track of this rank: where its next slice goes */
+  uint32_t slices, marks;
+};
+
+static enum tg_err add_track(struct tg__build *b, const struct tg__track_key *key, uint32_t rank, bool async) {
+  struct tg_trace *t = b->trace;
+  if (!tg__grow((void **)&t->tracks, &b->track_cap, t->track_count + 1u, sizeof *t->tracks)) return TG_MEMORY;
+  t->tracks[t->track_count++] = (struct tg__track){
+      .rank = rank, .kind = async ? TG__TRACK_ASYNC : TG__TRACK_OTHER, .pid_is_text = key->pid_is_text, .tid_is_text = key->tid_is_text,
+      .pid = key->pid, .tid = key->tid, .device = -1, .stream = -1, .process_name = TG_NONE, .name = TG_NONE, .labels = TG_NONE,
+      .sort_index = TG_NULL_INT, .lanes = 1};
+  return TG_OK;
+}
+
+/* Number the tracks by first appearance and count what goes where. */
+static enum tg_err count_records(struct tg__build *b, const struct tg__import *im, uint32_t rank, struct plan *plan, struct tg_error *e) {
+  struct tg_trace *t = b->trace;
+  for (size_t s = 0; s < im->segment_count; s++)
+    for (size_t i = 0; i < im->segments[s].count; i++) {
+      const struct tg__record *r = &im->segments[s].records[i];
+      const bool async = is_async_begin(r->ph) && is_slice(r);
+      uint32_t *track = &plan->track_of[r->track * KINDS + async];
+      if (*track == TG_NONE) {
+        *track = t->track_count;
+        if (add_track(b, &im->shared.tracks[r->track], rank, async) != TG_OK) return tg__fail(e, TG_MEMORY, -1, "out of memory for the tracks");
+      }
+      if (is_slice(r)) t->tracks[*track].count++, plan->slices++;
+      else plan->marks++;
+    }
+  if ((uint64_t)t->slices.count + plan->slices >= TG_NONE || (uint64_t)t->marks.count + plan->marks >= TG_NONE)
+    return tg__fail(e, TG_UNSUPPORTED, -1, "more than 4 billion events in one trace: open its files one by one");
+  return TG_OK;
+}
+
+static void move_record(struct tg_trace *t, const struct tg__record *r, const struct plan *plan, uint32_t first_track) {
+  if (is_slice(r)) {
+    static const uint8_t flag_of[128] = {['B'] = TG__F_BEGIN_END, ['b'] = TG__F_ASYNC, ['S'] = TG__F_ASYNC};
+    const uint32_t track = plan->track_of[r->track * KINDS + is_async_begin(r->ph)];
+    const uint32_t at = plan->next[track - first_track]++;
+    const uint8_t flags = flag_of[r->ph & 127];
+    t->slices.start_ns[at] = r->ts_ns;
+    t->slices.dur_ns[at] = flags ? 0 : r->dur_ns;
+    t->slices.name[at] = r->name;
+    t->slices.args[at] = r->args;
+    t->slices.cat[at] = r->cat;
+    t->slices.flags[at] = r->flags | flags;
+    return;
+  }
+  const uint32_t at = t->marks.count++;
+  t->marks.ts_ns[at] = r->ts_ns;
+  t->marks.name[at] = r->name;
+  t->marks.args[at] = r->args;
+  t->marks.track[at] = plan->track_of[r->track * KINDS];
+  t->marks.cat[at] = r->cat;
+  t->marks.ph[at] = r->ph;
+}
+
+static enum tg_err move_records(struct tg__build *b, struct tg__import *im, struct plan *plan, uint32_t first_track) {
+  struct tg_trace *t = b->trace;
+  uint32_t at = t->slices.count;
+  for (uint32_t k = first_track; k < t->track_count; k++) {
+    t->tracks[k].first = plan->next[k - first_track] = at;
+    at += t->tracks[k].count;
+  }
+  if (grow_columns(b, (uint64_t)t->slices.count + plan->slices, (uint64_t)t->marks.count + plan->marks) != TG_OK) return TG_MEMORY;
+  for (size_t s = 0; s < im->segment_count; s++) {
+    struct tg__segment *seg = &im->segments[s];
+    for (size_t i = 0; i < seg->count; i++) move_record(t, &seg->records[i], plan, first_track);
+    tg__pages_drop(seg->records, seg->bytes);
+    *seg = (struct tg__segment){0};
+  }
+  t->slices.count += plan->slices;
+  return TG_OK;
+}
+
+static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t rank, struct tg_error *e) {
+  struct tg_trace *t = b->trace;
+  const uint32_t first_track = t->track_count;
+  const size_t slots = im->shared.track_count * KINDS + 1;
+  struct plan plan = {.track_of = tg__alloc(slots * sizeof *plan.track_of), .next = tg__alloc(slots * sizeof *plan.next)};
+  enum tg_err err = TG_MEMORY;
+  if (plan.track_of && plan.next) {
+    memset(plan.track_of, 0xff, slots * sizeof *plan.track_of);
+    err = count_records(b, im, rank, &plan, e);
+    if (err == TG_OK) err = move_records(b, im, &plan, first_track);
+  }
+  if (err == TG_MEMORY) tg__fail(e, TG_MEMORY, -1, "out of memory for the columns");
+  t->ranks[rank].first_track = first_track;
+  t->ranks[rank].track_count = t->track_count - first_track;
+  tg__free(plan.track_of);
+  tg__free(plan.next);
+  return err;
+}
+
+/* ---- one rank ------------------------------------------------------------------------------------------------------------------- */
+
+static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t path) {
+  struct tg_trace *t = b->trace;
+  if (!tg__grow((void **)&t->ranks, &b->rank_cap, t->rank_count + 1u, sizeof *t->ranks)) return TG_MEMORY;
+  struct tg__rank *r = &t->ranks[t->rank_count];
+  *r = (struct tg__rank){.path = path, .number = -1, .world_size = -1, .bare_array = im->bare_array, .packed = im->packed, .json_bytes = im->text_bytes};
+  r->events_kept = r->events_read = im->events_read;
+  memcpy(r->phase_count, im->phases, sizeof r->phase_count);
+  for (int i = 0; i < TG__LOSS_COUNT; i++) {
+    r->loss[i] = im->losses.count[i];
+    r->loss_offset[i] = im->losses.count[i] ? im->losses.offset[i] : -1;
+    if (tg__loss_info[i].kind == TG__LOSS_SKIPPED) r->events_read += r->loss[i];
+  }
+  r->events_read += r->loss[TG__LOSS_cut_end];
+  r->meta = tg__arena_get(&t->arena, (im->meta_count + 1) * sizeof *r->meta);
+  if (!r->meta) return TG_MEMORY;
+  if (im->meta_count) memcpy(r->meta, im->meta, im->meta_count * sizeof *r->meta);
+  r->meta_count = im->meta_count;
+  t->rank_count++;
+  return tg__read_meta(t, r);
+}
+
+struct track_work {
+  struct tg_trace *trace;
+  uint32_t *tracks; /* largest first, so that the long one starts early */
+  enum tg_err err;
+};
+
+static void build_track(void *ctx, size_t i) {
+  struct track_work *w = ctx;
+  struct tg__track *track = &w->trace->tracks[w->tracks[i]];
+  enum tg_err err = tg__sort_track(w->trace, track);
+  if (err == TG_OK) err = tg__nest_track(w->trace, track);
+  if (err != TG_OK) __atomic_store_n(&w->err, err, __ATOMIC_RELAXED);
+}
+
+static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg_trace *t = ctx;
+  return t->tracks[a].count > t->tracks[b].count;
+}
+
+static enum tg_err build_tracks(struct tg__build *b, const struct tg__rank *r) {
+  struct tg_trace *t = b->trace;
+  struct track_work w = {.trace = t, .tracks = tg__alloc((r->track_count + 1u) * sizeof *w.tracks)};
+  if (!w.tracks) return TG_MEMORY;
+  for (uint32_t i = 0; i < r->track_count; i++) w.tracks[i] = r->first_track + i;
+  if (!tg__sort_index(w.tracks, r->track_count, larger_track, t)) w.err = TG_MEMORY;
+  else tg__parallel(b->threads, r->track_count, build_track, &w);
+  tg__free(w.tracks);
+  return w.err;
+}
+
+enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path, struct tg_error *e) {
+  struct tg_trace *t = b->trace;
+  const uint32_t r = t->rank_count, first_mark = t->marks.count;
+  t->args = im->pool;
+  t->args_bytes = im->pool_len;
+  if (add_rank(b, im, path) != TG_OK) return tg__fail(e, TG_MEMORY, -1, "out of memory for the rank's metadata");
+  enum tg_err err = spread(b, im, r, e);
+  if (err != TG_OK) return err;
+  tg__name_tracks(t, &t->ranks[r], first_mark);
+  err = tg__pair_ends(t, r);
+  if (err == TG_OK) err = build_tracks(b, &t->ranks[r]);
+  if (err == TG_OK) err = tg__sort_marks(t, first_mark, t->marks.count - first_mark);
+  if (err == TG_OK) err = tg__link_rank(t, r, first_mark);
+  return err == TG_OK ? err : tg__fail(e, err, -1, "out of memory while ordering and linking events");
+}
+
+/* ---- all ranks -------------------------------------------------------------------------------------------------------------------- */
+
+/* Ranks without a number get the smallest free ones, in order of their files. */
+static void number_ranks(struct tg_trace *t) {
+  if (t->rank_count == 1 && t->ranks[0].number < 0) t->ranks[0].number = 0;
+  int64_t next = 0;
+  for (uint32_t i = 0; i < t->rank_count; i++) {
+    if (t->ranks[i].number >= 0) continue;
+    for (uint32_t j = 0; j < t->rank_count; j++)
+      if (t->ranks[j].number == next) next++, j = UINT32_MAX;
+    t->ranks[i].number = next++;
+  }
+}
+
+static void align_clocks(struct tg_trace *t) {
+  int64_t least = INT64_MAX;
+  for (uint32_t i = 0; i < t->rank_count; i++)
+    if (t->ranks[i].base_ns < least) least = t->ranks[i].base_ns;
+  for (uint32_t i = 0; i < t->rank_count; i++) t->ranks[i].clock_offset_ns = t->ranks[i].base_ns - least;
+}
+
+enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e) {
+  struct tg_trace *t = b->trace;
+  number_ranks(t);
+  align_clocks(t);
+  if (grow_columns(b, t->slices.count, t->marks.count) != TG_OK || tg__find_steps(b) != TG_OK) return tg__fail(e, TG_MEMORY, -1, "out of memory for the steps");
+  for (size_t c = 0; c < TG__COLUMN_COUNT; c++) { /* pages past the last row may be resident: huge pages come whole */
+    const struct tg__column_info *info = &tg__column_info[c];
+    const size_t used = (size_t)(info->of_marks ? t->marks.count : t->slices.count) * info->width;
+    tg__pages_release(*tg__column_place(t, info), used, b->column_bytes[c]);
+  }
+  t->loaded = TG__COL_ALL;
+  return TG_OK;
+}

@@ -1,0 +1,272 @@
+/* open: from a path to a trace. One file is one rank; a directory or a glob is a trace of many. */
+#include "trace/import.h"
+#include "trace/store.h"
+
+struct opening {
+  struct tg_trace *trace;
+  struct tg__build build;
+  struct tg__import import;
+  struct tg__import_how how;
+  const struct tg_open_options *options;
+  int64_t total_bytes, done_bytes; /* of files on disk; total -1 = unknown */
+  struct tg__input *input;         /* being read */
+};
+
+/* ---- an empty trace ------------------------------------------------------------------------------------------------------------ */
+
+static bool add_known_strings(struct tg__strings *s) {
+  static const char *const texts[] = {
+#define KEY(name, text) text,
+#include "trace/keys.def"
+#undef KEY
+  };
+  for (uint32_t i = 0; i < TG__K_COUNT; i++)
+    if (tg__strings_add(s, texts[i], strlen(texts[i])) != i) return false;
+  return true;
+}
+
+static struct tg_trace *new_trace(void) {
+  struct tg_trace *t = tg__alloc(sizeof *t);
+  if (!t) return NULL;
+  t->strings = tg__strings_new();
+  t->store = tg__store_new(TG__STORE_MEMORY);
+  if (t->strings && t->store && add_known_strings(t->strings)) return t;
+  tg__trace_free(t);
+  return NULL;
+}
+
+void tg__trace_free(struct tg_trace *t) {
+  if (!t) return;
+  tg__store_free(t->store);
+  tg__free(t->ranks);
+  tg__free(t->tracks);
+  tg__free(t->cats);
+  tg__free(t->schemas);
+  tg__free(t->steps);
+  tg__strings_free(t->strings);
+  tg__arena_free(&t->arena);
+  tg__free(t);
+}
+
+enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e) {
+  if ((t->loaded & columns) == columns) return TG_OK;
+  return tg__tacho_load(t, columns, e);
+}
+
+uint32_t tg__slice_track(const struct tg_trace *t, uint32_t slice) {
+  uint32_t from = 0, to = t->track_count;
+  while (to - from > 1) {
+    const uint32_t mid = from + (to - from) / 2;
+    if (t->tracks[mid].first <= slice) from = mid;
+    else to = mid;
+  }
+  while (from > 0 && t->tracks[from].count == 0) from--; /* empty tracks share their first with the next */
+  return from;
+}
+
+/* ---- one file --------------------------------------------------------------------------------------------------------------------- */
+
+static bool report_progress(void *ctx) {
+  const struct opening *o = ctx;
+  const int64_t here = o->input ? tg__input_bytes_taken(o->input) : 0;
+  return o->options->progress(o->options->progress_ctx, o->done_bytes + here, o->total_bytes);
+}
+
+static void reset_import(struct opening *o) {
+  struct tg__import *im = &o->import;
+  for (size_t s = 0; s < im->segment_count; s++) tg__pages_drop(im->segments[s].records, im->segments[s].bytes);
+  im->segment_count = im->meta_count = im->shared.track_count = 0;
+  tg__map_free(&im->shared.track_index);
+  im->shared.track_index = (struct tg__map){0};
+  im->losses = (struct tg__losses){0};
+  memset(im->phases, 0, sizeof im->phases);
+  im->bare_array = im->saw_events = im->packed = false;
+  im->text_bytes = im->events_read = 0;
+}
+
+static enum tg_err no_events(const struct tg__import *im, struct tg_error *e) {
+  if (im->phases['M'] > 0) return tg__fail(e, TG_NO_EVENTS, -1, "the trace holds metadata only, no events: was the profiler stopped before a step was recorded?");
+  return tg__fail(e, TG_NO_EVENTS, -1, "the trace holds no events: was the profiler stopped before a step was recorded?");
+}
+
+static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx, const char *path, struct tg_error *e) {
+  struct tg__import *im = &o->import;
+  enum tg_err err = tg__import_text(im, source, ctx, &o->how, e);
+  if (err != TG_OK) return err;
+  if (im->events_read == im->phases['M']) return no_events(im, e);
+  const uint32_t name = tg__strings_add(o->trace->strings, path, strlen(path));
+  if (name == TG_NONE) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  return tg__build_rank(&o->build, im, name, e);
+}
+
+static int64_t read_input(void *ctx, void *buf, size_t len, struct tg_error *e) { return tg__input_read(ctx, buf, len, e); }
+
+static bool has_suffix(const char *path, const char *suffix) {
+  const size_t n = strlen(path), m = strlen(suffix);
+  return n >= m && memcmp(path + n - m, suffix, m) == 0;
+}
+
+static enum tg_err read_file(struct opening *o, const char *path, struct tg_error *e) {
+  reset_import(o);
+  enum tg_err err = tg__input_open(path, &o->input, e);
+  if (err != TG_OK) return err;
+  const enum tg__packing packing = tg__input_packing(o->input);
+  o->import.packed = packing != TG__PLAIN;
+  if (has_suffix(path, ".gz") != (packing == TG__GZIP) && strcmp(path, "-") != 0 && (has_suffix(path, ".gz") || packing == TG__GZIP))
+    tg__lose(&o->import.losses, TG__LOSS_bent_packing_name, 0);
+  err = read_text(o, read_input, o->input, path, e);
+  const int64_t size = tg__input_file_bytes(o->input);
+  o->done_bytes += size > 0 ? size : 0;
+  tg__input_close(o->input);
+  o->input = NULL;
+  return err;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------------------------- */
+
+static enum tg_err opening_begin(struct opening *o, const struct tg_open_options *options, struct tg_error *e) {
+  static const struct tg_open_options defaults;
+  o->options = options ? options : &defaults;
+  o->trace = new_trace();
+  o->import.shared.trace = o->trace;
+  o->import.shared.lock = tg__lock_new();
+  if (!o->trace || !o->import.shared.lock) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+  o->how.threads = o->options->threads ? o->options->threads : tg__cpu_count();
+  if (o->options->progress) o->how.progress = report_progress, o->how.progress_ctx = o;
+  o->build.trace = o->trace;
+  o->build.threads = o->how.threads;
+  return TG_OK;
+}
+
+/* Ends the opening: on success *out is the trace, otherwise everything is freed. */
+static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg_trace **out, struct tg_error *e) {
+  struct tg__import *im = &o->import;
+  if (err == TG_OK) err = tg__build_finish(&o->build, e);
+  if (o->trace) {
+    tg__build_hand_over(&o->build);
+    o->trace->args = im->pool;
+    o->trace->args_bytes = im->pool_len;
+    if (im->pool && !tg__store_adopt(o->trace->store, im->pool, im->pool_cap)) tg__pages_drop(im->pool, im->pool_cap), err = TG_MEMORY;
+  }
+  reset_import(o);
+  tg__free(im->segments);
+  tg__free(im->meta);
+  tg__free(im->shared.tracks);
+  tg__free(im->shared.guesses);
+  tg__map_free(&im->shared.schema_index);
+  tg__lock_free(im->shared.lock);
+  if (err == TG_OK) *out = o->trace;
+  else tg__trace_free(o->trace);
+  return err;
+}
+
+static bool is_trace_name(const char *name) {
+  static const char *const suffixes[] = {".json", ".json.gz", ".json.zst", ".gz", ".zst", ".tacho"};
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+    if (has_suffix(name, suffixes[i])) return true;
+  return false;
+}
+
+/* Files that are no traces (a memory timeline beside the ranks) are passed over and counted, unless none is one. */
+static enum tg_err read_many(struct opening *o, const char *path, const char **names, size_t count, struct tg_error *e) {
+  int64_t passed_over = 0;
+  size_t tried = 0;
+  struct tg_error first = {0};
+  for (size_t i = 0; i < count; i++) {
+    if (!is_trace_name(names[i])) continue;
+    struct tg_error why = {0};
+    tried++;
+    const uint32_t ranks = o->trace->rank_count;
+    const enum tg_err err = read_file(o, names[i], &why);
+    if (err == TG_OK) continue;
+    if (err == TG_CANCELLED || err == TG_MEMORY || err == TG_INTERNAL || o->trace->rank_count != ranks) {
+      if (e) *e = why;
+      return err;
+    }
+    if (passed_over++ == 0) first = why;
+  }
+  if (tried == 0) return tg__fail(e, TG_NOT_A_TRACE, -1, "%s holds no traces: no file in it ends in .json, .json.gz, .json.zst or .tacho", path);
+  if (o->trace->rank_count == 0) return tg__fail(e, first.code, first.offset, "none of the %zu files of %s could be read; the first says: %s", tried, path, first.text);
+  o->trace->ranks[0].loss[TG__LOSS_skipped_file] = passed_over;
+  return TG_OK;
+}
+
+static enum tg_err read_path(struct opening *o, const char *path, struct tg_error *e) {
+  const bool pattern = strpbrk(path, "*?[") != NULL && tg__path_kind(path) == TG__PATH_NONE;
+  if (!pattern && tg__path_kind(path) != TG__PATH_DIR) return read_file(o, path, e);
+  struct tg__arena arena = {0};
+  const char **names;
+  size_t count;
+  enum tg_err err = tg__path_list(path, &arena, &names, &count, e);
+  for (size_t i = 0; err == TG_OK && i < count; i++) {
+    struct tg__file *f;
+    if (!is_trace_name(names[i]) || tg__file_open(names[i], &f, NULL) != TG_OK) continue;
+    o->total_bytes += tg__file_size(f);
+    tg__file_close(f);
+  }
+  if (err == TG_OK) err = read_many(o, path, names, count, e);
+  tg__arena_free(&arena);
+  return err;
+}
+
+/* 1 = a .tacho file, 0 = something else, -1 = *e says why it cannot be opened. Pipes are not looked at: they cannot be read twice. */
+static int is_tacho(const char *path, int64_t *size, struct tg_error *e) {
+  *size = -1;
+  if (strcmp(path, "-") == 0 || tg__path_kind(path) != TG__PATH_FILE) return 0;
+  struct tg__file *f;
+  if (tg__file_open(path, &f, e) != TG_OK) return -1;
+  char head[16] = {0};
+  *size = tg__file_size(f);
+  const int64_t n = tg__file_read_at(f, head, sizeof head, 0);
+  tg__file_close(f);
+  return n > 0 && tg__tacho_recognise(head, (size_t)n);
+}
+
+enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {
+  *out = NULL;
+  struct tg_error ignored;
+  if (!e) e = &ignored;
+  int64_t size;
+  const int tacho = is_tacho(path, &size, e);
+  if (tacho < 0) return e->code;
+  if (tacho) return tg__tacho_open(path, out, e);
+  struct opening *o = tg__alloc(sizeof *o);
+  if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+  o->total_bytes = tg__path_kind(path) == TG__PATH_DIR || tg__path_kind(path) == TG__PATH_NONE ? 0 : size;
+  enum tg_err err = opening_begin(o, options, e);
+  if (err == TG_OK) err = read_path(o, path, e);
+  err = opening_end(o, err, out, e);
+  tg__free(o);
+  return err;
+}
+
+/* ---- bytes in memory: for tests and fuzzing ------------------------------------------------------------------------------------------- */
+
+struct bytes {
+  const char *p;
+  size_t left;
+};
+static int64_t read_bytes(void *ctx, void *buf, size_t len, struct tg_error *e) {
+  (void)e;
+  struct bytes *b = ctx;
+  const size_t n = len < b->left ? len : b->left;
+  memcpy(buf, b->p, n);
+  b->p += n;
+  b->left -= n;
+  return (int64_t)n;
+}
+
+enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable, struct tg_trace **out, struct tg_error *e) {
+  *out = NULL;
+  struct opening *o = tg__alloc(sizeof *o);
+  struct bytes source = {bytes, len};
+  struct tg_open_options options = {.threads = threads};
+  if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+  enum tg_err err = opening_begin(o, &options, e);
+  o->how.block_bytes = block_bytes;
+  o->how.scan = portable ? tg__scan_events_portable : NULL;
+  if (err == TG_OK) err = read_text(o, read_bytes, &source, "(memory)", e);
+  err = opening_end(o, err, out, e);
+  tg__free(o);
+  return err;
+}
