@@ -16,12 +16,12 @@ struct open_slice {
 struct finder {
   const struct tg_trace *t;
   uint32_t rank, main_track;
-  uint8_t *names;           /* what being inside a slice of this name means; UNKNOWN_NAME = not looked at yet */
-  uint32_t *tracks;         /* tracks with device work, by device */
+  uint8_t *names;   /* what being inside a slice of this name means; UNKNOWN_NAME = not looked at yet */
+  uint32_t *tracks; /* tracks with device work, by device */
   size_t track_count, track_cap;
-  uint32_t *work;           /* device work of one device, by start */
+  uint32_t *work; /* device work of one device, by start */
   size_t work_count, work_cap;
-  uint32_t *chain;          /* scratch: slices around one */
+  uint32_t *chain; /* scratch: slices around one */
   size_t chain_cap;
   struct open_slice *stack;
   size_t stack_cap;
@@ -46,15 +46,15 @@ static enum tg__gap_cause op_cause(struct tg__str name) {
 static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(f->t, slice);
   if (cls == TG__CLASS_PYTHON) return TG__GAP_PYTHON; /* most slices: without a look at the name */
-  uint8_t *known = &f->names[f->t->slices.name[slice]];
-  if (*known == UNKNOWN_NAME) {
-    const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
-    *known = (uint8_t)(tg__name_is_dataloader(name) ? TG__GAP_DATA
-                       : cls == TG__CLASS_RUNTIME   ? call_cause(name)
-                       : cls == TG__CLASS_OP        ? op_cause(name)
-                                                    : TG__GAP_PYTHON);
+  const uint32_t name = f->t->slices.name[slice];
+  if (f->names[name] == UNKNOWN_NAME) {
+    const struct tg__str text = tg__name(f->t, name);
+    f->names[name] = (uint8_t)(tg__name_is_dataloader(text) ? TG__GAP_DATA
+                               : cls == TG__CLASS_RUNTIME   ? call_cause(text)
+                               : cls == TG__CLASS_OP        ? op_cause(text)
+                                                            : TG__GAP_PYTHON);
   }
-  return (enum tg__gap_cause)*known;
+  return f->names[name];
 }
 
 /* ---- what a thread did in an interval -------------------------------------------------------------------------------------------- */
@@ -72,8 +72,10 @@ static uint32_t first_at_or_after(const struct tg_trace *t, uint32_t track, int6
   uint32_t lo = t->tracks[track].first, hi = lo + t->tracks[track].count;
   while (lo < hi) {
     const uint32_t mid = lo + (hi - lo) / 2;
-    if (t->slices.start_ns[mid] < ns) lo = mid + 1;
-    else hi = mid;
+    if (t->slices.start_ns[mid] < ns)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
   return lo;
 }

@@ -7,7 +7,9 @@ struct filter {
   uint32_t rank;
   int64_t shortest_ns;
   struct tg_table *out; /* NULL when summing */
-  struct { int64_t dur_ns, count; } sum[TG__GAP_CAUSE_COUNT];
+  struct {
+    int64_t dur_ns, count;
+  } sum[TG__GAP_CAUSE_COUNT];
 };
 
 static void put_name(struct tg_table *out, const struct tg_trace *t, uint32_t slice) {

@@ -14,11 +14,11 @@ struct launched {
 struct work {
   const struct tg_trace *t;
   uint32_t rank;
-  uint8_t *names;                       /* NAME_* per string id, filled as names turn up */
+  uint8_t *names; /* NAME_* per string id, filled as names turn up */
   struct tg__spans roles[ROLE_COUNT];
-  struct launched *launched;            /* one per step */
+  struct launched *launched; /* one per step */
   int64_t launched_total;
-  int64_t *loose_ends;                  /* ends of device work that no step launched */
+  int64_t *loose_ends; /* ends of device work that no step launched */
   size_t loose_count, loose_cap;
   bool has_kernels; /* even if they took no time */
   bool failed;
@@ -52,9 +52,12 @@ static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
   switch (cls) {
   case TG__CLASS_KERNEL:
     return name_kind(w, w->t->slices.name[slice]) & NAME_COLLECTIVE_KERNEL ? TG__PART_COMMUNICATION : TG__PART_KERNEL;
-  case TG__CLASS_MEMCPY: return TG__PART_MEMCPY;
-  case TG__CLASS_MEMSET: return TG__PART_MEMSET;
-  case TG__CLASS_RUNTIME: return TG__PART_RUNTIME;
+  case TG__CLASS_MEMCPY:
+    return TG__PART_MEMCPY;
+  case TG__CLASS_MEMSET:
+    return TG__PART_MEMSET;
+  case TG__CLASS_RUNTIME:
+    return TG__PART_RUNTIME;
   case TG__CLASS_OP:
   case TG__CLASS_ANNOTATION:
   case TG__CLASS_PYTHON_OP: {
@@ -63,7 +66,8 @@ static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
     if (cls != TG__CLASS_PYTHON_OP && kind & NAME_STEP) return ROLE_NONE;
     return kind & NAME_COLLECTIVE ? TG__PART_COMMUNICATION : TG__PART_CPU_EXEC;
   }
-  default: return ROLE_NONE;
+  default:
+    return ROLE_NONE;
   }
 }
 
@@ -146,8 +150,10 @@ static bool give_to_steps(struct work *w, const struct tg__breakdown *b, uint32_
   size_t lo = 0, hi = b->count;
   while (lo < hi) {
     const size_t mid = lo + (hi - lo) / 2;
-    if (b->steps[mid].host_start_ns <= start) lo = mid + 1;
-    else hi = mid;
+    if (b->steps[mid].host_start_ns <= start)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
   bool given = false;
   for (size_t i = lo; i-- > 0 && w->launched[i].reach_ns >= end;) {
@@ -222,8 +228,7 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
     tg__spans_intersect(&left, &w->roles[r], &part);
     tg__spans_subtract(&left, &part, &rest);
     w->failed |= left.failed || part.failed || rest.failed;
-    for (size_t i = 0; i < b->count; i++)
-      b->steps[i].part_ns[r] = tg__spans_inside(&part, b->steps[i].start_ns, b->steps[i].end_ns);
+    for (size_t i = 0; i < b->count; i++) b->steps[i].part_ns[r] = tg__spans_inside(&part, b->steps[i].start_ns, b->steps[i].end_ns);
     tg__spans_free(&part);
     tg__spans_free(&left);
     left = rest;

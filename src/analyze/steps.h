@@ -21,12 +21,12 @@ enum tg__part {
 };
 
 struct tg__step_cost {
-  uint32_t step; /* index into trace->steps; TG_NONE for the whole recording taken as one step */
+  uint32_t step;                      /* index into trace->steps; TG_NONE for the whole recording taken as one step */
   int64_t host_start_ns, host_end_ns; /* the annotation */
   int64_t start_ns, end_ns;           /* device work it launched included */
   int64_t part_ns[TG__PART_COUNT];    /* add up to end_ns - start_ns */
   int64_t computation_ns, communication_ns, overlap_ns, neither_ns; /* unions, not stripped of each other */
-  int64_t device_events;              /* kernels, copies and memsets it launched */
+  int64_t device_events;                                            /* kernels, copies and memsets it launched */
 };
 
 enum tg__step_source {
@@ -36,11 +36,11 @@ enum tg__step_source {
 };
 
 struct tg__breakdown {
-  enum tg__step_source source;  /* what the rows are in fact: TG__STEPS_WHOLE after a fall-back */
-  struct tg__step_cost *steps;  /* kept steps, by start */
-  size_t count;                 /* 0: the rank has neither steps nor operators */
-  size_t left_out;              /* steps at the end whose device work is missing */
-  struct tg__window window;     /* from the start of the first kept step to the end of the last; empty when count is 0 */
+  enum tg__step_source source; /* what the rows are in fact: TG__STEPS_WHOLE after a fall-back */
+  struct tg__step_cost *steps; /* kept steps, by start */
+  size_t count;                /* 0: the rank has neither steps nor operators */
+  size_t left_out;             /* steps at the end whose device work is missing */
+  struct tg__window window;    /* from the start of the first kept step to the end of the last; empty when count is 0 */
 };
 /* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and TG__COL_CAUSE. */
 enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out);

@@ -29,8 +29,10 @@ static void put_step(const struct tg_trace *t, uint32_t rank, const struct tg__s
   step_values(s, v);
   tg__put_rank(out, t, rank);
   put_number(out, s->step == TG_NONE ? 0 : t->steps[s->step].number);
-  if (s->step == TG_NONE) tg__put_cstr(out, "whole recording");
-  else tg__put_trace_text(out, t, t->steps[s->step].name);
+  if (s->step == TG_NONE)
+    tg__put_cstr(out, "whole recording");
+  else
+    tg__put_trace_text(out, t, t->steps[s->step].name);
   tg__put_int(out, s->start_ns);
   for (size_t i = 0; i < VALUE_COUNT; i++) tg__put_int(out, v[i]);
 }
@@ -89,8 +91,10 @@ static bool put_summary(const struct tg_trace *t, uint32_t rank, const struct tg
     tg__put_null(out);
     tg__put_null(out);
     for (size_t c = 0; c < VALUE_COUNT; c++) {
-      if (isnan(result[c][k])) tg__put_null(out);
-      else tg__put_int(out, llround(result[c][k]));
+      if (isnan(result[c][k]))
+        tg__put_null(out);
+      else
+        tg__put_int(out, llround(result[c][k]));
     }
   }
   tg__free(index);
@@ -114,7 +118,8 @@ static void note_kind(const struct tg_trace *t, uint32_t rank, const struct tg__
   if (!b->count) {
     tg__table_note(out, "rank %lld: no steps and no operators, so there is nothing to divide", number);
   } else if (b->source == TG__STEPS_WHOLE && !asked_whole) {
-    tg__table_note(out, "rank %lld: no steps in the trace; the row is the whole recording (call prof.step() in the loop to get steps)", number);
+    tg__table_note(out, "rank %lld: no steps in the trace; the row is the whole recording (call prof.step() in the loop to get steps)",
+                   number);
   }
   if (b->left_out)
     tg__table_note(out, "rank %lld: %zu step%s at the end left out, %s device work is not in the trace", number, b->left_out,

@@ -25,11 +25,17 @@ static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__s
 
 static const char *idle_advice(enum tg__gap_cause most) {
   switch (most) {
-  case TG__GAP_DATA: return "Feed it faster: DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True).";
-  case TG__GAP_SYNC: return "Remove .item(), .cpu(), print(tensor) and torch.cuda.synchronize() from the loop, or do them every N-th step.";
-  case TG__GAP_COPY: return "Copy from pinned memory with tensor.to(device, non_blocking=True).";
-  case TG__GAP_QUEUED: return "Kernels follow each other with pauses although they are queued: capture the step with torch.cuda.CUDAGraph, or use fewer, larger kernels.";
-  default: return "The host does not launch fast enough: torch.compile(model, mode=\"reduce-overhead\"), or a larger batch.";
+  case TG__GAP_DATA:
+    return "Feed it faster: DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True).";
+  case TG__GAP_SYNC:
+    return "Remove .item(), .cpu(), print(tensor) and torch.cuda.synchronize() from the loop, or do them every N-th step.";
+  case TG__GAP_COPY:
+    return "Copy from pinned memory with tensor.to(device, non_blocking=True).";
+  case TG__GAP_QUEUED:
+    return "Kernels follow each other with pauses although they are queued: capture the step with torch.cuda.CUDAGraph, or use fewer, "
+           "larger kernels.";
+  default:
+    return "The host does not launch fast enough: torch.compile(model, mode=\"reduce-overhead\"), or a larger batch.";
   }
 }
 
@@ -84,10 +90,12 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
     if (!longest || g->end_ns - g->start_ns > longest->end_ns - longest->start_ns) longest = g;
   }
   struct tg__finding *x = tg__find(f, finding, share, tg__per_step(f, f->gap_ns[cause]));
-  if (longest && longest->during != TG_NONE) tg__where_slice(f, longest->during, x);
-  else TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
-  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms a %s (%.1f %%), the longest %.2f ms", (long long)count, what,
-         tg__ms(x->cost_ns), tg__period(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
+  if (longest && longest->during != TG_NONE)
+    tg__where_slice(f, longest->during, x);
+  else
+    TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
+  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms a %s (%.1f %%), the longest %.2f ms", (long long)count,
+         what, tg__ms(x->cost_ns), tg__period(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
 }
 
@@ -107,7 +115,8 @@ void tg__judge_idle_device(struct tg__facts *f) {
     judge_one_device(f, last = next);
   }
   judge_hold_up(f, TG__GAP_SYNC, TG__CAUSE_HOST_SYNCHRONISATION, "waited for it before launching more",
-                "Keep values on the device: drop .item(), .cpu(), print(tensor) and torch.cuda.synchronize() in the loop, or do them every N-th step.");
+                "Keep values on the device: drop .item(), .cpu(), print(tensor) and torch.cuda.synchronize() in the loop, or do them every "
+                "N-th step.");
   judge_hold_up(f, TG__GAP_COPY, TG__CAUSE_BLOCKING_COPY, "was inside a copy call",
                 "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True).");
 }
@@ -137,7 +146,8 @@ static void end_op(struct pieces *p, uint32_t next) {
   p->track_end_op = next;
   if (last == TG_NONE) return;
   const bool holds_next = next != TG_NONE && p->t->slices.start_ns[next] >= p->t->slices.start_ns[last] &&
-                          tg__slice_end(p->t, next) <= tg__slice_end(p->t, last) && tg__slice_track(p->t, next) == tg__slice_track(p->t, last);
+                          tg__slice_end(p->t, next) <= tg__slice_end(p->t, last) &&
+                          tg__slice_track(p->t, next) == tg__slice_track(p->t, last);
   if (!holds_next) add_piece(p, p->t->slices.dur_ns[last]);
 }
 
@@ -165,9 +175,11 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
   if (pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, wait));
   TG_SAY(x->where, "kernels of the %s", tg__period(f));
-  TG_SAY(x->evidence, "%lld kernels a %s, half of them shorter than %.1f us; the device waits %.2f ms a %s (%.1f %%) for the host to launch the next",
+  TG_SAY(x->evidence,
+         "%lld kernels a %s, half of them shorter than %.1f us; the device waits %.2f ms a %s (%.1f %%) for the host to launch the next",
          (long long)pieces, tg__period(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__period(f), share);
-  TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and replays them as a CUDA graph; or a larger batch.");
+  TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and replays them as a CUDA "
+                    "graph; or a larger batch.");
 }
 
 static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {
@@ -175,8 +187,8 @@ static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t ty
   if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, short_ns));
   TG_SAY(x->where, "operators of the %s", tg__period(f));
-  TG_SAY(x->evidence, "%lld operators a %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms a %s (%.1f %%)", (long long)pieces,
-         tg__period(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__period(f), share);
+  TG_SAY(x->evidence, "%lld operators a %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms a %s (%.1f %%)",
+         (long long)pieces, tg__period(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__period(f), share);
   TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
 }
 

@@ -7,37 +7,25 @@ enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5 };
 
 /* ---- tensor cores -------------------------------------------------------------------------------------------------------------------- */
 
-enum matrix_unit { UNIT_UNKNOWN, UNIT_TENSOR_CORE, UNIT_PLAIN };
+enum matrix_unit { NOT_LOOKED_AT, UNIT_UNKNOWN, UNIT_TENSOR_CORE, UNIT_PLAIN };
 
-/* Plain names first: an _ffma kernel of the xmma family multiplies with ordinary instructions. Nobody publishes a complete list,
- * so a name that is in neither counts as unknown, and unknown names never lead to advice. */
+/* A name that is in neither list counts as unknown, and unknown names never lead to advice. */
 static enum matrix_unit matrix_unit(struct tg__str kernel) {
-  static const char *const plain[] = {"ffma", "simt", "sgemm", "dgemm", "scudnn", "dgrad_engine", "wgrad_alg0_engine", "wgrad_alg1_engine",
-                                      "implicit_convolve", "explicit_convolve", "winograd_3x3_3x3", "fft2d_"};
-  static const char *const tensor[] = {"h884", "s884", "h1688", "s1688", "c1688", "h16816", "s16816", "16816", "i8816", "hmma", "imma", "wgmma",
-                                       "gmma", "tensorop", "tensor_op", "nvjet", "xmma_", "tf32", "flash_fwd", "flash_bwd", "flash::", "fmha",
-                                       "dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel", "conv1x1", "conv2d_c1_k1", "direct_group",
-                                       "cutlass3x_sm90", "cutlass_3x", "_sm90_", "_sm100_"};
-  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-    if (tg__str_contains(kernel, plain[i])) return UNIT_PLAIN;
-  for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++)
-    if (tg__str_contains(kernel, tensor[i])) return UNIT_TENSOR_CORE;
+#define PLAIN(part)                                                                                                                        \
+  if (tg__str_contains(kernel, part)) return UNIT_PLAIN;
+#include "diagnose/matrix_names.def"
+#define TENSOR(part)                                                                                                                       \
+  if (tg__str_contains(kernel, part)) return UNIT_TENSOR_CORE;
+#include "diagnose/matrix_names.def"
   return UNIT_UNKNOWN;
 }
 
-/* Operators whose work tensor cores can do; old and new names. */
 static bool is_matrix_op(struct tg__str op) {
-  static const char *const names[] = {
-      "_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-      "convolution_backward", "cudnn_convolution", "cudnn_convolution_backward", "cudnn_convolution_backward_input",
-      "cudnn_convolution_backward_weight", "cudnn_convolution_transpose", "cudnn_convolution_transpose_backward",
-      "cudnn_convolution_transpose_backward_input", "cudnn_convolution_transpose_backward_weight", "addmm", "addmm_", "matmul", "mm", "linear",
-      "addbmm", "baddbmm", "bmm", "chain_matmul", "linalg_multi_dot", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "lstm_cell", "gru_cell",
-      "_cudnn_rnn", "_cudnn_rnn_backward", "_scaled_mm", "_scaled_dot_product_efficient_attention"};
   if (!tg__str_has_prefix(op, "aten::")) return false;
   const struct tg__str name = {op.ptr + 6, op.len - 6};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (tg__str_eq(name, (struct tg__str){names[i], (uint32_t)strlen(names[i])})) return true;
+#define OP(op_name)                                                                                                                        \
+  if (tg__str_eq(name, TG_STR(op_name))) return true;
+#include "diagnose/matrix_names.def"
   return false;
 }
 
@@ -52,6 +40,7 @@ struct matrix_work {
   const struct tg__facts *f;
   int64_t all_ns, plain_ns, tensor_ns, matrix_ns;
   uint32_t longest; /* plain kernel */
+  uint8_t *units;   /* enum matrix_unit per string id: a name is searched once, not at every launch */
 };
 
 static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -61,7 +50,9 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__device *d = find_device(m->f, t->tracks[tg__slice_track(t, slice)].device);
   if (!d || d->compute_major < 7) return;
   const int64_t dur = t->slices.dur_ns[slice];
-  const enum matrix_unit unit = matrix_unit(tg__name(t, t->slices.name[slice]));
+  const uint32_t name = t->slices.name[slice];
+  if (m->units[name] == NOT_LOOKED_AT) m->units[name] = (uint8_t)matrix_unit(tg__name(t, name));
+  const enum matrix_unit unit = (enum matrix_unit)m->units[name];
   m->all_ns += dur;
   if (unit == UNIT_TENSOR_CORE) m->tensor_ns += dur;
   const uint32_t call = t->slices.cause[slice], op = call == TG_NONE ? TG_NONE : t->slices.cause[call];
@@ -77,19 +68,24 @@ void tg__judge_precision(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no device work in the trace");
     return;
   }
-  struct matrix_work m = {.f = f, .longest = TG_NONE};
-  tg__visit(f, see_kernel, &m);
-  if (!m.all_ns) {
-    tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
+  struct matrix_work m = {.f = f, .longest = TG_NONE, .units = tg__alloc((size_t)tg__strings_count(f->t->strings) + 1)};
+  if (!m.units) {
+    f->failed = true;
     return;
   }
+  tg__visit(f, see_kernel, &m);
+  tg__free(m.units);
   const double share = tg__pct(m.plain_ns, m.all_ns);
+  if (!m.all_ns) tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
   if (m.tensor_ns || share <= ELIGIBLE_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, TG_NULL_INT);
   tg__where_slice(f, m.longest, x);
-  TG_SAY(x->evidence, "matrix operators launch %.1f %% of the kernel time; %.1f %% is in kernels known to do without tensor cores, none in ones that use them",
+  TG_SAY(x->evidence,
+         "matrix operators launch %.1f %% of the kernel time; %.1f %% is in kernels known to do without tensor cores, none in ones that "
+         "use them",
          tg__pct(m.matrix_ns, m.all_ns), share);
-  TG_SAY(x->advice, "Run the forward pass under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with torch.set_float32_matmul_precision(\"high\").");
+  TG_SAY(x->advice, "Run the forward pass under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
+                    "torch.set_float32_matmul_precision(\"high\").");
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */
@@ -121,7 +117,8 @@ void tg__judge_device_memory(struct tg__facts *f) {
     if (share <= MEMORY_PCT) continue;
     struct tg__finding *x = tg__find(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, TG_NULL_INT);
     TG_SAY(x->where, "device %lld", (long long)d->id);
-    TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30), (double)d->total_memory_bytes / (1 << 30), share);
+    TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30),
+           (double)d->total_memory_bytes / (1 << 30), share);
     TG_SAY(x->advice, "Recompute activations with torch.utils.checkpoint.checkpoint, train under torch.autocast, or use a smaller batch.");
   }
   if (!known) tg__cannot_judge(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, "no device memory events with totals");

@@ -30,7 +30,8 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   struct host *h = ctx;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
   const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
-  const bool in_update = h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns && tg__slice_track(h->t, slice) == h->update_track;
+  const bool in_update =
+      h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns && tg__slice_track(h->t, slice) == h->update_track;
   if (!in_update && tg__name_is_optimizer_step(name)) {
     see_update(h, slice);
   } else if (cls == TG__CLASS_OP && in_update) {
@@ -55,8 +56,8 @@ void tg__judge_scalar_reads(struct tg__facts *f) {
   if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, tg__per_step(f, h.read_ns));
   tg__where_slice(f, h.read, x);
-  TG_SAY(x->evidence, "%lld values a %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms", (long long)tg__per_step(f, h.reads),
-         tg__period(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
+  TG_SAY(x->evidence, "%lld values a %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
+         (long long)tg__per_step(f, h.reads), tg__period(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
   TG_SAY(x->advice, "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
 }
 
@@ -70,8 +71,8 @@ void tg__judge_optimizer(struct tg__facts *f) {
   if (h.multi_tensor || h.update_ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, tg__per_step(f, h.update_ns));
   tg__where_slice(f, h.update, x);
-  TG_SAY(x->evidence, "the update takes %.2f ms a %s (%.1f %%) in %lld operators, none of them for several tensors at once", tg__ms(x->cost_ns),
-         tg__period(f), share, (long long)tg__per_step(f, h.update_ops));
+  TG_SAY(x->evidence, "the update takes %.2f ms a %s (%.1f %%) in %lld operators, none of them for several tensors at once",
+         tg__ms(x->cost_ns), tg__period(f), share, (long long)tg__per_step(f, h.update_ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
 }
 
@@ -116,9 +117,12 @@ void tg__judge_stalls(struct tg__facts *f) {
   if (!stalls || share <= STALL_PCT || 4 * stalls > (int64_t)f->steps.count) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, tg__per_step(f, excess));
   TG_SAY(x->where, "step %lld", (long long)f->t->steps[f->steps.steps[at].step].number);
-  TG_SAY(x->evidence, "%lld of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms a step (%.1f %%)",
+  TG_SAY(x->evidence,
+         "%lld of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms a step (%.1f %%)",
          (long long)stalls, f->steps.count, tg__ms(typical), tg__ms(longest), tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save writes checkpoints in the background.");
+  TG_SAY(
+      x->advice,
+      "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save writes checkpoints in the background.");
 }
 
 /* ---- the recorder ---------------------------------------------------------------------------------------------------------------------- */
@@ -147,7 +151,8 @@ void tg__judge_overhead(struct tg__facts *f) {
     struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, tg__per_step(f, inside));
     tg__where_slice(f, o.longest, x);
     TG_SAY(x->evidence, "the recording itself takes %.2f ms a %s (%.1f %%), by its own account", tg__ms(x->cost_ns), tg__period(f), share);
-    TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with torch.profiler.schedule(wait, warmup, active).");
+    TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
+                      "torch.profiler.schedule(wait, warmup, active).");
   }
   tg__spans_free(&o.spans);
 }

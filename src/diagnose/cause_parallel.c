@@ -33,11 +33,14 @@ void tg__judge_communication(struct tg__facts *f) {
   }
   struct tg__finding *x = tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, tg__per_step(f, exposed));
   tg__where_slice(f, c.longest, x);
-  TG_SAY(x->evidence, "collectives take %.2f ms of each %.2f ms %s, and %.2f ms of that (%.1f %% of the %s) are not hidden behind computing; %.2f ms are",
-         tg__ms(tg__per_step(f, all)), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share, tg__period(f),
-         tg__ms(tg__per_step(f, overlapped)));
-  TG_SAY(x->advice, "Accumulate gradients under DistributedDataParallel's no_sync(), register a compressing hook (bf16_compress_hook), or tune "
-                    "bucket_cap_mb so that all-reduce starts during backward.");
+  TG_SAY(
+      x->evidence,
+      "collectives take %.2f ms of each %.2f ms %s, and %.2f ms of that (%.1f %% of the %s) are not hidden behind computing; %.2f ms are",
+      tg__ms(tg__per_step(f, all)), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share, tg__period(f),
+      tg__ms(tg__per_step(f, overlapped)));
+  TG_SAY(x->advice,
+         "Accumulate gradients under DistributedDataParallel's no_sync(), register a compressing hook (bf16_compress_hook), or tune "
+         "bucket_cap_mb so that all-reduce starts during backward.");
 }
 
 /* ---- wrappers ------------------------------------------------------------------------------------------------------------------- */
@@ -85,10 +88,12 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
     tg__where_slice(f, w.data_parallel, x);
     TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms a %s", f->gaps.device_count,
            tg__ms(x->cost_ns), tg__period(f));
-    TG_SAY(x->advice, "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of torch.nn.DataParallel.");
+    TG_SAY(x->advice,
+           "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of torch.nn.DataParallel.");
   }
   if (w.distributed != TG_NONE && !w.has_nccl && has_nccl_device(f)) {
-    struct tg__finding *x = tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns), TG_NULL_INT);
+    struct tg__finding *x =
+        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns), TG_NULL_INT);
     tg__where_slice(f, w.distributed, x);
     TG_SAY(x->evidence, "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
     TG_SAY(x->advice, "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between CUDA devices.");

@@ -28,8 +28,10 @@ void tg__say(char *buf, size_t size, const char *format, ...) {
 
 struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, int64_t cost_ns) {
   struct tg__finding *new = &f->scrap;
-  if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found)) new = &f->found[f->found_count++];
-  else f->failed = true;
+  if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found))
+    new = &f->found[f->found_count++];
+  else
+    f->failed = true;
   *new = (struct tg__finding){.cause = cause, .rank = f->rank, .share_pct = share_pct, .cost_ns = cost_ns};
   return new;
 }
@@ -106,7 +108,7 @@ static void free_facts(struct tg__facts *f) {
 
 static void judge(struct tg__facts *f) {
 #define CAUSE(id, name, meaning)
-#define RULE(function) \
+#define RULE(function)                                                                                                                     \
   if (!f->failed) function(f);
 #include "diagnose/causes.def"
 #undef CAUSE

@@ -32,7 +32,7 @@ struct tg__facts {
   struct tg__finding *found;
   size_t found_count, found_cap;
   struct tg__finding scrap; /* written to when memory has run out */
-  char unjudged[512]; /* causes a rule could not judge, and why; "; " between */
+  char unjudged[512];       /* causes a rule could not judge, and why; "; " between */
   bool failed;
 };
 
