@@ -129,6 +129,7 @@ enum tg__scan_result {
   TG__SCAN_CLEAN,   /* all text used, at a boundary between events */
   TG__SCAN_ARRAY,   /* met the closing bracket of the array at *stop */
   TG__SCAN_PARTIAL, /* the event beginning at *stop is not complete */
+  TG__SCAN_DAMAGED, /* the event beginning at *stop is no JSON, and no other begins behind it */
 };
 typedef enum tg__scan_result tg__scan_events_fn(struct tg__parser *p, const char *text, const char *end, const char **stop);
 tg__scan_events_fn tg__scan_events_portable, tg__scan_events_avx2;

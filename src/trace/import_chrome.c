@@ -40,6 +40,7 @@ struct reader { /* one import; everything behind the lock */
   struct block tail;       /* text read but not handed out: it begins the next block */
   enum state state;
   bool opened;             /* saw the first byte of the document */
+  bool damaged;            /* what is left over is not just incomplete */
   struct block carry;      /* text left over by the last commit, to go before the next block */
   struct tg__parser *again; /* for text that is parsed in order */
   enum tg_err err;
@@ -260,6 +261,7 @@ static const char *read_array(struct reader *r, const char *p, const char *end) 
   ps->text_offset = r->carry.offset;
   const enum tg__scan_result result = r->scan(ps, p, end, &stop_at);
   if (keep_result(r, ps) != TG_OK) return p;
+  r->damaged = result == TG__SCAN_DAMAGED;
   if (result == TG__SCAN_ARRAY) {
     r->state = AT_TAIL;
     return stop_at + 1;
@@ -329,7 +331,7 @@ static void commit(struct reader *r, const struct block *b, struct tg__parser *p
   if (r->carry.len == 0) r->carry.offset = b->offset + (rest - b->text);
   if (!block_append(&r->carry, rest, left)) out_of_memory(r);
   /* An event that was cut off waits for the next block; it is not worth another look before. */
-  else if (!(parsed && result == TG__SCAN_PARTIAL && rest == stop_at && r->carry.len == left && left <= LARGEST_EVENT)) read_in_order(r);
+  else if (!(parsed && result == TG__SCAN_PARTIAL && rest == stop_at && r->carry.len == left)) read_in_order(r);
 }
 
 static void work(void *ctx, size_t worker) {
@@ -380,7 +382,7 @@ static enum tg_err finish(struct reader *r) {
     return tg__fail(r->e, TG_NOT_A_TRACE, r->carry.offset, "the document has no \"traceEvents\": this is JSON, but not a trace (or it was cut before its events)");
   }
   const bool cut = r->carry.len > 0 || (im->bare_array ? r->state == IN_DAMAGE : r->state != AT_END); /* a bare array may lack its bracket */
-  if (cut) tg__lose(&im->losses, TG__LOSS_cut_end, r->carry.offset);
+  if (cut) tg__lose(&im->losses, r->carry.len && r->damaged ? TG__LOSS_skipped_syntax : TG__LOSS_cut_end, r->carry.offset);
   return TG_OK;
 }
 

@@ -198,40 +198,51 @@ static inline struct tg__packed_val *next_val(struct tg__parser *P) {
   return &P->vals[P->val_count];
 }
 
-/* The fast path of a time: up to 15 digits, up to three decimals. Anything else goes by its whole spelling. */
+/* A time in any spelling but the usual. The token is not interned: a trace may have millions of them. */
+static enum outcome parse_odd_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns, uint8_t *flags) {
+  const char *text = *pp, *q = text;
+  size_t len;
+  if (*text == '"') {
+    q = memchr(text + 1, '"', (size_t)(end - text));
+    if (!q || q >= end) return SHORT;
+    len = (size_t)(q++ - ++text);
+  } else {
+    while (q < end && !ends_value(*q) && *q != '"' && *q != '{' && *q != '[' && *q != ':') q++;
+    if (q >= end) return SHORT;
+    len = (size_t)(q - text);
+  }
+  bool rounded = false;
+  if (len > 0 && ends_value(*q) && tg__parse_time_slow(text, len, ns, &rounded)) {
+    *pp = q;
+    if (!rounded) return PARSED;
+    *flags |= TG__F_ROUNDED;
+    tg__odd(P, TG__LOSS_bent_rounded_time, text);
+    return PARSED;
+  }
+  struct tg__packed_val value; /* null, an object, NaN …: no time */
+  *ns = TG_NULL_INT;
+  return parse_value(P, pp, end, &value);
+}
+
+/* The fast path of a time: what fits 64-bit ns by its number of digits, up to three decimals. */
 static inline enum outcome parse_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns, uint8_t *flags) {
+  static const uint16_t scale[4] = {1000, 100, 10, 1};
   const char *start = *pp, *p = start;
-  uint64_t v = 0;
+  uint64_t v = 0, fraction = 0;
   p = parse_digits(p, &v);
   const size_t n = (size_t)(p - start);
-  uint64_t fraction = 0;
   size_t f = 0;
   if (*p == '.') {
     const char *from = ++p;
     p = parse_digits(p, &fraction);
     f = (size_t)(p - from);
   }
-  if (TG_LIKELY(n > 0 && n <= 15 && f <= 3 && ends_value(*p) && p < end)) {
-    static const uint16_t scale[4] = {1000, 100, 10, 1};
+  if (TG_LIKELY(n > 0 && n <= 16 && v < 9000000000000000u && f <= 3 && ends_value(*p) && p < end)) {
     *ns = (int64_t)(v * 1000 + fraction * scale[f]);
     *pp = p;
     return PARSED;
   }
-  struct tg__packed_val value;
-  const enum outcome r = parse_value(P, pp, end, &value);
-  if (r != PARSED) return r;
-  bool rounded = false;
-  const char *text = start;
-  size_t len = (size_t)(*pp - start);
-  if (value.kind == TG__KIND_STR) text++, len -= 2;
-  if (value.kind == TG__KIND_TRUE || value.kind == TG__KIND_FALSE || value.kind == TG__KIND_NULL ||
-      !tg__parse_time_slow(text, len, ns, &rounded))
-    *ns = TG_NULL_INT;
-  if (rounded) {
-    *flags |= TG__F_ROUNDED;
-    tg__odd(P, TG__LOSS_bent_rounded_time, start);
-  }
-  return PARSED;
+  return parse_odd_time(P, pp, end, ns, flags);
 }
 
 /* The args object: p behind its brace. */
@@ -524,7 +535,7 @@ enum tg__scan_result SCAN(struct tg__parser *P, const char *text, const char *en
     if (TG_LIKELY(r == PARSED)) continue;
     if (r == SHORT) return TG__SCAN_PARTIAL;
     const char *next = tg__find_event(*stop + 1, text, end); /* a damaged event costs itself only */
-    if (!next) return TG__SCAN_PARTIAL;
+    if (!next) return TG__SCAN_DAMAGED;
     tg__lose(&P->losses, TG__LOSS_skipped_syntax, P->text_offset + (*stop - P->text));
     p = next;
   }
