@@ -232,6 +232,48 @@ static void nest(struct tg_trace *t, struct tg__track *track) {
   }
 }
 
+/* Packed args as trace/args.c describes them: three bytes of schema id, then the values. Every row gets a schema of its own. */
+struct pool {
+  uint8_t *bytes;
+  size_t len, cap;
+};
+
+static void put_byte(struct pool *p, unsigned byte) {
+  REQUIRE(tg__grow((void **)&p->bytes, &p->cap, p->len + 1, 1));
+  p->bytes[p->len++] = (uint8_t)byte;
+}
+
+static void put_varint(struct pool *p, uint64_t v) {
+  for (; v >= 128; v >>= 7) put_byte(p, (unsigned)(v & 127) | 128);
+  put_byte(p, (unsigned)v);
+}
+
+static uint32_t pack(struct mini *m, const struct row *row, struct pool *p) {
+  struct tg_trace *t = &m->trace;
+  const uint32_t reference = (uint32_t)(p->len / 4), id = t->schema_count;
+  struct tg__field *fields = tg__arena_get(&t->arena, sizeof *fields * MOST_ARGS);
+  t->schemas = tg__realloc(t->schemas, (++t->schema_count) * sizeof *t->schemas);
+  REQUIRE(fields && t->schemas);
+  t->schemas[id] = (struct tg__schema){(uint16_t)row->arg_count, row->arg_count > 0, fields};
+  for (unsigned shift = 0; shift < 24; shift += 8) put_byte(p, id >> shift & 255);
+  for (uint32_t i = 0; i < row->arg_count; i++) {
+    const struct tg__val *v = &row->args[i].val;
+    fields[i] = row->args[i].field;
+    if (v->kind == TG__KIND_DEC) put_byte(p, v->decimals);
+    put_varint(p, v->kind == TG__KIND_STR || v->kind == TG__KIND_RAW ? v->str : (uint64_t)v->i << 1 ^ (uint64_t)(v->i >> 63));
+  }
+  while (p->len % 4) put_byte(p, 0);
+  return reference;
+}
+
+static void build_args(struct mini *m) {
+  struct pool p = {0};
+  for (size_t i = 0; i < m->slice_count; i++) m->trace.slices.args[m->slices[i].id] = pack(m, &m->slices[i], &p);
+  for (size_t i = 0; i < m->mark_count; i++) m->trace.marks.args[m->marks[i].id] = pack(m, &m->marks[i], &p);
+  m->trace.args = p.bytes;
+  m->trace.args_bytes = p.len;
+}
+
 static void build_slices(struct mini *m) {
   struct tg_trace *t = &m->trace;
   struct tg__slices *s = &t->slices;
@@ -275,6 +317,7 @@ static void find_steps(struct mini *m) {
 struct tg_trace *mini_finish(struct mini *m) {
   build_slices(m);
   build_marks(m);
+  build_args(m);
   find_steps(m);
   m->trace.loaded = TG__COL_ALL;
   return &m->trace;

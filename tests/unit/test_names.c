@@ -1,0 +1,123 @@
+/* Tests of names.c: what a name says, one line a case. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "analyze/analyze.h"
+#include "unit/mini_trace.h"
+
+static struct tg__str str(const char *s) { return (struct tg__str){s, (uint32_t)strlen(s)}; }
+
+static void collective_kernels(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    bool is;
+  } cases[] = {
+      {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", true},
+      {"NCCLdevKernel", true},                          /* begins with nccl, in any case */
+      {"rcclFoo", true},
+      {"hccl_reduce", true},
+      {"my_nccl", false},                               /* nccl alone counts at the beginning only */
+      {"void foo<ncclKernelBar>", true},                /* these parts count anywhere */
+      {"x_ncclDevKernel_y", true},
+      {"a rcclGenericKernel", true},
+      {"MSCCLKernel_x", true},
+      {"void vllm::cross_device_reduce_1stage<float>", true},
+      {"void oneshotallreduce", true},
+      {"TwoShotAllReduceKernel", true},
+      {"my_nvshmem_put", true},
+      {"nccl", true},
+      {"ncc", false},
+      {"", false},
+      {"void at::native::elementwise_kernel", false},
+      {"cross_device_reduc", false},
+      {"reduce_kernel<512>", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (tg__name_is_collective_kernel(str(cases[i].name)) != cases[i].is) fail_msg("%s", cases[i].name);
+}
+
+static void collective_calls(void **state) {
+  (void)state;
+  static const char *const libraries[] = {"nccl:", "gloo:"}, *const calls[] = {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
+  for (size_t l = 0; l < 2; l++) {
+    for (size_t c = 0; c < 5; c++) {
+      char name[32];
+      snprintf(name, sizeof name, "%s%s", libraries[l], calls[c]);
+      assert_true(tg__name_is_collective_call(str(name)));
+    }
+  }
+  assert_false(tg__name_is_collective_call(str("nccl:all_reduce_")));
+  assert_false(tg__name_is_collective_call(str("nccl:")));
+  assert_false(tg__name_is_collective_call(str("mpi:all_reduce")));
+  assert_false(tg__name_is_collective_call(str("all_reduce")));
+}
+
+static void annotations(void **state) {
+  (void)state;
+  assert_true(tg__name_is_dataloader(str("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")));
+  assert_false(tg__name_is_dataloader(str("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__iter__")));
+  assert_true(tg__name_is_dataloader(str("enumerate(DataPipe)#anything")));
+  assert_true(tg__name_is_optimizer_step(str("Optimizer.step#SGD.step")));
+  assert_false(tg__name_is_optimizer_step(str("Optimizer.zero_grad#SGD.zero_grad")));
+}
+
+static void profiler_steps(void **state) {
+  (void)state;
+  int64_t n = -1;
+  assert_true(tg__name_is_profiler_step(str("ProfilerStep#17"), &n));
+  assert_int_equal(n, 17);
+  assert_false(tg__name_is_profiler_step(str("ProfilerStep * #3"), &n));
+  assert_true(tg__name_is_profiler_step(str("ProfilerStep # 3rd"), &n));
+  assert_int_equal(n, 3);
+  assert_false(tg__name_is_profiler_step(str(" ProfilerStep#3"), &n));
+  assert_false(tg__name_is_profiler_step(str("ProfilerStep#"), &n));
+  assert_false(tg__name_is_profiler_step(str("ProfilerStep#x"), &n));
+  assert_false(tg__name_is_profiler_step(str("ProfilerStep#99999999999999999999"), &n));
+}
+
+static void kernel_types(void **state) {
+  (void)state;
+  static const struct {
+    const char *cat, *name, *type;
+  } cases[] = {
+      {"kernel", "gemm", "COMPUTATION"},
+      {"kernel", "ncclDevKernel_AllGather", "COMMUNICATION"},
+      {"kernel", "Memcpy-like kernel", "COMPUTATION"}, /* the category decides, not the name */
+      {"gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", "MEMORY"},
+      {"Memset", "ncclMemset", "MEMORY"},
+      {"mtia_ccp_events", "matmul", "COMPUTATION"},
+      {"mtia_ccp_events", "nccl_all_reduce", "COMMUNICATION"},
+      {"mtia_ccp_events", "hipMemcpy", "COMMUNICATION"},
+      {"mtia_ccp_events", "dma copy", "MEMORY"},
+      {"mtia_ccp_events", "wait dma", "OTHER"},
+      {"mtia_ccp_events", "runFunction - x", "OTHER"},
+      {"mtia_ccp_events", "cudaXLaunchKernel", "OTHER"},
+      {"mtia_ccp_events", "Event Sync", "OTHER"},
+  };
+  enum { COUNT = sizeof cases / sizeof *cases };
+  struct mini *m = mini_new();
+  const uint32_t track = mini_stream(m, 0, 7);
+  for (int i = 0; i < COUNT; i++) mini_slice(m, track, cases[i].cat, cases[i].name, i, 1);
+  const struct tg_trace *t = mini_finish(m);
+  struct tg__names names;
+  assert_true(tg__names_open(&names, t));
+  for (int i = 0; i < COUNT; i++) {
+    assert_string_equal(tg__kernel_type(t, mini_id(m, i)), cases[i].type);
+    assert_string_equal(tg__names_kernel_type(&names, mini_id(m, i)), cases[i].type);
+  }
+  assert_int_equal(tg__names_of(&names, mini_text(m, "gemm")), TG__NAME_KNOWN);
+  tg__names_close(&names);
+  mini_free(m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(collective_kernels), cmocka_unit_test(collective_calls), cmocka_unit_test(annotations),
+                                     cmocka_unit_test(profiler_steps), cmocka_unit_test(kernel_types)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
