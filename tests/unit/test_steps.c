@@ -17,14 +17,16 @@ static void expect_parts(const struct tg_table *t, size_t row, const int64_t exp
 }
 #define PARTS(t, row, ...) expect_parts(t, row, (const int64_t[9]){__VA_ARGS__})
 
-static void expect_overlap(const struct tg_table *t, size_t row, int64_t computation, int64_t overlap, int64_t communication, int64_t neither) {
+static void expect_overlap(const struct tg_table *t, size_t row, int64_t computation, int64_t overlap, int64_t communication,
+                           int64_t neither) {
   assert_int_equal(mini_int(t, row, "overlap_ns"), overlap);
   assert_int_equal(mini_int(t, row, "computation_ns") - overlap, computation);
   assert_int_equal(mini_int(t, row, "all_communication_ns") - overlap, communication);
   assert_int_equal(mini_int(t, row, "neither_ns"), neither);
 }
 
-static int launch(struct mini *m, uint32_t thread, int64_t call_at, int64_t call_dur, uint32_t stream, const char *cat, int64_t at, int64_t dur) {
+static int launch(struct mini *m, uint32_t thread, int64_t call_at, int64_t call_dur, uint32_t stream, const char *cat, int64_t at,
+                  int64_t dur) {
   const int call = mini_slice(m, thread, "cuda_runtime", "cudaLaunchKernel", call_at, call_dur);
   const int work = mini_slice(m, stream, cat, "work", at, dur);
   mini_cause(m, work, call);
@@ -115,7 +117,7 @@ static void test_steps_with_room_between(void **state) {
   tg__table_free(t);
   t = mini_ask(trace, "steps", "by", "summary", NULL);
   assert_int_equal(mini_int(t, mini_row(t, "step", "mean"), "total_ns"), 240);
-  assert_int_equal(mini_int(t, mini_row(t, "step", "std"), "total_ns"), 28);  /* sqrt(800) = 28.28 */
+  assert_int_equal(mini_int(t, mini_row(t, "step", "std"), "total_ns"), 28); /* sqrt(800) = 28.28 */
   assert_int_equal(mini_int(t, mini_row(t, "step", "p50"), "total_ns"), 240);
   assert_int_equal(mini_int(t, mini_row(t, "step", "p90"), "total_ns"), 256); /* 220 + 0.9 × 40 */
   assert_int_equal(mini_int(t, mini_row(t, "step", "p99"), "kernel_ns"), 198);
@@ -206,8 +208,10 @@ static void gloo(struct mini *m, bool with_device) {
   mini_slice(m, b, "cpu_op", "gloo:all_reduce", 110, 18);
   mini_slice(m, b, "cpu_op", "gloo:all_reduce", 120, 36);
   mini_slice(m, a, "cpu_op", "aten::add_", 0, 20);
-  if (with_device) mini_slice(m, gpu, "kernel", "mul", 30, 101);
-  else mini_slice(m, a, "cpu_op", "aten::mul", 30, 101);
+  if (with_device)
+    mini_slice(m, gpu, "kernel", "mul", 30, 101);
+  else
+    mini_slice(m, a, "cpu_op", "aten::mul", 30, 101);
 }
 
 static void test_gloo(void **state) {
