@@ -10,11 +10,17 @@ echo "demo: training a small CNN for 20 steps, five of them recorded"
 echo "demo: .venv/bin/tachograph report $trace"
 echo
 .venv/bin/tachograph report "$trace"
-share=$(.venv/bin/tachograph ask "$trace" steps --by summary --where 'step = "mean"' --json |
-  .venv/bin/python -c 'import json,sys; t=json.load(sys.stdin); c=[x["name"] for x in t["columns"]]; r=dict(zip(c,t["rows"][0])); print(round(100*r["dataloader_ns"]/r["total_ns"]))')
 echo
-echo "The answer: the data loader takes $share % of every step; the model waits for it. Next:"
-echo "  .venv/bin/python examples/train_cnn.py --fixed                        the cure; compare the ms a step"
-echo "  .venv/bin/tachograph ask $trace stacks --limit 10     which lines of Python it spends"
-echo "  .venv/bin/tachograph ask $trace steps                 every step, part by part"
-echo "  .venv/bin/tachograph questions                                        everything else one can ask"
+.venv/bin/tachograph ask "$trace" findings --limit 1 --json | .venv/bin/python -c '
+import json, sys
+answer = json.load(sys.stdin)
+names = [column["name"] for column in answer["columns"]]
+first = dict(zip(names, answer["rows"][0]))
+print("The answer: {cause}, {share_pct:.0f} % of every step, in {where}.".format(**first))
+print("            {advice}".format(**first))'
+echo "Next:"
+printf '  %-66s %s\n' \
+  ".venv/bin/python examples/train_cnn.py --fixed" "the same training, cured: compare the ms a step" \
+  ".venv/bin/tachograph ask $trace stacks --limit 10" "the lines of Python that cost most" \
+  ".venv/bin/tachograph ask $trace steps" "every step, part by part" \
+  ".venv/bin/tachograph questions" "everything else one can ask"

@@ -177,8 +177,8 @@ def test_polars(trace):
 
 def test_duckdb(trace):
     ops = trace.ask("ops")  # noqa: F841: found by name
-    assert duckdb.sql("SELECT sum(cpu_ns) FROM ops").fetchone() == (35500,)
-    assert duckdb.sql("SELECT name FROM ops ORDER BY cpu_ns DESC LIMIT 1").fetchone() == ("aten::add",)
+    assert duckdb.sql("SELECT sum(cpu_ns) FROM ops").fetchall() == [(35500,)]
+    assert duckdb.sql("SELECT name FROM ops ORDER BY cpu_ns DESC LIMIT 1").fetchall() == [("aten::add",)]
 
 
 def test_pandas(trace):
