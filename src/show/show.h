@@ -23,8 +23,9 @@ const struct tg__format *tg__format_find(const char *name); /* NULL when unknown
 enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
 enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
 
-/* sql.c: SQLite over the columns. The only file that includes sqlite3.h. */
+/* sql.c: SQLite over the columns. Only the sql_*.c files and it include sqlite3.h. */
 enum tg_err tg__sql_run(struct tg_trace *t, const char *sql, struct tg_table **out, struct tg_error *e);
+const char *tg__sql_schema(void); /* the tables and their columns, as text */
 
 /* arrow.c */
 struct ArrowSchema;
