@@ -36,6 +36,7 @@ bool tg__grow(void **items, size_t *cap, size_t want, size_t item_bytes);
 
 /* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages. */
 void *tg__pages_get(size_t bytes);
+void *tg__pages_sparse(size_t bytes);                               /* the same when most pages will never be touched */
 void tg__pages_drop(void *p, size_t bytes);                         /* give back all */
 void tg__pages_release(void *p, size_t from_byte, size_t to_byte);  /* give back whole pages inside [from, to): read as zero after */
 

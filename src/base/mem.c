@@ -45,14 +45,18 @@ static size_t round_up(size_t bytes) {
   return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
 }
 
-void *tg__pages_get(size_t bytes) {
+void *tg__pages_sparse(size_t bytes) {
   const size_t size = round_up(bytes ? bytes : 1);
   if (!size || must_fail()) return NULL;
   void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) return NULL;
+  return p == MAP_FAILED ? NULL : p;
+}
+
+void *tg__pages_get(size_t bytes) {
+  void *p = tg__pages_sparse(bytes);
 #ifdef MADV_HUGEPAGE
   /* A fault per 4 KiB page costs as much as filling it; from 4 MiB on the half-used huge page at the end no longer matters. */
-  if (size >= (size_t)4 << 20) (void)madvise(p, size, MADV_HUGEPAGE);
+  if (p && bytes >= (size_t)4 << 20) (void)madvise(p, round_up(bytes), MADV_HUGEPAGE);
 #endif
   return p;
 }

@@ -9,10 +9,11 @@
 
 #include <stdlib.h>
 
-/* Integer key → slice. Ids of one file are mostly dense, so an array; a hash map when they are not. */
+/* Integer key → slice. Ids of one file lie in a few dense stretches, so: an array, of which only the pages in use exist. A hash
+ * map when the stretches are too far apart. */
 struct index {
   int64_t least;
-  uint32_t *slots;
+  uint32_t *slots; /* slice + 1; 0 = none */
   uint64_t size;
   struct tg__map map;
 };
@@ -20,20 +21,20 @@ struct index {
 static bool index_init(struct index *x, int64_t least, int64_t most, uint64_t count) {
   *x = (struct index){.least = least};
   const uint64_t range = (uint64_t)most - (uint64_t)least + 1;
-  if (least > most || range > count * 8 + 1024) return true;
+  if (least > most || range > count * 256 + 1024) return true;
   x->size = range;
-  x->slots = tg__pages_get(range * sizeof *x->slots);
-  if (x->slots) memset(x->slots, 0xff, range * sizeof *x->slots);
+  x->slots = tg__pages_sparse(range * sizeof *x->slots);
   return x->slots != NULL;
-}
-static uint32_t *index_slot(struct index *x, int64_t key) {
-  if (x->slots) return (uint64_t)key - (uint64_t)x->least < x->size ? &x->slots[(uint64_t)key - (uint64_t)x->least] : NULL;
-  return tg__map_slot(&x->map, (uint64_t)key, TG_NONE);
 }
 static uint32_t index_get(const struct index *x, int64_t key) {
   if (!x->slots) return tg__map_get(&x->map, (uint64_t)key);
   const uint64_t at = (uint64_t)key - (uint64_t)x->least;
-  return at < x->size ? x->slots[at] : TG_NONE;
+  return at < x->size ? x->slots[at] - 1 : TG_NONE; /* 0 - 1 is TG_NONE */
+}
+static bool index_put(struct index *x, int64_t key, uint32_t slice) {
+  if (!x->slots) return tg__map_put(&x->map, (uint64_t)key, slice);
+  x->slots[(uint64_t)key - (uint64_t)x->least] = slice + 1;
+  return true;
 }
 static void index_free(struct index *x) {
   if (x->slots) tg__pages_drop(x->slots, x->size * sizeof *x->slots);
@@ -119,9 +120,9 @@ static void enter(struct linker *l, uint32_t slice, enum tg__class cls, void *ct
   if (!call && cls != TG__CLASS_OP) return;
   const int64_t id = call ? correlation_of(l, slice) : external_of(l, slice);
   if (id < 0 || (!call && id == 0)) return;
-  uint32_t *slot = index_slot(call ? &l->calls : &l->ops, id);
-  if (!slot) l->ok = false;
-  else if (*slot == TG_NONE || (call && l->t->slices.args[slice] < l->t->slices.args[*slot])) *slot = slice;
+  struct index *x = call ? &l->calls : &l->ops;
+  const uint32_t known = index_get(x, id);
+  if (known == TG_NONE || (call && l->t->slices.args[slice] < l->t->slices.args[known])) l->ok &= index_put(x, id, slice);
 }
 
 /* ---- causes -------------------------------------------------------------------------------------------------------------------- */
