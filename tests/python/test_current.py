@@ -1,5 +1,6 @@
 """What is generated is up to date, and the law holds: each of these is a program of tools/ that must exit with 0."""
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,21 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 def test_tool_finds_nothing(tool):
     done = subprocess.run([sys.executable, ROOT / "tools" / tool], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))])
+def test_documents_name_what_exists(document):
+    """Links, paths in backticks, functions and make targets that a document names are in the tree."""
+    path = ROOT / document
+    text = path.read_text(encoding="utf-8")
+    code = "".join(p.read_text(encoding="utf-8") for folder in ("src", "include") for p in (ROOT / folder).rglob("*") if p.is_file())
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    paths = [p for p in re.findall(r"`((?:src|include|python|tests|tools|docs|examples)/[\w./-]+)`", text)]
+    missing = [link for link in links if not (path.parent / link).exists()] + [p for p in paths if not (ROOT / p).exists()]
+    missing += [name for name in re.findall(r"\b(tg_\w*[a-z0-9])\b", text) if name not in code]
+    missing += [target for target in re.findall(r"`make ([a-z-]+)`", text) if not re.search(f"^{target}:", makefile, flags=re.M)]
+    assert missing == []
 
 
 def broken_tree(tmp_path, **files):
