@@ -66,7 +66,7 @@ class Table(Generic[_Row]):
 class OverviewRow(TypedDict):
     """what the trace is: one row per quantity and rank"""
     rank: Optional[int]  # rank of the job
-    group: Optional[str]  # summary, category, phase, device, gpu, loss
+    group: Optional[str]  # summary, category, phase, device, property, gpu, loss
     quantity: Optional[str]  # what is counted or measured
     value: Optional[float]  # the number; unknown for a text
     unit: Optional[str]  # unit of value
