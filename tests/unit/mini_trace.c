@@ -285,10 +285,13 @@ static void build_slices(struct mini *m) {
     const struct row *r = &m->slices[order[i]];
     s->start_ns[i] = r->start, s->dur_ns[i] = r->dur, s->name[i] = r->name, s->cat[i] = r->cat, s->flags[i] = r->flags;
     s->cause[i] = r->cause < 0 ? TG_NONE : m->slices[r->cause].id;
-    struct tg__track *track = &t->tracks[r->track];
-    if (track->count++ == 0) track->first = i;
+    t->tracks[r->track].count++;
   }
-  for (uint32_t k = 0; k < t->track_count; k++) nest(t, &t->tracks[k]);
+  uint32_t first = 0;
+  for (uint32_t k = 0; k < t->track_count; first += t->tracks[k++].count) {
+    t->tracks[k].first = first;
+    nest(t, &t->tracks[k]);
+  }
   tg__free(order);
 }
 
