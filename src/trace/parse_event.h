@@ -206,6 +206,7 @@ static enum outcome parse_odd_time(struct tg__parser *P, const char **pp, const 
     q = memchr(text + 1, '"', (size_t)(end - text));
     if (!q || q >= end) return SHORT;
     len = (size_t)(q++ - ++text);
+    tg__odd(P, TG__LOSS_bent_text_time, text);
   } else {
     while (q < end && !ends_value(*q) && *q != '"' && *q != '{' && *q != '[' && *q != ':') q++;
     if (q >= end) return SHORT;
