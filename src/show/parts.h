@@ -26,7 +26,7 @@ const char *tg__show_arg(const struct tg__show_options *o, const char *name); /*
 enum tg_err tg__show_rank(const struct tg_trace *t, const struct tg__show_options *o, uint32_t *rank, struct tg_error *e);
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e); /* flush, and turn the output's error into ours */
 
-/* ---- raw.c: text that must become valid JSON --------------------------------------------------------------------------------- */
+/* ---- rawjson.c: text that must become valid JSON --------------------------------------------------------------------------------- */
 
 /* The escaped body of a string, without quotes, valid UTF-8 whatever the bytes: what is not UTF-8 becomes U+FFFD, a surrogate
  * half its \u escape. */

@@ -154,7 +154,7 @@ static enum tg_err not_a_trace(struct reader *r, const char *p, const char *end)
   else if (n >= 4 && memcmp(p, "\x7f""ELF", 4) == 0) looks = "it looks like a program";
   else if (n >= 1 && *p == '<') looks = "it looks like HTML or XML";
   else if (n >= 16 && memcmp(p, "SQLite format 3", 15) == 0) looks = "it looks like an SQLite database";
-  else if (n >= 2 && p[0] == '\n' && p[1] < 0) looks = "it looks like a protobuf (a Perfetto trace?)";
+  else if (n >= 2 && p[0] == '\n' && (unsigned char)p[1] >= 0x80) looks = "it looks like a protobuf (a Perfetto trace?)";
   return stop(r, tg__fail(r->e, TG_NOT_A_TRACE, r->carry.offset, "this is not a trace: %s; a PyTorch trace is JSON with \"traceEvents\", or a .tacho file", looks));
 }
 
