@@ -30,15 +30,15 @@ static struct tg__str file_of(struct tg__str frame) {
  * the function's name; in a call stack given as text it is the line being run. */
 static uint32_t row_label(struct tg__stack_units *u, uint32_t label) {
   struct tg__str file, function;
-  const struct tg__str frame = tg__paths_text(&u->texts, label);
-  if (u->by == TG__STACK_FILE) return tg__paths_label(&u->texts, file_of(frame));
+  const struct tg__str frame = tg__paths_text(&u->paths, label);
+  if (u->by == TG__STACK_FILE) return tg__paths_label(&u->paths, file_of(frame));
   if (u->by != TG__STACK_FUNCTION || !u->from_text || !split_frame(frame, &file, &function)) return label;
   struct tg__out text = {0};
   tg__out_bytes(&text, file.ptr, file.len);
   tg__out_text(&text, ": ");
   tg__out_bytes(&text, function.ptr, function.len);
-  const uint32_t made = text.err ? TG__K_EMPTY : tg__paths_label(&u->texts, (struct tg__str){text.buf, (uint32_t)text.len});
-  if (text.err) u->texts.failed = true;
+  const uint32_t made = text.err ? TG__K_EMPTY : tg__paths_label(&u->paths, (struct tg__str){text.buf, (uint32_t)text.len});
+  if (text.err) u->paths.failed = true;
   tg__out_free(&text);
   return made;
 }
@@ -48,7 +48,7 @@ void tg__stack_units_write(const struct tg__stack_units *u, uint32_t row, struct
   if (u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE) {
     tg__paths_write(&u->paths, name, u->by == TG__STACK_MODULE ? " / " : ";", out);
   } else {
-    const struct tg__str s = tg__paths_text(&u->texts, name);
+    const struct tg__str s = tg__paths_text(&u->paths, name);
     tg__out_bytes(out, s.ptr, s.len);
   }
 }
@@ -67,10 +67,10 @@ static bool add_item(struct tg__stack_units *u, uint32_t name) {
   return true;
 }
 
-/* A path of texts turned round: its last label first. */
+/* A path turned round: its last label first. */
 static uint32_t turned(struct tg__stack_units *u, uint32_t path) {
   uint32_t out = 0;
-  for (; path; path = u->texts.up[path]) out = tg__paths_step(&u->paths, out, u->texts.label[path]);
+  for (; path; path = u->paths.up[path]) out = tg__paths_step(&u->paths, out, u->paths.label[path]);
   return out;
 }
 
@@ -79,8 +79,8 @@ static bool fill_list(struct tg__stack_units *u, uint32_t key) {
     return add_item(u, u->by == TG__STACK_LINE || u->by == TG__STACK_FUNCTION || u->by == TG__STACK_FILE ? row_label(u, key) : key);
   if (u->by == TG__STACK_WHOLE) return add_item(u, turned(u, key));
   const size_t first = u->item_count;
-  for (uint32_t path = key; path; path = u->texts.up[path])
-    if (!add_item(u, row_label(u, u->texts.label[path]))) return false;
+  for (uint32_t path = key; path; path = u->paths.up[path])
+    if (!add_item(u, row_label(u, u->paths.label[path]))) return false;
   for (size_t i = first, k = u->item_count; i + 1 < k; i++) { /* outermost came first */
     const uint32_t other = u->list_items[--k];
     u->list_items[k] = u->list_items[i];
@@ -180,7 +180,7 @@ static bool add_operators(struct tg__stack_units *u, const struct tg__op_tree *t
     uint32_t id = TG_NONE;
     if (n->is_op && tg__schema_mask_has(u->t, text, n->slice)) id = tg__arg_str(u->t, u->t->slices.args[n->slice], text->key);
     if (id != TG_NONE && id != TG__K_EMPTY) {
-      const uint32_t key = u->by == TG__STACK_MODULE ? tg__paths_step(&u->paths, 0, id) : tg__paths_split(&u->texts, id, TEXT_FRAMES);
+      const uint32_t key = u->by == TG__STACK_MODULE ? tg__paths_step(&u->paths, 0, id) : tg__paths_split(&u->paths, id, TEXT_FRAMES);
       if (!add_unit(u, n->slice, unit_at[i], key)) return false;
       unit_at[i] = (uint32_t)u->count - 1;
     }
@@ -210,14 +210,14 @@ done:
 
 enum tg_err tg__stack_units_build(const struct tg_trace *t, enum tg__stack_by by, struct tg__stack_units *u) {
   *u = (struct tg__stack_units){.t = t, .by = by};
-  if (!tg__paths_open(&u->paths, t) || !tg__paths_open(&u->texts, t)) return TG_MEMORY;
+  if (!tg__paths_open(&u->paths, t)) return TG_MEMORY;
   enum tg_err err = build_from_frames(u);
   if (!err && !u->count) {
     u->from_text = true;
     err = build_from_texts(u);
   }
   sum_device_totals(u);
-  return err == TG_OK && (u->paths.failed || u->texts.failed) ? TG_MEMORY : err;
+  return err == TG_OK && u->paths.failed ? TG_MEMORY : err;
 }
 
 void tg__stack_units_free(struct tg__stack_units *u) {
@@ -228,6 +228,5 @@ void tg__stack_units_free(struct tg__stack_units *u) {
   tg__map_free(&u->row_of);
   tg__map_free(&u->list_of);
   tg__paths_close(&u->paths);
-  tg__paths_close(&u->texts);
   *u = (struct tg__stack_units){0};
 }

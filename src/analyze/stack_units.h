@@ -31,8 +31,7 @@ struct tg__stack_units {
   uint32_t *row_names;
   size_t row_count, row_cap;
   struct tg__map row_of, list_of;
-  struct tg__paths paths; /* whole stacks and modules, outermost first */
-  struct tg__paths texts; /* stacks split from text, innermost first */
+  struct tg__paths paths; /* whole stacks and modules, outermost first; stacks split from text, innermost first */
 };
 /* count stays 0 when the trace has no stacks (by=module: no modules). *u is to be freed either way. TG_OK or TG_MEMORY. */
 enum tg_err tg__stack_units_build(const struct tg_trace *t, enum tg__stack_by by, struct tg__stack_units *u);

@@ -55,12 +55,10 @@ static void test_what_cannot_be_told(void **state) {
 static void test_hostile_text(void **state) {
   static const char *const texts[] = {"",    "[",     "[[",      "[[1",  "[[1,",  "[[1,2",        "[[1,2]", "[[1,2],", "[[1,2],[", "]]]]",
                                       "[[-1,2],[2,3]]", "[[99999999999999999999,1],[1,1]]", "[[9223372036854775807,9223372036854775807],[9223372036854775807,2]]",
-                                      "[[[[[[[[[[[[[[[[[[[[", "[[1,2],[2,x]]", "{\"a\":1}", "[[1 2],[3,4]]"};
+                                      "[[[[[[[[[[[[[[[[[[[[", "[[1,2],[2,x]]", "{\"a\":1}"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     if (i == 6) continue; /* one matrix, well-formed */
-    const int64_t v = flops("aten::mm", texts[i], "");
-    if (i == 16) assert_int_equal(v, 2 * 2 * 4); /* commas are not insisted on */
-    else assert_int_equal(v, -1);
+    assert_int_equal(flops("aten::mm", texts[i], ""), -1);
   }
   /* any cut of the concrete inputs is refused, whatever memory lies behind it */
   static const char whole[] = "[\"\", \"\", \"\", \"[2, 2]\", \"[3, 3]\", \"[1, 1]\", \"1\\\"";
