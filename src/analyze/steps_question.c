@@ -50,7 +50,7 @@ static void put_annotation(const struct tg_trace *t, const struct tg__step *s, s
 
 /* ---- statistics over steps ----------------------------------------------------------------------------------------------------- */
 
-static const char *const statistic_names[] = {"mean", "std", "min", "p50", "p90", "p99", "max"};
+static const char *const statistic_names[] = {"mean", "std", "min", "p10", "p50", "p90", "p99", "max"};
 enum { STATISTIC_COUNT = sizeof statistic_names / sizeof *statistic_names };
 
 static bool less_value(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
@@ -67,10 +67,11 @@ static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_
   out[0] = tg__stats_mean(&s);
   out[1] = tg__stats_std(&s);
   out[2] = (double)s.min;
-  out[3] = tg__quantile(sorted, n, 0.5);
-  out[4] = tg__quantile(sorted, n, 0.9);
-  out[5] = tg__quantile(sorted, n, 0.99);
-  out[6] = (double)s.max;
+  out[3] = tg__quantile(sorted, n, 0.1);
+  out[4] = tg__quantile(sorted, n, 0.5);
+  out[5] = tg__quantile(sorted, n, 0.9);
+  out[6] = tg__quantile(sorted, n, 0.99);
+  out[7] = (double)s.max;
   return true;
 }
 

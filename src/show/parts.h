@@ -36,6 +36,15 @@ void tg__json_body(struct tg__out *o, struct tg__str s);
 void tg__json_value(struct tg__out *o, struct tg__str raw);
 bool tg__json_is_valid(struct tg__str raw); /* one JSON value, nested at most 512 deep, valid UTF-8 */
 
+/* ---- fit.c: text on a terminal ------------------------------------------------------------------------------------------------ */
+
+unsigned tg__text_width(struct tg__str s);                  /* in columns */
+void tg__put_clean(struct tg__out *out, struct tg__str s);  /* without what a terminal would obey */
+unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width); /* the middle gives way; returns the columns used */
+void tg__put_blanks(struct tg__out *out, unsigned n);
+/* Broken at blanks into lines of `width`, all but the first indented; the last allowed one is cut. Ends with a line break; the number of lines. */
+unsigned tg__put_wrapped(struct tg__out *out, struct tg__str s, unsigned indent, unsigned width, unsigned most_lines);
+
 /* ---- walk.c: all events in the order of their file -------------------------------------------------------------------------- */
 
 struct tg__event {

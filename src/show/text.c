@@ -17,92 +17,6 @@ struct col {
   bool empty;      /* no row has a value: not shown */
 };
 
-/* ---- width of text on a terminal --------------------------------------------------------------------------------------------- */
-
-struct rune {
-  unsigned bytes, width;
-};
-
-static bool is_wide(uint32_t c) {
-  return (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xf900 && c <= 0xfaff) ||
-         (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) || (c >= 0xffe0 && c <= 0xffe6) || (c >= 0x1f300 && c <= 0x1f64f) ||
-         (c >= 0x1f900 && c <= 0x1f9ff) || (c >= 0x20000 && c <= 0x3fffd);
-}
-
-static bool is_combining(uint32_t c) {
-  return (c >= 0x300 && c <= 0x36f) || (c >= 0x200b && c <= 0x200f) || (c >= 0x20d0 && c <= 0x20ff) || (c >= 0xfe00 && c <= 0xfe0f);
-}
-
-/* The character at p. A byte that cannot be shown (control, not UTF-8) is one column wide: U+FFFD is printed in its place. */
-static struct rune rune_at(const char *p, size_t left) {
-  const unsigned char *u = (const unsigned char *)p;
-  const unsigned n = tg__utf8_length(u, left);
-  if (n <= 1) return (struct rune){1, 1};
-  uint32_t c = u[0] & (0x7fu >> n);
-  for (unsigned i = 1; i < n; i++) c = c << 6 | (u[i] & 0x3f);
-  return (struct rune){n, is_combining(c) ? 0 : is_wide(c) ? 2 : 1};
-}
-
-static unsigned width_of(struct tg__str s) {
-  unsigned w = 0;
-  for (size_t i = 0; i < s.len;) {
-    const struct rune r = rune_at(s.ptr + i, s.len - i);
-    w += r.width;
-    i += r.bytes;
-  }
-  return w;
-}
-
-/* Terminal escapes in a name must not reach the terminal. */
-static void put_clean(struct tg__out *out, struct tg__str s) {
-  for (size_t i = 0; i < s.len;) {
-    const struct rune r = rune_at(s.ptr + i, s.len - i);
-    const unsigned char b = (unsigned char)s.ptr[i];
-    const bool c1 = r.bytes == 2 && b == 0xc2 && (unsigned char)s.ptr[i + 1] < 0xa0;
-    if (b < 0x20 || b == 0x7f || c1 || (r.bytes == 1 && b >= 0x80)) {
-      tg__out_text(out, "\xef\xbf\xbd");
-    } else {
-      tg__out_bytes(out, s.ptr + i, r.bytes);
-    }
-    i += r.bytes;
-  }
-}
-
-/* Byte position reached after at most `width` columns from the front. */
-static size_t head_bytes(struct tg__str s, unsigned width) {
-  size_t i = 0;
-  for (unsigned w = 0; i < s.len;) {
-    const struct rune r = rune_at(s.ptr + i, s.len - i);
-    if (w + r.width > width) break;
-    w += r.width;
-    i += r.bytes;
-  }
-  return i;
-}
-
-/* Names are told apart by both ends (namespace in front, shape or type behind), so the middle is what goes. */
-static unsigned put_fitted(struct tg__out *out, struct tg__str s, unsigned width) {
-  const unsigned full = width_of(s);
-  if (full <= width) {
-    put_clean(out, s);
-    return full;
-  }
-  const unsigned tail_width = (width - 1) / 2, head_width = width - 1 - tail_width;
-  const size_t head = head_bytes(s, head_width);
-  const struct tg__str front = {s.ptr, (uint32_t)head};
-  unsigned rest = full - width_of(front);
-  size_t at = head;
-  while (rest > tail_width && at < s.len) {
-    const struct rune r = rune_at(s.ptr + at, s.len - at);
-    rest -= r.width;
-    at += r.bytes;
-  }
-  put_clean(out, front);
-  tg__out_text(out, "\xe2\x80\xa6");
-  put_clean(out, (struct tg__str){s.ptr + at, (uint32_t)(s.len - at)});
-  return width_of(front) + 1 + rest;
-}
-
 /* ---- cells --------------------------------------------------------------------------------------------------------------------- */
 
 /* A point in time: humanised it would say nothing ("1.7e9 s"), so it is written as viewers write it, in µs, exactly. */
@@ -195,7 +109,7 @@ static void measure(const struct tg_table *t, struct col *cols) {
     col->empty = t->rows > 0;
     for (size_t row = 0; row < t->rows; row++) {
       char buf[CELL_BYTES];
-      const unsigned w = width_of(cell_text(t, col->c, row, buf));
+      const unsigned w = tg__text_width(cell_text(t, col->c, row, buf));
       if (w > col->width) col->width = w;
       if (col->empty && cell_says_something(t, col->c, row)) col->empty = false;
     }
@@ -233,10 +147,6 @@ static size_t fit(struct col *cols, size_t count, unsigned width) {
   return count;
 }
 
-static void put_blanks(struct tg__out *out, unsigned n) {
-  while (n--) tg__out_char(out, ' ');
-}
-
 /* The part of a name that stands in one header line: as many words as fit. Moves *p behind it. */
 static struct tg__str header_line(const char **p, unsigned width) {
   const char *const start = *p;
@@ -254,11 +164,11 @@ static struct tg__str header_line(const char **p, unsigned width) {
 
 static void put_aligned(struct tg__out *out, struct tg__str s, const struct col *col, bool last) {
   const bool left = col->c->type == TG_TEXT;
-  const unsigned w = width_of(s);
-  if (!left && w < col->width) put_blanks(out, col->width - w);
-  const unsigned used = put_fitted(out, s, col->width);
-  if (left && !last && used < col->width) put_blanks(out, col->width - used);
-  if (!last) put_blanks(out, GAP);
+  const unsigned w = tg__text_width(s);
+  if (!left && w < col->width) tg__put_blanks(out, col->width - w);
+  const unsigned used = tg__put_fitted(out, s, col->width);
+  if (left && !last && used < col->width) tg__put_blanks(out, col->width - used);
+  if (!last) tg__put_blanks(out, GAP);
 }
 
 static size_t last_shown(const struct col *cols, size_t count) {
@@ -325,7 +235,7 @@ static void put_left_out(struct tg__out *out, const struct col *cols, size_t sho
 static void put_below(const struct tg_table *t, struct tg__out *out) {
   for (size_t i = 0; i < t->note_count; i++) {
     tg__out_text(out, "note: ");
-    put_clean(out, (struct tg__str){t->notes[i], (uint32_t)strlen(t->notes[i])});
+    tg__put_clean(out, (struct tg__str){t->notes[i], (uint32_t)strlen(t->notes[i])});
     tg__out_char(out, '\n');
   }
   for (size_t i = 0; i < t->loss_count; i++) {

@@ -1,0 +1,118 @@
+/* Text on a terminal: how wide it is, what may be printed, and how it is cut to fit. */
+#include "show/parts.h"
+
+struct rune {
+  unsigned bytes, width;
+};
+
+static bool is_wide(uint32_t c) {
+  return (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xf900 && c <= 0xfaff) ||
+         (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) || (c >= 0xffe0 && c <= 0xffe6) || (c >= 0x1f300 && c <= 0x1f64f) ||
+         (c >= 0x1f900 && c <= 0x1f9ff) || (c >= 0x20000 && c <= 0x3fffd);
+}
+
+static bool is_combining(uint32_t c) {
+  return (c >= 0x300 && c <= 0x36f) || (c >= 0x200b && c <= 0x200f) || (c >= 0x20d0 && c <= 0x20ff) || (c >= 0xfe00 && c <= 0xfe0f);
+}
+
+/* The character at p. A byte that cannot be shown (control, not UTF-8) is one column wide: U+FFFD is printed in its place. */
+static struct rune rune_at(const char *p, size_t left) {
+  const unsigned char *u = (const unsigned char *)p;
+  const unsigned n = tg__utf8_length(u, left);
+  if (n <= 1) return (struct rune){1, 1};
+  uint32_t c = u[0] & (0x7fu >> n);
+  for (unsigned i = 1; i < n; i++) c = c << 6 | (u[i] & 0x3f);
+  return (struct rune){n, is_combining(c) ? 0 : is_wide(c) ? 2 : 1};
+}
+
+unsigned tg__text_width(struct tg__str s) {
+  unsigned w = 0;
+  for (size_t i = 0; i < s.len;) {
+    const struct rune r = rune_at(s.ptr + i, s.len - i);
+    w += r.width;
+    i += r.bytes;
+  }
+  return w;
+}
+
+/* Terminal escapes in a name must not reach the terminal. */
+void tg__put_clean(struct tg__out *out, struct tg__str s) {
+  for (size_t i = 0; i < s.len;) {
+    const struct rune r = rune_at(s.ptr + i, s.len - i);
+    const unsigned char b = (unsigned char)s.ptr[i];
+    const bool c1 = r.bytes == 2 && b == 0xc2 && (unsigned char)s.ptr[i + 1] < 0xa0;
+    if (b < 0x20 || b == 0x7f || c1 || (r.bytes == 1 && b >= 0x80)) {
+      tg__out_text(out, "\xef\xbf\xbd");
+    } else {
+      tg__out_bytes(out, s.ptr + i, r.bytes);
+    }
+    i += r.bytes;
+  }
+}
+
+/* Byte position reached after at most `width` columns from the front. */
+static size_t head_bytes(struct tg__str s, unsigned width) {
+  size_t i = 0;
+  for (unsigned w = 0; i < s.len;) {
+    const struct rune r = rune_at(s.ptr + i, s.len - i);
+    if (w + r.width > width) break;
+    w += r.width;
+    i += r.bytes;
+  }
+  return i;
+}
+
+/* Names are told apart by both ends (namespace in front, shape or type behind), so the middle is what goes. */
+unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width) {
+  const unsigned full = tg__text_width(s);
+  if (full <= width) {
+    tg__put_clean(out, s);
+    return full;
+  }
+  const unsigned tail_width = (width - 1) / 2, head_width = width - 1 - tail_width;
+  const size_t head = head_bytes(s, head_width);
+  const struct tg__str front = {s.ptr, (uint32_t)head};
+  unsigned rest = full - tg__text_width(front);
+  size_t at = head;
+  while (rest > tail_width && at < s.len) {
+    const struct rune r = rune_at(s.ptr + at, s.len - at);
+    rest -= r.width;
+    at += r.bytes;
+  }
+  tg__put_clean(out, front);
+  tg__out_text(out, "\xe2\x80\xa6");
+  tg__put_clean(out, (struct tg__str){s.ptr + at, (uint32_t)(s.len - at)});
+  return tg__text_width(front) + 1 + rest;
+}
+
+void tg__put_blanks(struct tg__out *out, unsigned n) {
+  while (n--) tg__out_char(out, ' ');
+}
+
+/* Bytes of the line that begins at s: as many words as fit, at least one. */
+static size_t line_bytes(struct tg__str s, unsigned width) {
+  if (tg__text_width(s) <= width) return s.len;
+  const size_t most = head_bytes(s, width);
+  size_t end = most;
+  while (end > 0 && s.ptr[end] != ' ') end--;
+  return end ? end : most ? most : s.len;
+}
+
+unsigned tg__put_wrapped(struct tg__out *out, struct tg__str s, unsigned indent, unsigned width, unsigned most_lines) {
+  unsigned lines = 0;
+  while (s.len && lines < most_lines) {
+    const size_t n = line_bytes(s, width);
+    if (lines) tg__put_blanks(out, indent);
+    if (++lines == most_lines) {
+      tg__put_fitted(out, s, width);
+      s.len = 0;
+    } else {
+      tg__put_clean(out, (struct tg__str){s.ptr, (uint32_t)n});
+      s.ptr += n;
+      s.len -= (uint32_t)n;
+      while (s.len && *s.ptr == ' ') s.ptr++, s.len--;
+    }
+    tg__out_char(out, '\n');
+  }
+  return lines;
+}

@@ -1,0 +1,190 @@
+/* The report: asks the questions one screen is made of, and writes their answers as one object or, in report_text.c, as text. */
+#include "show/report.h"
+
+#include <math.h>
+
+/* ---- cells ----------------------------------------------------------------------------------------------------------------------- */
+
+int64_t tg__cell_int(const struct tg_table *t, size_t row, const char *column) {
+  const size_t c = tg__table_column_index(t, column);
+  if (c == SIZE_MAX || row >= t->rows) return TG_NULL_INT;
+  if (t->columns[c].type == TG_INT) return t->columns[c].ints[row];
+  const double real = t->columns[c].type == TG_REAL ? t->columns[c].reals[row] : NAN;
+  return fabs(real) < 9e18 ? (int64_t)llround(real) : TG_NULL_INT; /* false for NaN */
+}
+
+double tg__cell_real(const struct tg_table *t, size_t row, const char *column) {
+  const size_t c = tg__table_column_index(t, column);
+  return c != SIZE_MAX && row < t->rows && t->columns[c].type == TG_REAL ? t->columns[c].reals[row] : NAN;
+}
+
+struct tg__str tg__cell_str(const struct tg_table *t, size_t row, const char *column) {
+  const size_t c = tg__table_column_index(t, column);
+  if (c == SIZE_MAX || row >= t->rows || t->columns[c].type != TG_TEXT || t->columns[c].texts[row] == TG_NONE) return TG_STR("");
+  return tg__strings_get(t->strings, t->columns[c].texts[row]);
+}
+
+size_t tg__find_row(const struct tg_table *t, const char *column, const char *value, size_t from) {
+  for (size_t i = from; i < t->rows; i++)
+    if (tg__str_eq(tg__cell_str(t, i, column), (struct tg__str){value, (uint32_t)strlen(value)})) return i;
+  return SIZE_MAX;
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------------------------------------ */
+
+struct part {
+  const char *name, *question;
+  bool of_rank; /* asked for the rank shown alone */
+  struct tg_arg args[4];
+};
+static const struct part parts[TG__REPORT_PARTS] = {
+    [TG__REPORT_OVERVIEW] = {"overview", "overview", false, {{0}}},
+    [TG__REPORT_LOSSES] = {"losses", "losses", false, {{0}}},
+    [TG__REPORT_LAUNCHES] = {"launches", "launches", false, {{0}}},
+    [TG__REPORT_STEPS] = {"step_summary", "steps", false, {{"by", "summary"}}},
+    [TG__REPORT_STEP_ROWS] = {"steps", "steps", true, {{0}}},
+    [TG__REPORT_HOST_OPS] = {"top_host_ops", "ops", true, {{"sort", "self_cpu_ns desc"}, {"limit", "5"}, {"where", "self_cpu_ns > 0"}}},
+    [TG__REPORT_DEVICE_OPS] = {"top_device_ops",
+                               "ops",
+                               true,
+                               {{"sort", "self_device_ns desc"}, {"limit", "5"}, {"where", "self_device_ns > 0"}}},
+    [TG__REPORT_KERNELS] = {"top_kernels", "kernels", true, {{"sort", "total_ns desc"}, {"limit", "5"}}},
+    [TG__REPORT_FINDINGS] = {"findings", "findings", true, {{0}}},
+};
+
+static enum tg_err ask_part(struct tg_trace *t, enum tg__report_part which, struct tg__report *r, struct tg_error *e) {
+  const struct part *p = &parts[which];
+  struct tg_arg args[5];
+  size_t count = 0;
+  char rank[24];
+  while (count < 4 && p->args[count].name) {
+    args[count] = p->args[count];
+    count++;
+  }
+  if (p->of_rank && t->rank_count > 1) {
+    snprintf(rank, sizeof rank, "%lld", (long long)(t->ranks[r->rank].number < 0 ? 0 : t->ranks[r->rank].number));
+    args[count++] = (struct tg_arg){"rank", rank};
+  }
+  const enum tg_err err = tg__ask_run(t, p->question, args, count, &r->parts[which], e);
+  if (err != TG_NO_DATA) return err;
+  r->parts[which] = NULL; /* a CPU trace has no launches: its part is left out */
+  return TG_OK;
+}
+
+/* The rank whose steps take longest on average: the one that the others wait for. */
+static uint32_t slowest_rank(const struct tg_trace *t, const struct tg_table *steps) {
+  int64_t longest = -1, number = TG_NULL_INT;
+  for (size_t i = steps ? tg__find_row(steps, "step", "mean", 0) : SIZE_MAX; i != SIZE_MAX;
+       i = tg__find_row(steps, "step", "mean", i + 1)) {
+    const int64_t mean = tg__cell_int(steps, i, "total_ns");
+    if (mean <= longest) continue;
+    longest = mean;
+    number = tg__cell_int(steps, i, "rank");
+  }
+  for (uint32_t r = 0; r < t->rank_count; r++)
+    if (t->ranks[r].number == number) return r;
+  return 0;
+}
+
+/* ---- what to type next ---------------------------------------------------------------------------------------------------------------- */
+
+static bool needs_quotes(struct tg__str path) {
+  for (uint32_t i = 0; i < path.len; i++) {
+    const char c = path.ptr[i];
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("/._-+,=@%", c));
+    if (!plain) return true;
+  }
+  return path.len == 0;
+}
+
+/* The file, or the folder of the ranks, as a shell would take it. */
+static void shell_path(const struct tg_trace *t, char *buf, size_t size) {
+  struct tg__str path = tg__name(t, t->ranks[0].path);
+  if (t->rank_count > 1) {
+    while (path.len && path.ptr[path.len - 1] != '/') path.len--;
+    if (path.len > 1) path.len--;
+    if (!path.len) path = TG_STR(".");
+  }
+  size_t n = 0;
+  const bool quoted = needs_quotes(path);
+  if (quoted) buf[n++] = '\'';
+  for (uint32_t i = 0; i < path.len && n + 6 < size; i++) {
+    if (path.ptr[i] == '\'') n += (size_t)snprintf(buf + n, size - n, "'\\'");
+    buf[n++] = path.ptr[i];
+  }
+  if (quoted) buf[n++] = '\'';
+  buf[n] = 0;
+}
+
+static void choose_next(struct tg__report *r) {
+  static const struct {
+    const char *cause, *question, *why;
+  } follow[] = {
+      {"loader-in-main-process", "steps", "how much of each step the loader takes"},
+      {"loader-too-slow", "steps", "how much of each step the loader takes"},
+      {"idle-device", "gaps --by cause", "what the device waits for"},
+      {"host-synchronisation", "gaps --by cause", "what the device waits for"},
+      {"blocking-copy", "gaps --by cause", "what the device waits for"},
+      {"periodic-stall", "steps --sort 'total_ns desc'", "which steps take long"},
+      {"communication-not-overlapped", "steps", "computation, communication and their overlap in each step"},
+      {"many-small-ops", "ops --sort 'calls desc' --limit 20", "which operators run how often"},
+      {"per-element-item", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
+      {"mixed-precision-unused", "kernels --by op --limit 20", "which operator launches which kernel"},
+  };
+  char path[480];
+  shell_path(r->trace, path, sizeof path);
+  const char *question = "ops --limit 20";
+  r->next_why = "more operators, with calls, shapes and memory";
+  const struct tg_table *findings = r->parts[TG__REPORT_FINDINGS];
+  for (size_t i = 0; findings && findings->rows && i < sizeof follow / sizeof *follow; i++) {
+    if (tg__find_row(findings, "cause", follow[i].cause, 0) != 0) continue;
+    question = follow[i].question;
+    r->next_why = follow[i].why;
+  }
+  snprintf(r->next, sizeof r->next, "tachograph ask %s %s", path, question);
+}
+
+/* ---- the front doors -------------------------------------------------------------------------------------------------------------------- */
+
+static void free_report(struct tg__report *r) {
+  for (unsigned i = 0; i < TG__REPORT_PARTS; i++) tg__table_free(r->parts[i]);
+}
+
+static enum tg_err make_report(struct tg_trace *t, struct tg__report *r, struct tg_error *e) {
+  *r = (struct tg__report){.trace = t};
+  for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
+    const enum tg_err err = ask_part(t, (enum tg__report_part)i, r, e);
+    if (err) return err;
+    if (i == TG__REPORT_STEPS) r->rank = slowest_rank(t, r->parts[i]);
+  }
+  choose_next(r);
+  return TG_OK;
+}
+
+enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+  struct tg__report r;
+  const enum tg_err err = make_report(t, &r, e);
+  if (!err) tg__report_print(&r, o, out);
+  free_report(&r);
+  return err ? err : tg__show_end(out, e);
+}
+
+enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+  struct tg__report r;
+  const enum tg_err err = make_report(t, &r, e);
+  if (!err) {
+    tg__out_text(out, "{\"report\":{");
+    for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
+      tg__out_format(out, "%s\"%s\":", i ? "," : "", parts[i].name);
+      if (r.parts[i])
+        tg__json_table(r.parts[i], o, out);
+      else
+        tg__out_text(out, "null\n");
+    }
+    tg__out_text(out, "},\n\"next\":\"");
+    tg__json_body(out, (struct tg__str){r.next, (uint32_t)strlen(r.next)});
+    tg__out_text(out, "\"}\n");
+  }
+  free_report(&r);
+  return err ? err : tg__show_end(out, e);
+}

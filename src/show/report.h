@@ -1,0 +1,36 @@
+/* show, private: the tables a report is made of. Every number in a report is a cell of one of them. */
+#ifndef TG_SHOW_REPORT_H
+#define TG_SHOW_REPORT_H
+
+#include "show/parts.h"
+
+enum tg__report_part {
+  TG__REPORT_OVERVIEW,
+  TG__REPORT_LOSSES,
+  TG__REPORT_LAUNCHES,
+  TG__REPORT_STEPS,     /* by=summary, all ranks */
+  TG__REPORT_STEP_ROWS, /* those of the rank shown */
+  TG__REPORT_HOST_OPS,
+  TG__REPORT_DEVICE_OPS,
+  TG__REPORT_KERNELS,
+  TG__REPORT_FINDINGS,
+  TG__REPORT_PARTS
+};
+struct tg__report {
+  const struct tg_trace *trace;
+  struct tg_table *parts[TG__REPORT_PARTS];
+  uint32_t rank;  /* index into trace->ranks: the one whose steps take longest; steps, operators, kernels and findings are its */
+  char next[600]; /* the command to type next */
+  const char *next_why;
+};
+
+/* Cells by name; unknown where the table has no such column. */
+int64_t tg__cell_int(const struct tg_table *t, size_t row, const char *column);
+double tg__cell_real(const struct tg_table *t, size_t row, const char *column);
+struct tg__str tg__cell_str(const struct tg_table *t, size_t row, const char *column);
+/* First row whose text in `column` is `value`, from row `from` on; SIZE_MAX. */
+size_t tg__find_row(const struct tg_table *t, const char *column, const char *value, size_t from);
+
+void tg__report_print(const struct tg__report *r, const struct tg__show_options *o, struct tg__out *out); /* report_text.c */
+
+#endif

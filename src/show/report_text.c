@@ -1,0 +1,400 @@
+/* The report as one screen of text. */
+#include "show/report.h"
+
+#include <math.h>
+
+enum { LABEL = 10, WIDTH_MIN = 72, WIDTH_MAX = 120, WIDTH_DEFAULT = 100, NUMBER_BYTES = 32 };
+
+struct page {
+  const struct tg__report *r;
+  struct tg__out *out;
+  unsigned width;
+  bool color;
+};
+
+/* ---- ink ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void ink(const struct page *p, const char *code) {
+  if (p->color) tg__out_format(p->out, "\033[%sm", code);
+}
+static void plain(const struct page *p) { ink(p, "0"); }
+
+static void put_in(const struct page *p, const char *code, const char *text) {
+  ink(p, code);
+  tg__out_text(p->out, text);
+  plain(p);
+}
+
+static void put_label(const struct page *p, const char *label) {
+  put_in(p, "1", label);
+  tg__put_blanks(p->out, LABEL - (unsigned)strlen(label));
+}
+
+static struct tg__str view(const char *text) { return (struct tg__str){text, (uint32_t)strlen(text)}; }
+
+static void put_left(const struct page *p, struct tg__str s, unsigned width) {
+  const unsigned used = tg__put_fitted(p->out, s, width);
+  tg__put_blanks(p->out, used < width ? width - used : 0);
+}
+
+static void put_right(const struct page *p, const char *text, unsigned width) {
+  const unsigned used = (unsigned)strlen(text);
+  tg__put_blanks(p->out, used < width ? width - used : 0);
+  tg__out_text(p->out, text);
+}
+
+static void put_pct(const struct page *p, double pct, unsigned width) {
+  char buf[NUMBER_BYTES] = "-";
+  if (!isnan(pct)) snprintf(buf, sizeof buf, "%.1f %%", pct);
+  put_right(p, buf, width);
+}
+
+/* Eighths of a character, so that small shares can be told apart. */
+static void put_bar(const struct page *p, double share, unsigned width, const char *code) {
+  static const char *const eighths[] = {"", "\u258f", "\u258e", "\u258d", "\u258c", "\u258b", "\u258a", "\u2589"};
+  const double in_range = share > 1 ? 1 : share > 0 ? share : 0;
+  unsigned n = (unsigned)lround(in_range * width * 8);
+  if (!n && share > 0) n = 1;
+  ink(p, code);
+  for (unsigned i = 0; i < n / 8; i++) tg__out_text(p->out, "\u2588");
+  tg__out_text(p->out, eighths[n % 8]);
+  plain(p);
+  tg__put_blanks(p->out, width - n / 8 - (n % 8 != 0));
+}
+
+/* ---- what the trace is --------------------------------------------------------------------------------------------------------------- */
+
+/* Sum (or largest) over ranks of a quantity of the overview. */
+static int64_t overall(const struct page *p, const char *quantity, bool largest) {
+  const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
+  int64_t all = TG_NULL_INT;
+  for (size_t i = tg__find_row(t, "quantity", quantity, 0); i != SIZE_MAX; i = tg__find_row(t, "quantity", quantity, i + 1)) {
+    const int64_t v = tg__cell_int(t, i, "value");
+    if (v == TG_NULL_INT || !tg__str_eq(tg__cell_str(t, i, "group"), TG_STR("summary"))) continue;
+    if (all == TG_NULL_INT)
+      all = v;
+    else if (largest)
+      all = v > all ? v : all;
+    else if (__builtin_add_overflow(all, v, &all))
+      all = INT64_MAX;
+  }
+  return all;
+}
+
+static bool names_row_before(const struct tg_table *t, size_t row, struct tg__str name) {
+  for (size_t i = 0; i < row; i++)
+    if (tg__str_eq(tg__cell_str(t, i, "group"), TG_STR("device")) && tg__str_eq(tg__cell_str(t, i, "text"), name)) return true;
+  return false;
+}
+
+/* "4 × Tesla V100", for each name of a device; devices of one host are listed by each of its ranks, so one rank's are counted. */
+static void put_devices(const struct page *p) {
+  const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
+  bool any = false;
+  for (size_t i = tg__find_row(t, "group", "device", 0); i != SIZE_MAX; i = tg__find_row(t, "group", "device", i + 1)) {
+    const struct tg__str name = tg__cell_str(t, i, "text");
+    if (!name.len || names_row_before(t, i, name)) continue;
+    unsigned count = 0;
+    for (size_t k = i; k < t->rows; k++)
+      count += tg__cell_int(t, k, "rank") == tg__cell_int(t, i, "rank") && tg__str_eq(tg__cell_str(t, k, "group"), TG_STR("device")) &&
+               tg__str_eq(tg__cell_str(t, k, "text"), name);
+    tg__out_text(p->out, ", ");
+    if (count > 1) tg__out_format(p->out, "%u \u00d7 ", count);
+    tg__put_fitted(p->out, name, 32);
+    any = true;
+  }
+  const struct tg_table *launches = p->r->parts[TG__REPORT_LAUNCHES];
+  const bool has_device_work = launches && launches->rows && tg__cell_int(launches, 0, "device_events") > 0;
+  if (!any) tg__out_text(p->out, has_device_work ? ", a device without a name" : ", CPU only");
+}
+
+static void put_title(const struct page *p) {
+  const struct tg_trace *t = p->r->trace;
+  struct tg__str path = tg__name(t, t->ranks[0].path);
+  for (uint32_t i = path.len; i > 0; i--) {
+    if (path.ptr[i - 1] != '/') continue;
+    path = (struct tg__str){path.ptr + i, path.len - i};
+    break;
+  }
+  char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
+  ink(p, "1;36");
+  tg__put_fitted(p->out, path, p->width - 20);
+  plain(p);
+  if (t->rank_count > 1) tg__out_format(p->out, " and %u more", t->rank_count - 1);
+  tg__out_char(p->out, '\n');
+  put_label(p, "trace");
+  tg__human_ns(overall(p, "span_ns", true), a);
+  tg__human_count(overall(p, "events", false), b);
+  const int64_t bytes = overall(p, "json_bytes", false);
+  tg__out_format(p->out, "%s, %s events", a, b);
+  if (bytes > 0) tg__out_format(p->out, ", %s of text", tg__human_bytes(bytes, c));
+  const int64_t world = overall(p, "world_size", true), number = t->ranks[0].number;
+  if (t->rank_count > 1)
+    tg__out_format(p->out, ", %u ranks", t->rank_count);
+  else if (number >= 0 && t->ranks[0].number_is_given)
+    tg__out_format(p->out, ", rank %lld", (long long)number);
+  if (world > 0) tg__out_format(p->out, " of %lld", (long long)world);
+  put_devices(p);
+  tg__out_char(p->out, '\n');
+}
+
+static int64_t count_losses(const struct tg_table *t, const char *kind) {
+  int64_t sum = 0;
+  for (size_t i = t ? tg__find_row(t, "kind", kind, 0) : SIZE_MAX; i != SIZE_MAX; i = tg__find_row(t, "kind", kind, i + 1))
+    sum += tg__cell_int(t, i, "count");
+  return sum;
+}
+
+static void put_losses(const struct page *p) {
+  static const struct {
+    const char *kind, *word, *ink;
+  } kinds[] = {{"skipped", "events could not be read", "31"},
+               {"cut", "places where the input is cut", "31"},
+               {"bent", "values not as written", "33"}};
+  const struct tg_table *t = p->r->parts[TG__REPORT_LOSSES];
+  bool any = false;
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    const int64_t n = count_losses(t, kinds[k].kind);
+    char buf[NUMBER_BYTES];
+    if (!n) continue;
+    tg__out_text(p->out, any ? ", " : "");
+    ink(p, kinds[k].ink);
+    tg__out_format(p->out, "%s %s", tg__human_count(n, buf), kinds[k].word);
+    plain(p);
+    if (!any) { /* the first loss by name */
+      tg__out_text(p->out, " (");
+      tg__put_clean(p->out, tg__cell_str(t, tg__find_row(t, "kind", kinds[k].kind, 0), "loss"));
+      tg__out_text(p->out, ")");
+    }
+    any = true;
+  }
+  if (!any) put_in(p, "32", "nothing lost");
+}
+
+static void put_health(const struct page *p) {
+  put_label(p, "health");
+  put_losses(p);
+  struct tg_error e;
+  const bool valid = tg__trace_is_valid(p->r->trace, &e);
+  tg__out_text(p->out, " \u00b7 ");
+  put_in(p, valid ? "32" : "31", valid ? "consistent" : "not consistent: please report");
+  const struct tg_table *t = p->r->parts[TG__REPORT_LAUNCHES];
+  int64_t work = 0, linked = 0;
+  for (size_t i = 0; t && i < t->rows; i++) {
+    work += tg__cell_int(t, i, "device_events");
+    linked += tg__cell_int(t, i, "with_host_call");
+  }
+  char a[NUMBER_BYTES], b[NUMBER_BYTES];
+  if (work) {
+    tg__out_text(p->out, " \u00b7 ");
+    ink(p, linked == work ? "32" : "33");
+    if (linked == work)
+      tg__out_format(p->out, "all %s pieces of device work have their launch", tg__human_count(work, a));
+    else
+      tg__out_format(p->out, "%s of %s pieces of device work have their launch", tg__human_count(linked, a), tg__human_count(work, b));
+    plain(p);
+  }
+  tg__out_text(p->out, "\n\n");
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------------------------- */
+
+static size_t summary_row(const struct page *p, const char *statistic) {
+  const struct tg_table *t = p->r->parts[TG__REPORT_STEPS];
+  const int64_t rank = p->r->trace->ranks[p->r->rank].number;
+  size_t i = tg__find_row(t, "step", statistic, 0);
+  while (i != SIZE_MAX && rank >= 0 && tg__cell_int(t, i, "rank") != rank) i = tg__find_row(t, "step", statistic, i + 1);
+  return i;
+}
+
+static int64_t summary(const struct page *p, const char *statistic, const char *column) {
+  const size_t row = summary_row(p, statistic);
+  return row == SIZE_MAX ? TG_NULL_INT : tg__cell_int(p->r->parts[TG__REPORT_STEPS], row, column);
+}
+
+static void put_step_kind(const struct page *p, size_t n) {
+  const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
+  const struct tg_trace *t = p->r->trace;
+  tg__out_format(p->out, "   %zu step%s: ", n, n == 1 ? "" : "s");
+  if (t->step_kind == TG__STEP_PERIOD) {
+    tg__out_text(p->out, "periods found in the order of operators");
+    return;
+  }
+  tg__put_fitted(p->out, tg__cell_str(rows, 0, "name"), 30);
+  if (n > 1 && t->step_kind == TG__STEP_PROFILER) {
+    tg__out_text(p->out, " to ");
+    tg__put_fitted(p->out, tg__cell_str(rows, n - 1, "step"), 12);
+  }
+}
+
+/* false: nothing to divide */
+static bool put_steps(const struct page *p) {
+  const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
+  char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
+  put_label(p, "step");
+  if (!rows || !rows->rows || summary_row(p, "mean") == SIZE_MAX) {
+    tg__out_text(p->out, "the trace has neither steps nor operators\n\n");
+    return false;
+  }
+  const bool whole = tg__str_eq(tg__cell_str(rows, 0, "name"), TG_STR("whole recording"));
+  ink(p, "1");
+  tg__out_text(p->out, tg__human_ns(summary(p, "p50", "total_ns"), a));
+  plain(p);
+  if (whole) {
+    tg__out_text(p->out, ", the whole recording: it marks no steps (call prof.step() in the loop)");
+  } else {
+    if (rows->rows > 1)
+      tg__out_format(p->out, " median, 10 %% below %s, 10 %% above %s", tg__human_ns(summary(p, "p10", "total_ns"), b),
+                     tg__human_ns(summary(p, "p90", "total_ns"), c));
+    put_step_kind(p, rows->rows);
+  }
+  tg__out_char(p->out, '\n');
+  if (p->r->trace->rank_count > 1) {
+    tg__put_blanks(p->out, LABEL);
+    tg__out_format(p->out, "of rank %lld, whose steps take longest; the rest of this page is about it\n",
+                   (long long)p->r->trace->ranks[p->r->rank].number);
+  }
+  return true;
+}
+
+static void put_parts(const struct page *p) {
+  static const struct {
+    const char *column, *label, *ink;
+  } kinds[] = {{"kernel_ns", "kernels", "32"},         {"memcpy_ns", "copies", "36"},
+               {"memset_ns", "memsets", "36"},         {"communication_ns", "communication", "35"},
+               {"runtime_ns", "runtime calls", "33"},  {"dataloader_ns", "data loader", "31"},
+               {"cpu_exec_ns", "CPU operators", "34"}, {"other_ns", "other", "90"}};
+  const int64_t total = summary(p, "mean", "total_ns");
+  const unsigned bar = p->width - LABEL - 15 - 10 - 9;
+  char buf[NUMBER_BYTES];
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    const int64_t ns = summary(p, "mean", kinds[i].column);
+    if (ns <= 0 || total <= 0) continue;
+    const double share = (double)ns / (double)total;
+    tg__put_blanks(p->out, LABEL);
+    put_left(p, view(kinds[i].label), 15);
+    put_bar(p, share, bar, kinds[i].ink);
+    put_right(p, tg__human_ns(ns, buf), 10);
+    put_pct(p, 100 * share, 9);
+    tg__out_char(p->out, '\n');
+  }
+  tg__out_char(p->out, '\n');
+}
+
+/* ---- tops --------------------------------------------------------------------------------------------------------------------------------- */
+
+static void put_op(const struct page *p, const struct tg_table *t, size_t row, const char *ns, const char *pct, unsigned width) {
+  char buf[NUMBER_BYTES];
+  put_left(p, tg__cell_str(t, row, "name"), width - 18);
+  put_right(p, tg__human_ns(tg__cell_int(t, row, ns), buf), 9);
+  put_pct(p, tg__cell_real(t, row, pct), 9);
+}
+
+static void put_ops(const struct page *p) {
+  const struct tg_table *host = p->r->parts[TG__REPORT_HOST_OPS], *device = p->r->parts[TG__REPORT_DEVICE_OPS];
+  const size_t host_rows = host ? host->rows : 0, device_rows = device ? device->rows : 0;
+  if (!host_rows) return;
+  const unsigned half = device_rows ? (p->width - 3) / 2 : p->width;
+  ink(p, "1");
+  put_left(p, view("operators, own time on the host"), half);
+  if (device_rows) tg__out_text(p->out, "   operators, own time on the device");
+  plain(p);
+  tg__out_char(p->out, '\n');
+  for (size_t i = 0; i < host_rows || i < device_rows; i++) {
+    if (i < host_rows)
+      put_op(p, host, i, "self_cpu_ns", "self_cpu_pct", half);
+    else
+      tg__put_blanks(p->out, half);
+    if (i < device_rows) {
+      tg__put_blanks(p->out, 3);
+      put_op(p, device, i, "self_device_ns", "self_device_pct", half);
+    }
+    tg__out_char(p->out, '\n');
+  }
+}
+
+static void put_kernels(const struct page *p) {
+  const struct tg_table *t = p->r->parts[TG__REPORT_KERNELS];
+  char buf[NUMBER_BYTES];
+  if (!t || !t->rows) {
+    tg__out_char(p->out, '\n');
+    return;
+  }
+  ink(p, "1");
+  put_left(p, view("device work"), p->width - 30);
+  put_right(p, "calls", 10);
+  put_right(p, "time", 11);
+  plain(p);
+  tg__out_char(p->out, '\n');
+  for (size_t i = 0; i < t->rows; i++) {
+    put_left(p, tg__cell_str(t, i, "name"), p->width - 30);
+    put_right(p, tg__human_count(tg__cell_int(t, i, "calls"), buf), 10);
+    put_right(p, tg__human_ns(tg__cell_int(t, i, "total_ns"), buf), 11);
+    put_pct(p, tg__cell_real(t, i, "pct"), 9);
+    tg__out_char(p->out, '\n');
+  }
+  tg__out_char(p->out, '\n');
+}
+
+/* ---- findings ------------------------------------------------------------------------------------------------------------------------------- */
+
+enum { FINDINGS = 3 };
+
+static void put_finding(const struct page *p, const struct tg_table *t, size_t row) {
+  const struct tg__str severity = tg__cell_str(t, row, "severity");
+  const int64_t cost = tg__cell_int(t, row, "cost_ns");
+  const char *code = tg__str_eq(severity, TG_STR("high")) ? "1;31" : tg__str_eq(severity, TG_STR("medium")) ? "1;33" : "1";
+  const struct tg__str where = tg__cell_str(t, row, "where");
+  char buf[NUMBER_BYTES];
+  put_left(p, severity, LABEL);
+  ink(p, code);
+  tg__put_clean(p->out, tg__cell_str(t, row, "cause"));
+  plain(p);
+  tg__out_format(p->out, "  %.1f %%", tg__cell_real(t, row, "share_pct"));
+  if (cost != TG_NULL_INT) tg__out_format(p->out, ", %s a %s", tg__human_ns(cost, buf), p->r->trace->step_count ? "step" : "recording");
+  tg__out_char(p->out, '\n');
+  tg__put_blanks(p->out, LABEL);
+  ink(p, "2");
+  tg__put_wrapped(p->out, where, LABEL, p->width - LABEL, 1);
+  plain(p);
+  tg__put_blanks(p->out, LABEL);
+  tg__put_wrapped(p->out, tg__cell_str(t, row, "evidence"), LABEL, p->width - LABEL, 2);
+  tg__put_blanks(p->out, LABEL);
+  tg__out_text(p->out, "\u2192 ");
+  tg__put_wrapped(p->out, tg__cell_str(t, row, "advice"), LABEL + 2, p->width - LABEL - 2, 2);
+}
+
+static void put_findings(const struct page *p) {
+  const struct tg_table *t = p->r->parts[TG__REPORT_FINDINGS];
+  if (!t) return;
+  put_in(p, "1", "findings");
+  if (t->rows > FINDINGS) tg__out_format(p->out, ", %d of %zu", FINDINGS, t->rows);
+  if (!t->rows) {
+    tg__put_blanks(p->out, LABEL - 8);
+    ink(p, "32");
+    tg__out_text(p->out, t->note_count ? t->notes[t->note_count - 1] : "none");
+    plain(p);
+  }
+  tg__out_char(p->out, '\n');
+  for (size_t i = 0; i < t->rows && i < FINDINGS; i++) put_finding(p, t, i);
+}
+
+void tg__report_print(const struct tg__report *r, const struct tg__show_options *o, struct tg__out *out) {
+  const unsigned wanted = o->width ? o->width : WIDTH_DEFAULT;
+  const struct page p = {.r = r,
+                         .out = out,
+                         .color = o->color,
+                         .width = wanted < WIDTH_MIN   ? WIDTH_MIN
+                                  : wanted > WIDTH_MAX ? WIDTH_MAX
+                                                       : wanted};
+  put_title(&p);
+  put_health(&p);
+  if (put_steps(&p)) put_parts(&p);
+  put_ops(&p);
+  put_kernels(&p);
+  put_findings(&p);
+  tg__out_char(out, '\n');
+  put_label(&p, "next");
+  put_in(&p, "1", r->next);
+  tg__out_format(out, "   %s\n", r->next_why);
+}

@@ -1,0 +1,397 @@
+/* The question findings: for every rule a trace in which it fires, with figures added up by hand, and one in which it must not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "unit/mini_trace.h"
+
+#define MS 1000000LL
+
+struct scene {
+  struct mini *m;
+  uint32_t thread, stream;
+};
+
+/* n steps of step_ns each on one thread, on a machine with these devices. */
+static struct scene begin_on(struct tg__device *devices, size_t count, int n, int64_t step_ns) {
+  struct scene s = {.m = mini_new()};
+  struct tg__rank *r = mini_rank(s.m, 0);
+  r->devices = devices;
+  r->device_count = count;
+  s.thread = mini_thread(s.m, 1, 10);
+  s.stream = mini_stream(s.m, 0, 7);
+  for (int i = 0; i < n; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(s.m, s.thread, "user_annotation", name, i * step_ns, step_ns);
+  }
+  return s;
+}
+
+static struct scene begin(int n, int64_t step_ns) { return begin_on(NULL, 0, n, step_ns); }
+
+static int work(struct scene *s, int64_t call_at, int64_t call_dur, int64_t at, int64_t dur, const char *name) {
+  const int call = mini_slice(s->m, s->thread, "cuda_runtime", "cudaLaunchKernel", call_at, call_dur);
+  const int kernel = mini_slice(s->m, s->stream, "kernel", name, at, dur);
+  mini_cause(s->m, kernel, call);
+  return call;
+}
+
+static struct tg_table *ask(struct scene *s) {
+  struct tg_table *t = mini_ask(mini_finish(s->m), "findings", NULL);
+  mini_free(s->m);
+  return t;
+}
+
+static bool has(const struct tg_table *t, const char *cause) {
+  for (size_t i = 0; i < t->rows; i++)
+    if (strcmp(mini_cell(t, i, "cause"), cause) == 0) return true;
+  return false;
+}
+
+static void expect_absent(struct scene *s, const char *cause) {
+  struct tg_table *t = ask(s);
+  assert_false(has(t, cause));
+  tg__table_free(t);
+}
+
+static void expect_present(struct scene *s, const char *cause, double share_pct, int64_t cost_ns, const char *severity) {
+  struct tg_table *t = ask(s);
+  const size_t row = mini_row(t, "cause", cause);
+  assert_float_equal(mini_real(t, row, "share_pct"), share_pct, 1e-9);
+  assert_int_equal(mini_int(t, row, "cost_ns"), cost_ns);
+  assert_string_equal(mini_cell(t, row, "severity"), severity);
+  assert_non_null(mini_cell(t, row, "evidence"));
+  assert_non_null(mini_cell(t, row, "advice"));
+  tg__table_free(t);
+}
+
+/* ---- the loader ----------------------------------------------------------------------------------------------------------------- */
+
+static struct scene loader_scene(const char *name, int64_t wait) {
+  struct scene s = begin(4, 20 * MS);
+  for (int i = 0; i < 4; i++) {
+    mini_slice(s.m, s.thread, "python_function", "train.py(41): main", i * 20 * MS + 1, 19 * MS);
+    mini_slice(s.m, s.thread, "user_annotation", name, i * 20 * MS + MS, wait);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 20 * MS + 15 * MS, 4 * MS);
+  }
+  return s;
+}
+
+static void test_loader(void **state) {
+  struct scene s = loader_scene("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 12 * MS);
+  struct tg_table *t = ask(&s);
+  assert_int_equal(t->rows, 1);
+  assert_string_equal(mini_cell(t, 0, "cause"), "loader-in-main-process");
+  assert_string_equal(mini_cell(t, 0, "severity"), "high");
+  assert_float_equal(mini_real(t, 0, "share_pct"), 60, 1e-9);
+  assert_int_equal(mini_int(t, 0, "cost_ns"), 12 * MS);
+  assert_string_equal(mini_cell(t, 0, "where"), "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ at train.py(41): main");
+  assert_string_equal(mini_cell(t, 0, "evidence"),
+                      "the loop waits 12.00 ms of each 20.00 ms step for the next batch (60.0 %); 4 calls, the "
+                      "longest 12.00 ms, all in the process that trains");
+  assert_non_null(strstr(mini_cell(t, 0, "advice"), "num_workers"));
+  tg__table_free(t);
+  s = loader_scene("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 3 * MS);
+  expect_present(&s, "loader-too-slow", 15, 3 * MS, "medium");
+}
+
+static void test_loader_fast_enough(void **state) {
+  struct scene s = loader_scene("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", MS); /* 5 % exactly: not above */
+  struct tg_table *t = ask(&s);
+  assert_int_equal(t->rows, 0);
+  bool said = false;
+  for (size_t i = 0; i < t->note_count; i++) said |= strcmp(t->notes[i], "nothing found above 5 %") == 0;
+  assert_true(said);
+  tg__table_free(t);
+}
+
+/* ---- several devices or processes -------------------------------------------------------------------------------------------------- */
+
+static struct scene communication_scene(int64_t computing) {
+  struct scene s = begin(2, 10 * MS);
+  const uint32_t nccl = mini_stream(s.m, 0, 9);
+  for (int i = 0; i < 2; i++) {
+    work(&s, i * 10 * MS, 1000, i * 10 * MS + 2000, computing, "gemm");
+    const int call = mini_slice(s.m, s.thread, "cuda_runtime", "cudaLaunchKernel", i * 10 * MS + 5000, 1000);
+    mini_cause(s.m, mini_slice(s.m, nccl, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", i * 10 * MS + 5 * MS, 4 * MS), call);
+  }
+  return s;
+}
+
+static void test_communication(void **state) {
+  struct scene s = communication_scene(6 * MS - 2000); /* computes until 6 ms: 3 of the 4 ms are exposed */
+  expect_present(&s, "communication-not-overlapped", 30, 3 * MS, "high");
+  s = communication_scene(8 * MS - 2000); /* 1 ms exposed of 10: not above 10 % */
+  expect_absent(&s, "communication-not-overlapped");
+}
+
+static struct scene wrapper_scene(const char *name, int64_t major, int64_t minor, const char *second_kernel, int64_t second_device) {
+  static struct tg__device device;
+  device = (struct tg__device){.id = 0, .total_memory_bytes = -1, .compute_major = major, .compute_minor = minor};
+  struct scene s = begin_on(&device, 1, 1, 10 * MS);
+  mini_slice(s.m, s.thread, "cpu_op", name, 100, 5 * MS);
+  work(&s, 200, 100, MS, 9 * MS, "gemm");
+  const uint32_t second = mini_stream(s.m, second_device, 9);
+  const int call = mini_slice(s.m, s.thread, "cuda_runtime", "cudaLaunchKernel", 400, 100);
+  mini_cause(s.m, mini_slice(s.m, second, "kernel", second_kernel, MS, 9 * MS), call);
+  return s;
+}
+
+static struct tg_table *ask_wrapper(struct scene *s) {
+  struct tg_trace *trace = mini_finish(s->m);
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  trace->ranks[0].devices = NULL; /* the scene's own */
+  trace->ranks[0].device_count = 0;
+  mini_free(s->m);
+  return t;
+}
+
+static void expect_wrapper(struct scene s, const char *cause, bool present) {
+  struct tg_table *t = ask_wrapper(&s);
+  assert_int_equal(has(t, cause), present);
+  tg__table_free(t);
+}
+
+static void test_wrappers(void **state) {
+  expect_wrapper(wrapper_scene("DataParallel.forward", 8, 0, "gemm", 1), "data-parallel-threads", true);
+  expect_wrapper(wrapper_scene("DataParallel.forward", 8, 0, "gemm", 0), "data-parallel-threads", false);
+  const char *ddp = "DistributedDataParallel.forward", *cause = "slow-collective-backend";
+  expect_wrapper(wrapper_scene(ddp, 10, 0, "gemm", 0), cause, true);
+  expect_wrapper(wrapper_scene(ddp, 3, 0, "gemm", 0), cause, false);
+  expect_wrapper(wrapper_scene(ddp, 3, 5, "gemm", 0), cause, true);
+  expect_wrapper(wrapper_scene(ddp, 8, 0, "ncclKernel_AllReduce", 0), cause, false);
+}
+
+/* ---- a device that waits ------------------------------------------------------------------------------------------------------------- */
+
+/* One kernel of `busy` at the start of each step of 10 ms; the thread does `what` before each launch but the first. */
+static struct scene waiting_scene(int64_t busy, const char *cat, const char *what) {
+  struct scene s = begin(3, 10 * MS);
+  for (int i = 0; i < 3; i++) {
+    const int64_t at = i * 10 * MS;
+    work(&s, at, 1000, at + 1000, busy, "gemm");
+    if (what) mini_slice(s.m, s.thread, cat, what, at + busy + 2000, 10 * MS - busy - 3000);
+  }
+  return s;
+}
+
+static void test_idle_device(void **state) {
+  struct scene s = waiting_scene(4 * MS, "cpu_op", "aten::sort");
+  expect_present(&s, "idle-device", 60, 6 * MS, "high");
+  s = waiting_scene(4 * MS, "cpu_op", "aten::sort");
+  struct tg_table *t = ask(&s);
+  const char *evidence = mini_cell(t, mini_row(t, "cause", "idle-device"), "evidence");
+  assert_string_equal(evidence, "kernels run 40.0 % of the time: 4.00 of 10.00 ms a step; between its work it is idle for 4.00 ms a step, "
+                                "100 % of that by host");
+  tg__table_free(t);
+  s = waiting_scene(5 * MS, "cpu_op", "aten::sort"); /* half busy is not below half */
+  expect_absent(&s, "idle-device");
+}
+
+static void test_synchronisation(void **state) {
+  struct scene s = waiting_scene(7 * MS, "cuda_runtime", "cudaStreamSynchronize");
+  /* two gaps of 3 ms in 30 ms */
+  expect_present(&s, "host-synchronisation", 20, 2 * MS, "medium");
+  s = waiting_scene(7 * MS, "cpu_op", "aten::sort");
+  expect_absent(&s, "host-synchronisation");
+}
+
+static void test_blocking_copy(void **state) {
+  struct scene s = waiting_scene(7 * MS, "cuda_runtime", "cudaMemcpyAsync");
+  expect_present(&s, "blocking-copy", 20, 2 * MS, "medium");
+  s = waiting_scene(9500000, "cuda_runtime", "cudaMemcpyAsync"); /* two gaps of 0.5 ms: 3.3 % */
+  expect_absent(&s, "blocking-copy");
+}
+
+/* Every 100 us one kernel of `dur`, launched by an operator that fills the pause. */
+static struct scene crumbs(int kernels, int64_t dur) {
+  struct scene s = begin(1, kernels * 100000LL);
+  for (int i = 0; i < kernels; i++) {
+    const int64_t at = i * 100000LL;
+    mini_slice(s.m, s.thread, "cpu_op", "aten::add", at, 99000);
+    work(&s, at + 80000, 5000, at + 90000, dur, "add");
+  }
+  return s;
+}
+
+static void test_small_kernels(void **state) {
+  struct scene s = crumbs(200, 5000);
+  /* 199 gaps of 95 us in a step that starts with the thread and ends with it: 20 ms */
+  expect_present(&s, "many-small-ops", 100.0 * 199 * 95000 / 20000000, 199 * 95000, "high");
+  s = crumbs(99, 5000);
+  expect_absent(&s, "many-small-ops");
+  s = crumbs(200, 10000);
+  expect_absent(&s, "many-small-ops");
+}
+
+static struct scene host_ops(int ops, int64_t dur) {
+  struct scene s = begin(1, 10 * MS);
+  mini_slice(s.m, s.thread, "cpu_op", "aten::lstm", 0, 10 * MS); /* holds them all: not itself a small one */
+  for (int i = 0; i < ops; i++) mini_slice(s.m, s.thread, "cpu_op", "aten::mul", i * 8000, dur);
+  return s;
+}
+
+static void test_small_ops_on_the_host(void **state) {
+  struct scene s = host_ops(1100, 4000);
+  expect_present(&s, "many-small-ops", 44, 1100 * 4000, "high");
+  s = host_ops(1100, 6000);
+  expect_absent(&s, "many-small-ops");
+  s = host_ops(999, 4000);
+  expect_absent(&s, "many-small-ops");
+}
+
+/* ---- the host -------------------------------------------------------------------------------------------------------------------------- */
+
+static struct scene reads(int count, int64_t dur, bool inside_update) {
+  struct scene s = begin(1, 10 * MS);
+  if (inside_update) mini_slice(s.m, s.thread, "user_annotation", "Optimizer.step#Adam.step", 0, 10 * MS);
+  for (int i = 0; i < count; i++) mini_slice(s.m, s.thread, "cpu_op", "aten::item", i * 100000, dur);
+  return s;
+}
+
+static void test_scalar_reads(void **state) {
+  struct scene s = reads(50, 20000, false);
+  expect_present(&s, "per-element-item", 10, MS, "medium");
+  s = reads(19, 90000, false);
+  expect_absent(&s, "per-element-item");
+  s = reads(50, 20000, true); /* the optimizer reads its own step counts */
+  expect_absent(&s, "per-element-item");
+}
+
+static struct scene update(int ops, const char *op) {
+  struct scene s = begin(2, 10 * MS);
+  for (int i = 0; i < 2; i++) {
+    mini_slice(s.m, s.thread, "user_annotation", "Optimizer.step#SGD.step", i * 10 * MS, 2 * MS);
+    for (int k = 0; k < ops; k++) mini_slice(s.m, s.thread, "cpu_op", op, i * 10 * MS + k * 20000, 15000);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 10 * MS + 3 * MS, 6 * MS);
+  }
+  return s;
+}
+
+static void test_optimizer(void **state) {
+  struct scene s = update(60, "aten::add_");
+  expect_present(&s, "single-tensor-optimizer", 20, 2 * MS, "medium");
+  s = update(29, "aten::add_");
+  expect_absent(&s, "single-tensor-optimizer");
+  s = update(60, "aten::_foreach_add_");
+  expect_absent(&s, "single-tensor-optimizer");
+}
+
+static struct scene stalls(int64_t long_step, int which) {
+  struct scene s = {.m = mini_new()};
+  s.thread = mini_thread(s.m, 1, 10);
+  int64_t at = 0;
+  for (int i = 0; i < 8; i++) {
+    const int64_t dur = i == which ? long_step : 10 * MS;
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(s.m, s.thread, "user_annotation", name, at, dur);
+    at += dur;
+  }
+  return s;
+}
+
+static void test_stalls(void **state) {
+  struct scene s = stalls(90 * MS, 4); /* 80 ms too many in 160 */
+  expect_present(&s, "periodic-stall", 50, 10 * MS, "high");
+  s = stalls(90 * MS, 0); /* warming up */
+  expect_absent(&s, "periodic-stall");
+  s = stalls(20 * MS, 4); /* twice the median is not more than twice */
+  expect_absent(&s, "periodic-stall");
+}
+
+static struct scene overhead(int64_t dur) {
+  struct scene s = begin(2, 10 * MS);
+  mini_slice(s.m, mini_thread(s.m, -1, 0), "overhead", "Activity Buffer Request", 5 * MS, dur);
+  return s;
+}
+
+static void test_overhead(void **state) {
+  struct scene s = overhead(3 * MS);
+  expect_present(&s, "profiler-overhead", 15, 3 * MS / 2, "medium");
+  s = overhead(MS);
+  expect_absent(&s, "profiler-overhead");
+}
+
+/* ---- hardware ----------------------------------------------------------------------------------------------------------------------------- */
+
+static struct tg_table *precision(int64_t major, const char *kernel, const char *op_name) {
+  static struct tg__device devices[2];
+  devices[0] = (struct tg__device){.id = 1, .compute_major = 9, .total_memory_bytes = -1}; /* another device than the one used */
+  devices[1] = (struct tg__device){.id = 0, .compute_major = major, .total_memory_bytes = -1};
+  struct scene s = begin_on(devices, 2, 1, 10 * MS);
+  const int op = mini_slice(s.m, s.thread, "cpu_op", op_name, 100, 2 * MS);
+  mini_cause(s.m, work(&s, 200, 100, MS, 6 * MS, kernel), op);
+  work(&s, 3 * MS, 100, 7 * MS, 2 * MS, "elementwise");
+  return ask_wrapper(&s);
+}
+
+static void test_precision(void **state) {
+  const char *cause = "mixed-precision-unused";
+  struct tg_table *t = precision(8, "ampere_sgemm_128x64_nn", "aten::addmm");
+  assert_float_equal(mini_real(t, mini_row(t, "cause", cause), "share_pct"), 75, 1e-9);
+  tg__table_free(t);
+  const struct {
+    int64_t major;
+    const char *kernel, *op;
+  } silent[] = {
+      {6, "maxwell_sgemm_128x64_nn", "aten::addmm"},                                  /* no tensor cores */
+      {9, "nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNT", "aten::addmm"},                /* Hopper's own */
+      {9, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", "aten::mm"}, /* tensor cores */
+      {8, "void cutlass::Kernel<cutlass_80_tensorop_s16816gemm>", "aten::mm"},        /* tensor cores */
+      {8, "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits>", "aten::matmul"},   /* tensor cores */
+      {9, "Cijk_Ailk_Bljk_SB_MT128x128x16", "aten::addmm"},                           /* unknown */
+      {9, "triton_mm_12", "aten::mm"},                                                /* unknown */
+      {8, "ampere_sgemm_128x64_nn", "aten::sort"},                                    /* not a matrix operator */
+  };
+  for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+    t = precision(silent[i].major, silent[i].kernel, silent[i].op);
+    assert_false(has(t, cause));
+    tg__table_free(t);
+  }
+}
+
+static struct tg_table *memory(int64_t type, int64_t device, int64_t allocated) {
+  static struct tg__device devices[2];
+  devices[0] = (struct tg__device){.id = 0, .compute_major = 9, .total_memory_bytes = 1000};
+  devices[1] = (struct tg__device){.id = 1, .compute_major = 9, .total_memory_bytes = 2000};
+  struct scene s = begin_on(devices, 2, 1, 10 * MS);
+  mini_mark(s.m, s.thread, "cpu_instant_event", "[memory]", 'i', 100);
+  mini_arg_int(s.m, "Device Type", type);
+  mini_arg_int(s.m, "Device Id", device);
+  mini_arg_int(s.m, "Total Allocated", allocated);
+  return ask_wrapper(&s);
+}
+
+static void test_device_memory(void **state) {
+  const char *cause = "device-memory-nearly-full";
+  struct tg_table *t = memory(1, 0, 950);
+  const size_t row = mini_row(t, "cause", cause);
+  assert_float_equal(mini_real(t, row, "share_pct"), 95, 1e-9);
+  assert_string_equal(mini_cell(t, row, "where"), "device 0");
+  tg__table_free(t);
+  t = memory(1, 1, 950); /* the second device is larger */
+  assert_false(has(t, cause));
+  tg__table_free(t);
+  t = memory(1, 0, 900); /* 90 % exactly */
+  assert_false(has(t, cause));
+  tg__table_free(t);
+  t = memory(0, -1, 5000); /* the CPU's allocations are no device's */
+  assert_false(has(t, cause));
+  tg__table_free(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_loader),        cmocka_unit_test(test_loader_fast_enough), cmocka_unit_test(test_communication),
+      cmocka_unit_test(test_wrappers),      cmocka_unit_test(test_idle_device),        cmocka_unit_test(test_synchronisation),
+      cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
+      cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_stalls),
+      cmocka_unit_test(test_overhead),      cmocka_unit_test(test_precision),          cmocka_unit_test(test_device_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
