@@ -250,8 +250,15 @@ static void add_losses(const struct tg_trace *t, const struct tg__ask *a, struct
   }
 }
 
+static bool is_one_of(const char *name, const char *const *list) {
+  for (; *list; list++)
+    if (strcmp(name, *list) == 0) return true;
+  return false;
+}
+
 static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
-  if (!a->has_steps || !t->slices.cause || !t->slices.cat) return;
+  static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks", NULL}; /* the others go by time or do not count device work */
+  if (!a->has_steps || !is_one_of(a->question->name, by_launch)) return;
   int64_t without = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_track(a, t, k)) continue;
@@ -286,12 +293,6 @@ static bool has_class(const struct tg_trace *t, bool (*fits)(enum tg__class)) {
 static bool has_memory_marks(const struct tg_trace *t) {
   for (uint32_t i = 0; i < t->marks.count; i++)
     if (t->marks.name[i] == TG__K_MEMORY) return true;
-  return false;
-}
-
-static bool is_one_of(const char *name, const char *const *list) {
-  for (; *list; list++)
-    if (strcmp(name, *list) == 0) return true;
   return false;
 }
 
