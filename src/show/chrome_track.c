@@ -133,6 +133,8 @@ static void put_token(const struct tg__chrome_tracks *c, struct tg__out *out, bo
   tg__out_char(out, '"');
 }
 
+static bool has_id(bool is_text, int64_t v) { return !is_text || v != TG__K_NO_ID; }
+
 /* A free number near the tid of the track. */
 static int64_t lane_tid(struct tg__chrome_tracks *c, uint32_t k, unsigned lane) {
   uint64_t tid = (uint64_t)c->t->tracks[k].tid;
@@ -149,11 +151,15 @@ static struct tg__str render_place(struct tg__chrome_tracks *c, uint32_t k, unsi
   if (c->merged && track->rank) snprintf(before, sizeof before, "rank %lld: ", (long long)c->t->ranks[track->rank].number);
   if (lane) snprintf(after, sizeof after, " (overlap %u)", lane);
   struct tg__out text = {0};
-  tg__out_text(&text, ",\"pid\":");
-  put_token(c, &text, track->pid_is_text, c->pids[k], before, "");
-  tg__out_text(&text, ",\"tid\":");
-  put_token(c, &text, track->tid_is_text, lane && !track->tid_is_text ? lane_tid(c, k, lane) : track->tid, "", after);
-  const char *copy = text.err ? NULL : tg__arena_copy(&c->arena, text.buf, text.len);
+  if (has_id(track->pid_is_text, track->pid)) {
+    tg__out_text(&text, ",\"pid\":");
+    put_token(c, &text, track->pid_is_text, c->pids[k], before, "");
+  }
+  if (has_id(track->tid_is_text, track->tid)) {
+    tg__out_text(&text, ",\"tid\":");
+    put_token(c, &text, track->tid_is_text, lane && !track->tid_is_text ? lane_tid(c, k, lane) : track->tid, "", after);
+  }
+  const char *copy = text.err ? NULL : tg__arena_copy(&c->arena, text.buf ? text.buf : "", text.len);
   if (!copy) c->failed = true;
   const struct tg__str place = {copy ? copy : "", copy ? (uint32_t)text.len : 0};
   tg__out_free(&text);

@@ -21,7 +21,7 @@ static struct tg__event_cell token(bool is_text, int64_t v) { return is_text ? s
 
 char tg__slice_phase(const struct tg_trace *t, uint32_t slice) {
   const uint8_t flags = t->slices.flags[slice];
-  return flags & TG__F_ASYNC ? 'b' : flags & TG__F_BEGIN_END ? 'B' : 'X';
+  return flags & TG__F_LEGACY ? 'S' : flags & TG__F_ASYNC ? 'b' : flags & TG__F_BEGIN_END ? 'B' : 'X';
 }
 
 void tg__event_row(const struct tg_trace *t, struct tg__event event, struct tg__event_cell cells[TG__EVENT_COLUMNS]) {

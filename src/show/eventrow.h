@@ -18,6 +18,6 @@ struct tg__event_cell {
   int64_t number;
 };
 void tg__event_row(const struct tg_trace *t, struct tg__event event, struct tg__event_cell cells[TG__EVENT_COLUMNS]);
-char tg__slice_phase(const struct tg_trace *t, uint32_t slice); /* X, B or b */
+char tg__slice_phase(const struct tg_trace *t, uint32_t slice); /* X, B, b or S */
 
 #endif

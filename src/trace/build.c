@@ -75,7 +75,7 @@ static enum tg_err count_records(struct tg__build *b, const struct tg__import *i
 
 static void move_record(struct tg_trace *t, const struct tg__record *r, const struct plan *plan, uint32_t first_track) {
   if (is_slice(r)) {
-    static const uint8_t flag_of[128] = {['B'] = TG__F_BEGIN_END, ['b'] = TG__F_ASYNC, ['S'] = TG__F_ASYNC};
+    static const uint8_t flag_of[128] = {['B'] = TG__F_BEGIN_END, ['b'] = TG__F_ASYNC, ['S'] = TG__F_ASYNC | TG__F_LEGACY};
     const uint32_t track = plan->track_of[r->track * KINDS + is_async_begin(r->ph)];
     const uint32_t at = plan->next[track - first_track]++;
     const uint8_t flags = flag_of[r->ph & 127];

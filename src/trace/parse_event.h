@@ -483,7 +483,8 @@ static inline void check_event(struct tg__parser *P, struct event *ev, const cha
 /* p at the opening brace. On PARSED *pp is behind the closing one and the event is in the block's result. */
 static inline enum outcome parse_event(struct tg__parser *P, const char **pp, const char *end) {
   const char *at = *pp, *p = skip_blank(at + 1);
-  struct event ev = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_EMPTY, .cat = TG_NONE, .pid_is_text = true, .tid_is_text = true};
+  struct event ev = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_EMPTY, .cat = TG_NONE, .pid = TG__K_NO_ID, .tid = TG__K_NO_ID,
+                     .pid_is_text = true, .tid_is_text = true};
   P->val_count = P->pending_count = 0;
   if (*p != '}')
     for (;;) {

@@ -125,7 +125,7 @@ enum tg__track_kind { TG__TRACK_CPU, TG__TRACK_DEVICE, TG__TRACK_ASYNC, TG__TRAC
 struct tg__track {
   uint32_t rank;          /* index into ranks */
   enum tg__track_kind kind;
-  bool pid_is_text, tid_is_text; /* identity is the literal token */
+  bool pid_is_text, tid_is_text; /* identity is the literal token; TG__K_NO_ID: the events have none */
   int64_t pid, tid;       /* the number, or the string id when text */
   int64_t device, stream; /* device tracks: args.device (else pid), args.stream (else tid); otherwise -1 */
   uint32_t process_name, name, labels; /* string ids from metadata, TG_NONE */
@@ -143,6 +143,7 @@ enum { /* slice flags */
   TG__F_UNCLOSED = 8,      /* no end was found */
   TG__F_CAUSE_BY_ID = 16,  /* cause of a host call found by external id, not by containment */
   TG__F_ROUNDED = 32,      /* ts or dur had more than three decimals */
+  TG__F_LEGACY = 64,       /* async from S, not b; its end is F */
 };
 struct tg__slices {
   uint32_t count;
