@@ -156,7 +156,7 @@ static enum tg_err open_temp(struct tg__writer *w, const char *path, struct tg_e
 enum tg_err tg__writer_open(const char *path, struct tg__writer **out, struct tg_error *e) {
   *out = NULL;
   struct tg__writer *w = tg__alloc(sizeof *w);
-  if (w) w->shown = join(path, "");
+  if (w) w->shown = join(strcmp(path, "-") == 0 ? "standard output" : path, "");
   if (!w || !w->shown) {
     writer_free(w);
     return tg__fail(e, TG_MEMORY, -1, "out of memory while creating '%s'", path);
@@ -203,7 +203,7 @@ enum tg_err tg__writer_commit(struct tg__writer *w, struct tg_error *e) {
     if (!cause && rename(w->temp, w->target) != 0) cause = errno;
     if (cause) unlink(w->temp);
   }
-  if (cause) err = tg__fail(e, TG_IO, -1, "cannot write '%s': %s", w->shown, strerror(cause));
+  if (cause) err = tg__fail(e, TG_IO, -1, "cannot write to %s: %s", w->shown, strerror(cause));
   writer_free(w);
   return err;
 }

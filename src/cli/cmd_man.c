@@ -1,13 +1,24 @@
 /* tachograph man: the manual page as roff, made from commands.def. */
 #include "cli/cli.h"
 
-/* Backslashes and leading dots mean something to roff; hyphens must stay hyphens for copying. */
+/* Backslashes and leading dots mean something to roff, hyphens must stay hyphens for copying, and what is not ASCII is named by
+ * its code point. */
 static void put_roff(struct tg__out *out, const char *text) {
-  for (const char *p = text; *p; p++) {
+  const unsigned char *const start = (const unsigned char *)text;
+  for (const unsigned char *p = start; *p;) {
+    const unsigned n = tg__utf8_length(p, strlen((const char *)p));
+    if (n > 1) {
+      unsigned c = p[0] & (0x7Fu >> n);
+      for (unsigned i = 1; i < n; i++) c = c << 6 | (p[i] & 0x3Fu);
+      tg__out_format(out, "\\[u%04X]", c);
+      p += n;
+      continue;
+    }
     if (*p == '\\') tg__out_text(out, "\\e");
     else if (*p == '-') tg__out_text(out, "\\-");
-    else if ((*p == '.' || *p == '\'') && p == text) tg__out_format(out, "\\&%c", *p);
-    else tg__out_char(out, *p);
+    else if ((*p == '.' || *p == '\'') && p == start) tg__out_format(out, "\\&%c", *p);
+    else tg__out_char(out, (char)*p);
+    p++;
   }
 }
 
@@ -63,8 +74,9 @@ int tg__cmd_man(struct tg__cli *c) {
   tg__out_format(&text, ".TH TACHOGRAPH 1 \"\" \"tachograph %s\"\n.SH NAME\ntachograph \\- where the time of a PyTorch program goes\n",
                  tg_version());
   tg__out_text(&text, ".SH SYNOPSIS\n.B tachograph\n\\fICOMMAND\\fR ...\n.br\n.B tachograph\n\\fIFILE\\fR\n"
-                      ".SH DESCRIPTION\nReads traces of PyTorch programs and answers questions about them. \\fIFILE\\fR is a trace (.json, .json.gz,\n"
-                      ".json.zst or .tacho, told apart by content), a directory or a glob of one per rank, or \\- for standard input.\n"
+                      ".SH DESCRIPTION\nReads traces of PyTorch programs and answers questions about them. \\fIFILE\\fR is a trace\n"
+                      "(.json, .json.gz, .json.zst or .tacho, told apart by content), a directory or a glob of one per rank, or \\- for\n"
+                      "standard input.\n"
                       "A file alone means \\fBreport\\fR.\n.SH OPTIONS OF EVERY COMMAND\n");
   const struct tg__option *option;
   for (size_t k = 0; (option = tg__command_option(&tg__commands[0], k)) != NULL; k++) {

@@ -20,7 +20,7 @@ static int show_schema(const struct tg__cli *c) {
   tg__table_add_column(t, "column", TG_TEXT, "");
   tg__table_add_column(t, "type", TG_TEXT, "");
   tg__table_add_column(t, "meaning", TG_TEXT, "");
-#define SQL_TABLE(name, meaning) put_line(t, #name, NULL, NULL, meaning);
+#define SQL_TABLE(name, meaning) put_line(t, #name, "", "", meaning);
 #define SQL_COLUMN(table, name, type, meaning) put_line(t, #table, #name, #type, meaning);
 #include "show/sql_tables.def"
 #undef SQL_TABLE

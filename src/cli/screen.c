@@ -91,28 +91,28 @@ static bool is_time_to_show(int64_t begin_ns, int64_t *shown_ns) {
   return true;
 }
 
-static void print_rate(const char *what, int64_t done, int64_t begin_ns) {
-  char amount[32], rate[32];
-  const double seconds = (double)(tg__clock_ns() - begin_ns) / (double)SECOND_NS;
-  fprintf(stderr, "\r%s %s  %s/s", what, tg__human_bytes(done, amount), tg__human_bytes((int64_t)((double)done / seconds), rate));
+static double seconds_since(int64_t begin_ns) { return (double)(tg__clock_ns() - begin_ns) / (double)SECOND_NS; }
+
+/* One line: how much of how much, how fast, how long still. total below 1: unknown. */
+static void print_progress(const char *what, int64_t done, int64_t total, int64_t begin_ns) {
+  char amount[32];
+  fprintf(stderr, "\r%s %s", what, tg__human_bytes(done, amount));
+  const double seconds = seconds_since(begin_ns);
+  if (total > 0 && done <= total) {
+    const double share = (double)done / (double)total;
+    const int filled = (int)(share * BAR_WIDTH);
+    fprintf(stderr, " of %s [%.*s%*s] %2d %%", tg__human_bytes(total, amount), filled, "########################", BAR_WIDTH - filled, "",
+            (int)(share * 100));
+  }
+  fprintf(stderr, "  %s/s", tg__human_bytes((int64_t)((double)done / seconds), amount));
+  if (total > 0 && done > 0 && done <= total) fprintf(stderr, "  %.0f s left", seconds * (double)(total - done) / (double)done);
+  fputs("\033[K", stderr);
+  fflush(stderr);
 }
 
 static bool show_progress(void *ctx, int64_t done, int64_t total) {
   struct progress *p = ctx;
-  if (!is_time_to_show(p->begin_ns, &p->shown_ns)) return true;
-  if (total > 0 && done <= total) {
-    const int filled = (int)((double)done / (double)total * BAR_WIDTH);
-    const double elapsed = (double)(tg__clock_ns() - p->begin_ns) / (double)SECOND_NS;
-    char all[32];
-    print_rate("reading", done, p->begin_ns);
-    fprintf(stderr, " of %s [%.*s%*s] %2d %%", tg__human_bytes(total, all), filled, "########################", BAR_WIDTH - filled, "",
-            (int)((double)done / (double)total * 100));
-    if (done > 0) fprintf(stderr, "  %.0f s left", elapsed * (double)(total - done) / (double)done);
-  } else {
-    print_rate("reading", done, p->begin_ns);
-  }
-  fputs("\033[K", stderr);
-  fflush(stderr);
+  if (is_time_to_show(p->begin_ns, &p->shown_ns)) print_progress("reading", done, total, p->begin_ns);
   return true;
 }
 
@@ -146,11 +146,7 @@ static bool to_writer(void *ctx, const char *bytes, size_t len) {
   struct tg__sink *s = ctx;
   if (stop_asked || !tg__writer_write(s->writer, bytes, len)) return false;
   s->bytes += (int64_t)len;
-  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns)) {
-    print_rate("writing", s->bytes, s->begin_ns);
-    fputs("\033[K", stderr);
-    fflush(stderr);
-  }
+  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns)) print_progress("writing", s->bytes, -1, s->begin_ns);
   return true;
 }
 
