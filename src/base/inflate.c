@@ -282,6 +282,7 @@ int64_t tg__input_read(struct tg__input *in, void *buf, size_t len, struct tg_er
   size_t made = 0;
   if (!in->broken && !in->done && len) made = in->packing == TG__PLAIN ? read_plain(in, buf, len) : read_packed(in, buf, len);
   in->given += (int64_t)made;
+  in->why.offset = in->given; /* what a step made before it broke counts */
   if (made || !in->broken) return (int64_t)made;
   if (e) *e = in->why;
   return -1;

@@ -242,7 +242,7 @@ done:
 }
 
 uint32_t tg__strings_add(struct tg__strings *s, const char *ptr, size_t len) {
-  return tg__strings_add_hashed(s, ptr, len, tg__hash(ptr, len));
+  return len < UINT32_MAX ? tg__strings_add_hashed(s, ptr, len, tg__hash(ptr, len)) : TG_NONE;
 }
 
 uint32_t tg__strings_find(const struct tg__strings *s, const char *ptr, size_t len) {

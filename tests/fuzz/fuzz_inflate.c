@@ -1,0 +1,51 @@
+/* Fuzz target: any bytes as a compressed file. The first byte says in which pieces to read. What must hold: no crash, a bounded
+ * number of reads, the same text whatever the pieces, and after the end or a break the same answer again. */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MOST = 1 << 24 }; /* a bomb unpacks further than that; more of it finds nothing new */
+
+struct digest {
+  uint64_t hash;
+  int64_t bytes, last;
+};
+
+static struct digest read_in_pieces(const char *path, size_t piece) {
+  static unsigned char buf[1 << 16];
+  struct digest d = {0};
+  struct tg__input *in;
+  struct tg_error e;
+  if (tg__input_open(path, &in, &e)) abort();
+  while (d.bytes < MOST) {
+    const size_t left = (size_t)(MOST - d.bytes);
+    d.last = tg__input_read(in, buf, left < piece ? left : piece, &e);
+    if (d.last <= 0) break;
+    for (int64_t i = 0; i < d.last; i++) d.hash = d.hash * 31 + buf[i];
+    d.bytes += d.last;
+  }
+  if (d.last <= 0 && tg__input_read(in, buf, sizeof buf, &e) != d.last) abort();
+  if (d.last < 0 && (e.code == TG_OK || e.offset != d.bytes || !e.text[0])) abort();
+  tg__input_close(in);
+  return d;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static char path[] = "/tmp/fuzz_inflate.XXXXXX";
+  static int fd = -1;
+  if (!size) return 0;
+  if (fd < 0) {
+    fd = mkstemp(path);
+    if (fd < 0) abort();
+  }
+  if (ftruncate(fd, 0) || pwrite(fd, data + 1, size - 1, 0) != (ssize_t)(size - 1)) abort();
+  const struct digest whole = read_in_pieces(path, 1 << 16), pieces = read_in_pieces(path, (size_t)data[0] + 1);
+  if (whole.last >= 0 && (whole.hash != pieces.hash || whole.bytes != pieces.bytes)) abort();
+  return 0;
+}

@@ -1,0 +1,194 @@
+/* Strings: views, hash, UTF-8, and the interner from several threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+
+static int reset_allocator(void **state) {
+  (void)state;
+  tg__alloc_fail_after(-1);
+  return 0;
+}
+
+static void views_compare(void **state) {
+  assert_true(tg__str_eq(TG_STR("abc"), TG_STR("abc")));
+  assert_false(tg__str_eq(TG_STR("abc"), TG_STR("abd")));
+  assert_false(tg__str_eq(TG_STR("abc"), TG_STR("ab")));
+  assert_true(tg__str_eq((struct tg__str){NULL, 0}, TG_STR("")));
+  assert_true(tg__str_cmp(TG_STR("ab"), TG_STR("abc")) < 0);
+  assert_true(tg__str_cmp(TG_STR("b"), TG_STR("abc")) > 0);
+  assert_true(tg__str_cmp(TG_STR("\xff"), TG_STR("a")) > 0); /* bytes, not chars */
+  assert_int_equal(tg__str_cmp(TG_STR("a"), TG_STR("a")), 0);
+  assert_true(tg__str_has_prefix(TG_STR("aten::mm"), "aten::"));
+  assert_false(tg__str_has_prefix(TG_STR("at"), "aten::"));
+  assert_true(tg__str_has_suffix(TG_STR("trace.json"), ".json"));
+  assert_false(tg__str_has_suffix(TG_STR("json"), ".json"));
+  assert_true(tg__str_contains(TG_STR("a nccl kernel"), "nccl"));
+  assert_false(tg__str_contains(TG_STR("ncc"), "nccl"));
+  assert_true(tg__str_contains(TG_STR("x"), ""));
+  assert_true(tg__str_eq_nocase(TG_STR("KerNel"), "kernel"));
+  assert_false(tg__str_eq_nocase(TG_STR("kernel"), "kernels"));
+  assert_false(tg__str_eq_nocase(TG_STR("kernels"), "kernel"));
+  assert_false(tg__str_eq_nocase(TG_STR("@"), "`")); /* 32 apart, but no letters */
+}
+
+/* Every byte must count, at every length; and the length itself. */
+static void hash_sees_every_byte(void **state) {
+  char text[100];
+  memset(text, 'x', sizeof text);
+  for (size_t len = 0; len < sizeof text; len++) {
+    const uint64_t plain = tg__hash(text, len);
+    assert_int_equal(plain, tg__hash(text, len));
+    assert_int_not_equal(plain, tg__hash(text, len + 1));
+    for (size_t i = 0; i < len; i++) {
+      text[i] ^= 1;
+      assert_int_not_equal(plain, tg__hash(text, len));
+      text[i] ^= 1;
+    }
+  }
+}
+
+/* Names that differ in a running number fill 2^16 buckets about as evenly as chance would: with 65536 keys, 1/e of the buckets
+ * stay empty, that is 24109; three standard deviations are 300. */
+static void hash_spreads_running_numbers(void **state) {
+  static unsigned char low[1 << 16], high[1 << 16];
+  for (unsigned i = 0; i < 1 << 16; i++) {
+    char text[40];
+    const int len = snprintf(text, sizeof text, "enumerate(DataLoader)#%u.__next__", i);
+    const uint64_t h = tg__hash(text, (size_t)len);
+    low[h & 0xffff] = 1;
+    high[h >> 48] = 1;
+  }
+  unsigned empty_low = 0, empty_high = 0;
+  for (unsigned i = 0; i < 1 << 16; i++) {
+    empty_low += !low[i];
+    empty_high += !high[i];
+  }
+  assert_in_range(empty_low, 23800, 24420);
+  assert_in_range(empty_high, 23800, 24420);
+}
+
+static unsigned length_of(const char *text) { return tg__utf8_length((const unsigned char *)text, strlen(text)); }
+
+static void utf8_is_strict(void **state) {
+  assert_int_equal(length_of("a"), 1);
+  assert_int_equal(length_of("\xc3\xa9"), 2);         /* é */
+  assert_int_equal(length_of("\xe2\x82\xac"), 3);     /* € */
+  assert_int_equal(length_of("\xf0\x9f\x98\x80"), 4); /* U+1F600 */
+  assert_int_equal(length_of("\xf4\x8f\xbf\xbf"), 4); /* U+10FFFF */
+  assert_int_equal(length_of("\xf4\x90\x80\x80"), 0); /* beyond */
+  assert_int_equal(length_of("\xed\xa0\x80"), 0);     /* U+D800, a surrogate half */
+  assert_int_equal(length_of("\xed\x9f\xbf"), 3);     /* U+D7FF, just before */
+  assert_int_equal(length_of("\xc0\xaf"), 0);         /* overlong / */
+  assert_int_equal(length_of("\xe0\x9f\xbf"), 0);     /* overlong */
+  assert_int_equal(length_of("\xf0\x8f\xbf\xbf"), 0); /* overlong */
+  assert_int_equal(length_of("\x80"), 0);
+  assert_int_equal(length_of("\xe2\x82"), 0); /* cut */
+  assert_int_equal(length_of("\xe2\x28\xa1"), 0);
+  assert_int_equal(tg__utf8_length((const unsigned char *)"x", 0), 0);
+}
+
+static void interner_gives_ids_in_order(void **state) {
+  enum { COUNT = 70000 }; /* more than one block of the directory */
+  struct tg__strings *s = tg__strings_new();
+  char text[32];
+  assert_int_equal(tg__strings_find(s, "x", 1), TG_NONE);
+  for (uint32_t i = 0; i < COUNT; i++) {
+    const int len = snprintf(text, sizeof text, "name %u", i);
+    assert_int_equal(tg__strings_add(s, text, (size_t)len), i);
+  }
+  assert_int_equal(tg__strings_count(s), COUNT);
+  assert_int_equal(tg__strings_add(s, "", 0), COUNT);
+  assert_int_equal(tg__strings_add(s, NULL, 0), COUNT);
+  assert_int_equal(tg__strings_add(s, "a\0b", 3), COUNT + 1); /* any bytes */
+  assert_int_equal(tg__strings_add(s, "a\0c", 3), COUNT + 2);
+  for (uint32_t i = 0; i < COUNT; i += 7) {
+    const int len = snprintf(text, sizeof text, "name %u", i);
+    assert_int_equal(tg__strings_add(s, text, (size_t)len), i);
+    assert_int_equal(tg__strings_find(s, text, (size_t)len), i);
+    assert_true(tg__str_eq(tg__strings_get(s, i), (struct tg__str){text, (uint32_t)len}));
+  }
+  assert_int_equal(tg__strings_count(s), COUNT + 3);
+  assert_int_equal(tg__strings_get(s, COUNT).len, 0);
+  assert_int_equal(tg__strings_add(s, text, UINT32_MAX), TG_NONE);
+  assert_int_equal(tg__strings_get(s, TG_NONE).len, 0); /* an id that was never given */
+  tg__strings_free(s);
+}
+
+/* Whichever allocation fails, strings already there stay, and the interner works on afterwards. */
+static void interner_survives_failure(void **state) {
+  for (long calls = 1; calls < 40; calls++) {
+    tg__alloc_fail_after(calls);
+    struct tg__strings *s = tg__strings_new();
+    if (!s) {
+      tg__alloc_fail_after(-1);
+      continue;
+    }
+    uint32_t ids[300];
+    char text[32];
+    for (int i = 0; i < 300; i++) ids[i] = tg__strings_add(s, text, (size_t)snprintf(text, sizeof text, "text %d", i));
+    tg__alloc_fail_after(-1);
+    uint32_t expected = 0;
+    for (int i = 0; i < 300; i++) {
+      const size_t len = (size_t)snprintf(text, sizeof text, "text %d", i);
+      assert_int_equal(tg__strings_find(s, text, len), ids[i]);
+      if (ids[i] != TG_NONE) assert_int_equal(ids[i], expected++);
+    }
+    assert_int_equal(tg__strings_count(s), expected); /* no holes */
+    assert_int_equal(tg__strings_add(s, "another", 7), expected);
+    tg__strings_free(s);
+  }
+  tg__alloc_fail_after(1);
+  assert_null(tg__strings_new());
+}
+
+enum { THREADS = 4, ROUNDS = 20000 };
+struct crowd {
+  struct tg__strings *strings;
+  uint32_t ids[THREADS][ROUNDS];
+};
+
+static void add_many(void *ctx, size_t thread) {
+  struct crowd *c = ctx;
+  for (uint32_t i = 0; i < ROUNDS; i++) {
+    const uint32_t k = (i * 7919u + (uint32_t)thread * 4999u) % ROUNDS; /* each in another order */
+    char text[32];
+    const size_t len = (size_t)snprintf(text, sizeof text, "shared %u", k);
+    const uint32_t id = tg__strings_add(c->strings, text, len);
+    const struct tg__str back = tg__strings_get(c->strings, id); /* while the others add */
+    c->ids[thread][k] = tg__str_eq(back, (struct tg__str){text, (uint32_t)len}) ? id : TG_NONE;
+  }
+}
+
+static void interner_is_shared_by_threads(void **state) {
+  static struct crowd c;
+  c.strings = tg__strings_new();
+  tg__parallel(THREADS, THREADS, add_many, &c);
+  assert_int_equal(tg__strings_count(c.strings), ROUNDS);
+  static unsigned char seen[ROUNDS];
+  for (uint32_t k = 0; k < ROUNDS; k++) {
+    assert_in_range(c.ids[0][k], 0, ROUNDS - 1);
+    assert_false(seen[c.ids[0][k]]);
+    seen[c.ids[0][k]] = 1;
+    for (int t = 1; t < THREADS; t++) assert_int_equal(c.ids[t][k], c.ids[0][k]);
+  }
+  tg__strings_free(c.strings);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(views_compare),
+      cmocka_unit_test(hash_sees_every_byte),
+      cmocka_unit_test(hash_spreads_running_numbers),
+      cmocka_unit_test(utf8_is_strict),
+      cmocka_unit_test(interner_gives_ids_in_order),
+      cmocka_unit_test_teardown(interner_survives_failure, reset_allocator),
+      cmocka_unit_test(interner_is_shared_by_threads),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
