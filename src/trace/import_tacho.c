@@ -13,33 +13,12 @@ static bool read_file(void *ctx, uint64_t offset, void *to, size_t len) {
   return tg__file_read_at(f->file, to, len, (int64_t)offset) == (int64_t)len;
 }
 
-static bool read_held(void *ctx, uint64_t offset, void *to, size_t len) {
-  const struct tg__tacho *const f = ctx;
-  if (offset > f->held_bytes || len > f->held_bytes - offset) return false;
-  memcpy(to, f->held + offset, len);
-  return true;
-}
-
-static enum tg_err hold_pipe(struct tg__tacho *f, struct tg_error *e) {
-  for (;;) {
-    if (!tg__grow((void **)&f->held, &f->held_cap, f->held_bytes + (64 << 10), 1)) return tg__fail(e, TG_MEMORY, -1, "out of memory");
-    const int64_t n = tg__file_read(f->file, f->held + f->held_bytes, f->held_cap - f->held_bytes);
-    if (n < 0) return tg__fail(e, TG_IO, (int64_t)f->held_bytes, "%s could not be read to its end", f->path);
-    if (n == 0) return TG_OK;
-    f->held_bytes += (size_t)n;
-  }
-}
-
 static enum tg_err open_source(struct tg__tacho *f, struct tg_error *e) {
-  enum tg_err err = tg__file_open(f->path, &f->file, e);
+  const enum tg_err err = tg__file_open(f->path, &f->file, e);
   if (err) return err;
   const int64_t size = tg__file_size(f->file);
+  if (size < 0) return tg__fail(e, TG_UNSUPPORTED, -1, "%s is a pipe, and a .tacho file is not read in order: write it to a file first", f->path);
   f->reader = (struct tg__reader){.read = read_file, .ctx = f, .len = (uint64_t)size};
-  if (size < 0) {
-    if ((err = hold_pipe(f, e))) return err;
-    f->reader.read = read_held;
-    f->reader.len = f->held_bytes;
-  }
   uint8_t greeting[TG_GREETING_BYTES];
   const size_t have = f->reader.len < sizeof greeting ? (size_t)f->reader.len : sizeof greeting;
   if (!f->reader.read(f->reader.ctx, 0, greeting, have)) return tg__fail(e, TG_IO, 0, "%s could not be read", f->path);
@@ -255,19 +234,52 @@ static enum tg_err take_strings(struct tg_trace *t, struct tg__tacho *f, struct 
   return err;
 }
 
-/* What the end of a cut file took away: tracks become shorter, steps without their slice go. */
-static void clip(struct tg_trace *t, uint32_t slices) {
-  for (uint32_t i = 0; i < t->track_count; i++) {
-    struct tg__track *const k = &t->tracks[i];
+/* events read = kept + skipped must hold for every rank, and all kept ones must be rows of the two tables. */
+static bool counts_add_up(const struct tg_trace *t, uint64_t marks) {
+  const int64_t most = (int64_t)1 << 56; /* so that no sum below can wrap */
+  uint64_t kept = 0;
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    const struct tg__rank *const rank = &t->ranks[r];
+    int64_t skipped = rank->loss[TG__LOSS_cut_end];
+    for (int i = 0; i < TG__LOSS_COUNT; i++) {
+      if (rank->loss[i] > most) return false;
+      if (tg__loss_info[i].kind == TG__LOSS_SKIPPED) skipped += rank->loss[i];
+    }
+    int64_t slices = 0;
+    for (uint32_t k = 0; k < rank->track_count; k++) slices += t->tracks[rank->first_track + k].count;
+    if (rank->events_kept < slices || rank->events_kept > most || rank->events_read != rank->events_kept + skipped) return false;
+    kept += (uint64_t)rank->events_kept;
+  }
+  return kept == t->slices.count + marks;
+}
+
+/* What the end of a cut file took from one rank: its last slices, and its marks, which lie in the order of the ranks. */
+static void clip_rank(struct tg_trace *t, struct tg__rank *rank, uint32_t slices, int64_t *marks_left) {
+  int64_t before = 0, after = 0;
+  for (uint32_t i = 0; i < rank->track_count; i++) {
+    struct tg__track *const k = &t->tracks[rank->first_track + i];
+    before += k->count;
     if (k->first > slices) k->first = slices;
     if (k->count > slices - k->first) k->count = slices - k->first;
+    after += k->count;
   }
+  const int64_t had = rank->events_kept - before, has = had < *marks_left ? had : *marks_left;
+  *marks_left -= has;
+  const int64_t gone = (before - after) + (had - has);
+  rank->events_kept -= gone; /* how many there were is not known of every cut file, so they count as never read */
+  rank->events_read -= gone;
+}
+
+static void clip(struct tg_trace *t, uint32_t slices, uint32_t marks) {
+  int64_t marks_left = marks;
+  for (uint32_t r = 0; r < t->rank_count; r++) clip_rank(t, &t->ranks[r], slices, &marks_left);
   uint32_t kept = 0;
-  for (uint32_t i = 0; i < t->step_count; i++) {
+  for (uint32_t i = 0; i < t->step_count; i++) { /* a step without its slice goes */
     if (t->steps[i].slice == TG_NONE || t->steps[i].slice < slices) t->steps[kept++] = t->steps[i];
   }
   t->step_count = kept;
   t->slices.count = slices;
+  t->marks.count = marks;
 }
 
 static enum tg_err take_tables(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
@@ -280,15 +292,16 @@ static enum tg_err take_tables(struct tg_trace *t, struct tg__tacho *f, struct t
   if ((err = take_table(t, f, TG_CHUNK_CATS, s->cats_bytes, s->cat_count, tg__cats_take, e))) return err;
   if ((err = take_table(t, f, TG_CHUNK_RANKS, s->ranks_bytes, s->rank_count, tg__ranks_take, e))) return err;
   if ((err = take_table(t, f, TG_CHUNK_TRACKS, s->tracks_bytes, s->track_count, tg__tracks_take, e))) return err;
-  return take_table(t, f, TG_CHUNK_STEPS, s->steps_bytes, s->step_count, tg__steps_take, e);
+  if ((err = take_table(t, f, TG_CHUNK_STEPS, s->steps_bytes, s->step_count, tg__steps_take, e))) return err;
+  return counts_add_up(t, s->marks) ? TG_OK : damaged(f, "count of events", e);
 }
 
 static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
   enum tg_err err = take_summary(f, e);
   if (!err) err = take_tables(t, f, e);
   if (err) return err;
-  clip(t, (uint32_t)rows_there(f, false, f->summary.slices));
-  t->marks.count = (uint32_t)rows_there(f, true, f->summary.marks);
+  const uint32_t slices = (uint32_t)rows_there(f, false, f->summary.slices), marks = (uint32_t)rows_there(f, true, f->summary.marks);
+  clip(t, slices, marks);
   f->args_bytes = args_there(f);
   t->args_bytes = f->args_bytes;
   if (f->lost && t->rank_count) {
@@ -330,7 +343,6 @@ void tg__tacho_close(struct tg__store *s) {
   struct tg__tacho *const f = s->tacho;
   if (!f) return;
   tg__file_close(f->file);
-  tg__free(f->held);
   tg__free(f->chunks);
   tg__free(f);
   s->tacho = NULL;

@@ -7,8 +7,6 @@
 struct tg__tacho {
   const char *path; /* in the trace's arena; for messages */
   struct tg__file *file;
-  uint8_t *held; /* the whole file, when it is a pipe and cannot be read twice */
-  size_t held_bytes, held_cap;
   struct tg__reader reader;
   struct tg__chunk *chunks; /* by type, then part; at most one of each */
   size_t chunk_count, chunk_cap;

@@ -95,9 +95,9 @@ enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct
 
 /* ---- what values may be -------------------------------------------------------------------------------------------------------------- */
 
-static enum tg_err check_ids(const uint32_t *v, uint32_t rows, uint32_t limit, bool or_none) {
+static enum tg_err check_ids(const uint32_t *v, uint32_t rows, uint32_t limit) {
   for (uint32_t i = 0; i < rows; i++) {
-    if (v[i] >= limit && !(or_none && v[i] == TG_NONE)) return TG_DAMAGED;
+    if (v[i] >= limit) return TG_DAMAGED;
   }
   return TG_OK;
 }
@@ -143,7 +143,7 @@ static enum tg_err check_phases(const uint8_t *v, uint32_t rows) {
 static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho *f, const struct tg__unpack *u) {
   switch (u->column->chunk) {
   case TG_CHUNK_SLICE_NAME:
-  case TG_CHUNK_MARK_NAME: return check_ids(u->to, u->rows, tg__strings_count(t->strings), false);
+  case TG_CHUNK_MARK_NAME: return check_ids(u->to, u->rows, tg__strings_count(t->strings));
   case TG_CHUNK_SLICE_ARGS:
   case TG_CHUNK_MARK_ARGS: return check_references(u->to, u->rows, (f->summary.args_bytes + 3) / 4, f->args_bytes / 4);
   case TG_CHUNK_SLICE_CAT:
@@ -151,7 +151,7 @@ static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho
   case TG_CHUNK_SLICE_DUR: return check_durations(u->to, u->rows);
   case TG_CHUNK_SLICE_PARENT: return check_parents(u->to, u->rows, u->first_row);
   case TG_CHUNK_SLICE_CAUSE: return check_references(u->to, u->rows, f->summary.slices, t->slices.count);
-  case TG_CHUNK_MARK_TRACK: return check_ids(u->to, u->rows, t->track_count, true);
+  case TG_CHUNK_MARK_TRACK: return check_ids(u->to, u->rows, t->track_count);
   case TG_CHUNK_MARK_PHASE: return check_phases(u->to, u->rows);
   default: return TG_OK; /* START is checked against its neighbours below */
   }
@@ -193,7 +193,7 @@ static enum tg_err check_rows(const struct tg_trace *t, uint32_t fresh, struct t
   const uint32_t after = t->loaded | fresh, ends = TG__COL_START | TG__COL_DUR, nesting = TG__COL_PARENT | TG__COL_DEPTH;
   const bool ends_now = (fresh & ends) && (after & ends) == ends, nesting_now = (fresh & nesting) && (after & nesting) == nesting;
   if (tracks_are_sane(t, fresh) && (!ends_now || ends_are_sane(t)) && (!nesting_now || depths_are_sane(t))) return TG_OK;
-  return tg__fail(e, TG_DAMAGED, -1, "%s: its columns contradict each other, so it was not written by tachograph; convert the trace again",
+  return tg__fail(e, TG_DAMAGED, -1, "%s: its columns contradict each other, so it was not written by tachograph",
                   t->store->tacho->path);
 }
 
@@ -258,11 +258,17 @@ static void unload(struct tg_trace *t, uint32_t columns) {
 enum tg_err tg__tacho_load(struct tg_trace *t, uint32_t columns, struct tg_error *e) {
   const uint32_t fresh = columns & TG__COL_ALL & ~t->loaded;
   if (fresh == 0) return TG_OK;
-  const enum tg_err err = load(t, fresh, e);
-  if (err) {
-    unload(t, fresh);
-  } else {
+  enum tg_err err = load(t, fresh, e);
+  if (!err) {
     t->loaded |= fresh;
+    struct tg_error why;
+    if (t->loaded == TG__COL_ALL && !tg__trace_is_valid(t, &why)) { /* a hostile file; ours are valid when written */
+      err = tg__fail(e, TG_DAMAGED, -1, "%s: it contradicts itself (%s), so it was not written by tachograph", t->store->tacho->path, why.text);
+    }
+  }
+  if (err) {
+    t->loaded &= ~fresh;
+    unload(t, fresh);
   }
   return err;
 }

@@ -59,6 +59,7 @@ static void test_round_trip(void **state) {
   struct tg_trace *const back = open_all(&e);
   assert_non_null(back);
   assert_int_equal(back->loaded, TG__COL_ALL);
+  assert_true(tg__trace_is_valid(back, &e));
   assert_null(sample_differ(t, back));
   tg__trace_free(back);
   tg__trace_free(t);
@@ -256,6 +257,8 @@ static void test_cut_in_a_row_group(void **state) {
   assert_int_equal(back->slices.count, 131072); /* group 1 is not whole, group 2 is not there */
   assert_int_equal(back->tracks[0].count, 131072);
   assert_int_equal(back->marks.count, 0);
+  assert_int_equal(back->ranks[0].events_kept, 131072);
+  assert_int_equal(back->ranks[0].events_read, 131072 + 1); /* the one that had been skipped as JSON */
   assert_int_equal(lost(back), 1 + 2 + 1 + 3); /* the cut chunk; groups 1, 2; marks; three blocks of args */
   assert_memory_equal(back->slices.start_ns, t->slices.start_ns, 131072 * 8);
   assert_memory_equal(back->slices.parent, t->slices.parent, 131072 * 4);
@@ -318,7 +321,7 @@ static void test_unknown_chunk(void **state) {
 /* Values no writer of ours can produce, under correct checksums: refused, not believed. */
 static void test_impossible_values(void **state) {
   struct tg_error e;
-  for (int lie = 0; lie < 12; lie++) {
+  for (int lie = 0; lie < 14; lie++) {
     struct tg_trace *const t = sample_trace();
     switch (lie) {
     case 0: t->slices.name[2] = tg__strings_count(t->strings); break;
@@ -332,6 +335,8 @@ static void test_impossible_values(void **state) {
     case 8: t->slices.dur_ns[4] = INT64_MAX; break;
     case 9: t->slices.depth[3] = 1; break;
     case 10: t->marks.track[0] = 3; break;
+    case 11: t->ranks[0].events_read++; break;
+    case 12: t->slices.dur_ns[0] = 15; break; /* its children stick out */
     default: t->marks.ph[1] = 200; break;
     }
     save(t);
