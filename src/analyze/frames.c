@@ -54,6 +54,7 @@ bool tg__paths_open(struct tg__paths *p, const struct tg_trace *t) {
 void tg__paths_close(struct tg__paths *p) {
   tg__map_free(&p->next);
   tg__map_free(&p->by_text);
+  tg__map_free(&p->by_frame);
   tg__free(p->up);
   tg__free(p->label);
   if (p->extra) tg__strings_free(p->extra);
@@ -79,6 +80,43 @@ uint32_t tg__paths_label(struct tg__paths *p, struct tg__str text) {
   const uint32_t id = tg__strings_add(p->extra, text.ptr, text.len);
   if (id == TG_NONE) p->failed = true;
   return id == TG_NONE ? TG__K_EMPTY : tg__strings_count(p->t->strings) + id;
+}
+
+/* Length of " at 0x7f00" in front of s[at], 0 when something else stands there. */
+static uint32_t address_length(struct tg__str s, uint32_t at) {
+  static const char lead[] = " at 0x";
+  const uint32_t n = sizeof lead - 1;
+  if (s.len - at <= n || memcmp(s.ptr + at, lead, n) != 0) return 0;
+  uint32_t end = at + n;
+  while (end < s.len && ((s.ptr[end] >= '0' && s.ptr[end] <= '9') || (s.ptr[end] >= 'a' && s.ptr[end] <= 'f'))) end++;
+  return end - at;
+}
+
+/* The name without addresses; the id itself when it has none. */
+static uint32_t frame_label(struct tg__paths *p, uint32_t string_id) {
+  const struct tg__str s = tg__strings_get(p->t->strings, string_id);
+  if (!tg__str_contains(s, " at 0x")) return string_id;
+  struct tg__out plain = {0};
+  for (uint32_t i = 0, from = 0; i <= s.len; i++) {
+    const uint32_t skip = i < s.len ? address_length(s, i) : 0;
+    if (!skip && i < s.len) continue;
+    tg__out_bytes(&plain, s.ptr + from, i - from);
+    i += skip;
+    from = i;
+  }
+  const uint32_t label = plain.err ? string_id : tg__paths_label(p, (struct tg__str){plain.buf, (uint32_t)plain.len});
+  if (plain.err) p->failed = true;
+  tg__out_free(&plain);
+  return label;
+}
+
+uint32_t tg__paths_frame(struct tg__paths *p, uint32_t string_id) {
+  uint32_t *slot = tg__map_slot(&p->by_frame, string_id, TG_NONE);
+  if (!slot) {
+    p->failed = true;
+    return string_id;
+  }
+  return *slot != TG_NONE ? *slot : (*slot = frame_label(p, string_id));
 }
 
 struct tg__str tg__paths_text(const struct tg__paths *p, uint32_t label) {
@@ -114,6 +152,22 @@ uint32_t tg__paths_split(struct tg__paths *p, uint32_t string_id, uint32_t limit
   }
   if (!tg__map_put(&p->by_text, string_id, path)) p->failed = true;
   return path;
+}
+
+void tg__write_list(struct tg__out *out, struct tg__str json) {
+  bool quoted = false;
+  for (uint32_t i = 0; i < json.len; i++) {
+    const char c = json.ptr[i];
+    if (quoted && c == '\\' && i + 1 < json.len) {
+      tg__out_char(out, c);
+      tg__out_char(out, json.ptr[++i]);
+      continue;
+    }
+    if (c == '"') quoted = !quoted;
+    if (!quoted && (c == ' ' || c == '\n' || c == '\t' || c == '\r')) continue;
+    tg__out_char(out, c);
+    if (!quoted && c == ',') tg__out_char(out, ' ');
+  }
 }
 
 struct tg__str tg__module_name(struct tg__str frame) {

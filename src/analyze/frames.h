@@ -32,17 +32,22 @@ struct tg__paths {
   size_t count, up_cap, label_cap;
   struct tg__strings *extra; /* texts that are not among the strings of the trace */
   struct tg__map by_text;  /* string id → path, for texts that were split before */
+  struct tg__map by_frame; /* string id → label, for frames seen before */
   bool failed;             /* out of memory: paths returned since are wrong */
 };
 bool tg__paths_open(struct tg__paths *p, const struct tg_trace *t); /* false on no memory; close it either way */
 void tg__paths_close(struct tg__paths *p);
 uint32_t tg__paths_step(struct tg__paths *p, uint32_t from, uint32_t label);
 uint32_t tg__paths_label(struct tg__paths *p, struct tg__str text); /* a string id of the trace is a label, too */
+/* The label of a Python frame by its string id: the name, without the address that tells one object of a built-in method from
+ * the next ("<built-in method add of Tensor object at 0x7f…>"). */
+uint32_t tg__paths_frame(struct tg__paths *p, uint32_t string_id);
 struct tg__str tg__paths_text(const struct tg__paths *p, uint32_t label);
 /* Labels of a path, first to last, joined. Of very long paths only the last labels are written, with … in front. */
 void tg__paths_write(const struct tg__paths *p, uint32_t path, const char *separator, struct tg__out *out);
 /* The path of a call stack written as one text, frames joined by ';', at most `limit` of them. */
 uint32_t tg__paths_split(struct tg__paths *p, uint32_t string_id, uint32_t limit);
+void tg__write_list(struct tg__out *out, struct tg__str json); /* [1, 2] however it was laid out in the file */
 struct tg__str tg__module_name(struct tg__str frame); /* without "nn.Module: " */
 
 #endif

@@ -103,6 +103,11 @@ static void write_text(const struct work *w, const char *what, uint32_t id, stru
   tg__out_bytes(out, s.ptr, s.len);
 }
 
+static void write_list(const struct work *w, const char *what, uint32_t id, struct tg__out *out) {
+  tg__out_text(out, what);
+  tg__write_list(out, id == TG_NONE ? TG_STR("?") : tg__name(w->t, id));
+}
+
 static void write_number(const struct work *w, const char *what, uint32_t label, struct tg__out *out) {
   tg__out_text(out, what);
   if (w->numbers[label] == TG_NULL_INT) tg__out_char(out, '?');
@@ -120,8 +125,8 @@ static void write_group(const struct work *w, uint32_t group, struct tg__out *ou
     if (label[0] != TG_NONE) write_text(w, "", label[0], out);
   } else if (w->by == BY_CONFIG) {
     write_text(w, "op ", label[0], out);
-    write_text(w, " grid ", label[1], out);
-    write_text(w, " block ", label[2], out);
+    write_list(w, " grid ", label[1], out);
+    write_list(w, " block ", label[2], out);
     write_number(w, " registers ", label[3], out);
     write_number(w, " shared memory ", label[4], out);
   }

@@ -122,7 +122,7 @@ static uint32_t stack_on(struct tg__op_group *g, uint32_t frame) {
   if (g->stack_of[frame] != TG_NONE) return g->stack_of[frame];
   uint32_t path = 0, f = frame;
   for (uint32_t n = 0; f != TG_NONE && n < g->stack_limit; n++, f = g->around[f])
-    path = tg__paths_step(&g->stacks, path, g->t->slices.name[f]);
+    path = tg__paths_step(&g->stacks, path, tg__paths_frame(&g->stacks, g->t->slices.name[f]));
   return g->stack_of[frame] = path;
 }
 
@@ -196,6 +196,8 @@ void tg__op_group_write(const struct tg__op_group *g, uint32_t group, struct tg_
       tg__paths_write(&g->stacks, values[i], ";", out);
     } else if (g->parts[i] == TG__GROUP_MODULE) {
       tg__paths_write(&g->modules, values[i], " / ", out);
+    } else if (g->parts[i] == TG__GROUP_SHAPE) {
+      tg__write_list(out, tg__name(g->t, values[i]));
     } else {
       const struct tg__str s = tg__name(g->t, values[i]);
       tg__out_bytes(out, s.ptr, s.len);

@@ -121,9 +121,9 @@ static void sum_device_totals(struct tg__stack_units *u) {
 
 static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t slice, uint32_t parent) {
   const uint32_t name = u->t->slices.name[slice];
-  uint32_t key = name;
+  uint32_t key = tg__paths_frame(&u->paths, name);
   if (u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE) {
-    const uint32_t label = u->by == TG__STACK_WHOLE ? name : tg__paths_label(&u->paths, tg__module_name(tg__name(u->t, name)));
+    const uint32_t label = u->by == TG__STACK_WHOLE ? key : tg__paths_label(&u->paths, tg__module_name(tg__name(u->t, name)));
     key = tg__paths_step(&u->paths, parent == TG_NONE ? 0 : path_of[parent], label);
     path_of[u->count] = key;
   }

@@ -209,7 +209,7 @@ static void test_by_shape(void **state) {
   mini_slice(m, cpu, "cpu_op", "aten::addmm", 20, 30);
   mini_arg_raw(m, "Input Dims", "[[8], [4, 16], [16, 8], [], []]");
   mini_slice(m, cpu, "cpu_op", "aten::addmm", 60, 5);
-  mini_arg_raw(m, "Input Dims", "[[2], [3, 5], [5, 2], [], []]");
+  mini_arg_raw(m, "Input Dims", "[\n [2],\n [3,5],[5,2] , [], []]"); /* laid out as some writers do */
   mini_slice(m, cpu, "cpu_op", "aten::relu", 80, 5);
   struct tg_table *ops = mini_ask(mini_finish(m), "ops", "by", "shape", NULL);
   assert_int_equal(ops->rows, 3);

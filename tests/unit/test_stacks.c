@@ -141,6 +141,25 @@ static void test_only_inside_a_step(void **state) {
   mini_free(m);
 }
 
+/* The address of the object tells nothing apart that a reader wants told apart. */
+static void test_addresses_are_left_out(void **state) {
+  struct mini *m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 1);
+  mini_slice(m, cpu, "python_function", "<built-in method add of Tensor object at 0x7cbd8414bd40>", 0, 10);
+  mini_slice(m, cpu, "cpu_op", "aten::add", 1, 8);
+  mini_slice(m, cpu, "python_function", "<built-in method add of Tensor object at 0x7f>", 20, 30);
+  mini_slice(m, cpu, "cpu_op", "aten::add", 21, 20);
+  struct tg_trace *trace = mini_finish(m);
+  struct tg_table *t = mini_ask(trace, "stacks", NULL), *ops = mini_ask(trace, "ops", "by", "stack", NULL);
+  assert_int_equal(t->rows, 1);
+  expect(t, "<built-in method add of Tensor object>", 2, 40, 40, 0, 0);
+  assert_int_equal(ops->rows, 1);
+  assert_string_equal(mini_cell(ops, 0, "group"), "<built-in method add of Tensor object>");
+  tg__table_free(t);
+  tg__table_free(ops);
+  mini_free(m);
+}
+
 static void test_no_stacks(void **state) {
   struct mini *m = mini_new();
   mini_slice(m, mini_thread(m, 1, 1), "cpu_op", "aten::mm", 0, 10);
@@ -157,7 +176,7 @@ int main(void) {
       cmocka_unit_test(test_by_line),      cmocka_unit_test(test_by_file),
       cmocka_unit_test(test_by_module),    cmocka_unit_test(test_whole_stacks),
       cmocka_unit_test(test_stacks_given_as_text), cmocka_unit_test(test_only_inside_a_step),
-      cmocka_unit_test(test_no_stacks),
+      cmocka_unit_test(test_addresses_are_left_out), cmocka_unit_test(test_no_stacks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
