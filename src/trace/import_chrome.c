@@ -195,6 +195,7 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
     *damaged = true;
     return NULL;
   }
+  if (!strchr("\"{[-0123456789tfn", *value)) tg__lose(&r->im->losses, TG__LOSS_bent_not_available, r->carry.offset + (value - r->carry.text));
   return keep_member(r, key, key_end - 1, value, value_end) == TG_OK ? next : NULL;
 }
 

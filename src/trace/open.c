@@ -127,13 +127,12 @@ static enum tg_err read_file(struct opening *o, const char *path, struct tg_erro
 static enum tg_err opening_begin(struct opening *o, const struct tg_open_options *options, struct tg_error *e) {
   static const struct tg_open_options defaults;
   o->options = options ? options : &defaults;
-  o->trace = new_trace();
+  o->trace = o->build.trace = new_trace();
   o->import.shared.trace = o->trace;
   o->import.shared.lock = tg__lock_new();
   if (!o->trace || !o->import.shared.lock) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   o->how.threads = o->options->threads ? o->options->threads : tg__cpu_count();
   if (o->options->progress) o->how.progress = report_progress, o->how.progress_ctx = o;
-  o->build.trace = o->trace;
   o->build.threads = o->how.threads;
   return TG_OK;
 }

@@ -275,8 +275,9 @@ static inline enum outcome parse_args(struct tg__parser *P, const char **pp, con
       ev->guess = NULL;
     }
     v->key = key;
-    p = to_value(p);
-    if (!p) return BAD;
+    const char *value = to_value(p);
+    if (!value) return skip_blank(p) >= end ? SHORT : BAD;
+    p = value;
     const enum outcome r = parse_value(P, &p, end, v);
     if (r != PARSED) return r;
     if (ev->guess && ev->guess->fields[i].kind != v->kind) ev->guess = NULL;
@@ -343,8 +344,9 @@ static inline enum outcome parse_member(struct tg__parser *P, const char **pp, c
   memcpy(&w, p, 4);
 #define WORD(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 #define VALUE(key_len)                                                                                                                  \
-  if (!(p = to_value(p + (key_len) + 1))) return BAD;                                                                                   \
-  *pp = p
+  p += (key_len) + 1;                                                                                                                   \
+  if (!(*pp = to_value(p))) return *pp = p, skip_blank(p) >= end ? SHORT : BAD;                                                        \
+  p = *pp
   enum outcome r;
   if (w == WORD('n', 'a', 'm', 'e') && p[4] == '"') {
     VALUE(4);
@@ -405,7 +407,7 @@ static inline enum outcome parse_member(struct tg__parser *P, const char **pp, c
   uint32_t key;
   r = parse_string(P, pp, end, &key);
   if (r != PARSED) return r;
-  if (!(p = to_value(*pp))) return *pp >= end ? SHORT : BAD;
+  if (!(p = to_value(*pp))) return skip_blank(*pp) >= end ? SHORT : BAD;
   *pp = p;
   switch (key) { /* the same members in a spelling the fast path does not know ("ts" :) */
   case TG__K_TS: take_seen(P, ev, SEEN_TS, at); return parse_time(P, pp, end, &ev->ts_ns, &ev->flags);
