@@ -34,12 +34,22 @@ static const char *idle_advice(enum tg__gap_cause most) {
   case TG__GAP_QUEUED:
     return "Kernels follow each other with pauses although they are queued: capture the step with torch.cuda.CUDAGraph, or use fewer, "
            "larger kernels.";
+  case TG__GAP_NONE:
+    return "Record the host too, to see why: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).";
   default:
     return "The host does not launch fast enough: torch.compile(model, mode=\"reduce-overhead\"), or a larger batch.";
   }
 }
 
-static void describe_waits(const struct tg__facts *f, int64_t device, struct tg__finding *x) {
+static const char *const while_doing[TG__GAP_CAUSE_COUNT] = {
+    [TG__GAP_NONE] = "for reasons that are not in the trace", [TG__GAP_QUEUED] = "although work was queued",
+    [TG__GAP_PYTHON] = "while the host is in Python",         [TG__GAP_HOST] = "while the host is in operators",
+    [TG__GAP_LAUNCH] = "while the host is in launch calls",   [TG__GAP_COPY] = "while the host is in copy calls",
+    [TG__GAP_SYNC] = "because the host waits for it",         [TG__GAP_DATA] = "while the host loads data",
+};
+
+/* idle: without a kernel inside the window. Part of it may lie outside the device's first and last work, part in copies. */
+static void describe_waits(const struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
   const struct tg__window *w = &f->steps.window;
   int64_t sum[TG__GAP_CAUSE_COUNT] = {0}, all = 0;
   enum tg__gap_cause most = TG__GAP_NONE;
@@ -53,10 +63,14 @@ static void describe_waits(const struct tg__facts *f, int64_t device, struct tg_
   for (enum tg__gap_cause c = 0; c < TG__GAP_CAUSE_COUNT; c++)
     if (sum[c] > sum[most]) most = c;
   const size_t len = strlen(x->evidence);
-  if (all > 0)
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; between its work it is idle for %.2f ms a %s, %.0f %% of that by %s",
-            tg__ms(tg__per_step(f, all)), tg__period(f), tg__pct(sum[most], all), tg__gap_cause_names[most]);
-  TG_SAY(x->advice, "%s", idle_advice(all > 0 ? most : TG__GAP_HOST));
+  if (2 * all < idle) {
+    tg__say(x->evidence + len, sizeof x->evidence - len, "; most of the rest lies before its first or behind its last work");
+    TG_SAY(x->advice, "Record a stretch in which the device works: torch.profiler.schedule(wait=1, warmup=2, active=5).");
+    return;
+  }
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; between its work it stands still for %.2f ms %s, %.0f %% of that %s",
+          tg__ms(tg__per_step(f, all)), tg__per(f), tg__pct(sum[most], all), while_doing[most]);
+  TG_SAY(x->advice, "%s", idle_advice(most));
 }
 
 static void judge_one_device(struct tg__facts *f, int64_t device) {
@@ -70,9 +84,9 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   if (!any || window <= 0 || 2 * busy >= window) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(window - busy, window), tg__per_step(f, window - busy));
   TG_SAY(x->where, "device %lld", (long long)device);
-  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms a %s", tg__pct(busy, window), tg__ms(tg__per_step(f, busy)),
-         tg__ms(tg__per_step(f, window)), tg__period(f));
-  describe_waits(f, device, x);
+  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s", tg__pct(busy, window), tg__ms(tg__per_step(f, busy)),
+         tg__ms(tg__per_step(f, window)), tg__per(f));
+  describe_waits(f, device, window - busy, x);
 }
 
 /* ---- what the host does to it ---------------------------------------------------------------------------------------------------- */
@@ -94,8 +108,8 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
     tg__where_slice(f, longest->during, x);
   else
     TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
-  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms a %s (%.1f %%), the longest %.2f ms", (long long)count,
-         what, tg__ms(x->cost_ns), tg__period(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
+  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)count,
+         what, tg__ms(x->cost_ns), tg__per(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
 }
 
@@ -176,8 +190,8 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
   struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, wait));
   TG_SAY(x->where, "kernels of the %s", tg__period(f));
   TG_SAY(x->evidence,
-         "%lld kernels a %s, half of them shorter than %.1f us; the device waits %.2f ms a %s (%.1f %%) for the host to launch the next",
-         (long long)pieces, tg__period(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__period(f), share);
+         "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to launch the next",
+         (long long)pieces, tg__per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
   TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and replays them as a CUDA "
                     "graph; or a larger batch.");
 }
@@ -187,8 +201,8 @@ static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t ty
   if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, short_ns));
   TG_SAY(x->where, "operators of the %s", tg__period(f));
-  TG_SAY(x->evidence, "%lld operators a %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms a %s (%.1f %%)",
-         (long long)pieces, tg__period(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__period(f), share);
+  TG_SAY(x->evidence, "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
+         (long long)pieces, tg__per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
   TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
 }
 

@@ -39,8 +39,9 @@ static const struct tg__device *find_device(const struct tg__facts *f, int64_t i
 struct matrix_work {
   const struct tg__facts *f;
   int64_t all_ns, plain_ns, tensor_ns, matrix_ns;
-  uint32_t longest; /* plain kernel */
-  uint8_t *units;   /* enum matrix_unit per string id: a name is searched once, not at every launch */
+  uint32_t longest;   /* plain kernel */
+  bool has_new_types; /* bfloat16 and TF32: from capability 8 on */
+  uint8_t *units;     /* enum matrix_unit per string id: a name is searched once, not at every launch */
 };
 
 static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -60,6 +61,7 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   m->matrix_ns += dur;
   if (unit != UNIT_PLAIN) return;
   m->plain_ns += dur;
+  m->has_new_types = d->compute_major >= 8;
   if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;
 }
 
@@ -75,17 +77,19 @@ void tg__judge_precision(struct tg__facts *f) {
   }
   tg__visit(f, see_kernel, &m);
   tg__free(m.units);
-  const double share = tg__pct(m.plain_ns, m.all_ns);
   if (!m.all_ns) tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
+  const double share = tg__pct(m.plain_ns, f->total_ns);
   if (m.tensor_ns || share <= ELIGIBLE_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, TG_NULL_INT);
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, tg__per_step(f, m.plain_ns));
   tg__where_slice(f, m.longest, x);
   TG_SAY(x->evidence,
-         "matrix operators launch %.1f %% of the kernel time; %.1f %% is in kernels known to do without tensor cores, none in ones that "
+         "matrix operators launch %.1f %% of the kernel time; kernels known to do without tensor cores run %.2f ms %s (%.1f %%), none that "
          "use them",
-         tg__pct(m.matrix_ns, m.all_ns), share);
-  TG_SAY(x->advice, "Run the forward pass under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
-                    "torch.set_float32_matmul_precision(\"high\").");
+         tg__pct(m.matrix_ns, m.all_ns), tg__ms(x->cost_ns), tg__per(f), share);
+  TG_SAY(x->advice, "%s",
+         m.has_new_types ? "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
+                           "torch.set_float32_matmul_precision(\"high\")."
+                         : "Compute under torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler(\"cuda\").");
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */

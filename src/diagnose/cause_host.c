@@ -56,8 +56,8 @@ void tg__judge_scalar_reads(struct tg__facts *f) {
   if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, tg__per_step(f, h.read_ns));
   tg__where_slice(f, h.read, x);
-  TG_SAY(x->evidence, "%lld values a %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
-         (long long)tg__per_step(f, h.reads), tg__period(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
+  TG_SAY(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
+         (long long)tg__per_step(f, h.reads), tg__per(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
   TG_SAY(x->advice, "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
 }
 
@@ -71,8 +71,8 @@ void tg__judge_optimizer(struct tg__facts *f) {
   if (h.multi_tensor || h.update_ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, tg__per_step(f, h.update_ns));
   tg__where_slice(f, h.update, x);
-  TG_SAY(x->evidence, "the update takes %.2f ms a %s (%.1f %%) in %lld operators, none of them for several tensors at once",
-         tg__ms(x->cost_ns), tg__period(f), share, (long long)tg__per_step(f, h.update_ops));
+  TG_SAY(x->evidence, "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
+         tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.update_ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
 }
 
@@ -150,7 +150,7 @@ void tg__judge_overhead(struct tg__facts *f) {
   if (share > OVERHEAD_PCT) {
     struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, tg__per_step(f, inside));
     tg__where_slice(f, o.longest, x);
-    TG_SAY(x->evidence, "the recording itself takes %.2f ms a %s (%.1f %%), by its own account", tg__ms(x->cost_ns), tg__period(f), share);
+    TG_SAY(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns), tg__per(f), share);
     TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
                       "torch.profiler.schedule(wait, warmup, active).");
   }

@@ -26,21 +26,17 @@ void tg__judge_communication(struct tg__facts *f) {
   struct collectives c = {.t = f->t, .longest = TG_NONE};
   tg__visit(f, see_collective, &c);
   if (c.longest == TG_NONE) return;
-  int64_t all = 0, overlapped = 0;
-  for (size_t i = 0; i < f->steps.count; i++) {
-    all += f->steps.steps[i].communication_ns;
-    overlapped += f->steps.steps[i].overlap_ns;
-  }
+  int64_t all = 0;
+  for (size_t i = 0; i < f->steps.count; i++) all += f->steps.steps[i].communication_ns;
   struct tg__finding *x = tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, tg__per_step(f, exposed));
   tg__where_slice(f, c.longest, x);
-  TG_SAY(
-      x->evidence,
-      "collectives take %.2f ms of each %.2f ms %s, and %.2f ms of that (%.1f %% of the %s) are not hidden behind computing; %.2f ms are",
-      tg__ms(tg__per_step(f, all)), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share, tg__period(f),
-      tg__ms(tg__per_step(f, overlapped)));
-  TG_SAY(x->advice,
-         "Accumulate gradients under DistributedDataParallel's no_sync(), register a compressing hook (bf16_compress_hook), or tune "
-         "bucket_cap_mb so that all-reduce starts during backward.");
+  TG_SAY(x->evidence, "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
+         tg__ms(tg__per_step(f, all)), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share);
+  if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not compute */
+    TG_SAY(x->evidence, "the host is inside collectives for %.2f ms of %s %.2f ms %s (%.1f %%)", tg__ms(x->cost_ns), tg__each(f),
+           tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
+  TG_SAY(x->advice, "Overlap all-reduce with backward (bucket_cap_mb), accumulate gradients under no_sync(), or compress: "
+                    "register_comm_hook(None, bf16_compress_hook).");
 }
 
 /* ---- wrappers ------------------------------------------------------------------------------------------------------------------- */
@@ -86,8 +82,8 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
     struct tg__finding *x =
         tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(w.data_parallel_ns, f->total_ns), tg__per_step(f, w.data_parallel_ns));
     tg__where_slice(f, w.data_parallel, x);
-    TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms a %s", f->gaps.device_count,
-           tg__ms(x->cost_ns), tg__period(f));
+    TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s", f->gaps.device_count,
+           tg__ms(x->cost_ns), tg__per(f));
     TG_SAY(x->advice,
            "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of torch.nn.DataParallel.");
   }

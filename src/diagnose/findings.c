@@ -43,7 +43,10 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
 
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum) { return f->steps.count ? sum / (int64_t)f->steps.count : sum; }
 
-const char *tg__period(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE ? "recording" : "step"; }
+static bool is_whole(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE; }
+const char *tg__per(const struct tg__facts *f) { return is_whole(f) ? "in all" : "a step"; }
+const char *tg__period(const struct tg__facts *f) { return is_whole(f) ? "recording" : "step"; }
+const char *tg__each(const struct tg__facts *f) { return is_whole(f) ? "the" : "each"; }
 
 /* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package. */
 static bool is_user_frame(struct tg__str name) {
@@ -121,14 +124,20 @@ struct all {
   size_t count, cap;
 };
 
-static bool less_weighty(uint32_t a, uint32_t b, const void *ctx) { /* largest share first */
-  const struct tg__finding *items = ctx;
-  return items[a].share_pct > items[b].share_pct;
+static int severity(const struct tg__finding *x) { return x->share_pct >= HIGH_PCT ? 2 : x->share_pct >= MEDIUM_PCT ? 1 : 0; }
+
+/* Severe ones first. Among those of one severity the order of causes.def, which begins with what is easiest to change: shares of
+ * different rules are not on one scale. Then the larger share. */
+static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__finding *x = (const struct tg__finding *)ctx + a, *y = (const struct tg__finding *)ctx + b;
+  if (severity(x) != severity(y)) return severity(x) > severity(y);
+  return x->cause != y->cause ? x->cause < y->cause : x->share_pct > y->share_pct;
 }
 
 static void put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out) {
   tg__put_cstr(out, cause_names[x->cause]);
-  tg__put_cstr(out, x->share_pct >= HIGH_PCT ? "high" : x->share_pct >= MEDIUM_PCT ? "medium" : "low");
+  static const char *const severities[] = {"low", "medium", "high"};
+  tg__put_cstr(out, severities[severity(x)]);
   tg__put_rank(out, t, x->rank);
   tg__put_real(out, x->share_pct);
   tg__put_int(out, x->cost_ns);
@@ -141,7 +150,7 @@ static bool put_all(const struct tg_trace *t, const struct all *all, struct tg_t
   uint32_t *order = tg__alloc((all->count + 1) * sizeof *order);
   if (!order) return false;
   for (size_t i = 0; i < all->count; i++) order[i] = (uint32_t)i;
-  const bool ok = tg__sort_index(order, all->count, less_weighty, all->items);
+  const bool ok = tg__sort_index(order, all->count, is_before, all->items);
   for (size_t i = 0; ok && i < all->count; i++) put_finding(t, &all->items[order[i]], out);
   tg__free(order);
   if (!all->count) tg__table_note(out, "nothing found above %d %%", LOWEST_PCT);

@@ -47,7 +47,10 @@ void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__findi
 typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
 void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
-const char *tg__period(const struct tg__facts *f); /* "step", or "recording" when there are no steps */
+/* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
+const char *tg__per(const struct tg__facts *f);
+const char *tg__period(const struct tg__facts *f);
+const char *tg__each(const struct tg__facts *f);
 static inline double tg__pct(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * (double)part / (double)whole : 0; }
 static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
 

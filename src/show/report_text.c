@@ -145,12 +145,14 @@ static int64_t count_losses(const struct tg_table *t, const char *kind) {
   return sum;
 }
 
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 static void put_losses(const struct page *p) {
   static const struct {
-    const char *kind, *word, *ink;
-  } kinds[] = {{"skipped", "events could not be read", "31"},
-               {"cut", "places where the input is cut", "31"},
-               {"bent", "values not as written", "33"}};
+    const char *kind, *what, *behind, *ink;
+  } kinds[] = {{"skipped", "event", " not read", "31"},
+               {"cut", "place", " where the input is cut", "31"},
+               {"bent", "value", " not as written", "33"}};
   const struct tg_table *t = p->r->parts[TG__REPORT_LOSSES];
   bool any = false;
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -159,7 +161,7 @@ static void put_losses(const struct page *p) {
     if (!n) continue;
     tg__out_text(p->out, any ? ", " : "");
     ink(p, kinds[k].ink);
-    tg__out_format(p->out, "%s %s", tg__human_count(n, buf), kinds[k].word);
+    tg__out_format(p->out, "%s %s%s%s", tg__human_count(n, buf), kinds[k].what, plural(n), kinds[k].behind);
     plain(p);
     if (!any) { /* the first loss by name */
       tg__out_text(p->out, " (");
@@ -188,10 +190,7 @@ static void put_health(const struct page *p) {
   if (work) {
     tg__out_text(p->out, " \u00b7 ");
     ink(p, linked == work ? "32" : "33");
-    if (linked == work)
-      tg__out_format(p->out, "all %s pieces of device work have their launch", tg__human_count(work, a));
-    else
-      tg__out_format(p->out, "%s of %s pieces of device work have their launch", tg__human_count(linked, a), tg__human_count(work, b));
+    tg__out_format(p->out, "launch known for %s of %s device event%s", tg__human_count(linked, a), tg__human_count(work, b), plural(work));
     plain(p);
   }
   tg__out_text(p->out, "\n\n");
@@ -210,6 +209,11 @@ static size_t summary_row(const struct page *p, const char *statistic) {
 static int64_t summary(const struct page *p, const char *statistic, const char *column) {
   const size_t row = summary_row(p, statistic);
   return row == SIZE_MAX ? TG_NULL_INT : tg__cell_int(p->r->parts[TG__REPORT_STEPS], row, column);
+}
+
+static bool is_whole(const struct page *p) {
+  const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
+  return !rows || tg__str_eq(tg__cell_str(rows, 0, "name"), TG_STR("whole recording"));
 }
 
 static void put_step_kind(const struct page *p, size_t n) {
@@ -236,16 +240,16 @@ static bool put_steps(const struct page *p) {
     tg__out_text(p->out, "the trace has neither steps nor operators\n\n");
     return false;
   }
-  const bool whole = tg__str_eq(tg__cell_str(rows, 0, "name"), TG_STR("whole recording"));
   ink(p, "1");
   tg__out_text(p->out, tg__human_ns(summary(p, "p50", "total_ns"), a));
   plain(p);
-  if (whole) {
+  if (is_whole(p)) {
     tg__out_text(p->out, ", the whole recording: it marks no steps (call prof.step() in the loop)");
   } else {
-    if (rows->rows > 1)
-      tg__out_format(p->out, " median, 10 %% below %s, 10 %% above %s", tg__human_ns(summary(p, "p10", "total_ns"), b),
-                     tg__human_ns(summary(p, "p90", "total_ns"), c));
+    const bool many = rows->rows >= 10; /* of fewer a tenth means nothing */
+    tg__human_ns(summary(p, many ? "p10" : "min", "total_ns"), b);
+    tg__human_ns(summary(p, many ? "p90" : "max", "total_ns"), c);
+    if (rows->rows > 1) tg__out_format(p->out, " median, %s between %s and %s", many ? "80 %" : "all", b, c);
     put_step_kind(p, rows->rows);
   }
   tg__out_char(p->out, '\n');
@@ -290,38 +294,11 @@ static void put_op(const struct page *p, const struct tg_table *t, size_t row, c
   put_pct(p, tg__cell_real(t, row, pct), 9);
 }
 
-static void put_ops(const struct page *p) {
-  const struct tg_table *host = p->r->parts[TG__REPORT_HOST_OPS], *device = p->r->parts[TG__REPORT_DEVICE_OPS];
-  const size_t host_rows = host ? host->rows : 0, device_rows = device ? device->rows : 0;
-  if (!host_rows) return;
-  const unsigned half = device_rows ? (p->width - 3) / 2 : p->width;
-  ink(p, "1");
-  put_left(p, view("operators, own time on the host"), half);
-  if (device_rows) tg__out_text(p->out, "   operators, own time on the device");
-  plain(p);
-  tg__out_char(p->out, '\n');
-  for (size_t i = 0; i < host_rows || i < device_rows; i++) {
-    if (i < host_rows)
-      put_op(p, host, i, "self_cpu_ns", "self_cpu_pct", half);
-    else
-      tg__put_blanks(p->out, half);
-    if (i < device_rows) {
-      tg__put_blanks(p->out, 3);
-      put_op(p, device, i, "self_device_ns", "self_device_pct", half);
-    }
-    tg__out_char(p->out, '\n');
-  }
-}
-
-static void put_kernels(const struct page *p) {
-  const struct tg_table *t = p->r->parts[TG__REPORT_KERNELS];
+/* Calls and time of one side, over the whole width. */
+static void put_calls(const struct page *p, const struct tg_table *t, const char *title, const char *ns, const char *pct) {
   char buf[NUMBER_BYTES];
-  if (!t || !t->rows) {
-    tg__out_char(p->out, '\n');
-    return;
-  }
   ink(p, "1");
-  put_left(p, view("device work"), p->width - 30);
+  put_left(p, view(title), p->width - 30);
   put_right(p, "calls", 10);
   put_right(p, "time", 11);
   plain(p);
@@ -329,10 +306,41 @@ static void put_kernels(const struct page *p) {
   for (size_t i = 0; i < t->rows; i++) {
     put_left(p, tg__cell_str(t, i, "name"), p->width - 30);
     put_right(p, tg__human_count(tg__cell_int(t, i, "calls"), buf), 10);
-    put_right(p, tg__human_ns(tg__cell_int(t, i, "total_ns"), buf), 11);
-    put_pct(p, tg__cell_real(t, i, "pct"), 9);
+    put_right(p, tg__human_ns(tg__cell_int(t, i, ns), buf), 11);
+    put_pct(p, tg__cell_real(t, i, pct), 9);
     tg__out_char(p->out, '\n');
   }
+}
+
+/* Host and device side by side. */
+static void put_both_sides(const struct page *p, const struct tg_table *host, const struct tg_table *device) {
+  const unsigned half = (p->width - 3) / 2;
+  ink(p, "1");
+  put_left(p, view("operators, own time on the host"), half + 3);
+  tg__out_text(p->out, "operators, own time on the device");
+  plain(p);
+  tg__out_char(p->out, '\n');
+  for (size_t i = 0; i < host->rows || i < device->rows; i++) {
+    if (i < host->rows)
+      put_op(p, host, i, "self_cpu_ns", "self_cpu_pct", half);
+    else
+      tg__put_blanks(p->out, half);
+    if (i < device->rows) {
+      tg__put_blanks(p->out, 3);
+      put_op(p, device, i, "self_device_ns", "self_device_pct", half);
+    }
+    tg__out_char(p->out, '\n');
+  }
+}
+
+static void put_tops(const struct page *p) {
+  const struct tg_table *host = p->r->parts[TG__REPORT_HOST_OPS], *device = p->r->parts[TG__REPORT_DEVICE_OPS];
+  const struct tg_table *kernels = p->r->parts[TG__REPORT_KERNELS];
+  if (host && host->rows && device && device->rows)
+    put_both_sides(p, host, device);
+  else if (host && host->rows)
+    put_calls(p, host, "operators, own time on the host", "self_cpu_ns", "self_cpu_pct");
+  if (kernels && kernels->rows) put_calls(p, kernels, "device work", "total_ns", "pct");
   tg__out_char(p->out, '\n');
 }
 
@@ -345,23 +353,24 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   const int64_t cost = tg__cell_int(t, row, "cost_ns");
   const char *code = tg__str_eq(severity, TG_STR("high")) ? "1;31" : tg__str_eq(severity, TG_STR("medium")) ? "1;33" : "1";
   const struct tg__str where = tg__cell_str(t, row, "where");
+  const unsigned lines = p->width < WIDTH_DEFAULT ? 3 : 2;
   char buf[NUMBER_BYTES];
   put_left(p, severity, LABEL);
   ink(p, code);
   tg__put_clean(p->out, tg__cell_str(t, row, "cause"));
   plain(p);
   tg__out_format(p->out, "  %.1f %%", tg__cell_real(t, row, "share_pct"));
-  if (cost != TG_NULL_INT) tg__out_format(p->out, ", %s a %s", tg__human_ns(cost, buf), p->r->trace->step_count ? "step" : "recording");
+  if (cost != TG_NULL_INT) tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_whole(p) ? "in all" : "a step");
+  tg__out_text(p->out, "  ");
+  ink(p, "2");
+  tg__put_fitted(p->out, where, p->width - LABEL - 52);
+  plain(p);
   tg__out_char(p->out, '\n');
   tg__put_blanks(p->out, LABEL);
-  ink(p, "2");
-  tg__put_wrapped(p->out, where, LABEL, p->width - LABEL, 1);
-  plain(p);
-  tg__put_blanks(p->out, LABEL);
-  tg__put_wrapped(p->out, tg__cell_str(t, row, "evidence"), LABEL, p->width - LABEL, 2);
+  tg__put_wrapped(p->out, tg__cell_str(t, row, "evidence"), LABEL, p->width - LABEL, lines);
   tg__put_blanks(p->out, LABEL);
   tg__out_text(p->out, "\u2192 ");
-  tg__put_wrapped(p->out, tg__cell_str(t, row, "advice"), LABEL + 2, p->width - LABEL - 2, 2);
+  tg__put_wrapped(p->out, tg__cell_str(t, row, "advice"), LABEL + 2, p->width - LABEL - 2, lines);
 }
 
 static void put_findings(const struct page *p) {
@@ -390,11 +399,12 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   put_title(&p);
   put_health(&p);
   if (put_steps(&p)) put_parts(&p);
-  put_ops(&p);
-  put_kernels(&p);
+  put_tops(&p);
   put_findings(&p);
   tg__out_char(out, '\n');
   put_label(&p, "next");
-  put_in(&p, "1", r->next);
-  tg__out_format(out, "   %s\n", r->next_why);
+  tg__out_format(out, "%s\n", r->next_why);
+  tg__put_blanks(out, LABEL);
+  put_in(&p, "1;36", r->next); /* never broken: it is to be copied */
+  tg__out_char(out, '\n');
 }

@@ -185,8 +185,8 @@ static void test_idle_device(void **state) {
   s = waiting_scene(4 * MS, "cpu_op", "aten::sort");
   struct tg_table *t = ask(&s);
   const char *evidence = mini_cell(t, mini_row(t, "cause", "idle-device"), "evidence");
-  assert_string_equal(evidence, "kernels run 40.0 % of the time: 4.00 of 10.00 ms a step; between its work it is idle for 4.00 ms a step, "
-                                "100 % of that by host");
+  assert_string_equal(evidence, "kernels run 40.0 % of the time: 4.00 of 10.00 ms a step; between its work it stands still for 4.00 ms a "
+                                "step, 100 % of that while the host is in operators");
   tg__table_free(t);
   s = waiting_scene(5 * MS, "cpu_op", "aten::sort"); /* half busy is not below half */
   expect_absent(&s, "idle-device");
@@ -333,7 +333,7 @@ static struct tg_table *precision(int64_t major, const char *kernel, const char 
 static void test_precision(void **state) {
   const char *cause = "mixed-precision-unused";
   struct tg_table *t = precision(8, "ampere_sgemm_128x64_nn", "aten::addmm");
-  assert_float_equal(mini_real(t, mini_row(t, "cause", cause), "share_pct"), 75, 1e-9);
+  assert_float_equal(mini_real(t, mini_row(t, "cause", cause), "share_pct"), 60, 1e-9);
   tg__table_free(t);
   const struct {
     int64_t major;
