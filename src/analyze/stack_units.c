@@ -133,14 +133,18 @@ static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t sli
 /* unit_at: by Python slice, the innermost unit at it: itself when it is one. */
 static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at, const struct tg__schema_mask *module) {
   const struct tg_trace *t = u->t;
+  size_t frames = 0, cap = 0;
+  for (uint32_t i = 0; i < t->slices.count; i++) frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
+  if (!frames) return true;
   uint32_t *path_of = NULL; /* by unit */
-  size_t cap = 0;
-  bool ok = true;
+  const bool paths = u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE;
+  bool ok = u->by == TG__STACK_MODULE || tg__grow((void **)&u->items, &u->cap, frames, sizeof *u->items); /* modules are few */
+  if (ok && paths) ok = tg__grow((void **)&path_of, &cap, frames, sizeof *path_of);
   for (uint32_t i = 0; ok && i < t->slices.count; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON) continue;
     unit_at[i] = around[i] == TG_NONE ? TG_NONE : unit_at[around[i]];
     if (u->by == TG__STACK_MODULE && !tg__schema_mask_has(t, module, i)) continue;
-    ok = (u->count < cap || tg__grow((void **)&path_of, &cap, u->count + 1, sizeof *path_of)) && add_frame(u, path_of, i, unit_at[i]);
+    ok = add_frame(u, path_of, i, unit_at[i]);
     unit_at[i] = (uint32_t)u->count - 1;
   }
   tg__free(path_of);
