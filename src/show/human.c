@@ -10,19 +10,22 @@ struct unit {
   uint64_t size;
 };
 
-/* Three significant digits of v in units of `size`. The caller has chosen the unit so that v / size < 1000 unless it is the last. */
+/* v in units of `size`, rounded to `decimals` (1, 10 or 100 parts of a unit). */
+static uint64_t in_parts(uint64_t v, uint64_t size, uint64_t decimals) {
+  const uint64_t step = size / decimals;
+  return v / step + (v % step >= step - step / 2);
+}
+
+/* Three significant digits; with fewer before the point when rounding carries over, so 9.996 is 10.0. */
 static char *three_digits(bool negative, uint64_t v, const struct unit *u, char *buf) {
   const char *sign = negative ? "-" : "";
-  const uint64_t whole = v / u->size;
-  const uint64_t decimals = whole < 10 ? 100 : whole < 100 ? 10 : 1;
-  const uint64_t step = u->size / decimals; /* one unit of the last digit shown */
-  const uint64_t scaled = step ? v / step + (v % step >= step - step / 2) : v;
-  if (u->size == 1 || decimals == 1) {
-    snprintf(buf, HUMAN_BYTES, "%s%llu %s", sign, (unsigned long long)(u->size == 1 ? v : scaled), u->name);
-  } else {
-    snprintf(buf, HUMAN_BYTES, "%s%llu.%0*llu %s", sign, (unsigned long long)(scaled / decimals), decimals == 100 ? 2 : 1,
-             (unsigned long long)(scaled % decimals), u->name);
-  }
+  uint64_t decimals = u->size == 1 ? 1 : 100;
+  while (decimals > 1 && in_parts(v, u->size, decimals) >= 1000) decimals /= 10;
+  const unsigned long long parts = in_parts(v, u->size, decimals), whole = parts / decimals, rest = parts % decimals;
+  if (decimals == 1)
+    snprintf(buf, HUMAN_BYTES, "%s%llu %s", sign, whole, u->name);
+  else
+    snprintf(buf, HUMAN_BYTES, "%s%llu.%0*llu %s", sign, whole, decimals == 100 ? 2 : 1, rest, u->name);
   return buf;
 }
 

@@ -100,7 +100,7 @@ static void put_devices(const struct page *p) {
                tg__str_eq(tg__cell_str(t, k, "text"), name);
     tg__out_text(p->out, ", ");
     if (count > 1) tg__out_format(p->out, "%u \u00d7 ", count);
-    tg__put_fitted(p->out, name, 32);
+    tg__put_fitted(p->out, name, p->width < WIDTH_DEFAULT ? 20 : 32);
     any = true;
   }
   const struct tg_table *launches = p->r->parts[TG__REPORT_LAUNCHES];
@@ -190,7 +190,7 @@ static void put_health(const struct page *p) {
   if (work) {
     tg__out_text(p->out, " \u00b7 ");
     ink(p, linked == work ? "32" : "33");
-    tg__out_format(p->out, "launch known for %s of %s device event%s", tg__human_count(linked, a), tg__human_count(work, b), plural(work));
+    tg__out_format(p->out, "%s of %s device event%s linked", tg__human_count(linked, a), tg__human_count(work, b), plural(work));
     plain(p);
   }
   tg__out_text(p->out, "\n\n");
@@ -219,15 +219,16 @@ static bool is_whole(const struct page *p) {
 static void put_step_kind(const struct page *p, size_t n) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
   const struct tg_trace *t = p->r->trace;
-  tg__out_format(p->out, "   %zu step%s: ", n, n == 1 ? "" : "s");
   if (t->step_kind == TG__STEP_PERIOD) {
-    tg__out_text(p->out, "periods found in the order of operators");
-    return;
-  }
-  tg__put_fitted(p->out, tg__cell_str(rows, 0, "name"), 30);
-  if (n > 1 && t->step_kind == TG__STEP_PROFILER) {
-    tg__out_text(p->out, " to ");
-    tg__put_fitted(p->out, tg__cell_str(rows, n - 1, "step"), 12);
+    tg__out_format(p->out, "   %zu period%s of the operators", n, plural((int64_t)n));
+  } else if (t->step_kind == TG__STEP_ANNOTATION) {
+    tg__out_format(p->out, "   %zu step%s: ", n, plural((int64_t)n));
+    tg__put_fitted(p->out, tg__cell_str(rows, 0, "name"), p->width - 66);
+  } else {
+    tg__out_format(p->out, "   %zu ProfilerStep%s, ", n, plural((int64_t)n));
+    tg__put_clean(p->out, tg__cell_str(rows, 0, "step"));
+    if (n > 1) tg__out_text(p->out, " to ");
+    if (n > 1) tg__put_clean(p->out, tg__cell_str(rows, n - 1, "step"));
   }
 }
 
@@ -244,12 +245,12 @@ static bool put_steps(const struct page *p) {
   tg__out_text(p->out, tg__human_ns(summary(p, "p50", "total_ns"), a));
   plain(p);
   if (is_whole(p)) {
-    tg__out_text(p->out, ", the whole recording: it marks no steps (call prof.step() in the loop)");
+    tg__out_text(p->out, ", the whole recording; it marks no steps (prof.step() would)");
   } else {
     const bool many = rows->rows >= 10; /* of fewer a tenth means nothing */
     tg__human_ns(summary(p, many ? "p10" : "min", "total_ns"), b);
     tg__human_ns(summary(p, many ? "p90" : "max", "total_ns"), c);
-    if (rows->rows > 1) tg__out_format(p->out, " median, %s between %s and %s", many ? "80 %" : "all", b, c);
+    if (rows->rows > 1) tg__out_format(p->out, " median, %s%s to %s", many ? "80 % in " : "", b, c);
     put_step_kind(p, rows->rows);
   }
   tg__out_char(p->out, '\n');
@@ -363,7 +364,7 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   if (cost != TG_NULL_INT) tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_whole(p) ? "in all" : "a step");
   tg__out_text(p->out, "  ");
   ink(p, "2");
-  tg__put_fitted(p->out, where, p->width - LABEL - 52);
+  tg__put_fitted(p->out, where, p->width - LABEL - 54);
   plain(p);
   tg__out_char(p->out, '\n');
   tg__put_blanks(p->out, LABEL);
