@@ -168,29 +168,14 @@ static bool set_bits(const struct tg__column *c, struct held *h, size_t rows) {
   return true;
 }
 
-/* Arrow strings are UTF-8 and readers trust that, so other bytes are replaced. */
-static void put_utf8(struct tg__out *out, struct tg__str s) {
-  size_t from = 0;
-  for (size_t i = 0; i < s.len;) {
-    const unsigned n = tg__utf8_length((const unsigned char *)s.ptr + i, s.len - i);
-    if (n) {
-      i += n;
-      continue;
-    }
-    tg__out_bytes(out, s.ptr + from, i - from);
-    tg__out_text(out, "\xef\xbf\xbd");
-    from = ++i;
-  }
-  tg__out_bytes(out, s.ptr + from, s.len - from);
-}
-
 static bool set_texts(const struct tg_table *t, const struct tg__column *c, struct held *h, bool *large) {
   const size_t rows = t->rows;
   int64_t *const wide = tg__alloc((rows + 1) * sizeof *wide);
   if (!wide) return false;
   h->offsets = wide;
   for (size_t row = 0; row < rows; row++) {
-    if (c->texts[row] != TG_NONE) put_utf8(&h->text, tg__strings_get(t->strings, c->texts[row]));
+    /* readers trust the bytes to be UTF-8 */
+    if (c->texts[row] != TG_NONE) tg__put_utf8(&h->text, tg__strings_get(t->strings, c->texts[row]));
     wide[row + 1] = (int64_t)h->text.len;
   }
   *large = h->text.len > INT32_MAX;

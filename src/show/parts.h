@@ -34,6 +34,7 @@ void tg__json_body(struct tg__out *o, struct tg__str s);
 /* JSON text as it stood in a trace. What is not JSON in it (NaN, N/A, -1.-5, raw control characters) becomes a string of the same
  * characters, so the result is always one valid JSON value. */
 void tg__json_value(struct tg__out *o, struct tg__str raw);
+void tg__put_utf8(struct tg__out *o, struct tg__str s); /* the bytes, with U+FFFD for what is not UTF-8 */
 bool tg__json_is_valid(struct tg__str raw); /* one JSON value, nested at most 512 deep, valid UTF-8 */
 
 /* ---- fit.c: text on a terminal ------------------------------------------------------------------------------------------------ */

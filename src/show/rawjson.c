@@ -26,6 +26,21 @@ void tg__json_body(struct tg__out *o, struct tg__str s) {
   tg__json_escape(o, (struct tg__str){s.ptr + from, (uint32_t)(s.len - from)}, false);
 }
 
+void tg__put_utf8(struct tg__out *out, struct tg__str s) {
+  size_t from = 0;
+  for (size_t i = 0; i < s.len;) {
+    const unsigned n = tg__utf8_length((const unsigned char *)s.ptr + i, s.len - i);
+    if (n) {
+      i += n;
+      continue;
+    }
+    tg__out_bytes(out, s.ptr + from, i - from);
+    tg__out_text(out, "\xef\xbf\xbd");
+    from = ++i;
+  }
+  tg__out_bytes(out, s.ptr + from, s.len - from);
+}
+
 /* ---- is it JSON? ---------------------------------------------------------------------------------------------------------------- */
 
 struct scan {

@@ -14,6 +14,7 @@ enum {
 /* ---- connection ------------------------------------------------------------------------------------------------------------------------- */
 
 static int allow_reading(void *ctx, int action, const char *a, const char *b, const char *c, const char *d) {
+  if (((const struct tg__sql_data *)ctx)->declaring) return SQLITE_OK;
   switch (action) {
   case SQLITE_SELECT:
   case SQLITE_READ:
@@ -39,7 +40,7 @@ static sqlite3 *connect(struct tg__sql_data *data, uint64_t *steps) {
   sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_limit(db, SQLITE_LIMIT_WORKER_THREADS, 0);
   if (sqlite3_exec(db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL) != SQLITE_OK || !tg__sql_add_tables(db, data)) goto failed;
-  sqlite3_set_authorizer(db, allow_reading, NULL);
+  sqlite3_set_authorizer(db, allow_reading, data);
   if (*steps) sqlite3_progress_handler(db, STEPS_A_CALL, count_down, steps);
   return db;
 failed:

@@ -33,6 +33,7 @@ struct tg__sql_data {
   struct tg__forms *forms;
   int64_t *self_ns;    /* by slice; made when first asked for */
   struct tg__out text; /* args as JSON, reused */
+  bool declaring;      /* a table is telling SQLite its columns */
 };
 bool tg__sql_add_tables(struct sqlite3 *db, struct tg__sql_data *data);
 void tg__sql_data_free(struct tg__sql_data *data);

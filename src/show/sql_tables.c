@@ -298,9 +298,12 @@ static int x_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, 
   }
   tg__out_bytes(&ddl, ")", 2);
   struct table *table = tg__alloc(sizeof *table);
-  int rc = ddl.err || !table ? SQLITE_NOMEM : sqlite3_declare_vtab(db, ddl.buf);
+  kind->data->declaring = true; /* SQLite asks the authorizer about our own declaration too */
+  const int rc = ddl.err || !table ? SQLITE_NOMEM : sqlite3_declare_vtab(db, ddl.buf);
+  kind->data->declaring = false;
   tg__out_free(&ddl);
   if (rc != SQLITE_OK) {
+    *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     tg__free(table);
     return rc;
   }
