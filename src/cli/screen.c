@@ -45,9 +45,9 @@ static void print_error_json(const struct tg_error *e, const char *next) {
   tg__out_free(&out);
 }
 
-/* Control characters of a file name or a trace must not reach the terminal. */
+/* Control characters of a file name or a trace must not reach the terminal; line ends may, a sentence can have more lines. */
 static void print_clean(const char *text) {
-  for (const unsigned char *p = (const unsigned char *)text; *p; p++) fputc(*p < 0x20 || *p == 0x7f ? '?' : *p, stderr);
+  for (const unsigned char *p = (const unsigned char *)text; *p; p++) fputc((*p < 0x20 && *p != '\n') || *p == 0x7f ? '?' : *p, stderr);
 }
 
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next) {
@@ -120,6 +120,16 @@ static void wipe_line(int64_t shown_ns) {
   if (shown_ns) fputs("\r\033[K", stderr);
 }
 
+/* Which file it was, where the sentence does not say. */
+static void name_the_file(struct tg_error *e, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash && slash[1] ? slash + 1 : path;
+  if (strcmp(path, "-") == 0) name = "standard input";
+  else if (strstr(e->text, name)) return;
+  struct tg_error said = *e;
+  snprintf(e->text, sizeof e->text, "%.160s: %.300s", strcmp(path, "-") == 0 ? name : path, said.text);
+}
+
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
   struct progress p = {.begin_ns = tg__clock_ns()};
   struct tg_open_options options = {.threads = c->threads};
@@ -129,6 +139,7 @@ enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_tr
   }
   const enum tg_err err = tg_open(path, &options, out, e);
   wipe_line(p.shown_ns);
+  if (err) name_the_file(e, path);
   return err;
 }
 
