@@ -353,7 +353,7 @@ def test_scripts_of_the_other_shells_name_every_command(tachograph):
     for shell in ("zsh", "fish"):
         script = tachograph("completion", shell).stdout
         assert all(command in script for command in COMMANDS)
-        assert script.count("'") % 2 == 0
+        assert script.replace("\\'", "").count("'") % 2 == 0  # every quote is closed
 
 
 def test_manual_page_is_clean_roff(tachograph):
