@@ -50,7 +50,15 @@ void tg__put_cstr(struct tg_table *t, const char *s); /* NULL = unknown */
 /* A text of the trace by its string id (TG_NONE = unknown): a table look-up from the second time on. */
 void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id);
 void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank); /* its number in the job, else unknown */
+static inline int64_t tg__rank_number(const struct tg_trace *trace, uint32_t rank) {
+  return trace->ranks[rank].number < 0 ? TG_NULL_INT : trace->ranks[rank].number;
+}
 void tg__put_null(struct tg_table *t);
+/* For long tables, written column by column: room for `rows` rows in all; then the first `cells` cells of row t->rows are the
+ * caller's to write into t->columns, followed by tg__table_wrote. The text ids to write come from tg__table_text. */
+bool tg__table_reserve(struct tg_table *t, size_t rows); /* false on no memory, and t->failed is set */
+void tg__table_wrote(struct tg_table *t, size_t cells);
+uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id); /* TG_NONE stays TG_NONE */
 void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
 size_t tg__table_column_index(const struct tg_table *t, const char *name);        /* SIZE_MAX when absent */

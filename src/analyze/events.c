@@ -114,22 +114,36 @@ static void put_extras(const struct tg_trace *t, uint32_t args, const struct ext
 
 /* ---- slices -------------------------------------------------------------------------------------------------------------- */
 
-static void put_index(struct tg_table *out, uint32_t index) { tg__put_int(out, index == TG_NONE ? TG_NULL_INT : (int64_t)index); }
+/* The columns of questions.def, in order. */
+enum { ID, RANK, TRACK, CATEGORY, NAME, PHASE, START, DUR, SELF, DEPTH, PARENT, CAUSE, OWN_COLUMNS };
 
-static void put_slice(const struct tg_trace *t, uint32_t track, uint32_t i, int64_t self, struct tg_table *out) {
+static int64_t index_or_null(uint32_t index) { return index == TG_NONE ? TG_NULL_INT : (int64_t)index; }
+
+/* What all slices of a track share, looked up once. */
+struct track_cells {
+  int64_t rank, track;
+  uint32_t phase_x, phase_b, phase_async;
+};
+
+/* Tables of millions of rows are written here, so cells go straight into the columns. */
+static void put_slice(const struct tg_trace *t, const struct track_cells *of_track, uint32_t i, int64_t self, struct tg_table *out) {
   const struct tg__slices *s = &t->slices;
-  tg__put_int(out, i);
-  tg__put_rank(out, t, t->tracks[track].rank);
-  tg__put_int(out, track);
-  tg__put_trace_text(out, t, t->cats[s->cat[i]].name);
-  tg__put_trace_text(out, t, s->name[i]);
-  tg__put_text(out, s->flags[i] & TG__F_BEGIN_END ? TG_STR("B") : s->flags[i] & TG__F_ASYNC ? TG_STR("b") : TG_STR("X"));
-  tg__put_int(out, s->start_ns[i]);
-  tg__put_int(out, s->dur_ns[i]);
-  tg__put_int(out, self);
-  tg__put_int(out, s->depth[i]);
-  put_index(out, s->parent[i]);
-  put_index(out, s->cause[i]);
+  struct tg__column *c = out->columns;
+  const size_t row = out->rows;
+  const uint8_t flags = s->flags[i];
+  c[ID].ints[row] = i;
+  c[RANK].ints[row] = of_track->rank;
+  c[TRACK].ints[row] = of_track->track;
+  c[CATEGORY].texts[row] = tg__table_text(out, t, t->cats[s->cat[i]].name);
+  c[NAME].texts[row] = tg__table_text(out, t, s->name[i]);
+  c[PHASE].texts[row] = flags & TG__F_BEGIN_END ? of_track->phase_b : flags & TG__F_ASYNC ? of_track->phase_async : of_track->phase_x;
+  c[START].ints[row] = s->start_ns[i];
+  c[DUR].ints[row] = s->dur_ns[i];
+  c[SELF].ints[row] = self;
+  c[DEPTH].ints[row] = s->depth[i];
+  c[PARENT].ints[row] = index_or_null(s->parent[i]);
+  c[CAUSE].ints[row] = index_or_null(s->cause[i]);
+  tg__table_wrote(out, OWN_COLUMNS);
 }
 
 static int64_t *self_times(const struct tg_trace *t) {
@@ -144,14 +158,20 @@ static int64_t *self_times(const struct tg_trace *t) {
 }
 
 static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, const struct extras *extras, struct tg_table *out) {
-  int64_t *self = self_times(t);
-  if (!self) return TG_MEMORY;
+  int64_t *self = NULL;
+  size_t rows = 0;
+  for (uint32_t k = 0; k < t->track_count; k++) rows += tg__ask_has_track(a, t, k) ? t->tracks[k].count : 0;
+  struct track_cells cells = {.phase_x = tg__strings_add(out->strings, "X", 1), .phase_b = tg__strings_add(out->strings, "B", 1)};
+  cells.phase_async = tg__strings_add(out->strings, "b", 1);
+  if (!tg__table_reserve(out, rows) || !(self = self_times(t))) return TG_MEMORY;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
     if (!tg__ask_has_track(a, t, k)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    cells.track = k;
+    cells.rank = tg__rank_number(t, track->rank);
+    for (uint32_t i = track->first; i < track->first + track->count && !out->failed; i++) {
       if (!tg__ask_has_time(a, track->rank, t->slices.start_ns[i])) continue;
-      put_slice(t, k, i, self[i], out);
+      put_slice(t, &cells, i, self[i], out);
       put_extras(t, t->slices.args[i], extras, out);
     }
   }
@@ -169,25 +189,35 @@ static bool wants_mark(const struct tg_trace *t, const struct tg__ask *a, uint32
   return tg__ask_has_time(a, t->tracks[track].rank, t->marks.ts_ns[i]);
 }
 
-static void answer_marks(const struct tg_trace *t, const struct tg__ask *a, const struct extras *extras, struct tg_table *out) {
+static void put_mark(const struct tg_trace *t, uint32_t i, uint32_t phase, struct tg_table *out) {
   const struct tg__marks *m = &t->marks;
-  for (uint32_t i = 0; i < m->count; i++) {
+  struct tg__column *c = out->columns;
+  const size_t row = out->rows;
+  c[ID].ints[row] = i;
+  c[RANK].ints[row] = m->track[i] == TG_NONE ? TG_NULL_INT : tg__rank_number(t, t->tracks[m->track[i]].rank);
+  c[TRACK].ints[row] = index_or_null(m->track[i]);
+  c[CATEGORY].texts[row] = tg__table_text(out, t, t->cats[m->cat[i]].name);
+  c[NAME].texts[row] = tg__table_text(out, t, m->name[i]);
+  c[PHASE].texts[row] = phase;
+  c[START].ints[row] = m->ts_ns[i];
+  for (int k = DUR; k <= CAUSE; k++) c[k].ints[row] = TG_NULL_INT; /* of slices only */
+  tg__table_wrote(out, OWN_COLUMNS);
+}
+
+static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *a, const struct extras *extras, struct tg_table *out) {
+  const struct tg__marks *m = &t->marks;
+  uint32_t phases[256]; /* text id per letter */
+  memset(phases, 0xff, sizeof phases);
+  if (!tg__table_reserve(out, m->count)) return TG_MEMORY;
+  for (uint32_t i = 0; i < m->count && !out->failed; i++) {
     if (!wants_mark(t, a, i)) continue;
-    const char phase = (char)m->ph[i];
-    tg__put_int(out, i);
-    if (m->track[i] == TG_NONE) {
-      tg__put_null(out);
-    } else {
-      tg__put_rank(out, t, t->tracks[m->track[i]].rank);
-    }
-    put_index(out, m->track[i]);
-    tg__put_trace_text(out, t, t->cats[m->cat[i]].name);
-    tg__put_trace_text(out, t, m->name[i]);
-    tg__put_text(out, (struct tg__str){phase ? &phase : NULL, 1});
-    tg__put_int(out, m->ts_ns[i]);
-    for (int k = 0; k < 5; k++) tg__put_null(out); /* dur, self, depth, parent, cause: of slices only */
+    const char letter = (char)m->ph[i];
+    uint32_t *phase = &phases[m->ph[i]];
+    if (letter && *phase == TG_NONE) *phase = tg__strings_add(out->strings, &letter, 1);
+    put_mark(t, i, *phase, out);
     put_extras(t, m->args[i], extras, out);
   }
+  return TG_OK;
 }
 
 enum tg_err tg__answer_events(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
@@ -199,7 +229,5 @@ enum tg_err tg__answer_events(const struct tg_trace *t, const struct tg__ask *a,
   if (err == TG_OK && by == 0) err = add_extras(t, keys, t->slices.args, t->slices.count, &extras, out, e);
   if (err == TG_OK && by == 1) err = add_extras(t, keys, t->marks.args, t->marks.count, &extras, out, e);
   if (err != TG_OK || out->failed) return err;
-  if (by == 0) return answer_slices(t, a, &extras, out);
-  answer_marks(t, a, &extras, out);
-  return TG_OK;
+  return by == 0 ? answer_slices(t, a, &extras, out) : answer_marks(t, a, &extras, out);
 }

@@ -55,9 +55,8 @@ void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type typ
   columns[t->column_count++] = (struct tg__column){.name = own_name, .unit = own_unit, .type = type};
 }
 
-/* Room for one more row in every column. Columns are freed through .ints, so they share one allocation rule. */
-static bool grow_rows(struct tg_table *t) {
-  size_t capacity = t->capacity ? t->capacity * 2 : 64;
+/* Room for `capacity` rows in every column. Columns are freed through .ints, so they share one allocation rule. */
+static bool grow_rows(struct tg_table *t, size_t capacity) {
   for (size_t c = 0; c < t->column_count; c++) {
     struct tg__column *column = &t->columns[c];
     void *cells = tg__realloc(column->ints, capacity * cell_bytes(column->type));
@@ -72,11 +71,26 @@ static bool grow_rows(struct tg_table *t) {
 static struct tg__column *next_cell(struct tg_table *t) {
   if (TG_UNLIKELY(t->failed)) return NULL;
   assert(t->column_count > 0);
-  if (TG_UNLIKELY(t->rows == t->capacity) && !grow_rows(t)) {
+  if (TG_UNLIKELY(t->rows == t->capacity) && !grow_rows(t, t->capacity ? t->capacity * 2 : 64)) {
     t->failed = true;
     return NULL;
   }
   return &t->columns[t->cell];
+}
+
+bool tg__table_reserve(struct tg_table *t, size_t rows) {
+  if (t->failed || rows <= t->capacity) return !t->failed;
+  t->failed = !grow_rows(t, rows);
+  return !t->failed;
+}
+
+void tg__table_wrote(struct tg_table *t, size_t cells) {
+  t->cell += cells;
+  assert(t->rows < t->capacity && t->cell <= t->column_count);
+  if (t->cell == t->column_count) {
+    t->cell = 0;
+    t->rows++;
+  }
 }
 
 static void cell_done(struct tg_table *t) {
@@ -161,19 +175,17 @@ static bool map_source(struct tg_table *t, const struct tg_trace *trace, uint32_
   return true;
 }
 
-void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
-  if (string_id == TG_NONE || !map_source(t, trace, string_id)) {
-    put_id(t, TG_NONE);
-    return;
-  }
-  uint32_t id = t->of_source[string_id];
-  if (TG_UNLIKELY(id == TG_NONE)) id = t->of_source[string_id] = intern(t, tg__name(trace, string_id));
-  put_id(t, id);
+uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
+  if (string_id == TG_NONE || !map_source(t, trace, string_id)) return TG_NONE;
+  const uint32_t id = t->of_source[string_id];
+  if (TG_LIKELY(id != TG_NONE)) return id;
+  return t->of_source[string_id] = intern(t, tg__name(trace, string_id));
 }
 
+void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) { put_id(t, tg__table_text(t, trace, string_id)); }
+
 void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) {
-  const int64_t number = trace->ranks[rank].number;
-  tg__put_int(t, number < 0 ? TG_NULL_INT : number);
+  tg__put_int(t, tg__rank_number(trace, rank));
 }
 
 void tg__put_null(struct tg_table *t) {
