@@ -6,6 +6,7 @@ enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5
 /* ---- reads of single values, and the optimizer ---------------------------------------------------------------------------------- */
 
 struct host {
+  struct tg__facts *f;
   const struct tg_trace *t;
   uint32_t read, update; /* the longest aten::item, the longest Optimizer.step */
   int64_t reads, read_ns, updates, update_ns, update_ops;
@@ -32,7 +33,7 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
   const bool in_update =
       h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns && tg__slice_track(h->t, slice) == h->update_track;
-  if (!in_update && tg__name_is_optimizer_step(name)) {
+  if (!in_update && tg__meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
     see_update(h, slice);
   } else if (cls == TG__CLASS_OP && in_update) {
     h->update_ops++;
@@ -44,8 +45,8 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   }
 }
 
-static struct host look_at_host(const struct tg__facts *f) {
-  struct host h = {.t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE};
+static struct host look_at_host(struct tg__facts *f) {
+  struct host h = {.f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE};
   tg__visit(f, see_host, &h);
   return h;
 }

@@ -4,23 +4,24 @@
 enum { THRESHOLD_PCT = 5 };
 
 struct loader {
-  const struct tg_trace *t;
+  struct tg__facts *f;
   uint32_t longest; /* slice */
   int64_t calls;
 };
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct loader *l = ctx;
-  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__name_is_dataloader(tg__name(l->t, l->t->slices.name[slice]))) return;
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !(tg__meaning(l->f, slice) & TG__NAME_DATALOADER)) return;
   l->calls++;
-  if (l->longest == TG_NONE || l->t->slices.dur_ns[slice] > l->t->slices.dur_ns[l->longest]) l->longest = slice;
+  const int64_t *dur = l->f->t->slices.dur_ns;
+  if (l->longest == TG_NONE || dur[slice] > dur[l->longest]) l->longest = slice;
 }
 
 void tg__judge_loader(struct tg__facts *f) {
   const int64_t wait = f->part_ns[TG__PART_DATALOADER];
   const double share = tg__pct(wait, f->total_ns);
   if (share <= THRESHOLD_PCT) return;
-  struct loader l = {.t = f->t, .longest = TG_NONE};
+  struct loader l = {.f = f, .longest = TG_NONE};
   tg__visit(f, see, &l);
   if (l.longest == TG_NONE) return; /* one that began before the steps */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");

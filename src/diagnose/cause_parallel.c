@@ -4,26 +4,26 @@
 enum { COMMUNICATION_PCT = 10 };
 
 struct collectives {
-  const struct tg_trace *t;
+  struct tg__facts *f;
   uint32_t longest;
   int64_t calls;
 };
 
 static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
   struct collectives *c = ctx;
-  const struct tg__str name = tg__name(c->t, c->t->slices.name[slice]);
-  const bool is = cls == TG__CLASS_KERNEL ? tg__name_is_collective_kernel(name)
-                                          : (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__name_is_collective_call(name);
-  if (!is) return;
+  const int64_t *dur = c->f->t->slices.dur_ns;
+  const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
+  if (cls != TG__CLASS_KERNEL && !host) return;
+  if (!(tg__meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
   c->calls++;
-  if (c->longest == TG_NONE || c->t->slices.dur_ns[slice] > c->t->slices.dur_ns[c->longest]) c->longest = slice;
+  if (c->longest == TG_NONE || dur[slice] > dur[c->longest]) c->longest = slice;
 }
 
 void tg__judge_communication(struct tg__facts *f) {
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
   const double share = tg__pct(exposed, f->total_ns);
   if (share <= COMMUNICATION_PCT) return;
-  struct collectives c = {.t = f->t, .longest = TG_NONE};
+  struct collectives c = {.f = f, .longest = TG_NONE};
   tg__visit(f, see_collective, &c);
   if (c.longest == TG_NONE) return;
   int64_t all = 0;
@@ -42,26 +42,24 @@ void tg__judge_communication(struct tg__facts *f) {
 /* ---- wrappers ------------------------------------------------------------------------------------------------------------------- */
 
 struct wrappers {
-  const struct tg_trace *t;
+  struct tg__facts *f;
   uint32_t data_parallel, distributed;
-  int64_t data_parallel_ns, distributed_ns;
+  int64_t data_parallel_ns;
   bool has_nccl;
 };
 
 static void see_wrapper(void *ctx, uint32_t slice, enum tg__class cls) {
   struct wrappers *w = ctx;
-  const struct tg__str name = tg__name(w->t, w->t->slices.name[slice]);
-  if (cls == TG__CLASS_KERNEL) w->has_nccl |= tg__name_is_collective_kernel(name);
+  const struct tg_trace *t = w->f->t;
+  if (cls == TG__CLASS_KERNEL) w->has_nccl |= (tg__meaning(w->f, slice) & TG__NAME_COLLECTIVE_KERNEL) != 0;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
+  const struct tg__str name = tg__name(t, t->slices.name[slice]);
   if (tg__str_has_prefix(name, "nccl:")) w->has_nccl = true;
   if (tg__str_eq(name, TG_STR("DataParallel.forward"))) {
     w->data_parallel = slice;
-    w->data_parallel_ns += w->t->slices.dur_ns[slice];
+    w->data_parallel_ns += t->slices.dur_ns[slice];
   }
-  if (tg__str_eq(name, TG_STR("DistributedDataParallel.forward"))) {
-    w->distributed = slice;
-    w->distributed_ns += w->t->slices.dur_ns[slice];
-  }
+  if (tg__str_eq(name, TG_STR("DistributedDataParallel.forward"))) w->distributed = slice;
 }
 
 /* Capability 3.5 and later, compared as a pair: 10.0 is newer than 9.0. */
@@ -76,7 +74,7 @@ static bool has_nccl_device(const struct tg__facts *f) {
 
 void tg__judge_parallel_wrapper(struct tg__facts *f) {
   if (!f->has_device_work) return;
-  struct wrappers w = {.t = f->t, .data_parallel = TG_NONE, .distributed = TG_NONE};
+  struct wrappers w = {.f = f, .data_parallel = TG_NONE, .distributed = TG_NONE};
   tg__visit(f, see_wrapper, &w);
   if (w.data_parallel != TG_NONE && f->gaps.device_count > 1) {
     struct tg__finding *x =

@@ -97,13 +97,15 @@ static void sum_up(struct tg__facts *f) {
 
 static enum tg_err gather_facts(const struct tg_trace *t, uint32_t rank, struct tg__facts *f) {
   *f = (struct tg__facts){.t = t, .rank = rank};
-  enum tg_err err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
+  enum tg_err err = tg__names_open(&f->names, t) ? TG_OK : TG_MEMORY;
+  if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
   if (!err) err = tg__gaps_find(t, rank, &f->gaps);
   if (!err) sum_up(f);
   return err;
 }
 
 static void free_facts(struct tg__facts *f) {
+  tg__names_close(&f->names);
   tg__breakdown_free(&f->steps);
   tg__gaps_free(&f->gaps);
   tg__free(f->found);

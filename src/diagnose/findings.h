@@ -25,6 +25,7 @@ struct tg__finding {
 struct tg__facts {
   const struct tg_trace *t;
   uint32_t rank;
+  struct tg__names names;
   struct tg__breakdown steps;
   struct tg__gaps gaps;
   int64_t total_ns, part_ns[TG__PART_COUNT], gap_ns[TG__GAP_CAUSE_COUNT]; /* gaps: inside the window of the steps, over all devices */
@@ -43,6 +44,9 @@ void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((for
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
+static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
+  return tg__names_of(&f->names, f->t->slices.name[slice]);
+}
 /* Calls visit for every slice that starts inside the window of the steps, by track, then start. */
 typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
 void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
