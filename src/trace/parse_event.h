@@ -337,6 +337,60 @@ static enum outcome parse_text_member(struct tg__parser *P, const char **pp, con
   return r;
 }
 
+static inline enum outcome parse_name_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+  take_seen(P, ev, SEEN_NAME, at);
+  const enum outcome r = parse_text_member(P, pp, end, &ev->name, TG__K_EMPTY);
+  guess_schema(P, ev);
+  return r;
+}
+
+static inline enum outcome parse_args_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+  if (**pp != '{') return parse_other(P, pp, end, ev, TG__K_ARGS);
+  if (ev->has_args) { /* given twice: the last one counts */
+    take_seen(P, ev, SEEN_ARGS, at);
+    size_t kept = 0;
+    for (size_t i = 0; i < P->val_count; i++)
+      if (P->vals[i].top) P->vals[kept++] = P->vals[i];
+    P->val_count = kept;
+    ev->guess = NULL;
+  }
+  ev->seen |= SEEN_ARGS;
+  (*pp)++;
+  return parse_args(P, pp, end, ev);
+}
+
+static inline enum outcome parse_phase(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+  const char *p = *pp;
+  take_seen(P, ev, SEEN_PH, at);
+  if (p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"') {
+    ev->ph = (uint8_t)p[1];
+    *pp = p + 3;
+    return PARSED;
+  }
+  return parse_other(P, pp, end, ev, TG__K_PH);
+}
+
+/* A member the fast path does not know: one without a column, or one in another spelling ("ts" : or "t\u0073":). */
+static enum outcome parse_spelled_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+  uint32_t key;
+  const enum outcome r = parse_string(P, pp, end, &key);
+  if (r != PARSED) return r;
+  const char *p = to_value(*pp);
+  if (!p) return skip_blank(*pp) >= end ? SHORT : BAD;
+  *pp = p;
+  switch (key) {
+  case TG__K_TS: take_seen(P, ev, SEEN_TS, at); return parse_time(P, pp, end, &ev->ts_ns, &ev->flags);
+  case TG__K_DUR: take_seen(P, ev, SEEN_DUR, at); return parse_time(P, pp, end, &ev->dur_ns, &ev->flags);
+  case TG__K_PID: take_seen(P, ev, SEEN_PID, at); return parse_id(P, pp, end, &ev->pid, &ev->pid_is_text);
+  case TG__K_TID: take_seen(P, ev, SEEN_TID, at); return parse_id(P, pp, end, &ev->tid, &ev->tid_is_text);
+  case TG__K_CAT: take_seen(P, ev, SEEN_CAT, at); return parse_text_member(P, pp, end, &ev->cat, TG_NONE);
+  case TG__K_NAME: return parse_name_member(P, pp, end, ev, at);
+  case TG__K_ARGS: return parse_args_member(P, pp, end, ev, at);
+  case TG__K_PH: return parse_phase(P, pp, end, ev, at);
+  default: return parse_other(P, pp, end, ev, key);
+  }
+}
+
 /* One member: key at p (behind its quote), through to the end of its value. */
 static inline enum outcome parse_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev) {
   const char *p = *pp, *at = p;
@@ -347,28 +401,13 @@ static inline enum outcome parse_member(struct tg__parser *P, const char **pp, c
   p += (key_len) + 1;                                                                                                                   \
   if (!(*pp = to_value(p))) return *pp = p, skip_blank(p) >= end ? SHORT : BAD;                                                        \
   p = *pp
-  enum outcome r;
   if (w == WORD('n', 'a', 'm', 'e') && p[4] == '"') {
     VALUE(4);
-    take_seen(P, ev, SEEN_NAME, at);
-    r = parse_text_member(P, pp, end, &ev->name, TG__K_EMPTY);
-    guess_schema(P, ev);
-    return r;
+    return parse_name_member(P, pp, end, ev, at);
   }
   if (w == WORD('a', 'r', 'g', 's') && p[4] == '"') {
     VALUE(4);
-    if (*p != '{') return parse_other(P, pp, end, ev, TG__K_ARGS);
-    if (ev->has_args) { /* given twice: the last one counts */
-      take_seen(P, ev, SEEN_ARGS, at);
-      size_t kept = 0;
-      for (size_t i = 0; i < P->val_count; i++)
-        if (P->vals[i].top) P->vals[kept++] = P->vals[i];
-      P->val_count = kept;
-      ev->guess = NULL;
-    }
-    ev->seen |= SEEN_ARGS;
-    (*pp)++;
-    return parse_args(P, pp, end, ev);
+    return parse_args_member(P, pp, end, ev, at);
   }
   switch (w) {
   case WORD('t', 's', '"', ':'):
@@ -393,35 +432,11 @@ static inline enum outcome parse_member(struct tg__parser *P, const char **pp, c
     return parse_text_member(P, pp, end, &ev->cat, TG_NONE);
   case WORD('p', 'h', '"', ':'):
     VALUE(2);
-    take_seen(P, ev, SEEN_PH, at);
-    if (p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"') {
-      ev->ph = (uint8_t)p[1];
-      *pp = p + 3;
-      return PARSED;
-    }
-    return parse_other(P, pp, end, ev, TG__K_PH);
-  default: break;
+    return parse_phase(P, pp, end, ev, at);
+  default: return parse_spelled_member(P, pp, end, ev, at);
   }
 #undef VALUE
 #undef WORD
-  uint32_t key;
-  r = parse_string(P, pp, end, &key);
-  if (r != PARSED) return r;
-  if (!(p = to_value(*pp))) return skip_blank(*pp) >= end ? SHORT : BAD;
-  *pp = p;
-  switch (key) { /* the same members in a spelling the fast path does not know ("ts" :) */
-  case TG__K_TS: take_seen(P, ev, SEEN_TS, at); return parse_time(P, pp, end, &ev->ts_ns, &ev->flags);
-  case TG__K_PH:
-    take_seen(P, ev, SEEN_PH, at);
-    if (p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"') {
-      ev->ph = (uint8_t)p[1];
-      *pp = p + 3;
-      return PARSED;
-    }
-    break;
-  default: break;
-  }
-  return parse_other(P, pp, end, ev, key);
 }
 
 /* Keep only the last of equal keys. */
