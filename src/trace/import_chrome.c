@@ -182,7 +182,7 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
   if (value >= end || *damaged) return NULL;
   value = blanks(value + 1, end);
   if (value >= end) return NULL;
-  if (key_end - 1 - key == 11 && memcmp(key, "traceEvents", 11) == 0 && *value == '[') {
+  if (*value == '[' && tg__intern_escaped(r->again, key, key_end - 1) == TG__K_TRACE_EVENTS) {
     r->state = IN_ARRAY;
     r->im->saw_events = true;
     return value + 1;

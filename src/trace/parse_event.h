@@ -359,12 +359,25 @@ static inline enum outcome parse_args_member(struct tg__parser *P, const char **
   return parse_args(P, pp, end, ev);
 }
 
+/* "X" in six bytes: \u0058, as some writers escape everything. 0 when it is not that. */
+static uint8_t escaped_letter(const char *p) {
+  static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+  if (memcmp(p, "\\u00", 4) != 0 || !p[4] || !p[5] || p[6] != '"') return 0;
+  const char *high = strchr(digits, p[4]), *low = strchr(digits, p[5]);
+  const long letter = high && low ? (high - digits) % 16 * 16 + (low - digits) % 16 : 0;
+  return letter > ' ' && letter < 127 ? (uint8_t)letter : 0;
+}
+
 static inline enum outcome parse_phase(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
   const char *p = *pp;
   take_seen(P, ev, SEEN_PH, at);
-  if (p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"') {
+  if (TG_LIKELY(p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"')) {
     ev->ph = (uint8_t)p[1];
     *pp = p + 3;
+    return PARSED;
+  }
+  if (p[0] == '"' && end - p > 8 && (ev->ph = escaped_letter(p + 1)) != 0) {
+    *pp = p + 8;
     return PARSED;
   }
   return parse_other(P, pp, end, ev, TG__K_PH);

@@ -56,10 +56,11 @@ class Package:
 
     def ask(self, path, question, **args):
         try:
-            if self.path != str(path):
+            seen = (str(path), os.stat(path).st_mtime_ns)
+            if self.path != seen:
                 self.path, self.trace = None, None
                 self.trace = self.package.open(str(path))
-                self.path = str(path)
+                self.path = seen
             return self.trace.ask(question, **args).to_dicts()
         except self.package.TachographError as error:
             raise Refused(getattr(error, "status", 5), str(error)) from error

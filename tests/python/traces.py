@@ -202,16 +202,16 @@ def build(seed, ranks=1, size=60, grain=1000, span=1000, steps=2, python=True, g
 
 
 class Speller:
-    """Writes JSON values; plain=True gives the one way json.dumps would."""
+    """Writes JSON values; plain=True gives the one way json.dumps would. calm: no escapes but those that must be."""
 
-    def __init__(self, rnd, plain=False):
-        self.rnd, self.plain = rnd, plain
+    def __init__(self, rnd, plain=False, calm=False):
+        self.rnd, self.plain, self.calm = rnd, plain, calm
 
     def blank(self):
         return "" if self.plain else self.rnd.choice(("", "", "", " ", "\n  ", "\t", "\r\n"))
 
     def text(self, s):
-        if self.plain:
+        if self.plain or self.calm:
             return json.dumps(s, ensure_ascii=False)
         out = []
         for c in s:
@@ -278,16 +278,16 @@ class Speller:
 
 def document(rank, speller, shift_ns=0):
     events = speller.array(speller.event(e, shift_ns) for e in rank.events)
-    rnd = speller.rnd
+    rnd, calm = speller.rnd, Speller(speller.rnd, speller.plain, calm=True)
     if rank.number is None and not rank.devices and not rank.base_ns and not speller.plain and rnd.random() < 0.5:
         return speller.blank() + events + speller.blank()
     pairs = [("schemaVersion", "1"), ("displayTimeUnit", '"ms"')]
     if rank.number is not None:
-        pairs.append(("distributedInfo", speller.value({"backend": "nccl", "rank": rank.number, "world_size": rank.world})))
+        pairs.append(("distributedInfo", calm.value({"backend": "nccl", "rank": rank.number, "world_size": rank.world})))
     if rank.base_ns:
         pairs.append(("baseTimeNanoseconds", str(rank.base_ns)))
     if rank.devices:
-        pairs.append(("deviceProperties", speller.value(rank.devices)))
+        pairs.append(("deviceProperties", calm.value(rank.devices)))
     if not speller.plain and rnd.random() < 0.3:
         pairs.append(("note", speller.text('"traceEvents": [{"ph": "X"}] ]}')))
         pairs.append(("nested", '{"traceEvents":[1,{"a":[]}],"x":null}'))
