@@ -1,0 +1,70 @@
+/* fuzz_json: any bytes through the JSON importer. Whatever comes out must be valid, be the same through every path (portable and
+ * vector scanner, one block and many), and survive being asked and written. */
+#include <stdlib.h>
+
+#include "analyze/analyze.h"
+#include "show/show.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct tg_trace *open_path(const uint8_t *data, size_t size, unsigned threads, size_t block, bool portable) {
+  struct tg_trace *t;
+  struct tg_error e;
+  if (tg__trace_open_bytes(data, size, threads, block, portable, &t, &e) != TG_OK) {
+    if (e.text[0] == 0) abort(); /* a refusal without a sentence */
+    return NULL;
+  }
+  if (!tg__trace_is_valid(t, &e)) abort();
+  return t;
+}
+
+static void same(const struct tg_trace *a, const struct tg_trace *b) {
+  if (!a != !b) abort();
+  if (!a) return;
+  if (a->slices.count != b->slices.count || a->marks.count != b->marks.count || a->track_count != b->track_count || a->step_count != b->step_count) abort();
+  for (uint32_t i = 0; i < a->slices.count; i++)
+    if (a->slices.start_ns[i] != b->slices.start_ns[i] || a->slices.dur_ns[i] != b->slices.dur_ns[i] || a->slices.cause[i] != b->slices.cause[i] ||
+        a->slices.parent[i] != b->slices.parent[i] || !tg__str_eq(tg__name(a, a->slices.name[i]), tg__name(b, b->slices.name[i])))
+      abort();
+  for (int l = 0; l < TG__LOSS_COUNT; l++)
+    if (a->ranks[0].loss[l] != b->ranks[0].loss[l]) abort();
+}
+
+static bool swallow(void *ctx, const char *bytes, size_t len) {
+  (void)bytes;
+  *(size_t *)ctx += len;
+  return true;
+}
+
+static void ask_and_write(struct tg_trace *t) {
+  static const char *const questions[] = {"overview", "steps", "ops", "kernels", "launches", "gaps", "memory", "annotations", "stacks", "tracks", "losses", "findings"};
+  for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+    struct tg_table *table;
+    struct tg_error e;
+    if (tg__ask_run(t, questions[i], NULL, 0, &table, &e) == TG_OK) tg_table_free(table);
+    else if (e.code == TG_INTERNAL) abort();
+  }
+  for (size_t f = 0; f < tg__format_count(); f++) {
+    if (!tg__formats[f].trace) continue;
+    size_t written = 0;
+    struct tg__out out = {.write = swallow, .ctx = &written};
+    const struct tg__show_options options = {0};
+    struct tg_error e;
+    if (tg__formats[f].trace(t, &options, &out, &e) == TG_INTERNAL) abort();
+    tg__out_flush(&out);
+    tg__out_free(&out);
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct tg_trace *t = open_path(data, size, 1, 0, true);
+  struct tg_trace *vector = open_path(data, size, 1, 0, false);
+  same(t, vector);
+  tg__trace_free(vector);
+  struct tg_trace *blocks = open_path(data, size, 1, 32 + size % 97, size & 1);
+  same(t, blocks);
+  tg__trace_free(blocks);
+  if (t) ask_and_write(t);
+  tg__trace_free(t);
+  return 0;
+}
