@@ -303,10 +303,8 @@ static void read_in_order(struct reader *r) {
     }
     case AT_END:
       p = blanks(p, end);
-      if (p < end) {
-        tg__lose(&r->im->losses, TG__LOSS_bent_trailing, c->offset + (p - c->text));
-        p = end;
-      }
+      if (p < end && !r->im->losses.count[TG__LOSS_bent_trailing]) tg__lose(&r->im->losses, TG__LOSS_bent_trailing, c->offset + (p - c->text));
+      p = end;
     }
     if (state == r->state && p == before) break;
   } while (p < end);
