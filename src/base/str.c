@@ -161,7 +161,8 @@ void tg__strings_free(struct tg__strings *s) {
 
 struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id) {
   const struct tg__str *block = atomic_load_explicit(&s->blocks[id >> BLOCK_BITS], memory_order_acquire);
-  return block ? block[id & (BLOCK - 1)] : (struct tg__str){"", 0};
+  const struct tg__str known = block ? block[id & (BLOCK - 1)] : (struct tg__str){"", 0};
+  return known.ptr ? known : (struct tg__str){"", 0}; /* an id not given out yet */
 }
 
 uint32_t tg__strings_count(const struct tg__strings *s) { return atomic_load_explicit(&s->count, memory_order_acquire); }
