@@ -23,7 +23,7 @@ void tg__json_body(struct tg__out *o, struct tg__str s) {
       from = ++i;
     }
   }
-  tg__json_escape(o, (struct tg__str){s.ptr + from, (uint32_t)(s.len - from)}, false);
+  if (from < s.len) tg__json_escape(o, (struct tg__str){s.ptr + from, (uint32_t)(s.len - from)}, false);
 }
 
 void tg__put_utf8(struct tg__out *out, struct tg__str s) {
