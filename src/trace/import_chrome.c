@@ -233,7 +233,7 @@ static const char *read_members(struct reader *r, const char *p, const char *end
     else { /* behind the array there is nothing to go on to */
       tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
       r->state = AT_END;
-      return end;
+      return p;
     }
   }
   return p;
