@@ -353,7 +353,10 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   const struct tg__str severity = tg__cell_str(t, row, "severity");
   const int64_t cost = tg__cell_int(t, row, "cost_ns");
   const char *code = tg__str_eq(severity, TG_STR("high")) ? "1;31" : tg__str_eq(severity, TG_STR("medium")) ? "1;33" : "1";
-  const struct tg__str where = tg__cell_str(t, row, "where");
+  const unsigned room = p->width - LABEL - 54;
+  struct tg__str where = tg__cell_str(t, row, "where");
+  for (uint32_t i = 0; tg__text_width(where) > room && i + 4 < where.len; i++) /* the line of the program says more than the name */
+    if (memcmp(where.ptr + i, " at ", 4) == 0) where = (struct tg__str){where.ptr + i + 1, where.len - i - 1};
   const unsigned lines = p->width < WIDTH_DEFAULT ? 3 : 2;
   char buf[NUMBER_BYTES];
   put_left(p, severity, LABEL);
@@ -364,7 +367,7 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   if (cost != TG_NULL_INT) tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_whole(p) ? "in all" : "a step");
   tg__out_text(p->out, "  ");
   ink(p, "2");
-  tg__put_fitted(p->out, where, p->width - LABEL - 54);
+  tg__put_fitted(p->out, where, room);
   plain(p);
   tg__out_char(p->out, '\n');
   tg__put_blanks(p->out, LABEL);
