@@ -172,16 +172,6 @@ static uint64_t rows_there(struct tg__tacho *f, bool of_marks, uint64_t rows) {
   return missing ? whole * per : rows;
 }
 
-static uint64_t args_there(struct tg__tacho *f) {
-  const uint64_t bytes = f->summary.args_bytes, blocks = (bytes + TACHO_BLOCK - 1) / TACHO_BLOCK;
-  for (uint64_t i = 0; i < blocks; i++) {
-    if (tg__tacho_find(f, TG_CHUNK_ARGS, (uint32_t)i)) continue;
-    tg__tacho_lose(f, (int64_t)(blocks - i), f->reader.len);
-    return i * TACHO_BLOCK;
-  }
-  return bytes;
-}
-
 static enum tg_err take_table(struct tg_trace *t, struct tg__tacho *f, uint16_t type, uint64_t bytes, uint64_t count,
                               enum tg_err (*take)(struct tg__bytes *, struct tg_trace *, uint64_t), struct tg_error *e) {
   struct tg__unpack_list list = {0};
@@ -232,6 +222,51 @@ static enum tg_err take_strings(struct tg_trace *t, struct tg__tacho *f, struct 
   if (text) tg__pages_drop(text, (size_t)bytes + 1);
   if (lengths) tg__pages_drop(lengths, (size_t)(count + 1) * sizeof *lengths);
   return err;
+}
+
+/* Blocks of args at the front that are there, and their bytes. */
+static uint64_t args_there(struct tg__tacho *f, uint16_t type, uint64_t blocks) {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < blocks; i++) {
+    if (!tg__tacho_find(f, type, (uint32_t)i)) {
+      tg__tacho_lose(f, (int64_t)(blocks - i), f->reader.len);
+      f->args_block_count = (uint32_t)i;
+      return bytes;
+    }
+    bytes += f->args_blocks ? f->args_blocks[i] : TACHO_BLOCK;
+  }
+  return bytes < f->summary.args_bytes ? bytes : f->summary.args_bytes;
+}
+
+/* Sizes of the blocks of args by field; none when the args are stored as they are. */
+static enum tg_err take_args_blocks(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+  const struct tg__chunk *const c = tg__tacho_find(f, TG_CHUNK_ARGS_BLOCKS, 0);
+  uint8_t head[TG_PACKED_HEAD_BYTES];
+  if (!c) return TG_OK;
+  if (c->length < sizeof head || !f->reader.read(f->reader.ctx, c->offset + TG_CHUNK_HEAD_BYTES, head, sizeof head) ||
+      !tg__array_rows(head, c->length, 4, &f->args_block_count)) {
+    return damaged(f, "ARGS_BLOCKS", e);
+  }
+  struct tg__unpack_list list = {0};
+  f->args_blocks = tg__alloc((f->args_block_count + (size_t)1) * sizeof *f->args_blocks);
+  enum tg_err err = TG_MEMORY;
+  if (f->args_blocks) {
+    err = tg__unpack_add(&list, f, TG_CHUNK_ARGS_BLOCKS, 0, (struct tg__unpack){.to = f->args_blocks, .rows = f->args_block_count, .width = 4});
+  }
+  if (err) return failed(f, err, "ARGS_BLOCKS", e);
+  if ((err = tg__unpack_run(&list, t, e))) return err;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < f->args_block_count; i++) bytes += f->args_blocks[i];
+  return bytes == f->summary.args_bytes ? TG_OK : damaged(f, "ARGS_BLOCKS", e);
+}
+
+static enum tg_err find_args(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+  const enum tg_err err = take_args_blocks(t, f, e);
+  if (err) return err;
+  const uint64_t plain = (f->summary.args_bytes + TACHO_BLOCK - 1) / TACHO_BLOCK;
+  t->args_bytes = f->args_bytes =
+      f->args_blocks ? args_there(f, TG_CHUNK_ARGS_BY_FIELD, f->args_block_count) : args_there(f, TG_CHUNK_ARGS, plain);
+  return TG_OK;
 }
 
 /* events read = kept + skipped must hold for every rank, and all kept ones must be rows of the two tables. */
@@ -302,8 +337,7 @@ static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct t
   if (err) return err;
   const uint32_t slices = (uint32_t)rows_there(f, false, f->summary.slices), marks = (uint32_t)rows_there(f, true, f->summary.marks);
   clip(t, slices, marks);
-  f->args_bytes = args_there(f);
-  t->args_bytes = f->args_bytes;
+  if ((err = find_args(t, f, e))) return err;
   if (f->lost && t->rank_count) {
     struct tg__rank *const r = &t->ranks[0];
     if (r->loss[TG__LOSS_cut_chunks] == 0) r->loss_offset[TG__LOSS_cut_chunks] = f->lost_at;
@@ -344,6 +378,7 @@ void tg__tacho_close(struct tg__store *s) {
   if (!f) return;
   tg__file_close(f->file);
   tg__free(f->chunks);
+  tg__free(f->args_blocks);
   tg__free(f);
   s->tacho = NULL;
 }

@@ -12,7 +12,8 @@ struct job {
   uint32_t rows, part;
   uint16_t type;
   struct tg__packing_plan plan;
-  uint8_t *scratch, *out;
+  const struct tg_trace *args_of; /* not NULL: `values` is a block of args to pack by field, `rows` bytes of it */
+  uint8_t *payload; /* the result; of args in memory of its own (NULL: there was none left) */
   size_t len;
 };
 struct saver {
@@ -39,25 +40,39 @@ static void put_chunk(struct saver *s, uint16_t type, uint32_t part, const void 
 }
 
 static void pack_job(void *ctx, size_t i) {
-  struct job *const j = &((struct saver *)ctx)->jobs[i];
-  j->len = tg__array_pack(j->values, j->rows, j->plan, j->scratch, j->out);
+  struct saver *const s = ctx;
+  struct job *const j = &s->jobs[i];
+  if (j->args_of) {
+    j->payload = tg__args_pack(j->args_of, j->values, j->rows, &j->len);
+  } else {
+    uint8_t *const scratch = s->buffers + 2 * i * s->buffer_bytes;
+    j->payload = scratch + s->buffer_bytes;
+    j->len = tg__array_pack(j->values, j->rows, j->plan, scratch, j->payload);
+  }
 }
 
 static void run_wave(struct saver *s) {
   tg__parallel(tg__cpu_count(), s->job_count, pack_job, s);
-  for (size_t i = 0; i < s->job_count; i++) put_chunk(s, s->jobs[i].type, s->jobs[i].part, s->jobs[i].out, s->jobs[i].len);
+  for (size_t i = 0; i < s->job_count; i++) {
+    const struct job *const j = &s->jobs[i];
+    if (j->payload) {
+      put_chunk(s, j->type, j->part, j->payload, j->len);
+    } else {
+      s->out.err = TG_MEMORY;
+    }
+    if (j->args_of) tg__free(j->payload);
+  }
   s->job_count = 0;
 }
 
-/* `values` must stay until run_wave. */
-static void add_job(struct saver *s, uint16_t type, uint32_t part, const void *values, uint32_t rows, struct tg__packing_plan plan) {
-  struct job *const j = &s->jobs[s->job_count];
-  j->values = values;
-  j->rows = rows;
-  j->part = part;
-  j->type = type;
-  j->plan = plan;
+static void add(struct saver *s, const struct job *job) {
+  s->jobs[s->job_count] = *job;
   if (++s->job_count == s->wave) run_wave(s);
+}
+
+/* Packed now or in a later wave: `values` must stay until the last. */
+static void add_job(struct saver *s, uint16_t type, uint32_t part, const void *values, uint32_t rows, struct tg__packing_plan plan) {
+  add(s, &(struct job){.values = values, .rows = rows, .part = part, .type = type, .plan = plan});
 }
 
 static void put_blob(struct saver *s, uint16_t type, const void *bytes, uint64_t len) {
@@ -76,10 +91,6 @@ static bool saver_begin(struct saver *s, struct tg__writer *writer) {
   if (s->wave > WAVE_MAX) s->wave = WAVE_MAX;
   s->buffers = tg__pages_get(2 * s->wave * s->buffer_bytes);
   if (!s->buffers) return false;
-  for (size_t i = 0; i < s->wave; i++) {
-    s->jobs[i].scratch = s->buffers + 2 * i * s->buffer_bytes;
-    s->jobs[i].out = s->jobs[i].scratch + s->buffer_bytes;
-  }
   uint8_t greeting[TG_GREETING_BYTES];
   tg__greeting_write(greeting);
   tg__out_bytes(&s->out, greeting, sizeof greeting);
@@ -190,6 +201,38 @@ static void put_groups(struct saver *s, const struct tg_trace *t, bool of_marks,
   }
 }
 
+/* Sizes of the blocks that the args fall into; their number, 0 when they cannot be packed by field. */
+static size_t args_blocks(const struct tg_trace *t, struct tg__out *sizes) {
+  for (uint64_t at = 0; at < t->args_bytes;) {
+    const uint64_t end = tg__args_block_end(t, at);
+    if (end == 0) return 0;
+    const uint32_t size = (uint32_t)(end - at);
+    tg__out_bytes(sizes, &size, sizeof size);
+    at = end;
+  }
+  const size_t count = sizes->len / sizeof(uint32_t);
+  return count <= TACHO_GROUP_ROWS && !sizes->err ? count : 0;
+}
+
+static void put_args(struct saver *s, const struct tg_trace *t) {
+  struct tg__out sizes = {0};
+  const size_t count = args_blocks(t, &sizes);
+  if (count == 0) {
+    put_blob(s, TG_CHUNK_ARGS, t->args, t->args_bytes);
+  } else {
+    add_job(s, TG_CHUNK_ARGS_BLOCKS, 0, sizes.buf, (uint32_t)count, (struct tg__packing_plan){.width = 4, .transform = TG_T_VARINT});
+  }
+  uint64_t at = 0;
+  for (size_t i = 0; i < count; i++) {
+    uint32_t bytes;
+    memcpy(&bytes, sizes.buf + i * sizeof bytes, sizeof bytes);
+    add(s, &(struct job){.values = t->args + at, .rows = bytes, .part = (uint32_t)i, .type = TG_CHUNK_ARGS_BY_FIELD, .args_of = t});
+    at += bytes;
+  }
+  run_wave(s);
+  tg__out_free(&sizes);
+}
+
 static void put_end(struct saver *s) {
   uint8_t head[TG_INDEX_HEAD_BYTES] = {0}; /* no index before this one */
   struct tg__out o = {0};
@@ -211,8 +254,7 @@ static enum tg_err put_trace(struct saver *s, const struct tg_trace *t, const st
   put_tables(s, b);
   put_groups(s, t, false, t->slices.count);
   put_groups(s, t, true, t->marks.count);
-  put_blob(s, TG_CHUNK_ARGS, t->args, t->args_bytes);
-  run_wave(s);
+  put_args(s, t);
   put_end(s);
   return s->index.err ? s->index.err : tg__out_flush(&s->out);
 }

@@ -11,6 +11,8 @@ struct tg__tacho {
   struct tg__chunk *chunks; /* by type, then part; at most one of each */
   size_t chunk_count, chunk_cap;
   struct tg__summary summary;
+  uint32_t *args_blocks; /* bytes of each block of args by field; NULL when they are stored as they are */
+  uint32_t args_block_count;
   uint64_t args_bytes; /* of them in the file: fewer than the summary says when it was cut */
   int64_t lost, lost_at; /* chunks passed over, and the byte of the first */
 };
@@ -24,6 +26,7 @@ struct tg__unpack {
   void *to;
   uint32_t rows, first_row;
   uint8_t width;
+  bool by_field; /* a block of args, `rows` bytes of it: for tg__args_unpack */
   const struct tg__column_info *column; /* whose values are checked afterwards; NULL = no check */
   enum tg_err err;
 };

@@ -42,15 +42,17 @@ static enum tg_err fetch(const struct tg__tacho *f, const struct tg__unpack *u, 
 }
 
 static enum tg_err unpack(const struct unpacking *w, struct tg__unpack *u) {
-  const size_t room = tg__array_room(u->rows, u->width); /* also the most that a sane chunk of so many rows can be long */
-  if (u->chunk->length > room) return TG_DAMAGED;
-  uint8_t *const bytes = tg__realloc(NULL, 2 * room + TG_CHUNK_HEAD_BYTES);
-  if (!bytes) return TG_MEMORY;
+  const size_t room = u->by_field ? TACHO_ARGS_ROOM : tg__array_room(u->rows, u->width), length = (size_t)u->chunk->length;
+  if (u->chunk->length > room) return TG_DAMAGED; /* more than any array of so many rows can be long */
+  uint8_t *const bytes = tg__realloc(NULL, TG_CHUNK_HEAD_BYTES + length), *const payload = bytes + TG_CHUNK_HEAD_BYTES;
+  uint8_t *const scratch = u->by_field ? NULL : tg__realloc(NULL, room);
   struct tg__chunk c;
-  enum tg_err err = fetch(w->file, u, bytes + room, &c);
-  if (!err) err = tg__array_unpack(bytes + room + TG_CHUNK_HEAD_BYTES, c.length, u->to, u->rows, u->width, u->first_row, bytes);
+  enum tg_err err = bytes && (scratch || u->by_field) ? fetch(w->file, u, bytes, &c) : TG_MEMORY;
+  if (!err && u->by_field) err = tg__args_unpack(w->trace, payload, length, u->to, u->rows);
+  if (!err && !u->by_field) err = tg__array_unpack(payload, length, u->to, u->rows, u->width, u->first_row, scratch);
   if (!err && u->column) err = check_values(w->trace, w->file, u);
   tg__free(bytes);
+  tg__free(scratch);
   return err;
 }
 
@@ -223,7 +225,13 @@ static enum tg_err add_args(struct tg__unpack_list *l, struct tg_trace *t) {
   uint8_t *const args = tg__store_pages(t->store, (size_t)f->args_bytes);
   if (!args) return TG_MEMORY;
   t->args = args;
-  return tg__unpack_add_blob(l, f, TG_CHUNK_ARGS, args, f->args_bytes);
+  if (!f->args_blocks) return tg__unpack_add_blob(l, f, TG_CHUNK_ARGS, args, f->args_bytes);
+  enum tg_err err = TG_OK;
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < f->args_block_count && !err; at += f->args_blocks[i++]) {
+    err = tg__unpack_add(l, f, TG_CHUNK_ARGS_BY_FIELD, i, (struct tg__unpack){.to = args + at, .rows = f->args_blocks[i], .width = 1, .by_field = true});
+  }
+  return err;
 }
 
 static enum tg_err load(struct tg_trace *t, uint32_t fresh, struct tg_error *e) {
