@@ -89,6 +89,12 @@ bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns);      
  * device work without a known launch belongs to no step; the table gets a note that says how much there was). */
 bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice);
 
+/* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at. tg__ask_end after
+ * use, after a failure too. */
+enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out, struct tg_error *e);
+void tg__ask_end(struct tg__ask *a);
+void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a); /* those of the ranks asked for */
+
 /* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
 enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count, size_t *which, struct tg_error *e);
 

@@ -231,7 +231,7 @@ bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32
 
 /* ---- what the table says beside its rows --------------------------------------------------------------------------------- */
 
-static void add_losses(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a) {
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     struct tg__loss_row row = {tg__loss_info[k].name, tg__loss_info[k].meaning, 0, -1};
     for (uint32_t r = 0; r < t->rank_count; r++) {
@@ -351,11 +351,19 @@ static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table
   if (err == TG_OK && !out->failed) err = finish(out, a, limit, e);
   if (err == TG_OK) {
     add_notes(t, a, out);
-    add_losses(t, a, out);
+    tg__table_add_losses(out, t, a);
   }
   if (out->failed || err == TG_MEMORY) return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
   return err;
 }
+
+enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out, struct tg_error *e) {
+  *out = (struct tg__ask){.question = tg__question_find("events"), .args = args, .arg_count = arg_count, .track = TG_NONE};
+  const enum tg_err err = parse_rank(t, out, e);
+  return err ? err : parse_steps(t, out, e);
+}
+
+void tg__ask_end(struct tg__ask *a) { tg__free(a->windows); }
 
 enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e) {
@@ -365,7 +373,7 @@ enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct t
   struct tg_table *table = tg__table_new(a.question->name);
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   const enum tg_err err = answer(t, &a, table, e);
-  tg__free(a.windows);
+  tg__ask_end(&a);
   if (err != TG_OK) {
     tg__table_free(table);
     return err;

@@ -208,19 +208,21 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
 }
 
 enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
-  uint32_t rank, count = 0;
-  enum tg_err err = tg__show_rank(t, o, &rank, e);
-  if (!err) err = tg__trace_load(t, TG__COL_ALL, e);
-  if (err) return err;
   const char *lanes = tg__show_arg(o, "lanes");
   if (lanes && strcmp(lanes, "keep") != 0 && strcmp(lanes, "split") != 0) {
     return tg__fail(e, TG_USAGE, -1, "lanes=%s is unknown: it is split (the default) or keep", lanes);
   }
-  if (rank == TG_NONE && t->rank_count == 1) rank = 0;
-  struct chrome c = {.t = t, .out = out, .pen = {.out = out}, .merged = rank == TG_NONE && t->rank_count > 1};
+  uint32_t count = 0;
+  struct tg__ask pick;
+  struct tg__event *events = NULL;
+  struct chrome c = {.t = t, .out = out, .pen = {.out = out}};
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  if (err) goto done;
+  const uint32_t rank = t->rank_count == 1 ? 0 : pick.rank;
+  c.merged = rank == TG_NONE;
   c.forms = tg__forms_new(t);
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
-  struct tg__event *const events = tg__walk_new(t, rank, &count);
+  events = tg__walk_new(t, &pick, &count);
   if (!c.forms || !c.tracks || !events || !render_cats(&c)) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while preparing the export");
     goto done;
@@ -228,6 +230,7 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   put_document(&c, rank, events, count);
   err = tg__show_end(out, e);
 done:
+  tg__ask_end(&pick);
   tg__free(events);
   tg__chrome_tracks_free(c.tracks);
   tg__forms_free(c.forms);

@@ -88,14 +88,16 @@ static void put_event_cell(const struct tg_trace *t, const struct tg__event_cell
 }
 
 enum tg_err tg__csv_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
-  uint32_t rank, count = 0;
-  enum tg_err err = tg__show_rank(t, o, &rank, e);
-  if (!err) err = tg__trace_load(t, TG__COL_ALL, e);
-  if (err) return err;
   const bool keep = keeps_formulas(o);
+  uint32_t count = 0;
+  struct tg__ask pick;
   struct tg__out args = {0};
-  struct tg__forms *const forms = tg__forms_new(t);
-  struct tg__event *const events = tg__walk_new(t, rank, &count);
+  struct tg__forms *forms = NULL;
+  struct tg__event *events = NULL;
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  if (err) goto done;
+  forms = tg__forms_new(t);
+  events = tg__walk_new(t, &pick, &count);
   if (!forms || !events) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while writing %u events", count);
     goto done;
@@ -117,6 +119,7 @@ enum tg_err tg__csv_trace(struct tg_trace *t, const struct tg__show_options *o, 
   if (args.err && !out->err) out->err = args.err;
   err = tg__show_end(out, e);
 done:
+  tg__ask_end(&pick);
   tg__out_free(&args);
   tg__free(events);
   tg__forms_free(forms);

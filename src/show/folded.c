@@ -33,20 +33,22 @@ static bool put_stack(const struct tg_trace *t, const struct tg__stacktree *s, u
 }
 
 enum tg_err tg__folded_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
-  uint32_t rank, *chain = NULL;
+  uint32_t *chain = NULL;
   size_t cap = 0;
   enum tg__stack_metric metric;
-  struct tg__stacktree stacks;
-  enum tg_err err = tg__show_rank(t, o, &rank, e);
-  if (!err) err = tg__stack_metric(o, &metric, e);
-  if (!err) err = tg__trace_load(t, TG__COL_SLICES, e);
-  if (err) return err;
-  err = tg__stacktree_build(t, rank, metric, &stacks);
+  struct tg__stacktree stacks = {0};
+  struct tg__ask pick = {0};
+  enum tg_err err = tg__stack_metric(o, &metric, e);
+  if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &pick, e);
+  if (err) goto done;
+  err = tg__stacktree_build(t, &pick, metric, &stacks);
   for (size_t i = 0; !err && i < stacks.count; i++) {
     if (stacks.nodes[i].self_ns > 0 && !put_stack(t, &stacks, (uint32_t)i, &chain, &cap, out)) err = TG_MEMORY;
   }
+  err = err ? tg__fail(e, err, -1, "out of memory while folding stacks") : tg__show_end(out, e);
+done:
+  tg__ask_end(&pick);
   tg__free(chain);
   tg__stacktree_free(&stacks);
-  if (err) return tg__fail(e, err, -1, "out of memory while folding stacks");
-  return tg__show_end(out, e);
+  return err;
 }

@@ -23,19 +23,16 @@ const char *tg__show_arg(const struct tg__show_options *o, const char *name) {
   return NULL;
 }
 
-enum tg_err tg__show_rank(const struct tg_trace *t, const struct tg__show_options *o, uint32_t *rank, struct tg_error *e) {
-  const char *text = tg__show_arg(o, "rank");
-  *rank = TG_NONE;
-  if (!text || strcmp(text, "all") == 0) return TG_OK;
-  for (uint32_t r = 0; r < t->rank_count; r++) {
-    char number[24];
-    snprintf(number, sizeof number, "%lld", (long long)t->ranks[r].number);
-    if (strcmp(number, text) == 0) {
-      *rank = r;
-      return TG_OK;
-    }
-  }
-  return tg__fail(e, TG_USAGE, -1, "there is no rank '%s' in this trace: see the question tracks for those there are", text);
+enum tg_err tg__show_begin(struct tg_trace *t, const struct tg__show_options *o, uint32_t columns, struct tg__ask *pick, struct tg_error *e) {
+  *pick = (struct tg__ask){.rank = TG_NONE, .track = TG_NONE};
+  const enum tg_err err = tg__trace_load(t, columns, e);
+  return err || !o ? err : tg__ask_select(t, o->args, o->arg_count, pick, e);
+}
+
+bool tg__show_has_mark(const struct tg__ask *pick, const struct tg_trace *t, uint32_t mark) {
+  const uint32_t rank = t->tracks[t->marks.track[mark]].rank;
+  if (!tg__ask_has_rank(pick, rank)) return false;
+  return !pick->has_steps || t->marks.ts_ns[mark] == TG_NULL_INT || tg__ask_has_time(pick, rank, t->marks.ts_ns[mark]);
 }
 
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e) {

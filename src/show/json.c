@@ -116,11 +116,12 @@ static void put_event_cell(const struct tg__event_cell *cell, struct tg__forms *
   if (is_text) *pen->p++ = '"';
 }
 
-static void put_trace_losses(const struct tg_trace *t, struct tg__out *out) {
+static void put_trace_losses(const struct tg_trace *t, const struct tg__ask *pick, struct tg__out *out) {
   bool any = false;
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     int64_t count = 0, offset = -1;
     for (uint32_t r = 0; r < t->rank_count; r++) {
+      if (!tg__ask_has_rank(pick, r)) continue;
       count += t->ranks[r].loss[k];
       if (offset < 0) offset = t->ranks[r].loss_offset[k];
     }
@@ -150,12 +151,14 @@ static void put_event_rows(const struct tg_trace *t, const struct tg__event *eve
 }
 
 enum tg_err tg__json_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
-  uint32_t rank, count = 0;
-  enum tg_err err = tg__show_rank(t, o, &rank, e);
-  if (!err) err = tg__trace_load(t, TG__COL_ALL, e);
-  if (err) return err;
-  struct tg__forms *const forms = tg__forms_new(t);
-  struct tg__event *const events = tg__walk_new(t, rank, &count);
+  uint32_t count = 0;
+  struct tg__ask pick;
+  struct tg__forms *forms = NULL;
+  struct tg__event *events = NULL;
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  if (err) goto done;
+  forms = tg__forms_new(t);
+  events = tg__walk_new(t, &pick, &count);
   if (!forms || !events) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while writing %u events", count);
     goto done;
@@ -168,10 +171,11 @@ enum tg_err tg__json_trace(struct tg_trace *t, const struct tg__show_options *o,
   tg__out_text(out, "],\n\"rows\":[");
   put_event_rows(t, events, count, forms, out);
   tg__out_text(out, "],\n\"notes\":[],\n\"losses\":[");
-  put_trace_losses(t, out);
+  put_trace_losses(t, &pick, out);
   tg__out_text(out, "]}\n");
   err = tg__show_end(out, e);
 done:
+  tg__ask_end(&pick);
   tg__free(events);
   tg__forms_free(forms);
   return err;

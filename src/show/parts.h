@@ -22,8 +22,11 @@ TG__TRACE_WRITER(tg__folded_trace);
 TG__TRACE_WRITER(tg__speedscope_trace);
 
 const char *tg__show_arg(const struct tg__show_options *o, const char *name); /* NULL when not given */
-/* The argument rank= as an index into t->ranks, TG_NONE for all. */
-enum tg_err tg__show_rank(const struct tg_trace *t, const struct tg__show_options *o, uint32_t *rank, struct tg_error *e);
+/* What every trace writer begins with: the columns it needs, and the events that rank= and step= leave. tg__ask_end(pick) after use,
+ * after a failure too. */
+enum tg_err tg__show_begin(struct tg_trace *t, const struct tg__show_options *o, uint32_t columns, struct tg__ask *pick, struct tg_error *e);
+/* Marks count by their own time; metadata, which has none, always. Slices: tg__ask_has_slice. */
+bool tg__show_has_mark(const struct tg__ask *pick, const struct tg_trace *t, uint32_t mark);
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e); /* flush, and turn the output's error into ours */
 
 /* ---- rawjson.c: text that must become valid JSON --------------------------------------------------------------------------------- */
@@ -52,7 +55,7 @@ struct tg__event {
   bool is_mark;
   uint32_t id; /* slice or mark number */
 };
-/* Slices and marks of one rank (TG_NONE: of all, one after the other) in file order. NULL on no memory; free with tg__free. */
-struct tg__event *tg__walk_new(const struct tg_trace *t, uint32_t rank, uint32_t *count);
+/* The slices and marks that were picked, rank after rank in file order. NULL on no memory; free with tg__free. */
+struct tg__event *tg__walk_new(const struct tg_trace *t, const struct tg__ask *pick, uint32_t *count);
 
 #endif

@@ -240,7 +240,9 @@ static bool put_track(struct tg__perfetto *p, uint32_t k) {
   const struct tg__track *track = &p->t->tracks[k];
   struct stack todo = {0}, later = {0};
   bool ok = true;
-  for (uint32_t i = track->first; i < track->first + track->count && ok; i++) ok = push(p->t->slices.lane[i] ? &later : &todo, i);
+  for (uint32_t i = track->first; i < track->first + track->count && ok; i++) {
+    if (tg__ask_has_slice(p->pick, p->t, k, i)) ok = push(p->t->slices.lane[i] ? &later : &todo, i);
+  }
   for (unsigned lane = 0; ok && (todo.count || later.count); lane++) {
     struct stack rest = {0};
     const uint64_t uuid = lane ? tg__perfetto_track(p, k, lane) : main_track(p, k);
@@ -298,46 +300,48 @@ static void put_mark(struct tg__perfetto *p, uint32_t i) {
 
 /* ---- the file -------------------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t shift_needed(const struct tg_trace *t, uint32_t rank) {
+static int64_t shift_needed(const struct tg_trace *t, const struct tg__ask *pick) {
   int64_t least = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
-    if ((rank != TG_NONE && track->rank != rank) || !track->count) continue;
+    if (!tg__ask_has_track(pick, t, k) || !track->count) continue;
     const int64_t first = t->slices.start_ns[track->first] + clock_offset(t, k);
     if (first < least) least = first;
   }
   for (uint32_t i = 0; i < t->marks.count; i++) {
     const uint32_t k = t->marks.track[i];
-    if (t->marks.ts_ns[i] == TG_NULL_INT || (rank != TG_NONE && t->tracks[k].rank != rank)) continue;
+    if (t->marks.ts_ns[i] == TG_NULL_INT || !tg__ask_has_track(pick, t, k)) continue;
     const int64_t ns = t->marks.ts_ns[i] + clock_offset(t, k);
     if (ns < least) least = ns;
   }
   return least < 0 ? -least : 0;
 }
 
-static bool put_all(struct tg__perfetto *p, uint32_t rank) {
+static bool put_all(struct tg__perfetto *p) {
   const struct tg_trace *t = p->t;
   bool ok = true;
   put_packet(p, SEQUENCE_STARTS);
   for (uint32_t k = 0; ok && k < t->track_count; k++) {
-    if (rank == TG_NONE || t->tracks[k].rank == rank) ok = put_track(p, k);
+    if (tg__ask_has_track(p->pick, t, k)) ok = put_track(p, k);
   }
   for (uint32_t i = 0; ok && i < t->marks.count; i++) {
-    if (rank == TG_NONE || t->tracks[t->marks.track[i]].rank == rank) put_mark(p, i);
+    if (tg__show_has_mark(p->pick, t, i)) put_mark(p, i);
   }
   return ok;
 }
 
 enum tg_err tg__perfetto_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
-  uint32_t rank;
-  enum tg_err err = tg__show_rank(t, o, &rank, e);
-  if (!err) err = tg__trace_load(t, TG__COL_ALL, e);
-  if (err) return err;
-  struct tg__perfetto p = {.t = t, .out = out, .shift_ns = shift_needed(t, rank)};
+  struct tg__ask pick;
+  struct tg__perfetto p = {.t = t, .pick = &pick, .out = out};
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  if (err) goto done;
+  p.shift_ns = shift_needed(t, &pick);
   p.known = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   p.uuids = tg__alloc(((size_t)t->track_count + 1) * sizeof *p.uuids);
-  if (!p.known || !p.uuids || !find_effects(&p) || !put_all(&p, rank)) out->err = TG_MEMORY;
+  if (!p.known || !p.uuids || !find_effects(&p) || !put_all(&p)) out->err = TG_MEMORY;
   err = tg__show_end(out, e);
+done:
+  tg__ask_end(&pick);
   tg__free(p.known);
   tg__free(p.uuids);
   tg__free(p.effects);

@@ -188,12 +188,12 @@ static void put_profile(struct scope *s, const struct tg__track *track, unsigned
   if (s->weights.err) s->failed = true;
 }
 
-static void put_profiles(struct scope *s, uint32_t rank, enum tg__stack_metric metric, const uint32_t *frames) {
+static void put_profiles(struct scope *s, const struct tg__ask *pick, enum tg__stack_metric metric, const uint32_t *frames) {
   const enum tg__track_kind kind = metric == TG__STACK_DEVICE ? TG__TRACK_DEVICE : TG__TRACK_CPU;
   bool first = true;
   for (uint32_t k = 0; k < s->t->track_count; k++) {
     const struct tg__track *track = &s->t->tracks[k];
-    if (track->kind != kind || (rank != TG_NONE && track->rank != rank)) continue;
+    if (track->kind != kind || !tg__ask_has_track(pick, s->t, k)) continue;
     const unsigned lanes = kind == TG__TRACK_CPU && track->lanes > 1 ? track->lanes : 1;
     for (unsigned lane = 0; lane < lanes; lane++) {
       if (!lane_has_frames(s, track, lane) && kind == TG__TRACK_CPU) continue;
@@ -204,23 +204,28 @@ static void put_profiles(struct scope *s, uint32_t rank, enum tg__stack_metric m
 }
 
 enum tg_err tg__speedscope_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
-  uint32_t rank;
   enum tg__stack_metric metric;
+  uint32_t *frames = NULL;
+  struct tg__ask pick = {0};
   struct scope s = {.t = t, .out = out};
-  enum tg_err err = tg__show_rank(t, o, &rank, e);
-  if (!err) err = tg__stack_metric(o, &metric, e);
-  if (!err) err = tg__trace_load(t, TG__COL_SLICES, e);
-  if (err) return err;
-  err = tg__stacktree_build(t, rank, metric, &s.stacks);
-  if (err) return tg__fail(e, err, -1, "out of memory while collecting stacks");
+  enum tg_err err = tg__stack_metric(o, &metric, e);
+  if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &pick, e);
+  if (err) goto done;
+  err = tg__stacktree_build(t, &pick, metric, &s.stacks);
+  if (err) {
+    err = tg__fail(e, err, -1, "out of memory while collecting stacks");
+    goto done;
+  }
   tg__out_text(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tachograph " TG_VERSION
                     "\",\"shared\":{\"frames\":[");
-  uint32_t *const frames = put_frames(&s);
+  frames = put_frames(&s);
   tg__out_text(out, "]},\n\"profiles\":[");
-  if (frames) put_profiles(&s, rank, metric, frames);
+  if (frames) put_profiles(&s, &pick, metric, frames);
   tg__out_text(out, "]}\n");
   if (!frames || s.failed) out->err = TG_MEMORY;
   err = tg__show_end(out, e);
+done:
+  tg__ask_end(&pick);
   tg__free(frames);
   tg__free(s.chain);
   tg__out_free(&s.weights);

@@ -196,7 +196,10 @@ enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t st
     err = prepare(db, sql, &st, e);
   }
   if (!err) err = take_rows(db, st, table, &rows, e);
-  if (!err) fill_table(st, &rows, table);
+  if (!err) {
+    fill_table(st, &rows, table);
+    tg__table_add_losses(table, t, &(struct tg__ask){.rank = TG_NONE});
+  }
   if (!err && table->failed) err = tg__fail(e, TG_MEMORY, -1, "the answer does not fit in memory");
   sqlite3_finalize(st);
   sqlite3_close(db);
