@@ -36,7 +36,8 @@ class Recording:
             self.add(ph="M", name="thread_name", pid=pid, tid=tid, ts=0, args={"name": name})
 
     def text(self):
-        return json.dumps({"schemaVersion": 1, **self.document, "traceEvents": self.events}, indent=1)
+        head = json.dumps({"schemaVersion": 1, **self.document})
+        return head[:-1] + ', "traceEvents": [\n' + ",\n".join(map(json.dumps, self.events)) + "\n]}\n"
 
 
 V100 = {"id": 0, "name": "Tesla V100-SXM2-16GB", "totalGlobalMem": 16945512448, "computeMajor": 7, "computeMinor": 0,
@@ -75,20 +76,20 @@ def gpu_training():
                 "warps per SM": 8.0, "est. achieved occupancy %": 13}
         r.slice("user_annotation", f"ProfilerStep#{step}", t, 190)
         r.slice("cpu_op", "aten::to", t + 5, 15, **{"External id": c + 1})
-        r.launch(t + 8, 6, c + 1, "Memcpy HtoD (Pageable -> Device)", t + 16, 10, cat="gpu_memcpy", call="cudaMemcpyAsync", external=c + 1,
+        r.launch(t + 8, 6, c + 50 + 1, "Memcpy HtoD (Pageable -> Device)", t + 16, 10, cat="gpu_memcpy", call="cudaMemcpyAsync", external=c + 1,
                  bytes=40960, **{"memory bandwidth (GB/s)": 4.096})
         r.slice("cpu_op", "aten::linear", t + 22, 20, **{"External id": c + 2})
         r.slice("cpu_op", "aten::addmm", t + 24, 16, **{"External id": c + 3, "Input Dims": [[10], [32, 64], [64, 10]]})
-        r.launch(t + 30, 5, c + 3, "volta_sgemm_128x64_nn", t + 40, 50, external=c + 3, **wide)
+        r.launch(t + 30, 5, c + 50 + 3, "volta_sgemm_128x64_nn", t + 40, 50, external=c + 3, **wide)
         r.slice("cpu_op", "nccl:all_reduce", t + 45, 15, **{"External id": c + 4})
-        r.launch(t + 50, 5, c + 4, "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", t + 70, 60, stream=20, external=c + 4,
+        r.launch(t + 50, 5, c + 50 + 4, "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", t + 70, 60, stream=20, external=c + 4,
                  **{"Collective name": "allreduce", "In msg nelems": 650, "Group size": 2, "dtype": "Float"})
         r.slice("cpu_op", "aten::zero_", t + 65, 8, **{"External id": c + 5})
-        r.launch(t + 67, 4, c + 5, "Memset (Device)", t + 130, 5, cat="gpu_memset", call="cudaMemsetAsync", external=c + 5, bytes=2560)
+        r.launch(t + 67, 4, c + 50 + 5, "Memset (Device)", t + 130, 5, cat="gpu_memset", call="cudaMemsetAsync", external=c + 5, bytes=2560)
         r.slice("cuda_runtime", "cudaStreamSynchronize", t + 80, 60, correlation=c + 9)
         r.slice("user_annotation", "Optimizer.step#SGD.step", t + 150, 30)
         r.slice("cpu_op", "aten::_foreach_add_", t + 152, 20, **{"External id": c + 6})
-        r.launch(t + 160, 5, c + 6, "void at::native::multi_tensor_apply_kernel<float>()", t + 170, 10, external=c + 6, **wide)
+        r.launch(t + 160, 5, c + 50 + 6, "void at::native::multi_tensor_apply_kernel<float>()", t + 170, 10, external=c + 6, **wide)
     return r.text()
 
 
@@ -188,9 +189,9 @@ def python_stacks():
 
 
 def damaged():
-    """Seven events, of which one is not JSON, one is no object, one has no time and one a negative length; then the file ends."""
+    """Five events, one of them without a readable time and one with a negative length; between them one that is not JSON and one that is no object; then the file ends."""
     good = '{"ph": "X", "cat": "cpu_op", "name": "%s", "pid": 1, "tid": 1, "ts": %s, "dur": %s}'
-    return ('{"traceEvents": [\n' + good % ("one", "1.5", "2") + ",\n" + '{"ph": "X", "name": oops},\n' + "42,\n" + good % ("two", '"soon"', "1") + ",\n"
+    return ('{"traceEvents": [\n' + good % ("one", "1.5", "2") + ",\n" + '{"ph": "X" "name": "no comma"},\n' + "42,\n" + good % ("two", '"soon"', "1") + ",\n"
             + good % ("three", "10", "-1.-500") + ",\n" + good % ("four", "20", "3.0005") + ",\n" + good % ("five \\ud800", "30", "4") + ",\n"
             + '{"ph": "X", "cat": "cpu_op", "name": "cut')
 
