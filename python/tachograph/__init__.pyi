@@ -75,7 +75,7 @@ class OverviewRow(TypedDict):
 class StepsRow(TypedDict):
     """each step, and how its time divides into eight parts that add up"""
     rank: Optional[int]  # rank of the job
-    step: Optional[str]  # number of the step; mean, p50, p90, p99, min, max, std with by=summary
+    step: Optional[str]  # number of the step; mean, std, min, p10, p50, p90, p99, max with by=summary
     name: Optional[str]  # name of the step's annotation
     start_ns: Optional[int]  # ns: start on the clock of its rank, after moving it past device work of earlier steps
     total_ns: Optional[int]  # ns: length of the step, device work it launched included
