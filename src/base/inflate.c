@@ -194,7 +194,7 @@ enum tg_err tg__input_open(const char *path, struct tg__input **out, struct tg_e
   if (!in) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening '%s'", path);
   enum tg_err err = tg__file_open(path, &in->file, e);
   if (err) goto failed;
-  in->buf = tg__alloc(SLACK + BUFFER);
+  in->buf = tg__realloc(NULL, SLACK + BUFFER);
   if (!in->buf) goto no_memory;
   in->in = in->buf + SLACK;
   if (!want_bytes(in, TASTE)) {

@@ -41,10 +41,8 @@ static int unknown_format(const struct tg__cli *c, const char *name) {
 static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format) {
   struct tg_error e = {0};
   struct tg__sink sink;
-  if (tg__trace_load(trace, TG__COL_ALL, &e) || tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
-  const struct tg__show_options options = {.args = c->arguments, .arg_count = c->argument_count};
-  enum tg_err err = format->trace(trace, &options, &sink.out, &e);
-  if (err == TG_IO) err = TG_OK; /* the sink knows more about it */
+  if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
+  const enum tg_err err = tg_export(trace, format->name, c->arguments, c->argument_count, sink.out.write, sink.out.ctx, &e);
   const int status = tg__sink_close(&sink, c, err, &e);
   if (status || strcmp(c->out_path, "-") == 0) return status;
   if (!tg__cli_wants_json(c)) {

@@ -13,9 +13,7 @@ int tg__cmd_report(struct tg__cli *c) {
   if (err) {
     status = tg__cli_failed(c, &e, NULL);
   } else {
-    const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
-    err = tg__trace_load(trace, TG__COL_ALL, &e);
-    if (!err) err = (tg__cli_wants_json(c) ? tg__report_json : tg__report_text)(trace, &options, &sink.out, &e);
+    err = tg_report(trace, c->format, tg__cli_width(c), c->color, sink.out.write, sink.out.ctx, &e);
     status = tg__sink_close(&sink, c, err, &e);
   }
   tg_close(trace);
