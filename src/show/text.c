@@ -190,21 +190,27 @@ static unsigned header_height(const struct col *cols, size_t count) {
   return height < HEADER_LINES ? height : HEADER_LINES;
 }
 
-/* Short headers stand at the bottom, next to their numbers. */
+/* What stands in one line of a header that is `height` lines high. Short names stand at the bottom, next to their numbers. */
+static struct tg__str header_part(const struct col *col, unsigned height, unsigned line) {
+  unsigned lines = 0;
+  for (const char *p = col->c->name; *p; lines++) header_line(&p, col->width);
+  const unsigned above = lines < height ? height - lines : 0;
+  struct tg__str part = TG_STR("");
+  const char *p = col->c->name;
+  for (unsigned k = above; k <= line && *p; k++) part = header_line(&p, col->width);
+  return line < above ? TG_STR("") : part;
+}
+
 static void put_header(struct tg__out *out, const struct col *cols, size_t count, bool color) {
   const unsigned height = header_height(cols, count);
-  const size_t last = last_shown(cols, count);
   for (unsigned line = 0; line < height; line++) {
-    if (color) tg__out_text(out, "\033[1m");
+    size_t last = 0; /* no blanks behind the last word */
     for (size_t i = 0; i < count; i++) {
-      if (cols[i].empty) continue;
-      unsigned lines = 0;
-      for (const char *p = cols[i].c->name; *p; lines++) header_line(&p, cols[i].width);
-      const unsigned above = lines < height ? height - lines : 0;
-      struct tg__str part = TG_STR("");
-      const char *p = cols[i].c->name;
-      for (unsigned k = above; k <= line && *p; k++) part = header_line(&p, cols[i].width);
-      put_aligned(out, line < above ? TG_STR("") : part, &cols[i], i == last);
+      if (!cols[i].empty && header_part(&cols[i], height, line).len) last = i;
+    }
+    if (color) tg__out_text(out, "\033[1m");
+    for (size_t i = 0; i <= last && i < count; i++) {
+      if (!cols[i].empty) put_aligned(out, header_part(&cols[i], height, line), &cols[i], i == last);
     }
     tg__out_text(out, color ? "\033[0m\n" : "\n");
   }
