@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import pty
 import re
 import signal
 import stat
@@ -232,6 +233,44 @@ def test_a_file_alone_is_reported(tachograph, trace):
 
 def test_threads_give_the_same_answer(tachograph, trace):
     assert tachograph("ask", trace, "ops", "-j", "1").stdout == tachograph("ask", trace, "ops", "-j4").stdout
+
+
+def run_on_a_terminal(command, feed, **kwargs):
+    """Standard error is a terminal; feed(process) gets to write the input. Returns (status, what the terminal got)."""
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=terminal, **kwargs)
+    os.close(terminal)
+    feed(process.stdin)
+    status = process.wait(timeout=60)
+    shown = b""
+    try:
+        while chunk := os.read(screen, 4096):
+            shown += chunk
+    except OSError:  # the other end is closed
+        pass
+    os.close(screen)
+    return status, shown.decode()
+
+
+def test_progress_is_shown_on_a_terminal_once_a_second_has_passed(tachograph_path):
+    text = trace_text(100_000).encode()
+
+    def slowly(stdin):
+        for i in range(16):
+            stdin.write(text[len(text) * i // 16:len(text) * (i + 1) // 16])
+            stdin.flush()
+            time.sleep(0.1)
+        stdin.close()
+
+    def at_once(stdin):
+        stdin.write(trace_text(10).encode())
+        stdin.close()
+    status, shown = run_on_a_terminal([tachograph_path, "ask", "-", "ops"], slowly)
+    assert status == 0
+    assert re.search(r"\rreading [\d.]+ .?B  [\d.]+ .?B/s", shown)
+    assert shown.endswith("\r\x1b[K")  # and wiped
+    status, shown = run_on_a_terminal([tachograph_path, "ask", "-", "ops"], at_once)
+    assert (status, shown) == (0, "")
 
 
 # ---- where output goes
