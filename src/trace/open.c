@@ -221,10 +221,16 @@ static int is_tacho(const char *path, int64_t *size, struct tg_error *e) {
   return n > 0 && tg__tacho_recognise(head, (size_t)n);
 }
 
-enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {
-  *out = NULL;
-  struct tg_error ignored;
-  if (!e) e = &ignored;
+/* A sentence about a file names it: readers of the text do not know which of a job's files it is about. */
+static enum tg_err name_file(struct tg_error *e, const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
+  if (strstr(e->text, name) || strcmp(path, "-") == 0 || e->code == TG_CANCELLED) return e->code;
+  const struct tg_error bare = *e;
+  const size_t len = strlen(path), most = 200;
+  return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path, bare.text);
+}
+
+static enum tg_err open_any(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {
   int64_t size;
   const int tacho = is_tacho(path, &size, e);
   if (tacho < 0) return e->code;
@@ -237,6 +243,13 @@ enum tg_err tg__trace_open(const char *path, const struct tg_open_options *optio
   err = opening_end(o, err, out, e);
   tg__free(o);
   return err;
+}
+
+enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {
+  struct tg_error ignored;
+  if (!e) e = &ignored;
+  *out = NULL;
+  return open_any(path, options, out, e) == TG_OK ? TG_OK : name_file(e, path);
 }
 
 /* ---- bytes in memory: for tests and fuzzing ------------------------------------------------------------------------------------------- */

@@ -204,7 +204,7 @@ class Bench:
             self.one_and_two(size, path)
             self.memory(size, path)
             tacho = self.work / (path.stem + ".tacho")
-            subprocess.run([self.binary, "convert", str(path), str(tacho)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([self.binary, "convert", str(path), "-o", str(tacho)], check=True, stdout=subprocess.DEVNULL)
             if door:
                 self.inside(size, path, door, tacho)
             if python and size <= 500:

@@ -50,8 +50,8 @@ def read(path, stdin=None, **how):
     answer = json.loads(out)
     names = [c["name"] for c in answer["columns"]]
     rows = [dict(zip(names, r)) for r in answer["rows"]]
-    kept = [r["value"] for r in rows if r["group"] == "summary" and r["quantity"] == "events"]
-    return status, sum(map(int, kept)), {loss["loss"] if isinstance(loss, dict) else loss[0] for loss in answer["losses"]}, err
+    kept = [r["value"] for r in rows if r["group"] == "summary" and r["quantity"] == "events_kept"]
+    return status, sum(map(int, kept)), {loss["name"] for loss in answer["losses"]}, err
 
 
 def one_sentence(err):
@@ -154,7 +154,7 @@ def test_cut_gzip(tmp_path):
 
 def test_cut_tacho(tmp_path):
     whole = tmp_path / "whole.tacho"
-    assert tachograph("convert", put(tmp_path, "whole.json", document(40)), whole)[0] == 0
+    assert tachograph("convert", put(tmp_path, "whole.json", document(40)), "-o", whole)[0] == 0
     data = whole.read_bytes()
     assert read(whole)[:2] == (0, 40)
     for cut in [*cuts(len(data), 23), *range(0, 64, 7)]:
@@ -185,7 +185,7 @@ def test_bits_of_packed_files(tmp_path, packing):
     if packing == "gz":
         whole.write_bytes(gzip.compress(plain.read_bytes()))
     else:
-        assert tachograph("convert", plain, whole)[0] == 0
+        assert tachograph("convert", plain, "-o", whole)[0] == 0
     data = whole.read_bytes()
     bits = range(8 * len(data)) if SLOW else random.Random(6).sample(range(8 * len(data)), 150)
     for bit in bits:

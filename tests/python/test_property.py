@@ -257,8 +257,12 @@ def test_stream_names_change_tracks_alone(engine, content):
                 e.tid += 1000                               # the end of a flow stands on a stream too
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, renamed, 1, plain=True) as b:
         left, right = answers(a), answers(b)
-        back = [(q, [{k: str(int(v) - 1000) if q == "tracks" and k == "tid" and r["kind"] == "device" else v for k, v in r.items()}
-                     for r in rows]) for q, rows in right]
-        names = {"name"}
-        assert_same([(q, [{k: v for k, v in r.items() if q != "tracks" or k not in names} for r in rows]) for q, rows in left],
-                    [(q, [{k: v for k, v in r.items() if q != "tracks" or k not in names} for r in rows]) for q, rows in back])
+        for question, rows in right:
+            for row in rows if question == "tracks" else ():
+                if row["pid"] in ("0", "1"):                # a device; the process has another number
+                    row["tid"], row["name"] = str(int(row["tid"]) - 1000), None
+        for question, rows in left:
+            for row in rows if question == "tracks" else ():
+                if row["pid"] in ("0", "1"):
+                    row["name"] = None
+        assert_same(left, right)
