@@ -230,11 +230,19 @@ static enum tg_err name_file(struct tg_error *e, const char *path) {
   return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path, bare.text);
 }
 
+static enum tg_err open_tacho(const char *path, struct tg_trace **out, struct tg_error *e) {
+  const enum tg_err err = tg__tacho_open(path, out, e);
+  if (err != TG_OK || (*out)->slices.count > 0 || (*out)->marks.count > 0) return err;
+  tg__trace_free(*out); /* none is saved without events */
+  *out = NULL;
+  return tg__fail(e, TG_DAMAGED, -1, "the file is cut or damaged before its events, none is left: convert it again from the trace it was made of");
+}
+
 static enum tg_err open_any(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {
   int64_t size;
   const int tacho = is_tacho(path, &size, e);
   if (tacho < 0) return e->code;
-  if (tacho) return tg__tacho_open(path, out, e);
+  if (tacho) return open_tacho(path, out, e);
   struct opening *o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   o->total_bytes = tg__path_kind(path) == TG__PATH_DIR || tg__path_kind(path) == TG__PATH_NONE ? 0 : size;
