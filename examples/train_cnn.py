@@ -75,7 +75,7 @@ def recorder(path, steps):
 
 def train(steps, fixed, profile_path):
     torch.manual_seed(0)
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # so that the split of a step is the same on a busy machine
     batch = 32
     loader = DataLoader(Pictures(steps * batch, fixed), batch_size=batch, shuffle=True, num_workers=0)
     net = Net()

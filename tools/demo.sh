@@ -18,9 +18,14 @@ names = [column["name"] for column in answer["columns"]]
 first = dict(zip(names, answer["rows"][0]))
 print("The answer: {cause}, {share_pct:.0f} % of every step, in {where}.".format(**first))
 print("            {advice}".format(**first))'
-echo "Next:"
-printf '  %-66s %s\n' \
-  ".venv/bin/python examples/train_cnn.py --fixed" "the same training, cured: compare the ms a step" \
-  ".venv/bin/tachograph ask $trace stacks --limit 10" "the lines of Python that cost most" \
-  ".venv/bin/tachograph ask $trace steps" "every step, part by part" \
-  ".venv/bin/tachograph questions" "everything else one can ask"
+cat <<END
+Next:
+  .venv/bin/python examples/train_cnn.py --fixed
+      the same training, cured: compare the ms a step
+  .venv/bin/tachograph ask $trace stacks --limit 10
+      the lines of Python that cost most
+  .venv/bin/tachograph ask $trace steps
+      every step, part by part
+  .venv/bin/tachograph questions
+      everything else one can ask
+END

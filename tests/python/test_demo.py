@@ -1,0 +1,67 @@
+"""The demo's program recorded by a real torch.profiler: the report must name what was planted, and with the cure it must shrink."""
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import tachograph as tg
+
+pytest.importorskip("torch")
+PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "train_cnn.py"
+
+
+def record(path, *options):
+    done = subprocess.run([sys.executable, PROGRAM, "--steps", "8", "--profile", path, *options], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    path = tmp_path_factory.mktemp("demo") / "slow.json.gz"
+    assert "8 steps" in record(path)
+    with tg.open(path) as trace:
+        yield trace
+
+
+def loader_ns(trace):
+    mean = next(row for row in trace.ask("steps", by="summary") if row["step"] == "mean")
+    return mean["dataloader_ns"], mean["total_ns"]
+
+
+def test_first_finding_is_the_planted_one(slow):
+    first = slow.ask("findings").to_dicts()[0]
+    part, whole = loader_ns(slow)
+    assert first["cause"] == "loader-in-main-process"
+    assert first["share_pct"] == pytest.approx(100 * part / whole, abs=0.01)
+    assert first["share_pct"] > 30
+    assert "train_cnn.py" in first["where"]
+
+
+def test_report_says_so(slow):
+    report = slow.report()
+    assert "loader-in-main-process" in report
+    share = slow.ask("findings").to_dicts()[0]["share_pct"]
+    assert f"{share:.1f}" in re.sub(r"\s+", " ", report)
+
+
+def test_stacks_name_the_function(slow):
+    frames = slow.ask("stacks", sort="cpu_ns").to_dicts()
+    planted = next(row for row in frames if "normalise_by_row" in row["name"])
+    loader, _ = loader_ns(slow)
+    assert planted["calls"] == 5 * 32  # five recorded steps of 32 samples
+    assert planted["cpu_ns"] > loader * 5 / 2  # most of the loader's time
+
+
+def test_every_event_is_kept(slow):
+    counts = {row["quantity"]: row["value"] for row in slow.ask("overview") if row["group"] == "summary"}
+    assert counts["events"] == counts["events_kept"] > 10000
+    assert len(slow.losses) == 0
+
+
+def test_cure_shrinks_the_loader(slow, tmp_path):
+    record(tmp_path / "fixed.json.gz", "--fixed")
+    with tg.open(tmp_path / "fixed.json.gz") as trace:
+        assert loader_ns(trace)[0] < loader_ns(slow)[0] / 3
