@@ -87,6 +87,17 @@ bool tg__args_next(struct tg__args_iter *it) {
   return true;
 }
 
+void tg__args_skip(struct tg__args_iter *it, uint16_t count) {
+  const uint8_t *p = it->p;
+  for (; count > 0 && it->i < it->schema->count; count--) {
+    const uint8_t kind = it->schema->fields[it->i++].kind;
+    if (kind > TG__KIND_RAW) continue;
+    p += kind == TG__KIND_DEC;
+    while (p < it->end && *p++ & 0x80) {}
+  }
+  it->p = p;
+}
+
 bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, struct tg__val *out) {
   struct tg__args_iter it;
   tg__args_begin(t, args, &it);
@@ -94,12 +105,10 @@ bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, st
   uint16_t at = 0; /* most events lack most keys: look before decoding */
   while (at < it.schema->count && (it.schema->fields[at].key != key || it.schema->fields[at].top != top)) at++;
   if (at == it.schema->count) return false;
-  while (tg__args_next(&it))
-    if (it.i == at + 1) {
-      *out = it.val;
-      return true;
-    }
-  return false;
+  tg__args_skip(&it, at);
+  tg__args_next(&it);
+  *out = it.val;
+  return true;
 }
 
 static bool text_to_int(struct tg__str s, int64_t *out) {

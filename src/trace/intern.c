@@ -230,7 +230,11 @@ static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const s
   *g = (struct tg__guess){.id = t->schema_count, .count = (uint32_t)count, .has_args = has_args};
   for (size_t i = 0; i < count; i++) {
     const struct tg__str k = tg__name(t, vals[i].key);
-    g->fields[i] = (struct tg__guess_field){k.ptr, k.len, vals[i].key, vals[i].kind, vals[i].top};
+    struct tg__guess_field *f = &g->fields[i];
+    *f = (struct tg__guess_field){.text = k.ptr, .len = k.len, .key = vals[i].key, .kind = vals[i].kind, .top = vals[i].top};
+    memcpy(&f->head, k.ptr, k.len < 8 ? k.len : 8);
+    if (k.len < 8) memset(&f->mask, 0xff, k.len);
+    else memcpy(&f->tail, k.ptr + k.len - 8, 8);
     fields[i] = (struct tg__field){vals[i].key, vals[i].kind, vals[i].top};
   }
   s->guesses[t->schema_count] = g;

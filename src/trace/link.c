@@ -81,7 +81,8 @@ static int64_t id_at(const struct linker *l, uint32_t args, const int16_t *field
   if (at < 0) return -1;
   const struct tg__field *f = &it.schema->fields[at];
   if (f->kind != TG__KIND_INT) return tg__arg_int(l->t, args, f->key, -1);
-  while (tg__args_next(&it) && it.i <= at) {}
+  tg__args_skip(&it, (uint16_t)at);
+  tg__args_next(&it);
   return it.val.i;
 }
 static int64_t correlation_of(const struct linker *l, uint32_t slice) { return id_at(l, l->t->slices.args[slice], l->correlation_at); }

@@ -82,25 +82,30 @@ static enum outcome parse_bare(struct tg__parser *P, const char **pp, const char
   return PARSED;
 }
 
-static inline bool eight_digits(uint64_t v) {
-  return ((v & 0xf0f0f0f0f0f0f0f0u) | (((v + 0x0606060606060606u) & 0xf0f0f0f0f0f0f0f0u) >> 4)) == 0x3333333333333333u;
-}
+/* The value of eight digits, one a byte, first digit lowest; bytes may be digits or their numbers. */
 static inline uint64_t eight_digits_value(uint64_t v) {
   v = (v & 0x0f0f0f0f0f0f0f0fu) * 2561 >> 8;
   v = (v & 0x00ff00ff00ff00ffu) * 6553601 >> 16;
   return (v & 0x0000ffff0000ffffu) * 42949672960001u >> 32;
 }
 
-/* Digits at p; *value wraps beyond 19 digits, which the caller tells by the count. */
+/* Digits at p; *value wraps beyond 19 digits, which the caller tells by the count. Without a loop over digits: their number
+ * changes from event to event, and a mispredicted branch costs as much as all of this. */
 static inline const char *parse_digits(const char *p, uint64_t *value) {
-  uint64_t v = *value;
-  while (eight_digits(load8(p))) {
-    v = v * 100000000u + eight_digits_value(load8(p));
-    p += 8;
+  static const uint32_t power[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+  for (;;) {
+    const uint64_t v = load8(p) ^ 0x3030303030303030u; /* digits become 0…9 */
+    const uint64_t other = ((v + 0x7676767676767676u) | v) & 0x8080808080808080u;
+    if (!other) {
+      *value = *value * 100000000u + eight_digits_value(v);
+      p += 8;
+      continue;
+    }
+    const unsigned n = (unsigned)__builtin_ctzll(other) >> 3;
+    if (n == 0) return p;
+    *value = *value * power[n] + eight_digits_value(v << (64 - 8 * n));
+    return p + n;
   }
-  while ((unsigned)(*p - '0') <= 9) v = v * 10 + (unsigned)(*p++ - '0');
-  *value = v;
-  return p;
 }
 
 /* A number, into INT or DEC when that loses nothing of its spelling, else into RAW. */
@@ -246,6 +251,16 @@ static inline enum outcome parse_time(struct tg__parser *P, const char **pp, con
   return parse_odd_time(P, pp, end, ns, flags);
 }
 
+/* Does the key at p (behind its quote) read like this one, closing quote included? Nearly all keys have at most 16 bytes, which
+ * two words cover; calling memcmp for them costs more than the comparison. */
+static inline bool same_key(const char *p, const struct tg__guess_field *k) {
+  const uint32_t n = k->len;
+  if (TG_UNLIKELY(n >= TG__TEXT_PAD) || p[n] != '"') return false;
+  if (n < 8) return (load8(p) & k->mask) == k->head;
+  if (load8(p) != k->head || load8(p + n - 8) != k->tail) return false;
+  return n <= 16 || memcmp(p, k->text, n) == 0;
+}
+
 /* The args object: p behind its brace. */
 static inline enum outcome parse_args(struct tg__parser *P, const char **pp, const char *end, struct event *ev) {
   const char *p = skip_blank(*pp);
@@ -264,7 +279,7 @@ static inline enum outcome parse_args(struct tg__parser *P, const char **pp, con
     uint32_t key = TG_NONE;
     if (TG_LIKELY(ev->guess && i < ev->guess->count)) {
       const struct tg__guess_field *k = &ev->guess->fields[i];
-      if (k->len < TG__TEXT_PAD && memcmp(p, k->text, k->len) == 0 && p[k->len] == '"') {
+      if (same_key(p, k)) {
         key = k->key;
         p += k->len + 1;
       }

@@ -248,6 +248,7 @@ struct tg__args_iter {
 };
 void tg__args_begin(const struct tg_trace *t, uint32_t args, struct tg__args_iter *it);
 bool tg__args_next(struct tg__args_iter *it);
+void tg__args_skip(struct tg__args_iter *it, uint16_t count); /* over the next fields without decoding them; schema not NULL */
 enum { TG__VAL_TEXT = 40 };
 size_t tg__val_text(const struct tg__val *v, char text[TG__VAL_TEXT]); /* INT or DEC as it was written; its length, no NUL */
 void tg__val_json(const struct tg_trace *t, const struct tg__val *v, struct tg__jsonw *w); /* write a value back as it stood */
