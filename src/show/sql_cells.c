@@ -154,7 +154,8 @@ static void mark_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, in
 }
 
 static void track_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t k, int column) {
-  static const char *const kinds[] = {"cpu", "device", "async", "other"};
+  static const char *const kinds[] = {
+      [TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};
   const struct tg__track *track = &t->tracks[k];
   switch (column) {
   case TG__C_tracks_track: give_int(x, k); break;
@@ -206,7 +207,8 @@ static void step_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t i, 
 
 /* Row = rank × kind of loss; those that did not happen are passed over. */
 static void loss_cell(sqlite3_context *x, const struct tg_trace *t, uint64_t row, int column) {
-  static const char *const kinds[] = {"skipped", "cut", "bent"};
+  static const char *const kinds[] = {
+      [TG__LOSS_SKIPPED] = "skipped", [TG__LOSS_FILE] = "file", [TG__LOSS_CUT] = "cut", [TG__LOSS_BENT] = "bent"};
   const uint32_t rank = (uint32_t)(row / TG__LOSS_COUNT), what = (uint32_t)(row % TG__LOSS_COUNT);
   const struct tg__loss_info *info = &tg__loss_info[what];
   switch (column) {
