@@ -74,7 +74,8 @@ static size_t random_entries(uint8_t *out, size_t most) {
     const size_t start = n;
     const uint32_t id = (uint32_t)(random64() >> 40) % 4;
     out[n++] = (uint8_t)id;
-    out[n++] = out[n++] = 0;
+    out[n++] = 0;
+    out[n++] = 0;
     for (uint16_t i = 0; i < schemas[id].count; i++) {
       const unsigned kind = schemas[id].fields[i].kind;
       if (kind == TG__KIND_DEC) out[n++] = (uint8_t)(random64() >> 50);
