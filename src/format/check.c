@@ -87,16 +87,27 @@ const char *tg__chunk_name(uint16_t type) {
 
 void tg__walk_begin(struct tg__walk *w, const struct tg__reader *r) { *w = (struct tg__walk){.reader = r, .at = TG_GREETING_BYTES}; }
 
-/* The first intact head behind w->at; w->at moves there, or to the end of the file. */
-static bool find_head(struct tg__walk *w, struct tg__chunk *out) {
+static bool is_zero(const uint8_t *p, size_t len) {
+  while (len && *p == 0) p++, len--;
+  return len == 0;
+}
+
+/* The first intact head behind w->at; w->at moves there, or to the end of the file. *damaged: other bytes than zeros lie before it. */
+static bool find_head(struct tg__walk *w, struct tg__chunk *out, bool *damaged) {
   uint8_t window[4096 + TG_CHUNK_HEAD_BYTES];
   const struct tg__reader *const r = w->reader;
-  while (w->at < r->len && r->len - w->at >= TG_CHUNK_HEAD_BYTES) {
+  while (w->at < r->len) {
     const uint64_t left = r->len - w->at;
     const size_t have = left < sizeof window ? (size_t)left : sizeof window;
     if (!r->read(r->ctx, w->at, window, have)) break;
-    for (size_t i = 0; i + TG_CHUNK_HEAD_BYTES <= have; i += 8, w->at += 8) {
+    size_t i = 0;
+    for (; i + TG_CHUNK_HEAD_BYTES <= have; i += 8, w->at += 8) {
       if (tg__chunk_head_read(window + i, w->at, r->len, out)) return true;
+      *damaged |= !is_zero(window + i, 8);
+    }
+    if (have < sizeof window) { /* the end of the file: no room for a head */
+      *damaged |= !is_zero(window + i, have - i);
+      break;
     }
   }
   w->at = r->len;
@@ -106,8 +117,11 @@ static bool find_head(struct tg__walk *w, struct tg__chunk *out) {
 bool tg__walk_next(struct tg__walk *w, struct tg__chunk *out) {
   if (w->at >= w->reader->len) return false;
   if (!tg__chunk_at(w->reader, w->at, out)) {
-    if (w->gaps++ == 0) w->first_gap = w->at;
-    if (!find_head(w, out)) return false;
+    const uint64_t gap = w->at;
+    bool damaged = false;
+    const bool found = find_head(w, out, &damaged);
+    if (damaged && w->gaps++ == 0) w->first_gap = gap;
+    if (!found) return false;
   }
   w->at += tg__chunk_span(out->length); /* cannot wrap: the payload lies in the file */
   return true;

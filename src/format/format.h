@@ -103,7 +103,7 @@ bool tg__chunk_is_intact(const struct tg__chunk *c, const uint8_t *payload); /* 
 struct tg__walk {
   const struct tg__reader *reader;
   uint64_t at;
-  uint64_t gaps;      /* stretches without an intact head, the cut end among them */
+  uint64_t gaps;      /* stretches without an intact head, the cut end among them; not those of zeros, which is room never used */
   uint64_t first_gap; /* offset of the first, when there is one */
 };
 void tg__walk_begin(struct tg__walk *w, const struct tg__reader *r);
@@ -186,12 +186,18 @@ void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_r
 /* Record at *i and its whole duration; *i moves behind it and its extension. false past the end. *torn: the extension is missing. */
 bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks, bool *torn);
 
-/* Entries of a dictionary chunk. */
+/* A dictionary chunk: its part says whose ids these are, its payload begins with which dictionary (32 bits) and 32 bits of zero,
+ * then come entries up to the end. */
+enum { TG_RAW_DICTIONARY_HEAD_BYTES = 8 };
+#define TG_RAW_EVERY_THREAD UINT32_MAX /* part of a dictionary that all threads of the file share */
 struct tg__raw_entry {
   uint32_t id, parent;
   struct tg__str text;
 };
 void tg__raw_entry_put(struct tg__out *o, const struct tg__raw_entry *entry);
 bool tg__raw_entry_take(struct tg__bytes *b, struct tg__raw_entry *out); /* false at the end or when broken */
+
+/* A clock chunk: pairs of 64 bits, tick counter and wall clock in ns since 1970, read at the same moment; any number, ascending. */
+enum { TG_RAW_CLOCK_BYTES = 16 };
 
 #endif

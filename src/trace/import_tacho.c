@@ -357,7 +357,9 @@ static enum tg_err open_into(struct tg_trace *t, const char *path, struct tg_err
   enum tg_err err = open_source(f, e);
   if (err) return err;
   if ((err = list_chunks(f))) return failed(f, err, "list of chunks", e);
-  return open_packed(t, f, e);
+  const bool is_packed = tg__tacho_find(f, TG_CHUNK_SUMMARY, 0);
+  const bool is_raw = f->chunk_count && f->chunks[f->chunk_count - 1].type >= TG_CHUNK_RAW_RECORDS;
+  return is_raw && !is_packed ? tg__raw_import(t, f, e) : open_packed(t, f, e);
 }
 
 enum tg_err tg__tacho_open(const char *path, struct tg_trace **out, struct tg_error *e) {

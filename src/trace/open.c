@@ -14,7 +14,7 @@ struct opening {
 
 /* ---- an empty trace ------------------------------------------------------------------------------------------------------------ */
 
-static bool add_known_strings(struct tg__strings *s) {
+bool tg__add_known_strings(struct tg__strings *s) {
   static const char *const texts[] = {
 #define KEY(name, text) text,
 #include "trace/keys.def"
@@ -30,7 +30,7 @@ static struct tg_trace *new_trace(void) {
   if (!t) return NULL;
   t->strings = tg__strings_new();
   t->store = tg__store_new(TG__STORE_MEMORY);
-  if (t->strings && t->store && add_known_strings(t->strings)) return t;
+  if (t->strings && t->store && tg__add_known_strings(t->strings)) return t;
   tg__trace_free(t);
   return NULL;
 }

@@ -41,4 +41,7 @@ enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct
 /* Expect all parts of a blob of `bytes` at `to`. */
 enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to, uint64_t bytes);
 
+/* import_raw.c: a file as the recorder left it. */
+enum tg_err tg__raw_import(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e);
+
 #endif

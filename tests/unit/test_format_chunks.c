@@ -130,6 +130,7 @@ static void test_walk_finds_a_head_anywhere(void **state) {
   static struct memory m;
   for (size_t gap = 8; gap + 200 < sizeof m.bytes; gap += 8) {
     greet(&m);
+    if (gap % 16) m.bytes[16 + gap - 1] = 1; /* otherwise the gap is room never used, and no damage */
     m.len += gap;
     put(&m, TG_CHUNK_ARGS, 7, 0, "x", 1);
     const struct tg__reader r = reader_of(&m);
@@ -139,8 +140,7 @@ static void test_walk_finds_a_head_anywhere(void **state) {
     assert_true(tg__walk_next(&w, &c));
     assert_int_equal(c.offset, 16 + gap);
     assert_false(tg__walk_next(&w, &c));
-    assert_int_equal(w.gaps, 1);
-    memset(m.bytes + 16, 0, m.len - 16);
+    assert_int_equal(w.gaps, gap % 16 != 0);
   }
 }
 

@@ -1,0 +1,83 @@
+/* A .tacho file as the recorder would leave it, written into memory; for the tests of the raw import and the fuzz corpus. */
+#ifndef RAW_FILE_H
+#define RAW_FILE_H
+
+#include <stdlib.h>
+
+#include "format/format.h"
+
+struct raw_file {
+  uint8_t bytes[8192];
+  size_t len;
+};
+
+static inline size_t raw_chunk(struct raw_file *f, uint16_t type, uint32_t part, uint32_t flags, const void *payload, size_t len) {
+  const size_t at = f->len;
+  if (at + tg__chunk_span(len) > sizeof f->bytes) abort();
+  tg__chunk_head_write(f->bytes + at, type, part, flags, len, flags ? 0 : tg__checksum(payload, len));
+  memcpy(f->bytes + at + TG_CHUNK_HEAD_BYTES, payload, len);
+  f->len += (size_t)tg__chunk_span(len);
+  return at + TG_CHUNK_HEAD_BYTES;
+}
+
+static inline void raw_dictionary(struct raw_file *f, uint32_t part, uint32_t kind, const struct tg__raw_entry *entries, size_t count) {
+  struct tg__out o = {0};
+  tg__put32(&o, kind);
+  tg__put32(&o, 0);
+  for (size_t i = 0; i < count; i++) tg__raw_entry_put(&o, &entries[i]);
+  raw_chunk(f, TG_CHUNK_RAW_DICTIONARY, part, 0, o.buf, o.len);
+  tg__out_free(&o);
+}
+
+/* Records of one thread; sealed when `seal`, else open. Where its payload begins. */
+static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t capacity, const struct tg__raw_record *r, uint32_t count, bool seal) {
+  uint8_t payload[TG_RAW_HEAD_BYTES + 16 * TG_RAW_RECORD_BYTES] = {0};
+  uint8_t *const records = payload + TG_RAW_HEAD_BYTES;
+  for (uint32_t i = 0; i < count; i++) tg__raw_record_write(records + i * TG_RAW_RECORD_BYTES, &r[i]);
+  const struct tg__raw_head head = {.capacity = capacity,
+                                    .sealed = seal ? count + 1 : 0,
+                                    .checksum = seal ? tg__checksum(records, count * TG_RAW_RECORD_BYTES) : 0,
+                                    .process = 4242,
+                                    .thread = 100 + thread,
+                                    .lost = thread ? 3 : 0};
+  tg__raw_head_write(payload, &head);
+  return raw_chunk(f, TG_CHUNK_RAW_RECORDS, thread, TG_CHUNK_IN_PLACE, payload, TG_RAW_HEAD_BYTES + capacity * TG_RAW_RECORD_BYTES);
+}
+
+/* Two threads. Thread 0, sealed: step { add, a memory event }, then mul of more than 2^32 ticks. Thread 1, open: an op whose name
+ * is missing, one backward op, and a record that was being written when the program died. */
+static inline size_t raw_file_make(struct raw_file *f) {
+  enum { VALID = TG_RAW_F_VALID };
+  static const uint64_t clock[6] = {1000, 1000000, 3000, 1001000, 5000, 1003000}; /* half a ns a tick, later one */
+  uint8_t pairs[sizeof clock];
+  memset(f, 0, sizeof *f);
+  tg__greeting_write(f->bytes);
+  f->len = TG_GREETING_BYTES;
+  for (int i = 0; i < 6; i++) tg__set64(pairs + 8 * i, clock[i]);
+  raw_chunk(f, TG_CHUNK_RAW_CLOCK, 0, 0, pairs, sizeof pairs);
+  const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::add")}, {2, 0, TG_STR("aten::mul")}, {3, 0, TG_STR("ProfilerStep#5")}};
+  const struct tg__raw_entry shapes[] = {{1, 0, TG_STR("[[2, 3], []]")}};
+  const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("model.py(5): forward")}};
+  const struct tg__raw_entry threads[] = {{0, 0, TG_STR("main")}};
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 3);
+  raw_dictionary(f, 0, TG_RAW_D_SHAPE, shapes, 1);
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_STACK, frames, 2);
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, threads, 1);
+  const struct tg__raw_record first[] = {
+      {.start_ticks = 1200, .dur_ticks = 100, .name = 1, .shape = 1, .stack = 2, .seq = 8, .depth = 1, .scope = TG_RAW_OP, .flags = VALID},
+      {.start_ticks = 1250, .dur_ticks = (uint32_t)-512, .shape = 0x12345678, .stack = 0x7f00, .seq = UINT32_MAX, .scope = TG_RAW_MEMORY, .flags = VALID},
+      {.start_ticks = 1100, .dur_ticks = 400, .name = 3, .scope = TG_RAW_STEP, .flags = VALID},
+      {.start_ticks = 2000, .dur_ticks = 0x100, .name = 2, .scope = TG_RAW_OP, .flags = VALID | TG_RAW_F_LONG},
+      {.start_ticks = 0x100000100, .scope = TG_RAW_EXTENSION, .flags = VALID},
+  };
+  const struct tg__raw_record second[] = {
+      {.start_ticks = 3000, .dur_ticks = 10, .name = 9, .scope = TG_RAW_OP, .flags = VALID},
+      {.start_ticks = 3100, .dur_ticks = 20, .name = 2, .seq = 8, .stack = 100, .scope = TG_RAW_BACKWARD, .flags = VALID},
+      {.start_ticks = 3200, .dur_ticks = 20, .name = 2, .scope = TG_RAW_OP, .flags = 0},
+      {.start_ticks = 3300, .dur_ticks = 20, .name = 2, .scope = TG_RAW_OP, .flags = VALID},
+  };
+  raw_records(f, 0, 8, first, 5, true);
+  return raw_records(f, 1, 6, second, 4, false);
+}
+
+#endif

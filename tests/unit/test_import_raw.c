@@ -1,0 +1,227 @@
+/* Files as the recorder leaves them: sealed and open chunks, long durations, missing names, cut and damaged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "trace/store.h"
+#include "unit/raw_file.h"
+
+static char path[64];
+static struct raw_file file;
+
+static struct tg_trace *open_file(size_t len, struct tg_error *e) {
+  struct tg_trace *t;
+  FILE *const f = fopen(path, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(file.bytes, 1, len, f), len);
+  fclose(f);
+  if (tg__trace_open(path, NULL, &t, e)) return NULL;
+  assert_int_equal(tg__trace_load(t, TG__COL_ALL, e), TG_OK);
+  if (!tg__trace_is_valid(t, e)) fail_msg("%s", e->text);
+  return t;
+}
+
+static void assert_slice(const struct tg_trace *t, uint32_t i, const char *name, int64_t start_ns, int64_t dur_ns, enum tg__class cls) {
+  const struct tg__str s = tg__name(t, t->slices.name[i]);
+  assert_int_equal(s.len, strlen(name));
+  assert_memory_equal(s.ptr, name, s.len);
+  assert_int_equal(t->slices.start_ns[i], start_ns);
+  assert_int_equal(t->slices.dur_ns[i], dur_ns);
+  assert_int_equal(tg__slice_class(t, i), cls);
+}
+
+static void assert_text(const struct tg_trace *t, uint32_t id, const char *text) {
+  const struct tg__str s = tg__name(t, id);
+  assert_int_equal(s.len, strlen(text));
+  assert_memory_equal(s.ptr, text, s.len);
+}
+
+static void test_whole_file(void **state) {
+  struct tg_error e;
+  raw_file_make(&file);
+  struct tg_trace *const t = open_file(file.len, &e);
+  assert_non_null(t);
+  assert_int_equal(t->slices.count, 5);
+  assert_int_equal(t->marks.count, 2);
+  assert_slice(t, 0, "ProfilerStep#5", 1000050, 200, TG__CLASS_ANNOTATION);
+  assert_slice(t, 1, "aten::add", 1000100, 50, TG__CLASS_OP);
+  /* 2000 → 1000500; 2000 + 0x100000100 lies behind the last pair, where a tick is a ns: 1003000 + 4294969552 - 5000 */
+  assert_slice(t, 2, "aten::mul", 1000500, 1003000 + 4294969552 - 5000 - 1000500, TG__CLASS_OP);
+  assert_slice(t, 3, "name#9", 1001000, 10, TG__CLASS_OP);
+  assert_slice(t, 4, "aten::mul", 1001100, 20, TG__CLASS_OP);
+  assert_int_equal(t->slices.parent[1], 0);
+  assert_int_equal(t->slices.parent[2], TG_NONE);
+  assert_int_equal(t->track_count, 2);
+  assert_int_equal(t->tracks[0].pid, 4242);
+  assert_int_equal(t->tracks[0].tid, 100);
+  assert_text(t, t->tracks[0].name, "main");
+  assert_int_equal(t->tracks[1].name, TG_NONE);
+  assert_int_equal(t->step_count, 1);
+  assert_int_equal(t->steps[0].number, 5);
+  const struct tg__rank *const r = &t->ranks[0];
+  assert_int_equal(r->loss[TG__LOSS_bent_no_dictionary], 1);
+  assert_int_equal(r->loss[TG__LOSS_skipped_no_room], 3);
+  assert_int_equal(r->loss[TG__LOSS_cut_chunks], 0);
+  assert_int_equal(r->loss[TG__LOSS_bent_torn_duration], 0);
+  tg__trace_free(t);
+}
+
+static void test_args(void **state) {
+  struct tg_error e;
+  raw_file_make(&file);
+  struct tg_trace *const t = open_file(file.len, &e);
+  assert_int_equal(tg__arg_int(t, t->slices.args[1], TG__K_SEQUENCE_NUMBER, -1), 7);
+  assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_INPUT_DIMS), "[[2, 3], []]");
+  assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_CALL_STACK), "model.py(5): forward;train.py(10): main");
+  assert_int_equal(tg__arg_int(t, t->slices.args[4], TG__K_FWD_THREAD_ID, -1), 100);
+  assert_int_equal(tg__arg_int(t, t->slices.args[4], TG__K_SEQUENCE_NUMBER, -1), 7);
+  assert_int_equal(t->marks.name[1], TG__K_MEMORY);
+  assert_int_equal(t->marks.ts_ns[1], 1000125);
+  assert_int_equal(tg__arg_int(t, t->marks.args[1], TG__K_ADDR, -1), 0x7f0012345678);
+  assert_int_equal(tg__arg_int(t, t->marks.args[1], TG__K_BYTES_MEMORY, -1), -512);
+  tg__trace_free(t);
+}
+
+/* The flags of the third record of the open chunk are zero: what lies behind is from an earlier life of the file. */
+static void test_open_chunk_ends_at_zero_flags(void **state) {
+  struct tg_error e;
+  const size_t open_at = raw_file_make(&file);
+  file.bytes[open_at + TG_RAW_HEAD_BYTES + 2 * TG_RAW_RECORD_BYTES + 31] = TG_RAW_F_VALID;
+  struct tg_trace *const t = open_file(file.len, &e);
+  assert_int_equal(t->tracks[1].count, 4); /* now it is there, and so is the one behind it */
+  tg__trace_free(t);
+}
+
+static void test_cut_at_every_byte(void **state) {
+  struct tg_error e;
+  const size_t open_at = raw_file_make(&file), len = file.len;
+  for (size_t cut = 0; cut < len; cut++) {
+    struct tg_trace *const t = open_file(cut, &e);
+    if (!t) {
+      assert_true(e.text[0] && cut < open_at);
+      continue;
+    }
+    uint32_t whole = 3; /* of the sealed chunk */
+    for (size_t i = 0; i < 2; i++) whole += cut >= open_at + TG_RAW_HEAD_BYTES + (i + 1) * TG_RAW_RECORD_BYTES;
+    if (cut >= open_at) assert_int_equal(t->slices.count, whole);
+    tg__trace_free(t);
+  }
+}
+
+static void test_every_bit(void **state) {
+  struct tg_error e;
+  raw_file_make(&file);
+  for (size_t bit = 0; bit < file.len * 8; bit++) {
+    file.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    struct tg_trace *const t = open_file(file.len, &e);
+    if (!t) assert_true(e.text[0]);
+    if (t) tg__trace_free(t);
+    file.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+  }
+}
+
+static void test_damaged_sealed_chunk(void **state) {
+  struct tg_error e;
+  size_t sealed_at = 0;
+  raw_file_make(&file);
+  for (struct tg__chunk c = {.length = 0}; sealed_at == 0;) {
+    static size_t at = TG_GREETING_BYTES;
+    assert_true(tg__chunk_head_read(file.bytes + at, at, file.len, &c));
+    if (c.type == TG_CHUNK_RAW_RECORDS) sealed_at = at;
+    at += (size_t)tg__chunk_span(c.length);
+  }
+  file.bytes[sealed_at + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES + 3] ^= 1;
+  struct tg_trace *const t = open_file(file.len, &e);
+  assert_int_equal(t->slices.count, 2); /* of the open chunk */
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 1);
+  assert_int_equal(t->ranks[0].loss_offset[TG__LOSS_cut_chunks], sealed_at);
+  tg__trace_free(t);
+}
+
+static void test_torn_duration(void **state) {
+  struct tg_error e;
+  raw_file_make(&file);
+  const struct tg__raw_record torn = {.start_ticks = 6000, .dur_ticks = 7, .name = 1, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID | TG_RAW_F_LONG};
+  raw_records(&file, 2, 4, &torn, 1, false);
+  struct tg_trace *const t = open_file(file.len, &e);
+  assert_slice(t, 5, "aten::add", 1004000, 7, TG__CLASS_OP);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_torn_duration], 1);
+  tg__trace_free(t);
+}
+
+/* Room that was prepared and never used is no loss. */
+static void test_zeros_at_the_end(void **state) {
+  struct tg_error e;
+  raw_file_make(&file);
+  struct tg_trace *const t = open_file(file.len + 1000, &e);
+  assert_int_equal(t->slices.count, 5);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
+  tg__trace_free(t);
+}
+
+static void test_stack_that_runs_in_circles(void **state) {
+  struct tg_error e;
+  raw_file_make(&file);
+  const struct tg__raw_entry frames[] = {{7, 8, TG_STR("a")}, {8, 7, TG_STR("b")}};
+  raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_STACK, frames, 2);
+  const struct tg__raw_record r = {.start_ticks = 6000, .dur_ticks = 7, .name = 1, .stack = 7, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID};
+  raw_records(&file, 2, 4, &r, 1, false);
+  struct tg_trace *const t = open_file(file.len, &e);
+  const struct tg__str stack = tg__name(t, tg__arg_str(t, t->slices.args[5], TG__K_CALL_STACK));
+  assert_int_equal(stack.len, 255); /* 128 frames and the semicolons between them */
+  assert_memory_equal(stack.ptr, "a;b;a;", 6);
+  tg__trace_free(t);
+}
+
+static void test_no_records(void **state) {
+  struct tg_error e;
+  memset(&file, 0, sizeof file);
+  tg__greeting_write(file.bytes);
+  file.len = TG_GREETING_BYTES;
+  raw_records(&file, 0, 4, NULL, 0, false);
+  assert_null(open_file(file.len, &e));
+  assert_int_equal(e.code, TG_NO_EVENTS);
+}
+
+static void test_no_memory(void **state) {
+  struct tg_error e;
+  struct tg_trace *t = NULL;
+  raw_file_make(&file);
+  t = open_file(file.len, &e);
+  tg__trace_free(t);
+  t = NULL;
+  for (long calls = 1; !t; calls++) {
+    tg__alloc_fail_after(calls);
+    const enum tg_err err = tg__trace_open(path, NULL, &t, &e);
+    tg__alloc_fail_after(-1);
+    assert_true(err == TG_OK || err == TG_MEMORY);
+    assert_true(calls < 2000);
+  }
+  assert_int_equal(t->slices.count, 5);
+  tg__trace_free(t);
+}
+
+int main(void) {
+  snprintf(path, sizeof path, "/tmp/test_import_raw.%d.tacho", (int)getpid());
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_whole_file),
+      cmocka_unit_test(test_args),
+      cmocka_unit_test(test_open_chunk_ends_at_zero_flags),
+      cmocka_unit_test(test_cut_at_every_byte),
+      cmocka_unit_test(test_every_bit),
+      cmocka_unit_test(test_damaged_sealed_chunk),
+      cmocka_unit_test(test_torn_duration),
+      cmocka_unit_test(test_zeros_at_the_end),
+      cmocka_unit_test(test_stack_that_runs_in_circles),
+      cmocka_unit_test(test_no_records),
+      cmocka_unit_test(test_no_memory),
+  };
+  const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  unlink(path);
+  return failed;
+}
