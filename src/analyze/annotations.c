@@ -187,11 +187,13 @@ enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__as
     struct launches others = {0};
     launches_of_others(&w, r, &others);
     w.failed |= others.failed;
-    for (uint32_t k = t->ranks[r].first_track; k < t->ranks[r].first_track + t->ranks[r].track_count && !w.failed; k++) add_track(&w, k, &others);
+    for (uint32_t k = t->ranks[r].first_track; k < t->ranks[r].first_track + t->ranks[r].track_count && !w.failed; k++)
+      add_track(&w, k, &others);
     launches_free(&others);
   }
   if (!w.failed) put_sorted(&w, out);
-  if (w.group_count == 0 && !w.failed) tg__table_note(out, "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
+  if (w.group_count == 0 && !w.failed)
+    tg__table_note(out, "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
   tg__free(w.device_of);
   tg__free(w.annotated);
   tg__free(w.groups);

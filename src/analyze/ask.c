@@ -80,7 +80,8 @@ enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char 
   const char *candidates[17] = {NULL};
   for (size_t k = 0; k < count && k < 16; k++) candidates[k] = choices[k];
   suggestion(hint, sizeof hint, value ? tg__nearest_text(value, choice_name, candidates) : NULL);
-  return tg__fail(e, TG_USAGE, -1, "%s=%.60s is not known to the question %s%s (it may be %s)", arg, value ? value : "", a->question->name, hint, list);
+  return tg__fail(e, TG_USAGE, -1, "%s=%.60s is not known to the question %s%s (it may be %s)", arg, value ? value : "", a->question->name,
+                  hint, list);
 }
 
 /* A whole number that fills [text, end); false when it is something else. */
@@ -113,9 +114,10 @@ static enum tg_err parse_rank(const struct tg_trace *t, struct tg__ask *a, struc
     if (has < low) low = has;
     if (has > high) high = has;
   }
-  if (low == high) return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds rank %lld alone", (long long)number, (long long)low);
-  return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds %u ranks from %lld to %lld", (long long)number, t->rank_count,
-                  (long long)low, (long long)high);
+  if (low == high)
+    return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds rank %lld alone", (long long)number, (long long)low);
+  return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds %u ranks from %lld to %lld", (long long)number,
+                  t->rank_count, (long long)low, (long long)high);
 }
 
 static enum tg_err parse_track(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
@@ -151,7 +153,8 @@ static enum tg_err pick_steps(const struct tg_trace *t, const struct tg__ask *a,
   const int shown = (int)(end - item < 60 ? end - item : 60);
   int64_t first, last;
   if (!read_number(item, colon ? colon : end, &first) || !read_number(colon ? colon + 1 : item, end, &last))
-    return tg__fail(e, TG_USAGE, -1, "step=%.*s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)", shown, item);
+    return tg__fail(e, TG_USAGE, -1, "step=%.*s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)", shown,
+                    item);
   if (last < first) return tg__fail(e, TG_USAGE, -1, "step=%.*s runs backwards: the smaller number comes first", shown, item);
   bool any = false;
   for (uint32_t i = 0; i < t->step_count; i++) {
@@ -181,8 +184,8 @@ static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, stru
   const char *value = find_argument(a->question, "step") ? tg__ask_arg(a, "step") : NULL;
   if (is_all(value)) return TG_OK;
   if (t->step_count == 0)
-    return tg__fail(e, TG_NO_DATA, -1, "the trace has no steps, so step=%.60s selects nothing; call prof.step() once an iteration when recording",
-                    value);
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "the trace has no steps, so step=%.60s selects nothing; call prof.step() once an iteration when recording", value);
   a->has_steps = true;
   bool *picked = tg__alloc(t->step_count);
   if (!picked) return tg__fail(e, TG_MEMORY, -1, "out of memory");
@@ -257,7 +260,8 @@ static bool is_one_of(const char *name, const char *const *list) {
 }
 
 static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
-  static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks", NULL}; /* the others go by time or do not count device work */
+  static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks",
+                                          NULL}; /* the others go by time or do not count device work */
   if (!a->has_steps || !is_one_of(a->question->name, by_launch)) return;
   int64_t without = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
@@ -301,10 +305,11 @@ static bool has_memory_marks(const struct tg_trace *t) {
 static enum tg_err check_data(const struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
   static const char *const need_device[] = {"kernels", "launches", "gaps", NULL};
   if (is_one_of(q->name, need_device) && !has_class(t, tg__class_is_device_work))
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "the trace holds no device work (kernels, copies, memsets), which %s is about; record with activities=[ProfilerActivity.CPU, "
-                    "ProfilerActivity.CUDA] on a machine with a device",
-                    q->name);
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "the trace holds no device work (kernels, copies, memsets), which %s is about; record with activities=[ProfilerActivity.CPU, "
+        "ProfilerActivity.CUDA] on a machine with a device",
+        q->name);
   if (strcmp(q->name, "memory") == 0 && !has_memory_marks(t))
     return tg__fail(e, TG_NO_DATA, -1, "the trace holds no [memory] events, which %s is about; record with profile_memory=True", q->name);
   return TG_OK;

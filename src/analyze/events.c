@@ -23,13 +23,17 @@ static bool find_value(const struct tg_trace *t, uint32_t args, uint32_t key, st
 
 static enum tg_type type_of(enum tg__kind kind) {
   switch (kind) {
-  case TG__KIND_INT: return TG_INT;
-  case TG__KIND_DEC: return TG_REAL;
+  case TG__KIND_INT:
+    return TG_INT;
+  case TG__KIND_DEC:
+    return TG_REAL;
   case TG__KIND_TRUE:
-  case TG__KIND_FALSE: return TG_BOOL;
+  case TG__KIND_FALSE:
+    return TG_BOOL;
   case TG__KIND_STR:
   case TG__KIND_RAW:
-  case TG__KIND_NULL: break;
+  case TG__KIND_NULL:
+    break;
   }
   return TG_TEXT;
 }
@@ -96,9 +100,15 @@ static void put_extra(const struct tg_trace *t, uint32_t args, const struct extr
     return;
   }
   switch (x->type) {
-  case TG_INT: tg__put_int(out, val.i); break;
-  case TG_BOOL: tg__put_bool(out, val.kind == TG__KIND_TRUE); break;
-  case TG_TEXT: put_text_value(t, x, &val, out); break;
+  case TG_INT:
+    tg__put_int(out, val.i);
+    break;
+  case TG_BOOL:
+    tg__put_bool(out, val.kind == TG__KIND_TRUE);
+    break;
+  case TG_TEXT:
+    put_text_value(t, x, &val, out);
+    break;
   case TG_REAL: {
     double unit = 1;
     for (unsigned d = 0; val.kind == TG__KIND_DEC && d < val.decimals; d++) unit *= 10;

@@ -31,7 +31,9 @@ static void add_point(struct points *p, int64_t ns, int64_t blocks) {
   p->items[p->count++] = (struct point){ns, blocks};
 }
 
-static bool earlier(uint32_t a, uint32_t b, const void *ctx) { return ((const struct point *)ctx)[a].ns < ((const struct point *)ctx)[b].ns; }
+static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const struct point *)ctx)[a].ns < ((const struct point *)ctx)[b].ns;
+}
 
 /* Area under min(1, blocks per SM running), in BLOCK_UNIT × ns. */
 static __int128 block_area(struct points *p) {
@@ -83,7 +85,8 @@ static bool measure_device(const struct tg_trace *t, struct tg__gpu *g) {
   }
   tg__spans_union(&m.busy);
   g->utilization = length > 0 ? (double)tg__spans_length(&m.busy) / length : NAN;
-  g->sm_efficiency = length > 0 && m.points.count > 0 ? (double)((long double)block_area(&m.points) / BLOCK_UNIT / (long double)length) : NAN;
+  g->sm_efficiency =
+      length > 0 && m.points.count > 0 ? (double)((long double)block_area(&m.points) / BLOCK_UNIT / (long double)length) : NAN;
   g->occupancy_pct = m.occupied_ns > 0 ? (double)(m.occupancy / m.occupied_ns) : NAN;
   const bool done = !m.busy.failed && !m.points.failed;
   tg__spans_free(&m.busy);

@@ -7,10 +7,10 @@
 struct tg__gpu {
   uint32_t rank;
   int64_t device;
-  int64_t kernels;         /* in the whole recording */
-  double utilization;      /* share of the window in which a kernel runs, 0..1; NaN for an empty window */
-  double sm_efficiency;    /* mean over the window of min(1, blocks per SM of what runs), 0..1; NaN when no kernel states it */
-  double occupancy_pct;    /* estimated achieved occupancy, mean weighted by the time inside the window; NaN when no kernel states it */
+  int64_t kernels;      /* in the whole recording */
+  double utilization;   /* share of the window in which a kernel runs, 0..1; NaN for an empty window */
+  double sm_efficiency; /* mean over the window of min(1, blocks per SM of what runs), 0..1; NaN when no kernel states it */
+  double occupancy_pct; /* estimated achieved occupancy, mean weighted by the time inside the window; NaN when no kernel states it */
   struct tg__window window;
 };
 

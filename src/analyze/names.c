@@ -12,7 +12,7 @@ static bool matches_at(struct tg__str s, size_t i, const char *lower) {
 
 /* Kernels of collectives: libraries by how their names begin, and the rest by what stands anywhere in them. */
 static const char *const comm_prefixes[] = {"nccl", "rccl", "hccl"};
-static const char *const comm_parts[] = {"ncclkernel",          "nccldevkernel",     "rcclgeneric", "mscclkernel",
+static const char *const comm_parts[] = {"ncclkernel",          "nccldevkernel",    "rcclgeneric",      "mscclkernel",
                                          "cross_device_reduce", "oneshotallreduce", "twoshotallreduce", "nvshmem"};
 
 bool tg__name_is_collective_kernel(struct tg__str kernel) {
@@ -29,7 +29,8 @@ bool tg__name_is_collective_kernel(struct tg__str kernel) {
       for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++)
         if (matches_at(kernel, i, comm_parts[k])) return true;
       break;
-    default: break;
+    default:
+      break;
     }
   }
   return false;
@@ -79,8 +80,8 @@ static bool contains_from(struct tg__str s, size_t from, const char *part) {
 static const char *type_by_name(struct tg__str name) {
   static const char *const comm[] = {"nccl", "hip", "hccl"};
   static const char *const memory[] = {"Memcpy", "Memset", "dma"};
-  static const char *const other[] = {"Stream Wait Event", "runFunction", "job_exe", "packet", "pe_exe", "cpum_exe_subgraph",
-                                      "collective_subgraph_execution"};
+  static const char *const other[] = {
+      "Stream Wait Event", "runFunction", "job_exe", "packet", "pe_exe", "cpum_exe_subgraph", "collective_subgraph_execution"};
   static const char *const other_parts[] = {"Memcpy", "Memset", "dma", "Sync"};
   for (size_t k = 0; k < sizeof comm / sizeof *comm; k++)
     if (tg__str_has_prefix(name, comm[k])) return "COMMUNICATION";

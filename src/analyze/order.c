@@ -45,7 +45,9 @@ struct item {
   bool is_null;
 };
 
-static bool comes_before(uint32_t a, uint32_t b, const void *ctx) { return tg__str_cmp(tg__strings_get(ctx, a), tg__strings_get(ctx, b)) < 0; }
+static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+  return tg__str_cmp(tg__strings_get(ctx, a), tg__strings_get(ctx, b)) < 0;
+}
 
 /* Place of each text of the table in byte order, by string id; NULL on no memory. */
 static uint32_t *text_places(const struct tg_table *t) {
@@ -77,9 +79,15 @@ static void fill_keys(struct item *items, size_t n, const struct sort_key *key, 
     uint64_t k = 0;
     bool is_null = true;
     switch (c->type) {
-    case TG_INT: k = (uint64_t)c->ints[row] ^ (uint64_t)1 << 63, is_null = c->ints[row] == TG_NULL_INT; break;
-    case TG_REAL: k = real_key(c->reals[row]), is_null = isnan(c->reals[row]); break;
-    case TG_BOOL: k = (uint64_t)(c->bools[row] > 0), is_null = c->bools[row] < 0; break;
+    case TG_INT:
+      k = (uint64_t)c->ints[row] ^ (uint64_t)1 << 63, is_null = c->ints[row] == TG_NULL_INT;
+      break;
+    case TG_REAL:
+      k = real_key(c->reals[row]), is_null = isnan(c->reals[row]);
+      break;
+    case TG_BOOL:
+      k = (uint64_t)(c->bools[row] > 0), is_null = c->bools[row] < 0;
+      break;
     case TG_TEXT:
       is_null = c->texts[row] == TG_NONE;
       k = is_null ? 0 : places[c->texts[row]];

@@ -78,7 +78,8 @@ static struct tg__str host_name(const struct view *v) {
 }
 
 static void put_steps(const struct view *v) {
-  static const char *const kinds[] = {[TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "annotation", [TG__STEP_PERIOD] = "period"};
+  static const char *const kinds[] = {
+      [TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "annotation", [TG__STEP_PERIOD] = "period"};
   int64_t steps = 0;
   for (uint32_t i = 0; i < v->t->step_count; i++) steps += v->t->steps[i].rank == v->rank;
   put_count(v, "summary", "steps", steps, "");
@@ -128,7 +129,8 @@ static void put_phases(const struct view *v) {
   }
 }
 
-__attribute__((format(printf, 4, 5))) static void put_property(const struct view *v, int64_t value, const char *unit, const char *format, ...) {
+__attribute__((format(printf, 4, 5))) static void put_property(const struct view *v, int64_t value, const char *unit, const char *format,
+                                                               ...) {
   char quantity[64];
   va_list args;
   va_start(args, format);

@@ -8,10 +8,14 @@
 
 static size_t cell_bytes(enum tg_type type) {
   switch (type) {
-  case TG_INT: return sizeof(int64_t);
-  case TG_REAL: return sizeof(double);
-  case TG_BOOL: return sizeof(int8_t);
-  case TG_TEXT: break;
+  case TG_INT:
+    return sizeof(int64_t);
+  case TG_REAL:
+    return sizeof(double);
+  case TG_BOOL:
+    return sizeof(int8_t);
+  case TG_TEXT:
+    break;
   }
   return sizeof(uint32_t);
 }
@@ -156,7 +160,9 @@ static uint32_t intern(struct tg_table *t, struct tg__str s) {
 
 void tg__put_text(struct tg_table *t, struct tg__str s) { put_id(t, s.ptr ? intern(t, s) : TG_NONE); }
 
-void tg__put_cstr(struct tg_table *t, const char *s) { tg__put_text(t, s ? (struct tg__str){s, (uint32_t)strlen(s)} : (struct tg__str){0}); }
+void tg__put_cstr(struct tg_table *t, const char *s) {
+  tg__put_text(t, s ? (struct tg__str){s, (uint32_t)strlen(s)} : (struct tg__str){0});
+}
 
 static bool map_source(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
   if (t->source == trace && string_id < t->of_source_count) return true;
@@ -182,20 +188,28 @@ uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32
   return t->of_source[string_id] = intern(t, tg__name(trace, string_id));
 }
 
-void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) { put_id(t, tg__table_text(t, trace, string_id)); }
-
-void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) {
-  tg__put_int(t, tg__rank_number(trace, rank));
+void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
+  put_id(t, tg__table_text(t, trace, string_id));
 }
+
+void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) { tg__put_int(t, tg__rank_number(trace, rank)); }
 
 void tg__put_null(struct tg_table *t) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
   switch (c->type) {
-  case TG_INT: c->ints[t->rows] = TG_NULL_INT; break;
-  case TG_REAL: c->reals[t->rows] = NAN; break;
-  case TG_BOOL: c->bools[t->rows] = -1; break;
-  case TG_TEXT: c->texts[t->rows] = TG_NONE; break;
+  case TG_INT:
+    c->ints[t->rows] = TG_NULL_INT;
+    break;
+  case TG_REAL:
+    c->reals[t->rows] = NAN;
+    break;
+  case TG_BOOL:
+    c->bools[t->rows] = -1;
+    break;
+  case TG_TEXT:
+    c->texts[t->rows] = TG_NONE;
+    break;
   }
   cell_done(t);
 }

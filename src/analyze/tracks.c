@@ -36,7 +36,8 @@ static void put_times(struct tg_table *out, const struct tg_trace *t, const stru
 }
 
 enum tg_err tg__answer_tracks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const kinds[] = {[TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};
+  static const char *const kinds[] = {
+      [TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};
   struct tg__spans spans = {0};
   (void)e;
   for (uint32_t k = 0; k < t->track_count; k++) {

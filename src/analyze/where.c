@@ -59,9 +59,11 @@ __attribute__((format(printf, 3, 4))) static void fail_at(struct where *w, const
   const size_t column = (size_t)(at - w->expression);
   const char *from = column > BEFORE ? at - BEFORE : w->expression;
   const size_t len = strnlen(from, SHOWN);
-  for (size_t i = 0; i < len; i++) shown[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?'; /* one column a byte keeps the caret in place */
+  for (size_t i = 0; i < len; i++)
+    shown[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?'; /* one column a byte keeps the caret in place */
   shown[len] = 0;
-  w->err = tg__fail(w->e, TG_USAGE, (int64_t)column, "where: %s, at character %zu:\n  %s\n  %*s^", message, column + 1, shown, (int)(at - from), "");
+  w->err = tg__fail(w->e, TG_USAGE, (int64_t)column, "where: %s, at character %zu:\n  %s\n  %*s^", message, column + 1, shown,
+                    (int)(at - from), "");
 }
 
 static void fail_expected(struct where *w, const char *expected) {
@@ -158,9 +160,18 @@ static const struct unit {
   const char *name, *dimension; /* dimension: the unit columns have */
   double scale;
 } units[] = {
-    {"ns", "ns", 1},         {"us", "ns", 1e3},      {"ms", "ns", 1e6},          {"s", "ns", 1e9},
-    {"B", "bytes", 1},       {"KB", "bytes", 1e3},   {"MB", "bytes", 1e6},       {"GB", "bytes", 1e9},
-    {"KiB", "bytes", 1024},  {"MiB", "bytes", 1048576}, {"GiB", "bytes", 1073741824}, {"%", "%", 1},
+    {"ns", "ns", 1},
+    {"us", "ns", 1e3},
+    {"ms", "ns", 1e6},
+    {"s", "ns", 1e9},
+    {"B", "bytes", 1},
+    {"KB", "bytes", 1e3},
+    {"MB", "bytes", 1e6},
+    {"GB", "bytes", 1e9},
+    {"KiB", "bytes", 1024},
+    {"MiB", "bytes", 1048576},
+    {"GiB", "bytes", 1073741824},
+    {"%", "%", 1},
 };
 
 /* Digits × unit as an integer when that is exact and fits; the double beside it serves every other comparison. */
@@ -202,7 +213,8 @@ static struct number number_for(struct where *w, const struct token *token, cons
     fail_at(w, token->at, "%s does not fit %.60s, whose unit is %.20s", units[k].name, column->name, *column->unit ? column->unit : "none");
     return (struct number){0};
   }
-  fail_at(w, unit.ptr, "the unit %.*s is not known (there are ns us ms s, KB MB GB KiB MiB GiB, %%)", (int)(unit.len < 20 ? unit.len : 20), unit.ptr);
+  fail_at(w, unit.ptr, "the unit %.*s is not known (there are ns us ms s, KB MB GB KiB MiB GiB, %%)", (int)(unit.len < 20 ? unit.len : 20),
+          unit.ptr);
   return (struct number){0};
 }
 
@@ -220,9 +232,15 @@ static void read_column(struct where *w, struct value *v) {
 static struct value read_value(struct where *w) {
   struct value v = {.token = w->token};
   switch (w->token.kind) {
-  case NUMBER: v.type = TG_REAL; break;
-  case TEXT: v.type = TG_TEXT; break;
-  case QUOTED_NAME: read_column(w, &v); break;
+  case NUMBER:
+    v.type = TG_REAL;
+    break;
+  case TEXT:
+    v.type = TG_TEXT;
+    break;
+  case QUOTED_NAME:
+    read_column(w, &v);
+    break;
   case NAME:
     v.yes = is_word(w, "true");
     if (v.yes || is_word(w, "false")) {
@@ -232,7 +250,9 @@ static struct value read_value(struct where *w) {
     }
     break;
   case SIGN:
-  case END: fail_expected(w, "a column or a value"); break;
+  case END:
+    fail_expected(w, "a column or a value");
+    break;
   }
   advance(w);
   return v;
@@ -245,23 +265,33 @@ enum test { EQ, NE, LT, LE, GT, GE, LIKE, UNLIKE };
 static int8_t decide(enum test test, int order) {
   switch (test) {
   case EQ:
-  case LIKE: return order == 0;
+  case LIKE:
+    return order == 0;
   case NE:
-  case UNLIKE: return order != 0;
-  case LT: return order < 0;
-  case LE: return order <= 0;
-  case GT: return order > 0;
-  case GE: break;
+  case UNLIKE:
+    return order != 0;
+  case LT:
+    return order < 0;
+  case LE:
+    return order <= 0;
+  case GT:
+    return order > 0;
+  case GE:
+    break;
   }
   return order >= 0;
 }
 
 static bool is_null_at(const struct tg__column *c, size_t row) {
   switch (c->type) {
-  case TG_INT: return c->ints[row] == TG_NULL_INT;
-  case TG_REAL: return isnan(c->reals[row]);
-  case TG_BOOL: return c->bools[row] < 0;
-  case TG_TEXT: break;
+  case TG_INT:
+    return c->ints[row] == TG_NULL_INT;
+  case TG_REAL:
+    return isnan(c->reals[row]);
+  case TG_BOOL:
+    return c->bools[row] < 0;
+  case TG_TEXT:
+    break;
   }
   return c->texts[row] == TG_NONE;
 }

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUIRE(x) \
-  do { \
-    if (!(x)) { \
-      fprintf(stderr, "mini_trace: %s:%d: %s\n", __FILE__, __LINE__, #x); \
-      abort(); \
-    } \
+#define REQUIRE(x)                                                                                                                         \
+  do {                                                                                                                                     \
+    if (!(x)) {                                                                                                                            \
+      fprintf(stderr, "mini_trace: %s:%d: %s\n", __FILE__, __LINE__, #x);                                                                  \
+      abort();                                                                                                                             \
+    }                                                                                                                                      \
   } while (0)
 
 enum { MOST_ARGS = 24 };
@@ -59,10 +59,10 @@ struct mini *mini_new(void) {
 
 void mini_free(struct mini *m) {
   struct tg_trace *t = &m->trace;
-  void *const owned[] = {t->ranks,         t->tracks,           t->cats,            t->schemas,        (void *)t->args,  t->steps,
-                         t->slices.name,   t->slices.start_ns,  t->slices.dur_ns,   t->slices.args,    t->slices.cat,    t->slices.flags,
-                         t->slices.parent, t->slices.depth,     t->slices.lane,     t->slices.cause,   t->marks.ts_ns,   t->marks.name,
-                         t->marks.args,    t->marks.track,      t->marks.cat,       t->marks.ph};
+  void *const owned[] = {t->ranks,         t->tracks,          t->cats,          t->schemas,      (void *)t->args, t->steps,
+                         t->slices.name,   t->slices.start_ns, t->slices.dur_ns, t->slices.args,  t->slices.cat,   t->slices.flags,
+                         t->slices.parent, t->slices.depth,    t->slices.lane,   t->slices.cause, t->marks.ts_ns,  t->marks.name,
+                         t->marks.args,    t->marks.track,     t->marks.cat,     t->marks.ph};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) tg__free(owned[i]);
   tg__arena_free(&t->arena);
   tg__strings_free(t->strings);
@@ -109,7 +109,7 @@ struct tg__track *mini_track(struct mini *m, uint32_t track) {
 }
 
 static enum tg__class class_of(const char *cat) {
-#define CATEGORY(text, cls) \
+#define CATEGORY(text, cls)                                                                                                                \
   if (tg__str_eq_nocase((struct tg__str){text, sizeof text - 1}, cat)) return TG__CLASS_##cls;
 #include "trace/categories.def"
 #undef CATEGORY
@@ -141,12 +141,14 @@ static int add_row(struct mini *m, struct row **rows, size_t *count, size_t *cap
 }
 
 int mini_slice(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t start_ns, int64_t dur_ns) {
-  const struct row row = {.track = track, .name = mini_text(m, name), .cat = cat_index(m, cat), .start = start_ns, .dur = dur_ns, .ph = 'X', .cause = -1};
+  const struct row row = {
+      .track = track, .name = mini_text(m, name), .cat = cat_index(m, cat), .start = start_ns, .dur = dur_ns, .ph = 'X', .cause = -1};
   return add_row(m, &m->slices, &m->slice_count, &m->slice_cap, row);
 }
 
 int mini_mark(struct mini *m, uint32_t track, const char *cat, const char *name, char ph, int64_t ts_ns) {
-  const struct row row = {.track = track, .name = mini_text(m, name), .cat = cat_index(m, cat), .start = ts_ns, .ph = (uint8_t)ph, .cause = -1};
+  const struct row row = {
+      .track = track, .name = mini_text(m, name), .cat = cat_index(m, cat), .start = ts_ns, .ph = (uint8_t)ph, .cause = -1};
   return add_row(m, &m->marks, &m->mark_count, &m->mark_cap, row);
 }
 
@@ -204,7 +206,9 @@ static bool slice_less(uint32_t a, uint32_t b, const void *ctx) {
   return x->dur > y->dur;
 }
 
-static bool mark_less(uint32_t a, uint32_t b, const void *ctx) { return ((const struct row *)ctx)[a].start < ((const struct row *)ctx)[b].start; }
+static bool mark_less(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const struct row *)ctx)[a].start < ((const struct row *)ctx)[b].start;
+}
 
 static uint32_t *in_order(struct row *rows, size_t count, tg__less *less) {
   uint32_t *order = tg__alloc((count + 1) * sizeof *order);
@@ -221,7 +225,8 @@ static void nest(struct tg_trace *t, struct tg__track *track) {
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     s->parent[i] = TG_NONE;
     for (uint32_t j = i; j-- > track->first && s->parent[i] == TG_NONE;)
-      if (tg__slice_end(t, j) >= tg__slice_end(t, i) && (s->start_ns[i] < tg__slice_end(t, j) || s->start_ns[i] == s->start_ns[j])) s->parent[i] = j;
+      if (tg__slice_end(t, j) >= tg__slice_end(t, i) && (s->start_ns[i] < tg__slice_end(t, j) || s->start_ns[i] == s->start_ns[j]))
+        s->parent[i] = j;
     s->depth[i] = s->parent[i] == TG_NONE ? 0 : (uint16_t)(s->depth[s->parent[i]] + 1);
     for (bool clash = true; clash; s->lane[i] += clash) {
       clash = false;
@@ -279,8 +284,9 @@ static void build_slices(struct mini *m) {
   struct tg__slices *s = &t->slices;
   const size_t n = m->slice_count + 1;
   uint32_t *order = in_order(m->slices, m->slice_count, slice_less);
-  *s = (struct tg__slices){(uint32_t)m->slice_count, tg__alloc(8 * n), tg__alloc(8 * n), tg__alloc(4 * n), tg__alloc(4 * n), tg__alloc(2 * n),
-                           tg__alloc(n),             tg__alloc(4 * n), tg__alloc(2 * n), tg__alloc(n),     tg__alloc(4 * n)};
+  *s = (struct tg__slices){(uint32_t)m->slice_count, tg__alloc(8 * n), tg__alloc(8 * n), tg__alloc(4 * n),
+                           tg__alloc(4 * n),         tg__alloc(2 * n), tg__alloc(n),     tg__alloc(4 * n),
+                           tg__alloc(2 * n),         tg__alloc(n),     tg__alloc(4 * n)};
   for (uint32_t i = 0; i < s->count; i++) {
     const struct row *r = &m->slices[order[i]];
     s->start_ns[i] = r->start, s->dur_ns[i] = r->dur, s->name[i] = r->name, s->cat[i] = r->cat, s->flags[i] = r->flags;
@@ -299,7 +305,8 @@ static void build_marks(struct mini *m) {
   struct tg__marks *k = &m->trace.marks;
   const size_t n = m->mark_count + 1;
   uint32_t *order = in_order(m->marks, m->mark_count, mark_less);
-  *k = (struct tg__marks){(uint32_t)m->mark_count, tg__alloc(8 * n), tg__alloc(4 * n), tg__alloc(4 * n), tg__alloc(4 * n), tg__alloc(2 * n), tg__alloc(n)};
+  *k = (struct tg__marks){(uint32_t)m->mark_count, tg__alloc(8 * n), tg__alloc(4 * n), tg__alloc(4 * n),
+                          tg__alloc(4 * n),        tg__alloc(2 * n), tg__alloc(n)};
   for (uint32_t i = 0; i < k->count; i++) {
     const struct row *r = &m->marks[order[i]];
     k->ts_ns[i] = r->start, k->name[i] = r->name, k->track[i] = r->track, k->cat[i] = r->cat, k->ph[i] = r->ph;
@@ -336,7 +343,8 @@ struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...) {
   size_t count = 0;
   va_list list;
   va_start(list, question);
-  for (const char *name; (name = va_arg(list, const char *)) != NULL; count++) args[count] = (struct tg_arg){name, va_arg(list, const char *)};
+  for (const char *name; (name = va_arg(list, const char *)) != NULL; count++)
+    args[count] = (struct tg_arg){name, va_arg(list, const char *)};
   va_end(list);
   struct tg_table *table = NULL;
   struct tg_error e = {0};

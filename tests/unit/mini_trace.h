@@ -22,7 +22,9 @@ struct mini;
 struct mini *mini_new(void); /* one rank, of unknown number */
 void mini_free(struct mini *m);
 
-struct tg__rank *mini_rank(struct mini *m, int64_t number); /* begin the next rank; before the first track: number the first one. Valid until the next call */
+struct tg__rank *
+mini_rank(struct mini *m,
+          int64_t number); /* begin the next rank; before the first track: number the first one. Valid until the next call */
 uint32_t mini_thread(struct mini *m, int64_t pid, int64_t tid);       /* a CPU track of the current rank */
 uint32_t mini_stream(struct mini *m, int64_t device, int64_t stream); /* a device track of the current rank */
 struct tg__track *mini_track(struct mini *m, uint32_t track);         /* to change what the two above set; valid until the next one */
@@ -34,14 +36,14 @@ void mini_arg_dec(struct mini *m, const char *key, int64_t digits, unsigned deci
 void mini_arg_str(struct mini *m, const char *key, const char *v);
 void mini_arg_raw(struct mini *m, const char *key, const char *json); /* [1,2] and the like */
 void mini_cause(struct mini *m, int slice, int cause);
-void mini_cause_by_id(struct mini *m, int slice, int cause); /* the same, with TG__F_CAUSE_BY_ID */
+void mini_cause_by_id(struct mini *m, int slice, int cause);                                        /* the same, with TG__F_CAUSE_BY_ID */
 void mini_step(struct mini *m, int64_t number, const char *name, int64_t start_ns, int64_t end_ns); /* of the current rank */
-void mini_loss(struct mini *m, enum tg__loss what, int64_t count, int64_t offset);                 /* of the current rank */
+void mini_loss(struct mini *m, enum tg__loss what, int64_t count, int64_t offset);                  /* of the current rank */
 
 struct tg_trace *mini_finish(struct mini *m);
-uint32_t mini_id(const struct mini *m, int slice);      /* its place in trace->slices */
-uint32_t mini_mark_id(const struct mini *m, int mark);  /* its place in trace->marks */
-uint32_t mini_text(struct mini *m, const char *text);   /* its string id */
+uint32_t mini_id(const struct mini *m, int slice);     /* its place in trace->slices */
+uint32_t mini_mark_id(const struct mini *m, int mark); /* its place in trace->marks */
+uint32_t mini_text(struct mini *m, const char *text);  /* its string id */
 
 /* Asking: asserts success. args: name, value, name, value, …, NULL. The table is the caller's (tg__table_free). */
 struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...);

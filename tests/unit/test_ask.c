@@ -54,16 +54,23 @@ static void wrong_arguments(void **state) {
   (void)state;
   struct fixture f = make();
   struct tg_trace *t = f.t;
-  assert_string_equal(refusal(t, TG_USAGE, "event", NULL, NULL), "there is no question 'event'; did you mean events? (`tachograph questions` lists them all)");
-  assert_string_equal(refusal(t, TG_USAGE, "kernles", NULL, NULL), "there is no question 'kernles'; did you mean kernels? (`tachograph questions` lists them all)");
-  assert_string_equal(refusal(t, TG_USAGE, "qqqqqqqqqq", NULL, NULL), "there is no question 'qqqqqqqqqq' (`tachograph questions` lists them all)");
-  assert_string_equal(refusal(t, TG_USAGE, "tracks", "rnak", "1"), "the question tracks takes no argument 'rnak'; did you mean rank? (it takes rank, where, sort, limit)");
-  assert_string_equal(refusal(t, TG_USAGE, "events", "by", "slices"), "by=slices is not known to the question events; did you mean slice? (it may be slice, mark)");
+  assert_string_equal(refusal(t, TG_USAGE, "event", NULL, NULL),
+                      "there is no question 'event'; did you mean events? (`tachograph questions` lists them all)");
+  assert_string_equal(refusal(t, TG_USAGE, "kernles", NULL, NULL),
+                      "there is no question 'kernles'; did you mean kernels? (`tachograph questions` lists them all)");
+  assert_string_equal(refusal(t, TG_USAGE, "qqqqqqqqqq", NULL, NULL),
+                      "there is no question 'qqqqqqqqqq' (`tachograph questions` lists them all)");
+  assert_string_equal(refusal(t, TG_USAGE, "tracks", "rnak", "1"),
+                      "the question tracks takes no argument 'rnak'; did you mean rank? (it takes rank, where, sort, limit)");
+  assert_string_equal(refusal(t, TG_USAGE, "events", "by", "slices"),
+                      "by=slices is not known to the question events; did you mean slice? (it may be slice, mark)");
   assert_string_equal(refusal(t, TG_USAGE, "events", "limit", "-3"), "limit=-3 is not a number of rows: give a whole number, or all");
   assert_string_equal(refusal(t, TG_USAGE, "events", "rank", "x"), "rank=x is not a rank: give a whole number such as 0, or all");
   assert_string_equal(refusal(t, TG_NO_DATA, "events", "rank", "2"), "rank 2 is not in the trace, which holds 2 ranks from 1 to 3");
-  assert_string_equal(refusal(t, TG_USAGE, "events", "track", "-1"), "track=-1 is not a track: give a number as listed by the question tracks, or all");
-  assert_string_equal(refusal(t, TG_NO_DATA, "events", "track", "3"), "track 3 is not in the trace, which has 3; the question tracks lists them");
+  assert_string_equal(refusal(t, TG_USAGE, "events", "track", "-1"),
+                      "track=-1 is not a track: give a number as listed by the question tracks, or all");
+  assert_string_equal(refusal(t, TG_NO_DATA, "events", "track", "3"),
+                      "track 3 is not in the trace, which has 3; the question tracks lists them");
   assert_string_equal(refusal(t, TG_NO_DATA, "events", "step", "9"), "step 9 is not in the trace, which has 4 steps numbered 4 to 6");
   assert_string_equal(refusal(t, TG_USAGE, "events", "step", "6:4"), "step=6:4 runs backwards: the smaller number comes first");
   assert_non_null(strstr(refusal(t, TG_USAGE, "events", "step", "last"), "step=last is not understood"));
@@ -97,7 +104,8 @@ static const char *ids(struct tg_trace *t, const char *name, const char *value, 
   struct tg_table *table = mini_ask(t, "events", name, value, name2, value2, NULL);
   size_t len = 0;
   text[0] = 0;
-  for (size_t i = 0; i < table->rows; i++) len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", i ? " " : "", (int)mini_int(table, i, "id"));
+  for (size_t i = 0; i < table->rows; i++)
+    len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", i ? " " : "", (int)mini_int(table, i, "id"));
   tg__table_free(table);
   return text;
 }
@@ -154,7 +162,8 @@ static void overlapping_windows(void **state) {
     uint32_t rank;
     int64_t ns;
     bool in;
-  } cases[] = {{0, -1, false}, {0, 0, true}, {0, 25, true}, {0, 99, true}, {0, 100, false}, {0, 205, true}, {0, 210, false}, {1, 5, false}, {2, 5, true}, {2, 6, false}};
+  } cases[] = {{0, -1, false}, {0, 0, true},    {0, 25, true}, {0, 99, true}, {0, 100, false},
+               {0, 205, true}, {0, 210, false}, {1, 5, false}, {2, 5, true},  {2, 6, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_int_equal(tg__ask_has_time(&a, cases[i].rank, cases[i].ns), cases[i].in);
 }
 
@@ -221,8 +230,9 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wrong_arguments),     cmocka_unit_test(missing_data),           cmocka_unit_test(selecting), cmocka_unit_test(device_work_belongs_to_its_launch),
-      cmocka_unit_test(overlapping_windows), cmocka_unit_test(losses_beside_the_rows), cmocka_unit_test(list_of_questions), cmocka_unit_test(no_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments),     cmocka_unit_test(missing_data),
+                                     cmocka_unit_test(selecting),           cmocka_unit_test(device_work_belongs_to_its_launch),
+                                     cmocka_unit_test(overlapping_windows), cmocka_unit_test(losses_beside_the_rows),
+                                     cmocka_unit_test(list_of_questions),   cmocka_unit_test(no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

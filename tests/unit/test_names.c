@@ -19,11 +19,11 @@ static void collective_kernels(void **state) {
     bool is;
   } cases[] = {
       {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", true},
-      {"NCCLdevKernel", true},                          /* begins with nccl, in any case */
+      {"NCCLdevKernel", true}, /* begins with nccl, in any case */
       {"rcclFoo", true},
       {"hccl_reduce", true},
-      {"my_nccl", false},                               /* nccl alone counts at the beginning only */
-      {"void foo<ncclKernelBar>", true},                /* these parts count anywhere */
+      {"my_nccl", false},                /* nccl alone counts at the beginning only */
+      {"void foo<ncclKernelBar>", true}, /* these parts count anywhere */
       {"x_ncclDevKernel_y", true},
       {"a rcclGenericKernel", true},
       {"MSCCLKernel_x", true},
@@ -44,7 +44,8 @@ static void collective_kernels(void **state) {
 
 static void collective_calls(void **state) {
   (void)state;
-  static const char *const libraries[] = {"nccl:", "gloo:"}, *const calls[] = {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
+  static const char *const libraries[] = {"nccl:", "gloo:"}, *const calls[] = {"broadcast", "reduce", "all_reduce", "all_gather",
+                                                                               "reduce_scatter"};
   for (size_t l = 0; l < 2; l++) {
     for (size_t c = 0; c < 5; c++) {
       char name[32];
@@ -117,7 +118,7 @@ static void kernel_types(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(collective_kernels), cmocka_unit_test(collective_calls), cmocka_unit_test(annotations),
-                                     cmocka_unit_test(profiler_steps), cmocka_unit_test(kernel_types)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(collective_kernels), cmocka_unit_test(collective_calls),
+                                     cmocka_unit_test(annotations), cmocka_unit_test(profiler_steps), cmocka_unit_test(kernel_types)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,14 +24,24 @@ static size_t row_of(const struct tg_table *t, const char *group, const char *qu
   if (found == SIZE_MAX) fail_msg("no row for %s %s", group, quantity);
   return found;
 }
-static double value_of(const struct tg_table *t, const char *group, const char *quantity) { return mini_real(t, row_of(t, group, quantity), "value"); }
-static const char *text_of(const struct tg_table *t, const char *group, const char *quantity) { return mini_cell(t, row_of(t, group, quantity), "text"); }
+static double value_of(const struct tg_table *t, const char *group, const char *quantity) {
+  return mini_real(t, row_of(t, group, quantity), "value");
+}
+static const char *text_of(const struct tg_table *t, const char *group, const char *quantity) {
+  return mini_cell(t, row_of(t, group, quantity), "text");
+}
 
 static void summary(void **state) {
   (void)state;
   struct mini *m = mini_new();
   struct tg__rank *rank = mini_rank(m, 5);
-  struct tg__device device = {.id = 0, .total_memory_bytes = 1000, .sm_count = 80, .compute_major = -1, .compute_minor = -1, .max_threads_per_sm = -1, .warp_size = 32};
+  struct tg__device device = {.id = 0,
+                              .total_memory_bytes = 1000,
+                              .sm_count = 80,
+                              .compute_major = -1,
+                              .compute_minor = -1,
+                              .max_threads_per_sm = -1,
+                              .warp_size = 32};
   device.name = mini_text(m, "Tesla");
   struct tg__meta host = {TG__K_HOST_NAME, mini_text(m, "\"box\""), false};
   rank->world_size = 8, rank->devices = &device, rank->device_count = 1, rank->meta = &host, rank->meta_count = 1;

@@ -60,7 +60,8 @@ static void slices(void **state) {
   struct tg_trace *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "events", NULL);
   assert_int_equal(t->rows, 4);
-  const size_t o = mini_row(t, "name", "outer"), f = mini_row(t, "name", "first"), i = mini_row(t, "name", "inner"), s = mini_row(t, "name", "second");
+  const size_t o = mini_row(t, "name", "outer"), f = mini_row(t, "name", "first"), i = mini_row(t, "name", "inner"),
+               s = mini_row(t, "name", "second");
   assert_int_equal(mini_int(t, o, "self_ns"), 50);
   assert_int_equal(mini_int(t, f, "self_ns"), 25);
   assert_int_equal(mini_int(t, i, "self_ns"), 5);
@@ -233,8 +234,12 @@ static void annotations_of_devices_and_ranks(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(tracks), cmocka_unit_test(slices),      cmocka_unit_test(args_as_columns),
-                                     cmocka_unit_test(marks),  cmocka_unit_test(losses),      cmocka_unit_test(annotations),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(tracks),
+                                     cmocka_unit_test(slices),
+                                     cmocka_unit_test(args_as_columns),
+                                     cmocka_unit_test(marks),
+                                     cmocka_unit_test(losses),
+                                     cmocka_unit_test(annotations),
                                      cmocka_unit_test(annotations_of_devices_and_ranks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

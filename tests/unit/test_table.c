@@ -70,8 +70,10 @@ static void trace_texts(void **state) {
   static const char *const want[] = {"y", "x", "y", NULL, "z", "added later"};
   for (size_t i = 0; i < 6; i++) {
     const char *got = mini_cell(t, i, "text");
-    if (!want[i]) assert_null(got);
-    else assert_string_equal(got, want[i]);
+    if (!want[i])
+      assert_null(got);
+    else
+      assert_string_equal(got, want[i]);
   }
   tg__table_free(t);
   mini_free(a);
@@ -102,9 +104,18 @@ static void sorting(void **state) {
   static const struct {
     const char *sort, *order;
   } cases[] = {
-      {"text", "1032"},         {"-text", "0312"},          {"text desc", "0312"},   {"text asc", "1032"}, {"n", "1032"},
-      {"-n", "1032"},           {"n asc", "2031"},          {"r", "2031"},           {"r asc", "3021"},    {"text, n asc, r asc", "1302"},
-      {" text desc ,-r", "0312"}, {"n asc,r asc", "2301"},
+      {"text", "1032"},
+      {"-text", "0312"},
+      {"text desc", "0312"},
+      {"text asc", "1032"},
+      {"n", "1032"},
+      {"-n", "1032"},
+      {"n asc", "2031"},
+      {"r", "2031"},
+      {"r asc", "3021"},
+      {"text, n asc, r asc", "1302"},
+      {" text desc ,-r", "0312"},
+      {"n asc,r asc", "2301"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct tg_table *t = small();

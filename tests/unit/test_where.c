@@ -34,8 +34,10 @@ static struct tg_table *make_table(void) {
     tg__put_int(t, durs[i]);
     tg__put_int(t, bytes[i]);
     tg__put_real(t, pct[i]);
-    if (ok[i] < 0) tg__put_null(t);
-    else tg__put_bool(t, ok[i]);
+    if (ok[i] < 0)
+      tg__put_null(t);
+    else
+      tg__put_bool(t, ok[i]);
     tg__put_int(t, other[i]);
   }
   return t;
@@ -103,11 +105,11 @@ static void keeps(void **state) {
       {"dur_ns > 0 and bytes > 0 or name is null", "013"},
       {"name is null or dur_ns > 0 and bytes > 1000", "03"},
       {"(name is null or dur_ns > 0) and bytes > 1000", "0"},
-      {"not (dur_ns > 500)", "03"},                       /* null > 500 is unknown, and so is its opposite */
+      {"not (dur_ns > 500)", "03"}, /* null > 500 is unknown, and so is its opposite */
       {"not not dur_ns > 500", "12"},
       {"dur_ns > 0 or bytes is null", "012"},
-      {"bytes > 5 or dur_ns > 5", "0124"},                /* unknown or true is true */
-      {"not (bytes > 5 and dur_ns < 0)", "0123"},         /* unknown and false is false: row 2 stays, row 4 does not */
+      {"bytes > 5 or dur_ns > 5", "0124"},        /* unknown or true is true */
+      {"not (bytes > 5 and dur_ns < 0)", "0123"}, /* unknown and false is false: row 2 stays, row 4 does not */
       {"DUR_NS > 5", NULL},
       {"dur_ns>500AND bytes=1000", NULL},
       {"dur_ns>500 AND bytes=1000", "1"},
@@ -165,7 +167,8 @@ static void refuses(void **state) {
     if (!strstr(e.text, cases[i].text)) fail_msg("%s: %s", cases[i].where, e.text);
     const char *caret = strrchr(e.text, '\n');
     assert_non_null(caret);
-    if (strlen(caret) != (size_t)cases[i].column + 4 || e.offset != cases[i].column) fail_msg("%s: caret elsewhere\n%s", cases[i].where, e.text);
+    if (strlen(caret) != (size_t)cases[i].column + 4 || e.offset != cases[i].column)
+      fail_msg("%s: caret elsewhere\n%s", cases[i].where, e.text);
     assert_int_equal(t->rows, 5);
     tg__table_free(t);
   }
@@ -202,6 +205,7 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(keeps), cmocka_unit_test(refuses), cmocka_unit_test(deep_nesting), cmocka_unit_test(no_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(keeps), cmocka_unit_test(refuses), cmocka_unit_test(deep_nesting),
+                                     cmocka_unit_test(no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
