@@ -86,9 +86,9 @@ static bool is_zstd(const struct tg__input *in) {
 
 #ifdef TG_WITH_ISAL
 
-static bool gzip_open(struct tg__input *in) {
+static enum tg_err gzip_open(struct tg__input *in) {
   in->gzip = tg__realloc(NULL, sizeof *in->gzip);
-  return in->gzip != NULL;
+  return in->gzip ? TG_OK : TG_MEMORY;
 }
 
 static void gzip_close(struct tg__input *in) { tg__free(in->gzip); }
@@ -117,7 +117,7 @@ static size_t gzip_step(struct tg__input *in, void *buf, size_t len) {
 
 #elif defined(TG_WITH_ZLIB)
 
-static bool gzip_open(struct tg__input *in) { return inflateInit2(&in->gzip, 15 + 16) == Z_OK; }
+static enum tg_err gzip_open(struct tg__input *in) { return inflateInit2(&in->gzip, 15 + 16) == Z_OK ? TG_OK : TG_MEMORY; }
 static void gzip_close(struct tg__input *in) { inflateEnd(&in->gzip); }
 static void gzip_begin(struct tg__input *in) { inflateReset(&in->gzip); }
 
@@ -140,13 +140,10 @@ static size_t gzip_step(struct tg__input *in, void *buf, size_t len) {
 
 #else
 
-static bool gzip_open(struct tg__input *in) { return true; }
+static enum tg_err gzip_open(struct tg__input *in) { return TG_UNSUPPORTED; }
 static void gzip_close(struct tg__input *in) {}
 static void gzip_begin(struct tg__input *in) {}
-static size_t gzip_step(struct tg__input *in, void *buf, size_t len) {
-  break_off(in, TG_UNSUPPORTED, "is gzip, which this build cannot unpack (use gzip -d first);");
-  return 0;
-}
+static size_t gzip_step(struct tg__input *in, void *buf, size_t len) { return 0; }
 
 #endif
 
@@ -154,7 +151,7 @@ static size_t gzip_step(struct tg__input *in, void *buf, size_t len) {
 
 #ifdef TG_WITH_ZSTD
 
-static bool zstd_open(struct tg__input *in) { return (in->zstd = ZSTD_createDStream()) != NULL; }
+static enum tg_err zstd_open(struct tg__input *in) { return (in->zstd = ZSTD_createDStream()) ? TG_OK : TG_MEMORY; }
 static void zstd_close(struct tg__input *in) { ZSTD_freeDStream(in->zstd); }
 static void zstd_begin(struct tg__input *in) { ZSTD_DCtx_reset(in->zstd, ZSTD_reset_session_only); }
 
@@ -176,26 +173,34 @@ static size_t zstd_step(struct tg__input *in, void *buf, size_t len) {
 
 #else
 
-static bool zstd_open(struct tg__input *in) { return true; }
+static enum tg_err zstd_open(struct tg__input *in) { return TG_UNSUPPORTED; }
 static void zstd_close(struct tg__input *in) {}
 static void zstd_begin(struct tg__input *in) {}
-static size_t zstd_step(struct tg__input *in, void *buf, size_t len) {
-  break_off(in, TG_UNSUPPORTED, "is zstd, which this build cannot unpack (use zstd -d first);");
-  return 0;
-}
+static size_t zstd_step(struct tg__input *in, void *buf, size_t len) { return 0; }
 
 #endif
 
 /* ---- the stream --------------------------------------------------------------------------------------------------------- */
 
+static enum tg_err open_codec(struct tg__input *in, const char *path, struct tg_error *e) {
+  const bool gzip = in->packing == TG__GZIP;
+  const enum tg_err err = gzip ? gzip_open(in) : zstd_open(in);
+  in->codec_is_open = !err;
+  if (err != TG_UNSUPPORTED) return err;
+  return tg__fail(e, err, 0, "'%s' is packed with %s, which this build cannot unpack: run %s on it first", path, gzip ? "gzip" : "zstd",
+                  gzip ? "gunzip" : "unzstd");
+}
+
 enum tg_err tg__input_open(const char *path, struct tg__input **out, struct tg_error *e) {
   *out = NULL;
+  enum tg_err err = TG_MEMORY;
   struct tg__input *in = tg__alloc(sizeof *in);
-  if (!in) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening '%s'", path);
-  enum tg_err err = tg__file_open(path, &in->file, e);
+  if (!in) goto failed;
+  err = tg__file_open(path, &in->file, e);
   if (err) goto failed;
   in->buf = tg__realloc(NULL, SLACK + BUFFER);
-  if (!in->buf) goto no_memory;
+  if (!in->buf) err = TG_MEMORY;
+  if (err) goto failed;
   in->in = in->buf + SLACK;
   if (!want_bytes(in, TASTE)) {
     if (e) *e = in->why;
@@ -203,17 +208,13 @@ enum tg_err tg__input_open(const char *path, struct tg__input **out, struct tg_e
     goto failed;
   }
   in->packing = is_gzip(in) ? TG__GZIP : is_zstd(in) ? TG__ZSTD : TG__PLAIN;
-  if (in->packing != TG__PLAIN) {
-    if (!(in->packing == TG__GZIP ? gzip_open(in) : zstd_open(in))) goto no_memory;
-    in->codec_is_open = true;
-  }
+  if (in->packing != TG__PLAIN) err = open_codec(in, path, e);
+  if (err) goto failed;
   *out = in;
   return TG_OK;
-no_memory:
-  err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening '%s'", path);
 failed:
   tg__input_close(in);
-  return err;
+  return err == TG_MEMORY ? tg__fail(e, err, -1, "out of memory while opening '%s'", path) : err;
 }
 
 void tg__input_close(struct tg__input *in) {

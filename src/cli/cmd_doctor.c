@@ -24,22 +24,22 @@ static const char *simd(void) {
 #endif
 }
 
+static const char *codec_advice(void) {
+#if !defined(TG_WITH_ZSTD)
+  return "build with zstd (-DTG_WITH_ZSTD=ON) for .zst and packed .tacho files";
+#elif !defined(TG_WITH_ISAL)
+  return "build with ISA-L (-DTG_WITH_ISAL=ON): .gz opens about three times as fast";
+#else
+  return NULL;
+#endif
+}
+
 static void check_build(struct tg_table *t) {
   put_line(t, "version", tg_version(), true, NULL);
 #ifdef __VERSION__
   put_line(t, "compiler", __VERSION__, true, NULL);
 #endif
-#if defined(TG_WITH_ISAL)
-  const char *gzip_advice = NULL;
-#else
-  const char *gzip_advice = "build with ISA-L (-DTG_WITH_ISAL=ON): .gz opens about three times as fast";
-#endif
-#if defined(TG_WITH_ZSTD)
-  const bool has_zstd = true;
-#else
-  const bool has_zstd = false;
-#endif
-  put_line(t, "compressed input", tg__input_codecs(), has_zstd, has_zstd ? gzip_advice : "build with zstd (-DTG_WITH_ZSTD=ON) for .zst and packed .tacho files");
+  put_line(t, "compressed input", tg__input_codecs(), !strstr(tg__input_codecs(), "no "), codec_advice());
 #if defined(TG_WITH_SQLITE)
   put_line(t, "sql", "SQLite", true, NULL);
 #else

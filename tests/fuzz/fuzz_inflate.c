@@ -19,10 +19,12 @@ struct digest {
 
 static struct digest read_in_pieces(const char *path, size_t piece) {
   static unsigned char buf[1 << 16];
-  struct digest d = {0};
+  struct digest d = {.last = -1};
   struct tg__input *in;
   struct tg_error e;
-  if (tg__input_open(path, &in, &e)) abort();
+  const enum tg_err err = tg__input_open(path, &in, &e);
+  if (err == TG_UNSUPPORTED) return d; /* a build without that codec */
+  if (err) abort();
   while (d.bytes < MOST) {
     const size_t left = (size_t)(MOST - d.bytes);
     d.last = tg__input_read(in, buf, left < piece ? left : piece, &e);

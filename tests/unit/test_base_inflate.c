@@ -261,6 +261,23 @@ static void a_pipe_is_read_too(void **state) {
   tg__out_free(&text);
 }
 
+/* A build without the codec says so at once, instead of calling the file damaged. */
+static void a_missing_codec_is_named(void **state) {
+  static const char *const magics[] = {"\x1f\x8b\x08 and so on", "\x28\xb5\x2f\xfd and so on"};
+  static const char *const names[] = {"gzip", "zstd"};
+  for (int k = 0; k < 2; k++) {
+    char missing[16];
+    snprintf(missing, sizeof missing, "no %s", names[k]);
+    const bool can = !strstr(tg__input_codecs(), missing);
+    struct tg__input *in;
+    struct tg_error e;
+    put(magics[k], strlen(magics[k]));
+    assert_int_equal(tg__input_open(path, &in, &e), can ? TG_OK : TG_UNSUPPORTED);
+    if (!can) assert_non_null(strstr(e.text, names[k]));
+    tg__input_close(in);
+  }
+}
+
 static void opening_survives_failure(void **state) {
   struct tg__out packed = {0};
   if (!pack(TG__GZIP, "hello", 5, 5, &packed)) skip();
@@ -295,6 +312,7 @@ int main(void) {
       WITH_FILE(cut_anywhere_gives_what_came_before),
       WITH_FILE(one_wrong_bit_is_noticed),
       WITH_FILE(a_pipe_is_read_too),
+      WITH_FILE(a_missing_codec_is_named),
       WITH_FILE(opening_survives_failure),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
