@@ -208,8 +208,8 @@ void tg__op_group_write(const struct tg__op_group *g, uint32_t group, struct tg_
 void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out) {
   static const char *const cures[TG__GROUP_PARTS] = {
       "no input shapes in this trace, so by=shape tells nothing apart: record with record_shapes=True",
-      "no overload names in this trace, so by=overload tells nothing apart: record with "
-      "experimental_config=_ExperimentalConfig(capture_overload_names=True)",
+      ("no overload names in this trace, so by=overload tells nothing apart: record with "
+       "experimental_config=_ExperimentalConfig(capture_overload_names=True)"),
       "no call stacks in this trace, so by=stack tells nothing apart: record with with_stack=True",
       "no module frames in this trace, so by=module tells nothing apart: record with with_stack=True (or with_modules=True for TorchScript)",
       "no steps in this trace, so by=step tells nothing apart: call prof.step() once per iteration while recording",
