@@ -115,7 +115,7 @@ void tg__judge_stalls(struct tg__facts *f) {
     if (total > longest) longest = total, at = i;
   }
   const double share = tg__pct(excess, f->total_ns);
-  if (!stalls || share <= STALL_PCT || 4 * stalls > (int64_t)f->steps.count) return;
+  if (stalls < 2 || share <= STALL_PCT || 4 * stalls > (int64_t)f->steps.count) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, tg__per_step(f, excess));
   TG_SAY(x->where, "step %lld", (long long)f->t->steps[f->steps.steps[at].step].number);
   TG_SAY(x->evidence,

@@ -57,7 +57,7 @@ static bool is_user_frame(struct tg__str name) {
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg_trace *t = f->t;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
-  for (uint32_t s = t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
+  for (uint32_t s = is_user_frame(name) ? TG_NONE : t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
     if (tg__slice_class(t, s) != TG__CLASS_PYTHON) continue;
     const struct tg__str frame = tg__name(t, t->slices.name[s]);
     if (!is_user_frame(frame)) continue;

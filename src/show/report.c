@@ -129,6 +129,8 @@ static void choose_next(struct tg__report *r) {
       {"communication-not-overlapped", "steps", "computation, communication and their overlap in each step"},
       {"many-small-ops", "ops --sort 'calls desc' --limit 20", "which operators run how often"},
       {"per-element-item", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
+      {"slow-python-transform", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
+      {"sync-logging", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
       {"mixed-precision-unused", "kernels --by op --limit 20", "which operator launches which kernel"},
   };
   char path[480];

@@ -76,7 +76,7 @@ static struct scene loader_scene(const char *name, int64_t wait) {
   for (int i = 0; i < 4; i++) {
     mini_slice(s.m, s.thread, "python_function", "train.py(41): main", i * 20 * MS + 1, 19 * MS);
     mini_slice(s.m, s.thread, "user_annotation", name, i * 20 * MS + MS, wait);
-    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 20 * MS + 15 * MS, 4 * MS);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 20 * MS + MS + wait, 18 * MS - wait);
   }
   return s;
 }
@@ -281,27 +281,62 @@ static void test_optimizer(void **state) {
   expect_absent(&s, "single-tensor-optimizer");
 }
 
-static struct scene stalls(int64_t long_step, int which) {
+/* Ten steps of 10 ms, of which steps `first` and `second` take long_step. */
+static struct scene stalls(int64_t long_step, int first, int second) {
   struct scene s = {.m = mini_new()};
   s.thread = mini_thread(s.m, 1, 10);
   int64_t at = 0;
-  for (int i = 0; i < 8; i++) {
-    const int64_t dur = i == which ? long_step : 10 * MS;
+  for (int i = 0; i < 10; i++) {
+    const int64_t dur = i == first || i == second ? long_step : 10 * MS;
     char name[32];
     snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
     mini_slice(s.m, s.thread, "user_annotation", name, at, dur);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", at, dur);
     at += dur;
   }
   return s;
 }
 
 static void test_stalls(void **state) {
-  struct scene s = stalls(90 * MS, 4); /* 80 ms too many in 160 */
+  struct scene s = stalls(60 * MS, 4, 9); /* 100 ms too many in 200 */
   expect_present(&s, "periodic-stall", 50, 10 * MS, "high");
-  s = stalls(90 * MS, 0); /* warming up */
+  s = stalls(60 * MS, 4, 4); /* once is chance */
   expect_absent(&s, "periodic-stall");
-  s = stalls(20 * MS, 4); /* twice the median is not more than twice */
+  s = stalls(60 * MS, 0, 4); /* the first is warming up */
   expect_absent(&s, "periodic-stall");
+  s = stalls(20 * MS, 4, 9); /* twice the median is not more than twice */
+  expect_absent(&s, "periodic-stall");
+}
+
+/* 3 of 10 ms a step in Python alone, under a frame of the program. */
+static struct scene python(const char *frame, int64_t dur) {
+  struct scene s = begin(2, 10 * MS);
+  for (int i = 0; i < 2; i++) {
+    mini_slice(s.m, s.thread, "python_function", "train.py(12): augment", i * 10 * MS + 100, 10 * MS - 200);
+    mini_slice(s.m, s.thread, "python_function", frame, i * 10 * MS + 200, dur);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 10 * MS, 100);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 10 * MS + 200 + dur, 10 * MS - dur - 300);
+  }
+  return s;
+}
+
+static void test_python(void **state) {
+  struct scene s = python("torch/utils/data.py(3): walk", 3 * MS);
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "slow-python-transform");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 3 * MS + 200);
+  assert_string_equal(mini_cell(t, row, "where"), "torch/utils/data.py(3): walk at train.py(12): augment");
+  tg__table_free(t);
+  s = python("torch/utils/data.py(3): walk", MS - 200);
+  expect_absent(&s, "slow-python-transform");
+  s = python("<built-in function fsync>", 3 * MS);
+  expect_present(&s, "sync-logging", 30.002, 3 * MS + 200, "high");
+  s = python("<built-in method collect of gc>", 3 * MS);
+  t = ask(&s);
+  assert_true(has(t, "slow-python-transform")); /* not gc.collect's name */
+  tg__table_free(t);
+  s = python("<built-in function collect>", 3 * MS);
+  expect_present(&s, "gc-pressure", 30.002, 3 * MS + 200, "high");
 }
 
 static struct scene overhead(int64_t dur) {
@@ -391,7 +426,8 @@ int main(void) {
       cmocka_unit_test(test_wrappers),      cmocka_unit_test(test_idle_device),        cmocka_unit_test(test_synchronisation),
       cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
       cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_stalls),
-      cmocka_unit_test(test_overhead),      cmocka_unit_test(test_precision),          cmocka_unit_test(test_device_memory),
+      cmocka_unit_test(test_python),        cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
+      cmocka_unit_test(test_device_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

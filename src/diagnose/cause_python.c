@@ -1,0 +1,81 @@
+/* A program without a device spends its step in Python: which function, and what it is likely to be doing. */
+#include "diagnose/findings.h"
+
+enum { THRESHOLD_PCT = 10 };
+
+/* Own time per name: a slice adds its duration to its name and takes it from its parent's. */
+struct frames {
+  const struct tg_trace *t;
+  int64_t *own_ns;
+  uint32_t *longest; /* slice per name of a Python frame */
+};
+
+static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct frames *f = ctx;
+  const struct tg__slices *s = &f->t->slices;
+  const uint32_t parent = s->parent[slice];
+  f->own_ns[s->name[slice]] += s->dur_ns[slice];
+  if (parent != TG_NONE) f->own_ns[s->name[parent]] -= s->dur_ns[slice];
+  if (cls != TG__CLASS_PYTHON) return;
+  uint32_t *longest = &f->longest[s->name[slice]];
+  if (*longest == TG_NONE || s->dur_ns[slice] > s->dur_ns[*longest]) *longest = slice;
+}
+
+/* The Python frame with most own time, TG_NONE without frames; *own_ns in the steps. */
+static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
+  const size_t names = tg__strings_count(f->t->strings);
+  struct frames frames = {f->t, tg__alloc((names + 1) * sizeof *frames.own_ns), tg__alloc((names + 1) * sizeof *frames.longest)};
+  uint32_t best = TG_NONE;
+  *own_ns = 0;
+  if (frames.own_ns && frames.longest) {
+    memset(frames.longest, 0xff, (names + 1) * sizeof *frames.longest);
+    tg__visit(f, see_frame, &frames);
+  } else {
+    f->failed = true;
+  }
+  for (size_t i = 0; !f->failed && i < names; i++) {
+    if (frames.longest[i] == TG_NONE || frames.own_ns[i] <= *own_ns) continue;
+    best = frames.longest[i];
+    *own_ns = frames.own_ns[i];
+  }
+  tg__free(frames.own_ns);
+  tg__free(frames.longest);
+  return best;
+}
+
+static enum tg__cause cause_of(const struct tg__facts *f, uint32_t frame) {
+  const struct tg__str name = frame == TG_NONE ? TG_STR("") : tg__name(f->t, f->t->slices.name[frame]);
+  if (tg__str_contains(name, "fsync") || tg__str_contains(name, "method flush of")) return TG__CAUSE_SYNC_LOGGING;
+  if (tg__str_contains(name, "function collect>") || tg__str_contains(name, "method collect of module")) return TG__CAUSE_GC_PRESSURE;
+  return TG__CAUSE_SLOW_PYTHON_TRANSFORM;
+}
+
+static const char *advice_for(enum tg__cause cause) {
+  switch (cause) {
+  case TG__CAUSE_SYNC_LOGGING:
+    return "Write records through a buffer and flush it every N-th step: logging.handlers.MemoryHandler, or no os.fsync in the loop.";
+  case TG__CAUSE_GC_PRESSURE:
+    return "Collect rarely: gc.freeze() after set-up, gc.disable() in the loop and gc.collect() every N-th step.";
+  default:
+    return "Replace the Python loop by tensor or array operations on the whole batch, or move it into DataLoader workers.";
+  }
+}
+
+void tg__judge_python(struct tg__facts *f) {
+  const int64_t other = f->part_ns[TG__PART_OTHER];
+  const double share = tg__pct(other, f->total_ns);
+  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE) return; /* idle-device looks at devices */
+  int64_t own_ns;
+  const uint32_t frame = busiest_frame(f, &own_ns);
+  const enum tg__cause cause = cause_of(f, frame);
+  struct tg__finding *x = tg__find(f, cause, share, tg__per_step(f, other));
+  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%)", tg__ms(x->cost_ns),
+         tg__ms(tg__per_step(f, f->total_ns)), share);
+  TG_SAY(x->advice, "%s", advice_for(cause));
+  TG_SAY(x->where, "Python, between operators; record with with_stack=True to see where");
+  if (frame == TG_NONE) return;
+  const size_t len = strlen(x->evidence);
+  tg__where_slice(f, frame, x);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; the Python function with most own time takes %.2f ms of it",
+          tg__ms(tg__per_step(f, own_ns)));
+}
