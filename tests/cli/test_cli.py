@@ -375,6 +375,14 @@ def test_version(tachograph):
     assert tachograph("--version").stdout == tachograph("version").stdout
 
 
+def test_doctor_advises_only_on_what_is_missing(tachograph):
+    for item, value, fine, advice in answer(tachograph("doctor", "--json"))["rows"]:
+        assert value, item
+        assert fine or advice, item
+        if item in ("compressed input", "sql"):  # a full build, as the tests need it anyway
+            assert fine and not advice, advice
+
+
 def test_bash_completion_completes(tachograph, tmp_path):
     (tmp_path / "complete.bash").write_text(tachograph("completion", "bash").stdout)
 
