@@ -121,9 +121,22 @@ static bool note_ends(struct tg__chrome_tracks *c, uint32_t k) {
 
 /* ---- places -------------------------------------------------------------------------------------------------------------------------------- */
 
+/* Numbers the reader could not hold are kept as their digits. Nobody puts quotes around so many, so they stood without. */
+static bool is_long_number(struct tg__str s) {
+  enum { DIGITS = 19 };
+  uint32_t i = s.len && s.ptr[0] == '-';
+  if (s.len < i + DIGITS || s.ptr[i] == '0') return false;
+  while (i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9') i++;
+  return i == s.len;
+}
+
 static void put_token(const struct tg__chrome_tracks *c, struct tg__out *out, bool is_text, int64_t v, const char *before, const char *after) {
   if (!is_text) {
     tg__out_int(out, v);
+    return;
+  }
+  if (!*before && !*after && is_long_number(tg__name(c->t, (uint32_t)v))) {
+    tg__out_bytes(out, tg__name(c->t, (uint32_t)v).ptr, tg__name(c->t, (uint32_t)v).len);
     return;
   }
   tg__out_char(out, '"');
