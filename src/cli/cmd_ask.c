@@ -13,6 +13,14 @@ static const char *next_step(enum tg_err err, const char *path, const char *ques
   return buf;
 }
 
+/* --explain: the meaning of every column that the answer has, as notes. */
+static void explain(struct tg_table *t, const char *question) {
+  const size_t q = (size_t)(tg__question_find(question) - tg__questions);
+  const char *name, *unit, *meaning;
+  for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++)
+    if (tg__table_column_index(t, name) != SIZE_MAX) tg__table_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
+}
+
 /* --fail-if: does the expression hold for any row? Asked again without a limit, so that no row escapes it. */
 static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace, const char *question, const char *expression,
                                  size_t *rows, struct tg_error *e) {
@@ -39,6 +47,7 @@ static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *p
   const char *fail_if = tg__cli_setting(c, "fail-if");
   enum tg_err err = tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
   if (!err && fail_if) err = count_failing(c, trace, question, fail_if, &failing, &e);
+  if (!err && tg__cli_setting(c, "explain")) explain(t, question);
   int status;
   if (err) status = tg__cli_failed(c, &e, next_step(err, path, question, next, sizeof next));
   else status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
