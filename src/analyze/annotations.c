@@ -1,8 +1,9 @@
 /* annotations: the question annotations.
  *
  * Device work counts for an annotation of the CPU when the host call that launched it starts inside: on the annotation's own
- * thread, or on a thread of the same rank that has no annotations at all. The latter are autograd's workers, whose launches belong
- * to what waits for them. */
+ * thread or on one that helps it. A thread that runs backward operators helps the thread on which most of their forward operators
+ * ran: autograd's workers launch the work of the backward() that another thread waits in. A thread with neither forward links nor
+ * annotations helps every thread of its rank. */
 #include "analyze/analyze.h"
 
 /* Host calls that launched device work, by start; device_ns[k] = device work of the calls before the k-th. */
@@ -20,8 +21,10 @@ struct group {
 struct work {
   const struct tg_trace *t;
   const struct tg__ask *a;
-  int64_t *device_of; /* per slice: device work it launched */
-  bool *annotated;    /* per track: has annotations of the CPU */
+  int64_t *device_of;                   /* per slice: device work it launched */
+  bool *annotated;                      /* per track: has annotations of the CPU */
+  uint32_t *first_helper, *next_helper; /* per track: the threads that help it, as a list */
+  bool *helps_all;                      /* per track */
   struct group *groups;
   size_t group_count, group_cap;
   struct tg__map index; /* name, side and rank → group */
@@ -56,22 +59,33 @@ static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
   return start[a] < start[b];
 }
 
-/* Those of every thread of the rank that has no annotations, in one list by start. */
-static void launches_of_others(const struct work *w, uint32_t rank, struct launches *sorted) {
-  struct launches all = {0};
+/* The same list by start: several threads were put into it one after the other. */
+static void sort_launches(struct launches *l) {
+  struct launches sorted = {0};
+  uint32_t *order = tg__alloc((l->count + 1) * sizeof *order);
+  for (size_t i = 0; order && i < l->count; i++) order[i] = (uint32_t)i;
+  const bool done = order && tg__sort_index(order, l->count, starts_before, l->start_ns);
+  for (size_t i = 0; done && i < l->count; i++)
+    launches_add(&sorted, l->start_ns[order[i]], l->device_ns[order[i] + 1] - l->device_ns[order[i]]);
+  sorted.failed |= l->failed || !done;
+  tg__free(order);
+  launches_free(l);
+  *l = sorted;
+}
+
+/* Of the thread and those that help it alone. */
+static void launches_for_track(const struct work *w, uint32_t track, struct launches *l) {
+  launches_of_track(w, track, l);
+  if (w->first_helper[track] == TG_NONE) return;
+  for (uint32_t k = w->first_helper[track]; k != TG_NONE; k = w->next_helper[k]) launches_of_track(w, k, l);
+  sort_launches(l);
+}
+
+static void launches_for_all(const struct work *w, uint32_t rank, struct launches *l) {
   const struct tg__rank *r = &w->t->ranks[rank];
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
-    if (!w->annotated[k]) launches_of_track(w, k, &all);
-  uint32_t *order = tg__alloc((all.count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < all.count; i++) order[i] = (uint32_t)i;
-  if (all.failed || !order || !tg__sort_index(order, all.count, starts_before, all.start_ns)) {
-    sorted->failed = true;
-  } else {
-    for (size_t i = 0; i < all.count; i++)
-      launches_add(sorted, all.start_ns[order[i]], all.device_ns[order[i] + 1] - all.device_ns[order[i]]);
-  }
-  tg__free(order);
-  launches_free(&all);
+    if (w->helps_all[k]) launches_of_track(w, k, l);
+  sort_launches(l);
 }
 
 static size_t first_from(const struct launches *l, int64_t ns) {
@@ -103,11 +117,11 @@ static struct group *group_of(struct work *w, uint32_t name, uint32_t rank, bool
   return &w->groups[*slot];
 }
 
-static void add_track(struct work *w, uint32_t track, const struct launches *others) {
+static void add_track(struct work *w, uint32_t track, const struct launches *of_all) {
   const struct tg_trace *t = w->t;
   const struct tg__track *k = &t->tracks[track];
   struct launches own = {0};
-  if (w->annotated[track]) launches_of_track(w, track, &own);
+  if (w->annotated[track]) launches_for_track(w, track, &own);
   for (uint32_t i = k->first; i < k->first + k->count; i++) {
     const enum tg__class cls = tg__slice_class(t, i);
     if (cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
@@ -119,21 +133,52 @@ static void add_track(struct work *w, uint32_t track, const struct launches *oth
       break;
     }
     tg__stats_add(&g->stats, end - start);
-    if (!g->is_gpu) g->device_ns += launched_inside(&own, start, end) + launched_inside(others, start, end);
+    if (!g->is_gpu) g->device_ns += launched_inside(&own, start, end) + launched_inside(of_all, start, end);
   }
   w->failed |= own.failed;
   launches_free(&own);
 }
 
-/* What each host call launched, and which threads carry annotations. */
+/* The thread on which most forward operators of this thread's backward operators ran; TG_NONE when there are none. */
+static uint32_t most_helped(struct work *w, uint32_t track) {
+  const struct tg_trace *t = w->t;
+  struct tg__map counts = {0};
+  uint32_t best = TG_NONE, most = 0;
+  for (uint32_t i = t->tracks[track].first; i < t->tracks[track].first + t->tracks[track].count; i++) {
+    const uint32_t forward = t->slices.cause[i];
+    if (forward == TG_NONE || tg__slice_class(t, i) != TG__CLASS_OP || tg__slice_class(t, forward) != TG__CLASS_OP) continue;
+    const uint32_t home = tg__slice_track(t, forward);
+    uint32_t *count = tg__map_slot(&counts, home, 0);
+    if (!count) {
+      w->failed = true;
+      break;
+    }
+    if (++*count > most) {
+      most = *count;
+      best = home;
+    }
+  }
+  tg__map_free(&counts);
+  return best;
+}
+
+/* What each host call launched, which threads carry annotations, and which help which. */
 static void prepare(struct work *w) {
   const struct tg_trace *t = w->t;
   for (uint32_t k = 0; k < t->track_count; k++) {
+    w->first_helper[k] = w->next_helper[k] = TG_NONE;
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       const enum tg__class cls = tg__slice_class(t, i);
       w->annotated[k] |= cls == TG__CLASS_ANNOTATION;
       if (tg__class_is_device_work(cls) && t->slices.cause[i] != TG_NONE) w->device_of[t->slices.cause[i]] += t->slices.dur_ns[i];
     }
+  }
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    const uint32_t home = most_helped(w, k);
+    w->helps_all[k] = home == TG_NONE && !w->annotated[k];
+    if (home == TG_NONE || home == k) continue;
+    w->next_helper[k] = w->first_helper[home];
+    w->first_helper[home] = k;
   }
 }
 
@@ -175,27 +220,39 @@ static void put_sorted(const struct work *w, struct tg_table *out) {
   tg__free(order);
 }
 
+static void add_ranks(struct work *w) {
+  const struct tg_trace *t = w->t;
+  for (uint32_t r = 0; r < t->rank_count && !w->failed; r++) {
+    if (!tg__ask_has_rank(w->a, r)) continue;
+    struct launches of_all = {0};
+    launches_for_all(w, r, &of_all);
+    w->failed |= of_all.failed;
+    for (uint32_t k = t->ranks[r].first_track; k < t->ranks[r].first_track + t->ranks[r].track_count && !w->failed; k++)
+      add_track(w, k, &of_all);
+    launches_free(&of_all);
+  }
+}
+
 enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   struct work w = {.t = t, .a = a};
+  const size_t tracks = (size_t)t->track_count + 1;
   w.device_of = tg__alloc(((size_t)t->slices.count + 1) * sizeof *w.device_of);
-  w.annotated = tg__alloc((size_t)t->track_count + 1);
-  w.failed = !w.device_of || !w.annotated;
+  w.annotated = tg__alloc(tracks);
+  w.helps_all = tg__alloc(tracks);
+  w.first_helper = tg__alloc(tracks * sizeof *w.first_helper);
+  w.next_helper = tg__alloc(tracks * sizeof *w.next_helper);
+  w.failed = !w.device_of || !w.annotated || !w.helps_all || !w.first_helper || !w.next_helper;
   (void)e;
   if (!w.failed) prepare(&w);
-  for (uint32_t r = 0; r < t->rank_count && !w.failed; r++) {
-    if (!tg__ask_has_rank(a, r)) continue;
-    struct launches others = {0};
-    launches_of_others(&w, r, &others);
-    w.failed |= others.failed;
-    for (uint32_t k = t->ranks[r].first_track; k < t->ranks[r].first_track + t->ranks[r].track_count && !w.failed; k++)
-      add_track(&w, k, &others);
-    launches_free(&others);
-  }
+  if (!w.failed) add_ranks(&w);
   if (!w.failed) put_sorted(&w, out);
   if (w.group_count == 0 && !w.failed)
     tg__table_note(out, "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
   tg__free(w.device_of);
   tg__free(w.annotated);
+  tg__free(w.helps_all);
+  tg__free(w.first_helper);
+  tg__free(w.next_helper);
   tg__free(w.groups);
   tg__map_free(&w.index);
   return w.failed ? TG_MEMORY : TG_OK;

@@ -208,6 +208,27 @@ static void annotations(void **state) {
   mini_free(m);
 }
 
+/* A worker with annotations of its own still works for the thread whose operators it differentiates, and for that thread only. */
+static void backward_on_another_thread(void **state) {
+  (void)state;
+  struct mini *m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 1), worker = mini_thread(m, 1, 2), other = mini_thread(m, 1, 3), gpu = mini_stream(m, 0, 7);
+  mini_slice(m, cpu, "user_annotation", "backward", 100, 100);
+  mini_slice(m, other, "user_annotation", "elsewhere", 0, 1000);
+  const int forward = mini_slice(m, cpu, "cpu_op", "aten::mm", 10, 5);
+  mini_cause(m, mini_slice(m, worker, "cpu_op", "MmBackward0", 110, 40), forward);
+  mini_slice(m, worker, "user_annotation", "nccl:all_reduce", 160, 20);
+  launch(m, worker, gpu, 120, 1);
+  launch(m, worker, gpu, 165, 2);
+  launch(m, worker, gpu, 250, 4); /* after backward */
+  struct tg_table *t = mini_ask(mini_finish(m), "annotations", NULL);
+  assert_int_equal(mini_int(t, mini_row(t, "name", "backward"), "device_ns"), 1 + 2);
+  assert_int_equal(mini_int(t, mini_row(t, "name", "nccl:all_reduce"), "device_ns"), 2);
+  assert_int_equal(mini_int(t, mini_row(t, "name", "elsewhere"), "device_ns"), 0);
+  tg__table_free(t);
+  mini_free(m);
+}
+
 static void annotations_of_devices_and_ranks(void **state) {
   (void)state;
   struct mini *m = mini_new();
@@ -240,6 +261,7 @@ int main(void) {
                                      cmocka_unit_test(marks),
                                      cmocka_unit_test(losses),
                                      cmocka_unit_test(annotations),
+                                     cmocka_unit_test(backward_on_another_thread),
                                      cmocka_unit_test(annotations_of_devices_and_ranks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
