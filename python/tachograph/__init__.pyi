@@ -191,7 +191,7 @@ class AnnotationsRow(TypedDict):
     std_ns: Optional[float]  # ns: sample standard deviation; unknown for one
     min_ns: Optional[int]  # ns: shortest
     max_ns: Optional[int]  # ns: longest
-    device_ns: Optional[int]  # ns: device work launched inside, summed; side cpu only
+    device_ns: Optional[int]  # ns: device work launched inside, by the thread itself or by autograd on its behalf, summed; side cpu only
 
 class StacksRow(TypedDict):
     """time by source line, function or whole call stack"""
