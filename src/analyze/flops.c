@@ -40,12 +40,18 @@ static bool read_shape(struct cursor *c, struct shape *out) {
   unsigned rank = 0, depth = 1;
   while (depth) {
     int64_t v;
-    if (eat(c, '[')) depth++, plain = false;
-    else if (eat(c, ']')) depth--;
-    else if (eat(c, ',')) continue;
-    else if (!eat_number(c, &v)) return false;
-    else if (rank < DIMS) out->dim[rank++] = v;
-    else plain = false;
+    if (eat(c, '['))
+      depth++, plain = false;
+    else if (eat(c, ']'))
+      depth--;
+    else if (eat(c, ','))
+      continue;
+    else if (!eat_number(c, &v))
+      return false;
+    else if (rank < DIMS)
+      out->dim[rank++] = v;
+    else
+      plain = false;
   }
   out->rank = plain ? rank : 0;
   return true;
@@ -151,7 +157,7 @@ static enum formula formula_of(struct tg__str op) {
   static const struct {
     const char *name;
     enum formula formula;
-  } known[] = {{"aten::conv2d", CONV2D}, {"aten::mm", MM},           {"aten::addmm", ADDMM},     {"aten::bmm", BMM},
+  } known[] = {{"aten::conv2d", CONV2D},   {"aten::mm", MM},           {"aten::addmm", ADDMM},    {"aten::bmm", BMM},
                {"aten::baddbmm", BADDBMM}, {"aten::mul", ELEMENTWISE}, {"aten::add", ELEMENTWISE}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (tg__str_eq(op, (struct tg__str){known[i].name, (uint32_t)strlen(known[i].name)})) return known[i].formula;
@@ -164,13 +170,20 @@ int64_t tg__flops(struct tg__str op, struct tg__str dims, struct tg__str concret
   struct shape in[INPUTS];
   const unsigned n = read_shapes(dims, in);
   switch (formula_of(op)) {
-  case CONV2D: return convolution(in, n, concrete);
-  case MM: return n < 2 ? -1 : matrix_product(&in[0], &in[1], 2);
-  case ADDMM: return n < 3 ? -1 : matrix_product(&in[1], &in[2], 2);
-  case BMM: return n < 2 ? -1 : matrix_product(&in[0], &in[1], 3);
-  case BADDBMM: return n < 3 ? -1 : matrix_product(&in[1], &in[2], 3);
-  case ELEMENTWISE: return elementwise(in, n);
-  case NO_FORMULA: break;
+  case CONV2D:
+    return convolution(in, n, concrete);
+  case MM:
+    return n < 2 ? -1 : matrix_product(&in[0], &in[1], 2);
+  case ADDMM:
+    return n < 3 ? -1 : matrix_product(&in[1], &in[2], 2);
+  case BMM:
+    return n < 2 ? -1 : matrix_product(&in[0], &in[1], 3);
+  case BADDBMM:
+    return n < 3 ? -1 : matrix_product(&in[1], &in[2], 3);
+  case ELEMENTWISE:
+    return elementwise(in, n);
+  case NO_FORMULA:
+    break;
   }
   return -1;
 }

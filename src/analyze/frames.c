@@ -36,8 +36,10 @@ uint32_t *tg__frames_around(const struct tg_trace *t) {
   if (!around) return NULL;
   for (uint32_t i = 0; i < t->slices.count; i++) { /* a parent has the smaller number, so its entry is ready */
     const uint32_t parent = t->slices.parent[i];
-    if (parent == TG_NONE) around[i] = TG_NONE;
-    else around[i] = tg__slice_class(t, parent) == TG__CLASS_PYTHON ? parent : around[parent];
+    if (parent == TG_NONE)
+      around[i] = TG_NONE;
+    else
+      around[i] = tg__slice_class(t, parent) == TG__CLASS_PYTHON ? parent : around[parent];
   }
   return around;
 }

@@ -27,13 +27,13 @@ uint32_t *tg__frames_around(const struct tg_trace *t);
  * number the caller likes; those from tg__paths_label have a text. */
 struct tg__paths {
   const struct tg_trace *t;
-  struct tg__map next;     /* (path, label) → longer path */
-  uint32_t *up, *label;    /* by path */
+  struct tg__map next;  /* (path, label) → longer path */
+  uint32_t *up, *label; /* by path */
   size_t count, up_cap, label_cap;
   struct tg__strings *extra; /* texts that are not among the strings of the trace */
-  struct tg__map by_text;  /* string id → path, for texts that were split before */
-  struct tg__map by_frame; /* string id → label, for frames seen before */
-  bool failed;             /* out of memory: paths returned since are wrong */
+  struct tg__map by_text;    /* string id → path, for texts that were split before */
+  struct tg__map by_frame;   /* string id → label, for frames seen before */
+  bool failed;               /* out of memory: paths returned since are wrong */
 };
 bool tg__paths_open(struct tg__paths *p, const struct tg_trace *t); /* false on no memory; close it either way */
 void tg__paths_close(struct tg__paths *p);
@@ -48,6 +48,6 @@ void tg__paths_write(const struct tg__paths *p, uint32_t path, const char *separ
 /* The path of a call stack written as one text, frames joined by ';', at most `limit` of them. */
 uint32_t tg__paths_split(struct tg__paths *p, uint32_t string_id, uint32_t limit);
 void tg__write_list(struct tg__out *out, struct tg__str json); /* [1, 2] however it was laid out in the file */
-struct tg__str tg__module_name(struct tg__str frame); /* without "nn.Module: " */
+struct tg__str tg__module_name(struct tg__str frame);          /* without "nn.Module: " */
 
 #endif

@@ -52,13 +52,26 @@ static struct facts read_facts(const struct tg_trace *t, uint32_t slice) {
   for (tg__args_begin(t, args, &it); tg__args_next(&it);) {
     if (it.field->top) continue;
     switch (it.field->key) {
-    case TG__K_BLOCKS_PER_SM: f.blocks_per_sm = real_of(t, args, &it, &f.has_blocks); break;
-    case TG__K_OCCUPANCY: f.occupancy = real_of(t, args, &it, &f.has_occupancy); break;
-    case TG__K_GRID: f.grid = text_of(&it); break;
-    case TG__K_BLOCK: f.block = text_of(&it); break;
-    case TG__K_REGISTERS: f.registers = int_of(t, args, &it); break;
-    case TG__K_SHARED_MEMORY: f.shared_memory = int_of(t, args, &it); break;
-    default: break;
+    case TG__K_BLOCKS_PER_SM:
+      f.blocks_per_sm = real_of(t, args, &it, &f.has_blocks);
+      break;
+    case TG__K_OCCUPANCY:
+      f.occupancy = real_of(t, args, &it, &f.has_occupancy);
+      break;
+    case TG__K_GRID:
+      f.grid = text_of(&it);
+      break;
+    case TG__K_BLOCK:
+      f.block = text_of(&it);
+      break;
+    case TG__K_REGISTERS:
+      f.registers = int_of(t, args, &it);
+      break;
+    case TG__K_SHARED_MEMORY:
+      f.shared_memory = int_of(t, args, &it);
+      break;
+    default:
+      break;
     }
   }
   return f;
@@ -110,8 +123,10 @@ static void write_list(const struct work *w, const char *what, uint32_t id, stru
 
 static void write_number(const struct work *w, const char *what, uint32_t label, struct tg__out *out) {
   tg__out_text(out, what);
-  if (w->numbers[label] == TG_NULL_INT) tg__out_char(out, '?');
-  else tg__out_int(out, w->numbers[label]);
+  if (w->numbers[label] == TG_NULL_INT)
+    tg__out_char(out, '?');
+  else
+    tg__out_int(out, w->numbers[label]);
 }
 
 static void write_group(const struct work *w, uint32_t group, struct tg__out *out) {
@@ -143,7 +158,10 @@ static struct row *row_of(struct work *w, uint32_t slice, uint32_t group) {
   if (*slot == TG_NONE) {
     if (w->count == w->cap && !tg__grow((void **)&w->rows, &w->cap, w->count + 1, sizeof *w->rows)) return NULL;
     *slot = (uint32_t)w->count;
-    w->rows[w->count++] = (struct row){.name = s->name[slice], .cat = s->cat[slice], .group = group, .slice = slice,
+    w->rows[w->count++] = (struct row){.name = s->name[slice],
+                                       .cat = s->cat[slice],
+                                       .group = group,
+                                       .slice = slice,
                                        .is_kernel = tg__slice_class(w->t, slice) == TG__CLASS_KERNEL};
   }
   return &w->rows[*slot];
@@ -186,8 +204,10 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 
 /* Copies and memsets have neither figure; a kernel that does not state it counts as 0 in the mean. */
 static void put_mean(struct tg_table *out, const struct row *r, double area) {
-  if (r->is_kernel) tg__put_real(out, r->dur.sum ? area / (double)r->dur.sum : 0);
-  else tg__put_null(out);
+  if (r->is_kernel)
+    tg__put_real(out, r->dur.sum ? area / (double)r->dur.sum : 0);
+  else
+    tg__put_null(out);
 }
 
 static void put_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t whole, struct tg_table *out) {
@@ -201,8 +221,10 @@ static void put_row(const struct work *w, const struct row *r, const struct tg__
   tg__put_real(out, tg__stats_std(&r->dur));
   tg__put_int(out, r->dur.min);
   tg__put_int(out, r->dur.max);
-  if (whole) tg__put_real(out, 100.0 * (double)r->dur.sum / (double)whole);
-  else tg__put_null(out);
+  if (whole)
+    tg__put_real(out, 100.0 * (double)r->dur.sum / (double)whole);
+  else
+    tg__put_null(out);
   put_mean(out, r, r->blocks_area);
   put_mean(out, r, r->occupancy_area);
 }

@@ -39,8 +39,10 @@ static void count_into(struct row *r, const struct tg_trace *t, uint32_t device)
   r->with_call++;
   r->call_ns += t->slices.dur_ns[call];
   if (t->slices.cause[call] != TG_NONE) {
-    if (t->slices.flags[call] & TG__F_CAUSE_BY_ID) r->by_id++;
-    else r->by_containment++;
+    if (t->slices.flags[call] & TG__F_CAUSE_BY_ID)
+      r->by_id++;
+    else
+      r->by_containment++;
   }
   tg__stats_add(&r->delay, delay_of(t, call, device));
 }
@@ -48,16 +50,20 @@ static void count_into(struct row *r, const struct tg_trace *t, uint32_t device)
 /* ---- the table -------------------------------------------------------------------------------------------------------------------- */
 
 static void put_real_or_null(struct tg_table *out, bool known, double v) {
-  if (known) tg__put_real(out, v);
-  else tg__put_null(out);
+  if (known)
+    tg__put_real(out, v);
+  else
+    tg__put_null(out);
 }
 
 static void put_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays, struct tg_table *out) {
   const struct tg_trace *t = w->t;
   const uint32_t op = device == TG_NONE ? TG_NONE : tg__launching_op(t, device);
   tg__put_rank(out, t, r->rank);
-  if (w->by == BY_RANK) tg__put_cstr(out, "");
-  else tg__put_trace_text(out, t, r->call);
+  if (w->by == BY_RANK)
+    tg__put_cstr(out, "");
+  else
+    tg__put_trace_text(out, t, r->call);
   tg__put_trace_text(out, t, device == TG_NONE ? TG_NONE : t->slices.name[device]);
   tg__put_trace_text(out, t, op == TG_NONE ? TG_NONE : t->slices.name[op]);
   tg__put_int(out, r->events);
@@ -103,8 +109,7 @@ static bool count_one(struct work *w, uint32_t rank, uint32_t device) {
   if (row == TG_NONE) return false;
   count_into(&w->rows[row], w->t, device);
   if (call == TG_NONE) return true;
-  if (w->launch_count == w->launch_cap &&
-      !tg__grow((void **)&w->launches, &w->launch_cap, w->launch_count + 1, sizeof *w->launches))
+  if (w->launch_count == w->launch_cap && !tg__grow((void **)&w->launches, &w->launch_cap, w->launch_count + 1, sizeof *w->launches))
     return false;
   w->rows[row].delays++;
   w->launches[w->launch_count++] = (struct launch){row, delay_of(w->t, call, device)};
@@ -119,8 +124,10 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a, struct tg_
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
       if (a->has_steps && !tg__ask_has_slice(a, w->t, k, i)) continue;
-      if (w->by == BY_EVENT) put_event(w, track->rank, i, out);
-      else if (!count_one(w, track->rank, i)) return TG_MEMORY;
+      if (w->by == BY_EVENT)
+        put_event(w, track->rank, i, out);
+      else if (!count_one(w, track->rank, i))
+        return TG_MEMORY;
     }
   }
   return TG_OK;

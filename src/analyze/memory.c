@@ -14,7 +14,7 @@ struct device {
   int64_t events, allocations, alloc_bytes, free_bytes, net, peak_net;
   int64_t peak_allocated, peak_reserved; /* TG_NULL_INT when never reported */
   int64_t with_addr, paired, live_count, free_without_alloc, alloc_without_addr;
-  size_t peak_event; /* SIZE_MAX when the curve is never above its start */
+  size_t peak_event;   /* SIZE_MAX when the curve is never above its start */
   struct tg__map live; /* address → event; TG_NONE once freed */
 };
 struct op_row {
@@ -36,8 +36,10 @@ struct work {
 
 static const char *device_name(const struct device *d, char buf[64]) {
   if (d->key.type == 0) return "CPU";
-  if (d->key.type == 1) snprintf(buf, 64, "GPU%lld", (long long)d->key.id);
-  else snprintf(buf, 64, "type%lld:%lld", (long long)d->key.type, (long long)d->key.id);
+  if (d->key.type == 1)
+    snprintf(buf, 64, "GPU%lld", (long long)d->key.id);
+  else
+    snprintf(buf, 64, "type%lld:%lld", (long long)d->key.type, (long long)d->key.id);
   return buf;
 }
 
@@ -148,8 +150,8 @@ static enum tg_err put_devices(const struct work *w, struct tg_table *out) {
     const struct device *d = &w->devices[order[i]];
     if (!d->wanted) continue;
     put_head(w, d, TG_NONE, d->peak_event == SIZE_MAX ? TG_NULL_INT : w->events.items[d->peak_event].ts_ns, out);
-    const int64_t cells[] = {d->events,         d->allocations,    d->alloc_bytes,   d->free_bytes, d->net, d->peak_net,
-                             d->peak_allocated, d->peak_reserved, d->with_addr, d->paired,     d->live_count, d->free_without_alloc};
+    const int64_t cells[] = {d->events,         d->allocations,   d->alloc_bytes, d->free_bytes, d->net,        d->peak_net,
+                             d->peak_allocated, d->peak_reserved, d->with_addr,   d->paired,     d->live_count, d->free_without_alloc};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
   }
   tg__free(order);
@@ -165,8 +167,8 @@ static void put_curve(struct work *w, struct tg_table *out) {
     d->net += e->bytes;
     if (d->net > d->peak_net) d->peak_net = d->net;
     put_head(w, d, TG_NONE, e->ts_ns, out);
-    const int64_t cells[] = {1,      e->bytes > 0, e->bytes > 0 ? e->bytes : 0, e->bytes > 0 ? 0 : -e->bytes,
-                             d->net, d->peak_net,  e->allocated,                e->reserved};
+    const int64_t cells[] = {
+        1, e->bytes > 0, e->bytes > 0 ? e->bytes : 0, e->bytes > 0 ? 0 : -e->bytes, d->net, d->peak_net, e->allocated, e->reserved};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
     put_unpaired(out);
   }
@@ -222,7 +224,8 @@ static enum tg_err put_alive(struct work *w, struct tg_table *out) {
     put_unpaired(out);
   }
   if (!err && unknown)
-    tg__table_note(out, "%lld allocations carry no address, so whether they were alive at the peak is not known; they are left out", (long long)unknown);
+    tg__table_note(out, "%lld allocations carry no address, so whether they were alive at the peak is not known; they are left out",
+                   (long long)unknown);
   tg__free(alive);
   return err;
 }
@@ -250,8 +253,10 @@ static bool count_for_op(struct op_table *ops, size_t i) {
   struct op_row *r = &ops->rows[*slot];
   r->events++;
   r->allocations += e->bytes > 0;
-  if (e->bytes > 0) r->alloc_bytes += e->bytes;
-  else r->free_bytes -= e->bytes;
+  if (e->bytes > 0)
+    r->alloc_bytes += e->bytes;
+  else
+    r->free_bytes -= e->bytes;
   return true;
 }
 
@@ -275,7 +280,7 @@ static enum tg_err put_ops(const struct work *w, struct tg_table *out) {
   for (size_t i = 0; i < ops.count; i++) {
     const struct op_row *r = &ops.rows[order[i]];
     put_head(w, &w->devices[r->device], r->op, TG_NULL_INT, out);
-    const int64_t cells[] = {r->events,  r->allocations, r->alloc_bytes, r->free_bytes, r->alloc_bytes - r->free_bytes,
+    const int64_t cells[] = {r->events,   r->allocations, r->alloc_bytes, r->free_bytes, r->alloc_bytes - r->free_bytes,
                              TG_NULL_INT, TG_NULL_INT,    TG_NULL_INT};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
     put_unpaired(out);
@@ -292,10 +297,15 @@ done:
 
 static enum tg_err put_table(struct work *w, struct tg_table *out) {
   switch (w->by) {
-  case BY_TIME: put_curve(w, out); return TG_OK;
-  case BY_PEAK: return put_alive(w, out);
-  case BY_OP: return put_ops(w, out);
-  case BY_DEVICE: break;
+  case BY_TIME:
+    put_curve(w, out);
+    return TG_OK;
+  case BY_PEAK:
+    return put_alive(w, out);
+  case BY_OP:
+    return put_ops(w, out);
+  case BY_DEVICE:
+    break;
   }
   return put_devices(w, out);
 }

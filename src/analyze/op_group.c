@@ -81,8 +81,10 @@ enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, 
   for (const char *at = by; *at;) {
     const size_t len = strcspn(at, "+");
     if (len > 64 || !read_part(g, (struct tg__str){at, (uint32_t)len}))
-      return tg__fail(e, TG_USAGE, -1, "by=%.64s: operators can be grouped by name, shape, overload, stack, stack:N (N innermost frames), "
-                                       "module, step, or several of them joined by +", by);
+      return tg__fail(e, TG_USAGE, -1,
+                      "by=%.64s: operators can be grouped by name, shape, overload, stack, stack:N (N innermost frames), "
+                      "module, step, or several of them joined by +",
+                      by);
     at += len + (at[len] == '+');
   }
   return prepare(g) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
@@ -150,8 +152,10 @@ uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
   while (low < high) {
     const uint32_t mid = low + (high - low) / 2;
     const struct tg__step *s = &t->steps[mid];
-    if (s->rank < rank || (s->rank == rank && s->start_ns <= ns)) low = mid + 1;
-    else high = mid;
+    if (s->rank < rank || (s->rank == rank && s->start_ns <= ns))
+      low = mid + 1;
+    else
+      high = mid;
   }
   if (low == 0 || t->steps[low - 1].rank != rank || ns >= t->steps[low - 1].end_ns) return TG_NONE;
   return low - 1;
@@ -169,12 +173,23 @@ uint32_t tg__op_group_of(struct tg__op_group *g, uint32_t node) {
   for (unsigned i = 0; i < g->count; i++) {
     uint32_t value = TG_NONE; /* a string id, or a path that is not empty */
     switch (g->parts[i]) {
-    case TG__GROUP_SHAPE: value = shape_of(g->t, g->t->slices.args[slice]); break;
-    case TG__GROUP_OVERLOAD: value = tg__arg_str(g->t, g->t->slices.args[slice], TG__K_OVERLOAD_NAME); break;
-    case TG__GROUP_STACK: value = stack_of(g, node); break;
-    case TG__GROUP_MODULE: value = module_of(g, node); break;
-    case TG__GROUP_STEP: value = step_of(g->t, slice); break;
-    case TG__GROUP_PARTS: break;
+    case TG__GROUP_SHAPE:
+      value = shape_of(g->t, g->t->slices.args[slice]);
+      break;
+    case TG__GROUP_OVERLOAD:
+      value = tg__arg_str(g->t, g->t->slices.args[slice], TG__K_OVERLOAD_NAME);
+      break;
+    case TG__GROUP_STACK:
+      value = stack_of(g, node);
+      break;
+    case TG__GROUP_MODULE:
+      value = module_of(g, node);
+      break;
+    case TG__GROUP_STEP:
+      value = step_of(g->t, slice);
+      break;
+    case TG__GROUP_PARTS:
+      break;
     }
     const bool path = g->parts[i] == TG__GROUP_STACK || g->parts[i] == TG__GROUP_MODULE;
     if (path && value == 0) value = TG_NONE;
@@ -211,7 +226,8 @@ void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out) {
       ("no overload names in this trace, so by=overload tells nothing apart: record with "
        "experimental_config=_ExperimentalConfig(capture_overload_names=True)"),
       "no call stacks in this trace, so by=stack tells nothing apart: record with with_stack=True",
-      "no module frames in this trace, so by=module tells nothing apart: record with with_stack=True (or with_modules=True for TorchScript)",
+      "no module frames in this trace, so by=module tells nothing apart: record with with_stack=True (or with_modules=True for "
+      "TorchScript)",
       "no steps in this trace, so by=step tells nothing apart: call prof.step() once per iteration while recording",
   };
   for (unsigned i = 0; i < g->count; i++)

@@ -15,10 +15,10 @@ struct tg__op_group {
   uint32_t stack_limit;                       /* frames */
   bool found[TG__GROUP_PARTS];                /* some operator had this */
   struct tg__schema_mask call_stack, hierarchy, module_id;
-  struct tg__paths keys;    /* one label per part: the group itself */
-  struct tg__paths stacks;  /* frames, innermost first */
-  struct tg__paths modules; /* outermost first */
-  uint32_t *around;         /* tg__frames_around; NULL unless stack or module is asked for */
+  struct tg__paths keys;          /* one label per part: the group itself */
+  struct tg__paths stacks;        /* frames, innermost first */
+  struct tg__paths modules;       /* outermost first */
+  uint32_t *around;               /* tg__frames_around; NULL unless stack or module is asked for */
   uint32_t *stack_of, *module_of; /* by Python slice: path of the stack it is on top of, of the modules it is in */
 };
 /* by: as typed, e.g. "name+shape". TG_USAGE with the choices named when it makes no sense. *g is to be closed either way. */

@@ -10,25 +10,45 @@ static int64_t number(const struct tg_trace *t, uint32_t args, const struct tg__
 static void read_addr(const struct tg__args_iter *it, struct tg__memory_event *e) {
   e->has_addr = true;
   e->addr_is_known = it->val.kind != TG__KIND_NULL;
-  if (it->val.kind == TG__KIND_STR || it->val.kind == TG__KIND_RAW) e->addr = UINT64_C(1) << 63 | it->val.str;
-  else e->addr = (uint64_t)it->val.i;
+  if (it->val.kind == TG__KIND_STR || it->val.kind == TG__KIND_RAW)
+    e->addr = UINT64_C(1) << 63 | it->val.str;
+  else
+    e->addr = (uint64_t)it->val.i;
 }
 
 static struct tg__memory_event read_event(const struct tg_trace *t, uint32_t mark) {
   const uint32_t args = t->marks.args[mark];
-  struct tg__memory_event e = {.ts_ns = t->marks.ts_ns[mark], .device_type = -1, .device_id = -1, .allocated = TG_NULL_INT,
-                               .reserved = TG_NULL_INT, .track = t->marks.track[mark], .node = TG_NONE};
+  struct tg__memory_event e = {.ts_ns = t->marks.ts_ns[mark],
+                               .device_type = -1,
+                               .device_id = -1,
+                               .allocated = TG_NULL_INT,
+                               .reserved = TG_NULL_INT,
+                               .track = t->marks.track[mark],
+                               .node = TG_NONE};
   struct tg__args_iter it;
   for (tg__args_begin(t, args, &it); tg__args_next(&it);) {
     if (it.field->top) continue;
     switch (it.field->key) {
-    case TG__K_BYTES_MEMORY: e.bytes = number(t, args, &it, 0); break;
-    case TG__K_DEVICE_TYPE: e.device_type = number(t, args, &it, -1); break;
-    case TG__K_DEVICE_ID: e.device_id = number(t, args, &it, -1); break;
-    case TG__K_TOTAL_ALLOCATED: e.allocated = number(t, args, &it, 0); break;
-    case TG__K_TOTAL_RESERVED: e.reserved = number(t, args, &it, 0); break;
-    case TG__K_ADDR: read_addr(&it, &e); break;
-    default: break;
+    case TG__K_BYTES_MEMORY:
+      e.bytes = number(t, args, &it, 0);
+      break;
+    case TG__K_DEVICE_TYPE:
+      e.device_type = number(t, args, &it, -1);
+      break;
+    case TG__K_DEVICE_ID:
+      e.device_id = number(t, args, &it, -1);
+      break;
+    case TG__K_TOTAL_ALLOCATED:
+      e.allocated = number(t, args, &it, 0);
+      break;
+    case TG__K_TOTAL_RESERVED:
+      e.reserved = number(t, args, &it, 0);
+      break;
+    case TG__K_ADDR:
+      read_addr(&it, &e);
+      break;
+    default:
+      break;
     }
   }
   return e;

@@ -8,7 +8,7 @@ enum { NAME_SEEN = 1, NAME_OP = 2, NAME_IN_TABLE = 4, NAME_KEPT_ANNOTATION = 8 }
 struct builder {
   const struct tg_trace *t;
   struct tg__op_tree *tree;
-  uint8_t *names;               /* NAME_* by string id, filled as names turn up */
+  uint8_t *names;                 /* NAME_* by string id, filled as names turn up */
   struct tg__schema_mask modules; /* schemas with a Python module id */
 };
 
@@ -33,10 +33,15 @@ static bool is_node(struct builder *b, uint32_t slice, uint8_t *kind) {
   *kind = 0;
   if (b->t->slices.flags[slice] & TG__F_ASYNC) return false;
   switch (tg__slice_class(b->t, slice)) {
-  case TG__CLASS_OP: *kind = name_kind(b, b->t->slices.name[slice]); return true;
-  case TG__CLASS_ANNOTATION: return name_kind(b, b->t->slices.name[slice]) & NAME_KEPT_ANNOTATION;
-  case TG__CLASS_PYTHON: return tg__schema_mask_has(b->t, &b->modules, slice);
-  default: return false;
+  case TG__CLASS_OP:
+    *kind = name_kind(b, b->t->slices.name[slice]);
+    return true;
+  case TG__CLASS_ANNOTATION:
+    return name_kind(b, b->t->slices.name[slice]) & NAME_KEPT_ANNOTATION;
+  case TG__CLASS_PYTHON:
+    return tg__schema_mask_has(b->t, &b->modules, slice);
+  default:
+    return false;
   }
 }
 
@@ -46,8 +51,7 @@ static uint32_t enclosing(const struct builder *b, uint32_t top, uint32_t slice)
   const struct tg__slices *s = &b->t->slices;
   const struct tg__op_node *nodes = b->tree->nodes;
   const int64_t start = s->start_ns[slice], end = start + s->dur_ns[slice];
-  while (top != TG_NONE && start >= tg__slice_end(b->t, nodes[top].slice) &&
-         !(end == start && start == s->start_ns[nodes[top].slice]))
+  while (top != TG_NONE && start >= tg__slice_end(b->t, nodes[top].slice) && !(end == start && start == s->start_ns[nodes[top].slice]))
     top = nodes[top].parent;
   while (top != TG_NONE && end > tg__slice_end(b->t, nodes[top].slice)) top = nodes[top].parent;
   return top;
@@ -58,8 +62,12 @@ static bool add_node(struct builder *b, uint32_t *top, uint32_t slice, uint8_t k
   if (tree->count == tree->cap && !tg__grow((void **)&tree->nodes, &tree->cap, tree->count + 1, sizeof *tree->nodes)) return false;
   const uint32_t self = (uint32_t)tree->count++;
   const uint32_t parent = enclosing(b, *top, slice);
-  tree->nodes[self] = (struct tg__op_node){.slice = slice, .parent = parent, .absorbed_by = TG_NONE, .last_kid = TG_NONE,
-                                           .is_op = kind & NAME_OP, .in_table = kind & NAME_IN_TABLE};
+  tree->nodes[self] = (struct tg__op_node){.slice = slice,
+                                           .parent = parent,
+                                           .absorbed_by = TG_NONE,
+                                           .last_kid = TG_NONE,
+                                           .is_op = kind & NAME_OP,
+                                           .in_table = kind & NAME_IN_TABLE};
   tree->node_of[slice] = self;
   if (parent != TG_NONE) {
     struct tg__op_node *p = &tree->nodes[parent];
@@ -110,8 +118,7 @@ static void absorb_repeats(const struct tg_trace *t, struct tg__op_tree *tree) {
     struct tg__op_node *n = &nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
     if (n->parent != TG_NONE && nodes[n->parent].absorbed_by != TG_NONE) n->parent = nodes[n->parent].absorbed_by;
-    while (n->is_op && n->kids == 1 && nodes[n->last_kid].is_op &&
-           t->slices.name[nodes[n->last_kid].slice] == t->slices.name[n->slice]) {
+    while (n->is_op && n->kids == 1 && nodes[n->last_kid].is_op && t->slices.name[nodes[n->last_kid].slice] == t->slices.name[n->slice]) {
       struct tg__op_node *kid = &nodes[n->last_kid];
       kid->absorbed_by = i;
       n->calls_ns += kid->calls_ns;
@@ -162,9 +169,12 @@ void tg__op_tree_free(struct tg__op_tree *tree) {
 uint32_t tg__op_tree_operator(const struct tg__op_tree *tree, uint32_t node) {
   while (node != TG_NONE) {
     const struct tg__op_node *n = &tree->nodes[node];
-    if (n->absorbed_by != TG_NONE) node = n->absorbed_by;
-    else if (n->in_table) return node;
-    else node = n->parent;
+    if (n->absorbed_by != TG_NONE)
+      node = n->absorbed_by;
+    else if (n->in_table)
+      return node;
+    else
+      node = n->parent;
   }
   return TG_NONE;
 }

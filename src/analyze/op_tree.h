@@ -11,15 +11,15 @@
 
 struct tg__op_node {
   uint32_t slice;
-  uint32_t parent;      /* node, TG_NONE for a root; never an absorbed one */
-  uint32_t absorbed_by; /* node this one is part of, TG_NONE when it stands for itself */
-  uint32_t last_kid;    /* node */
-  uint8_t kids;         /* direct children: 0, 1, or 2 for more */
-  bool is_op;           /* an operator, not a step, data loader or optimizer wearing its category */
-  bool in_table;        /* gets a row in tables of operators */
-  int64_t kids_ns;      /* durations of the direct children, summed */
-  int64_t calls_ns;     /* durations of the runtime calls that belong to it */
-  int64_t device_ns;    /* device work those calls launched */
+  uint32_t parent;         /* node, TG_NONE for a root; never an absorbed one */
+  uint32_t absorbed_by;    /* node this one is part of, TG_NONE when it stands for itself */
+  uint32_t last_kid;       /* node */
+  uint8_t kids;            /* direct children: 0, 1, or 2 for more */
+  bool is_op;              /* an operator, not a step, data loader or optimizer wearing its category */
+  bool in_table;           /* gets a row in tables of operators */
+  int64_t kids_ns;         /* durations of the direct children, summed */
+  int64_t calls_ns;        /* durations of the runtime calls that belong to it */
+  int64_t device_ns;       /* device work those calls launched */
   int64_t device_total_ns; /* children's included */
 };
 struct tg__op_tree {
@@ -42,13 +42,13 @@ uint32_t tg__launching_op(const struct tg_trace *t, uint32_t device_slice);
 /* ---- memory events placed in the tree (op_memory.c) --------------------------------------------------------------------------- */
 
 struct tg__memory_event {
-  int64_t ts_ns, bytes;          /* bytes above zero: an allocation; else a release */
+  int64_t ts_ns, bytes;           /* bytes above zero: an allocation; else a release */
   int64_t device_type, device_id; /* -1 when not given */
-  int64_t allocated, reserved;   /* what the allocator reported; TG_NULL_INT when it did not */
+  int64_t allocated, reserved;    /* what the allocator reported; TG_NULL_INT when it did not */
   uint64_t addr;
   uint32_t track;
-  uint32_t node;                 /* operator around it on its own track, TG_NONE */
-  bool has_addr, addr_is_known;  /* the key is there; its value is not null */
+  uint32_t node;                /* operator around it on its own track, TG_NONE */
+  bool has_addr, addr_is_known; /* the key is there; its value is not null */
 };
 struct tg__memory_events {
   struct tg__memory_event *items; /* by time, then file order */

@@ -22,9 +22,9 @@ struct work {
   struct row *rows;
   size_t count, cap;
   struct tg__schema_mask dims, dims_old;
-  uint8_t *formula;                      /* by string id: 0 not looked up, 1 none, 2 has one */
-  struct tg__map flops_of;               /* call signature → index into flops */
-  struct tg__paths signatures;           /* (name, dims, concrete inputs) */
+  uint8_t *formula;            /* by string id: 0 not looked up, 1 none, 2 has one */
+  struct tg__map flops_of;     /* call signature → index into flops */
+  struct tg__paths signatures; /* (name, dims, concrete inputs) */
   int64_t *flops;
   size_t flops_count, flops_cap;
 };
@@ -42,7 +42,8 @@ static int64_t flops_of_call(struct work *w, uint32_t slice) {
   if (dims == TG_NONE) dims = tg__arg_str(w->t, args, TG__K_INPUT_DIMS_OLD);
   if (dims == TG_NONE) return -1;
   const uint32_t concrete = tg__arg_str(w->t, args, TG__K_CONCRETE_INPUTS);
-  const uint32_t key = tg__paths_step(&w->signatures, tg__paths_step(&w->signatures, tg__paths_step(&w->signatures, 0, name), dims), concrete);
+  const uint32_t key =
+      tg__paths_step(&w->signatures, tg__paths_step(&w->signatures, tg__paths_step(&w->signatures, 0, name), dims), concrete);
   const uint32_t known = tg__map_get(&w->flops_of, key);
   if (known != TG_NONE) return w->flops[known];
   if (!tg__grow((void **)&w->flops, &w->flops_cap, w->flops_count + 1, sizeof *w->flops) ||
@@ -136,11 +137,14 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static void put_share(struct tg_table *out, int64_t part, int64_t whole) {
-  if (whole) tg__put_real(out, 100.0 * (double)part / (double)whole);
-  else tg__put_null(out);
+  if (whole)
+    tg__put_real(out, 100.0 * (double)part / (double)whole);
+  else
+    tg__put_null(out);
 }
 
-static void put_row(const struct work *w, const struct row *r, const char *group, size_t group_len, const int64_t whole[2], struct tg_table *out) {
+static void put_row(const struct work *w, const struct row *r, const char *group, size_t group_len, const int64_t whole[2],
+                    struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   tg__put_text(out, (struct tg__str){group ? group : "", (uint32_t)group_len});
   tg__put_int(out, r->calls);

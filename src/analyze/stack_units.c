@@ -166,7 +166,8 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
   struct tg__schema_mask module = {0};
   uint32_t *around = tg__frames_around(u->t);
   uint32_t *unit_at = tg__alloc(((size_t)u->t->slices.count + 1) * sizeof *unit_at);
-  const bool ok = around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module) && add_frames(u, around, unit_at, &module);
+  const bool ok =
+      around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module) && add_frames(u, around, unit_at, &module);
   if (ok) attach_device_work(u, around, unit_at);
   tg__schema_mask_free(&module);
   tg__free(around);
@@ -176,7 +177,8 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
 
 /* ---- from texts ------------------------------------------------------------------------------------------------------------------- */
 
-static bool add_operators(struct tg__stack_units *u, const struct tg__op_tree *tree, const struct tg__schema_mask *text, uint32_t *unit_at) {
+static bool add_operators(struct tg__stack_units *u, const struct tg__op_tree *tree, const struct tg__schema_mask *text,
+                          uint32_t *unit_at) {
   for (uint32_t i = 0; i < tree->count; i++) {
     const struct tg__op_node *n = &tree->nodes[i];
     if (n->absorbed_by != TG_NONE) continue;

@@ -9,13 +9,15 @@ enum tg__stack_by { TG__STACK_LINE, TG__STACK_FUNCTION, TG__STACK_FILE, TG__STAC
 
 struct tg__stack_unit {
   uint32_t slice;
-  uint32_t parent; /* unit around it, TG_NONE; stands before it */
-  uint32_t names;  /* a list in tg__stack_units */
-  bool open, counted; /* for whoever walks them */
-  int64_t kids_ns; /* durations of the units directly inside */
+  uint32_t parent;                    /* unit around it, TG_NONE; stands before it */
+  uint32_t names;                     /* a list in tg__stack_units */
+  bool open, counted;                 /* for whoever walks them */
+  int64_t kids_ns;                    /* durations of the units directly inside */
   int64_t device_ns, device_total_ns; /* launched in it and in no inner unit; in it */
 };
-struct tg__stack_list { uint32_t first, count; };
+struct tg__stack_list {
+  uint32_t first, count;
+};
 struct tg__stack_units {
   const struct tg_trace *t;
   enum tg__stack_by by;

@@ -133,15 +133,19 @@ static void add_notes(const struct work *w, struct tg_table *out) {
 }
 
 enum tg_err tg__answer_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const choices[] = {[TG__STACK_LINE] = "line", [TG__STACK_FUNCTION] = "function", [TG__STACK_FILE] = "file",
-                                        [TG__STACK_MODULE] = "module", [TG__STACK_WHOLE] = "stack"};
+  static const char *const choices[] = {[TG__STACK_LINE] = "line",
+                                        [TG__STACK_FUNCTION] = "function",
+                                        [TG__STACK_FILE] = "file",
+                                        [TG__STACK_MODULE] = "module",
+                                        [TG__STACK_WHOLE] = "stack"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {0};
   err = tg__stack_units_build(t, (enum tg__stack_by)by, &w.units);
   if (!err && !w.units.count) {
-    err = tg__fail(e, TG_NO_DATA, -1, "the trace holds no %s: record with with_stack=True", by == TG__STACK_MODULE ? "module frames" : "call stacks");
+    err = tg__fail(e, TG_NO_DATA, -1, "the trace holds no %s: record with with_stack=True",
+                   by == TG__STACK_MODULE ? "module frames" : "call stacks");
   } else {
     if (!err) err = count_all(&w, a);
     if (!err) err = put_rows(&w, out);

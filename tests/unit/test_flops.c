@@ -31,10 +31,12 @@ static void test_elementwise(void **state) {
 static void test_convolution(void **state) {
   static const char stem[] = "[\"\", \"\", \"\", \"[2, 2]\", \"[3, 3]\", \"[1, 1]\", \"1\"]";
   /* (224 + 6 - 6 - 1) / 2 + 1 = 112 positions along each axis */
-  assert_int_equal(flops("aten::conv2d", "[[8, 3, 224, 224], [64, 3, 7, 7], [64], [], [], [], []]", stem), INT64_C(2) * 8 * 112 * 112 * 7 * 7 * 3 * 64);
+  assert_int_equal(flops("aten::conv2d", "[[8, 3, 224, 224], [64, 3, 7, 7], [64], [], [], [], []]", stem),
+                   INT64_C(2) * 8 * 112 * 112 * 7 * 7 * 3 * 64);
   /* 32 groups of 4 channels, stride 1 × 3, padding 1 × 0, dilation 2 × 1: (10 + 2 - 4 - 1) / 1 + 1 = 8 by (11 + 0 - 2 - 1) / 3 + 1 = 3 */
   static const char grouped[] = "[\"\",\"\",\"\",\"[1,3]\",\"[1,0]\",\"[2,1]\",\"32\"]";
-  assert_int_equal(flops("aten::conv2d", "[[2, 128, 10, 11], [128, 4, 3, 3], [], [], [], [], []]", grouped), 2 * 2 * 8 * 3 * 3 * 3 * 128 * 128 / 32);
+  assert_int_equal(flops("aten::conv2d", "[[2, 128, 10, 11], [128, 4, 3, 3], [], [], [], [], []]", grouped),
+                   2 * 2 * 8 * 3 * 3 * 3 * 128 * 128 / 32);
 }
 
 static void test_what_cannot_be_told(void **state) {
@@ -53,9 +55,22 @@ static void test_what_cannot_be_told(void **state) {
 }
 
 static void test_hostile_text(void **state) {
-  static const char *const texts[] = {"",    "[",     "[[",      "[[1",  "[[1,",  "[[1,2",        "[[1,2]", "[[1,2],", "[[1,2],[", "]]]]",
-                                      "[[-1,2],[2,3]]", "[[99999999999999999999,1],[1,1]]", "[[9223372036854775807,9223372036854775807],[9223372036854775807,2]]",
-                                      "[[[[[[[[[[[[[[[[[[[[", "[[1,2],[2,x]]", "{\"a\":1}"};
+  static const char *const texts[] = {"",
+                                      "[",
+                                      "[[",
+                                      "[[1",
+                                      "[[1,",
+                                      "[[1,2",
+                                      "[[1,2]",
+                                      "[[1,2],",
+                                      "[[1,2],[",
+                                      "]]]]",
+                                      "[[-1,2],[2,3]]",
+                                      "[[99999999999999999999,1],[1,1]]",
+                                      "[[9223372036854775807,9223372036854775807],[9223372036854775807,2]]",
+                                      "[[[[[[[[[[[[[[[[[[[[",
+                                      "[[1,2],[2,x]]",
+                                      "{\"a\":1}"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     if (i == 6) continue; /* one matrix, well-formed */
     assert_int_equal(flops("aten::mm", texts[i], ""), -1);

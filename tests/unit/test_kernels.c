@@ -37,7 +37,11 @@ static void test_by_configuration(void **state) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
   const int op1 = mini_slice(m, cpu, "cpu_op", "op1", 0, 100), op2 = mini_slice(m, cpu, "cpu_op", "op2", 200, 100);
   static const char small[] = "[16, 16, 16]", large[] = "[16, 16, 64]";
-  const struct { int op; const char *block; int64_t dur; } runs[] = {{op1, small, 15}, {op1, small, 10}, {op1, large, 13}, {op2, small, 17}};
+  const struct {
+    int op;
+    const char *block;
+    int64_t dur;
+  } runs[] = {{op1, small, 15}, {op1, small, 10}, {op1, large, 13}, {op2, small, 17}};
   for (int i = 0; i < 4; i++) {
     const int call = host_call(m, cpu, runs[i].op, runs[i].op == op2 ? 210 : 10 * i);
     kernel(m, gpu, call, "kernel1", 1000 + 100 * i, runs[i].dur);
@@ -53,8 +57,10 @@ static void test_by_configuration(void **state) {
   assert_int_equal(mini_int(k, first, "max_ns"), 15);
   assert_near(mini_real(k, first, "std_ns"), sqrt(12.5));
   assert_near(mini_real(k, first, "pct"), 100.0 * 25 / 55);
-  assert_int_equal(mini_int(k, mini_row(k, "group", "op op1 grid [16, 1, 1] block [16, 16, 64] registers 18 shared memory 0"), "total_ns"), 13);
-  assert_int_equal(mini_int(k, mini_row(k, "group", "op op2 grid [16, 1, 1] block [16, 16, 16] registers 18 shared memory 0"), "total_ns"), 17);
+  assert_int_equal(mini_int(k, mini_row(k, "group", "op op1 grid [16, 1, 1] block [16, 16, 64] registers 18 shared memory 0"), "total_ns"),
+                   13);
+  assert_int_equal(mini_int(k, mini_row(k, "group", "op op2 grid [16, 1, 1] block [16, 16, 16] registers 18 shared memory 0"), "total_ns"),
+                   17);
   tg__table_free(k);
   mini_free(m);
 }
@@ -78,7 +84,8 @@ static void test_by_configuration_with_holes(void **state) {
   mini_free(m);
 }
 
-static void gpu_kernel(struct mini *m, uint32_t gpu, int call, const char *name, int64_t at, int64_t dur, int64_t blocks_tenths, int64_t occupancy_tenths) {
+static void gpu_kernel(struct mini *m, uint32_t gpu, int call, const char *name, int64_t at, int64_t dur, int64_t blocks_tenths,
+                       int64_t occupancy_tenths) {
   kernel(m, gpu, call, name, at, dur);
   mini_arg_dec(m, "blocks per SM", blocks_tenths, 1);
   mini_arg_dec(m, "est. achieved occupancy %", occupancy_tenths, 1);
@@ -152,10 +159,10 @@ static struct tg_trace *launches_trace(struct mini *m) {
   const int around = mini_slice(m, cpu, "cuda_runtime", "cudaGraphLaunch", 30, 20);
   mini_cause(m, around, op);
   const int alone = mini_slice(m, cpu, "cuda_runtime", "cudaLaunchKernel", 200, 5);
-  kernel(m, gpu, by_id, "a", 25, 100);   /* 5 after the call's end */
-  kernel(m, gpu, around, "b", 40, 10);   /* before the call returns: 0 */
-  kernel(m, gpu, around, "c", 150, 10);  /* 100 */
-  kernel(m, gpu, alone, "d", 235, 10);   /* 30 */
+  kernel(m, gpu, by_id, "a", 25, 100);  /* 5 after the call's end */
+  kernel(m, gpu, around, "b", 40, 10);  /* before the call returns: 0 */
+  kernel(m, gpu, around, "c", 150, 10); /* 100 */
+  kernel(m, gpu, alone, "d", 235, 10);  /* 30 */
   kernel(m, gpu, -1, "e", 400, 10);
   return mini_finish(m);
 }
@@ -163,14 +170,16 @@ static struct tg_trace *launches_trace(struct mini *m) {
 static void test_launches_per_rank(void **state) {
   struct mini *m = mini_new();
   struct tg_table *l = mini_ask(launches_trace(m), "launches", NULL);
-  static const struct { const char *column; int64_t value; } want[] = {
-      {"device_events", 5}, {"with_host_call", 4}, {"without_host_call", 1}, {"op_by_external_id", 1}, {"op_by_containment", 2},
-      {"op_by_none", 1},    {"call_ns", 10 + 20 + 20 + 5}, {"delay_max_ns", 100}};
+  static const struct {
+    const char *column;
+    int64_t value;
+  } want[] = {{"device_events", 5},     {"with_host_call", 4}, {"without_host_call", 1},      {"op_by_external_id", 1},
+              {"op_by_containment", 2}, {"op_by_none", 1},     {"call_ns", 10 + 20 + 20 + 5}, {"delay_max_ns", 100}};
   assert_int_equal(l->rows, 1);
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) assert_int_equal(mini_int(l, 0, want[i].column), want[i].value);
   assert_near(mini_real(l, 0, "match_pct"), 80);
   assert_near(mini_real(l, 0, "delay_mean_ns"), 135.0 / 4);
-  assert_near(mini_real(l, 0, "delay_p50_ns"), 17.5);                /* of 0 5 30 100 */
+  assert_near(mini_real(l, 0, "delay_p50_ns"), 17.5);                   /* of 0 5 30 100 */
   assert_near(mini_real(l, 0, "delay_p99_ns"), 30 + 0.97 * (100 - 30)); /* at 0.99 × 3 */
   tg__table_free(l);
   mini_free(m);

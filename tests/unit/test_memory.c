@@ -20,38 +20,45 @@ static void memory(struct mini *m, uint32_t track, int device, int64_t at, int64
 
 /* The input of the TensorBoard plugin's test_memory_view. */
 static struct tg_trace *view_trace(struct mini *m) {
-  static const struct { const char *cat, *name; int64_t at, dur; } slices[] = {
-      {"user_annotation", "ProfilerStep#1", 50, 400},
-      {"user_annotation", "ProfilerStep#2", 500, 500},
-      {"cpu_op", "aten::to", 10, 10},
-      {"cpu_op", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 180},
-      {"cpu_op", "aten::to", 200, 60},
-      {"cpu_op", "aten::nll_loss_backward", 340, 70},
-      {"cpu_op", "aten::to", 510, 150},
-      {"cpu_op", "aten::copy_", 520, 100},
-      {"cpu_op", "aten::liner", 700, 100},
-      {"cpu_op", "aten::t", 705, 40},
-      {"cpu_op", "aten::transpose", 710, 30},
-      {"cpu_op", "aten::tranas_stride", 720, 10},
-      {"cpu_op", "aten::addmm", 750, 40},
-      {"cpu_op", "aten::to", 900, 100}};
-  static const struct { int device; int64_t at, bytes; } events[] = {
-      {CPU, 90, 4},    {CPU, 150, 4},   {CPU, 200, 4},    {GPU, 210, 4},    {GPU, 265, 4},   {GPU, 300, 4},    {GPU, 350, 10},
-      {GPU, 360, -10}, {CPU, 450, 1000000}, {GPU, 515, 100}, {GPU, 520, 100}, {GPU, 600, -100}, {GPU, 690, 100}, {GPU, 701, 100},
-      {GPU, 796, -100}, {GPU, 708, 100}, {GPU, 742, -100}, {GPU, 715, 50},   {GPU, 735, -50}, {GPU, 725, 50},   {GPU, 728, -50},
-      {CPU, 729, 50},  {CPU, 746, 100}, {GPU, 747, 20},   {CPU, 749, -100}, {GPU, 760, 30},  {GPU, 780, -30},  {GPU, 795, 10},
-      {GPU, 799, -10}};
+  static const struct {
+    const char *cat, *name;
+    int64_t at, dur;
+  } slices[] = {{"user_annotation", "ProfilerStep#1", 50, 400},
+                {"user_annotation", "ProfilerStep#2", 500, 500},
+                {"cpu_op", "aten::to", 10, 10},
+                {"cpu_op", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 180},
+                {"cpu_op", "aten::to", 200, 60},
+                {"cpu_op", "aten::nll_loss_backward", 340, 70},
+                {"cpu_op", "aten::to", 510, 150},
+                {"cpu_op", "aten::copy_", 520, 100},
+                {"cpu_op", "aten::liner", 700, 100},
+                {"cpu_op", "aten::t", 705, 40},
+                {"cpu_op", "aten::transpose", 710, 30},
+                {"cpu_op", "aten::tranas_stride", 720, 10},
+                {"cpu_op", "aten::addmm", 750, 40},
+                {"cpu_op", "aten::to", 900, 100}};
+  static const struct {
+    int device;
+    int64_t at, bytes;
+  } events[] = {{CPU, 90, 4},     {CPU, 150, 4},   {CPU, 200, 4},       {GPU, 210, 4},   {GPU, 265, 4},    {GPU, 300, 4},
+                {GPU, 350, 10},   {GPU, 360, -10}, {CPU, 450, 1000000}, {GPU, 515, 100}, {GPU, 520, 100},  {GPU, 600, -100},
+                {GPU, 690, 100},  {GPU, 701, 100}, {GPU, 796, -100},    {GPU, 708, 100}, {GPU, 742, -100}, {GPU, 715, 50},
+                {GPU, 735, -50},  {GPU, 725, 50},  {GPU, 728, -50},     {CPU, 729, 50},  {CPU, 746, 100},  {GPU, 747, 20},
+                {CPU, 749, -100}, {GPU, 760, 30},  {GPU, 780, -30},     {GPU, 795, 10},  {GPU, 799, -10}};
   const uint32_t cpu = mini_thread(m, 1, 123);
-  for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) mini_slice(m, cpu, slices[i].cat, slices[i].name, slices[i].at, slices[i].dur);
+  for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+    mini_slice(m, cpu, slices[i].cat, slices[i].name, slices[i].at, slices[i].dur);
   for (size_t i = 0; i < sizeof events / sizeof *events; i++) memory(m, cpu, events[i].device, events[i].at, events[i].bytes, 0);
   return mini_finish(m);
 }
 
 static void test_operators_own_their_memory(void **state) {
-  static const struct { const char *op; int64_t gpu_self, gpu, cpu_self, cpu; } want[] = {
-      {"aten::to", 104, 104, 4, 4},      {"aten::nll_loss_backward", 0, 0, 0, 0}, {"aten::copy_", 0, 0, 0, 0},
-      {"aten::addmm", 0, 0, 0, 0},       {"aten::tranas_stride", 0, 0, 50, 50},   {"aten::transpose", 0, 0, 0, 50},
-      {"aten::t", 0, 0, 0, 50},          {"aten::liner", 20, 20, 0, 50}};
+  static const struct {
+    const char *op;
+    int64_t gpu_self, gpu, cpu_self, cpu;
+  } want[] = {{"aten::to", 104, 104, 4, 4}, {"aten::nll_loss_backward", 0, 0, 0, 0}, {"aten::copy_", 0, 0, 0, 0},
+              {"aten::addmm", 0, 0, 0, 0},  {"aten::tranas_stride", 0, 0, 50, 50},   {"aten::transpose", 0, 0, 0, 50},
+              {"aten::t", 0, 0, 0, 50},     {"aten::liner", 20, 20, 0, 50}};
   struct mini *m = mini_new();
   struct tg_table *ops = mini_ask(view_trace(m), "ops", NULL);
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -69,9 +76,12 @@ static void test_operators_own_their_memory(void **state) {
 static size_t op_row(const struct tg_table *t, const char *op) { return mini_row(t, "op", op); }
 
 static void test_memory_by_operator(void **state) {
-  static const struct { const char *op; int64_t net, size, allocations; } want[] = {
-      {"aten::to", 104, 104, 2},  {"aten::nll_loss_backward", 0, 10, 1}, {"aten::copy_", 0, 100, 1}, {"aten::addmm", 0, 30, 1},
-      {"aten::tranas_stride", 0, 50, 1}, {"aten::transpose", 0, 50, 1}, {"aten::t", 0, 100, 1}, {"aten::liner", 20, 130, 3}};
+  static const struct {
+    const char *op;
+    int64_t net, size, allocations;
+  } want[] = {
+      {"aten::to", 104, 104, 2},         {"aten::nll_loss_backward", 0, 10, 1}, {"aten::copy_", 0, 100, 1}, {"aten::addmm", 0, 30, 1},
+      {"aten::tranas_stride", 0, 50, 1}, {"aten::transpose", 0, 50, 1},         {"aten::t", 0, 100, 1},     {"aten::liner", 20, 130, 3}};
   struct mini *m = mini_new();
   struct tg_table *gpu = mini_ask(view_trace(m), "memory", "by", "op", "device", "GPU0", NULL);
   assert_int_equal(gpu->rows, 9); /* and one for what no operator did */
@@ -106,10 +116,22 @@ static struct tg_trace *address_trace(struct mini *m) {
 }
 
 static void test_totals_per_device(void **state) {
-  static const struct { const char *column; int64_t value; } want[] = {
-      {"events", 8},           {"allocations", 4}, {"alloc_bytes", 2207}, {"free_bytes", 2864},   {"net_bytes", -657}, {"peak_net_bytes", 1136},
-      {"peak_allocated_bytes", 5000}, {"peak_reserved_bytes", TG_NULL_INT}, {"with_addr", 7}, {"paired", 2}, {"never_freed", 1},
-      {"free_without_alloc", 2}, {"ts_ns", 210}};
+  static const struct {
+    const char *column;
+    int64_t value;
+  } want[] = {{"events", 8},
+              {"allocations", 4},
+              {"alloc_bytes", 2207},
+              {"free_bytes", 2864},
+              {"net_bytes", -657},
+              {"peak_net_bytes", 1136},
+              {"peak_allocated_bytes", 5000},
+              {"peak_reserved_bytes", TG_NULL_INT},
+              {"with_addr", 7},
+              {"paired", 2},
+              {"never_freed", 1},
+              {"free_without_alloc", 2},
+              {"ts_ns", 210}};
   struct mini *m = mini_new();
   struct tg_table *t = mini_ask(address_trace(m), "memory", NULL);
   assert_int_equal(t->rows, 1);
@@ -170,8 +192,12 @@ static void test_device_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_operators_own_their_memory), cmocka_unit_test(test_memory_by_operator), cmocka_unit_test(test_totals_per_device),
-      cmocka_unit_test(test_alive_at_the_peak),          cmocka_unit_test(test_curve),              cmocka_unit_test(test_device_names),
+      cmocka_unit_test(test_operators_own_their_memory),
+      cmocka_unit_test(test_memory_by_operator),
+      cmocka_unit_test(test_totals_per_device),
+      cmocka_unit_test(test_alive_at_the_peak),
+      cmocka_unit_test(test_curve),
+      cmocka_unit_test(test_device_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,13 +13,15 @@
 #define assert_near(a, b) assert_true(fabs((a) - (b)) < 1e-9)
 
 /* One host call on `track` that belongs to `op` (or -1) and launched one device slice. */
-static void launch(struct mini *m, uint32_t track, uint32_t stream, int op, const char *cat, int64_t call_at, int64_t call_dur, int64_t at, int64_t dur) {
+static void launch(struct mini *m, uint32_t track, uint32_t stream, int op, const char *cat, int64_t call_at, int64_t call_dur, int64_t at,
+                   int64_t dur) {
   const int call = mini_slice(m, track, "cuda_runtime", "cudaLaunchKernel", call_at, call_dur);
   if (op >= 0) mini_cause_by_id(m, call, op);
   mini_cause(m, mini_slice(m, stream, cat, "work", at, dur), call);
 }
 
-static void expect(const struct tg_table *ops, const char *name, int64_t calls, int64_t cpu, int64_t self_cpu, int64_t device, int64_t self_device) {
+static void expect(const struct tg_table *ops, const char *name, int64_t calls, int64_t cpu, int64_t self_cpu, int64_t device,
+                   int64_t self_device) {
   const size_t row = mini_row(ops, "name", name);
   assert_int_equal(mini_int(ops, row, "calls"), calls);
   assert_int_equal(mini_int(ops, row, "cpu_ns"), cpu);
@@ -150,8 +152,12 @@ static void test_one_call_launches_several(void **state) {
 }
 
 static void test_wrappers_have_no_row(void **state) {
-  static const char *const names[] = {"DataParallel.forward", "DistributedDataParallel.forward", "Optimizer.step#SGD.step", "Optimizer.zero_grad#SGD.zero_grad",
-                                      "enumerate(DataPipe)#ShufflerIterDataPipe", "ProfilerStep#3"};
+  static const char *const names[] = {"DataParallel.forward",
+                                      "DistributedDataParallel.forward",
+                                      "Optimizer.step#SGD.step",
+                                      "Optimizer.zero_grad#SGD.zero_grad",
+                                      "enumerate(DataPipe)#ShufflerIterDataPipe",
+                                      "ProfilerStep#3"};
   struct mini *m = mini_new();
   const uint32_t cpu = mini_thread(m, 1, 1);
   for (int i = 0; i < 6; i++) {
@@ -225,8 +231,13 @@ static void test_by_shape(void **state) {
 }
 
 static void test_missing_data_is_said(void **state) {
-  static const struct { const char *by, *cure; } cases[] = {
-      {"shape", "record_shapes=True"}, {"stack", "with_stack=True"}, {"module", "with_stack=True"}, {"overload", "capture_overload_names"}, {"step", "prof.step()"}};
+  static const struct {
+    const char *by, *cure;
+  } cases[] = {{"shape", "record_shapes=True"},
+               {"stack", "with_stack=True"},
+               {"module", "with_stack=True"},
+               {"overload", "capture_overload_names"},
+               {"step", "prof.step()"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct mini *m = mini_new();
     mini_slice(m, mini_thread(m, 1, 1), "cpu_op", "aten::mm", 0, 10);
@@ -347,7 +358,8 @@ static int64_t pick(int64_t below) {
 
 /* Fills [start, end) with operators that do not touch, each of its own name so that no two are merged, and host calls. Adds up
  * what it makes: *self of all operators, *device of what they launched. */
-static void grow(struct mini *m, uint32_t cpu, uint32_t gpu, int owner, int64_t start, int64_t end, int depth, int *serial, int64_t *self, int64_t *device) {
+static void grow(struct mini *m, uint32_t cpu, uint32_t gpu, int owner, int64_t start, int64_t end, int depth, int *serial, int64_t *self,
+                 int64_t *device) {
   for (int64_t at = start + 1 + pick(5); at + 4 < end;) {
     const int64_t dur = 1 + pick(end - at - 1);
     if (owner >= 0 && pick(3) == 0) {

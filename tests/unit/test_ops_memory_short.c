@@ -62,10 +62,16 @@ static long starve(struct tg_trace *t, const char *question, const char *by) {
 }
 
 static void test_every_allocation_may_fail(void **state) {
-  static const struct { const char *question, *by; } cases[] = {
-      {"ops", "name"},      {"ops", "shape+stack:2+module+step"}, {"kernels", "name"}, {"kernels", "config"}, {"kernels", "stream"}, {"launches", "rank"},
-      {"launches", "call"}, {"launches", "event"},                {"memory", "device"}, {"memory", "time"},   {"memory", "peak"},    {"memory", "op"},
-      {"stacks", "line"},   {"stacks", "function"},               {"stacks", "file"},   {"stacks", "stack"}};
+  static const struct {
+    const char *question, *by;
+  } cases[] = {{"ops", "name"},       {"ops", "shape+stack:2+module+step"},
+               {"kernels", "name"},   {"kernels", "config"},
+               {"kernels", "stream"}, {"launches", "rank"},
+               {"launches", "call"},  {"launches", "event"},
+               {"memory", "device"},  {"memory", "time"},
+               {"memory", "peak"},    {"memory", "op"},
+               {"stacks", "line"},    {"stacks", "function"},
+               {"stacks", "file"},    {"stacks", "stack"}};
   for (int frames = 0; frames < 2; frames++) {
     struct mini *m = mini_new();
     struct tg_trace *t = everything(m, frames);

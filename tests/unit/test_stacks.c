@@ -8,7 +8,8 @@
 
 #include "unit/mini_trace.h"
 
-static void expect(const struct tg_table *t, const char *name, int64_t calls, int64_t cpu, int64_t self, int64_t device, int64_t self_device) {
+static void expect(const struct tg_table *t, const char *name, int64_t calls, int64_t cpu, int64_t self, int64_t device,
+                   int64_t self_device) {
   const size_t row = mini_row(t, "name", name);
   assert_int_equal(mini_int(t, row, "calls"), calls);
   assert_int_equal(mini_int(t, row, "cpu_ns"), cpu);
@@ -173,10 +174,14 @@ static void test_no_stacks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_line),      cmocka_unit_test(test_by_file),
-      cmocka_unit_test(test_by_module),    cmocka_unit_test(test_whole_stacks),
-      cmocka_unit_test(test_stacks_given_as_text), cmocka_unit_test(test_only_inside_a_step),
-      cmocka_unit_test(test_addresses_are_left_out), cmocka_unit_test(test_no_stacks),
+      cmocka_unit_test(test_by_line),
+      cmocka_unit_test(test_by_file),
+      cmocka_unit_test(test_by_module),
+      cmocka_unit_test(test_whole_stacks),
+      cmocka_unit_test(test_stacks_given_as_text),
+      cmocka_unit_test(test_only_inside_a_step),
+      cmocka_unit_test(test_addresses_are_left_out),
+      cmocka_unit_test(test_no_stacks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
