@@ -38,6 +38,7 @@ void tg__json_body(struct tg__out *o, struct tg__str s);
  * characters, so the result is always one valid JSON value. */
 void tg__json_value(struct tg__out *o, struct tg__str raw);
 void tg__put_utf8(struct tg__out *o, struct tg__str s); /* the bytes, with U+FFFD for what is not UTF-8 */
+bool tg__raw_int(struct tg__str raw, int64_t *out); /* a number the reader kept as text for its length, if it fits after all */
 bool tg__json_is_valid(struct tg__str raw); /* one JSON value, nested at most 512 deep, valid UTF-8 */
 
 /* ---- fit.c: text on a terminal ------------------------------------------------------------------------------------------------ */

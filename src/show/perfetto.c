@@ -97,18 +97,25 @@ static bool is_container(struct tg__str raw) {
   return raw.len && (raw.ptr[0] == '[' || raw.ptr[0] == '{') && tg__json_is_valid(raw);
 }
 
+static void put_raw(struct tg__perfetto *p, uint32_t string_id) {
+  const struct tg__str raw = tg__name(p->t, string_id);
+  int64_t i;
+  if (is_container(raw)) {
+    tg__proto_bytes(&p->inner, ANNOTATION_JSON, raw.ptr, raw.len);
+  } else if (tg__raw_int(raw, &i)) {
+    tg__proto_uint(&p->inner, ANNOTATION_INT, (uint64_t)i);
+  } else { /* a number that is too large, NaN, N/A: its characters */
+    tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern(p, INTERNED_STRING, string_id));
+  }
+}
+
 static void put_value(struct tg__perfetto *p, const struct tg__val *v) {
   switch (v->kind) {
   case TG__KIND_INT: tg__proto_uint(&p->inner, ANNOTATION_INT, (uint64_t)v->i); break;
   case TG__KIND_DEC: tg__proto_double(&p->inner, ANNOTATION_DOUBLE, decimal(v)); break;
   case TG__KIND_TRUE:
   case TG__KIND_FALSE: tg__proto_uint(&p->inner, ANNOTATION_BOOL, v->kind == TG__KIND_TRUE); break;
-  case TG__KIND_RAW:
-    if (is_container(tg__name(p->t, v->str))) {
-      tg__proto_bytes(&p->inner, ANNOTATION_JSON, tg__name(p->t, v->str).ptr, tg__name(p->t, v->str).len);
-      break;
-    } /* else a number that is too large, NaN, N/A: its characters */
-    /* fall through */
+  case TG__KIND_RAW: put_raw(p, v->str); break;
   case TG__KIND_STR: tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern(p, INTERNED_STRING, v->str)); break;
   default: tg__proto_bytes(&p->inner, ANNOTATION_JSON, "null", 4); break;
   }

@@ -1,7 +1,10 @@
 /* Text from a trace becomes valid JSON: strings get escaped, values that are not JSON are quoted. */
 #include "show/parts.h"
 
-enum { DEPTH_MAX = 512 };
+enum {
+  DEPTH_MAX = 512,
+  DEPTH_KEPT = 500, /* of a value that is written as it stood: it will lie a few levels deep itself */
+};
 
 /* An encoded surrogate half (U+D800–DFFF in three bytes): not UTF-8, but what a lone \uD8xx escape was kept as. */
 static bool is_surrogate(const unsigned char *p, size_t left) {
@@ -136,7 +139,7 @@ static bool take_key(struct scan *s, bool in_object) {
   return true;
 }
 
-bool tg__json_is_valid(struct tg__str raw) {
+static bool is_json(struct tg__str raw, unsigned deepest) {
   struct scan s = {raw.ptr, raw.ptr + raw.len};
   char open[DEPTH_MAX];
   unsigned depth = 0;
@@ -145,7 +148,7 @@ bool tg__json_is_valid(struct tg__str raw) {
     if (s.p >= s.end) return false;
     bool done = true; /* a whole value has been read */
     if (*s.p == '{' || *s.p == '[') {
-      if (depth == DEPTH_MAX) return false;
+      if (depth == deepest) return false;
       open[depth++] = *s.p++;
       skip_blanks(&s);
       const char closing = open[depth - 1] == '{' ? '}' : ']';
@@ -176,6 +179,20 @@ bool tg__json_is_valid(struct tg__str raw) {
       }
     }
   }
+}
+
+bool tg__json_is_valid(struct tg__str raw) { return is_json(raw, DEPTH_MAX); }
+
+bool tg__raw_int(struct tg__str raw, int64_t *out) {
+  const bool negative = raw.len && raw.ptr[0] == '-';
+  uint64_t v = 0;
+  for (uint32_t i = negative; i < raw.len; i++) {
+    const uint64_t digit = (uint64_t)(unsigned char)raw.ptr[i] - '0';
+    if (digit > 9 || v > (INT64_MAX - digit) / 10) return false;
+    v = v * 10 + digit;
+  }
+  *out = negative ? -(int64_t)v : (int64_t)v;
+  return raw.len > negative;
 }
 
 /* ---- making it JSON ----------------------------------------------------------------------------------------------------------------- */
@@ -224,14 +241,14 @@ static void mend(struct tg__out *o, struct tg__str raw) {
 }
 
 void tg__json_value(struct tg__out *o, struct tg__str raw) {
-  if (tg__json_is_valid(raw)) {
+  if (is_json(raw, DEPTH_KEPT)) {
     tg__out_bytes(o, raw.ptr, raw.len);
     return;
   }
   struct tg__out try = {0};
   mend(&try, raw);
   const struct tg__str mended = {try.buf, (uint32_t)try.len};
-  if (try.err == TG_OK && try.len < UINT32_MAX && tg__json_is_valid(mended)) {
+  if (try.err == TG_OK && try.len < UINT32_MAX && is_json(mended, DEPTH_KEPT)) {
     tg__out_bytes(o, try.buf, try.len);
   } else {
     put_quoted(o, raw.ptr, raw.ptr + raw.len);

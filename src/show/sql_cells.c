@@ -50,8 +50,16 @@ void tg__sql_give_val(sqlite3_context *x, const struct tg_trace *t, const struct
     sqlite3_result_double(x, strtod(text, NULL));
     break;
   }
-  case TG__KIND_STR:
-  case TG__KIND_RAW: give_text(x, t, v->str); break;
+  case TG__KIND_RAW: {
+    int64_t i;
+    if (tg__raw_int(tg__name(t, v->str), &i)) {
+      give_int(x, i);
+    } else {
+      give_text(x, t, v->str);
+    }
+    break;
+  }
+  case TG__KIND_STR: give_text(x, t, v->str); break;
   case TG__KIND_TRUE: give_int(x, 1); break;
   case TG__KIND_FALSE: give_int(x, 0); break;
   default: break;

@@ -386,7 +386,7 @@ def test_perfetto_tracks_flows_and_odd_values(tachograph, tmp_path):
         {"ph": "f", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 100, "tid": 102, "ts": 20, "bp": "e"},
         {"ph": "C", "name": "memory", "pid": 100, "ts": 5, "args": {"Bytes": 12, "share": 0.5}},
         {"ph": "i", "name": "odd", "pid": "Spans", "tid": "Tröt", "ts": 6, "s": "g",
-         "args": {"big": 2**70, "yes": True, "none": None, "list": [1, "x"], "text": "a\"b", "min": -2**63}},
+         "args": {"big": 2**70, "yes": True, "none": None, "list": [1, "x"], "text": "a\"b", "low": -2**62}},
     ]
     got = Decoded(export(tachograph, write(tmp_path, json.dumps(events)), "--to", "perfetto"))
     slices = {s["name"]: s for s in got.slices}
@@ -402,7 +402,7 @@ def test_perfetto_tracks_flows_and_odd_values(tachograph, tmp_path):
     assert units == {"memory Bytes": 3, "memory share": 0}
     odd, = got.instants
     assert odd["args"] == {"event.s": ("string_value", "g"), "big": ("string_value", str(2**70)), "yes": ("bool_value", True),
-                           "none": want_annotation(None), "list": want_annotation([1, "x"]), "text": ("string_value", 'a"b'), "min": ("int_value", -2**63)}
+                           "none": want_annotation(None), "list": want_annotation([1, "x"]), "text": ("string_value", 'a"b'), "low": ("int_value", -2**62)}
     assert got.place(odd["track"]) == ("process Spans", "thread Tröt")
 
 

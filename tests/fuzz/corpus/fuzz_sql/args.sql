@@ -1,0 +1,1 @@
+SELECT slice, key, value, typeof(value) FROM args WHERE key = 'Input Dims' AND slice >= 0

@@ -1,0 +1,1 @@
+SELECT hex(zeroblob(99999999)), printf('%.*c', 99999, 'x')

@@ -1,0 +1,1 @@
+SELECT c.* FROM slices p JOIN slices c ON c.parent = p.id WHERE p.id IN (0, 1, 2, NULL, 'x', 1e300)

@@ -1,0 +1,1 @@
+EXPLAIN QUERY PLAN SELECT * FROM slices WHERE rowid = 1

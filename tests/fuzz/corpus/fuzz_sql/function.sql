@@ -1,0 +1,1 @@
+SELECT arg(id, 'correlation'), arg(id, 'x'), arg(NULL, 1), mark_arg(0, 'b'), args FROM slices

@@ -1,0 +1,1 @@
+SELECT name, count(*) AS n, sum(dur_ns) AS total_ns FROM slices GROUP BY name ORDER BY n DESC

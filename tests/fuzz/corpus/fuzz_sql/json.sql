@@ -1,0 +1,1 @@
+SELECT value FROM slices, json_each(slices.args)

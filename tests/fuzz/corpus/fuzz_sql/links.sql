@@ -1,0 +1,1 @@
+SELECT k.name, l.name, o.name FROM slices k JOIN slices l ON l.id = k.cause JOIN slices o ON o.id = l.cause

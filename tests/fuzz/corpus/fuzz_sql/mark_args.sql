@@ -1,0 +1,1 @@
+SELECT m.*, a.value FROM marks m JOIN mark_args a ON a.mark = m.id WHERE a.key = 'Bytes'

@@ -1,0 +1,1 @@
+SELECT * FROM strings WHERE id > 3 AND text GLOB 'a*'

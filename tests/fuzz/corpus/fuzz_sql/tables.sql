@@ -1,0 +1,1 @@
+SELECT * FROM tracks, ranks, losses LEFT JOIN steps ON steps.rank = ranks.rank

@@ -1,0 +1,1 @@
+SELECT id, lag(end_ns) OVER (PARTITION BY track ORDER BY start_ns) FROM slices WINDOW w AS (ORDER BY id)

@@ -1,0 +1,1 @@
+INSERT INTO slices(id) VALUES (1)
