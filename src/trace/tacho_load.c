@@ -26,6 +26,7 @@ struct unpacking {
   struct tg_trace *trace;
   const struct tg__tacho *file;
   struct tg__unpack *items;
+  bool failed; /* one has: the others need not begin */
 };
 
 static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho *f, const struct tg__unpack *u);
@@ -57,8 +58,10 @@ static enum tg_err unpack(const struct unpacking *w, struct tg__unpack *u) {
 }
 
 static void unpack_one(void *ctx, size_t i) {
-  const struct unpacking *const w = ctx;
+  struct unpacking *const w = ctx;
+  if (__atomic_load_n(&w->failed, __ATOMIC_RELAXED)) return;
   w->items[i].err = unpack(w, &w->items[i]);
+  if (w->items[i].err) __atomic_store_n(&w->failed, true, __ATOMIC_RELAXED);
 }
 
 /* Starting a thread costs about what unpacking this much does. */
