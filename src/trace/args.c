@@ -66,6 +66,11 @@ void tg__args_begin(const struct tg_trace *t, uint32_t args, struct tg__args_ite
   it->end = t->args + t->args_bytes;
 }
 
+static inline uint32_t string_of(const struct tg_trace *t, uint64_t v) {
+  if (TG_UNLIKELY(t->args_strings)) return v < t->args_string_count ? t->args_strings[v] : (uint32_t)TG__K_EMPTY;
+  return v < tg__strings_count(t->strings) ? (uint32_t)v : (uint32_t)TG__K_EMPTY;
+}
+
 bool tg__args_next(struct tg__args_iter *it) {
   if (!it->schema || it->i >= it->schema->count) return false;
   it->field = &it->schema->fields[it->i++];
@@ -80,7 +85,7 @@ bool tg__args_next(struct tg__args_iter *it) {
   case TG__KIND_STR:
   case TG__KIND_RAW:
     it->p = get_varint(it->p, it->end, &v);
-    it->val.str = v < tg__strings_count(it->t->strings) ? (uint32_t)v : TG__K_EMPTY;
+    it->val.str = string_of(it->t, v);
     break;
   default: break;
   }

@@ -1,5 +1,6 @@
 /* import_tacho: open a .tacho file. Reads what does not grow with the number of events: the list of chunks, the small tables,
  * the strings. Columns come when tg__tacho_load asks for them (tacho_load.c). */
+#include "trace/import.h"
 #include "trace/tacho.h"
 
 #include <stdlib.h>
@@ -188,15 +189,25 @@ static enum tg_err take_table(struct tg_trace *t, struct tg__tacho *f, uint16_t 
   return err;
 }
 
-/* Put the strings back under the ids they had. */
-static enum tg_err intern(struct tg_trace *t, const uint32_t *lengths, uint64_t count, const char *text, uint64_t left) {
+/* Put the strings back. Those this version knows well have their places; where that moves the others, the file's ids are
+ * renumbered as they are read. */
+static enum tg_err intern(struct tg_trace *t, struct tg__tacho *f, const uint32_t *lengths, const char *text) {
+  const uint64_t count = f->summary.strings;
+  uint64_t left = f->summary.text_bytes;
+  uint32_t *const ids = tg__arena_get(&t->arena, (size_t)(count + 1) * sizeof *ids);
+  bool same = true;
+  if (!ids || !tg__add_known_strings(t->strings)) return TG_MEMORY;
   for (uint64_t i = 0; i < count; i++) {
     if (lengths[i] > left) return TG_DAMAGED;
-    const uint32_t id = tg__strings_add(t->strings, text, lengths[i]);
-    if (id == TG_NONE) return TG_MEMORY;
-    if (id != i) return TG_DAMAGED; /* the same text twice */
+    ids[i] = tg__strings_add(t->strings, text, lengths[i]);
+    if (ids[i] == TG_NONE) return TG_MEMORY;
+    same &= ids[i] == i;
     text += lengths[i];
     left -= lengths[i];
+  }
+  if (!same) {
+    f->renumbered = t->args_strings = ids;
+    t->args_string_count = (uint32_t)count;
   }
   return left ? TG_DAMAGED : TG_OK;
 }
@@ -207,16 +218,12 @@ static enum tg_err take_strings(struct tg_trace *t, struct tg__tacho *f, struct 
   char *const text = bytes < SIZE_MAX / 2 ? tg__pages_get((size_t)bytes + 1) : NULL;
   uint32_t *const lengths = tg__pages_get((size_t)(count + 1) * sizeof *lengths);
   enum tg_err err = text && lengths ? tg__unpack_add_blob(&list, f, TG_CHUNK_STRING_TEXT, text, bytes) : TG_MEMORY;
-  for (uint64_t from = 0; from < count && !err; from += TACHO_GROUP_ROWS) {
-    const uint64_t rows = count - from < TACHO_GROUP_ROWS ? count - from : TACHO_GROUP_ROWS;
-    err = tg__unpack_add(&list, f, TG_CHUNK_STRING_LENGTHS, (uint32_t)(from / TACHO_GROUP_ROWS),
-                         (struct tg__unpack){.to = lengths + from, .rows = (uint32_t)rows, .width = 4});
-  }
+  if (!err) err = tg__unpack_add_rows(&list, f, TG_CHUNK_STRING_LENGTHS, lengths, count);
   if (err) {
     tg__free(list.items);
     failed(f, err, "string table", e);
   } else if (!(err = tg__unpack_run(&list, t, e))) {
-    err = intern(t, lengths, count, text, bytes);
+    err = intern(t, f, lengths, text);
     if (err) failed(f, err, "string table", e);
   }
   if (text) tg__pages_drop(text, (size_t)bytes + 1);
@@ -260,8 +267,29 @@ static enum tg_err take_args_blocks(struct tg_trace *t, struct tg__tacho *f, str
   return bytes == f->summary.args_bytes ? TG_OK : damaged(f, "ARGS_BLOCKS", e);
 }
 
+/* Which string each number in the args is, when the file says that these are not its string ids. */
+static enum tg_err take_args_strings(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+  const uint64_t count = f->summary.args_strings;
+  if (count == 0) return TG_OK;
+  struct tg__unpack_list list = {0};
+  uint32_t *const ids = count < TG_NONE ? tg__store_pages(t->store, (size_t)count * sizeof *ids) : NULL;
+  enum tg_err err = ids ? tg__unpack_add_rows(&list, f, TG_CHUNK_ARGS_STRINGS, ids, count) : TG_MEMORY;
+  if (err) {
+    tg__free(list.items);
+    return failed(f, err, "ARGS_STRINGS", e);
+  }
+  if ((err = tg__unpack_run(&list, t, e))) return err;
+  for (uint64_t i = 0; i < count; i++) {
+    if (!tg__tacho_string(f, &ids[i])) return damaged(f, "ARGS_STRINGS", e);
+  }
+  t->args_strings = ids;
+  t->args_string_count = (uint32_t)count;
+  return TG_OK;
+}
+
 static enum tg_err find_args(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
-  const enum tg_err err = take_args_blocks(t, f, e);
+  enum tg_err err = take_args_strings(t, f, e);
+  if (!err) err = take_args_blocks(t, f, e);
   if (err) return err;
   const uint64_t plain = (f->summary.args_bytes + TACHO_BLOCK - 1) / TACHO_BLOCK;
   t->args_bytes = f->args_bytes =

@@ -163,6 +163,7 @@ static void put_summary(struct saver *s, const struct tg_trace *t, const struct 
       .tracks_bytes = b->tracks.len,
       .steps_bytes = b->steps.len,
       .args_bytes = t->args_bytes,
+      .args_strings = t->args_string_count,
   };
   struct tg__out o = {0};
   tg__summary_put(&o, &summary);
@@ -171,14 +172,18 @@ static void put_summary(struct saver *s, const struct tg_trace *t, const struct 
   tg__out_free(&o);
 }
 
-static void put_tables(struct saver *s, const struct tables *b) {
-  const uint32_t strings = (uint32_t)(b->lengths.len / sizeof(uint32_t));
+/* A list of 32-bit numbers in parts of TACHO_GROUP_ROWS. */
+static void put_rows(struct saver *s, uint16_t type, const uint32_t *values, uint32_t rows) {
   const struct tg__packing_plan plan = {.width = 4, .transform = TG_T_VARINT};
-  for (uint32_t from = 0; from < strings; from += TACHO_GROUP_ROWS) {
-    const uint32_t left = strings - from;
-    add_job(s, TG_CHUNK_STRING_LENGTHS, from / TACHO_GROUP_ROWS, b->lengths.buf + (size_t)from * sizeof(uint32_t),
-            left < TACHO_GROUP_ROWS ? left : TACHO_GROUP_ROWS, plan);
+  for (uint64_t from = 0; from < rows; from += TACHO_GROUP_ROWS) {
+    const uint64_t left = rows - from;
+    add_job(s, type, (uint32_t)(from / TACHO_GROUP_ROWS), values + from, (uint32_t)(left < TACHO_GROUP_ROWS ? left : TACHO_GROUP_ROWS), plan);
   }
+}
+
+static void put_tables(struct saver *s, const struct tg_trace *t, const struct tables *b) {
+  put_rows(s, TG_CHUNK_STRING_LENGTHS, (const uint32_t *)(const void *)b->lengths.buf, (uint32_t)(b->lengths.len / sizeof(uint32_t)));
+  put_rows(s, TG_CHUNK_ARGS_STRINGS, t->args_strings, t->args_string_count);
   put_blob(s, TG_CHUNK_STRING_TEXT, b->text.buf, b->text.len);
   put_blob(s, TG_CHUNK_SCHEMAS, b->schemas.buf, b->schemas.len);
   put_blob(s, TG_CHUNK_CATS, b->cats.buf, b->cats.len);
@@ -251,7 +256,7 @@ static void put_end(struct saver *s) {
 
 static enum tg_err put_trace(struct saver *s, const struct tg_trace *t, const struct tables *b) {
   put_summary(s, t, b);
-  put_tables(s, b);
+  put_tables(s, t, b);
   put_groups(s, t, false, t->slices.count);
   put_groups(s, t, true, t->marks.count);
   put_args(s, t);

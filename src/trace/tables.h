@@ -22,8 +22,9 @@ struct tg__summary {
   uint64_t slices, marks, strings;
   uint64_t rank_count, track_count, cat_count, schema_count, step_count;
   uint64_t text_bytes, schemas_bytes, cats_bytes, ranks_bytes, tracks_bytes, steps_bytes, args_bytes; /* of the blobs */
+  uint64_t args_strings; /* rows of ARGS_STRINGS, 0 = the args hold string ids */
 };
-enum { TACHO_SUMMARY_BYTES = 2 * 4 + 15 * 8 };
+enum { TACHO_SUMMARY_BYTES = 2 * 4 + 16 * 8 };
 void tg__summary_put(struct tg__out *o, const struct tg__summary *s);
 void tg__summary_take(struct tg__bytes *b, struct tg__summary *s);
 
@@ -34,8 +35,9 @@ void tg__ranks_put(struct tg__out *o, const struct tg_trace *t);
 void tg__tracks_put(struct tg__out *o, const struct tg_trace *t);
 void tg__steps_put(struct tg__out *o, const struct tg_trace *t);
 
-/* tables_take.c: fill t->schemas and so on from a whole table, in t->arena, with every id checked; t->strings is there already
- * (for steps and tracks t->ranks, too, and t->slices.count). TG_DAMAGED or TG_MEMORY. */
+/* tables_take.c: fill t->schemas and so on from a whole table, with every id checked; strings are there already (for steps and
+ * tracks t->ranks, too, and t->slices.count). The table itself is heap memory, what hangs on it lies in t->arena. TG_DAMAGED or
+ * TG_MEMORY. */
 enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
 enum tg_err tg__cats_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
 enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);

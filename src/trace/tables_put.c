@@ -4,10 +4,11 @@
 void tg__summary_put(struct tg__out *o, const struct tg__summary *s) {
   tg__put32(o, s->group_rows);
   tg__put32(o, s->step_kind);
-  const uint64_t fields[15] = {s->slices,       s->marks,         s->strings,    s->rank_count,  s->track_count,
+  const uint64_t fields[16] = {s->slices,       s->marks,         s->strings,    s->rank_count,  s->track_count,
                                s->cat_count,    s->schema_count,  s->step_count, s->text_bytes,  s->schemas_bytes,
-                               s->cats_bytes,   s->ranks_bytes,   s->tracks_bytes, s->steps_bytes, s->args_bytes};
-  for (int i = 0; i < 15; i++) tg__put64(o, fields[i]);
+                               s->cats_bytes,   s->ranks_bytes,   s->tracks_bytes, s->steps_bytes, s->args_bytes,
+                               s->args_strings};
+  for (int i = 0; i < 16; i++) tg__put64(o, fields[i]);
 }
 
 void tg__schemas_put(struct tg__out *o, const struct tg_trace *t) {

@@ -1,14 +1,15 @@
 /* tables_take: the small tables of a .tacho file, from untrusted bytes. Every count is checked against the bytes that are left
  * before memory is asked for, every id against the table it points into. */
-#include "trace/tables.h"
+#include "trace/tacho.h"
 
 void tg__summary_take(struct tg__bytes *b, struct tg__summary *s) {
   s->group_rows = tg__take32(b);
   s->step_kind = tg__take32(b);
-  uint64_t *const fields[15] = {&s->slices,     &s->marks,        &s->strings,     &s->rank_count,  &s->track_count,
+  uint64_t *const fields[16] = {&s->slices,     &s->marks,        &s->strings,     &s->rank_count,  &s->track_count,
                                 &s->cat_count,  &s->schema_count, &s->step_count,  &s->text_bytes,  &s->schemas_bytes,
-                                &s->cats_bytes, &s->ranks_bytes,  &s->tracks_bytes, &s->steps_bytes, &s->args_bytes};
-  for (int i = 0; i < 15; i++) *fields[i] = tg__take64(b);
+                                &s->cats_bytes, &s->ranks_bytes,  &s->tracks_bytes, &s->steps_bytes, &s->args_bytes,
+                                &s->args_strings};
+  for (int i = 0; i < 16; i++) *fields[i] = tg__take64(b);
 }
 
 static uint64_t left(const struct tg__bytes *b) { return (uint64_t)(b->end - b->p); }
@@ -24,8 +25,10 @@ static void *table_room(const struct tg__bytes *b, uint64_t count, size_t least,
   return p;
 }
 
-static bool is_string(const struct tg_trace *t, uint32_t id, bool or_none) {
-  return id < tg__strings_count(t->strings) || (or_none && id == TG_NONE);
+/* A string id of the file as one of the trace. false when the file has no such string. */
+static bool take_string(struct tg__bytes *b, const struct tg_trace *t, bool or_none, uint32_t *out) {
+  *out = tg__take32(b);
+  return (or_none && *out == TG_NONE) || tg__tacho_string(t->store->tacho, out);
 }
 
 static enum tg_err finish(const struct tg__bytes *b) { return b->broken || left(b) ? TG_DAMAGED : TG_OK; }
@@ -46,10 +49,10 @@ enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg_trace *t, uint64_t c
     struct tg__field *const f = tg__arena_get(&t->arena, (fields + 1) * sizeof *f);
     if (!f) return TG_MEMORY;
     for (uint16_t k = 0; k < fields; k++) {
-      f[k].key = tg__take32(b);
+      if (!take_string(b, t, false, &f[k].key)) return TG_DAMAGED;
       f[k].kind = tg__take8(b);
       f[k].top = tg__take8(b);
-      if (!is_string(t, f[k].key, false) || f[k].kind > TG__KIND_NULL) return TG_DAMAGED;
+      if (f[k].kind > TG__KIND_NULL) return TG_DAMAGED;
     }
     t->schemas[i] = (struct tg__schema){.count = fields, .has_args = has_args, .fields = f};
   }
@@ -63,8 +66,10 @@ enum tg_err tg__cats_take(struct tg__bytes *b, struct tg_trace *t, uint64_t coun
   if (err) return err;
   t->cat_count = (uint32_t)count;
   for (uint64_t i = 0; i < count; i++) {
-    const uint32_t name = tg__take32(b), cls = tg__take32(b);
-    if (!is_string(t, name, true) || cls >= TG__CLASS_COUNT) return TG_DAMAGED;
+    uint32_t name;
+    if (!take_string(b, t, true, &name)) return TG_DAMAGED;
+    const uint32_t cls = tg__take32(b);
+    if (cls >= TG__CLASS_COUNT) return TG_DAMAGED;
     t->cats[i] = (struct tg__cat){.name = name, .cls = (uint8_t)cls};
   }
   return finish(b);
@@ -84,10 +89,8 @@ static enum tg_err take_metadata(struct tg__bytes *b, struct tg_trace *t, struct
   r->meta_count = metas;
   for (uint32_t i = 0; i < metas; i++) {
     struct tg__meta *const m = &r->meta[i];
-    m->key = tg__take32(b);
-    m->raw = tg__take32(b);
+    if (!take_string(b, t, false, &m->key) || !take_string(b, t, false, &m->raw)) return TG_DAMAGED;
     m->after = tg__take8(b);
-    if (!is_string(t, m->key, false) || !is_string(t, m->raw, false)) return TG_DAMAGED;
   }
   const uint32_t devices = tg__take32(b);
   if (devices > left(b) / DEVICE_BYTES) return TG_DAMAGED;
@@ -99,8 +102,7 @@ static enum tg_err take_metadata(struct tg__bytes *b, struct tg_trace *t, struct
     int64_t *const fields[7] = {&d->id, &d->total_memory_bytes, &d->sm_count, &d->compute_major, &d->compute_minor, &d->max_threads_per_sm,
                                 &d->warp_size};
     for (int k = 0; k < 7; k++) *fields[k] = take_signed(b);
-    d->name = tg__take32(b);
-    if (!is_string(t, d->name, true)) return TG_DAMAGED;
+    if (!take_string(b, t, true, &d->name)) return TG_DAMAGED;
   }
   return TG_OK;
 }
@@ -135,7 +137,7 @@ static enum tg_err take_counts(struct tg__bytes *b, struct tg__rank *r) {
 }
 
 static enum tg_err take_rank(struct tg__bytes *b, struct tg_trace *t, struct tg__rank *r) {
-  r->path = tg__take32(b);
+  if (!take_string(b, t, false, &r->path)) return TG_DAMAGED;
   const uint32_t flags = tg__take32(b);
   r->number_is_given = flags & 1;
   r->bare_array = flags & 2;
@@ -149,7 +151,6 @@ static enum tg_err take_rank(struct tg__bytes *b, struct tg_trace *t, struct tg_
   r->track_count = tg__take32(b);
   r->events_read = take_signed(b);
   r->events_kept = take_signed(b);
-  if (!is_string(t, r->path, false)) return TG_DAMAGED;
   const enum tg_err err = take_metadata(b, t, r);
   return err ? err : take_counts(b, r);
 }
@@ -171,30 +172,31 @@ enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t cou
 
 /* ---- tracks and steps ---------------------------------------------------------------------------------------------------------------- */
 
-static void take_track(struct tg__bytes *b, struct tg__track *k) {
+/* A process or thread id: a number, or the id of the text that stood there. */
+static bool take_token(struct tg__bytes *b, const struct tg_trace *t, bool is_text, int64_t *out) {
+  *out = take_signed(b);
+  if (!is_text) return true;
+  uint32_t id = *out < 0 || *out >= TG_NONE ? TG_NONE : (uint32_t)*out;
+  if (!tg__tacho_string(t->store->tacho, &id)) return false;
+  *out = id;
+  return true;
+}
+
+static bool take_track(struct tg__bytes *b, const struct tg_trace *t, struct tg__track *k) {
   k->rank = tg__take32(b);
-  k->kind = (enum tg__track_kind)tg__take8(b);
-  const uint8_t text = tg__take8(b);
+  const uint8_t kind = tg__take8(b), text = tg__take8(b);
+  k->kind = (enum tg__track_kind)kind;
   k->pid_is_text = text & 1;
   k->tid_is_text = text & 2;
   k->lanes = tg__take16(b);
-  k->pid = take_signed(b);
-  k->tid = take_signed(b);
+  if (!take_token(b, t, k->pid_is_text, &k->pid) || !take_token(b, t, k->tid_is_text, &k->tid)) return false;
   k->device = take_signed(b);
   k->stream = take_signed(b);
   k->sort_index = take_signed(b);
-  k->process_name = tg__take32(b);
-  k->name = tg__take32(b);
-  k->labels = tg__take32(b);
+  if (!take_string(b, t, true, &k->process_name) || !take_string(b, t, true, &k->name) || !take_string(b, t, true, &k->labels)) return false;
   k->first = tg__take32(b);
   k->count = tg__take32(b);
-}
-
-static bool track_is_sane(const struct tg_trace *t, const struct tg__track *k) {
-  const bool pid = !k->pid_is_text || (k->pid >= 0 && k->pid < TG_NONE && is_string(t, (uint32_t)k->pid, false));
-  const bool tid = !k->tid_is_text || (k->tid >= 0 && k->tid < TG_NONE && is_string(t, (uint32_t)k->tid, false));
-  return pid && tid && k->rank < t->rank_count && (unsigned)k->kind <= TG__TRACK_OTHER && is_string(t, k->process_name, true) &&
-         is_string(t, k->name, true) && is_string(t, k->labels, true);
+  return k->rank < t->rank_count && kind <= TG__TRACK_OTHER;
 }
 
 enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
@@ -205,8 +207,7 @@ enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t co
   uint64_t slices = 0, tracks = 0;
   for (uint64_t i = 0; i < count; i++) { /* the slices of the tracks follow each other without a gap */
     struct tg__track *const k = &t->tracks[i];
-    take_track(b, k);
-    if (!track_is_sane(t, k) || k->first != slices) return TG_DAMAGED;
+    if (!take_track(b, t, k) || k->first != slices) return TG_DAMAGED;
     slices += k->count;
   }
   if (slices != t->slices.count) return TG_DAMAGED;
@@ -230,11 +231,11 @@ enum tg_err tg__steps_take(struct tg__bytes *b, struct tg_trace *t, uint64_t cou
     struct tg__step *const s = &t->steps[i];
     s->rank = tg__take32(b);
     s->slice = tg__take32(b);
-    s->name = tg__take32(b);
+    if (!take_string(b, t, false, &s->name)) return TG_DAMAGED;
     s->number = take_signed(b);
     s->start_ns = take_signed(b);
     s->end_ns = take_signed(b);
-    if (s->rank >= t->rank_count || !is_string(t, s->name, false)) return TG_DAMAGED;
+    if (s->rank >= t->rank_count) return TG_DAMAGED;
     if (s->slice != TG_NONE && s->slice >= t->slices.count) return TG_DAMAGED;
     if (s->end_ns < s->start_ns || (i && s->rank < s[-1].rank)) return TG_DAMAGED;
   }

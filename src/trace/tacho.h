@@ -11,6 +11,7 @@ struct tg__tacho {
   struct tg__chunk *chunks; /* by type, then part; at most one of each */
   size_t chunk_count, chunk_cap;
   struct tg__summary summary;
+  const uint32_t *renumbered; /* id of each string of the file in the trace, in its arena; NULL when they are the same */
   uint32_t *args_blocks; /* bytes of each block of args by field; NULL when they are stored as they are */
   uint32_t args_block_count;
   uint64_t args_bytes; /* of them in the file: fewer than the summary says when it was cut */
@@ -19,6 +20,13 @@ struct tg__tacho {
 
 const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part); /* NULL when it is not there */
 void tg__tacho_lose(struct tg__tacho *f, int64_t count, uint64_t offset);
+
+/* Make a string id of the file one of the trace; false when the file has no such string. */
+static inline bool tg__tacho_string(const struct tg__tacho *f, uint32_t *id) {
+  if (*id >= f->summary.strings) return false;
+  if (f->renumbered) *id = f->renumbered[*id];
+  return true;
+}
 
 /* One packed array of the file on its way into memory. Unpacked in parallel with the others of a list. */
 struct tg__unpack {
@@ -38,6 +46,8 @@ struct tg__unpack_list {
 enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part, struct tg__unpack how);
 /* Unpack all; the first that failed in *e. Frees the list. */
 enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct tg_error *e);
+/* Expect a list of 32-bit numbers in parts of TACHO_GROUP_ROWS. */
+enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t *to, uint64_t rows);
 /* Expect all parts of a blob of `bytes` at `to`. */
 enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to, uint64_t bytes);
 

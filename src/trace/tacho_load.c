@@ -12,6 +12,15 @@ enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f,
   return TG_OK;
 }
 
+enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t *to, uint64_t rows) {
+  enum tg_err err = TG_OK;
+  for (uint64_t from = 0; from < rows && !err; from += TACHO_GROUP_ROWS) {
+    const uint64_t n = rows - from < TACHO_GROUP_ROWS ? rows - from : TACHO_GROUP_ROWS;
+    err = tg__unpack_add(l, f, type, (uint32_t)(from / TACHO_GROUP_ROWS), (struct tg__unpack){.to = to + from, .rows = (uint32_t)n, .width = 4});
+  }
+  return err;
+}
+
 enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to, uint64_t bytes) {
   enum tg_err err = TG_OK;
   for (uint64_t from = 0; from < bytes && !err; from += TACHO_BLOCK) {
@@ -100,6 +109,13 @@ enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct
 
 /* ---- what values may be -------------------------------------------------------------------------------------------------------------- */
 
+static enum tg_err check_strings(uint32_t *v, uint32_t rows, const struct tg__tacho *f) {
+  for (uint32_t i = 0; i < rows; i++) {
+    if (!tg__tacho_string(f, &v[i])) return TG_DAMAGED;
+  }
+  return TG_OK;
+}
+
 static enum tg_err check_ids(const uint32_t *v, uint32_t rows, uint32_t limit) {
   for (uint32_t i = 0; i < rows; i++) {
     if (v[i] >= limit) return TG_DAMAGED;
@@ -148,7 +164,7 @@ static enum tg_err check_phases(const uint8_t *v, uint32_t rows) {
 static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho *f, const struct tg__unpack *u) {
   switch (u->column->chunk) {
   case TG_CHUNK_SLICE_NAME:
-  case TG_CHUNK_MARK_NAME: return check_ids(u->to, u->rows, tg__strings_count(t->strings));
+  case TG_CHUNK_MARK_NAME: return check_strings(u->to, u->rows, f);
   case TG_CHUNK_SLICE_ARGS:
   case TG_CHUNK_MARK_ARGS: return check_references(u->to, u->rows, (f->summary.args_bytes + 3) / 4, f->args_bytes / 4);
   case TG_CHUNK_SLICE_CAT:

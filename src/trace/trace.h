@@ -201,6 +201,10 @@ struct tg_trace {
   uint32_t schema_count;
   const uint8_t *args;      /* packed args; a reference r starts at byte 4 × r. NULL until TG__COL_ARGS is loaded */
   uint64_t args_bytes;
+  /* NULL, or: strings in the packed args are positions in this list of string ids. So in a .tacho file that was written by a
+   * version with other well-known strings, whose numbers are all a little off. */
+  const uint32_t *args_strings;
+  uint32_t args_string_count;
   struct tg__slices slices;
   struct tg__marks marks;
   struct tg__step *steps;   /* by rank, then start */

@@ -346,6 +346,76 @@ static void test_impossible_values(void **state) {
   }
 }
 
+static void assert_text(const struct tg_trace *t, uint32_t id, const char *text) {
+  const struct tg__str s = tg__name(t, id);
+  assert_int_equal(s.len, strlen(text));
+  assert_memory_equal(s.ptr, text, s.len);
+}
+
+/* A trace whose strings are numbered as no version does it: none of the well-known ones is where it belongs. */
+static struct tg_trace *foreign_trace(void) {
+  static const char *const texts[] = {"file.json", "aten::add", "cpu_op", "correlation", "a value", "thread 1", "note"};
+  enum { PATH, ADD, CPU_OP, CORRELATION, VALUE, THREAD, NOTE };
+  static const uint8_t args[] = {0, 0, 0, 14, VALUE, 0, 0, 0}; /* schema 0: correlation 7, note "a value" */
+  struct tg_trace *const t = tg__alloc(sizeof *t);
+  t->strings = tg__strings_new();
+  t->store = tg__store_new(TG__STORE_MEMORY);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) assert_int_equal(sample_text(t, texts[i]), i);
+  const struct tg__cat cat = {CPU_OP, TG__CLASS_OP};
+  t->cats = sample_copy(&cat, sizeof cat);
+  t->cat_count = 1;
+  sample_schemas(t);
+  struct tg__field *const fields = (struct tg__field *)(uintptr_t)t->schemas[1].fields;
+  fields[0].key = CORRELATION;
+  fields[1].key = NOTE;
+  t->schemas[0] = t->schemas[1];
+  t->schema_count = 1;
+  struct tg__rank rank = {.path = PATH, .number = 0, .track_count = 1, .events_read = 1, .events_kept = 1};
+  rank.phase_count['X'] = 1;
+  t->ranks = sample_copy(&rank, sizeof rank);
+  t->rank_count = 1;
+  struct tg__track track = sample_track(0, TG__TRACK_CPU, 1, 0, 1);
+  track.name = THREAD;
+  track.pid_is_text = true;
+  track.pid = NOTE;
+  t->tracks = sample_copy(&track, sizeof track);
+  t->track_count = 1;
+  sample_columns(t, 1, 0);
+  sample_args(t, args, sizeof args);
+  t->slices.name[0] = ADD;
+  t->slices.parent[0] = t->slices.cause[0] = TG_NONE;
+  const struct tg__step step = {.slice = 0, .name = ADD, .end_ns = 1};
+  t->steps = sample_copy(&step, sizeof step);
+  t->step_count = 1;
+  return t;
+}
+
+/* Opened, the well-known strings are in their places and every id names the same text; also after saving it again. */
+static void test_strings_of_another_version(void **state) {
+  struct tg_error e;
+  struct tg_trace *t = foreign_trace();
+  for (int generation = 0; generation < 3; generation++) {
+    save(t);
+    tg__trace_free(t);
+    t = open_all(&e);
+    assert_non_null(t);
+    assert_true(tg__trace_is_valid(t, &e));
+    assert_text(t, TG__K_CORRELATION, "correlation");
+    assert_text(t, t->ranks[0].path, "file.json");
+    assert_text(t, t->cats[0].name, "cpu_op");
+    assert_text(t, t->tracks[0].name, "thread 1");
+    assert_text(t, (uint32_t)t->tracks[0].pid, "note");
+    assert_text(t, t->slices.name[0], "aten::add");
+    assert_text(t, t->steps[0].name, "aten::add");
+    assert_int_equal(tg__arg_int(t, t->slices.args[0], TG__K_CORRELATION, -1), 7);
+    struct tg__val v;
+    assert_true(tg__arg(t, t->slices.args[0], tg__strings_find(t->strings, "note", 4), true, &v));
+    assert_text(t, v.str, "a value");
+    assert_non_null(t->args_strings);
+  }
+  tg__trace_free(t);
+}
+
 static void test_no_memory(void **state) {
   struct tg_trace *const t = sample_trace();
   struct tg_error e;
@@ -394,6 +464,7 @@ int main(void) {
       cmocka_unit_test(test_damage_only_costs_its_column),
       cmocka_unit_test(test_unknown_chunk),
       cmocka_unit_test(test_impossible_values),
+      cmocka_unit_test(test_strings_of_another_version),
       cmocka_unit_test(test_no_memory),
       cmocka_unit_test(test_unwritable),
   };
