@@ -15,6 +15,7 @@ enum {
 
 enum state {
   AT_HEAD,    /* before the array: nothing, or members of the document */
+  IN_DAMAGED_HEAD, /* the same, but what is there cannot be read: on the way to the array */
   IN_ARRAY,   /* between two events */
   IN_DAMAGE,  /* inside an event that is passed over */
   AT_TAIL,    /* behind the array */
@@ -145,17 +146,18 @@ static const char *blanks(const char *p, const char *end) {
   return p;
 }
 
-/* One sentence on what this is, when it is no trace. */
-static enum tg_err not_a_trace(struct reader *r, const char *p, const char *end) {
-  const char *looks = "it begins with neither { nor [";
-  const size_t n = (size_t)(end - p);
-  if (n >= 4 && memcmp(p, "\x80", 1) == 0 && (unsigned char)p[1] <= 5) looks = "it looks like a Python pickle";
-  else if (n >= 2 && memcmp(p, "PK", 2) == 0) looks = "it looks like a zip archive: unpack it first";
-  else if (n >= 4 && memcmp(p, "\x7f""ELF", 4) == 0) looks = "it looks like a program";
-  else if (n >= 1 && *p == '<') looks = "it looks like HTML or XML";
-  else if (n >= 16 && memcmp(p, "SQLite format 3", 15) == 0) looks = "it looks like an SQLite database";
-  else if (n >= 2 && p[0] == '\n' && (unsigned char)p[1] >= 0x80) looks = "it looks like a protobuf (a Perfetto trace?)";
-  return stop(r, tg__fail(r->e, TG_NOT_A_TRACE, r->carry.offset, "this is not a trace: %s; a PyTorch trace is JSON with \"traceEvents\", or a .tacho file", looks));
+/* What a file that begins like this is, when that is something well known and no trace; NULL otherwise. */
+static const char *known_as(const char *p, size_t n) {
+  if (n >= 2 && (unsigned char)p[0] == 0x80 && (unsigned char)p[1] <= 5) return "it looks like a Python pickle";
+  if (n >= 2 && memcmp(p, "PK", 2) == 0) return "it looks like a zip archive: unpack it first";
+  if (n >= 4 && memcmp(p, "\x7f""ELF", 4) == 0) return "it looks like a program";
+  if (n >= 1 && *p == '<') return "it looks like HTML or XML";
+  if (n >= 15 && memcmp(p, "SQLite format 3", 15) == 0) return "it looks like an SQLite database";
+  return NULL;
+}
+
+static enum tg_err not_a_trace(struct reader *r, const char *why) {
+  return stop(r, tg__fail(r->e, TG_NOT_A_TRACE, 0, "this is not a trace: %s; a PyTorch trace is JSON with \"traceEvents\", or a .tacho file", why));
 }
 
 static enum tg_err keep_member(struct reader *r, const char *key, const char *key_end, const char *value, const char *value_end) {
@@ -171,6 +173,14 @@ static enum tg_err keep_member(struct reader *r, const char *key, const char *ke
   return m->key == TG_NONE || m->raw == TG_NONE ? out_of_memory(r) : TG_OK;
 }
 
+/* Does the array at p (its bracket) hold events? Then it is what we look for, even if a flipped bit gave it another name. */
+static bool holds_events(const char *p, const char *end) {
+  const char *first = blanks(p + 1, end);
+  if (first >= end || *first != '{') return false;
+  const char *behind = tg__skip_value(first, end);
+  return behind && memmem(first, (size_t)(behind - first), "\"ph\"", 4);
+}
+
 /* p at a member's key. Past the member, or at the first byte of the event array (state changes); NULL: not whole, *again tells. */
 static const char *read_member(struct reader *r, const char *p, const char *end, bool *damaged) {
   *damaged = false;
@@ -182,7 +192,13 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
   if (value >= end || *damaged) return NULL;
   value = blanks(value + 1, end);
   if (value >= end) return NULL;
-  if (*value == '[' && tg__intern_escaped(r->again, key, key_end - 1) == TG__K_TRACE_EVENTS) {
+  const bool named = (*value == '[' || *value == '{') && tg__intern_escaped(r->again, key, key_end - 1) == TG__K_TRACE_EVENTS;
+  if (named && *value == '{') {
+    *damaged = true;
+    return NULL;
+  }
+  if (named || (*value == '[' && r->state == AT_HEAD && holds_events(value, end))) {
+    if (!named) tg__lose(&r->im->losses, TG__LOSS_bent_events_key, r->carry.offset + (key - r->carry.text));
     r->state = IN_ARRAY;
     r->im->saw_events = true;
     return value + 1;
@@ -199,16 +215,33 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
   return keep_member(r, key, key_end - 1, value, value_end) == TG_OK ? next : NULL;
 }
 
-/* The metadata is broken (unescaped log lines do that): what is left of interest is the array. */
+/* An object with a phase is an event, whatever stands around it. *event: the first such, NULL when there is none. Returns how far
+ * the search came. */
+static const char *find_phase(const char *p, const char *first, const char *end, const char **event) {
+  *event = NULL;
+  for (const char *q = p; (q = tg__find_event(q, first, end)) != NULL;) {
+    const char *behind = tg__skip_value(q, end);
+    if (!behind) return q;
+    if (memmem(q, (size_t)(behind - q), "\"ph\"", 4)) return *event = q;
+    q = behind;
+  }
+  return end - p > 64 ? end - 64 : p; /* one may begin across the edge */
+}
+
+/* The head is broken (an unescaped log line, a flipped bit): what is left of interest is the array, or else its events. Returns how
+ * far it came. */
 static const char *find_array(struct reader *r, const char *p, const char *end) {
   static const char wanted[] = "\"traceEvents\"";
-  const char *q = memmem(p, (size_t)(end - p), wanted, sizeof wanted - 1);
-  if (q) q = memchr(q, '[', (size_t)(end - q));
-  tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
-  if (!q) return NULL;
+  const size_t n = sizeof wanted - 1;
+  const char *q = memmem(p, (size_t)(end - p), wanted, n), *event;
+  const char *bracket = q ? blanks(q + n, end) : NULL;
+  if (q && bracket < end && *bracket == ':') bracket = blanks(bracket + 1, end);
+  if (q && bracket >= end) return q;
+  const char *found = q && *bracket == '[' ? bracket + 1 : find_phase(p, r->carry.text, end, &event);
+  if (!(q && *bracket == '[') && !event) return found;
   r->state = IN_ARRAY;
   r->im->saw_events = true;
-  return q + 1;
+  return found;
 }
 
 /* Members of the document, before or behind the array. Returns how far it came. */
@@ -229,10 +262,9 @@ static const char *read_members(struct reader *r, const char *p, const char *end
     if (r->state == IN_ARRAY) return next;
     if (next) p = next;
     else if (!damaged) return p;
-    else if (r->state == AT_HEAD) return (next = find_array(r, p, end)) ? next : end;
-    else { /* behind the array there is nothing to go on to */
+    else { /* before the array, look for it; behind it there is nothing to go on to */
       tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
-      r->state = AT_END;
+      r->state = r->state == AT_HEAD ? IN_DAMAGED_HEAD : AT_END;
       return p;
     }
   }
@@ -247,8 +279,11 @@ static const char *read_opening(struct reader *r, const char *p, const char *end
   if (*p == '[') {
     r->im->bare_array = r->im->saw_events = true;
     r->state = IN_ARRAY;
-  } else if (*p != '{') {
-    not_a_trace(r, p, end);
+  } else if (*p != '{') { /* perhaps a damaged byte: look for the events before giving up */
+    const char *known = known_as(p, (size_t)(end - p));
+    if (known) not_a_trace(r, known);
+    tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
+    r->state = IN_DAMAGED_HEAD;
     return p;
   }
   return p + 1;
@@ -293,6 +328,7 @@ static void read_in_order(struct reader *r) {
     switch (state) {
     case AT_HEAD:
     case AT_TAIL: p = read_members(r, p, end); break;
+    case IN_DAMAGED_HEAD: p = find_array(r, p, end); break;
     case IN_ARRAY: p = read_array(r, p, end); break;
     case IN_DAMAGE: {
       const char *next = tg__find_event(p, c->text, end);
@@ -376,8 +412,8 @@ static enum tg_err finish(struct reader *r) {
   if (im->text_bytes == 0 && im->losses.count[TG__LOSS_cut_packed]) return tg__fail(r->e, TG_DAMAGED, 0, "the compressed data is damaged at its very beginning: nothing could be unpacked");
   if (im->text_bytes == 0) return tg__fail(r->e, TG_EMPTY, 0, "the file is empty: nothing was recorded, or recording never ended");
   if (!im->saw_events) {
-    if (!r->opened || (im->meta_count == 0 && r->state == AT_HEAD && im->losses.count[TG__LOSS_skipped_syntax] + im->losses.count[TG__LOSS_cut_packed] > 0))
-      return tg__fail(r->e, TG_NOT_A_TRACE, r->carry.offset, "this is not a trace: no \"traceEvents\" in it; a PyTorch trace is JSON with \"traceEvents\", or a .tacho file");
+    if (!r->opened) return not_a_trace(r, "there is nothing but blanks in it");
+    if (r->state == IN_DAMAGED_HEAD && im->meta_count == 0) return not_a_trace(r, "it is no JSON and holds no events");
     return tg__fail(r->e, TG_NOT_A_TRACE, r->carry.offset, "the document has no \"traceEvents\": this is JSON, but not a trace (or it was cut before its events)");
   }
   const bool cut = r->carry.len > 0 || (im->bare_array ? r->state == IN_DAMAGE : r->state != AT_END); /* a bare array may lack its bracket */
