@@ -1,7 +1,8 @@
 """Random valid traces with a known answer by construction: every question against the slow reference, and what must not change
-when the same content is written, ordered, shifted or named differently."""
+when the same content is written, ordered, shifted or named differently. TG_EXAMPLES: how many traces a test tries (25)."""
 import copy
 import math
+import os
 import pathlib
 import random
 import sys
@@ -19,7 +20,7 @@ import shape  # noqa: E402
 from engine import Package, open_engine  # noqa: E402
 from run import Asker  # noqa: E402
 
-SETTINGS = settings(max_examples=25, deadline=None, report_multiple_bugs=False, print_blob=False, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=int(os.environ.get("TG_EXAMPLES", "25")), deadline=None, report_multiple_bugs=False, print_blob=False, suppress_health_check=list(HealthCheck))
 # Times lie on a grid of 1000 points, so equal times, touching and empty slices are common.
 CONTENT = st.fixed_dictionaries({
     "seed": st.integers(0, 2**32), "ranks": st.sampled_from((1, 1, 1, 2, 3)), "size": st.integers(3, 90),

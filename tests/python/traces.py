@@ -156,6 +156,7 @@ class Builder:
         for e in (Event("M", "process_name", pid, 0, None, self.base, None, {"name": "python"}),
                   Event("M", "thread_name", pid, tid, None, self.base, None, {"name": "thread " + str(tid)})):
             self.events.insert(0 if first else len(self.events), e)
+        self.add("i", "recording began", pid, tid, None, self.base, None, None, {"s": "g"})    # so that no trace is metadata alone
         if self.launches and self.rnd.random() < 0.7:
             start, corr = self.rnd.choice(self.launches)
             self.add("s", "ac2g", pid, tid, "ac2g", start, None, None, {"id": corr})
