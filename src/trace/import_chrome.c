@@ -11,7 +11,9 @@ enum {
   LARGEST_EVENT = 64 << 20,    /* an event longer than this is passed over: it bounds what one event can make us hold */
   LARGEST_MEMBER = 64 << 20,   /* the same for a member of the document */
   LOOK_BACK = 1 << 20,         /* how far from the end of a block to look for a place to cut */
+  EVENT_HEAD = 4096,           /* how far into an event its phase may be expected */
 };
+#define MOST_REREAD ((int64_t)4 << 30) /* bytes read again because of events that do not end: two seconds */
 
 enum state {
   AT_HEAD,    /* before the array: nothing, or members of the document */
@@ -42,6 +44,7 @@ struct reader { /* one import; everything behind the lock */
   enum state state;
   bool opened;             /* saw the first byte of the document */
   bool damaged;            /* what is left over is not just incomplete */
+  int64_t reread;          /* bytes looked at again because an event did not end */
   struct block carry;      /* text left over by the last commit, to go before the next block */
   struct tg__parser *again; /* for text that is parsed in order */
   enum tg_err err;
@@ -313,8 +316,28 @@ static void pass_over(struct reader *r) {
   r->carry.len = 0;
 }
 
+/* The event at the start of the carry does not end. When other events begin inside it, a damaged quote or bracket has made it
+ * swallow them: drop it alone. Each try may read all that is left again, so there is a bound on the sum. */
+static bool give_up_event(struct reader *r) {
+  struct block *c = &r->carry;
+  if (r->err != TG_OK || r->state != IN_ARRAY || c->len < 2 || (r->reread += (int64_t)c->len) > MOST_REREAD) return false;
+  block_seal(c);
+  const char *end = c->text + c->len, *next = c->text + 1;
+  for (;; next++) {
+    next = tg__find_event(next, c->text, end);
+    if (!next) return false;
+    const size_t near = (size_t)(end - next) < EVENT_HEAD ? (size_t)(end - next) : EVENT_HEAD;
+    if (memmem(next, near, "\"ph\"", 4)) break; /* not just an object in the args of an event that is cut off */
+  }
+  tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, c->offset);
+  c->offset += next - c->text;
+  c->len = (size_t)(end - next);
+  memmove(c->text, next, c->len);
+  return true;
+}
+
 /* Parse r->carry in order, as far as it goes; what is not whole stays in it. */
-static void read_in_order(struct reader *r) {
+static void read_carry(struct reader *r) {
   struct block *c = &r->carry;
   block_seal(c);
   const char *p = c->text, *end = c->text + c->len, *before;
@@ -347,7 +370,15 @@ static void read_in_order(struct reader *r) {
   c->len = (size_t)(end - p);
   c->offset += p - c->text;
   memmove(c->text, p, c->len);
-  if (c->len > (r->state == IN_ARRAY ? LARGEST_EVENT : LARGEST_MEMBER)) pass_over(r);
+}
+
+static void read_in_order(struct reader *r) {
+  for (;;) {
+    read_carry(r);
+    if (r->carry.len <= (r->state == IN_ARRAY ? LARGEST_EVENT : LARGEST_MEMBER)) return;
+    if (!give_up_event(r)) break;
+  }
+  pass_over(r);
 }
 
 /* ---- workers ------------------------------------------------------------------------------------------------------------------------ */
@@ -408,6 +439,7 @@ static enum tg_err finish(struct reader *r) {
   struct tg__import *im = r->im;
   if (r->err != TG_OK) return r->err;
   if (r->carry.len) read_in_order(r);
+  while (give_up_event(r)) read_in_order(r);
   if (r->err != TG_OK) return r->err;
   if (im->text_bytes == 0 && im->losses.count[TG__LOSS_cut_packed]) return tg__fail(r->e, TG_DAMAGED, 0, "the compressed data is damaged at its very beginning: nothing could be unpacked");
   if (im->text_bytes == 0) return tg__fail(r->e, TG_EMPTY, 0, "the file is empty: nothing was recorded, or recording never ended");

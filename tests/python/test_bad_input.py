@@ -194,7 +194,8 @@ def test_bits_of_packed_files(tmp_path, packing):
         read(put(tmp_path, "bent." + packing, bytes(bent)))
 
 
-@pytest.mark.parametrize("damage", ['"dur": NaN', '"dur": -1.-500', '"dur": 0.-05', '"bad": "\\p"', '"say": "he said "no" twice"', '"v": N/A', '"x": tru'])
+@pytest.mark.parametrize("damage", ['"dur": NaN', '"dur": -1.-500', '"dur": 0.-05', '"bad": "\\p"', '"say": "he said "no" twice"', '"v": N/A', '"x": tru',
+                                    '"dims": [[2", 3], []]', '"dims": [[2, 3, []', '"dims": {"a": [1}'])
 def test_damaged_event_costs_itself_alone(tmp_path, damage):
     bad = event(5).replace('"dur": 80.5', '"dur": 80.5, ' + damage if "dur" not in damage else damage)
     text = HEAD + ",\n".join(bad if k == 5 else event(k) for k in range(12)) + TAIL
