@@ -140,6 +140,10 @@ const char *tg__skip_value(const char *p, const char *end);
 /* Does an event plausibly begin at p ('{' after a comma or bracket, then a key events have)? first: start of the text. */
 bool tg__looks_like_event(const char *p, const char *first, const char *end);
 const char *tg__find_event(const char *p, const char *first, const char *end); /* first such place at or after p; NULL */
+/* The same, of those with a phase among their first members: not just any object in the args of an event. */
+const char *tg__find_whole_event(const char *p, const char *first, const char *end);
+/* Has a missing or an extra quote or bracket made the nested value [p, end) run over the events behind its own? */
+bool tg__swallows_events(const char *p, const char *end);
 tg__scan_events_fn *tg__scan_events_best(const char **name); /* for this CPU; *name: "avx2", "portable" */
 
 /* ---- one file -------------------------------------------------------------------------------------------------------------------- */

@@ -11,7 +11,6 @@ enum {
   LARGEST_EVENT = 64 << 20,    /* an event longer than this is passed over: it bounds what one event can make us hold */
   LARGEST_MEMBER = 64 << 20,   /* the same for a member of the document */
   LOOK_BACK = 1 << 20,         /* how far from the end of a block to look for a place to cut */
-  EVENT_HEAD = 4096,           /* how far into an event its phase may be expected */
 };
 #define MOST_REREAD ((int64_t)4 << 30) /* bytes read again because of events that do not end: two seconds */
 
@@ -322,16 +321,11 @@ static bool give_up_event(struct reader *r) {
   struct block *c = &r->carry;
   if (r->err != TG_OK || r->state != IN_ARRAY || c->len < 2 || (r->reread += (int64_t)c->len) > MOST_REREAD) return false;
   block_seal(c);
-  const char *end = c->text + c->len, *next = c->text + 1;
-  for (;; next++) {
-    next = tg__find_event(next, c->text, end);
-    if (!next) return false;
-    const size_t near = (size_t)(end - next) < EVENT_HEAD ? (size_t)(end - next) : EVENT_HEAD;
-    if (memmem(next, near, "\"ph\"", 4)) break; /* not just an object in the args of an event that is cut off */
-  }
+  const char *next = tg__find_whole_event(c->text + 1, c->text, c->text + c->len);
+  if (!next) return false;
   tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, c->offset);
   c->offset += next - c->text;
-  c->len = (size_t)(end - next);
+  c->len -= (size_t)(next - c->text);
   memmove(c->text, next, c->len);
   return true;
 }

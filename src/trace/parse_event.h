@@ -171,6 +171,8 @@ static inline enum outcome parse_value(struct tg__parser *P, const char **pp, co
   if (*p == '[' || *p == '{') {
     const char *q = scan_nested(p, end);
     if (!q) return SHORT;
+    /* Values of one event are short or stand on one line; what does not is worth a look. */
+    if (TG_UNLIKELY(q - p > 512 || memchr(p, '\n', (size_t)(q - p))) && tg__swallows_events(p, q)) return BAD;
     v->kind = TG__KIND_RAW;
     v->i = intern(P, p, (size_t)(q - p));
     *pp = q;

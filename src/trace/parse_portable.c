@@ -94,6 +94,38 @@ const char *tg__find_event(const char *p, const char *first, const char *end) {
   return NULL;
 }
 
+const char *tg__find_whole_event(const char *p, const char *first, const char *end) {
+  enum { HEAD = 4096 };
+  for (p = tg__find_event(p, first, end); p; p = tg__find_event(p + 1, first, end)) {
+    const size_t near = (size_t)(end - p) < HEAD ? (size_t)(end - p) : HEAD;
+    if (memmem(p, near, "\"ph\"", 4)) return p;
+  }
+  return NULL;
+}
+
+/* Do brackets pair up with their kind, and strings end on their line? Looks 64 levels deep. */
+static bool is_well_nested(const char *p, const char *end) {
+  uint64_t braces = 0;
+  unsigned depth = 0;
+  for (; p < end; p++) {
+    if (*p == '"') {
+      for (p++; p < end && *p != '"'; p++) {
+        if (*p == '\n') return false;
+        if (*p == '\\') p++;
+      }
+    } else if (*p == '{' || *p == '[') {
+      if (++depth > 64) return true;
+      braces = braces << 1 | (*p == '{');
+    } else if (*p == '}' || *p == ']') {
+      if (depth-- == 0 || (braces & 1) != (*p == '}')) return false;
+      braces >>= 1;
+    }
+  }
+  return true;
+}
+
+bool tg__swallows_events(const char *p, const char *end) { return tg__find_whole_event(p + 1, p, end) && !is_well_nested(p, end); }
+
 tg__scan_events_fn *tg__scan_events_best(const char **name) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")) {

@@ -201,6 +201,10 @@ def test_damaged_event_costs_itself_alone(tmp_path, damage):
     text = HEAD + ",\n".join(bad if k == 5 else event(k) for k in range(12)) + TAIL
     status, kept, losses, err = read(put(tmp_path, "damaged.json", text))
     assert status == 0 and kept in (11, 12) and losses, (kept, losses, err)
+    one_line = "[" + ",".join(json.dumps({"ph": "X", "name": "n", "pid": 1, "tid": 1, "ts": k, "dur": 1}) if k != 5 else "{%s}" % bad.strip()[1:-1].replace("\n", "")
+                              for k in range(60)) + "]"
+    status, kept, losses, err = read(put(tmp_path, "one_line.json", one_line))
+    assert status == 0 and kept in (59, 60) and losses, (kept, losses, err)
 
 
 # ---- deep, long, many -----------------------------------------------------------------------------------------------------------------
