@@ -94,7 +94,34 @@ def every_option():
     return table(["option", "meaning"], option_rows(defs.read("src/cli/commands.def"), "every"))
 
 
-TABLES = {"questions": questions, "question-names": question_names, "common-arguments": common_arguments, "losses": losses, "causes": causes,
+def chunks():
+    return table(["number", "name", "meaning"], [(n, f"`{name}`", m) for _, (name, n, m) in defs.read("src/format/chunks.def")])
+
+
+def raw(macro, head):
+    def make():
+        rows = [a for m, a in defs.read("src/format/events.def") if m == macro]
+        if macro == "RAW_FIELD":
+            rows = [(offset, kind.replace("_t", "").replace("uint", "u"), f"`{name}`", meaning) for kind, name, offset, meaning in rows]
+        else:
+            rows = [(f"`{row[0]}`", *row[1:]) for row in rows]
+        return table(head, rows)
+    return make
+
+
+def columns():
+    rows = []
+    for _, (_, of, field, chunk, width, how) in defs.read("src/trace/columns.def"):
+        rows.append((f"`{chunk}`", f"`{of}.{field}`", width, how.replace("TG_T_", "").replace(" |", ",") if how != "0" else ""))
+    return table(["chunk", "column", "bytes per value", "transform"], rows)
+
+
+TABLES = {"chunks": chunks, "columns": columns,
+          "raw-fields": raw("RAW_FIELD", ["offset", "type", "field", "meaning"]),
+          "raw-scopes": raw("RAW_SCOPE", ["scope", "number", "category", "meaning"]),
+          "raw-flags": raw("RAW_FLAG", ["flag", "bit", "meaning"]),
+          "raw-dictionaries": raw("RAW_DICTIONARY", ["dictionary", "number", "meaning"]),
+          "questions": questions, "question-names": question_names, "common-arguments": common_arguments, "losses": losses, "causes": causes,
           "errors": errors, "formats": formats, "categories": categories, "commands": commands, "every-option": every_option}
 
 

@@ -14,7 +14,7 @@ struct raw_import {
   struct tg__tacho *file;
   struct tg__import im;
   struct tg__parser *parser;
-  struct tg__map names[6];  /* per kind of dictionary: thread and id → string id */
+  struct tg__map names[5];  /* per kind of dictionary: thread and id → string id */
   struct tg__map parents;   /* of stack frames: thread and id → the caller's id */
   struct tg__map stacks;    /* thread and id → string id of the whole stack */
   struct clock_pair *clock; /* ascending */
@@ -51,16 +51,56 @@ static uint32_t look_up(const struct tg__map *m, uint32_t thread, uint32_t id) {
   return own != TG_NONE ? own : tg__map_get(m, key_of(TG_RAW_EVERY_THREAD, id));
 }
 
+/* Is this one JSON value and nothing else? It will be written out as it is. */
+static bool is_json(struct raw_import *w, const char *text, size_t len) {
+  char *const padded = tg__alloc(len + TG__TEXT_PAD);
+  if (!padded) {
+    w->parser->no_memory = true;
+    return false;
+  }
+  memcpy(padded, text, len);
+  memset(padded + len, TG__TEXT_STOP, 8);
+  const bool whole = len && tg__skip_value(padded, padded + len + 1) == padded + len;
+  tg__free(padded);
+  return whole;
+}
+
+/* A member of the document; the file says of itself what a Kineto trace would. */
+static void take_meta(struct raw_import *w, const struct tg__chunk *c, struct tg__str text) {
+  const char *const zero = memchr(text.ptr, 0, text.len);
+  struct tg__import *const im = &w->im;
+  if (!zero || !is_json(w, zero + 1, (size_t)(text.ptr + text.len - zero - 1))) {
+    tg__tacho_lose(w->file, 1, c->offset);
+    return;
+  }
+  const uint32_t name_len = (uint32_t)(zero - text.ptr);
+  const struct tg__meta meta = {.key = intern(w, (struct tg__str){text.ptr, name_len}),
+                                .raw = intern(w, (struct tg__str){zero + 1, text.len - name_len - 1})};
+  if (!tg__grow((void **)&im->meta, &im->meta_cap, im->meta_count + 1, sizeof *im->meta)) {
+    w->parser->no_memory = true;
+    return;
+  }
+  im->meta[im->meta_count++] = meta;
+}
+
 static void take_dictionary(struct raw_import *w, const struct tg__chunk *c, const uint8_t *payload) {
   struct tg__bytes b = {.p = payload, .end = payload + c->length};
   const uint32_t kind = tg__take32(&b);
   struct tg__raw_entry entry;
   tg__take32(&b);
-  if (b.broken || kind >= sizeof w->names / sizeof *w->names) {
+  if (b.broken || kind > TG_RAW_D_META) {
     tg__tacho_lose(w->file, 1, c->offset);
     return;
   }
   while (tg__raw_entry_take(&b, &entry)) {
+    if (kind == TG_RAW_D_META) {
+      take_meta(w, c, entry.text);
+      continue;
+    }
+    if (kind == TG_RAW_D_SHAPE && !is_json(w, entry.text.ptr, entry.text.len)) {
+      tg__tacho_lose(w->file, 1, c->offset);
+      continue;
+    }
     const uint64_t key = key_of(c->part, entry.id);
     bool kept = tg__map_put(&w->names[kind], key, intern(w, entry.text));
     if (kind == TG_RAW_D_STACK) kept = kept && tg__map_put(&w->parents, key, entry.parent);
@@ -320,6 +360,7 @@ static void release(struct raw_import *w) {
   struct tg__import *const im = &w->im;
   for (size_t i = 0; i < im->segment_count; i++) tg__pages_drop(im->segments[i].records, im->segments[i].bytes);
   tg__free(im->segments);
+  tg__free(im->meta);
   tg__free(im->shared.tracks);
   tg__free(im->shared.guesses);
   tg__map_free(&im->shared.track_index);

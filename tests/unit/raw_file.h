@@ -59,7 +59,9 @@ static inline size_t raw_file_make(struct raw_file *f) {
   const struct tg__raw_entry shapes[] = {{1, 0, TG_STR("[[2, 3], []]")}};
   const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("model.py(5): forward")}};
   const struct tg__raw_entry threads[] = {{0, 0, TG_STR("main")}};
+  const struct tg__raw_entry meta[] = {{0, 0, TG_STR("distributedInfo\0{\"rank\": 3, \"world_size\": 8}")}};
   raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 3);
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_META, meta, 1);
   raw_dictionary(f, 0, TG_RAW_D_SHAPE, shapes, 1);
   raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_STACK, frames, 2);
   raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, threads, 1);

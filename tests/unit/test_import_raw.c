@@ -66,6 +66,8 @@ static void test_whole_file(void **state) {
   assert_int_equal(t->step_count, 1);
   assert_int_equal(t->steps[0].number, 5);
   const struct tg__rank *const r = &t->ranks[0];
+  assert_int_equal(r->number, 3);
+  assert_int_equal(r->world_size, 8);
   assert_int_equal(r->loss[TG__LOSS_bent_no_dictionary], 1);
   assert_int_equal(r->loss[TG__LOSS_skipped_no_room], 3);
   assert_int_equal(r->loss[TG__LOSS_cut_chunks], 0);
@@ -180,6 +182,20 @@ static void test_stack_that_runs_in_circles(void **state) {
   tg__trace_free(t);
 }
 
+/* What is written out as JSON must be JSON. */
+static void test_shapes_that_are_no_json(void **state) {
+  struct tg_error e;
+  raw_file_make(&file);
+  const struct tg__raw_entry shapes[] = {{5, 0, TG_STR("[[2")}, {6, 0, TG_STR("7")}, {7, 0, TG_STR("[1] x")}, {8, 0, TG_STR("")}};
+  const struct tg__raw_entry meta[] = {{0, 0, TG_STR("no value")}, {0, 0, TG_STR("key\0{")}};
+  raw_dictionary(&file, 0, TG_RAW_D_SHAPE, shapes, 4);
+  raw_dictionary(&file, 0, TG_RAW_D_META, meta, 2);
+  struct tg_trace *const t = open_file(file.len, &e);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 5);
+  assert_int_equal(t->ranks[0].meta_count, 1);
+  tg__trace_free(t);
+}
+
 static void test_no_records(void **state) {
   struct tg_error e;
   memset(&file, 0, sizeof file);
@@ -221,6 +237,7 @@ int main(void) {
       cmocka_unit_test(test_torn_duration),
       cmocka_unit_test(test_zeros_at_the_end),
       cmocka_unit_test(test_stack_that_runs_in_circles),
+      cmocka_unit_test(test_shapes_that_are_no_json),
       cmocka_unit_test(test_no_records),
       cmocka_unit_test(test_no_memory),
   };
