@@ -223,7 +223,10 @@ static const char *find_phase(const char *p, const char *first, const char *end,
   *event = NULL;
   for (const char *q = p; (q = tg__find_event(q, first, end)) != NULL;) {
     const char *behind = tg__skip_value(q, end);
-    if (!behind) return q;
+    if (!behind) { /* not whole yet: come back to it, and to the comma that makes it one */
+      while (q > first && *q != ',' && *q != '[') q--;
+      return q;
+    }
     if (memmem(q, (size_t)(behind - q), "\"ph\"", 4)) return *event = q;
     q = behind;
   }
