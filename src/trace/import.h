@@ -137,7 +137,8 @@ typedef enum tg__scan_result tg__scan_events_fn(struct tg__parser *p, const char
 tg__scan_events_fn tg__scan_events_portable, tg__scan_events_avx2;
 /* Past the value that begins at p (any JSON value, not validated inside); NULL when it does not end before `end`. */
 const char *tg__skip_value(const char *p, const char *end);
-/* Does an event plausibly begin at p ('{' after a comma or bracket, then a key events have)? first: start of the text. */
+/* Does an event plausibly begin at p ('{' after a comma or bracket, then a key events have)? first: start of the
+ * text; NULL = whatever stands before it will do. */
 bool tg__looks_like_event(const char *p, const char *first, const char *end);
 const char *tg__find_event(const char *p, const char *first, const char *end); /* first such place at or after p; NULL */
 /* The same, of those with a phase among their first members: not just any object in the args of an event. */

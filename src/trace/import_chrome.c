@@ -221,14 +221,13 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
  * the search came. */
 static const char *find_phase(const char *p, const char *first, const char *end, const char **event) {
   *event = NULL;
-  for (const char *q = p; (q = tg__find_event(q, first, end)) != NULL;) {
+  if (end - p < 16) return p; /* too short to tell */
+  const char *q = tg__looks_like_event(p, NULL, end) ? p : tg__find_event(p, first, end);
+  while (q) {
     const char *behind = tg__skip_value(q, end);
-    if (!behind) { /* not whole yet: come back to it, and to the comma that makes it one */
-      while (q > first && *q != ',' && *q != '[') q--;
-      return q;
-    }
+    if (!behind) return q; /* not whole yet: come back to it */
     if (memmem(q, (size_t)(behind - q), "\"ph\"", 4)) return *event = q;
-    q = behind;
+    q = tg__find_event(behind, first, end);
   }
   return end - p > 64 ? end - 64 : p; /* one may begin across the edge */
 }

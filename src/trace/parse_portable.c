@@ -74,16 +74,18 @@ static bool is_event_key(const char *p) {
   return false;
 }
 
-bool tg__looks_like_event(const char *p, const char *first, const char *end) {
-  if (*p != '{' || end - p < 16) return false;
-  const char *q = p;
+static bool follows_separator(const char *p, const char *first) {
   do {
-    if (q == first) return false;
-    q--;
-  } while ((unsigned char)*q <= ' ');
-  if (*q != ',' && *q != '[') return false;
-  q = skip_blank(p + 1);
-  return *q == '"' && end - q > 8 && is_event_key(q + 1);
+    if (p == first) return false;
+    p--;
+  } while ((unsigned char)*p <= ' ');
+  return *p == ',' || *p == '[';
+}
+
+bool tg__looks_like_event(const char *p, const char *first, const char *end) {
+  if (*p != '{' || end - p < 16 || (first && !follows_separator(p, first))) return false;
+  const char *key = skip_blank(p + 1);
+  return *key == '"' && end - key > 8 && is_event_key(key + 1);
 }
 
 const char *tg__find_event(const char *p, const char *first, const char *end) {
