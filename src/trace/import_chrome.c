@@ -217,35 +217,39 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
   return keep_member(r, key, key_end - 1, value, value_end) == TG_OK ? next : NULL;
 }
 
-/* An object with a phase is an event, whatever stands around it. *event: the first such, NULL when there is none. Returns how far
- * the search came. */
-static const char *find_phase(const char *p, const char *first, const char *end, const char **event) {
-  *event = NULL;
-  if (end - p < 16) return p; /* too short to tell */
+/* An object with a phase is an event, whatever stands around it. The first one at or after p; NULL when there is none. *whole: it
+ * ends in this text (only then is it known to have a phase). */
+static const char *find_phase(const char *p, const char *first, const char *end, bool *whole) {
   const char *q = tg__looks_like_event(p, NULL, end) ? p : tg__find_event(p, first, end);
   while (q) {
     const char *behind = tg__skip_value(q, end);
-    if (!behind) return q; /* not whole yet: come back to it */
-    if (memmem(q, (size_t)(behind - q), "\"ph\"", 4)) return *event = q;
+    *whole = behind != NULL;
+    if (!behind || memmem(q, (size_t)(behind - q), "\"ph\"", 4)) return q;
     q = tg__find_event(behind, first, end);
   }
-  return end - p > 64 ? end - 64 : p; /* one may begin across the edge */
+  return NULL;
 }
 
-/* The head is broken (an unescaped log line, a flipped bit): what is left of interest is the array, or else its events. Returns how
- * far it came. */
+/* The head is broken (an unescaped log line, a flipped bit): what is left of interest is the array, or else its events, whichever
+ * comes first. Returns how far it came. */
 static const char *find_array(struct reader *r, const char *p, const char *end) {
   static const char wanted[] = "\"traceEvents\"";
   const size_t n = sizeof wanted - 1;
-  const char *q = memmem(p, (size_t)(end - p), wanted, n), *event;
-  const char *bracket = q ? blanks(q + n, end) : NULL;
-  if (q && bracket < end && *bracket == ':') bracket = blanks(bracket + 1, end);
-  if (q && bracket >= end) return q;
-  const char *found = q && *bracket == '[' ? bracket + 1 : find_phase(p, r->carry.text, end, &event);
-  if (!(q && *bracket == '[') && !event) return found;
+  bool whole = false;
+  const char *key = memmem(p, (size_t)(end - p), wanted, n);
+  const char *event = find_phase(p, r->carry.text, end, &whole);
+  if (event && (!key || event < key)) {
+    if (!whole) return event;
+  } else if (key) {
+    const char *bracket = blanks(key + n, end);
+    if (bracket < end && *bracket == ':') bracket = blanks(bracket + 1, end);
+    if (bracket >= end) return key;
+    if (*bracket != '[') return key + n;
+    event = bracket + 1;
+  } else return end - p > 64 ? end - 64 : p; /* either may begin across the edge */
   r->state = IN_ARRAY;
   r->im->saw_events = true;
-  return found;
+  return event;
 }
 
 /* Members of the document, before or behind the array. Returns how far it came. */
