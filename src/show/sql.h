@@ -32,6 +32,7 @@ struct tg__sql_data {
   const struct tg_trace *t;
   struct tg__forms *forms;
   int64_t *self_ns;    /* by slice; made when first asked for */
+  uint32_t *by_name;   /* slices in the order of their names; made when first asked for */
   struct tg__out text; /* args as JSON, reused */
   bool declaring;      /* a table is telling SQLite its columns */
 };
@@ -74,8 +75,12 @@ struct tg__sql_window {
   struct tg__sql_bounds b;
   uint64_t row, end;          /* on the present track */
   uint32_t track, track_end;  /* tracks still to come */
+  const uint32_t *order;      /* not NULL: go through the slices in this order instead */
+  uint32_t at;                /* place in it */
 };
 void tg__sql_seek(struct tg__sql_window *w, const struct tg_trace *t, struct tg__sql_bounds b);
 void tg__sql_next(struct tg__sql_window *w);
+/* The same slices in the order of their names. false on no memory. */
+bool tg__sql_seek_by_name(struct tg__sql_window *w, struct tg__sql_data *d, struct tg__sql_bounds b);
 
 #endif

@@ -190,6 +190,14 @@ static double share_left(enum tg__sql_role role, char op, const struct tg_trace 
   }
 }
 
+/* ORDER BY, GROUP BY or DISTINCT on the name alone: then SQLite need not sort. Not worth it for a few rows. */
+static bool wants_order_of_names(const struct table *table, const sqlite3_index_info *info, double rows, double all) {
+  return table->id == TG__T_slices && info->nOrderBy == 1 && !info->aOrderBy[0].desc &&
+         info->aOrderBy[0].iColumn == TG__C_slices_name - table->first && rows > all / 32;
+}
+
+enum { BY_NAME = 1 }; /* idxNum: slices in the order of their names */
+
 static int x_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
   const struct table *table = (const struct table *)base;
   const struct tg_trace *t = table->data->t;
@@ -211,6 +219,10 @@ static int x_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     info->aConstraintUsage[i].argvIndex = ++used;
   }
   plan[2 * used] = 0;
+  if (wants_order_of_names(table, info, rows, all)) {
+    info->orderByConsumed = 1;
+    info->idxNum = BY_NAME;
+  }
   info->idxStr = plan;
   info->needToFreeIdxStr = 1;
   info->estimatedRows = (sqlite3_int64)(rows < 1 ? 1 : rows);
@@ -267,7 +279,9 @@ static int x_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int
     if (b.has_name) c->key = b.name;
     b.has_name = false;
   }
-  if (walks_slices(table->id)) {
+  if (number == BY_NAME) {
+    if (!tg__sql_seek_by_name(&c->slices, table->data, b)) return SQLITE_NOMEM;
+  } else if (walks_slices(table->id)) {
     tg__sql_seek(&c->slices, t, b);
   } else {
     const int64_t rows = (int64_t)row_count(table->id, t);
@@ -380,6 +394,7 @@ bool tg__sql_add_tables(sqlite3 *db, struct tg__sql_data *data) {
 void tg__sql_data_free(struct tg__sql_data *data) {
   tg__forms_free(data->forms);
   tg__free(data->self_ns);
+  tg__free(data->by_name);
   tg__out_free(&data->text);
 }
 

@@ -112,6 +112,30 @@ static void conditions_combine(void **state) {
   assert_int_equal(number("SELECT count(*) FROM slices WHERE id IN (0, 2, 2, 99)"), 2);
 }
 
+/* GROUP BY, DISTINCT and ORDER BY on names take a way of their own; through a materialised copy they cannot. */
+static void names_group(void **state) {
+  static const char *const from[] = {"slices", "slices WHERE track = 1", "slices WHERE start_ns >= 1005 AND id <= 30", "slices WHERE track = 9", "slices WHERE name = 'gemm'",
+                                     "slices WHERE track > 0 AND start_ns < 1300 AND dur_ns > 10"};
+  static const char *const forms[] = {
+      "SELECT group_concat(name || n || '/' || d, ' ') FROM (SELECT name, count(*) AS n, sum(dur_ns) AS d FROM %s GROUP BY name ORDER BY name)",
+      "SELECT group_concat(name, ' ') FROM (SELECT DISTINCT name FROM %s ORDER BY name)",
+      "SELECT count(*) FROM (SELECT DISTINCT name FROM %s)",
+      "SELECT group_concat(name || id) FROM (SELECT name, id FROM %s ORDER BY name, id)",
+      "SELECT group_concat(name) FROM (SELECT name FROM %s ORDER BY name)",
+      "SELECT group_concat(name) FROM (SELECT name FROM %s ORDER BY name DESC)",
+      "SELECT group_concat(n, ' ') FROM (SELECT count(*) AS n FROM %s GROUP BY name HAVING n > 1 ORDER BY n)",
+  };
+  for (size_t k = 0; k < sizeof from / sizeof *from; k++) {
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+      char query[512], sql[1200];
+      snprintf(query, sizeof query, forms[f], from[k]);
+      snprintf(sql, sizeof sql, "SELECT (%s) IS (WITH slices AS MATERIALIZED (SELECT * FROM main.slices) %s)", query, query);
+      if (number(sql) != 1) fail_msg("%s", query);
+    }
+  }
+  assert_int_equal(number("SELECT count(*) FROM (SELECT name FROM slices GROUP BY name)"), 4);
+}
+
 static void links_join(void **state) {
   text_is("SELECT o.name FROM slices k JOIN slices l ON l.id = k.cause JOIN slices o ON o.id = l.cause WHERE k.class = 'kernel'", "aten::mm");
   assert_int_equal(number("SELECT id FROM slices WHERE class = 'kernel'"), mini_id(m, kernel));
@@ -206,7 +230,7 @@ static bool has_sql(void) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_slice_is_there),      cmocka_unit_test(windows_equal_a_full_scan), cmocka_unit_test(conditions_combine),
-      cmocka_unit_test(links_join),                cmocka_unit_test(args_keep_their_types),     cmocka_unit_test(small_tables),
+      cmocka_unit_test(names_group),               cmocka_unit_test(links_join), cmocka_unit_test(args_keep_their_types),     cmocka_unit_test(small_tables),
       cmocka_unit_test(columns_get_type_and_unit), cmocka_unit_test(only_reading_is_allowed),   cmocka_unit_test(a_runaway_query_is_stopped),
   };
   const struct CMUnitTest without[] = {cmocka_unit_test(a_build_without_it_says_so)};
