@@ -32,7 +32,7 @@ static bool slice_is_valid(const struct tg_trace *t, const struct tg__track *tra
   }
   CHECK(p >= track->first && p < i, i, "the parent of slice %u is not before it on its track");
   CHECK(s->start_ns[p] <= s->start_ns[i] && tg__slice_end(t, p) >= tg__slice_end(t, i), i, "slice %u is not inside its parent");
-  CHECK(s->depth[i] == UINT16_MAX || s->depth[i] > 0, i, "slice %u has a parent but no depth");
+  CHECK(s->depth[i] == (s->depth[p] == UINT16_MAX ? UINT16_MAX : s->depth[p] + 1), i, "slice %u is not one deeper than its parent");
   return true;
 }
 
