@@ -13,6 +13,12 @@
 
 enum { EVENT_FIXED = 256 }; /* punctuation, keys and numbers of an event without its strings */
 
+/* Files write their times either as whole microseconds or all with decimals, and readers show 5 and 5.0 differently. So where one
+ * time of a file has decimals all get three, as Kineto writes them. */
+struct style {
+  bool ts, dur; /* with decimals */
+};
+
 struct chrome {
   const struct tg_trace *t;
   struct tg__out *out;
@@ -20,6 +26,7 @@ struct chrome {
   struct tg__forms *forms;
   struct tg__chrome_tracks *tracks;
   struct tg__str *cats; /* by category: ,"cat":"kernel","name":" */
+  struct style *styles; /* by rank */
   struct tg__arena arena;
   bool merged; /* several ranks in one document */
 };
@@ -77,6 +84,8 @@ static void put_rest(struct chrome *c, const struct event *ev) {
   tg__put_args(c->forms, &c->pen, ev->args, TG_STR(",\"args\":"));
 }
 
+static char *put_us(char *p, int64_t ns, bool decimals) { return decimals ? tg__pen_us_fixed(p, ns) : tg__pen_us(p, ns); }
+
 static void put_event(struct chrome *c, const struct event *ev, bool first) {
   const struct tg__str cat = c->cats[ev->cat];
   const struct tg__str name = tg__form_body(c->forms, ev->name, c->out);
@@ -91,8 +100,9 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   p = tg__pen_copy(p, name.ptr, name.len);
   *p++ = '"';
   p = tg__pen_copy(p, ev->place.ptr, ev->place.len);
-  if (ev->ts_ns != TG_NULL_INT) p = tg__pen_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns);
-  if (ev->has_dur) p = tg__pen_us(TG__PEN_LITERAL(p, ",\"dur\":"), ev->dur_ns);
+  const struct style style = c->styles[c->t->tracks[ev->track].rank];
+  if (ev->ts_ns != TG_NULL_INT) p = put_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns, style.ts);
+  if (ev->has_dur) p = put_us(TG__PEN_LITERAL(p, ",\"dur\":"), ev->dur_ns, style.dur);
   c->pen.p = p;
   put_rest(c, ev);
   if (tg__pen_room(&c->pen, 1)) *c->pen.p++ = '}';
@@ -166,6 +176,25 @@ static bool render_cats(struct chrome *c) {
   return c->cats != NULL;
 }
 
+static bool find_styles(struct chrome *c) {
+  const struct tg_trace *t = c->t;
+  c->styles = tg__alloc(((size_t)t->rank_count + 1) * sizeof *c->styles);
+  if (!c->styles) return false;
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    struct style *style = &c->styles[t->tracks[k].rank];
+    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count && !(style->ts && style->dur); i++) {
+      style->ts |= (t->slices.start_ns[i] + tg__chrome_shift(c->tracks, k)) % 1000 != 0;
+      style->dur |= t->slices.dur_ns[i] % 1000 != 0;
+    }
+  }
+  for (uint32_t i = 0; i < t->marks.count; i++) {
+    const int64_t ns = t->marks.ts_ns[i];
+    const uint32_t k = t->marks.track[i];
+    if (ns != TG_NULL_INT && (ns + tg__chrome_shift(c->tracks, k)) % 1000) c->styles[t->tracks[k].rank].ts = true;
+  }
+  return true;
+}
+
 /* The members in front of (or behind) traceEvents. Of several ranks those of the first on the clock speak for all; which rank it was
  * does not. */
 static void put_members(struct chrome *c, const struct tg__rank *rank, bool after) {
@@ -223,7 +252,7 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   c.forms = tg__forms_new(t);
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
   events = tg__walk_new(t, &pick, &count);
-  if (!c.forms || !c.tracks || !events || !render_cats(&c)) {
+  if (!c.forms || !c.tracks || !events || !render_cats(&c) || !find_styles(&c)) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while preparing the export");
     goto done;
   }
@@ -233,6 +262,7 @@ done:
   tg__ask_end(&pick);
   tg__free(events);
   tg__chrome_tracks_free(c.tracks);
+  tg__free(c.styles);
   tg__forms_free(c.forms);
   tg__arena_free(&c.arena);
   return err;

@@ -111,4 +111,20 @@ static inline char *tg__pen_us(char *p, int64_t ns) {
   return p;
 }
 
+/* The same with three decimals always. */
+static inline char *tg__pen_us_fixed(char *p, int64_t ns) {
+  uint64_t u = (uint64_t)ns;
+  if (ns < 0) {
+    *p++ = '-';
+    u = 0 - u;
+  }
+  p = tg__pen_uint(p, u / 1000);
+  const unsigned rest = (unsigned)(u % 1000);
+  *p++ = '.';
+  *p++ = (char)('0' + rest / 100);
+  *p++ = (char)('0' + rest / 10 % 10);
+  *p++ = (char)('0' + rest % 10);
+  return p;
+}
+
 #endif

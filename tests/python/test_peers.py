@@ -31,12 +31,6 @@ def ask():
     return run
 
 
-def microseconds(us):
-    """As our export writes them; the plugin shows 5.0 and 5 differently in its tooltips."""
-    us = round(us, 3)
-    return int(us) if us == int(us) else us
-
-
 def training(seed, overlap_us=0):
     """Three steps of operators, launches, kernels, copies and collectives; overlap_us > 0 makes kernels of a stream overlap."""
     rnd = random.Random(seed)
@@ -44,7 +38,7 @@ def training(seed, overlap_us=0):
     device_free = {7: now, 20: now}
 
     def add(cat, name, pid, tid, ts, dur, **args):
-        events.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": microseconds(ts), "dur": microseconds(dur), "args": args})
+        events.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": round(ts, 3), "dur": round(dur + 0.0, 3), "args": args})
 
     for step in range(3, 6):
         begin = now
@@ -58,7 +52,7 @@ def training(seed, overlap_us=0):
             copy, collective = op == "aten::copy_", k % 7 == 3
             call = "cudaMemcpyAsync" if copy else "cudaLaunchKernel"
             add("cuda_runtime", call, 42, 42, now + 10, 8, **{"External id": ident + 500, "correlation": correlation})
-            events.append({"ph": "s", "id": correlation, "pid": 42, "tid": 42, "ts": microseconds(now + 10), "cat": "ac2g", "name": "ac2g"})
+            events.append({"ph": "s", "id": correlation, "pid": 42, "tid": 42, "ts": round(now + 10, 3), "cat": "ac2g", "name": "ac2g"})
             stream = 20 if collective else 7
             start = max(now + 20, device_free[stream] - overlap_us)
             dur = rnd.randint(20, 120) + 0.125
@@ -68,7 +62,7 @@ def training(seed, overlap_us=0):
                         {"grid": [8, 1, 1], "block": [128, 1, 1], "registers per thread": 32, "shared memory": 0, "blocks per SM": 0.1, "warps per SM": 0.4,
                          "est. achieved occupancy %": 25, "queued": 0})
             add("gpu_memcpy" if copy else "kernel", name, 0, stream, start, dur, **args)
-            events.append({"ph": "f", "id": correlation, "pid": 0, "tid": stream, "ts": microseconds(start), "cat": "ac2g", "name": "ac2g", "bp": "e"})
+            events.append({"ph": "f", "id": correlation, "pid": 0, "tid": stream, "ts": round(start, 3), "cat": "ac2g", "name": "ac2g", "bp": "e"})
             device_free[stream] = start + dur
             now += length + rnd.randint(1, 30)
         add("user_annotation", "ProfilerStep#%d" % step, 42, 42, begin, now - begin, **{"External id": step})

@@ -42,13 +42,13 @@ static void chrome_word_for_word(void **state) {
   struct tg_trace *t = mini_finish(m);
   static const struct tg_arg keep = {"lanes", "keep"};
   static const char head[] = "{\n\"traceEvents\":[\n"
-                             "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":10,\"ts\":1,\"dur\":5,\"args\":{\"Input Dims\":[[2, 3], []]}},\n"
-                             "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":10,\"ts\":2,\"dur\":0.5,\"args\":{\"correlation\":5}},\n"
-                             "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"pid\":0,\"tid\":7,\"ts\":3,\"dur\":4,\"args\":{\"occupancy\":0.05}},\n"
+                             "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":10,\"ts\":1.000,\"dur\":5.000,\"args\":{\"Input Dims\":[[2, 3], []]}},\n"
+                             "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":10,\"ts\":2.000,\"dur\":0.500,\"args\":{\"correlation\":5}},\n"
+                             "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"pid\":0,\"tid\":7,\"ts\":3.000,\"dur\":4.000,\"args\":{\"occupancy\":0.05}},\n"
                              "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ge\\\"mm;2\",\"pid\":0,";
-  static const char tail[] = ",\"ts\":5.001,\"dur\":3,\"args\":{\"note\":\"a\\nb\"}},\n"
-                             "{\"ph\":\"C\",\"cat\":\"counter\",\"name\":\"queue\",\"pid\":1,\"tid\":10,\"ts\":4,\"args\":{\"depth\":-3}},\n"
-                             "{\"ph\":\"i\",\"cat\":\"x\",\"name\":\"seen\",\"pid\":1,\"tid\":10,\"ts\":4.5}";
+  static const char tail[] = ",\"ts\":5.001,\"dur\":3.000,\"args\":{\"note\":\"a\\nb\"}},\n"
+                             "{\"ph\":\"C\",\"cat\":\"counter\",\"name\":\"queue\",\"pid\":1,\"tid\":10,\"ts\":4.000,\"args\":{\"depth\":-3}},\n"
+                             "{\"ph\":\"i\",\"cat\":\"x\",\"name\":\"seen\",\"pid\":1,\"tid\":10,\"ts\":4.500}";
   char want[2048];
   snprintf(want, sizeof want, "%s\"tid\":7%s\n]\n}\n", head, tail);
   expect(t, "chrome", &keep, 1, want);
