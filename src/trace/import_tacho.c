@@ -359,6 +359,26 @@ static enum tg_err take_tables(struct tg_trace *t, struct tg__tacho *f, struct t
   return counts_add_up(t, s->marks) ? TG_OK : damaged(f, "count of events", e);
 }
 
+/* Count the phases of a cut file again: what was counted when it was written is no longer there. */
+static enum tg_err count_phases(struct tg_trace *t, struct tg_error *e) {
+  const enum tg_err err = tg__tacho_load(t, TG__COL_FLAGS | TG__COL_MARKS, e);
+  if (err) return err;
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    struct tg__rank *const rank = &t->ranks[r];
+    const bool old_async = rank->phase_count['S'] > 0 && rank->phase_count['b'] == 0; /* the flags do not tell these two apart */
+    memset(rank->phase_count, 0, sizeof rank->phase_count);
+    for (uint32_t k = 0; k < rank->track_count; k++) {
+      const struct tg__track *const track = &t->tracks[rank->first_track + k];
+      for (uint32_t i = track->first; i < track->first + track->count; i++) {
+        const uint8_t flags = t->slices.flags[i];
+        rank->phase_count[flags & TG__F_BEGIN_END ? 'B' : !(flags & TG__F_ASYNC) ? 'X' : old_async ? 'S' : 'b']++;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < t->marks.count; i++) t->ranks[t->tracks[t->marks.track[i]].rank].phase_count[t->marks.ph[i]]++;
+  return TG_OK;
+}
+
 static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
   enum tg_err err = take_summary(f, e);
   if (!err) err = take_tables(t, f, e);
@@ -371,7 +391,7 @@ static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct t
     if (r->loss[TG__LOSS_cut_chunks] == 0) r->loss_offset[TG__LOSS_cut_chunks] = f->lost_at;
     r->loss[TG__LOSS_cut_chunks] += f->lost;
   }
-  return TG_OK;
+  return slices < f->summary.slices || marks < f->summary.marks ? count_phases(t, e) : TG_OK;
 }
 
 /* ---- open and close ------------------------------------------------------------------------------------------------------------------ */

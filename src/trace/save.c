@@ -144,9 +144,16 @@ static void free_tables(struct tables *b) {
   tg__out_free(&b->steps);
 }
 
+/* Small traces get small groups, so that a file cut in the middle still has about half of its events. */
+static uint32_t group_rows(const struct tg_trace *t) {
+  uint32_t rows = TACHO_GROUP_ROWS;
+  while (rows > TACHO_GROUP_LEAST && rows > t->slices.count / 8) rows /= 2;
+  return rows;
+}
+
 static void put_summary(struct saver *s, const struct tg_trace *t, const struct tables *b) {
   const struct tg__summary summary = {
-      .group_rows = TACHO_GROUP_ROWS,
+      .group_rows = group_rows(t),
       .step_kind = (uint32_t)t->step_kind,
       .slices = t->slices.count,
       .marks = t->marks.count,
@@ -193,16 +200,16 @@ static void put_tables(struct saver *s, const struct tg_trace *t, const struct t
 }
 
 static void put_groups(struct saver *s, const struct tg_trace *t, bool of_marks, uint32_t count) {
-  for (uint32_t from = 0; from < count; from += TACHO_GROUP_ROWS) {
-    const uint32_t rows = count - from < TACHO_GROUP_ROWS ? count - from : TACHO_GROUP_ROWS;
+  const uint32_t per = group_rows(t);
+  for (uint64_t from = 0; from < count; from += per) {
+    const uint32_t rows = count - from < per ? (uint32_t)(count - from) : per;
     for (int c = 0; c < TG__COLUMN_COUNT; c++) {
       const struct tg__column_info *const info = &tg__column_info[c];
       if (info->of_marks != of_marks) continue;
       const uint8_t *const column = *(uint8_t *const *)(const void *)((const char *)t + info->place);
-      const struct tg__packing_plan plan = {.width = info->width, .transform = info->transform, .first_row = from};
-      add_job(s, info->chunk, from / TACHO_GROUP_ROWS, column + (size_t)from * info->width, rows, plan);
+      const struct tg__packing_plan plan = {.width = info->width, .transform = info->transform, .first_row = (uint32_t)from};
+      add_job(s, info->chunk, (uint32_t)(from / per), column + from * info->width, rows, plan);
     }
-    if (count - from <= TACHO_GROUP_ROWS) break; /* `from` must not wrap around */
   }
 }
 

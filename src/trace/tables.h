@@ -9,7 +9,8 @@
 #include "trace/store.h"
 
 enum {
-  TACHO_GROUP_ROWS = 128 << 10, /* slices of a row group: a column of them is 1 MiB at most and decodes in about a millisecond */
+  TACHO_GROUP_ROWS = 128 << 10, /* most rows of a row group: a column of them is 1 MiB at most and decodes in about a millisecond */
+  TACHO_GROUP_LEAST = 8 << 10,  /* least: with fewer, the heads of chunks and frames begin to show in the size */
   TACHO_BLOCK = 1 << 20,        /* bytes of a blob in one chunk */
   TACHO_ARGS_BLOCK = 1 << 19,   /* bytes of args in one block by field: its streams, at most twice as long, still fit one array */
 };

@@ -200,7 +200,7 @@ static void test_every_bit(void **state) {
   tg__trace_free(t);
 }
 
-/* Many row groups: 300,000 slices are two whole groups of 131,072 and a rest. */
+/* Many row groups. */
 static struct tg_trace *big_trace(uint32_t slices) {
   struct tg_trace *const t = sample_empty();
   const uint32_t args_bytes = 3 << 20;
@@ -259,20 +259,23 @@ static void test_cut_in_a_row_group(void **state) {
   size_t len;
   save(t);
   uint8_t *const bytes = read_all(&len);
-  write_all(bytes, chunk_place(bytes, len, TG_CHUNK_SLICE_CAUSE, 1) + 50);
+  const uint32_t there = 131072; /* groups of 32,768, the largest power of two that makes at least eight; four of them are whole */
+  write_all(bytes, chunk_place(bytes, len, TG_CHUNK_SLICE_CAUSE, 4) + 50);
   struct tg_trace *const back = open_all(&e);
   assert_non_null(back);
-  assert_int_equal(back->slices.count, 131072); /* group 1 is not whole, group 2 is not there */
-  assert_int_equal(back->tracks[0].count, 131072);
+  assert_int_equal(back->slices.count, there);
+  assert_int_equal(back->tracks[0].count, there);
   assert_int_equal(back->marks.count, 0);
-  assert_int_equal(back->ranks[0].events_kept, 131072);
-  assert_int_equal(back->ranks[0].events_read, 131072 + 1); /* the one that had been skipped as JSON */
-  assert_int_equal(lost(back), 1 + 2 + 1 + 3); /* the cut chunk; groups 1, 2; marks; three blocks of args */
-  assert_memory_equal(back->slices.start_ns, t->slices.start_ns, 131072 * 8);
-  assert_memory_equal(back->slices.parent, t->slices.parent, 131072 * 4);
-  for (uint32_t i = 0; i < 131072; i++) {
+  assert_int_equal(back->ranks[0].events_kept, there);
+  assert_int_equal(back->ranks[0].phase_count['X'], there);
+  assert_int_equal(back->ranks[0].phase_count['M'], 0);
+  assert_int_equal(back->ranks[0].events_read, there + 1); /* the one that had been skipped as JSON */
+  assert_int_equal(lost(back), 1 + 6 + 1 + 3); /* the cut chunk; groups 4 to 9; marks; three blocks of args */
+  assert_memory_equal(back->slices.start_ns, t->slices.start_ns, there * 8);
+  assert_memory_equal(back->slices.parent, t->slices.parent, there * 4);
+  for (uint32_t i = 0; i < there; i++) {
     const uint32_t was = t->slices.cause[i];
-    assert_int_equal(back->slices.cause[i], was < 131072 ? was : TG_NONE);
+    assert_int_equal(back->slices.cause[i], was < there ? was : TG_NONE);
     assert_int_equal(back->slices.args[i], TG_NONE);
   }
   free(bytes);
