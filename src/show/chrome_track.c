@@ -2,7 +2,6 @@
  * document their pids are moved apart. */
 #include "show/chrome_track.h"
 
-enum { LANES = 256 }; /* a lane is a byte */
 static const int64_t TID_STEP = 1000000;  /* stream 7, lane 2 → tid 2000007 */
 static const int64_t PID_STEP = 10000000; /* above Linux's largest pid, 4 194 304 */
 
@@ -17,6 +16,7 @@ struct tg__chrome_tracks {
   const struct tg_trace *t;
   bool merged, keep, failed;
   struct place **places;   /* by track, then lane */
+  uint16_t **lanes;        /* by track, then slice from its first on; NULL where everything nests */
   int64_t *pids;           /* as written; string ids stay */
   struct tg__map used_pids; /* number as written → first track that has it */
   struct tg__map used_tids; /* hash of pid and tid as written → 1 */
@@ -53,14 +53,13 @@ static bool choose_pid(struct tg__chrome_tracks *c, uint32_t k) {
 
 /* ---- sub-lanes --------------------------------------------------------------------------------------------------------------------------- */
 
+/* Async slices are told apart by their id, not by nesting. */
 static bool splits(const struct tg__chrome_tracks *c, const struct tg__track *track) {
   return !c->keep && track->lanes > 1 && track->kind != TG__TRACK_ASYNC;
 }
 
 unsigned tg__chrome_slice_lane(const struct tg__chrome_tracks *c, uint32_t track, uint32_t slice) {
-  /* async slices are told apart by their id, not by nesting */
-  if (!splits(c, &c->t->tracks[track]) || c->t->slices.flags[slice] & TG__F_ASYNC) return 0;
-  return c->t->slices.lane[slice];
+  return c->lanes[track] ? c->lanes[track][slice - c->t->tracks[track].first] : 0;
 }
 
 /* First slice of a track that starts at ns or later. */
@@ -78,28 +77,29 @@ static uint32_t first_from(const struct tg_trace *t, const struct tg__track *tra
 }
 
 /* A flow's end is tied to the slice that starts with it, so it must go where that slice went. */
-static unsigned flow_lane(const struct tg__chrome_tracks *c, const struct tg__track *track, uint32_t mark) {
+static unsigned flow_lane(const struct tg__chrome_tracks *c, uint32_t k, uint32_t mark) {
   const struct tg_trace *t = c->t;
+  const struct tg__track *const track = &t->tracks[k];
   const int64_t ns = t->marks.ts_ns[mark];
   struct tg__val id;
   const bool has_id = tg__arg(t, t->marks.args[mark], TG__K_ID, true, &id) && id.kind == TG__KIND_INT;
   const uint32_t end = track->first + track->count;
   unsigned lane = 0;
   for (uint32_t i = first_from(t, track, ns), seen = 0; i < end && t->slices.start_ns[i] == ns; i++, seen++) {
-    if (!seen) lane = t->slices.lane[i];
-    if (has_id && tg__arg_int(t, t->slices.args[i], TG__K_CORRELATION, -1) == id.i) return t->slices.lane[i];
+    const unsigned own = tg__chrome_slice_lane(c, k, i);
+    if (!seen) lane = own;
+    if (has_id && tg__arg_int(t, t->slices.args[i], TG__K_CORRELATION, -1) == id.i) return own;
   }
   return lane;
 }
 
 unsigned tg__chrome_mark_lane(const struct tg__chrome_tracks *c, uint32_t mark) {
   const uint32_t k = c->t->marks.track[mark];
-  const struct tg__track *const track = &c->t->tracks[k];
-  if (!splits(c, track) || c->t->marks.ts_ns[mark] == TG_NULL_INT) return 0;
+  if (!c->lanes[k] || c->t->marks.ts_ns[mark] == TG_NULL_INT) return 0;
   switch (c->t->marks.ph[mark]) {
   case 's':
   case 't':
-  case 'f': return flow_lane(c, track, mark);
+  case 'f': return flow_lane(c, k, mark);
   case 'E': {
     const uint32_t lane = tg__map_get(&c->ends, pair_hash(k, c->t->marks.ts_ns[mark]));
     return lane == TG_NONE ? 0 : lane;
@@ -111,10 +111,10 @@ unsigned tg__chrome_mark_lane(const struct tg__chrome_tracks *c, uint32_t mark) 
 /* A begin in a sub-lane takes its end along. */
 static bool note_ends(struct tg__chrome_tracks *c, uint32_t k) {
   const struct tg__track *const track = &c->t->tracks[k];
-  if (!splits(c, track)) return true;
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
-    if (!(c->t->slices.flags[i] & TG__F_BEGIN_END) || !c->t->slices.lane[i]) continue;
-    if (!tg__map_put(&c->ends, pair_hash(k, tg__slice_end(c->t, i)), c->t->slices.lane[i])) return false;
+  for (uint32_t i = track->first; c->lanes[k] && i < track->first + track->count; i++) {
+    const unsigned lane = tg__chrome_slice_lane(c, k, i);
+    if (!(c->t->slices.flags[i] & TG__F_BEGIN_END) || !lane) continue;
+    if (!tg__map_put(&c->ends, pair_hash(k, tg__slice_end(c->t, i)), lane)) return false;
   }
   return true;
 }
@@ -219,11 +219,14 @@ static bool prepare(struct tg__chrome_tracks *c) {
   const struct tg_trace *t = c->t;
   c->places = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->places);
   c->pids = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->pids);
-  if (!c->places || !c->pids) return false;
+  c->lanes = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->lanes);
+  if (!c->places || !c->pids || !c->lanes) return false;
   for (uint32_t k = 0; k < t->track_count; k++) {
-    const size_t bytes = (splits(c, &t->tracks[k]) ? LANES : 1) * sizeof **c->places;
+    const bool split = splits(c, &t->tracks[k]);
+    const size_t bytes = (split ? TG__CHROME_LANES : 1) * sizeof **c->places;
     c->places[k] = tg__arena_get(&c->arena, bytes);
-    if (!c->places[k] || !choose_pid(c, k) || !note_ends(c, k)) return false;
+    if (split) c->lanes[k] = tg__chrome_lanes(t, &t->tracks[k]);
+    if (!c->places[k] || (split && !c->lanes[k]) || !choose_pid(c, k) || !note_ends(c, k)) return false;
     memset(c->places[k], 0, bytes);
     if (!tg__map_put(&c->used_tids, pair_hash(c->pids[k], t->tracks[k].tid), 1)) return false;
   }
@@ -241,6 +244,8 @@ struct tg__chrome_tracks *tg__chrome_tracks_new(const struct tg_trace *t, bool m
 
 void tg__chrome_tracks_free(struct tg__chrome_tracks *c) {
   if (!c) return;
+  for (uint32_t k = 0; c->lanes && k < c->t->track_count; k++) tg__free(c->lanes[k]);
+  tg__free(c->lanes);
   tg__map_free(&c->used_pids);
   tg__map_free(&c->used_tids);
   tg__map_free(&c->ends);

@@ -4,6 +4,10 @@
 
 #include "show/parts.h"
 
+enum { TG__CHROME_LANES = 1024 };
+/* Lane of every slice of a track, from its first on; all are below TG__CHROME_LANES. NULL on no memory (chrome_lanes.c). */
+uint16_t *tg__chrome_lanes(const struct tg_trace *t, const struct tg__track *track);
+
 struct tg__chrome_tracks;
 /* merged: pids of different ranks must differ. keep: sub-lanes stay on their track. NULL on no memory. */
 struct tg__chrome_tracks *tg__chrome_tracks_new(const struct tg_trace *t, bool merged, bool keep);
