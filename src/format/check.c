@@ -28,8 +28,8 @@ enum tg_err tg__greeting_check(const void *head, size_t len, struct tg_error *e)
   }
   const unsigned major = tg__get16(p + 8);
   if (major == TG_FORMAT_MAJOR) return TG_OK;
-  return tg__fail(e, TG_UNSUPPORTED, 8, "the .tacho file has format version %u and this build reads version %d: use a newer tachograph", major,
-                  TG_FORMAT_MAJOR);
+  return tg__fail(e, TG_UNSUPPORTED, 8, "the .tacho file has format version %u and this build reads version %d: use a newer tachograph",
+                  major, TG_FORMAT_MAJOR);
 }
 
 /* ---- chunk heads --------------------------------------------------------------------------------------------------------------- */
@@ -75,11 +75,13 @@ bool tg__chunk_is_intact(const struct tg__chunk *c, const uint8_t *payload) {
 
 const char *tg__chunk_name(uint16_t type) {
   switch (type) {
-#define CHUNK(name, number, meaning)                                                                                                        \
-  case number: return #name;
+#define CHUNK(name, number, meaning)                                                                                                       \
+  case number:                                                                                                                             \
+    return #name;
 #include "format/chunks.def"
 #undef CHUNK
-  default: return NULL;
+  default:
+    return NULL;
   }
 }
 

@@ -33,10 +33,14 @@ size_t tg__array_room(uint32_t rows, unsigned width) {
 
 static uint64_t value_get(const void *values, uint32_t i, unsigned width) {
   switch (width) {
-  case 1: return ((const uint8_t *)values)[i];
-  case 2: return ((const uint16_t *)values)[i];
-  case 4: return ((const uint32_t *)values)[i];
-  default: return ((const uint64_t *)values)[i];
+  case 1:
+    return ((const uint8_t *)values)[i];
+  case 2:
+    return ((const uint16_t *)values)[i];
+  case 4:
+    return ((const uint32_t *)values)[i];
+  default:
+    return ((const uint64_t *)values)[i];
   }
 }
 

@@ -88,10 +88,11 @@ struct tg__reader {
 };
 
 void tg__greeting_write(uint8_t out[TG_GREETING_BYTES]);
-void tg__chunk_head_write(uint8_t out[TG_CHUNK_HEAD_BYTES], uint16_t type, uint32_t part, uint32_t flags, uint64_t length, uint64_t checksum);
+void tg__chunk_head_write(uint8_t out[TG_CHUNK_HEAD_BYTES], uint16_t type, uint32_t part, uint32_t flags, uint64_t length,
+                          uint64_t checksum);
 static inline uint64_t tg__chunk_span(uint64_t length) { return TG_CHUNK_HEAD_BYTES + ((length + 7) & ~(uint64_t)7); } /* with padding */
 
-bool tg__greeting_recognise(const void *head, size_t len); /* starts with the magic */
+bool tg__greeting_recognise(const void *head, size_t len);                        /* starts with the magic */
 enum tg_err tg__greeting_check(const void *head, size_t len, struct tg_error *e); /* len: up to TG_GREETING_BYTES of the file */
 /* The head at `offset`, when it is intact and its payload lies inside the file (of an in-place chunk: begins inside it). */
 bool tg__chunk_at(const struct tg__reader *r, uint64_t offset, struct tg__chunk *out);
@@ -129,8 +130,8 @@ enum tg__transform {
   TG_T_SHUFFLE = 16, /* all first bytes, then all second bytes, … */
 };
 struct tg__packing_plan {
-  uint8_t width;     /* bytes per value: 1, 2, 4, 8 */
-  uint8_t transform; /* enum tg__transform bits */
+  uint8_t width;      /* bytes per value: 1, 2, 4, 8 */
+  uint8_t transform;  /* enum tg__transform bits */
   uint32_t first_row; /* number of the first row: what TG_T_ROW counts from */
 };
 /* Room that tg__array_pack needs at `scratch` and at `out`, each; and tg__array_unpack at `scratch`. */
@@ -165,17 +166,17 @@ enum tg__raw_dictionary {
 
 /* Head of a record chunk's payload; then `capacity` records. Sealing stores the checksum first and `sealed` last. */
 struct tg__raw_head {
-  uint32_t capacity; /* records there is room for */
-  uint32_t sealed;   /* records in it + 1; 0 = still open */
-  uint64_t checksum; /* of those records, once sealed */
+  uint32_t capacity;        /* records there is room for */
+  uint32_t sealed;          /* records in it + 1; 0 = still open */
+  uint64_t checksum;        /* of those records, once sealed */
   uint32_t process, thread; /* ids the operating system gave; the chunk's part is the number of the thread in this file */
-  uint32_t lost;     /* records that had no room before this chunk began */
+  uint32_t lost;            /* records that had no room before this chunk began */
   uint32_t reserved;
 };
 struct tg__raw_chunk {
   struct tg__raw_head head;
   const uint8_t *records;
-  uint32_t count;  /* valid ones, extension records among them */
+  uint32_t count; /* valid ones, extension records among them */
   bool is_open;
 };
 void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_head *head);

@@ -41,11 +41,14 @@ static inline unsigned varint_length(uint64_t v) { return (63u - (unsigned)__bui
 
 static unsigned streams_of_kind(unsigned kind) {
   switch (kind) {
-  case TG__KIND_DEC: return 2;
+  case TG__KIND_DEC:
+    return 2;
   case TG__KIND_INT:
   case TG__KIND_STR:
-  case TG__KIND_RAW: return 1;
-  default: return 0;
+  case TG__KIND_RAW:
+    return 1;
+  default:
+    return 0;
   }
 }
 
@@ -53,7 +56,8 @@ static bool kind_is_signed(unsigned kind) { return kind == TG__KIND_INT || kind 
 
 /* Behind the entry at p; its schema id, and its values in the order of its streams when `values` is not NULL, `apart` from each
  * other. NULL when it is not an entry in its shortest form. */
-static const uint8_t *entry_take(const struct tg_trace *t, const uint8_t *p, const uint8_t *end, uint32_t *id, uint64_t *values, size_t apart) {
+static const uint8_t *entry_take(const struct tg_trace *t, const uint8_t *p, const uint8_t *end, uint32_t *id, uint64_t *values,
+                                 size_t apart) {
   const uint8_t *const start = p;
   if (end - p < SCHEMA_ID_BYTES) return NULL;
   *id = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
@@ -96,10 +100,10 @@ uint64_t tg__args_block_end(const struct tg_trace *t, uint64_t from) {
 
 struct packing {
   const struct tg_trace *trace;
-  uint32_t *ids;     /* of the entries */
-  uint32_t *used;    /* the schemas, as first met */
-  uint32_t *count;   /* entries per schema */
-  uint64_t *first;   /* per schema: place of its values in `values`; a stream's values are `count` long */
+  uint32_t *ids;   /* of the entries */
+  uint32_t *used;  /* the schemas, as first met */
+  uint32_t *count; /* entries per schema */
+  uint64_t *first; /* per schema: place of its values in `values`; a stream's values are `count` long */
   uint64_t *values;
   uint32_t *lengths; /* of the streams */
   uint8_t *tokens;
@@ -194,7 +198,8 @@ static size_t put_array(uint8_t *out, const void *values, uint32_t rows, uint8_t
 }
 
 static uint8_t *put_payload(struct packing *w, size_t *len) {
-  const size_t ids = tg__array_room(w->entries, 4), lengths = tg__array_room(w->streams, 4), tokens = tg__array_room((uint32_t)w->token_bytes, 1);
+  const size_t ids = tg__array_room(w->entries, 4), lengths = tg__array_room(w->streams, 4),
+               tokens = tg__array_room((uint32_t)w->token_bytes, 1);
   uint8_t *const scratch = tg__realloc(NULL, ids + lengths + tokens);
   uint8_t *const out = tg__realloc(NULL, ids + lengths + tokens + 12);
   if (scratch && out) {

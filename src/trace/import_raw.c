@@ -129,7 +129,7 @@ static uint32_t whole_stack(struct raw_import *w, uint32_t thread, uint32_t id) 
   return whole;
 }
 
-/* ---- clock ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- clock ----------------------------------------------------------------------------------------------------------------------- */
 
 static void take_clock(struct raw_import *w, const struct tg__chunk *c, const uint8_t *payload) {
   for (uint64_t at = 0; c->length - at >= TG_RAW_CLOCK_BYTES; at += TG_RAW_CLOCK_BYTES) {
@@ -179,7 +179,7 @@ static bool duration_ns(const struct raw_import *w, uint64_t start_ticks, uint64
   return !__builtin_sub_overflow(end_ns, start_ns, out);
 }
 
-/* ---- records -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------------------------------------------- */
 
 static void add_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i) {
   p->vals[p->val_count++] = (struct tg__packed_val){.key = key, .kind = (uint8_t)kind, .i = i}; /* tg__parser_init made room for 64 */
@@ -214,10 +214,12 @@ static uint32_t name_of(struct raw_import *w, uint32_t thread, uint32_t id, uint
 
 static const char *category_of(uint8_t scope) {
   switch (scope) {
-#define RAW_SCOPE(name, number, category, meaning)                                                                                          \
-  case number: return category;
+#define RAW_SCOPE(name, number, category, meaning)                                                                                         \
+  case number:                                                                                                                             \
+    return category;
 #include "format/events.def"
-  default: return "cpu_op"; /* the framework's rarer scopes; ours are all listed */
+  default:
+    return "cpu_op"; /* the framework's rarer scopes; ours are all listed */
   }
 }
 
@@ -238,7 +240,8 @@ static void add_op_args(struct raw_import *w, uint32_t thread, const struct tg__
   if (stack != TG_NONE) add_value(p, TG__K_CALL_STACK, TG__KIND_STR, stack);
 }
 
-static void take_record(struct raw_import *w, uint32_t thread, uint32_t track, const struct tg__raw_record *r, uint64_t dur_ticks, uint64_t offset) {
+static void take_record(struct raw_import *w, uint32_t thread, uint32_t track, const struct tg__raw_record *r, uint64_t dur_ticks,
+                        uint64_t offset) {
   struct tg__parser *const p = w->parser;
   const bool is_memory = r->scope == TG_RAW_MEMORY;
   const char *const category = category_of(r->scope);
@@ -269,8 +272,13 @@ static void name_thread(struct raw_import *w, uint32_t thread, uint32_t track) {
   if (name == TG_NONE) return;
   p->val_count = 0;
   add_value(p, TG__K_NAME, TG__KIND_STR, name);
-  const struct tg__record record = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_THREAD_NAME, .track = track,
-                                    .args = pack(p), .cat = (uint16_t)tg__intern_cat(p, TG_NONE), .ph = 'M'};
+  const struct tg__record record = {.ts_ns = TG_NULL_INT,
+                                    .dur_ns = TG_NULL_INT,
+                                    .name = TG__K_THREAD_NAME,
+                                    .track = track,
+                                    .args = pack(p),
+                                    .cat = (uint16_t)tg__intern_cat(p, TG_NONE),
+                                    .ph = 'M'};
   if (!p->no_memory) add_record(p, &record);
 }
 
@@ -299,7 +307,7 @@ static void take_records(struct raw_import *w, const struct tg__chunk *c, const 
   }
 }
 
-/* ---- the whole file ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole file ----------------------------------------------------------------------------------------------------------------- */
 
 static void take_chunks(struct raw_import *w, uint16_t type) {
   struct tg__tacho *const f = w->file;
@@ -375,7 +383,8 @@ static void release(struct raw_import *w) {
 }
 
 enum tg_err tg__raw_import(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
-  struct raw_import w = {.trace = t, .file = f, .parser = tg__alloc(sizeof *w.parser), .im = {.shared = {.trace = t, .lock = tg__lock_new()}}};
+  struct raw_import w = {
+      .trace = t, .file = f, .parser = tg__alloc(sizeof *w.parser), .im = {.shared = {.trace = t, .lock = tg__lock_new()}}};
   enum tg_err err = TG_OK;
   if (!w.parser || !w.im.shared.lock || !tg__add_known_strings(t->strings) || !tg__parser_init(w.parser, &w.im.shared)) goto no_memory;
   take_chunks(&w, TG_CHUNK_RAW_DICTIONARY);

@@ -18,7 +18,8 @@ static enum tg_err open_source(struct tg__tacho *f, struct tg_error *e) {
   const enum tg_err err = tg__file_open(f->path, &f->file, e);
   if (err) return err;
   const int64_t size = tg__file_size(f->file);
-  if (size < 0) return tg__fail(e, TG_UNSUPPORTED, -1, "%s is a pipe, and a .tacho file is not read in order: write it to a file first", f->path);
+  if (size < 0)
+    return tg__fail(e, TG_UNSUPPORTED, -1, "%s is a pipe, and a .tacho file is not read in order: write it to a file first", f->path);
   f->reader = (struct tg__reader){.read = read_file, .ctx = f, .len = (uint64_t)size};
   uint8_t greeting[TG_GREETING_BYTES];
   const size_t have = f->reader.len < sizeof greeting ? (size_t)f->reader.len : sizeof greeting;
@@ -64,11 +65,13 @@ static bool add_chunk(struct tg__tacho *f, const struct tg__chunk *c) {
 /* One index, checked; *before: the index it continues, 0 = none. TG_DAMAGED: do not trust any of them. */
 static enum tg_err read_index(struct tg__tacho *f, uint64_t at, uint64_t *before) {
   struct tg__chunk index;
-  if (!tg__chunk_at(&f->reader, at, &index) || index.type != TG_CHUNK_INDEX || index.cut || index.length < TG_INDEX_HEAD_BYTES) return TG_DAMAGED;
+  if (!tg__chunk_at(&f->reader, at, &index) || index.type != TG_CHUNK_INDEX || index.cut || index.length < TG_INDEX_HEAD_BYTES)
+    return TG_DAMAGED;
   uint8_t *const payload = tg__realloc(NULL, (size_t)index.length);
   if (!payload) return TG_MEMORY;
   enum tg_err err = TG_DAMAGED;
-  if (!f->reader.read(f->reader.ctx, at + TG_CHUNK_HEAD_BYTES, payload, (size_t)index.length) || !tg__chunk_is_intact(&index, payload)) goto done;
+  if (!f->reader.read(f->reader.ctx, at + TG_CHUNK_HEAD_BYTES, payload, (size_t)index.length) || !tg__chunk_is_intact(&index, payload))
+    goto done;
   const uint64_t count = tg__get32(payload + 8);
   *before = tg__get64(payload);
   if (*before >= at || (index.length - TG_INDEX_HEAD_BYTES) / TG_INDEX_ENTRY_BYTES != count) goto done;
@@ -131,7 +134,8 @@ static enum tg_err list_chunks(struct tg__tacho *f) {
 /* ---- summary and tables ------------------------------------------------------------------------------------------------------------ */
 
 static enum tg_err damaged(const struct tg__tacho *f, const char *what, struct tg_error *e) {
-  return tg__fail(e, TG_DAMAGED, -1, "%s: its %s is missing or damaged, so its events cannot be read; copy or convert it again", f->path, what);
+  return tg__fail(e, TG_DAMAGED, -1, "%s: its %s is missing or damaged, so its events cannot be read; copy or convert it again", f->path,
+                  what);
 }
 
 static enum tg_err failed(const struct tg__tacho *f, enum tg_err err, const char *what, struct tg_error *e) {
@@ -258,7 +262,8 @@ static enum tg_err take_args_blocks(struct tg_trace *t, struct tg__tacho *f, str
   f->args_blocks = tg__alloc((f->args_block_count + (size_t)1) * sizeof *f->args_blocks);
   enum tg_err err = TG_MEMORY;
   if (f->args_blocks) {
-    err = tg__unpack_add(&list, f, TG_CHUNK_ARGS_BLOCKS, 0, (struct tg__unpack){.to = f->args_blocks, .rows = f->args_block_count, .width = 4});
+    err = tg__unpack_add(&list, f, TG_CHUNK_ARGS_BLOCKS, 0,
+                         (struct tg__unpack){.to = f->args_blocks, .rows = f->args_block_count, .width = 4});
   }
   if (err) return failed(f, err, "ARGS_BLOCKS", e);
   if ((err = tg__unpack_run(&list, t, e))) return err;
@@ -401,7 +406,8 @@ static enum tg_err open_into(struct tg_trace *t, const char *path, struct tg_err
   t->store = tg__store_new(TG__STORE_TACHO);
   if (!t->strings || !t->store) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
   struct tg__tacho *const f = t->store->tacho = tg__alloc(sizeof *f);
-  if (!f || !(f->path = tg__arena_copy(&t->arena, path, strlen(path)))) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  if (!f || !(f->path = tg__arena_copy(&t->arena, path, strlen(path))))
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
   enum tg_err err = open_source(f, e);
   if (err) return err;
   if ((err = list_chunks(f))) return failed(f, err, "list of chunks", e);

@@ -13,7 +13,7 @@ struct job {
   uint16_t type;
   struct tg__packing_plan plan;
   const struct tg_trace *args_of; /* not NULL: `values` is a block of args to pack by field, `rows` bytes of it */
-  uint8_t *payload; /* the result; of args in memory of its own (NULL: there was none left) */
+  uint8_t *payload;               /* the result; of args in memory of its own (NULL: there was none left) */
   size_t len;
 };
 struct saver {
@@ -79,7 +79,8 @@ static void put_blob(struct saver *s, uint16_t type, const void *bytes, uint64_t
   const struct tg__packing_plan plan = {.width = 1};
   for (uint64_t from = 0; from < len; from += TACHO_BLOCK) {
     const uint64_t left = len - from;
-    add_job(s, type, (uint32_t)(from / TACHO_BLOCK), (const uint8_t *)bytes + from, (uint32_t)(left < TACHO_BLOCK ? left : TACHO_BLOCK), plan);
+    add_job(s, type, (uint32_t)(from / TACHO_BLOCK), (const uint8_t *)bytes + from, (uint32_t)(left < TACHO_BLOCK ? left : TACHO_BLOCK),
+            plan);
   }
 }
 
@@ -184,7 +185,8 @@ static void put_rows(struct saver *s, uint16_t type, const uint32_t *values, uin
   const struct tg__packing_plan plan = {.width = 4, .transform = TG_T_VARINT};
   for (uint64_t from = 0; from < rows; from += TACHO_GROUP_ROWS) {
     const uint64_t left = rows - from;
-    add_job(s, type, (uint32_t)(from / TACHO_GROUP_ROWS), values + from, (uint32_t)(left < TACHO_GROUP_ROWS ? left : TACHO_GROUP_ROWS), plan);
+    add_job(s, type, (uint32_t)(from / TACHO_GROUP_ROWS), values + from, (uint32_t)(left < TACHO_GROUP_ROWS ? left : TACHO_GROUP_ROWS),
+            plan);
   }
 }
 
@@ -272,7 +274,8 @@ static enum tg_err put_trace(struct saver *s, const struct tg_trace *t, const st
 }
 
 enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e) {
-  if ((t->loaded & TG__COL_ALL) != TG__COL_ALL) return tg__fail(e, TG_INTERNAL, -1, "a trace is saved only when all its columns are loaded");
+  if ((t->loaded & TG__COL_ALL) != TG__COL_ALL)
+    return tg__fail(e, TG_INTERNAL, -1, "a trace is saved only when all its columns are loaded");
   struct tg__writer *writer = NULL;
   struct tables tables = {0};
   struct saver *const s = tg__alloc(sizeof *s);

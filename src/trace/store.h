@@ -23,24 +23,26 @@ struct tg__store {
 };
 
 /* store.c. A store is made with tg__store_new and belongs to its trace. */
-struct tg__store *tg__store_new(enum tg__store_kind kind);       /* NULL on no memory */
-void *tg__store_pages(struct tg__store *s, size_t bytes);        /* tg__pages_get, remembered; NULL on no memory. bytes may be 0 */
+struct tg__store *tg__store_new(enum tg__store_kind kind);          /* NULL on no memory */
+void *tg__store_pages(struct tg__store *s, size_t bytes);           /* tg__pages_get, remembered; NULL on no memory. bytes may be 0 */
 bool tg__store_adopt(struct tg__store *s, void *ptr, size_t bytes); /* remember pages the caller got; on false they stay the caller's */
-void tg__store_drop(struct tg__store *s, void *ptr);             /* give one piece back early; NULL is fine */
-void tg__store_free(struct tg__store *s);                        /* everything, the file too; NULL is fine */
+void tg__store_drop(struct tg__store *s, void *ptr);                /* give one piece back early; NULL is fine */
+void tg__store_free(struct tg__store *s);                           /* everything, the file too; NULL is fine */
 
 /* One row per column of columns.def. */
 struct tg__column_info {
-  uint32_t bit;         /* TG__COL_* */
+  uint32_t bit; /* TG__COL_* */
   bool of_marks;
-  uint8_t width;        /* bytes per value */
-  uint8_t transform;    /* how save.c packs it */
-  uint16_t chunk;       /* enum tg__chunk_type */
-  size_t place;         /* of the pointer in struct tg_trace */
+  uint8_t width;     /* bytes per value */
+  uint8_t transform; /* how save.c packs it */
+  uint16_t chunk;    /* enum tg__chunk_type */
+  size_t place;      /* of the pointer in struct tg_trace */
 };
 enum { TG__COLUMN_COUNT = 16 };
 extern const struct tg__column_info tg__column_info[TG__COLUMN_COUNT];
-static inline void **tg__column_place(struct tg_trace *t, const struct tg__column_info *c) { return (void **)(void *)((char *)t + c->place); }
+static inline void **tg__column_place(struct tg_trace *t, const struct tg__column_info *c) {
+  return (void **)(void *)((char *)t + c->place);
+}
 
 /* import_tacho.c */
 bool tg__tacho_recognise(const void *head, size_t len);

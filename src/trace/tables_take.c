@@ -5,10 +5,9 @@
 void tg__summary_take(struct tg__bytes *b, struct tg__summary *s) {
   s->group_rows = tg__take32(b);
   s->step_kind = tg__take32(b);
-  uint64_t *const fields[16] = {&s->slices,     &s->marks,        &s->strings,     &s->rank_count,  &s->track_count,
-                                &s->cat_count,  &s->schema_count, &s->step_count,  &s->text_bytes,  &s->schemas_bytes,
-                                &s->cats_bytes, &s->ranks_bytes,  &s->tracks_bytes, &s->steps_bytes, &s->args_bytes,
-                                &s->args_strings};
+  uint64_t *const fields[16] = {&s->slices,       &s->marks,       &s->strings,    &s->rank_count,    &s->track_count, &s->cat_count,
+                                &s->schema_count, &s->step_count,  &s->text_bytes, &s->schemas_bytes, &s->cats_bytes,  &s->ranks_bytes,
+                                &s->tracks_bytes, &s->steps_bytes, &s->args_bytes, &s->args_strings};
   for (int i = 0; i < 16; i++) *fields[i] = tg__take64(b);
 }
 
@@ -99,8 +98,8 @@ static enum tg_err take_metadata(struct tg__bytes *b, struct tg_trace *t, struct
   r->device_count = devices;
   for (uint32_t i = 0; i < devices; i++) {
     struct tg__device *const d = &r->devices[i];
-    int64_t *const fields[7] = {&d->id, &d->total_memory_bytes, &d->sm_count, &d->compute_major, &d->compute_minor, &d->max_threads_per_sm,
-                                &d->warp_size};
+    int64_t *const fields[7] = {
+        &d->id, &d->total_memory_bytes, &d->sm_count, &d->compute_major, &d->compute_minor, &d->max_threads_per_sm, &d->warp_size};
     for (int k = 0; k < 7; k++) *fields[k] = take_signed(b);
     if (!take_string(b, t, true, &d->name)) return TG_DAMAGED;
   }
@@ -193,7 +192,8 @@ static bool take_track(struct tg__bytes *b, const struct tg_trace *t, struct tg_
   k->device = take_signed(b);
   k->stream = take_signed(b);
   k->sort_index = take_signed(b);
-  if (!take_string(b, t, true, &k->process_name) || !take_string(b, t, true, &k->name) || !take_string(b, t, true, &k->labels)) return false;
+  if (!take_string(b, t, true, &k->process_name) || !take_string(b, t, true, &k->name) || !take_string(b, t, true, &k->labels))
+    return false;
   k->first = tg__take32(b);
   k->count = tg__take32(b);
   return k->rank < t->rank_count && kind <= TG__TRACK_OTHER;

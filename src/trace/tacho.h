@@ -12,9 +12,9 @@ struct tg__tacho {
   size_t chunk_count, chunk_cap;
   struct tg__summary summary;
   const uint32_t *renumbered; /* id of each string of the file in the trace, in its arena; NULL when they are the same */
-  uint32_t *args_blocks; /* bytes of each block of args by field; NULL when they are stored as they are */
+  uint32_t *args_blocks;      /* bytes of each block of args by field; NULL when they are stored as they are */
   uint32_t args_block_count;
-  uint64_t args_bytes; /* of them in the file: fewer than the summary says when it was cut */
+  uint64_t args_bytes;   /* of them in the file: fewer than the summary says when it was cut */
   int64_t lost, lost_at; /* chunks passed over, and the byte of the first */
 };
 
@@ -34,7 +34,7 @@ struct tg__unpack {
   void *to;
   uint32_t rows, first_row;
   uint8_t width;
-  bool by_field; /* a block of args, `rows` bytes of it: for tg__args_unpack */
+  bool by_field;                        /* a block of args, `rows` bytes of it: for tg__args_unpack */
   const struct tg__column_info *column; /* whose values are checked afterwards; NULL = no check */
   enum tg_err err;
 };

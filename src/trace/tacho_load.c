@@ -16,7 +16,8 @@ enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tach
   enum tg_err err = TG_OK;
   for (uint64_t from = 0; from < rows && !err; from += TACHO_GROUP_ROWS) {
     const uint64_t n = rows - from < TACHO_GROUP_ROWS ? rows - from : TACHO_GROUP_ROWS;
-    err = tg__unpack_add(l, f, type, (uint32_t)(from / TACHO_GROUP_ROWS), (struct tg__unpack){.to = to + from, .rows = (uint32_t)n, .width = 4});
+    err = tg__unpack_add(l, f, type, (uint32_t)(from / TACHO_GROUP_ROWS),
+                         (struct tg__unpack){.to = to + from, .rows = (uint32_t)n, .width = 4});
   }
   return err;
 }
@@ -26,7 +27,8 @@ enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tach
   for (uint64_t from = 0; from < bytes && !err; from += TACHO_BLOCK) {
     const uint64_t rows = bytes - from < TACHO_BLOCK ? bytes - from : TACHO_BLOCK;
     if (from / TACHO_BLOCK >= TG_NONE) return TG_DAMAGED;
-    err = tg__unpack_add(l, f, type, (uint32_t)(from / TACHO_BLOCK), (struct tg__unpack){.to = (uint8_t *)to + from, .rows = (uint32_t)rows, .width = 1});
+    err = tg__unpack_add(l, f, type, (uint32_t)(from / TACHO_BLOCK),
+                         (struct tg__unpack){.to = (uint8_t *)to + from, .rows = (uint32_t)rows, .width = 1});
   }
   return err;
 }
@@ -96,7 +98,8 @@ enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct
     if (err == TG_MEMORY) tg__fail(e, err, at, "out of memory while reading %s", f->path);
     if (err == TG_IO) tg__fail(e, err, at, "%s could not be read: did it shrink meanwhile?", f->path);
     if (err == TG_UNSUPPORTED) {
-      tg__fail(e, err, at, "%s: this build cannot unpack its chunk %s %u: use a build with zstd, or a newer one", f->path, name, u->chunk->part);
+      tg__fail(e, err, at, "%s: this build cannot unpack its chunk %s %u: use a build with zstd, or a newer one", f->path, name,
+               u->chunk->part);
     }
     if (err == TG_DAMAGED) {
       tg__fail(e, err, at, "%s: its chunk %s %u is damaged; copy or convert the file again", f->path, name, u->chunk->part);
@@ -164,17 +167,26 @@ static enum tg_err check_phases(const uint8_t *v, uint32_t rows) {
 static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho *f, const struct tg__unpack *u) {
   switch (u->column->chunk) {
   case TG_CHUNK_SLICE_NAME:
-  case TG_CHUNK_MARK_NAME: return check_strings(u->to, u->rows, f);
+  case TG_CHUNK_MARK_NAME:
+    return check_strings(u->to, u->rows, f);
   case TG_CHUNK_SLICE_ARGS:
-  case TG_CHUNK_MARK_ARGS: return check_references(u->to, u->rows, (f->summary.args_bytes + 3) / 4, f->args_bytes / 4);
+  case TG_CHUNK_MARK_ARGS:
+    return check_references(u->to, u->rows, (f->summary.args_bytes + 3) / 4, f->args_bytes / 4);
   case TG_CHUNK_SLICE_CAT:
-  case TG_CHUNK_MARK_CAT: return check_cats(u->to, u->rows, t->cat_count);
-  case TG_CHUNK_SLICE_DUR: return check_durations(u->to, u->rows);
-  case TG_CHUNK_SLICE_PARENT: return check_parents(u->to, u->rows, u->first_row);
-  case TG_CHUNK_SLICE_CAUSE: return check_references(u->to, u->rows, f->summary.slices, t->slices.count);
-  case TG_CHUNK_MARK_TRACK: return check_ids(u->to, u->rows, t->track_count);
-  case TG_CHUNK_MARK_PHASE: return check_phases(u->to, u->rows);
-  default: return TG_OK; /* START is checked against its neighbours below */
+  case TG_CHUNK_MARK_CAT:
+    return check_cats(u->to, u->rows, t->cat_count);
+  case TG_CHUNK_SLICE_DUR:
+    return check_durations(u->to, u->rows);
+  case TG_CHUNK_SLICE_PARENT:
+    return check_parents(u->to, u->rows, u->first_row);
+  case TG_CHUNK_SLICE_CAUSE:
+    return check_references(u->to, u->rows, f->summary.slices, t->slices.count);
+  case TG_CHUNK_MARK_TRACK:
+    return check_ids(u->to, u->rows, t->track_count);
+  case TG_CHUNK_MARK_PHASE:
+    return check_phases(u->to, u->rows);
+  default:
+    return TG_OK; /* START is checked against its neighbours below */
   }
 }
 
@@ -214,11 +226,10 @@ static enum tg_err check_rows(const struct tg_trace *t, uint32_t fresh, struct t
   const uint32_t after = t->loaded | fresh, ends = TG__COL_START | TG__COL_DUR, nesting = TG__COL_PARENT | TG__COL_DEPTH;
   const bool ends_now = (fresh & ends) && (after & ends) == ends, nesting_now = (fresh & nesting) && (after & nesting) == nesting;
   if (tracks_are_sane(t, fresh) && (!ends_now || ends_are_sane(t)) && (!nesting_now || depths_are_sane(t))) return TG_OK;
-  return tg__fail(e, TG_DAMAGED, -1, "%s: its columns contradict each other, so it was not written by tachograph",
-                  t->store->tacho->path);
+  return tg__fail(e, TG_DAMAGED, -1, "%s: its columns contradict each other, so it was not written by tachograph", t->store->tacho->path);
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------------------------------------------------------- */
 
 static enum tg_err add_column(struct tg__unpack_list *l, struct tg_trace *t, const struct tg__column_info *info) {
   const struct tg__tacho *const f = t->store->tacho;
@@ -229,12 +240,10 @@ static enum tg_err add_column(struct tg__unpack_list *l, struct tg_trace *t, con
   enum tg_err err = TG_OK;
   for (uint64_t from = 0; from < rows && !err; from += per) {
     const uint64_t n = rows - from < per ? rows - from : per;
-    err = tg__unpack_add(l, f, info->chunk, (uint32_t)(from / per),
-                         (struct tg__unpack){.to = column + from * info->width,
-                                             .rows = (uint32_t)n,
-                                             .first_row = (uint32_t)from,
-                                             .width = info->width,
-                                             .column = info});
+    err = tg__unpack_add(
+        l, f, info->chunk, (uint32_t)(from / per),
+        (struct tg__unpack){
+            .to = column + from * info->width, .rows = (uint32_t)n, .first_row = (uint32_t)from, .width = info->width, .column = info});
   }
   return err;
 }
@@ -248,7 +257,8 @@ static enum tg_err add_args(struct tg__unpack_list *l, struct tg_trace *t) {
   enum tg_err err = TG_OK;
   uint64_t at = 0;
   for (uint32_t i = 0; i < f->args_block_count && !err; at += f->args_blocks[i++]) {
-    err = tg__unpack_add(l, f, TG_CHUNK_ARGS_BY_FIELD, i, (struct tg__unpack){.to = args + at, .rows = f->args_blocks[i], .width = 1, .by_field = true});
+    err = tg__unpack_add(l, f, TG_CHUNK_ARGS_BY_FIELD, i,
+                         (struct tg__unpack){.to = args + at, .rows = f->args_blocks[i], .width = 1, .by_field = true});
   }
   return err;
 }
@@ -262,7 +272,8 @@ static enum tg_err load(struct tg_trace *t, uint32_t fresh, struct tg_error *e) 
   if (!err && (fresh & TG__COL_ARGS)) err = add_args(&list, t);
   if (err) {
     tg__free(list.items);
-    return tg__fail(e, err, -1, err == TG_MEMORY ? "out of memory while reading %s" : "%s lacks chunks it says it has", t->store->tacho->path);
+    return tg__fail(e, err, -1, err == TG_MEMORY ? "out of memory while reading %s" : "%s lacks chunks it says it has",
+                    t->store->tacho->path);
   }
   if ((err = tg__unpack_run(&list, t, e))) return err;
   return check_rows(t, fresh, e);
@@ -290,7 +301,8 @@ enum tg_err tg__tacho_load(struct tg_trace *t, uint32_t columns, struct tg_error
     t->loaded |= fresh;
     struct tg_error why;
     if (t->loaded == TG__COL_ALL && !tg__trace_is_valid(t, &why)) { /* a hostile file; ours are valid when written */
-      err = tg__fail(e, TG_DAMAGED, -1, "%s: it contradicts itself (%s), so it was not written by tachograph", t->store->tacho->path, why.text);
+      err = tg__fail(e, TG_DAMAGED, -1, "%s: it contradicts itself (%s), so it was not written by tachograph", t->store->tacho->path,
+                     why.text);
     }
   }
   if (err) {

@@ -20,7 +20,8 @@ static void repair(uint8_t *file, size_t len) {
       const uint64_t records = (uint64_t)(tg__get32(payload + 4) - 1) * TG_RAW_RECORD_BYTES;
       if (records <= there - TG_RAW_HEAD_BYTES) tg__set64(payload + 8, tg__checksum(payload + TG_RAW_HEAD_BYTES, (size_t)records));
     }
-    tg__chunk_head_write(head, tg__get16(head + 2), tg__get32(head + 4), tg__get32(head + 24), length, tg__checksum(payload, (size_t)there));
+    tg__chunk_head_write(head, tg__get16(head + 2), tg__get32(head + 4), tg__get32(head + 24), length,
+                         tg__checksum(payload, (size_t)there));
     at += (size_t)tg__chunk_span(there);
   }
 }

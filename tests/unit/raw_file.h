@@ -30,7 +30,8 @@ static inline void raw_dictionary(struct raw_file *f, uint32_t part, uint32_t ki
 }
 
 /* Records of one thread; sealed when `seal`, else open. Where its payload begins. */
-static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t capacity, const struct tg__raw_record *r, uint32_t count, bool seal) {
+static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t capacity, const struct tg__raw_record *r, uint32_t count,
+                                 bool seal) {
   uint8_t payload[TG_RAW_HEAD_BYTES + 16 * TG_RAW_RECORD_BYTES] = {0};
   uint8_t *const records = payload + TG_RAW_HEAD_BYTES;
   for (uint32_t i = 0; i < count; i++) tg__raw_record_write(records + i * TG_RAW_RECORD_BYTES, &r[i]);
@@ -67,7 +68,13 @@ static inline size_t raw_file_make(struct raw_file *f) {
   raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, threads, 1);
   const struct tg__raw_record first[] = {
       {.start_ticks = 1200, .dur_ticks = 100, .name = 1, .shape = 1, .stack = 2, .seq = 8, .depth = 1, .scope = TG_RAW_OP, .flags = VALID},
-      {.start_ticks = 1250, .dur_ticks = (uint32_t)-512, .shape = 0x12345678, .stack = 0x7f00, .seq = UINT32_MAX, .scope = TG_RAW_MEMORY, .flags = VALID},
+      {.start_ticks = 1250,
+       .dur_ticks = (uint32_t)-512,
+       .shape = 0x12345678,
+       .stack = 0x7f00,
+       .seq = UINT32_MAX,
+       .scope = TG_RAW_MEMORY,
+       .flags = VALID},
       {.start_ticks = 1100, .dur_ticks = 400, .name = 3, .scope = TG_RAW_STEP, .flags = VALID},
       {.start_ticks = 2000, .dur_ticks = 0x100, .name = 2, .scope = TG_RAW_OP, .flags = VALID | TG_RAW_F_LONG},
       {.start_ticks = 0x100000100, .scope = TG_RAW_EXTENSION, .flags = VALID},

@@ -164,7 +164,7 @@ static inline struct tg_trace *sample_trace(void) {
 
 /* ---- comparing ----------------------------------------------------------------------------------------------------------------- */
 
-#define SAME(what, condition)                                                                                                               \
+#define SAME(what, condition)                                                                                                              \
   if (!(condition)) return what
 
 static inline const char *sample_strings_differ(const struct tg_trace *a, const struct tg_trace *b) {
@@ -213,7 +213,8 @@ static inline const char *sample_tracks_differ(const struct tg_trace *a, const s
   for (uint32_t i = 0; i < a->track_count; i++) {
     const struct tg__track x = a->tracks[i], y = b->tracks[i];
     SAME("track identity", x.rank == y.rank && x.kind == y.kind && x.pid == y.pid && x.tid == y.tid);
-    SAME("track identity", x.pid_is_text == y.pid_is_text && x.tid_is_text == y.tid_is_text && x.device == y.device && x.stream == y.stream);
+    SAME("track identity",
+         x.pid_is_text == y.pid_is_text && x.tid_is_text == y.tid_is_text && x.device == y.device && x.stream == y.stream);
     SAME("track names", x.process_name == y.process_name && x.name == y.name && x.labels == y.labels && x.sort_index == y.sort_index);
     SAME("track slices", x.first == y.first && x.count == y.count && x.lanes == y.lanes);
   }

@@ -21,9 +21,9 @@ static struct tg_trace trace_of(const uint8_t *args, uint64_t bytes) {
 static void test_counting_up(void **state) {
   /* 1000, 1001, 1002: zigzag varints D0 0F, D2 0F, D4 0F; as differences 1000, 1, 1: D0 0F, 02, 02 */
   static const uint8_t args[] = {1, 0, 0, 0xD0, 0x0F, 0, 0, 0, 1, 0, 0, 0xD2, 0x0F, 0, 0, 0, 1, 0, 0, 0xD4, 0x0F, 0, 0, 0};
-  static const uint8_t payload[] = {19, 0, 0, 0, 3, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, /* ids */
-                                    17, 0, 0, 0, 1, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5,       /* one stream of 5 */
-                                    21, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0xD0, 0x0F, 2, 2};
+  static const uint8_t payload[] = {19, 0, 0, 0, 3, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1,    1, /* ids */
+                                    17, 0, 0, 0, 1, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5,          /* one stream of 5 */
+                                    21, 0, 0, 0, 5, 0, 0, 0, 1, 0,           0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0xD0, 0x0F, 2, 2};
   const struct tg_trace t = trace_of(args, sizeof args);
   uint8_t back[sizeof args];
   size_t len;
@@ -43,9 +43,12 @@ static void test_not_entries(void **state) {
     size_t len;
     const char *why;
   } bad[] = {
-      {{4, 0, 0, 0}, 4, "a schema that does not exist"},     {{1, 0, 0, 0x80, 0, 0, 0, 0}, 8, "a varint longer than needed"},
-      {{0, 0, 0, 7}, 4, "padding that is not zero"},         {{1, 0, 0}, 3, "no value"},
-      {{0, 0, 0}, 3, "no padding"},                          {{1, 0, 0, 0x80}, 4, "half a varint"},
+      {{4, 0, 0, 0}, 4, "a schema that does not exist"},
+      {{1, 0, 0, 0x80, 0, 0, 0, 0}, 8, "a varint longer than needed"},
+      {{0, 0, 0, 7}, 4, "padding that is not zero"},
+      {{1, 0, 0}, 3, "no value"},
+      {{0, 0, 0}, 3, "no padding"},
+      {{1, 0, 0, 0x80}, 4, "half a varint"},
       {{2, 0, 0, 1}, 4, "decimals without digits"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

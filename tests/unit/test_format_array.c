@@ -104,7 +104,7 @@ static void test_refuses_lies(void **state) {
   bad[len - 1] = 0x80; /* a varint without an end */
   assert_int_equal(tg__array_unpack(bad, len, back, 3, 4, 0, scratch), TG_DAMAGED);
   memcpy(bad, packed, len);
-  bad[5] = 64; /* a transform nobody has defined */
+  bad[5] = 64;                                                                      /* a transform nobody has defined */
   assert_int_equal(tg__array_unpack(bad, len, back, 3, 4, 0, scratch), TG_DAMAGED); /* length does not fit any more */
   bad[5] = 64 | TG_T_VARINT;
   assert_int_equal(tg__array_unpack(bad, len, back, 3, 4, 0, scratch), TG_UNSUPPORTED);
@@ -144,9 +144,14 @@ static void test_no_zstd(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_delta_varint), cmocka_unit_test(test_optional_delta),    cmocka_unit_test(test_row_references),
-      cmocka_unit_test(test_shuffle),      cmocka_unit_test(test_no_rows),           cmocka_unit_test(test_round_trips),
-      cmocka_unit_test(test_optional_overflow), cmocka_unit_test(test_refuses_lies),
+      cmocka_unit_test(test_delta_varint),
+      cmocka_unit_test(test_optional_delta),
+      cmocka_unit_test(test_row_references),
+      cmocka_unit_test(test_shuffle),
+      cmocka_unit_test(test_no_rows),
+      cmocka_unit_test(test_round_trips),
+      cmocka_unit_test(test_optional_overflow),
+      cmocka_unit_test(test_refuses_lies),
 #ifdef TG_WITH_ZSTD
       cmocka_unit_test(test_refuses_wrong_frames),
 #else

@@ -150,7 +150,8 @@ static void test_damaged_sealed_chunk(void **state) {
 static void test_torn_duration(void **state) {
   struct tg_error e;
   raw_file_make(&file);
-  const struct tg__raw_record torn = {.start_ticks = 6000, .dur_ticks = 7, .name = 1, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID | TG_RAW_F_LONG};
+  const struct tg__raw_record torn = {
+      .start_ticks = 6000, .dur_ticks = 7, .name = 1, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID | TG_RAW_F_LONG};
   raw_records(&file, 2, 4, &torn, 1, false);
   struct tg_trace *const t = open_file(file.len, &e);
   assert_slice(t, 5, "aten::add", 1004000, 7, TG__CLASS_OP);

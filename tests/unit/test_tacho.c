@@ -270,7 +270,7 @@ static void test_cut_in_a_row_group(void **state) {
   assert_int_equal(back->ranks[0].phase_count['X'], there);
   assert_int_equal(back->ranks[0].phase_count['M'], 0);
   assert_int_equal(back->ranks[0].events_read, there + 1); /* the one that had been skipped as JSON */
-  assert_int_equal(lost(back), 1 + 6 + 1 + 3); /* the cut chunk; groups 4 to 9; marks; three blocks of args */
+  assert_int_equal(lost(back), 1 + 6 + 1 + 3);             /* the cut chunk; groups 4 to 9; marks; three blocks of args */
   assert_memory_equal(back->slices.start_ns, t->slices.start_ns, there * 8);
   assert_memory_equal(back->slices.parent, t->slices.parent, there * 4);
   for (uint32_t i = 0; i < there; i++) {
@@ -335,20 +335,48 @@ static void test_impossible_values(void **state) {
   for (int lie = 0; lie < 14; lie++) {
     struct tg_trace *const t = sample_trace();
     switch (lie) {
-    case 0: t->slices.name[2] = tg__strings_count(t->strings); break;
-    case 1: t->slices.cat[1] = 4; break;
-    case 2: t->slices.parent[1] = 1; break;
-    case 3: t->slices.parent[5] = 0; break; /* on another track */
-    case 4: t->slices.cause[0] = 6; break;
-    case 5: t->slices.args[0] = 3; break;
-    case 6: t->slices.start_ns[1] = -5; break; /* before the one it follows */
-    case 7: t->slices.dur_ns[0] = -1; break;
-    case 8: t->slices.dur_ns[4] = INT64_MAX; break;
-    case 9: t->slices.depth[3] = 1; break;
-    case 10: t->marks.track[0] = 3; break;
-    case 11: t->ranks[0].events_read++; break;
-    case 12: t->slices.dur_ns[0] = 15; break; /* its children stick out */
-    default: t->marks.ph[1] = 200; break;
+    case 0:
+      t->slices.name[2] = tg__strings_count(t->strings);
+      break;
+    case 1:
+      t->slices.cat[1] = 4;
+      break;
+    case 2:
+      t->slices.parent[1] = 1;
+      break;
+    case 3:
+      t->slices.parent[5] = 0;
+      break; /* on another track */
+    case 4:
+      t->slices.cause[0] = 6;
+      break;
+    case 5:
+      t->slices.args[0] = 3;
+      break;
+    case 6:
+      t->slices.start_ns[1] = -5;
+      break; /* before the one it follows */
+    case 7:
+      t->slices.dur_ns[0] = -1;
+      break;
+    case 8:
+      t->slices.dur_ns[4] = INT64_MAX;
+      break;
+    case 9:
+      t->slices.depth[3] = 1;
+      break;
+    case 10:
+      t->marks.track[0] = 3;
+      break;
+    case 11:
+      t->ranks[0].events_read++;
+      break;
+    case 12:
+      t->slices.dur_ns[0] = 15;
+      break; /* its children stick out */
+    default:
+      t->marks.ph[1] = 200;
+      break;
     }
     save(t);
     assert_null(open_all(&e));
