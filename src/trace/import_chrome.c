@@ -168,6 +168,7 @@ static enum tg_err keep_member(struct reader *r, const char *key, const char *ke
   while (value_end > value && (unsigned char)value_end[-1] <= ' ') value_end--;
   if (!tg__grow((void **)&im->meta, &im->meta_cap, im->meta_count + 1, sizeof *im->meta)) return out_of_memory(r);
   struct tg__meta *m = &im->meta[im->meta_count++];
+  r->again->pending_count = 0; /* the key may have been looked at before */
   m->key = tg__intern_escaped(r->again, key, key_end);
   m->raw = tg__strings_add(strings, value, (size_t)(value_end - value));
   m->after = r->state == AT_TAIL;
