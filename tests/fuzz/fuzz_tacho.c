@@ -56,11 +56,18 @@ static void round_trip(struct tg_trace *t, const char *path) {
   tg__trace_free(back);
 }
 
+static char in[64], out[64];
+
+static void remove_files(void) {
+  unlink(in);
+  unlink(out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static char in[64], out[64];
   if (!in[0]) {
     snprintf(in, sizeof in, "/tmp/fuzz_tacho.%d.in", (int)getpid());
     snprintf(out, sizeof out, "/tmp/fuzz_tacho.%d.out", (int)getpid());
+    atexit(remove_files);
   }
   if (size < 2) return 0;
   uint8_t *const file = malloc(size);
