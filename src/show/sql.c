@@ -37,6 +37,7 @@ static sqlite3 *connect(struct tg__sql_data *data, uint64_t *steps) {
   sqlite3_limit(db, SQLITE_LIMIT_SQL_LENGTH, SQL_MOST_BYTES);
   sqlite3_limit(db, SQLITE_LIMIT_LENGTH, VALUE_MOST_BYTES);
   sqlite3_limit(db, SQLITE_LIMIT_EXPR_DEPTH, 200);
+  sqlite3_limit(db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000); /* matching takes the square of it */
   sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_limit(db, SQLITE_LIMIT_WORKER_THREADS, 0);
   if (sqlite3_exec(db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL) != SQLITE_OK || !tg__sql_add_tables(db, data)) goto failed;

@@ -39,6 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size > MOST_BYTES) return 0;
   memcpy(sql, data, size);
   sql[size] = 0;
+  /* printf('%.*c', 2000000000, 'x') turns a loop inside SQLite that no budget ends: seconds wasted, nothing found */
+  if (strcasestr(sql, "printf") || strcasestr(sql, "format")) return 0;
   struct tg_table *table;
   struct tg_error e = {0};
   const enum tg_err err = tg__sql_run_bounded(trace(), sql, MOST_STEPS, &table, &e);

@@ -1,1 +1,1 @@
-SELECT hex(zeroblob(99999999)), printf('%.*c', 99999, 'x')
+SELECT hex(zeroblob(99999999)), replace(hex(zeroblob(9999)), '0', 'xyz')
