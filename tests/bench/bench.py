@@ -24,7 +24,7 @@ REPO = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(REPO / "tests" / "conformance")]
 import grow  # noqa: E402
 from engine import find_binary  # noqa: E402
-from measure import Failed, alternate, machine, output, peak_anonymous, ratio, wall  # noqa: E402
+from measure import Failed, alternate, machine, output, peak_anonymous  # noqa: E402
 
 TABLES = ("ops", "kernels", "events", "stacks:by=function", "launches", "steps", "annotations", "tracks")
 median = statistics.median
@@ -140,29 +140,29 @@ class Bench:
         if peer:
             contenders["simdjson"] = [peer, str(path)]
         times = alternate(contenders, self.args.rounds, self.cores)
-        self.raw["%d MB, open and overview" % size] = times
-        self.table.add("%d MB: open and overview" % size, median(times["ours"]), "s")
+        self.raw["%d MB, open and overview" % size] = times.raw()
+        self.table.add("%d MB: open and overview" % size, median(times.wall["ours"]), "s", note=times.note("ours"))
         if peer:
-            self.table.add("%d MB: simdjson's first DOM parse" % size, median(times["simdjson"]), "s")
-            self.table.add("%d MB: ours / simdjson" % size, ratio(times, "ours", "simdjson"), "x", 1.0, 0.5)
+            self.table.add("%d MB: simdjson's first DOM parse" % size, median(times.wall["simdjson"]), "s", note=times.note("simdjson"))
+            self.table.add("%d MB: ours / simdjson" % size, times.ratio("ours", "simdjson"), "x", 1.0, 0.5,
+                           note="CPU time %.2f x" % times.cpu_ratio("ours", "simdjson"))
 
     def against_gzip(self, size, path):
         packed = self.packed(path, ".gz")
         times = alternate({"plain": self.overview(path), "gz": self.overview(packed)}, self.args.rounds, self.cores)
-        self.raw["%d MB, plain and gz" % size] = times
-        self.table.add("%d MB: .gz / our own plain" % size, ratio(times, "gz", "plain"), "x", 1.25, 1.1,
-                       note="%.2f s, %.0f MB packed" % (median(times["gz"]), packed.stat().st_size / 1e6))
+        self.raw["%d MB, plain and gz" % size] = times.raw()
+        self.table.add("%d MB: .gz / our own plain" % size, times.ratio("gz", "plain"), "x", 1.25, 1.1,
+                       note="%.2f s, %.0f MB packed, CPU time %.2f x" % (median(times.wall["gz"]), packed.stat().st_size / 1e6, times.cpu_ratio("gz", "plain")))
 
     def one_and_two(self, size, path):
-        singles, doubles = [], []
-        for _ in range(self.args.rounds):
-            singles.append(wall(self.overview(path), self.one))
-            doubles.append(wall(self.overview(path), self.cores))
-        rate = path.stat().st_size / 1e9 / median(singles)
-        self.raw["%d MB, one and two cores" % size] = {"one": singles, "two": doubles}
-        self.table.add("%d MB: one core" % size, rate, "GB/s", None, 0.8, lower=False)
+        command = self.overview(path)
+        times = alternate({"one": (command, self.one), "two": (command, self.cores)}, self.args.rounds)
+        self.raw["%d MB, one and two cores" % size] = times.raw()
+        text = path.stat().st_size / 1e9
+        self.table.add("%d MB: one core" % size, text / median(times.wall["one"]), "GB/s", None, 0.8, lower=False,
+                       note="%.2f GB per CPU second" % (text / median(times.cpu["one"])))
         if len(self.cores) > 1:
-            self.table.add("%d MB: gain of the second core" % size, median(a / b for a, b in zip(singles, doubles)), "x", None, 1.7, lower=False)
+            self.table.add("%d MB: gain of the second core" % size, times.ratio("one", "two"), "x", None, 1.7, lower=False)
 
     def memory(self, size, path):
         text = path.stat().st_size
@@ -194,9 +194,9 @@ class Bench:
             peak = peak_anonymous(command, self.cores)
         except Failed as failure:
             return self.skip("%d MB: HTA" % size, str(failure))
-        self.raw["%d MB, HTA" % size] = times
-        self.table.add("%d MB: HTA 0.5.0, load, temporal and kernel breakdown" % size, median(times["hta"]), "s", note="%.2f GB" % (peak / 1e9))
-        self.table.add("%d MB: HTA / ours" % size, 1 / ratio(times, "ours", "hta"), "x", 60, None, lower=False)
+        self.raw["%d MB, HTA" % size] = times.raw()
+        self.table.add("%d MB: HTA 0.5.0, load, temporal and kernel breakdown" % size, median(times.wall["hta"]), "s", note="%.2f GB" % (peak / 1e9))
+        self.table.add("%d MB: HTA / ours" % size, times.ratio("hta", "ours"), "x", 60, None, lower=False, note="CPU time %.0f x" % times.cpu_ratio("hta", "ours"))
 
     def hta_python(self):
         if self.args.hta_python or not self.args.hta:

@@ -18,16 +18,20 @@ def start(command, cores, out):
 
 
 def finish(child, command):
+    """Waits for the end; returns the CPU seconds of the child."""
     err = child.stderr.read()
-    if child.wait() != 0:
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
         raise Failed("%s: status %d: %s" % (" ".join(command)[:200], child.returncode, err.decode("utf-8", "replace").strip()[-300:]))
+    return usage.ru_utime + usage.ru_stime
 
 
-def wall(command, cores=None):
-    """Seconds from before the process exists until it is gone."""
+def timed(command, cores=None):
+    """(wall, CPU) seconds, from before the process exists until it is gone."""
     begin = time.perf_counter()
-    finish(start(command, cores, subprocess.DEVNULL), command)
-    return time.perf_counter() - begin
+    cpu = finish(start(command, cores, subprocess.DEVNULL), command)
+    return time.perf_counter() - begin, cpu
 
 
 def output(command, cores=None):
@@ -62,21 +66,41 @@ def peak_anonymous(command, cores=None):
     return peak[0]
 
 
+class Times:
+    """Wall and CPU seconds of contenders that ran in turn."""
+
+    def __init__(self, names):
+        self.wall, self.cpu = {n: [] for n in names}, {n: [] for n in names}
+
+    def add(self, name, seconds):
+        self.wall[name].append(seconds[0])
+        self.cpu[name].append(seconds[1])
+
+    def note(self, name):
+        return "CPU %.3g s" % statistics.median(self.cpu[name])
+
+    def ratio(self, ours, theirs):
+        """Median over rounds of ours / theirs: neighbours in time share the state of the machine."""
+        return statistics.median(a / b for a, b in zip(self.wall[ours], self.wall[theirs]))
+
+    def cpu_ratio(self, ours, theirs):
+        return statistics.median(self.cpu[ours]) / statistics.median(self.cpu[theirs])
+
+    def raw(self):
+        return {"wall": self.wall, "cpu": self.cpu}
+
+
 def alternate(contenders, rounds, cores=None):
-    """contenders: {name: command}. Runs them in turn, `rounds` times, after one unmeasured turn that warms the page cache.
-    Returns {name: [seconds of each round]}."""
-    for command in contenders.values():
-        wall(command, cores)
-    times = {name: [] for name in contenders}
+    """contenders: {name: command, or (command, cores)}. Runs them in turn, `rounds` times, after one unmeasured turn that warms
+    the page cache."""
+    runs = {name: c if isinstance(c, tuple) else (c, cores) for name, c in contenders.items()}
+    for command, where in runs.values():
+        timed(command, where)
+    times = Times(runs)
     for _ in range(rounds):
-        for name, command in contenders.items():
-            times[name].append(wall(command, cores))
+        for name, (command, where) in runs.items():
+            times.add(name, timed(command, where))
     return times
-
-
-def ratio(times, ours, theirs):
-    """Median over rounds of ours / theirs: neighbours in time share the state of the machine."""
-    return statistics.median(a / b for a, b in zip(times[ours], times[theirs]))
 
 
 def machine():
