@@ -181,7 +181,7 @@ struct tg__step {
 };
 
 enum { /* columns for tg__trace_load and questions.def */
-  TG__COL_START = 1, TG__COL_DUR = 2, TG__COL_NAME = 4, TG__COL_ARGS = 8, TG__COL_CAT = 16, TG__COL_FLAGS = 32,
+  TG__COL_NONE = 0, TG__COL_START = 1, TG__COL_DUR = 2, TG__COL_NAME = 4, TG__COL_ARGS = 8, TG__COL_CAT = 16, TG__COL_FLAGS = 32,
   TG__COL_PARENT = 64, TG__COL_DEPTH = 128, TG__COL_LANE = 256, TG__COL_CAUSE = 512,
   TG__COL_MARKS = 1024,
   TG__COL_CORE = TG__COL_START | TG__COL_DUR | TG__COL_NAME | TG__COL_CAT,
