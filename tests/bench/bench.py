@@ -2,7 +2,7 @@
 """Side by side with other tools, in one run: how long it takes from a file to an answer, and how much memory.
 
     bench.py [--sizes 150,500,1000] [--rounds 5] [--inputs DIR | --grow TOOL --seed-trace FILE] [--work DIR]
-             [--hta-python PYTHON | --hta] [--out FILE.json]
+             [--hta-python PYTHON | --hta] [--out FILE.json] [--docs docs/performance.md]
 
 Inputs are made by tests/bench/grow.py in --work (outside the tree, kept for the next run); --inputs takes ready *.json files
 instead, --grow another generator called as TOOL SEED-TRACE OUT --size-mb N. Medians of alternating runs; two cores at most.
@@ -229,13 +229,36 @@ class Bench:
                 self.skip("%d MB: HTA" % size, "give --hta-python, or --hta to install it")
 
 
+def markdown(about, rows):
+    """The figures as docs/performance.md shows them."""
+    lines = ["%(cpu)s, %(cores)d cores, %(gb).0f GB, Linux %(kernel)s; load average before the run %(load_before).1f." % {**about, "gb": about["memory_bytes"] / 1e9},
+             "", "| what | measured | must | aim | |", "| --- | ---: | ---: | ---: | --- |"]
+    marks = {None: "", True: "", False: " **missed**"}
+    for r in rows:
+        sign = "≤" if r["lower_is_better"] else "≥"
+        bounds = ["" if r[k] is None else "%s %g%s" % (sign, r[k], marks[r[k + "_reached"]]) for k in ("must", "aim")]
+        lines.append("| %s | %.4g %s | %s | %s | %s |" % (r["what"], r["value"], r["unit"], *bounds, r["note"]))
+    return "\n".join(lines) + "\n"
+
+
+def rewrite(path, text):
+    """Replaces what stands between the marks of a document."""
+    old = path.read_text(encoding="utf-8")
+    head, mark, rest = old.partition("<!-- figures -->\n")
+    _, end, tail = rest.partition("<!-- end of figures -->")
+    if not mark or not end:
+        sys.exit("bench.py: %s has no marks for the figures" % path)
+    path.write_text(head + mark + text + end + tail, encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=lambda s: [int(x) for x in s.split(",")], default=[150, 500, 1000])
     parser.add_argument("--rounds", type=int, default=5)
     for name, text in (("--bin", "the tachograph command"), ("--lib", "folder of libtachograph.so"), ("--inputs", "folder of ready *.json traces"),
                        ("--grow", "another generator"), ("--seed-trace", "what --grow starts from"), ("--work", "where inputs are kept"),
-                       ("--hta-python", "a Python that has HTA 0.5.0"), ("--out", "write the figures as JSON")):
+                       ("--hta-python", "a Python that has HTA 0.5.0"), ("--out", "write the figures as JSON"),
+                       ("--docs", "rewrite the figures in this document")):
         parser.add_argument(name, help=text)
     parser.add_argument("--hta", action="store_true", help="install HTA 0.5.0 into an environment of its own")
     args = parser.parse_args()
@@ -253,6 +276,8 @@ def main():
     if args.out:
         pathlib.Path(args.out).write_text(json.dumps({"machine": about, "rounds": args.rounds, "results": bench.table.rows, "not_measured": bench.skipped,
                                                       "seconds": bench.raw}, indent=1) + "\n")
+    if args.docs:
+        rewrite(pathlib.Path(args.docs), markdown(about, bench.table.rows))
     return 0
 
 
