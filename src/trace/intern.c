@@ -220,6 +220,13 @@ static bool same_fields(const struct tg__guess *g, bool has_args, const struct t
   return true;
 }
 
+/* Keys with anything odd in them are read the slow way each time, so that the oddity is counted each time. */
+static bool is_plain(struct tg__str key) {
+  for (uint32_t i = 0; i < key.len; i++)
+    if (key.ptr[i] < 0x20 || key.ptr[i] > 0x7e || key.ptr[i] == '"' || key.ptr[i] == '\\') return false;
+  return true;
+}
+
 static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const struct tg__packed_val *vals, size_t count) {
   struct tg_trace *t = s->trace;
   struct tg__guess *g = tg__arena_get(&t->arena, sizeof *g + count * sizeof *g->fields);
@@ -231,7 +238,7 @@ static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const s
   for (size_t i = 0; i < count; i++) {
     const struct tg__str k = tg__name(t, vals[i].key);
     struct tg__guess_field *f = &g->fields[i];
-    *f = (struct tg__guess_field){.text = k.ptr, .len = k.len, .key = vals[i].key, .kind = vals[i].kind, .top = vals[i].top};
+    *f = (struct tg__guess_field){.text = k.ptr, .len = is_plain(k) ? k.len : UINT32_MAX, .key = vals[i].key, .kind = vals[i].kind, .top = vals[i].top};
     memcpy(&f->head, k.ptr, k.len < 8 ? k.len : 8);
     if (k.len < 8) memset(&f->mask, 0xff, k.len);
     else memcpy(&f->tail, k.ptr + k.len - 8, 8);
