@@ -220,13 +220,13 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
 
 /* An object with a phase is an event, whatever stands around it. The first one at or after p; NULL when there is none. *whole: it
  * ends in this text (only then is it known to have a phase). */
-static const char *find_phase(const char *p, const char *first, const char *end, bool *whole) {
-  const char *q = tg__looks_like_event(p, NULL, end) ? p : tg__find_event(p, first, end);
+static const char *find_phase(const char *p, const char *end, bool *whole) {
+  const char *q = tg__find_event(p, NULL, end);
   while (q) {
     const char *behind = tg__skip_value(q, end);
     *whole = behind != NULL;
     if (!behind || memmem(q, (size_t)(behind - q), "\"ph\"", 4)) return q;
-    q = tg__find_event(behind, first, end);
+    q = tg__find_event(behind, NULL, end);
   }
   return NULL;
 }
@@ -238,7 +238,7 @@ static const char *find_array(struct reader *r, const char *p, const char *end) 
   const size_t n = sizeof wanted - 1;
   bool whole = false;
   const char *key = memmem(p, (size_t)(end - p), wanted, n);
-  const char *event = find_phase(p, r->carry.text, end, &whole);
+  const char *event = find_phase(p, end, &whole);
   if (event && (!key || event < key)) {
     if (!whole) return event;
   } else if (key) {
