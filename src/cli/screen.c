@@ -239,7 +239,7 @@ int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {
 
 int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *text) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
-  int status = tg_err_status(TG_MEMORY);
+  int status;
   if (text->err) return tg__cli_failed(c, &e, NULL);
   if (tg__cli_wants_json(c)) {
     struct tg_table *t = tg__table_new(question);
