@@ -154,8 +154,6 @@ enum tg_err tg__file_open(const char *path, struct tg__file **out, struct tg_err
 int64_t tg__file_size(const struct tg__file *f); /* -1 when it has none (pipe) */
 int64_t tg__file_read(struct tg__file *f, void *buf, size_t len); /* bytes read, 0 at the end, -1 on error */
 int64_t tg__file_read_at(struct tg__file *f, void *buf, size_t len, int64_t offset);
-/* The whole file, read-only, until close: a copy up to 64 MiB, a map above; NULL when impossible. */
-const void *tg__file_map(struct tg__file *f, size_t *len);
 void tg__file_close(struct tg__file *f);
 
 struct tg__writer; /* a file being written: lands under its name only at commit */

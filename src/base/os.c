@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,8 +22,6 @@ struct tg__file {
   int fd;
   bool is_ours; /* standard input is not closed */
   int64_t size; /* when opened; -1 for a pipe */
-  void *map;
-  size_t map_bytes;
 };
 
 static enum tg_err open_failed(const char *path, struct tg_error *e) {
@@ -89,32 +86,8 @@ int64_t tg__file_read_at(struct tg__file *f, void *buf, size_t len, int64_t offs
   return (int64_t)done;
 }
 
-/* A mapped file that somebody truncates kills its reader with SIGBUS. Copying costs 1 ms for 10 MiB, so only files too large for
- * that are really mapped; what is missing of a file that shrank meanwhile reads as zeros. */
-enum { LARGEST_COPY = 64 << 20 };
-
-static void *copy_or_map(struct tg__file *f) {
-  void *p = mmap(NULL, (size_t)f->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | (f->size <= LARGEST_COPY ? MAP_ANONYMOUS : 0), f->size <= LARGEST_COPY ? -1 : f->fd, 0);
-  if (p != MAP_FAILED && f->size <= LARGEST_COPY) (void)tg__file_read_at(f, p, (size_t)f->size, 0);
-  return p;
-}
-
-const void *tg__file_map(struct tg__file *f, size_t *len) {
-  *len = 0;
-  if (!f->map) {
-    if (f->size <= 0 || (uint64_t)f->size > SIZE_MAX) return NULL;
-    void *p = copy_or_map(f);
-    if (p == MAP_FAILED) return NULL;
-    f->map = p;
-    f->map_bytes = (size_t)f->size;
-  }
-  *len = f->map_bytes;
-  return f->map;
-}
-
 void tg__file_close(struct tg__file *f) {
   if (!f) return;
-  if (f->map) munmap(f->map, f->map_bytes);
   if (f->is_ours) close(f->fd);
   tg__free(f);
 }

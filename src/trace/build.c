@@ -223,11 +223,40 @@ static void align_clocks(struct tg_trace *t) {
   for (uint32_t i = 0; i < t->rank_count; i++) t->ranks[i].clock_offset_ns = t->ranks[i].base_ns - least;
 }
 
+static bool cat_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg_trace *t = ctx;
+  const uint32_t x = t->cats[a].name, y = t->cats[b].name;
+  if (x == TG_NONE || y == TG_NONE) return x == TG_NONE && y != TG_NONE;
+  return tg__str_cmp(tg__name(t, x), tg__name(t, y)) < 0;
+}
+
+/* Categories were numbered as the workers met them, which differs from run to run: number them by name. */
+static enum tg_err number_cats(struct tg_trace *t) {
+  const uint32_t n = t->cat_count;
+  uint32_t *order = tg__alloc((n + 1) * sizeof *order);
+  uint16_t *now = tg__alloc((n + 1) * sizeof *now);
+  struct tg__cat *cats = tg__alloc((n + 1) * sizeof *cats);
+  enum tg_err err = TG_MEMORY;
+  for (uint32_t i = 0; order && i < n; i++) order[i] = i;
+  if (order && now && cats && tg__sort_index(order, n, cat_before, t)) {
+    for (uint32_t i = 0; i < n; i++) cats[i] = t->cats[order[i]], now[order[i]] = (uint16_t)i;
+    memcpy(t->cats, cats, n * sizeof *cats);
+    for (uint32_t i = 0; i < t->slices.count; i++) t->slices.cat[i] = now[t->slices.cat[i]];
+    for (uint32_t i = 0; i < t->marks.count; i++) t->marks.cat[i] = now[t->marks.cat[i]];
+    err = TG_OK;
+  }
+  tg__free(order);
+  tg__free(now);
+  tg__free(cats);
+  return err;
+}
+
 enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e) {
   struct tg_trace *t = b->trace;
   number_ranks(t);
   align_clocks(t);
-  if (grow_columns(b, t->slices.count, t->marks.count) != TG_OK || tg__find_steps(b) != TG_OK) return tg__fail(e, TG_MEMORY, -1, "out of memory for the steps");
+  if (grow_columns(b, t->slices.count, t->marks.count) != TG_OK || tg__find_steps(b) != TG_OK || (t->cat_count > 0 && number_cats(t) != TG_OK))
+    return tg__fail(e, TG_MEMORY, -1, "out of memory for the steps");
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) { /* pages past the last row may be resident: huge pages come whole */
     const struct tg__column_info *info = &tg__column_info[c];
     const size_t used = (size_t)(info->of_marks ? t->marks.count : t->slices.count) * info->width;

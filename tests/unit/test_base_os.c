@@ -75,10 +75,6 @@ static void reading(void **state) {
   assert_int_equal(tg__file_read_at(f, buf, 16, 10), 0);
   assert_int_equal(tg__file_read(f, buf, 16), 10);
   assert_int_equal(tg__file_read(f, buf, 16), 0);
-  size_t len;
-  const char *map = tg__file_map(f, &len);
-  assert_int_equal(len, 10);
-  assert_memory_equal(map, "0123456789", 10);
   assert_int_equal(truncate(in_folder("f"), 5), 0); /* shrinks while open: reads simply end */
   assert_int_equal(tg__file_read_at(f, buf, 16, 3), 2);
   tg__file_close(f);
@@ -105,8 +101,6 @@ static void a_pipe_has_no_size(void **state) {
   struct tg__file *f;
   assert_int_equal(tg__file_open(in_folder("pipe"), &f, NULL), TG_OK);
   assert_int_equal(tg__file_size(f), -1);
-  size_t len;
-  assert_null(tg__file_map(f, &len));
   char buf[8];
   assert_int_equal(tg__file_read(f, buf, 8), 3);
   close(both_ends);

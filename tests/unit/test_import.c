@@ -172,7 +172,7 @@ static const struct {
     {"a flipped bit in the first byte", "z\"a\": 1, \"traceEvents\": [" EVENT("a") "]}", 1, 0, TG__LOSS_skipped_syntax},
     {"a flipped bit in the array's key", "{\"a\": [{\"id\": 0, \"name\": \"gpu\"}], \"traceEvenus\": [" EVENT("a") "]}", 1, 0, TG__LOSS_bent_events_key},
     {"a quote flipped into the array's key", "{\"a\": [{\"id\": 0, \"name\": \"gpu\"}], \"traceEv\"nts\": [" EVENT("a") "," EVENT("b") "]}", 2, 0, TG__LOSS_skipped_syntax},
-    {"a flipped bracket", "{\"traceEvents\": {" EVENT("a") "," EVENT("b") "]}", 1, 0, TG__LOSS_skipped_syntax},
+    {"a flipped bracket", "{\"traceEvents\": {" EVENT("a") "," EVENT("b") "]}", 2, 0, TG__LOSS_skipped_syntax},
     {"a bare word as metadata", "{\"a\": N/A, \"traceEvents\": [" EVENT("a") "]}", 1, 0, TG__LOSS_bent_not_available},
     {"keys before the array that are no JSON", "{\"a\": \"x\"y\", \"traceEvents\": [" EVENT("a") "]}", 1, 0, TG__LOSS_skipped_syntax},
 };
