@@ -13,7 +13,7 @@ Q := $(if $(V),,@)
 # A cmake of the distribution that is too old gives way to the one in .venv.
 CMAKE = $(shell v=$$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p'); set -- $${v:-0 0}; \
   if [ $$1 -gt 3 ] || { [ $$1 -eq 3 ] && [ $$2 -ge 18 ]; }; then echo cmake; else echo $(VENV)/cmake; fi)
-CONFIGURE = $(CMAKE) -S . $(if $(CC_GIVEN),-DCMAKE_C_COMPILER=$(CC)) -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVEN),-DCMAKE_C_COMPILER=$(CC)) -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 

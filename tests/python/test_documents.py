@@ -1,0 +1,58 @@
+"""The programs printed in docs/api.md and README.md do what they say."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def blocks(document, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), flags=re.S)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """trace.json.gz with two steps, operators in both, more than five calls of one."""
+    import gzip
+    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": 100 * i, "dur": 100} for i in (1, 2)]
+    events += [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 100 + 20 * i, "dur": 10} for i in range(8)]
+    (tmp_path / "trace.json.gz").write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/api.md"])
+def test_python(folder, document):
+    for program in blocks(document, "python"):
+        done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_c(folder):
+    library = pathlib.Path(os.environ.get("TACHOGRAPH_LIBRARY", ROOT / "build" / "libtachograph.so"))
+    if not library.exists():
+        pytest.skip("the library is not built")
+    (program,) = blocks("docs/api.md", "c")
+    (folder / "steps.c").write_text(program)
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-I", ROOT / "include", "steps.c", library, "-o", "steps"], cwd=folder, check=True)
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(library.parent))
+    done = subprocess.run([folder / "steps", "trace.json.gz"], cwd=folder, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (0, "2 steps\n")
+    assert subprocess.run([folder / "steps", "none.json"], cwd=folder, capture_output=True, env=environment).returncode == 1
+
+
+def test_commands(folder, tachograph):
+    """Every `tachograph …` line of the README, but for those on files the test does not have."""
+    lines = [line.split("#")[0].strip() for block in blocks("README.md", "") for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("tachograph ") and "gaps" not in line and "demo-out" not in line]
+    assert len(commands) > 5
+    for command in commands:
+        words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)][1:]
+        done = tachograph(*words, cwd=folder)
+        assert done.returncode == 0, (command, done.stderr)
