@@ -41,14 +41,27 @@ static void index_free(struct index *x) {
   tg__map_free(&x->map);
 }
 
+struct range {
+  int64_t least, most;
+  uint64_t count;
+};
+struct track_ids {
+  struct range correlations, externals; /* of host calls; of operators */
+  uint32_t calls;
+};
 struct linker {
   struct tg_trace *t;
   const struct tg__rank *rank;
   int16_t *correlation_at, *external_at; /* per schema: which field, -1 = none */
   struct index calls, ops;
-  uint32_t *open; /* operators and steps that are on */
-  size_t open_count, open_cap;
+  struct track_ids *ids; /* per track of the rank */
+  uint32_t *tracks;      /* largest first, so that the long one starts early */
+  unsigned threads;
   bool ok;
+};
+struct open_nodes { /* operators and steps that are on, outermost first */
+  uint32_t *slices;
+  size_t count, cap;
 };
 
 /* ---- ids ------------------------------------------------------------------------------------------------------------------------ */
@@ -88,12 +101,20 @@ static int64_t id_at(const struct linker *l, uint32_t args, const int16_t *field
 static int64_t correlation_of(const struct linker *l, uint32_t slice) { return id_at(l, l->t->slices.args[slice], l->correlation_at); }
 static int64_t external_of(const struct linker *l, uint32_t slice) { return id_at(l, l->t->slices.args[slice], l->external_at); }
 
+/* Until its cause is known, the place for it holds the id that leads there. */
+static const uint32_t WIDE_ID = TG_NONE - 1; /* does not fit: look it up again */
+static void note_id(struct linker *l, uint32_t slice, int64_t id) { l->t->slices.cause[slice] = id < 0 ? TG_NONE : id >= WIDE_ID ? WIDE_ID : (uint32_t)id; }
+static int64_t noted_correlation(const struct linker *l, uint32_t slice) {
+  const uint32_t id = l->t->slices.cause[slice];
+  return id == TG_NONE ? -1 : id == WIDE_ID ? correlation_of(l, slice) : (int64_t)id;
+}
+static int64_t noted_external(const struct linker *l, uint32_t slice) {
+  const uint32_t id = l->t->slices.cause[slice];
+  return id == TG_NONE ? -1 : id == WIDE_ID ? external_of(l, slice) : (int64_t)id;
+}
+
 /* ---- indexes ------------------------------------------------------------------------------------------------------------------- */
 
-struct range {
-  int64_t least, most;
-  uint64_t count;
-};
 static void widen(struct range *r, int64_t id) {
   if (id < 0) return;
   if (r->count++ == 0) r->least = r->most = id;
@@ -101,41 +122,77 @@ static void widen(struct range *r, int64_t id) {
   if (id > r->most) r->most = id;
 }
 
+static void merge_range(struct range *into, const struct range *r) {
+  if (r->count == 0) return;
+  if (into->count == 0 || r->least < into->least) into->least = r->least;
+  if (into->count == 0 || r->most > into->most) into->most = r->most;
+  into->count += r->count;
+}
+
+static bool is_device_side(enum tg__class cls) { return tg__class_is_device_work(cls) || cls == TG__CLASS_SYNC || cls == TG__CLASS_DEVICE_MARK; }
+
 typedef void each_fn(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx);
+static void each_of_track(struct linker *l, const struct tg__track *track, each_fn *fn, void *ctx) {
+  for (uint32_t i = track->first; i < track->first + track->count; i++) fn(l, i, tg__slice_class(l->t, i), ctx);
+}
 static void each_slice(struct linker *l, each_fn *fn, void *ctx) {
-  for (uint32_t k = l->rank->first_track; k < l->rank->first_track + l->rank->track_count; k++) {
-    const struct tg__track *track = &l->t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) fn(l, i, tg__slice_class(l->t, i), ctx);
+  for (uint32_t k = 0; k < l->rank->track_count; k++) each_of_track(l, &l->t->tracks[l->rank->first_track + k], fn, ctx);
+}
+
+static void take_id(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
+  struct track_ids *ids = ctx;
+  if (cls == TG__CLASS_RUNTIME || is_device_side(cls)) {
+    const int64_t id = correlation_of(l, slice);
+    note_id(l, slice, id);
+    if (cls != TG__CLASS_RUNTIME) return;
+    ids->calls++;
+    widen(&ids->correlations, id);
+  } else if (cls == TG__CLASS_OP) {
+    const int64_t id = external_of(l, slice);
+    note_id(l, slice, id);
+    widen(&ids->externals, id);
   }
 }
 
-static void measure(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
-  struct range *r = ctx;
-  if (cls == TG__CLASS_RUNTIME) widen(&r[0], correlation_of(l, slice));
-  else if (cls == TG__CLASS_OP) widen(&r[1], external_of(l, slice));
+static void take_ids(void *ctx, size_t i) {
+  struct linker *l = ctx;
+  each_of_track(l, &l->t->tracks[l->rank->first_track + l->tracks[i]], take_id, &l->ids[l->tracks[i]]);
 }
 
 static void enter(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
   (void)ctx;
   const bool call = cls == TG__CLASS_RUNTIME;
   if (!call && cls != TG__CLASS_OP) return;
-  const int64_t id = call ? correlation_of(l, slice) : external_of(l, slice);
+  const int64_t id = call ? noted_correlation(l, slice) : noted_external(l, slice);
+  if (!call) l->t->slices.cause[slice] = TG_NONE; /* an operator's own id leads nowhere */
   if (id < 0 || (!call && id == 0)) return;
   struct index *x = call ? &l->calls : &l->ops;
   const uint32_t known = index_get(x, id);
   if (known == TG_NONE || (call && l->t->slices.args[slice] < l->t->slices.args[known])) l->ok &= index_put(x, id, slice);
 }
 
+static void make_indexes(struct linker *l) {
+  struct range correlations = {0, -1, 0}, externals = {0, -1, 0};
+  tg__parallel(l->threads, l->rank->track_count, take_ids, l);
+  for (uint32_t k = 0; k < l->rank->track_count; k++) {
+    merge_range(&correlations, &l->ids[k].correlations);
+    merge_range(&externals, &l->ids[k].externals);
+  }
+  l->ok = index_init(&l->calls, correlations.least, correlations.most, correlations.count) &&
+          index_init(&l->ops, externals.least, externals.most, externals.count);
+  if (l->ok) each_slice(l, enter, NULL);
+}
+
 /* ---- causes -------------------------------------------------------------------------------------------------------------------- */
 
 static void link_device(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
   (void)ctx;
+  if (!is_device_side(cls)) return;
   int64_t id = -1;
   if (cls == TG__CLASS_SYNC) id = tg__arg_int(l->t, l->t->slices.args[slice], TG__K_WAIT_ON_RECORD, -1);
-  else if (!tg__class_is_device_work(cls) && cls != TG__CLASS_DEVICE_MARK) return;
   if (id >= 0 && index_get(&l->calls, id) == TG_NONE) id = -1;
-  if (id < 0) id = correlation_of(l, slice);
-  if (id >= 0) l->t->slices.cause[slice] = index_get(&l->calls, id);
+  if (id < 0) id = noted_correlation(l, slice);
+  l->t->slices.cause[slice] = id >= 0 ? index_get(&l->calls, id) : TG_NONE;
 }
 
 /* What an operator tree is made of (tb-plugin rules): operators, steps, optimizer and loader annotations, module calls. */
@@ -156,59 +213,70 @@ static bool is_owner(const struct tg_trace *t, uint32_t slice) {
   return !(tg__str_has_prefix(name, "enumerate(DataLoader)#") && tg__str_has_suffix(name, ".__next__"));
 }
 
-static void open_node(struct linker *l, uint32_t slice) {
-  const struct tg_trace *t = l->t;
+static bool open_node(const struct tg_trace *t, struct open_nodes *open, uint32_t slice) {
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
-  while (l->open_count) {
-    const uint32_t top = l->open[l->open_count - 1];
+  while (open->count) {
+    const uint32_t top = open->slices[open->count - 1];
     const bool twin = t->slices.dur_ns[slice] == 0 && start == t->slices.start_ns[top];
     if (start < tg__slice_end(t, top) || twin) break;
-    l->open_count--;
+    open->count--;
   }
-  while (l->open_count && end > tg__slice_end(t, l->open[l->open_count - 1])) l->open_count--;
-  if (!tg__grow((void **)&l->open, &l->open_cap, l->open_count + 1, sizeof *l->open)) l->ok = false;
-  else l->open[l->open_count++] = slice;
+  while (open->count && end > tg__slice_end(t, open->slices[open->count - 1])) open->count--;
+  if (!tg__grow((void **)&open->slices, &open->cap, open->count + 1, sizeof *open->slices)) return false;
+  open->slices[open->count++] = slice;
+  return true;
 }
 
-static uint32_t owner_around(const struct linker *l, uint32_t call) {
-  const int64_t at = l->t->slices.start_ns[call];
-  for (size_t i = l->open_count; i > 0; i--) {
-    const uint32_t node = l->open[i - 1];
-    const int64_t end = tg__slice_end(l->t, node);
-    const bool on = at < end || (at == end && l->t->slices.dur_ns[node] == 0);
-    if (on && is_owner(l->t, node)) return node;
+static uint32_t owner_around(const struct tg_trace *t, const struct open_nodes *open, uint32_t call) {
+  const int64_t at = t->slices.start_ns[call];
+  for (size_t i = open->count; i > 0; i--) {
+    const uint32_t node = open->slices[i - 1];
+    const int64_t end = tg__slice_end(t, node);
+    const bool on = at < end || (at == end && t->slices.dur_ns[node] == 0);
+    if (on && is_owner(t, node)) return node;
   }
   return TG_NONE;
 }
 
-static void link_call(struct linker *l, uint32_t call) {
+static void link_call(const struct linker *l, const struct open_nodes *open, uint32_t call) {
   struct tg__slices *s = &l->t->slices;
   const int64_t id = external_of(l, call);
-  if (id >= 0 && id != correlation_of(l, call)) {
-    s->cause[call] = index_get(&l->ops, id);
-    if (s->cause[call] != TG_NONE) {
+  if (id >= 0 && id != noted_correlation(l, call)) {
+    const uint32_t op = index_get(&l->ops, id);
+    if (op != TG_NONE) {
+      s->cause[call] = op;
       s->flags[call] |= TG__F_CAUSE_BY_ID;
       return;
     }
   }
-  s->cause[call] = owner_around(l, call);
+  s->cause[call] = owner_around(l->t, open, call);
 }
 
 /* Slices that start together: nodes open first, whatever their length, then the calls look around. */
-static void link_calls(struct linker *l, const struct tg__track *track) {
+static bool link_calls(const struct linker *l, const struct tg__track *track) {
   const struct tg_trace *t = l->t;
   const uint32_t end = track->first + track->count;
-  l->open_count = 0;
-  for (uint32_t i = track->first, next; i < end && l->ok; i = next) {
+  struct open_nodes open = {0};
+  bool ok = true;
+  for (uint32_t i = track->first, next; i < end && ok; i = next) {
     bool calls = false;
     for (next = i; next < end && t->slices.start_ns[next] == t->slices.start_ns[i]; next++) {
       const enum tg__class cls = tg__slice_class(t, next);
       if (cls == TG__CLASS_RUNTIME) calls = true;
-      else if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_PYTHON) && is_tree_node(t, next, cls)) open_node(l, next);
+      else if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_PYTHON) && is_tree_node(t, next, cls)) ok &= open_node(t, &open, next);
     }
     for (uint32_t k = i; calls && k < next; k++)
-      if (tg__slice_class(t, k) == TG__CLASS_RUNTIME) link_call(l, k);
+      if (tg__slice_class(t, k) == TG__CLASS_RUNTIME) link_call(l, &open, k);
   }
+  tg__free(open.slices);
+  return ok;
+}
+
+static void link_track(void *ctx, size_t i) {
+  struct linker *l = ctx;
+  const struct tg__track *track = &l->t->tracks[l->rank->first_track + l->tracks[i]];
+  each_of_track(l, track, link_device, NULL);
+  if (l->ids[l->tracks[i]].calls && !link_calls(l, track)) __atomic_store_n(&l->ok, false, __ATOMIC_RELAXED);
 }
 
 /* ---- forward and backward -------------------------------------------------------------------------------------------------------- */
@@ -284,20 +352,31 @@ static bool has_backward(const struct tg_trace *t) {
   return false;
 }
 
-enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, uint32_t first_mark) {
-  struct linker l = {.t = t, .rank = &t->ranks[r], .ok = true};
-  struct range ranges[2] = {{0, -1, 0}, {0, -1, 0}};
-  l.ok = find_fields(&l);
-  if (l.ok) each_slice(&l, measure, ranges);
-  l.ok = l.ok && index_init(&l.calls, ranges[0].least, ranges[0].most, ranges[0].count) &&
-         index_init(&l.ops, ranges[1].least, ranges[1].most, ranges[1].count);
-  if (l.ok) each_slice(&l, enter, NULL);
-  for (uint32_t k = l.rank->first_track; l.ok && ranges[0].count && k < l.rank->first_track + l.rank->track_count; k++) link_calls(&l, &t->tracks[k]);
-  if (l.ok) each_slice(&l, link_device, NULL);
+static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
+  const struct linker *l = ctx;
+  const struct tg__track *tracks = l->t->tracks + l->rank->first_track;
+  return tracks[a].count > tracks[b].count;
+}
+
+static bool begin(struct linker *l) {
+  const uint32_t n = l->rank->track_count;
+  l->ids = tg__alloc((n + 1u) * sizeof *l->ids);
+  l->tracks = tg__alloc((n + 1u) * sizeof *l->tracks);
+  if (!l->ids || !l->tracks || !find_fields(l)) return false;
+  for (uint32_t k = 0; k < n; k++) l->tracks[k] = k;
+  return tg__sort_index(l->tracks, n, larger_track, l);
+}
+
+enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, uint32_t first_mark, unsigned threads) {
+  struct linker l = {.t = t, .rank = &t->ranks[r], .threads = threads};
+  l.ok = begin(&l);
+  if (l.ok) make_indexes(&l);
+  if (l.ok) tg__parallel(threads, l.rank->track_count, link_track, &l);
   if (l.ok && link_by_flow(&l, first_mark) == 0 && has_backward(t)) link_by_sequence(&l);
   index_free(&l.calls);
   index_free(&l.ops);
-  tg__free(l.open);
+  tg__free(l.ids);
+  tg__free(l.tracks);
   tg__free(l.correlation_at);
   tg__free(l.external_at);
   return l.ok ? TG_OK : TG_MEMORY;
