@@ -19,7 +19,8 @@ struct pairing {
   struct halves all;
   uint32_t *open;
   size_t open_count, open_cap;
-  int64_t last_ns; /* latest time seen on the track */
+  bool async;
+  int64_t last_ns; /* latest half seen of the key */
 };
 
 static bool add_half(struct halves *h, struct half half) {
@@ -59,7 +60,15 @@ static void take_end(struct pairing *p, const struct half *h) {
   while (p->open_count > at) close_slice(p, p->open[--p->open_count], h->ts_ns);
 }
 
+/* What a B without an E lasts until: the last thing its track shows. */
+static int64_t track_end(const struct tg_trace *t, const struct tg__track *track, int64_t end) {
+  for (uint32_t i = track->first; i < track->first + track->count; i++)
+    if (tg__slice_end(t, i) > end) end = tg__slice_end(t, i);
+  return end;
+}
+
 static void leave_open(struct pairing *p) {
+  if (p->open_count && !p->async) p->last_ns = track_end(p->t, &p->t->tracks[tg__slice_track(p->t, p->open[0])], p->last_ns);
   while (p->open_count) {
     const uint32_t slice = p->open[--p->open_count];
     p->t->slices.flags[slice] |= TG__F_UNCLOSED;
@@ -124,7 +133,7 @@ enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r) {
   enum tg_err err = TG_OK;
   for (int async = 0; async < 2 && err == TG_OK; async++) {
     if (!wanted[async]) continue;
-    struct pairing p = {.t = t, .rank = &t->ranks[r]};
+    struct pairing p = {.t = t, .rank = &t->ranks[r], .async = async};
     err = gather(&p, async) ? pair_all(&p) : TG_MEMORY;
     tg__free(p.all.items);
     tg__free(p.open);

@@ -144,6 +144,10 @@ static void test_begin_end(void **state) {
   assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_unclosed], 2);
   assert_true(t->slices.flags[find(t, "open")] & TG__F_UNCLOSED);
   tg__trace_free(t);
+  t = open_text("[" PH("B", "open", 10, "") "," PH("X", "whole", 12, ",\"dur\":5") "]"); /* a track ends with its last slice of any kind */
+  assert_int_equal(t->slices.dur_ns[find(t, "open")], 7000);
+  is_parent(t, "whole", "open");
+  tg__trace_free(t);
 }
 
 static void test_async(void **state) {
