@@ -157,17 +157,15 @@ static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t
 }
 
 struct track_work {
-  struct tg_trace *trace;
-  uint32_t *tracks; /* largest first, so that the long one starts early */
-  enum tg_err err;
+  const struct tg_trace *trace;
+  uint32_t *tracks;
+  void (*body)(void *ctx, uint32_t track);
+  void *ctx;
 };
 
-static void build_track(void *ctx, size_t i) {
-  struct track_work *w = ctx;
-  struct tg__track *track = &w->trace->tracks[w->tracks[i]];
-  enum tg_err err = tg__sort_track(w->trace, track);
-  if (err == TG_OK) err = tg__nest_track(w->trace, track);
-  if (err != TG_OK) __atomic_store_n(&w->err, err, __ATOMIC_RELAXED);
+static void work_on_track(void *ctx, size_t i) {
+  const struct track_work *w = ctx;
+  w->body(w->ctx, w->tracks[i]);
 }
 
 static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
@@ -175,15 +173,32 @@ static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
   return t->tracks[a].count > t->tracks[b].count;
 }
 
-static enum tg_err build_tracks(struct tg__build *b, const struct tg__rank *r) {
-  struct tg_trace *t = b->trace;
-  struct track_work w = {.trace = t, .tracks = tg__alloc((r->track_count + 1u) * sizeof *w.tracks)};
+enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads, void (*body)(void *ctx, uint32_t track), void *ctx) {
+  struct track_work w = {t, tg__alloc((r->track_count + 1u) * sizeof *w.tracks), body, ctx};
   if (!w.tracks) return TG_MEMORY;
   for (uint32_t i = 0; i < r->track_count; i++) w.tracks[i] = r->first_track + i;
-  if (!tg__sort_index(w.tracks, r->track_count, larger_track, t)) w.err = TG_MEMORY;
-  else tg__parallel(b->threads, r->track_count, build_track, &w);
+  const bool sorted = tg__sort_index(w.tracks, r->track_count, larger_track, t);
+  if (sorted) tg__parallel(threads, r->track_count, work_on_track, &w);
   tg__free(w.tracks);
-  return w.err;
+  return sorted ? TG_OK : TG_MEMORY;
+}
+
+struct ordering {
+  struct tg_trace *trace;
+  enum tg_err err;
+};
+
+static void order_track(void *ctx, uint32_t track) {
+  struct ordering *o = ctx;
+  enum tg_err err = tg__sort_track(o->trace, &o->trace->tracks[track]);
+  if (err == TG_OK) err = tg__nest_track(o->trace, &o->trace->tracks[track]);
+  if (err != TG_OK) __atomic_store_n(&o->err, err, __ATOMIC_RELAXED);
+}
+
+static enum tg_err order_tracks(struct tg__build *b, const struct tg__rank *r) {
+  struct ordering o = {b->trace, TG_OK};
+  const enum tg_err err = tg__parallel_tracks(b->trace, r, b->threads, order_track, &o);
+  return err == TG_OK ? o.err : err;
 }
 
 enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path, struct tg_error *e) {
@@ -196,7 +211,7 @@ enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t 
   if (err != TG_OK) return err;
   tg__name_tracks(t, &t->ranks[r], first_mark);
   err = tg__pair_ends(t, r);
-  if (err == TG_OK) err = build_tracks(b, &t->ranks[r]);
+  if (err == TG_OK) err = order_tracks(b, &t->ranks[r]);
   if (err == TG_OK) err = tg__sort_marks(t, first_mark, t->marks.count - first_mark);
   if (err == TG_OK) err = tg__link_rank(t, r, first_mark, b->threads);
   return err == TG_OK ? err : tg__fail(e, err, -1, "out of memory while ordering and linking events");

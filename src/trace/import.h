@@ -189,6 +189,8 @@ struct tg__build {
 enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path, struct tg_error *e); /* build.c: one more rank */
 enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e);                                     /* build.c: after the last */
 void tg__build_hand_over(struct tg__build *b); /* the columns belong to the trace's store from here on, also after a failure */
+/* Run body(ctx, track) for every track of a rank, on several threads, the largest first so that the long one starts early. build.c */
+enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads, void (*body)(void *ctx, uint32_t track), void *ctx);
 /* The steps of tg__build_rank, on rank number r of the trace. TG_MEMORY is the only way they fail. */
 enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r);                          /* pair.c: B with E, b with e: durations */
 enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track);      /* sort_tracks.c */

@@ -55,7 +55,6 @@ struct linker {
   int16_t *correlation_at, *external_at; /* per schema: which field, -1 = none */
   struct index calls, ops;
   struct track_ids *ids; /* per track of the rank */
-  uint32_t *tracks;      /* largest first, so that the long one starts early */
   unsigned threads;
   bool ok;
 };
@@ -154,9 +153,9 @@ static void take_id(struct linker *l, uint32_t slice, enum tg__class cls, void *
   }
 }
 
-static void take_ids(void *ctx, size_t i) {
+static void take_ids(void *ctx, uint32_t track) {
   struct linker *l = ctx;
-  each_of_track(l, &l->t->tracks[l->rank->first_track + l->tracks[i]], take_id, &l->ids[l->tracks[i]]);
+  each_of_track(l, &l->t->tracks[track], take_id, &l->ids[track - l->rank->first_track]);
 }
 
 static void enter(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
@@ -173,7 +172,10 @@ static void enter(struct linker *l, uint32_t slice, enum tg__class cls, void *ct
 
 static void make_indexes(struct linker *l) {
   struct range correlations = {0, -1, 0}, externals = {0, -1, 0};
-  tg__parallel(l->threads, l->rank->track_count, take_ids, l);
+  if (tg__parallel_tracks(l->t, l->rank, l->threads, take_ids, l) != TG_OK) {
+    l->ok = false;
+    return;
+  }
   for (uint32_t k = 0; k < l->rank->track_count; k++) {
     merge_range(&correlations, &l->ids[k].correlations);
     merge_range(&externals, &l->ids[k].externals);
@@ -272,11 +274,11 @@ static bool link_calls(const struct linker *l, const struct tg__track *track) {
   return ok;
 }
 
-static void link_track(void *ctx, size_t i) {
+static void link_track(void *ctx, uint32_t number) {
   struct linker *l = ctx;
-  const struct tg__track *track = &l->t->tracks[l->rank->first_track + l->tracks[i]];
+  const struct tg__track *track = &l->t->tracks[number];
   each_of_track(l, track, link_device, NULL);
-  if (l->ids[l->tracks[i]].calls && !link_calls(l, track)) __atomic_store_n(&l->ok, false, __ATOMIC_RELAXED);
+  if (l->ids[number - l->rank->first_track].calls && !link_calls(l, track)) __atomic_store_n(&l->ok, false, __ATOMIC_RELAXED);
 }
 
 /* ---- forward and backward -------------------------------------------------------------------------------------------------------- */
@@ -352,31 +354,20 @@ static bool has_backward(const struct tg_trace *t) {
   return false;
 }
 
-static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
-  const struct linker *l = ctx;
-  const struct tg__track *tracks = l->t->tracks + l->rank->first_track;
-  return tracks[a].count > tracks[b].count;
-}
-
 static bool begin(struct linker *l) {
-  const uint32_t n = l->rank->track_count;
-  l->ids = tg__alloc((n + 1u) * sizeof *l->ids);
-  l->tracks = tg__alloc((n + 1u) * sizeof *l->tracks);
-  if (!l->ids || !l->tracks || !find_fields(l)) return false;
-  for (uint32_t k = 0; k < n; k++) l->tracks[k] = k;
-  return tg__sort_index(l->tracks, n, larger_track, l);
+  l->ids = tg__alloc((l->rank->track_count + 1u) * sizeof *l->ids);
+  return l->ids && find_fields(l);
 }
 
 enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, uint32_t first_mark, unsigned threads) {
   struct linker l = {.t = t, .rank = &t->ranks[r], .threads = threads};
   l.ok = begin(&l);
   if (l.ok) make_indexes(&l);
-  if (l.ok) tg__parallel(threads, l.rank->track_count, link_track, &l);
+  if (l.ok && tg__parallel_tracks(t, l.rank, threads, link_track, &l) != TG_OK) l.ok = false;
   if (l.ok && link_by_flow(&l, first_mark) == 0 && has_backward(t)) link_by_sequence(&l);
   index_free(&l.calls);
   index_free(&l.ops);
   tg__free(l.ids);
-  tg__free(l.tracks);
   tg__free(l.correlation_at);
   tg__free(l.external_at);
   return l.ok ? TG_OK : TG_MEMORY;
