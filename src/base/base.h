@@ -120,7 +120,6 @@ void tg__out_format(struct tg__out *o, const char *format, ...) __attribute__((f
 void tg__out_int(struct tg__out *o, int64_t v);
 void tg__out_uint(struct tg__out *o, uint64_t v);
 void tg__out_double(struct tg__out *o, double v);     /* shortest text that reads back equal; "null" for NaN and infinities */
-void tg__out_us(struct tg__out *o, int64_t ns);       /* nanoseconds as decimal microseconds, exact, no trailing zeros */
 char *tg__out_reserve(struct tg__out *o, size_t len); /* room for len bytes to be written by hand; NULL on error; then tg__out_commit */
 void tg__out_commit(struct tg__out *o, size_t len);
 enum tg_err tg__out_flush(struct tg__out *o);
@@ -206,11 +205,5 @@ enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, co
 bool tg__packer_write(void *packer, const char *bytes, size_t len);
 bool tg__packer_end(struct tg__packer *p); /* the last bytes; false = failed */
 void tg__packer_free(struct tg__packer *p); /* NULL is fine */
-
-/* ---- log hook (log.c) ------------------------------------------------------------------------------------------------ */
-
-typedef void tg__log_fn(void *ctx, const char *line);
-void tg__log_to(tg__log_fn *fn, void *ctx); /* NULL = silent, the default */
-void tg__log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

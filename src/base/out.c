@@ -112,21 +112,6 @@ void tg__out_int(struct tg__out *o, int64_t v) {
   tg__out_bytes(o, start, (size_t)(end - start));
 }
 
-void tg__out_us(struct tg__out *o, int64_t ns) {
-  const uint64_t all = magnitude(ns);
-  const unsigned fraction = (unsigned)(all % 1000);
-  char text[32], *point = text + 24, *end = point, *start = digits_before(point, all / 1000);
-  if (fraction) {
-    point[0] = '.';
-    point[1] = (char)('0' + fraction / 100);
-    memcpy(point + 2, two_digits + fraction % 100 * 2, 2);
-    end = point + 4;
-    while (end[-1] == '0') end--;
-  }
-  if (ns < 0) *--start = '-';
-  tg__out_bytes(o, start, (size_t)(end - start));
-}
-
 void tg__out_double(struct tg__out *o, double v) {
   if (!isfinite(v)) {
     tg__out_bytes(o, "null", 4);

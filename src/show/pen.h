@@ -94,24 +94,7 @@ static inline char *tg__pen_decimal(char *p, int64_t v, unsigned decimals) {
   return p + 1 + decimals;
 }
 
-/* Nanoseconds as exact decimal microseconds without trailing zeros. */
-static inline char *tg__pen_us(char *p, int64_t ns) {
-  uint64_t u = (uint64_t)ns;
-  if (ns < 0) {
-    *p++ = '-';
-    u = 0 - u;
-  }
-  p = tg__pen_uint(p, u / 1000);
-  const unsigned rest = (unsigned)(u % 1000);
-  if (!rest) return p;
-  *p++ = '.';
-  *p++ = (char)('0' + rest / 100);
-  if (rest % 100) *p++ = (char)('0' + rest / 10 % 10);
-  if (rest % 10) *p++ = (char)('0' + rest % 10);
-  return p;
-}
-
-/* The same with three decimals always. */
+/* Nanoseconds as exact decimal microseconds, three decimals always. */
 static inline char *tg__pen_us_fixed(char *p, int64_t ns) {
   uint64_t u = (uint64_t)ns;
   if (ns < 0) {
@@ -125,6 +108,13 @@ static inline char *tg__pen_us_fixed(char *p, int64_t ns) {
   *p++ = (char)('0' + rest / 10 % 10);
   *p++ = (char)('0' + rest % 10);
   return p;
+}
+
+/* The same without trailing zeros. */
+static inline char *tg__pen_us(char *p, int64_t ns) {
+  p = tg__pen_us_fixed(p, ns);
+  while (p[-1] == '0') p--;
+  return p[-1] == '.' ? p - 1 : p;
 }
 
 #endif

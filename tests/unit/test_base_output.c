@@ -49,19 +49,6 @@ static void integers(void **state) {
   }
 }
 
-static void microseconds_are_exact(void **state) {
-  CHECK_TEXT("0", tg__out_us(&o, 0));
-  CHECK_TEXT("0.001", tg__out_us(&o, 1));
-  CHECK_TEXT("0.01", tg__out_us(&o, 10));
-  CHECK_TEXT("0.1", tg__out_us(&o, 100));
-  CHECK_TEXT("1", tg__out_us(&o, 1000));
-  CHECK_TEXT("-0.5", tg__out_us(&o, -500));
-  CHECK_TEXT("1690000000000000.123", tg__out_us(&o, 1690000000000000123));
-  CHECK_TEXT("123.45", tg__out_us(&o, 123450));
-  CHECK_TEXT("9223372036854775.807", tg__out_us(&o, INT64_MAX));
-  CHECK_TEXT("-9223372036854775.808", tg__out_us(&o, INT64_MIN));
-}
-
 static void doubles_read_back(void **state) {
   CHECK_TEXT("0", tg__out_double(&o, 0));
   CHECK_TEXT("-0", tg__out_double(&o, -0.0));
@@ -242,23 +229,9 @@ static void errors_have_words(void **state) {
   assert_int_equal(tg_err_status((enum tg_err)999), 5);
 }
 
-static char logged[64];
-static void keep_line(void *ctx, const char *line) { snprintf(logged, sizeof logged, "%s:%s", (const char *)ctx, line); }
-
-static void log_is_silent_until_asked(void **state) {
-  tg__log("nobody");
-  tg__log_to(keep_line, (void *)"me");
-  tg__log("line %d", 3);
-  assert_string_equal(logged, "me:line 3");
-  tg__log_to(NULL, NULL);
-  tg__log("gone");
-  assert_string_equal(logged, "me:line 3");
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(integers),
-      cmocka_unit_test(microseconds_are_exact),
       cmocka_unit_test(doubles_read_back),
       cmocka_unit_test(formats_longer_than_the_scratch_buffer),
       cmocka_unit_test(sink_receives_everything_in_order),
@@ -268,7 +241,6 @@ int main(void) {
       cmocka_unit_test(escapes),
       cmocka_unit_test(escape_sees_every_position),
       cmocka_unit_test(errors_have_words),
-      cmocka_unit_test(log_is_silent_until_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "show/parts.h"
+#include "show/pen.h"
 #include "unit/mini_trace.h"
 
 static struct mini *scene(void) {
@@ -124,8 +125,26 @@ static void formats_are_found_by_name(void **state) {
   assert_null(tg__format_find("html5"));
 }
 
+static void microseconds_are_exact(void **state) {
+  (void)state;
+  static const struct {
+    int64_t ns;
+    const char *text, *fixed;
+  } cases[] = {{0, "0", "0.000"}, {1, "0.001", "0.001"}, {10, "0.01", "0.010"}, {100, "0.1", "0.100"}, {1000, "1", "1.000"}, {-500, "-0.5", "-0.500"},
+               {1690000000000000123, "1690000000000000.123", "1690000000000000.123"}, {123450, "123.45", "123.450"},
+               {INT64_MAX, "9223372036854775.807", "9223372036854775.807"}, {INT64_MIN, "-9223372036854775.808", "-9223372036854775.808"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[32];
+    *tg__pen_us(text, cases[i].ns) = 0;
+    assert_string_equal(text, cases[i].text);
+    *tg__pen_us_fixed(text, cases[i].ns) = 0;
+    assert_string_equal(text, cases[i].fixed);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(microseconds_are_exact),
       cmocka_unit_test(chrome_word_for_word),    cmocka_unit_test(folded_word_for_word),          cmocka_unit_test(no_memory_is_an_error),
       cmocka_unit_test(a_full_disk_is_an_error), cmocka_unit_test(an_empty_trace_can_be_written), cmocka_unit_test(formats_are_found_by_name),
   };
