@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tachograph/read.h" /* enum tg_err, struct tg_error: shared with the public face */
+#include "tachograph/error.h" /* enum tg_err, struct tg_error: shared with the public faces */
 
 #define TG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TG_UNLIKELY(x) __builtin_expect(!!(x), 0)

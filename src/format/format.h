@@ -171,7 +171,7 @@ struct tg__raw_head {
   uint64_t checksum;        /* of those records, once sealed */
   uint32_t process, thread; /* ids the operating system gave; the chunk's part is the number of the thread in this file */
   uint32_t lost;            /* records that had no room before this chunk began */
-  uint32_t reserved;
+  uint32_t logical;         /* number the framework gives the thread, as forward thread ids do; 0 = not known */
 };
 struct tg__raw_chunk {
   struct tg__raw_head head;
@@ -197,6 +197,44 @@ struct tg__raw_entry {
 };
 void tg__raw_entry_put(struct tg__out *o, const struct tg__raw_entry *entry);
 bool tg__raw_entry_take(struct tg__bytes *b, struct tg__raw_entry *out); /* false at the end or when broken */
+
+/* The values of a SHAPE entry, one after the other (inputs.c). An element of a list is read with tg__input_next as well, for
+ * tensor lists, or from `bytes` by the caller: count elements of the width its kind says. */
+enum tg__input_kind {
+#define INPUT(name, number, layout, meaning) TG_INPUT_##name = number,
+#include "format/inputs.def"
+#undef INPUT
+};
+struct tg__input_value {
+  uint8_t kind; /* enum tg__input_kind */
+  uint8_t dtype, dims, strided;
+  uint16_t count;       /* elements of a list, bytes of a text, bytes of a keyword's name */
+  const uint8_t *bytes; /* sizes then strides; elements; text */
+  int64_t i;            /* INT, BOOL */
+  double d;             /* DOUBLE */
+};
+/* The value at b; false at the end or when broken. Of a TENSOR_LIST only its head is taken: `count` values follow. Of a KEYWORD
+ * likewise: its value follows. */
+bool tg__input_next(struct tg__bytes *b, struct tg__input_value *out);
+const char *tg__scalar_type_name(uint8_t dtype); /* as C++ calls it: "float", "long int", "c10::BFloat16"; "" when not known */
+
+/* The RAW_PROCESS chunk: the first of a recorder's file, written in place, TG_RAW_PROCESS_BYTES long. */
+enum { TG_RAW_COUNTS = 16, TG_RAW_PROCESS_BYTES = 64 + 8 * TG_RAW_COUNTS };
+enum tg__raw_count {
+#define RAW_COUNT(name, index, loss, meaning) TG_RAW_C_##name = index,
+#include "format/events.def"
+};
+struct tg__raw_process {
+  uint64_t session;        /* the same in all processes of one run */
+  uint32_t process, parent; /* ids of the operating system */
+  int32_t rank;            /* -1 = none of its own: it belongs to its parent's */
+  uint32_t features;       /* what was recorded, TG_RECORD_* bits */
+  int64_t start_ns, stop_ns; /* wall clock; stop 0 = it never stopped: killed, or still running */
+  uint32_t ticks;          /* 1 = ticks are of the processor's counter, 0 = ns of the monotonic clock */
+  uint32_t reserved[5];
+  uint64_t counts[TG_RAW_COUNTS];
+};
+bool tg__raw_process_read(const uint8_t *payload, uint64_t len, struct tg__raw_process *out); /* false when too short */
 
 /* A clock chunk: pairs of 64 bits, tick counter and wall clock in ns since 1970, read at the same moment; any number, ascending. */
 enum { TG_RAW_CLOCK_BYTES = 16 };

@@ -7,6 +7,8 @@
 #define RAW_FIELD(type, name, offset, meaning) _Static_assert(offsetof(struct tg__raw_record, name) == (offset), #name);
 #include "format/events.def"
 _Static_assert(sizeof(struct tg__raw_record) == TG_RAW_RECORD_BYTES, "a record is 32 bytes");
+_Static_assert(sizeof(struct tg__raw_process) == TG_RAW_PROCESS_BYTES, "the recorder stores the struct");
+_Static_assert(offsetof(struct tg__raw_process, counts) == 64, "no holes");
 
 void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_head *head) {
   tg__set32(out, head->capacity);
@@ -15,7 +17,7 @@ void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_hea
   tg__set32(out + 16, head->process);
   tg__set32(out + 20, head->thread);
   tg__set32(out + 24, head->lost);
-  tg__set32(out + 28, 0);
+  tg__set32(out + 28, head->logical);
 }
 
 void tg__raw_record_write(uint8_t out[TG_RAW_RECORD_BYTES], const struct tg__raw_record *r) {
@@ -51,7 +53,8 @@ enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload
                                          .checksum = tg__get64(payload + 8),
                                          .process = tg__get32(payload + 16),
                                          .thread = tg__get32(payload + 20),
-                                         .lost = tg__get32(payload + 24)}};
+                                         .lost = tg__get32(payload + 24),
+                                         .logical = tg__get32(payload + 28)}};
   const struct tg__raw_head *const head = &out->head;
   if ((head->capacity > room && !c->cut) || (head->sealed && head->sealed - 1 > head->capacity)) return TG_DAMAGED;
   if (c->cut && head->capacity > room) out->head.capacity = (uint32_t)room;
@@ -63,6 +66,22 @@ enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload
   }
   while (out->count < head->capacity && out->records[(size_t)out->count * TG_RAW_RECORD_BYTES + TG_RAW_RECORD_BYTES - 1]) out->count++;
   return TG_OK;
+}
+
+/* 0        8        12       16      20        24          32         40      44 … 64
+ * | session | process | parent | rank | features | start_ns | stop_ns | ticks | reserved | counts */
+bool tg__raw_process_read(const uint8_t *payload, uint64_t len, struct tg__raw_process *out) {
+  if (len < TG_RAW_PROCESS_BYTES) return false;
+  *out = (struct tg__raw_process){.session = tg__get64(payload),
+                                  .process = tg__get32(payload + 8),
+                                  .parent = tg__get32(payload + 12),
+                                  .rank = (int32_t)tg__get32(payload + 16),
+                                  .features = tg__get32(payload + 20),
+                                  .start_ns = (int64_t)tg__get64(payload + 24),
+                                  .stop_ns = (int64_t)tg__get64(payload + 32),
+                                  .ticks = tg__get32(payload + 40)};
+  for (int i = 0; i < TG_RAW_COUNTS; i++) out->counts[i] = tg__get64(payload + 64 + 8 * i);
+  return true;
 }
 
 bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks, bool *torn) {

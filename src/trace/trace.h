@@ -13,6 +13,7 @@
 #define TG_TRACE_H
 
 #include "base/base.h"
+#include "tachograph/read.h"
 
 /* ---- well-known strings, categories, losses ------------------------------------------------------------------------------ */
 

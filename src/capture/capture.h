@@ -1,0 +1,170 @@
+/* capture: a guest in the victim. Front door and contract of the folder.
+ *
+ * An event's way: a source sees a start and an end on some thread → the thread's open stack → one record of 32 bytes, written at
+ * the end into the thread's chunk, which is a mapped piece of the file → the helper thread seals full chunks and prepares new ones.
+ * Texts (names, shapes, frames) become numbers through the thread's dictionaries; an entry is in the file before the first record that uses it.
+ *
+ * Rules: no exit, no print, no throw, no lock and no system call where the program works (but at first sight of a text and at the
+ * change of a chunk, when the helper is late); memory comes from tg__guest_pages, which counts it against the budget. */
+#ifndef TG_CAPTURE_H
+#define TG_CAPTURE_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/base.h"
+#include "format/format.h"
+#include "tachograph/record.h"
+
+/* ---- time (clock.c) ----------------------------------------------------------------------------------------------------------- */
+
+extern bool tg__clock_is_counter; /* decided once: the processor's counter is constant and the same on all cores */
+static inline uint64_t tg__ticks(void) {
+#if defined(__x86_64__)
+  if (TG_LIKELY(tg__clock_is_counter)) return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  if (TG_LIKELY(tg__clock_is_counter)) {
+    uint64_t v;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
+    return v;
+  }
+#endif
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+void tg__clock_decide(void);
+void tg__clock_pair(uint64_t *ticks, int64_t *wall_ns); /* read at the same moment, as near as can be */
+
+/* ---- threads (thread.c) --------------------------------------------------------------------------------------------------------- */
+
+enum { TG_OPEN_MAX = 512, TG_SOURCE_SLOTS = 8 };
+
+/* An operation that has begun. */
+struct tg__open {
+  const void *key; /* what its end will name: the framework's object, or the address of a token */
+  uint64_t start_ticks;
+  uint32_t name, shape, stack, seq; /* as in the record */
+  uint8_t scope;
+};
+
+/* One per thread that recorded something; never unmapped (a late end may still come), used again for another thread. */
+struct tg__thread {
+  struct tg__raw_record *next, *end; /* room in the current chunk; both NULL when there is none */
+  uint32_t generation;               /* of the session that this state belongs to */
+  uint32_t depth;                    /* entries of `open` in use */
+  uint32_t number;                   /* in this file: the part of its chunks */
+  uint32_t os_thread;
+  uint32_t logical;                  /* the framework's number; 0 = not asked yet */
+  uint64_t counts[TG_RAW_COUNTS];    /* added to the process' at retirement; by this thread alone */
+  void *own[TG_SOURCE_SLOTS];        /* of each source: its caches, from tg__guest_pages */
+  uint32_t own_generation[TG_SOURCE_SLOTS]; /* for which session they are valid: ids start again with each file */
+  struct tg__open open[TG_OPEN_MAX];
+  struct tg__thread_private *more;   /* thread.c, chunk.c, dictionary.c */
+};
+
+extern _Atomic uint32_t tg__generation; /* of the running session; changes when one opens, closes, or the process forks. Odd = open */
+extern _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initial-exec")));
+
+struct tg__thread *tg__thread_enter(void); /* slow path: first record of a thread in a session. NULL: not recording, or no room (counted) */
+static inline struct tg__thread *tg__thread(void) {
+  struct tg__thread *const t = tg__thread_here;
+  return TG_LIKELY(t && t->generation == atomic_load_explicit(&tg__generation, memory_order_relaxed)) ? t : tg__thread_enter();
+}
+
+/* Open stack. Push: NULL when too deep (counted). Pop: the entry of `key`, which stays readable until the next push; NULL when it began before the
+ * recording. Entries above it (ends that never came, as of an exception) are dropped. */
+struct tg__open *tg__open_pop_search(struct tg__thread *t, const void *key);
+struct tg__open *tg__open_too_deep(struct tg__thread *t);
+static inline struct tg__open *tg__open_push(struct tg__thread *t, const void *key) {
+  if (TG_UNLIKELY(t->depth == TG_OPEN_MAX)) return tg__open_too_deep(t);
+  struct tg__open *const o = &t->open[t->depth++];
+  o->key = key;
+  return o;
+}
+static inline struct tg__open *tg__open_pop(struct tg__thread *t, const void *key) {
+  if (TG_LIKELY(t->depth && t->open[t->depth - 1].key == key)) return &t->open[--t->depth];
+  return tg__open_pop_search(t, key);
+}
+
+/* ---- records (chunk.c) ------------------------------------------------------------------------------------------------------------ */
+
+/* Where the next record goes; tg__chunk_next is its slow path. NULL: no room, counted. */
+struct tg__raw_record *tg__chunk_next(struct tg__thread *t);
+static inline struct tg__raw_record *tg__record_claim(struct tg__thread *t) {
+  struct tg__raw_record *const r = t->next;
+  if (TG_UNLIKELY(r == t->end)) return tg__chunk_next(t);
+  t->next = r + 1;
+  return r;
+}
+/* The record exists from here on: everything else in it must be written. */
+static inline void tg__record_publish(struct tg__raw_record *r, uint8_t flags) {
+  atomic_store_explicit((_Atomic uint8_t *)&r->flags, (uint8_t)(flags | TG_RAW_F_VALID), memory_order_release);
+}
+/* Write the record of what was open and ended at end_ticks. Its depth is the number of entries below it now. */
+void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags);
+static inline void tg__record_put(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags) {
+  const uint64_t dur = end_ticks > o->start_ticks ? end_ticks - o->start_ticks : 0;
+  if (TG_UNLIKELY(dur > UINT32_MAX)) {
+    tg__record_put_long(t, o, end_ticks, flags);
+    return;
+  }
+  struct tg__raw_record *const r = tg__record_claim(t);
+  if (TG_UNLIKELY(!r)) return;
+  r->start_ticks = o->start_ticks;
+  r->dur_ticks = (uint32_t)dur;
+  r->name = o->name;
+  r->shape = o->shape;
+  r->stack = o->stack;
+  r->seq = o->seq;
+  r->depth = (uint16_t)t->depth;
+  r->scope = o->scope;
+  tg__record_publish(r, flags);
+}
+
+/* ---- dictionaries (dictionary.c) ----------------------------------------------------------------------------------------------------- */
+
+/* The number of a text in one of the thread's dictionaries, from 1; at first sight it is written to the file. 0: no room,
+ * counted. parent distinguishes (same bytes under another parent are another entry). Sources put caches of their own in front of it. */
+uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len);
+/* An entry whose number the caller chose (THREAD, MODULE, META); part: the thread's number or TG_RAW_EVERY_THREAD. */
+bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes, size_t len);
+
+/* ---- memory (budget.c) ------------------------------------------------------------------------------------------------------------------ */
+
+/* Zeroed pages that count against the memory budget; NULL when it is used up. */
+void *tg__guest_pages(size_t bytes);
+void tg__guest_pages_drop(void *p, size_t bytes);
+/* Can these bytes be read? Asks the kernel, about 1 us; never faults. For calibration and for pointers from elsewhere. */
+bool tg__guest_can_read(const void *p, size_t len);
+
+/* ---- sources ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* Something that sees events. Called with the session's lock, never from two threads at once, with or without the GIL. */
+struct tg__source {
+  const char *name;
+  uint32_t features; /* TG_RECORD_* bits it serves */
+  /* Could it record these now? TG_UNSUPPORTED with the evidence when this torch or Python is not understood, TG_NO_DATA when what
+   * it watches is not loaded (yet). May calibrate; remembers the result. */
+  enum tg_err (*prepare)(uint32_t features, struct tg_error *e);
+  enum tg_err (*start)(uint32_t features, struct tg_error *e); /* features: all that the session records */
+  void (*stop)(void);                                          /* no new events from here on; late ends may still come */
+  void (*flush)(void);                                         /* before the file closes: write what is owed. NULL = nothing */
+  void (*tick)(void);                                          /* on the helper thread ten times a second. NULL = nothing */
+  void (*fork_child)(void);                                    /* in the child of a fork, one thread, no allocation. NULL = nothing */
+};
+extern const struct tg__source tg__source_torch;   /* torch_hook.c */
+extern const struct tg__source tg__source_memory;  /* memory_hook.c */
+extern const struct tg__source tg__source_process; /* process_sampler.c */
+/* Sources that only the Python extension has join at import: python_*.c. false when there are too many. */
+bool tg__source_add(const struct tg__source *s);
+
+/* ---- between sources ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Number of the calling thread's Python stack in its STACK dictionary; 0 = none. Set by python_stack.c while stacks or modules are
+ * recorded, else NULL. Called in the start of an operation: no GIL is needed and none is taken. */
+extern uint32_t (*tg__stack_of)(struct tg__thread *t);
+/* The innermost open operation's name, for who allocated; 0 = none. */
+static inline uint32_t tg__innermost_name(const struct tg__thread *t) { return t->depth ? t->open[t->depth - 1].name : 0; }
+
+#endif
