@@ -1,0 +1,115 @@
+/* memory_hook: allocations and frees of CPU tensors, on every thread. libc10 and libtorch_cpu call c10::alloc_cpu and c10::free_cpu
+ * through slots of theirs; ours stand there while we record. Needs no layout of torch, sees frees of blocks that were there
+ * before, and costs one record and one reading of the clock each.
+ *
+ * A free does not say how large the block was. Keeping a table of sizes would cost more than all the rest, so the reader looks
+ * the size up from the allocation in the recording; what the allocator says of the block stands in for it where there is none. */
+#include <dlfcn.h>
+#include <malloc.h>
+
+#include "capture/elf_slots.h"
+
+static const char ALLOC[] = "_ZN3c109alloc_cpuEm", FREE[] = "_ZN3c108free_cpuEPv";
+
+enum { SLOTS_MAX = 64 };
+static struct hook {
+  void *(*alloc)(size_t);
+  void (*free)(void *);
+  struct tg__slot slots[2][SLOTS_MAX]; /* of alloc, of free */
+  size_t count[2];
+  uint64_t epoch; /* of the loaded libraries when they were searched last */
+  bool is_on;
+} hook;
+
+static void note(uint8_t scope, const void *block, int64_t bytes) {
+  struct tg__thread *const t = tg__thread();
+  struct tg__raw_record *const r = t ? tg__record_claim(t) : NULL;
+  if (!r) return;
+  r->start_ticks = tg__ticks();
+  r->dur_ticks = (uint32_t)(uint64_t)bytes;
+  r->seq = (uint32_t)((uint64_t)bytes >> 32);
+  r->shape = (uint32_t)(uintptr_t)block;
+  r->stack = (uint32_t)((uint64_t)(uintptr_t)block >> 32);
+  r->name = tg__innermost_name(t);
+  r->depth = 0; /* device 0 of type CPU */
+  r->scope = scope;
+  tg__record_publish(r, 0);
+}
+
+/* Out of memory is thrown, in C++: the cleanup sees it pass, the exception goes on (this file is compiled with -fexceptions). */
+struct attempt {
+  size_t bytes;
+  bool failed;
+};
+static void end_attempt(const struct attempt *a) {
+  if (a->failed) note(TG_RAW_OUT_OF_MEMORY, NULL, (int64_t)a->bytes);
+}
+
+static void *recorded_alloc(size_t bytes) {
+  __attribute__((cleanup(end_attempt))) struct attempt attempt = {bytes, true};
+  void *const block = hook.alloc(bytes);
+  attempt.failed = false;
+  if (block) note(TG_RAW_MEMORY, block, (int64_t)bytes);
+  return block;
+}
+
+/* Noted before it is done: afterwards another thread may have been given the same address already. */
+static void recorded_free(void *block) {
+  if (block) note(TG_RAW_MEMORY, block, -(int64_t)malloc_usable_size(block));
+  hook.free(block);
+}
+
+static enum tg_err memory_prepare(uint32_t features, struct tg_error *e) {
+  if (hook.alloc) return TG_OK;
+  void *const c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (!c10) return tg__fail(e, TG_NO_DATA, -1, "allocations: torch is not loaded yet");
+  *(void **)&hook.free = dlsym(c10, FREE);
+  *(void **)&hook.alloc = hook.free ? dlsym(c10, ALLOC) : NULL;
+  dlclose(c10);
+  if (!hook.alloc) return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: this torch has no c10::alloc_cpu and c10::free_cpu to watch");
+  return TG_OK;
+}
+
+/* Put `to` into every slot for the symbol. */
+static bool redirect(int which, const char *symbol, void *to) {
+  size_t found = tg__slots_find(symbol, hook.slots[which], SLOTS_MAX);
+  bool done = found > 0;
+  if (found > SLOTS_MAX) found = SLOTS_MAX;
+  hook.count[which] = found;
+  for (size_t i = 0; i < found; i++) done = tg__slot_set(&hook.slots[which][i], to) && done;
+  return done;
+}
+
+static void memory_stop(void) {
+  hook.is_on = false;
+  for (size_t i = 0; i < hook.count[0]; i++) tg__slot_set(&hook.slots[0][i], *(void **)&hook.alloc);
+  for (size_t i = 0; i < hook.count[1]; i++) tg__slot_set(&hook.slots[1][i], *(void **)&hook.free);
+  hook.count[0] = hook.count[1] = 0;
+}
+
+static enum tg_err memory_start(uint32_t features, struct tg_error *e) {
+  void *(*const alloc)(size_t) = recorded_alloc;
+  void (*const release)(void *) = recorded_free;
+  hook.epoch = tg__slots_epoch();
+  if (redirect(0, ALLOC, *(void *const *)&alloc) && redirect(1, FREE, *(void *const *)&release)) {
+    hook.is_on = true;
+    return TG_OK;
+  }
+  memory_stop();
+  return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: torch's libraries do not call c10::alloc_cpu through slots that can be written");
+}
+
+/* Libraries loaded since (an extension of torch) have slots of their own. */
+static void memory_tick(void) {
+  struct tg_error ignored;
+  if (hook.is_on && tg__slots_epoch() != hook.epoch) memory_start(0, &ignored);
+}
+
+const struct tg__source tg__source_memory = {
+    .name = "memory",
+    .features = TG_RECORD_MEMORY,
+    .prepare = memory_prepare,
+    .start = memory_start,
+    .stop = memory_stop,
+    .tick = memory_tick,
+};
