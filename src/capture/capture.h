@@ -39,6 +39,7 @@ void tg__clock_pair(uint64_t *ticks, int64_t *wall_ns); /* read at the same mome
 /* ---- threads (thread.c) --------------------------------------------------------------------------------------------------------- */
 
 enum { TG_OPEN_MAX = 512, TG_SOURCE_SLOTS = 8 };
+enum { TG_SLOT_TORCH, TG_SLOT_TORCH_INPUTS, TG_SLOT_STACK, TG_SLOT_MODULES, TG_SLOT_CALLS, TG_SLOT_PYTHON_NAMES }; /* whose `own` it is */
 
 /* An operation that has begun. */
 struct tg__open {
@@ -63,6 +64,7 @@ struct tg__thread {
   struct tg__thread_private *more;   /* thread.c, chunk.c, dictionary.c */
 };
 
+extern _Atomic bool tg__running; /* session.c: opened and resumed, not paused: what begins now is recorded */
 extern _Atomic uint32_t tg__generation; /* of the running session; changes when one opens, closes, or the process forks. Odd = open */
 extern _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initial-exec")));
 
@@ -152,12 +154,15 @@ struct tg__source {
   void (*flush)(void);                                         /* before the file closes: write what is owed. NULL = nothing */
   void (*tick)(void);                                          /* on the helper thread ten times a second. NULL = nothing */
   void (*fork_child)(void);                                    /* in the child of a fork, one thread, no allocation. NULL = nothing */
+  bool (*is_off)(void);                                        /* "off means off": nothing of it is left in the process. NULL = it installs nothing */
 };
 extern const struct tg__source tg__source_torch;   /* torch_hook.c */
 extern const struct tg__source tg__source_memory;  /* memory_hook.c */
 extern const struct tg__source tg__source_process; /* process_sampler.c */
 /* Sources that only the Python extension has join at import: python_*.c. false when there are too many. */
 bool tg__source_add(const struct tg__source *s);
+const struct tg__source *tg__source_at(size_t i); /* session.c: all sources there are; NULL behind the last */
+bool tg__helper_is_off(void);                     /* helper_thread.c: it does not run */
 
 /* ---- between sources ------------------------------------------------------------------------------------------------------------------------ */
 
