@@ -65,6 +65,7 @@ struct tg__thread {
 };
 
 extern _Atomic bool tg__running; /* session.c: opened and resumed, not paused: what begins now is recorded */
+extern _Atomic uint32_t tg__features; /* session.c: what sources record at the moment, TG_RECORD_* bits */
 extern _Atomic uint32_t tg__generation; /* of the running session; changes when one opens, closes, or the process forks. Odd = open */
 extern _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initial-exec")));
 
