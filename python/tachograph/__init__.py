@@ -10,6 +10,7 @@ Times are integer nanoseconds and sizes integer bytes; each column says its unit
 from __future__ import annotations
 
 import builtins
+import importlib
 import os
 import shutil
 from typing import Any, Callable, Iterator, NamedTuple, Optional
@@ -183,6 +184,22 @@ class Trace(_read.Trace):
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+# Measuring tools, loaded when first used: reading traces needs none of them.
+_LAZY = {"timer": "timing", "latency": "timing", "throughput": "timing", "warm_up": "timing", "phases": "_phases", "module_times": "_phases",
+         "training_result": "_phases", "conditions": "_conditions", "baseline": "_conditions", "memory": "memory"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tachograph' has no attribute {name!r}")
+    module = importlib.import_module(f"tachograph.{_LAZY[name]}")
+    return globals().setdefault(name, getattr(module, name, module))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
 
 
 def _format_of(path: str) -> str:
