@@ -1,12 +1,17 @@
-"""Reads PyTorch traces and answers questions about them.
+"""Records what PyTorch does, reads its traces and answers questions about them.
 
     import tachograph as tg
+    with tg.profile() as prof:                      # and all else that torch.profiler has
+        train_step()
+    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
+
     with tg.open("trace.json.gz") as trace:
         print(trace.report())
         steps = trace.ask("steps", by="summary")
         steps.to_pandas()
 
-Times are integer nanoseconds and sizes integer bytes; each column says its unit. `tg.questions()` lists what can be asked."""
+Times are integer nanoseconds and sizes integer bytes; each column says its unit. `tg.questions()` lists what can be asked.
+torch is imported when something that records is first used; reading needs no torch."""
 from __future__ import annotations
 
 import builtins
@@ -19,8 +24,34 @@ from . import _read
 from ._html import table_html
 from ._read import Column, TachographError
 
-__all__ = ["open", "questions", "formats", "Trace", "Table", "Column", "Question", "Argument", "ColumnInfo", "TachographError", "__version__"]
 __version__ = _read.version
+
+# What records, and which module has it; that module is imported at the first use of the name.
+_RECORDING = {
+    "profiler": ("profile", "_KinetoProfile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction",
+                 "ProfilerActivity", "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig",
+                 "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker"),
+    "_events": ("EventList", "FunctionEvent", "FunctionEventAvg"),
+}
+_MODULES = ("profiler", "autograd")
+_HOME = {name: module for module, names in _RECORDING.items() for name in names}
+
+__all__ = ["open", "questions", "formats", "Trace", "Table", "Column", "Question", "Argument", "ColumnInfo", "TachographError", "__version__",
+           *(name for name in _HOME if not name.startswith("_"))]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_MODULES})
 
 
 class Argument(NamedTuple):

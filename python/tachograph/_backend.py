@@ -1,0 +1,227 @@
+"""One window of recording, whoever collects it: our own recorder, or torch's collector (Kineto) where ours cannot.
+
+A window has a private folder that lives as long as the object; what is in there is opened by tachograph.open."""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from . import Trace, open as open_trace
+from ._config import ExperimentalConfig, ProfilerActivityConfig
+from ._export import write_chrome
+from ._say import log, tell, warn_once
+
+BACKENDS = ("auto", "native", "kineto")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to record."""
+    activities: frozenset[Any]
+    activity_configs: dict[Any, ProfilerActivityConfig] = field(default_factory=dict)
+    use_device: Optional[str] = None
+    record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False  # every Python call, and the stack of each operator
+    stack_per_op: bool = False  # the latter alone
+    with_flops: bool = False
+    with_modules: bool = False
+    process: bool = False  # pauses of the garbage collector, CPU time and memory of the process
+    experimental: ExperimentalConfig = field(default_factory=ExperimentalConfig)
+    memory_budget: int = 0  # bytes, 0 = the recorder's default
+    disk_budget: int = 0
+    keep: str = "first"  # what stays when the disk budget is used up
+    post_processing_timeout_s: Optional[float] = None
+
+    @property
+    def records_cpu(self) -> bool:
+        return any(a.name == "CPU" for a in self.activities)
+
+    def only_kineto(self) -> Optional[str]:
+        """Why this cannot be recorded by our own recorder, None if it can."""
+        if self.use_device:
+            return f"work on {self.use_device} is collected by torch's own collector"
+        if any(c.activity_types is not None for c in self.activity_configs.values()):
+            return "single activity types are selected by torch's own collector"
+        if self.experimental.performance_events:
+            return "performance events are counted by torch's own collector"
+        return None
+
+
+@dataclass
+class ProfilerStats:
+    """Timing of the profiler itself, with the fields of torch's _ProfilerStats."""
+    profiling_window_duration_sec: float = 0
+    number_of_events: int = 0
+    profiler_prepare_call_duration_us: int = 0
+    profiler_enable_call_duration_us: int = 0
+    profiler_disable_call_duration_us: int = 0
+    parse_kineto_call_duration_us: int = 0
+    function_events_build_tree_call_duration_us: int = 0
+
+
+class Busy(RuntimeError):
+    """Somebody else is recording in this process."""
+
+
+class Recording:
+    """A window: prepared when made, then start(), stop(); or drop() instead. Base of NativeWindow and KinetoWindow."""
+    kind = ""
+
+    def __init__(self, recipe: Recipe, trace_id: str) -> None:
+        self.recipe, self.trace_id = recipe, trace_id
+        self.stats = ProfilerStats()
+        self.metadata: dict[str, str] = {}
+        self.lost = 0
+        self.running = False
+        self._pid = os.getpid()
+        self._trace: Optional[Trace] = None
+        self._first_path: Optional[str] = None
+        self._written: set[str] = set()  # metadata that is in the file already
+        self._started_s = 0.0
+        self.directory = tempfile.mkdtemp(prefix=f"tachograph-{self._pid}-")
+        self._remove = weakref.finalize(self, _remove_directory, self.directory, self._pid)
+        _claim(self)
+        try:
+            self.stats.profiler_prepare_call_duration_us = _timed(self._prepare)
+        except BaseException:
+            self._end()
+            raise
+
+    # what a kind of window does; called once each, in this order
+    def _prepare(self) -> None: ...
+    def _start(self) -> None: ...
+    def _stop(self) -> None: ...
+    def _drop(self) -> None: ...
+    def _toggle(self, enable: bool, activities: Any) -> None: ...
+    def _file(self) -> str:
+        """The finished file or folder; written now if need be."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        self.stats.profiler_enable_call_duration_us = _timed(self._start)
+        self.running = True
+        self._started_s = time.perf_counter()
+
+    def stop(self) -> None:
+        self.stats.profiling_window_duration_sec = time.perf_counter() - self._started_s
+        self.running = False
+        try:
+            self.stats.profiler_disable_call_duration_us = _timed(self._stop)
+        finally:
+            _release(self)
+        if self.lost:
+            log.warning("%s records were lost: the budget was used up (memory_budget=, disk_budget= of profile())", f"{self.lost:,}")
+
+    def drop(self) -> None:
+        """Give up a window that was prepared and never started."""
+        try:
+            self._drop()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        _release(self)
+        self._remove()
+
+    def toggle(self, enable: bool, activities: Any) -> None:
+        if self.running:
+            self._toggle(enable, activities)
+
+    def add_metadata(self, key: str, json_text: str) -> None:
+        self.metadata[key] = json_text
+        self._written.discard(key)
+
+    def trace(self) -> Trace:
+        """The window as an open trace; opened once."""
+        if self._trace is None:
+            began = time.perf_counter()
+            self._trace = open_trace(self._file())
+            self.stats.number_of_events = sum(self._trace.ask("tracks")["slices"])
+            self.stats.parse_kineto_call_duration_us = int((time.perf_counter() - began) * 1e6)
+        return self._trace
+
+    def export_chrome(self, path: str) -> None:
+        trace = self.trace()
+        self._first_path = self._first_path or path
+        late = {key: text for key, text in self.metadata.items() if key not in self._written}
+        size = write_chrome(trace, path, self._first_path, late)
+        tell(f"{path} ({size}, {self.stats.number_of_events:,} events); what is in it: tachograph report {path}")
+
+
+def _timed(step: Any) -> int:
+    began = time.perf_counter()
+    step()
+    return int((time.perf_counter() - began) * 1e6)
+
+
+def _remove_directory(path: str, pid: int) -> None:
+    if os.getpid() == pid:  # a forked child holds a copy of the object, not of the folder
+        shutil.rmtree(path, ignore_errors=True)
+
+
+# ---- one window at a time ---------------------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_current: Optional[weakref.ref] = None
+
+
+def current() -> Optional[Recording]:
+    """The window that is prepared or recording in this process."""
+    recording = _current() if _current is not None else None
+    return recording if recording is not None and recording._pid == os.getpid() else None
+
+
+def _claim(recording: Recording) -> None:
+    global _current
+    with _lock:
+        if current() is not None:
+            recording._remove()
+            raise Busy("another tachograph profiler is recording in this process: stop it first, there can be one at a time")
+        _current = weakref.ref(recording)
+
+
+def _release(recording: Recording) -> None:
+    global _current
+    with _lock:
+        if _current is not None and _current() is recording:
+            _current = None
+
+
+os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock(), _current=None))
+
+
+# ---- which kind -------------------------------------------------------------------------------------------------------------------
+
+def _native_class() -> tuple[Optional[type], str]:
+    try:
+        from ._native_window import NativeWindow
+        from ._native import available
+    except ImportError as e:
+        return None, f"this build has no recorder ({e})"
+    usable, reason = available()
+    return (NativeWindow, "") if usable else (None, reason)
+
+
+def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recording:
+    """A prepared window. backend: "native", "kineto", or "auto": ours where it can, else torch's collector, and one line says why."""
+    from ._kineto import KinetoWindow
+    if backend == "kineto":
+        return KinetoWindow(recipe, trace_id)
+    reason = recipe.only_kineto() if backend == "auto" else None
+    if reason:
+        log.debug("%s", reason)
+        return KinetoWindow(recipe, trace_id)
+    native, reason = _native_class()
+    if native is not None:
+        return native(recipe, trace_id)
+    if backend == "native":
+        raise RuntimeError(f"backend='native' cannot be had here: {reason}")
+    warn_once(f"recording with torch's own collector: {reason}")
+    return KinetoWindow(recipe, trace_id)

@@ -1,0 +1,90 @@
+"""A window recorded by torch's own collector, for what our recorder cannot have; its file is then read by our engine."""
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+from dataclasses import asdict
+from typing import Any, Optional
+
+import torch
+
+from ._backend import Busy, Recipe, Recording
+from ._config import ExperimentalConfig
+from ._export import finish_document
+
+
+class KinetoWindow(Recording):
+    kind = "kineto"
+
+    def _prepare(self) -> None:
+        _refuse_second_profiler()
+        self._torch = _accepted(torch.profiler._KinetoProfile, _keywords(self.recipe, self.trace_id))
+        self._path = os.path.join(self.directory, "kineto.json")
+        self._thread: Optional[int] = None
+        self._torch.prepare_trace()
+
+    def _start(self) -> None:
+        _refuse_second_profiler()
+        self._thread = threading.get_ident()
+        self._torch.start_trace()
+
+    def _stop(self) -> None:
+        if self._thread != threading.get_ident():
+            raise RuntimeError("torch's own collector must be stopped by the thread that started it; with backend='native' any thread may")
+        self._torch.stop_trace()
+
+    def _drop(self) -> None:
+        self._torch.start_trace()
+        self._torch.stop_trace()
+
+    def _toggle(self, enable: bool, activities: Any) -> None:
+        self._torch.toggle_collection_dynamic(enable, activities)
+
+    def _file(self) -> str:
+        if not os.path.exists(self._path):
+            self._torch.export_chrome_trace(self._path)
+            finish_document(self._path, self.metadata, None)
+            self._written = set(self.metadata)
+        return self._path
+
+
+def _refuse_second_profiler() -> None:
+    if torch._C._autograd._profiler_enabled():
+        raise Busy("torch.profiler is recording on this thread, and its collector does one recording at a time: stop it first")
+
+
+def _keywords(recipe: Recipe, trace_id: str) -> dict[str, Any]:
+    activities: list[Any] = []
+    for activity in recipe.activities:
+        config = recipe.activity_configs.get(activity)
+        types = config.activity_types if config else None
+        activities.append(activity if types is None else {activity: types})
+    return {
+        "activities": activities,
+        "record_shapes": recipe.record_shapes,
+        "profile_memory": recipe.profile_memory,
+        # Modules of eager models are known to this collector by their Python frames alone.
+        "with_stack": recipe.with_stack or recipe.with_modules,
+        "with_flops": recipe.with_flops,
+        "with_modules": recipe.with_modules,
+        "experimental_config": _torch_experimental(recipe),
+        "custom_trace_id_callback": lambda: trace_id,
+        "post_processing_timeout_s": recipe.post_processing_timeout_s,
+    }
+
+
+def _accepted(make: Any, keywords: dict[str, Any]) -> Any:
+    """make(**keywords), without those that this torch does not know yet or no longer."""
+    known = inspect.signature(make).parameters
+    return make(**{name: value for name, value in keywords.items() if name in known})
+
+
+def _torch_experimental(recipe: Recipe) -> Any:
+    """Only what differs from the default is passed on, so that an older torch takes it as well."""
+    values, defaults = asdict(recipe.experimental), asdict(ExperimentalConfig())
+    values["verbose"] |= recipe.with_stack or recipe.stack_per_op  # else operators carry no stack
+    values.update({name: defaults[name] for name in ("profiler_metrics", "profiler_measure_per_kernel", "adjust_profiler_step")})
+    wanted = {name: value for name, value in values.items() if value != defaults[name]}
+    doc = torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""
+    return torch._C._profiler._ExperimentalConfig(**{name: value for name, value in wanted.items() if f"{name}:" in doc})

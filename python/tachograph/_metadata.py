@@ -1,0 +1,65 @@
+"""Members of the trace document beside the events: what the user adds, how the trace was recorded, who the ranks are."""
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Optional
+
+_OURS = ("traceEvents", "schemaVersion", "baseTimeNanoseconds", "displayTimeUnit", "traceName")
+
+
+def checked(key: str, json_text: Any) -> str:
+    """The text of a member, if it is JSON: anything else would break the file it goes into."""
+    if not isinstance(key, str) or not isinstance(json_text, str):
+        raise TypeError("metadata: key and value are texts; the value is JSON, such as json.dumps(…) makes it")
+    if key in _OURS:
+        raise ValueError(f"metadata: {key!r} is a member of its own in every trace")
+    try:
+        json.loads(json_text, parse_constant=_no_constant)
+    except ValueError as e:
+        raise ValueError(f"metadata {key!r}: the value is not JSON ({e}); use add_metadata() for plain text, or json.dumps(value)") from None
+    return json_text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value if isinstance(value, str) else str(value))
+
+
+def automatic(prof: Any) -> dict[str, str]:
+    """What torch.profiler writes of itself: the options that are on, and the job."""
+    names = ("profile_memory", "with_stack", "record_shapes", "with_modules", "with_flops")
+    members = {name: "1" for name in names if getattr(prof, name)}
+    job = prof._get_distributed_info()
+    if job:
+        members["distributedInfo"] = json.dumps(job, default=_plain)
+    return members
+
+
+def distributed_info() -> Optional[dict[str, Any]]:
+    """The job this process is a rank of, None outside of one."""
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    info = {"backend": dist.get_backend(), "rank": dist.get_rank(), "world_size": dist.get_world_size()}
+    core = dist.distributed_c10d
+    if hasattr(dist, "get_pg_count"):
+        info["pg_count"] = dist.get_pg_count()
+    for name in ("_get_all_pg_configs", "_get_pg_config"):  # of all groups; older torch tells of the default group
+        if hasattr(core, name):
+            info["pg_config"] = getattr(core, name)()
+            break
+    if info["backend"] == "nccl":
+        import torch
+        info["nccl_version"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return info
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers and arrays, for json."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")

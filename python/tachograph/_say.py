@@ -1,0 +1,46 @@
+"""What the recorder tells its user: warnings, and lines on the logger "tachograph". Never a word on standard output."""
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+
+log = logging.getLogger("tachograph")
+_said: set[str] = set()
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def tell(line: str) -> None:
+    """One line for the user. It reaches standard error unless the program has set up logging itself, or TACHOGRAPH_QUIET is set."""
+    if not log.hasHandlers() and not os.environ.get("TACHOGRAPH_QUIET"):
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("tachograph: %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
+    log.info(line)
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that names the caller's line, however deep in this package it arose."""
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == _PACKAGE:
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(text, category, stacklevel=depth)
+
+
+def warn_once(text: str, category: type[Warning] = UserWarning) -> None:
+    if text not in _said:
+        _said.add(text)
+        warn(text, category)
+
+
+def size_text(size: int) -> str:
+    """1234567 → 1.2 MB"""
+    value = float(size)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"

@@ -1,0 +1,228 @@
+"""_KinetoProfile: one window after the other, without a schedule. `profiler.profile` adds the schedule."""
+from __future__ import annotations
+
+import uuid
+from typing import Any, Callable, Iterable, Optional
+
+import torch
+from torch.autograd import ProfilerActivity
+
+from . import Trace, _metadata
+from ._backend import BACKENDS, ProfilerStats, Recipe, Recording, new_recording
+from ._config import ProfilerActivityConfig, available_activities, check_options, parse_activities, preset_flags, read_experimental
+from ._graph_lanes import bake_annotations, check_lanes
+from ._observer import ITraceObserver
+from ._say import warn_once
+
+
+class _KinetoProfile:
+    """Low-level profiler: start() and stop() bound a window, of which events(), tables and files can be had.
+
+    Beyond torch's: preset= "lean", "default", "deep" or "train"; memory_budget=, disk_budget= in bytes; backend= "auto",
+    "native" (our recorder) or "kineto" (torch's collector); the attribute `trace` (an open tachograph.Trace)."""
+
+    def __init__(self, *, activities: Optional[Iterable[Any]] = None, record_shapes: bool = False, profile_memory: bool = False,
+                 with_stack: bool = False, with_flops: bool = False, with_modules: bool = False, experimental_config: Any = None,
+                 execution_trace_observer: Optional[ITraceObserver] = None, acc_events: bool = False,
+                 custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
+                 preset: Optional[str] = None, memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto") -> None:
+        if backend not in BACKENDS:
+            raise ValueError(f"backend={backend!r}: there are {', '.join(BACKENDS)}")
+        flags = preset_flags(preset)
+        self.activity_configs = parse_activities(supported_activities() if activities is None else activities, ProfilerActivity)
+        self.activities = set(self.activity_configs)
+        self._usable, self.use_device = available_activities(self.activities, supported_activities(), ProfilerActivity.CPU)
+        self.record_shapes = record_shapes or "record_shapes" in flags
+        self.with_flops = with_flops or "with_flops" in flags
+        self.profile_memory = profile_memory or "profile_memory" in flags
+        self.with_stack = with_stack or bool(flags & {"with_stack", "with_stack_per_op"})
+        self.with_modules = with_modules or "with_modules" in flags
+        self.experimental_config = experimental_config
+        self._experimental = read_experimental(experimental_config)
+        check_options(with_modules, self.with_stack, self._experimental, post_processing_timeout_s)
+        self.execution_trace_observer = execution_trace_observer
+        self.acc_events = acc_events
+        self.custom_trace_id_callback = custom_trace_id_callback
+        self.post_processing_timeout_s = post_processing_timeout_s
+        self.preset_metadata: dict[str, str] = {}
+        self.has_cudagraphs = False
+        self.mem_tl: Any = None
+        self.preset, self.backend = preset, backend
+        self._calls = with_stack or "with_stack" in flags
+        self._budgets = {"memory_budget": int(memory_budget), "disk_budget": int(disk_budget), "keep": "last"}
+        self._early_metadata: dict[str, str] = {}
+        self._recording: Optional[Recording] = None  # the window that is prepared or running
+        self._windows: list[Recording] = []          # finished ones: the last, or all with acc_events
+        self._events: Any = None
+
+    @property
+    def activity_filters(self) -> dict[Any, set[str]]:
+        """The activity types selected, as torch up to 2.14 calls it."""
+        return {activity: set(c.activity_types) for activity, c in self.activity_configs.items() if c.activity_types is not None}
+
+    # ---- windows ----
+
+    def start(self) -> None:
+        self.prepare_trace()
+        self.start_trace()
+
+    def stop(self) -> None:
+        self.stop_trace()
+
+    def _recipe(self) -> Recipe:
+        return Recipe(activities=frozenset(self._usable), activity_configs=self.activity_configs, use_device=self.use_device,
+                      record_shapes=self.record_shapes or self.with_flops, profile_memory=self.profile_memory, with_stack=self._calls,
+                      stack_per_op=self.with_stack or self._experimental.verbose, with_flops=self.with_flops,
+                      with_modules=self.with_modules, process=self.preset in ("lean", "default", "deep"),
+                      experimental=self._experimental, post_processing_timeout_s=self.post_processing_timeout_s, **self._budgets)
+
+    def prepare_trace(self) -> None:
+        if self._windows and not self.acc_events:
+            warn_once("Warning: Profiler clears events at the end of each cycle. Only events from the current cycle will be reported. "
+                      "To keep events across cycles, set acc_events=True.")
+        trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback else uuid.uuid4().hex.upper()
+        self._recording = new_recording(self._recipe(), str(trace_id), self.backend)
+
+    def start_trace(self) -> None:
+        if self._recording is None:
+            raise AssertionError("Profiler must be initialized before starting trace")
+        if self.execution_trace_observer:
+            self.execution_trace_observer.start()
+        self._recording.start()
+        for key, text in {**_metadata.automatic(self), **self.preset_metadata, **self._early_metadata}.items():
+            self._recording.add_metadata(key, text)
+        self._early_metadata.clear()
+
+    def stop_trace(self) -> None:
+        if self.execution_trace_observer:
+            self.execution_trace_observer.stop()
+        if self._recording is None:
+            raise AssertionError("Profiler must be initialized before stopping trace")
+        recording = self._recording
+        recording.stop()
+        self._recording, self._events = None, None
+        self._windows = [*self._windows, recording] if self.acc_events else [recording]
+
+    def _drop_trace(self) -> None:
+        """Leave a warm-up that is followed by nothing. What was recorded before stays; if that is nothing, there is an empty window."""
+        if self._windows:
+            self._recording.drop()
+            self._recording = None
+        else:
+            self.start_trace()
+            self.stop_trace()
+
+    def _finished(self, purpose: str) -> Recording:
+        if self._windows:
+            return self._windows[-1]
+        if self._recording is None:
+            raise AssertionError(f"Profiler must be initialized before {purpose}")
+        raise RuntimeError(f"Profiler didn't finish running: stop it before {purpose}")
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
+        """Stop or resume collecting these activities while a window is recorded."""
+        if self._recording is not None:
+            self._recording.toggle(enable, list(activities))
+
+    # ---- what was recorded ----
+
+    @property
+    def trace(self) -> Trace:
+        """The last finished window, as tachograph.open gives it: ask(), sql(), report(), export()."""
+        return self._finished("reading the trace").trace()
+
+    @property
+    def profiler(self) -> Any:
+        """The finished windows as an autograd profiler has them; None before the first window."""
+        if not self._windows:
+            return None
+        from .autograd.profiler import profile
+        return profile._of_windows(self)
+
+    def events(self) -> Any:
+        """All events of the window, an EventList of FunctionEvent."""
+        self._finished("accessing events")
+        if self._experimental.trace_only:
+            raise RuntimeError("events() is not available when trace_only=True in ExperimentalConfig. Use export_chrome_trace() instead.")
+        if self._events is None:
+            from ._events import EventList
+            self._events = EventList.from_traces([w.trace() for w in self._windows], self)
+        return self._events
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False,
+                     include_python_functions: bool = False) -> Any:
+        """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked for."""
+        self._finished("getting key averages")
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions)
+
+    def export_chrome_trace(self, path: str, use_python_export: bool = False, cuda_graph_annotations: Any = None,
+                            graph_lanes: str = "none", default_stream: int = 7) -> None:
+        """Write the last window as Chrome JSON, packed if path ends in .gz. As often as you like, also after a trace handler.
+        use_python_export changes nothing: there is one exporter."""
+        check_lanes(cuda_graph_annotations, graph_lanes)
+        window = self._finished("exporting chrome trace")
+        window.export_chrome(path)
+        if cuda_graph_annotations:
+            bake_annotations(path, cuda_graph_annotations, graph_lanes, default_stream)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> Any:
+        """Write folded stacks for flame graphs. metric: self_cpu_time_total or self_device_time_total (self_cuda_time_total)."""
+        self._finished("exporting stacks")
+        return self.events().export_stacks(path, metric)
+
+    def export_memory_timeline(self, path: str, device: Optional[str] = None) -> None:
+        """Memory by category over time: path ends in .html (a page), .json, .json.gz or raw.json.gz."""
+        from ._memory_timeline import export_memory_timeline
+        if device is None:
+            device = f"{self.use_device}:0" if self.use_device else "cpu"
+        self.mem_tl = export_memory_timeline(self._memory_profile(), path, device)
+
+    def _memory_profile(self) -> Any:
+        missing = [f"{name}=True" for name in ("record_shapes", "profile_memory", "with_stack") if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} required for memory profiling.")
+        self._finished("memory profiling")
+        from ._memory_timeline import MemoryProfile
+        return MemoryProfile(self.trace, self)
+
+    def wait_for_exports(self) -> None:
+        """Exports are complete when their call returns."""
+
+    def take_pending_cuspy_export(self) -> None:
+        """No export is ever pending."""
+
+    def _stats(self) -> Optional[ProfilerStats]:
+        recording = self._recording or (self._windows[-1] if self._windows else None)
+        return recording.stats if recording else None
+
+    # ---- metadata ----
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """A text that goes into the trace file under this key."""
+        self.add_metadata_json(key, _metadata.as_json(value))
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """JSON text that goes into the trace file under this key: of the window that runs, else of the last one, else of the next."""
+        text = _metadata.checked(key, value)
+        target = self._recording or (self._windows[-1] if self._windows else None)
+        if target is not None and (target.running or target is not self._recording):
+            target.add_metadata(key, text)
+        else:
+            self._early_metadata[key] = text
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """JSON text that goes into the trace file of every window."""
+        self.preset_metadata[key] = _metadata.checked(key, value)
+
+    def _get_distributed_info(self) -> Optional[dict[str, Any]]:
+        return _metadata.distributed_info()
+
+
+def supported_activities() -> set[Any]:
+    """The activities that can be collected here."""
+    return set(torch.autograd._supported_activities())
+
+
+def kineto_available() -> bool:
+    """Whether this torch has a collector of its own."""
+    return bool(torch.autograd.kineto_available())

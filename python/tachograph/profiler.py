@@ -1,0 +1,240 @@
+"""The drop-in for torch.profiler: its public names, with the signatures of torch 2.15 on every torch.
+
+    import tachograph as tg
+    with tg.profile(schedule=tg.schedule(wait=1, warmup=1, active=3, repeat=1),
+                    on_trace_ready=tg.tensorboard_trace_handler("log")) as prof:
+        for batch in loader:
+            train_step(batch)
+            prof.step()
+    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))"""
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from typing import Any, Callable, Iterable, Optional
+
+import torch
+from torch.autograd import DeviceType, ProfilerActivity
+from torch.autograd.profiler import KinetoStepTracker
+
+from ._annotate import record_function
+from ._config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
+from ._handlers import tensorboard_trace_handler
+from ._observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
+from ._say import tell, warn, warn_once
+from ._schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
+from ._window import _KinetoProfile, kineto_available, supported_activities
+
+__all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
+           "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig", "PerformanceMetricsConfig",
+           "ProfilerActivityConfig"]
+PROFILER_STEP_NAME = "ProfilerStep"
+
+
+class profile(_KinetoProfile):
+    """Records what torch does, all the time or in the steps that a schedule picks; on_trace_ready is called after each window.
+
+    All of torch.profiler.profile; beyond it keep_last=n (of the files that handlers write, only those of the last n windows stay)
+    and what _KinetoProfile adds."""
+
+    def __init__(self, *, activities: Optional[Iterable[Any]] = None, schedule: Optional[Callable[[int], Any]] = None,
+                 on_trace_ready: Optional[Callable[..., Any]] = None, record_shapes: bool = False, profile_memory: bool = False,
+                 with_stack: bool = False, with_flops: bool = False, with_modules: bool = False, experimental_config: Any = None,
+                 execution_trace_observer: Any = None, acc_events: bool = False,
+                 custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
+                 use_cuda: Optional[bool] = None, preset: Optional[str] = None, keep_last: Optional[int] = None,
+                 memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto") -> None:
+        if use_cuda is not None:
+            warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
+            activities = _with_cuda(activities, use_cuda)
+        if keep_last is not None and keep_last < 1:
+            raise ValueError(f"keep_last={keep_last}: at least one window is kept")
+        super().__init__(activities=activities, record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack,
+                         with_flops=with_flops, with_modules=with_modules, experimental_config=experimental_config,
+                         execution_trace_observer=execution_trace_observer or ExecutionTraceObserver.build_execution_trace_obs_from_env(),
+                         acc_events=acc_events, custom_trace_id_callback=custom_trace_id_callback,
+                         post_processing_timeout_s=post_processing_timeout_s, preset=preset, memory_budget=memory_budget,
+                         disk_budget=disk_budget, backend=backend)
+        if schedule is None and preset == "train":
+            schedule = Schedule(wait=1, warmup=2, active=3, repeat=1, skip_first=0, skip_first_wait=0)
+        self.schedule = schedule or always_record
+        self.record_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
+        self.keep_last = keep_last
+        self.step_num = 0
+        self.step_rec_fn: Any = None
+        self.current_action = as_action(self.schedule(0))
+        if self.record_steps:
+            self._budgets["keep"] = "first"
+        self._lock = threading.RLock()
+        self._owner: Optional[int] = None  # the process that started it and has not stopped it
+        self._in_handler = self._stop_asked = False
+        self._complete = 0  # windows that got all their steps
+        self._files: list[list[str]] = []  # written by the handler, by window
+        KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
+        if self._owner is not None:  # unless the block has stopped it
+            self.stop()
+        KinetoStepTracker.erase_step_count(PROFILER_STEP_NAME)
+        if self.execution_trace_observer:
+            self.execution_trace_observer.cleanup()
+
+    def start(self) -> None:
+        with self._lock:
+            self._outside_handler("start")
+            if self._owner == os.getpid():
+                warn("start(): this profiler runs already")
+                return
+            if self._owner is not None:  # a forked child starts anew: the window in progress is the parent's
+                self._recording, self.step_rec_fn = None, None
+            self._transit(ProfilerAction.NONE, self.current_action)
+            self._owner = os.getpid()
+            _running.add(self)
+            self._enter_step()
+
+    def step(self) -> None:
+        """The next step begins."""
+        with self._lock:
+            self._outside_handler("step")
+            if not self._runs("step"):
+                return
+            self._leave_step()
+            action = as_action(self.schedule(self.step_num + 1))
+            self.step_num += 1
+            before, self.current_action = self.current_action, action
+            self._transit(before, action)
+            if os.environ.get("KINETO_USE_DAEMON"):
+                KinetoStepTracker.increment_step(PROFILER_STEP_NAME)
+            if self._stop_asked:
+                self._finish()
+            else:
+                self._enter_step()
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._in_handler:
+                self._stop_asked = True  # carried out when the handler has returned
+                return
+            if not self._runs("stop"):
+                return
+            self._leave_step()
+            action = self.current_action
+            try:
+                self._transit(action, None)
+            finally:
+                self._finish()
+            self._tell_incomplete(action)
+
+    def _finish(self) -> None:
+        self._owner, self._stop_asked = None, False
+        _running.discard(self)
+
+    def _runs(self, what: str) -> bool:
+        if self._owner == os.getpid():
+            return True
+        if self._owner is None:
+            warn(f"{what}(): this profiler was not started, or is stopped already")
+        else:
+            warn_once(f"{what}(): this profiler belongs to the process that started it; a forked child can start one of its own")
+        return False
+
+    def _outside_handler(self, what: str) -> None:
+        if self._in_handler:
+            raise RuntimeError(f"{what}() was called from inside on_trace_ready, where the window has just ended; of a profiler's controls "
+                               "only stop() works there")
+
+    def _enter_step(self) -> None:
+        if self.record_steps and self._recording is not None and self._recording.running:
+            self.step_rec_fn = record_function(f"{PROFILER_STEP_NAME}#{self.step_num}")
+            self.step_rec_fn.__enter__()
+
+    def _leave_step(self) -> None:
+        annotation, self.step_rec_fn = self.step_rec_fn, None
+        if annotation is not None:
+            annotation.__exit__(None, None, None)
+
+    def _transit(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
+        if before is ProfilerAction.RECORD_AND_SAVE:
+            self._complete += 1
+        for action in TRANSITIONS[before, after]:
+            if self._stop_asked:
+                break
+            if hasattr(self, action):
+                getattr(self, action)()
+            else:
+                warn(action)
+
+    def _trace_ready(self) -> None:
+        if self.on_trace_ready is None:
+            return
+        self._in_handler = True
+        self._files.append([])
+        try:
+            self.on_trace_ready(self)
+        finally:
+            self._in_handler = False
+            self._prune_files()
+        if self._complete == 2 and self.keep_last is None and self._endless() and self._files[-1]:
+            warn("the schedule has no end (repeat=0): a file is written every cycle for as long as the program runs; "
+                 "give schedule(repeat=…), or profile(keep_last=…) to keep the newest only")
+
+    def _endless(self) -> bool:
+        return isinstance(self.schedule, Schedule) and self.schedule.repeat == 0
+
+    def _prune_files(self) -> None:
+        while self.keep_last is not None and len(self._files) > self.keep_last:
+            for path in self._files.pop(0):
+                if os.path.exists(path):
+                    os.unlink(path)
+
+    def export_chrome_trace(self, path: str, use_python_export: bool = False, cuda_graph_annotations: Any = None,
+                            graph_lanes: str = "none", default_stream: int = 7) -> None:
+        super().export_chrome_trace(path, use_python_export, cuda_graph_annotations, graph_lanes, default_stream)
+        if self._in_handler:
+            self._files[-1].append(os.path.abspath(path))
+
+    def _tell_incomplete(self, action: ProfilerAction) -> None:
+        """The loop ended before a window of the schedule was complete: say so, loudly if there is no complete one at all."""
+        plan = self.schedule
+        if not isinstance(plan, Schedule) or action is ProfilerAction.RECORD_AND_SAVE:
+            return
+        if self._complete == 0:
+            warn(f"the loop ended before the recording window was complete: {plan.steps_needed} steps were needed "
+                 f"(wait {plan.wait}, warmup {plan.warmup}, active {plan.active}), {self.step_num} were seen"
+                 + ("; nothing was recorded" if action is not ProfilerAction.RECORD else ""))
+        elif action is ProfilerAction.RECORD:
+            tell(f"the last window is incomplete: the loop ended at step {self.step_num}")
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        """callback() names the windows to come."""
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> Optional[str]:
+        """The name of the window that runs, or of the last one."""
+        recording = self._recording or (self._windows[-1] if self._windows else None)
+        return recording.trace_id if recording else None
+
+
+def _with_cuda(activities: Optional[Iterable[Any]], use_cuda: bool) -> list[Any]:
+    chosen = list(supported_activities() if activities is None else activities)
+    if use_cuda and ProfilerActivity.CUDA not in chosen:
+        return [*chosen, ProfilerActivity.CUDA]
+    return chosen if use_cuda else [a for a in chosen if a != ProfilerActivity.CUDA]
+
+
+_running: set[profile] = set()
+os.register_at_fork(after_in_child=_running.clear)
+
+
+@atexit.register
+def _stop_at_exit() -> None:
+    """A profiler that nobody stopped: its window is finished, and handed to its handler, while that is still possible."""
+    for prof in list(_running):
+        warn("the program ends while a profiler is running: it is stopped now; call stop(), or use `with`")
+        prof.stop()
