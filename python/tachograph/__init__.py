@@ -26,14 +26,17 @@ from ._read import Column, TachographError
 
 __version__ = _read.version
 
-# What records, and which module has it; that module is imported at the first use of the name.
+# What records and measures, and which module has it; that module is imported at the first use of the name.
 _RECORDING = {
     "profiler": ("profile", "_KinetoProfile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction",
                  "ProfilerActivity", "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig",
                  "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker"),
     "_events": ("EventList", "FunctionEvent", "FunctionEventAvg"),
+    "timing": ("timer", "latency", "throughput", "warm_up"),
+    "_phases": ("phases", "module_times", "training_result"),
+    "_conditions": ("conditions", "baseline"),
 }
-_MODULES = ("profiler", "autograd")
+_MODULES = ("profiler", "autograd", "timing", "memory")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}
 
 __all__ = ["open", "questions", "formats", "Trace", "Table", "Column", "Question", "Argument", "ColumnInfo", "TachographError", "__version__",
@@ -215,22 +218,6 @@ class Trace(_read.Trace):
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-# Measuring tools, loaded when first used: reading traces needs none of them.
-_LAZY = {"timer": "timing", "latency": "timing", "throughput": "timing", "warm_up": "timing", "phases": "_phases", "module_times": "_phases",
-         "training_result": "_phases", "conditions": "_conditions", "baseline": "_conditions", "memory": "memory"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'tachograph' has no attribute {name!r}")
-    module = importlib.import_module(f"tachograph.{_LAZY[name]}")
-    return globals().setdefault(name, getattr(module, name, module))
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
 
 
 def _format_of(path: str) -> str:

@@ -2,6 +2,17 @@
 import os
 from typing import Any, Callable, Generic, Iterator, Literal, NamedTuple, Optional, TypedDict, TypeVar, Union, overload
 
+from .profiler import (
+    CuspyConfig as CuspyConfig, DeviceType as DeviceType, ExecutionTraceObserver as ExecutionTraceObserver, KinetoStepTracker as KinetoStepTracker,
+    PerformanceMetricsConfig as PerformanceMetricsConfig, ProfilerAction as ProfilerAction, ProfilerActivity as ProfilerActivity,
+    ProfilerActivityConfig as ProfilerActivityConfig, _ExperimentalConfig as _ExperimentalConfig, _KinetoProfile as _KinetoProfile,
+    kineto_available as kineto_available, profile as profile, record_function as record_function, schedule as schedule,
+    supported_activities as supported_activities, tensorboard_trace_handler as tensorboard_trace_handler)
+from ._conditions import baseline as baseline, conditions as conditions
+from ._events import EventList as EventList, FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg
+from ._phases import module_times as module_times, phases as phases, training_result as training_result
+from .timing import latency as latency, throughput as throughput, timer as timer, warm_up as warm_up
+
 __version__: str
 _Path = Union[str, os.PathLike[str]]
 _Row = TypeVar("_Row")
