@@ -180,6 +180,7 @@ struct tg__raw_chunk {
   bool is_open;
 };
 void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_head *head);
+struct tg__raw_head tg__raw_head_read(const uint8_t in[TG_RAW_HEAD_BYTES]);
 void tg__raw_record_write(uint8_t out[TG_RAW_RECORD_BYTES], const struct tg__raw_record *r);
 /* TG_DAMAGED when sealed and not as sealed. `out` points into `payload`. */
 enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload, struct tg__raw_chunk *out);

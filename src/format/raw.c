@@ -20,6 +20,16 @@ void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_hea
   tg__set32(out + 28, head->logical);
 }
 
+struct tg__raw_head tg__raw_head_read(const uint8_t in[TG_RAW_HEAD_BYTES]) {
+  return (struct tg__raw_head){.capacity = tg__get32(in),
+                               .sealed = tg__get32(in + 4),
+                               .checksum = tg__get64(in + 8),
+                               .process = tg__get32(in + 16),
+                               .thread = tg__get32(in + 20),
+                               .lost = tg__get32(in + 24),
+                               .logical = tg__get32(in + 28)};
+}
+
 void tg__raw_record_write(uint8_t out[TG_RAW_RECORD_BYTES], const struct tg__raw_record *r) {
   tg__set64(out, r->start_ticks);
   tg__set32(out + 8, r->dur_ticks);
@@ -47,14 +57,7 @@ void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_r
 enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload, struct tg__raw_chunk *out) {
   if (c->type != TG_CHUNK_RAW_RECORDS || c->length < TG_RAW_HEAD_BYTES) return TG_DAMAGED;
   const uint64_t room = (c->length - TG_RAW_HEAD_BYTES) / TG_RAW_RECORD_BYTES;
-  *out = (struct tg__raw_chunk){.records = payload + TG_RAW_HEAD_BYTES,
-                                .head = {.capacity = tg__get32(payload),
-                                         .sealed = tg__get32(payload + 4),
-                                         .checksum = tg__get64(payload + 8),
-                                         .process = tg__get32(payload + 16),
-                                         .thread = tg__get32(payload + 20),
-                                         .lost = tg__get32(payload + 24),
-                                         .logical = tg__get32(payload + 28)}};
+  *out = (struct tg__raw_chunk){.records = payload + TG_RAW_HEAD_BYTES, .head = tg__raw_head_read(payload)};
   const struct tg__raw_head *const head = &out->head;
   if ((head->capacity > room && !c->cut) || (head->sealed && head->sealed - 1 > head->capacity)) return TG_DAMAGED;
   if (c->cut && head->capacity > room) out->head.capacity = (uint32_t)room;

@@ -140,6 +140,9 @@ static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t
   if (!tg__grow((void **)&t->ranks, &b->rank_cap, t->rank_count + 1u, sizeof *t->ranks)) return TG_MEMORY;
   struct tg__rank *r = &t->ranks[t->rank_count];
   *r = (struct tg__rank){.path = path, .number = -1, .world_size = -1, .bare_array = im->bare_array, .packed = im->packed, .json_bytes = im->text_bytes};
+  r->is_recording = im->is_recording;
+  r->processes = im->processes;
+  r->process_count = im->process_count;
   r->events_kept = r->events_read = im->events_read;
   memcpy(r->phase_count, im->phases, sizeof r->phase_count);
   for (int i = 0; i < TG__LOSS_COUNT; i++) {
@@ -153,7 +156,12 @@ static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t
   if (im->meta_count) memcpy(r->meta, im->meta, im->meta_count * sizeof *r->meta);
   r->meta_count = im->meta_count;
   t->rank_count++;
-  return tg__read_meta(t, r);
+  const enum tg_err err = tg__read_meta(t, r);
+  if (!err && im->is_recording && im->rank_number >= 0 && !r->number_is_given) {
+    r->number = im->rank_number;
+    r->number_is_given = true;
+  }
+  return err;
 }
 
 struct track_work {

@@ -153,6 +153,11 @@ struct tg__segment { /* records of one block, in file order */
   struct tg__record *records;
   size_t count, bytes; /* bytes: of pages behind records */
 };
+/* Which track the framework's number of a thread is: forward threads of autograd nodes are told by it. */
+struct tg__logical_thread {
+  int64_t pid, number;
+  uint32_t track; /* number in tg__import.shared.tracks */
+};
 struct tg__import { /* one file, read */
   struct tg__shared shared;
   struct tg__segment *segments;
@@ -165,7 +170,16 @@ struct tg__import { /* one file, read */
   size_t meta_count, meta_cap;
   bool bare_array, saw_events, packed;
   int64_t text_bytes, events_read;
+  /* of recordings only */
+  bool is_recording;
+  int64_t rank_number; /* -1 = not told */
+  struct tg__process *processes;
+  uint32_t process_count;
+  struct tg__logical_thread *logicals;
+  size_t logical_count, logical_cap;
 };
+void tg__import_reset(struct tg__import *im);   /* forget the file, keep the pool and what files share (open.c) */
+void tg__import_release(struct tg__import *im); /* everything but the pool */
 /* Text source: up to len bytes into buf, 0 at the end, -1 broken (*e set). */
 typedef int64_t tg__source_fn(void *ctx, void *buf, size_t len, struct tg_error *e);
 struct tg__import_how {

@@ -72,8 +72,7 @@ static bool report_progress(void *ctx) {
   return o->options->progress(o->options->progress_ctx, o->done_bytes + here, o->total_bytes);
 }
 
-static void reset_import(struct opening *o) {
-  struct tg__import *im = &o->import;
+void tg__import_reset(struct tg__import *im) {
   for (size_t s = 0; s < im->segment_count; s++) tg__pages_drop(im->segments[s].records, im->segments[s].bytes);
   im->segment_count = im->meta_count = im->shared.track_count = 0;
   tg__map_free(&im->shared.track_index);
@@ -82,6 +81,21 @@ static void reset_import(struct opening *o) {
   memset(im->phases, 0, sizeof im->phases);
   im->bare_array = im->saw_events = im->packed = false;
   im->text_bytes = im->events_read = 0;
+  im->is_recording = false;
+  im->rank_number = -1;
+  im->process_count = 0;
+  im->logical_count = 0;
+}
+
+void tg__import_release(struct tg__import *im) {
+  tg__import_reset(im);
+  tg__free(im->segments);
+  tg__free(im->meta);
+  tg__free(im->logicals);
+  tg__free(im->shared.tracks);
+  tg__free(im->shared.guesses);
+  tg__map_free(&im->shared.schema_index);
+  tg__lock_free(im->shared.lock);
 }
 
 static enum tg_err no_events(const struct tg__import *im, struct tg_error *e) {
@@ -107,7 +121,7 @@ static bool has_suffix(const char *path, const char *suffix) {
 }
 
 static enum tg_err read_file(struct opening *o, const char *path, struct tg_error *e) {
-  reset_import(o);
+  tg__import_reset(&o->import);
   enum tg_err err = tg__input_open(path, &o->input, e);
   if (err != TG_OK) return err;
   const enum tg__packing packing = tg__input_packing(o->input);
@@ -147,13 +161,7 @@ static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg_tra
     o->trace->args_bytes = im->pool_len;
     if (im->pool && !tg__store_adopt(o->trace->store, im->pool, im->pool_cap)) tg__pages_drop(im->pool, im->pool_cap), err = TG_MEMORY;
   }
-  reset_import(o);
-  tg__free(im->segments);
-  tg__free(im->meta);
-  tg__free(im->shared.tracks);
-  tg__free(im->shared.guesses);
-  tg__map_free(&im->shared.schema_index);
-  tg__lock_free(im->shared.lock);
+  tg__import_release(im);
   if (err == TG_OK) *out = o->trace;
   else tg__trace_free(o->trace);
   return err;

@@ -77,7 +77,7 @@ void tg__ranks_put(struct tg__out *o, const struct tg_trace *t) {
     const size_t start = o->len;
     tg__put32(o, 0); /* length of the record, set below */
     tg__put32(o, r->path);
-    tg__put32(o, (uint32_t)(r->number_is_given | r->bare_array << 1 | r->packed << 2));
+    tg__put32(o, (uint32_t)(r->number_is_given | r->bare_array << 1 | r->packed << 2 | r->is_recording << 3));
     put_signed(o, r->number);
     put_signed(o, r->world_size);
     put_signed(o, r->base_ns);

@@ -141,6 +141,7 @@ static enum tg_err take_rank(struct tg__bytes *b, struct tg_trace *t, struct tg_
   r->number_is_given = flags & 1;
   r->bare_array = flags & 2;
   r->packed = flags & 4;
+  r->is_recording = flags & 8;
   r->number = take_signed(b);
   r->world_size = take_signed(b);
   r->base_ns = take_signed(b);

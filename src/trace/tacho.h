@@ -51,7 +51,10 @@ enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tach
 /* Expect all parts of a blob of `bytes` at `to`. */
 enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to, uint64_t bytes);
 
-/* import_raw.c: a file as the recorder left it. */
+/* import_raw.c: a file as the recorder left it, as a trace. */
 enum tg_err tg__raw_import(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e);
+/* The files of the processes of one rank, for tg__build_rank. The import is empty but for shared.trace, its lock and its pool. */
+struct tg__import;
+enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, size_t count, unsigned threads, struct tg_error *e);
 
 #endif

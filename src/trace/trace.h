@@ -102,6 +102,14 @@ struct tg__meta { /* a member of the document other than traceEvents */
   uint32_t key, raw; /* string ids; raw = the JSON text of the value */
   bool after;        /* stood behind traceEvents */
 };
+struct tg__process { /* one file of a recording, as its head says */
+  uint32_t pid, parent;
+  int64_t start_ns, stop_ns; /* wall clock; stop 0 = it was killed, or is still running */
+  int64_t records, lost;     /* lost: without room, too deep or overwritten */
+  uint64_t session;
+  uint32_t features;
+  int32_t rank; /* -1 = none of its own */
+};
 struct tg__rank {
   uint32_t path;             /* string id: file name as opened */
   int64_t number;            /* rank of the job; -1 when the file does not say and it is the only one */
@@ -110,6 +118,7 @@ struct tg__rank {
   int64_t base_ns;           /* baseTimeNanoseconds, 0 when absent */
   int64_t clock_offset_ns;   /* add to a time of this rank to get the common clock of the trace: base_ns minus the smallest base_ns */
   bool bare_array, packed;   /* container: bare [ … ]; was compressed */
+  bool is_recording;         /* by our own recorder: an export adds what Kineto counts up (event ids, flows, ids of frames) */
   int64_t json_bytes;        /* of text read */
   uint32_t first_track, track_count;
   struct tg__meta *meta;
@@ -120,6 +129,8 @@ struct tg__rank {
   int64_t phase_count[128];         /* events kept per phase letter; [0] = without phase */
   int64_t loss[TG__LOSS_COUNT];
   int64_t loss_offset[TG__LOSS_COUNT]; /* first byte each happened at, -1 */
+  const struct tg__process *processes; /* of a recording as it was made; none in a packed file */
+  uint32_t process_count;
 };
 
 enum tg__track_kind { TG__TRACK_CPU, TG__TRACK_DEVICE, TG__TRACK_ASYNC, TG__TRACK_OTHER };

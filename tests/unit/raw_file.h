@@ -45,6 +45,10 @@ static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t c
   return raw_chunk(f, TG_CHUNK_RAW_RECORDS, thread, TG_CHUNK_IN_PLACE, payload, TG_RAW_HEAD_BYTES + capacity * TG_RAW_RECORD_BYTES);
 }
 
+/* A float tensor of 2 x 3 with strides 3, 1; the number 7. */
+static const struct tg__str raw_shape = {"\1\6\2\1" "\2\0\0\0\0\0\0\0" "\3\0\0\0\0\0\0\0" "\3\0\0\0\0\0\0\0" "\1\0\0\0\0\0\0\0"
+                                         "\4\7\0\0\0\0\0\0\0", 45};
+
 /* Two threads. Thread 0, sealed: step { add, a memory event }, then mul of more than 2^32 ticks. Thread 1, open: an op whose name
  * is missing, one backward op, and a record that was being written when the program died. */
 static inline size_t raw_file_make(struct raw_file *f) {
@@ -57,7 +61,7 @@ static inline size_t raw_file_make(struct raw_file *f) {
   for (int i = 0; i < 6; i++) tg__set64(pairs + 8 * i, clock[i]);
   raw_chunk(f, TG_CHUNK_RAW_CLOCK, 0, 0, pairs, sizeof pairs);
   const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::add")}, {2, 0, TG_STR("aten::mul")}, {3, 0, TG_STR("ProfilerStep#5")}};
-  const struct tg__raw_entry shapes[] = {{1, 0, TG_STR("[[2, 3], []]")}};
+  const struct tg__raw_entry shapes[] = {{1, 0, raw_shape}};
   const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("model.py(5): forward")}};
   const struct tg__raw_entry threads[] = {{0, 0, TG_STR("main")}};
   const struct tg__raw_entry meta[] = {{0, 0, TG_STR("distributedInfo\0{\"rank\": 3, \"world_size\": 8}")}};

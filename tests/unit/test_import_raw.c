@@ -49,7 +49,7 @@ static void test_whole_file(void **state) {
   struct tg_trace *const t = open_file(file.len, &e);
   assert_non_null(t);
   assert_int_equal(t->slices.count, 5);
-  assert_int_equal(t->marks.count, 2);
+  assert_int_equal(t->marks.count, 8); /* 3 of the process, 2 of each thread, 1 of memory */
   assert_slice(t, 0, "ProfilerStep#5", 1000050, 200, TG__CLASS_ANNOTATION);
   assert_slice(t, 1, "aten::add", 1000100, 50, TG__CLASS_OP);
   /* 2000 → 1000500; 2000 + 0x100000100 lies behind the last pair, where a tick is a ns: 1003000 + 4294969552 - 5000 */
@@ -58,11 +58,12 @@ static void test_whole_file(void **state) {
   assert_slice(t, 4, "aten::mul", 1001100, 20, TG__CLASS_OP);
   assert_int_equal(t->slices.parent[1], 0);
   assert_int_equal(t->slices.parent[2], TG_NONE);
-  assert_int_equal(t->track_count, 2);
-  assert_int_equal(t->tracks[0].pid, 4242);
-  assert_int_equal(t->tracks[0].tid, 100);
-  assert_text(t, t->tracks[0].name, "main");
-  assert_int_equal(t->tracks[1].name, TG_NONE);
+  assert_int_equal(t->track_count, 3); /* that of the process has no slices */
+  assert_int_equal(t->tracks[1].pid, 4242);
+  assert_int_equal(t->tracks[1].tid, 100);
+  assert_text(t, t->tracks[1].name, "thread 100 (main)");
+  assert_text(t, t->tracks[1].process_name, "python");
+  assert_text(t, t->tracks[2].name, "thread 101");
   assert_int_equal(t->step_count, 1);
   assert_int_equal(t->steps[0].number, 5);
   const struct tg__rank *const r = &t->ranks[0];
@@ -81,13 +82,16 @@ static void test_args(void **state) {
   struct tg_trace *const t = open_file(file.len, &e);
   assert_int_equal(tg__arg_int(t, t->slices.args[1], TG__K_SEQUENCE_NUMBER, -1), 7);
   assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_INPUT_DIMS), "[[2, 3], []]");
+  assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_INPUT_STRIDES), "[[3, 1], []]");
+  assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_INPUT_TYPE), "[\"float\", \"Scalar\"]");
+  assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_CONCRETE_INPUTS), "[\"\", \"7\"]");
   assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_CALL_STACK), "model.py(5): forward;train.py(10): main");
   assert_int_equal(tg__arg_int(t, t->slices.args[4], TG__K_FWD_THREAD_ID, -1), 100);
   assert_int_equal(tg__arg_int(t, t->slices.args[4], TG__K_SEQUENCE_NUMBER, -1), 7);
-  assert_int_equal(t->marks.name[1], TG__K_MEMORY);
-  assert_int_equal(t->marks.ts_ns[1], 1000125);
-  assert_int_equal(tg__arg_int(t, t->marks.args[1], TG__K_ADDR, -1), 0x7f0012345678);
-  assert_int_equal(tg__arg_int(t, t->marks.args[1], TG__K_BYTES_MEMORY, -1), -512);
+  assert_int_equal(t->marks.name[7], TG__K_MEMORY);
+  assert_int_equal(t->marks.ts_ns[7], 1000125);
+  assert_int_equal(tg__arg_int(t, t->marks.args[7], TG__K_ADDR, -1), 0x7f0012345678);
+  assert_int_equal(tg__arg_int(t, t->marks.args[7], TG__K_BYTES_MEMORY, -1), -512);
   tg__trace_free(t);
 }
 
@@ -97,7 +101,7 @@ static void test_open_chunk_ends_at_zero_flags(void **state) {
   const size_t open_at = raw_file_make(&file);
   file.bytes[open_at + TG_RAW_HEAD_BYTES + 2 * TG_RAW_RECORD_BYTES + 31] = TG_RAW_F_VALID;
   struct tg_trace *const t = open_file(file.len, &e);
-  assert_int_equal(t->tracks[1].count, 4); /* now it is there, and so is the one behind it */
+  assert_int_equal(t->tracks[2].count, 4); /* now it is there, and so is the one behind it */
   tg__trace_free(t);
 }
 
@@ -183,17 +187,25 @@ static void test_stack_that_runs_in_circles(void **state) {
   tg__trace_free(t);
 }
 
-/* What is written out as JSON must be JSON. */
-static void test_shapes_that_are_no_json(void **state) {
+/* A SHAPE entry that cannot be read gives no inputs; a member of the document that is no JSON is left out. */
+static void test_entries_that_cannot_be_read(void **state) {
   struct tg_error e;
   raw_file_make(&file);
-  const struct tg__raw_entry shapes[] = {{5, 0, TG_STR("[[2")}, {6, 0, TG_STR("7")}, {7, 0, TG_STR("[1] x")}, {8, 0, TG_STR("")}};
+  const struct tg__raw_entry shapes[] = {
+      {5, 0, TG_STR("\1\6\2\1")},     /* a tensor without its sizes */
+      {6, 0, TG_STR("\77")},          /* a kind nobody knows */
+      {7, 0, TG_STR("\3\2\0\2\4\1")}, /* a list of tensors, one of them an integer */
+      {8, 0, TG_STR("\15\1\0x")},    /* a keyword without a value */
+      {9, 0, TG_STR("")},            /* no inputs at all: fine */
+  };
   const struct tg__raw_entry meta[] = {{0, 0, TG_STR("no value")}, {0, 0, TG_STR("key\0{")}};
-  raw_dictionary(&file, 0, TG_RAW_D_SHAPE, shapes, 4);
+  raw_dictionary(&file, 0, TG_RAW_D_SHAPE, shapes, 5);
   raw_dictionary(&file, 0, TG_RAW_D_META, meta, 2);
   struct tg_trace *const t = open_file(file.len, &e);
-  assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 5);
-  assert_int_equal(t->ranks[0].meta_count, 1);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 6);
+  assert_int_equal(t->ranks[0].meta_count, 6);
+  const char *const members[] = {"schemaVersion", "deviceProperties", "trace_id", "distributedInfo", "displayTimeUnit", "baseTimeNanoseconds"};
+  for (size_t i = 0; i < 6; i++) assert_text(t, t->ranks[0].meta[i].key, members[i]);
   tg__trace_free(t);
 }
 
@@ -238,7 +250,7 @@ int main(void) {
       cmocka_unit_test(test_torn_duration),
       cmocka_unit_test(test_zeros_at_the_end),
       cmocka_unit_test(test_stack_that_runs_in_circles),
-      cmocka_unit_test(test_shapes_that_are_no_json),
+      cmocka_unit_test(test_entries_that_cannot_be_read),
       cmocka_unit_test(test_no_records),
       cmocka_unit_test(test_no_memory),
   };

@@ -1,0 +1,186 @@
+/* import_raw: from the files the recorder left to import records. Private to the import_raw*.c files.
+ *
+ *   dictionaries (import_raw_dict.c, import_raw_inputs.c) → texts, shapes, frames, each resolved once
+ *   record chunks (import_raw_records.c), many at a time  → import records and their packed args
+ *   import_raw_rows.c                                     → memory totals, module spans, names of threads, the recording itself
+ *
+ * What comes out is what Kineto would have written, as far as it does not depend on the order of all events: ids of events and
+ * flows are added by the exporter. */
+#ifndef TG_IMPORT_RAW_H
+#define TG_IMPORT_RAW_H
+
+#include "trace/import.h"
+#include "trace/tacho.h"
+
+enum { TG__RAW_STACK_MAX = 128 }; /* frames of one call stack: more than the recorder collects */
+
+/* ---- clock (import_raw_clock.c) ------------------------------------------------------------------------------------------------ */
+
+struct tg__raw_pair {
+  uint64_t ticks;
+  int64_t wall_ns;
+};
+struct tg__raw_clock {
+  struct tg__raw_pair *pairs; /* ascending */
+  size_t count, cap;
+};
+/* Remembers the stretch it was asked about last. */
+struct tg__raw_cursor {
+  const struct tg__raw_clock *clock;
+  uint64_t low, high;   /* ticks of the stretch; high exclusive */
+  struct tg__raw_pair from;
+  uint64_t span_ticks, span_ns;
+  uint64_t whole, part; /* ns per tick, and 2^-64 of it, rounded up */
+  uint64_t exact_below; /* ticks from `from.ticks` up to which these are exact */
+};
+/* Takes pairs up to the zeros of unused room; false when time runs backwards there, or there is no memory (*no_memory). */
+bool tg__raw_clock_take(struct tg__raw_clock *c, const uint8_t *payload, uint64_t len, bool *no_memory);
+bool tg__raw_wall_ns(struct tg__raw_cursor *c, uint64_t ticks, int64_t *ns); /* false when it does not fit */
+
+/* ---- dictionaries (import_raw_dict.c) ------------------------------------------------------------------------------------------ */
+
+struct tg__raw_table { /* id → number */
+  uint32_t *near;     /* TG_NONE = not there */
+  size_t near_cap, seen;
+  struct tg__map far; /* ids that are not dense */
+};
+enum { TG__RAW_TABLES = TG_RAW_D_MODULE + 1 };
+struct tg__raw_part { /* dictionaries of one thread, or of all threads of a file */
+  uint32_t number;
+  struct tg__raw_table tables[TG__RAW_TABLES];
+};
+struct tg__raw_name {
+  uint32_t text, overload; /* TG_NONE = has no overload */
+};
+struct tg__raw_shape {
+  uint32_t layout; /* which fields: 1 = the four of Kineto, more with keyword values */
+  uint32_t len;
+  const uint8_t *values; /* packed, as the args want them */
+};
+struct tg__raw_frame {
+  uint32_t text, parent;   /* parent: id in the dictionary, 0 = none */
+  uint32_t whole, modules; /* texts of the stack and of the modules around; TG_NONE until asked for, atomic */
+  uint32_t module;         /* innermost module frame at or above: number of frame, TG_NONE until asked for, NO_MODULE */
+  uint32_t called_at;      /* text file:line, TG_NONE until asked for */
+};
+struct tg__raw_module {
+  uint32_t name, path; /* nn.Module: Linear_0; path TG__K_EMPTY when not known */
+  uint32_t number;
+};
+struct tg__raw_layout {
+  struct tg__packed_val *fields; /* keys and kinds */
+  size_t count;
+};
+
+struct tg__raw_file {
+  struct tg__tacho *tacho;
+  struct tg__raw_process process;
+  bool has_process, has_modules; /* has_modules: module calls were recorded as such */
+  uint32_t pid;
+  struct tg__raw_clock clock;
+  struct tg__raw_part *parts;
+  size_t part_count, part_cap;
+  struct tg__map part_of; /* part number → position */
+};
+
+struct tg__raw {
+  struct tg_trace *trace;
+  struct tg__import *im;
+  struct tg__parser *parser; /* under the lock once jobs run */
+  struct tg__lock *lock;
+  struct tg__raw_file *files;
+  size_t file_count;
+  struct tg__raw_name *names;
+  struct tg__raw_shape *shapes;
+  struct tg__raw_frame *frames;
+  struct tg__raw_module *modules;
+  struct tg__raw_layout *layouts;
+  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, layout_count, layout_cap;
+  struct tg__map layout_index; /* hash of fields → layout, chained */
+  uint32_t module_names;       /* process rows need these only once */
+  unsigned threads;
+  int64_t base_ns; /* taken off all times */
+  bool no_memory;
+};
+
+uint32_t tg__raw_intern(struct tg__raw *w, const char *text, size_t len); /* any thread; TG_NONE and no_memory when out of it */
+void tg__raw_lose_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c);
+/* The payload of a chunk in memory of its own; NULL when it cannot be read or is damaged (*damaged). */
+uint8_t *tg__raw_fetch(const struct tg__raw_file *f, const struct tg__chunk *c, bool *damaged);
+
+void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c, const uint8_t *payload);
+struct tg__raw_part *tg__raw_part_find(const struct tg__raw_file *f, uint32_t number); /* NULL when it has none */
+void tg__raw_file_free(struct tg__raw_file *f);
+bool tg__raw_is_json(struct tg__raw *w, const char *text, size_t len); /* one JSON value and nothing else */
+
+static inline uint32_t tg__raw_table_get(const struct tg__raw_table *t, uint32_t id) {
+  return id < t->near_cap ? t->near[id] : t->far.count ? tg__map_get(&t->far, id) : TG_NONE;
+}
+
+/* Where a thread's ids are looked up: its own dictionaries, then those of all threads. */
+struct tg__raw_ids {
+  const struct tg__raw_part *own, *all; /* NULL = none */
+};
+struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread);
+static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, uint32_t id) {
+  const uint32_t own = s->own ? tg__raw_table_get(&s->own->tables[kind], id) : TG_NONE;
+  return own != TG_NONE || !s->all ? own : tg__raw_table_get(&s->all->tables[kind], id);
+}
+
+/* Of a stack given by its id. All take the lock the first time. */
+uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);   /* text, TG_NONE = unknown */
+uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);  /* text, TG_NONE = outside modules */
+uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack); /* id of the innermost module frame, 0 = none */
+uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);     /* text file:line, TG_NONE = unknown */
+
+/* import_raw_inputs.c: a SHAPE entry. false: not readable. */
+bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_shape *out);
+
+/* ---- records (import_raw_records.c) ---------------------------------------------------------------------------------------------- */
+
+struct tg__raw_memory { /* an allocation, a free, or one that failed */
+  int64_t ts_ns, bytes;
+  uint64_t address;
+  uint32_t track;
+  uint16_t device; /* type << 8 | index */
+  bool failed;
+};
+struct tg__raw_run { /* operators under the same module, one after the other */
+  uint64_t start_ticks, end_ticks;
+  uint32_t module; /* id of the STACK entry, 0 = none */
+};
+struct tg__raw_job { /* one chunk of records */
+  struct tg__raw *raw;
+  struct tg__raw_file *file;
+  const struct tg__chunk *chunk;
+  struct tg__raw_head head;
+  uint32_t track;
+  /* result */
+  struct tg__segment records;
+  uint8_t *pool;
+  size_t pool_len, pool_cap;
+  struct tg__losses losses;
+  int64_t phases[128];
+  struct tg__raw_memory *memory;
+  size_t memory_count, memory_cap;
+  struct tg__raw_run *runs;
+  size_t run_count, run_cap;
+  bool damaged, no_memory;
+};
+void tg__raw_job_run(void *jobs, size_t i);
+void tg__raw_job_free(struct tg__raw_job *j);
+const char *tg__raw_category(uint8_t scope);
+
+/* ---- rows (import_raw_rows.c) ---------------------------------------------------------------------------------------------------- */
+
+/* Append one event with the values that stand in w->parser; false on no memory. */
+void tg__raw_add_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top);
+void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category);
+
+void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* names of processes and threads */
+void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
+void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* where none were recorded */
+void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns);                                /* the recording itself */
+void tg__raw_document(struct tg__raw *w);                                                   /* members beside the events */
+
+#endif

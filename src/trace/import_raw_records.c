@@ -1,0 +1,384 @@
+/* Record chunks become import records. One chunk is one job, so that all cores work on a long thread; what chunks share (texts,
+ * schemas) is made under a lock the first time and then only looked up. */
+#include "trace/import_raw.h"
+
+#include <stdlib.h>
+
+enum { SCHEMA_CACHE = 64, RECORD_FIELD_BYTES = 96 /* of a record's own args, without its inputs */ };
+
+/* Groups of fields that an event's args may have, in this order behind its inputs. */
+enum field_set {
+  HAS_SEQUENCE = 1,
+  HAS_OVERLOAD = 2,
+  HAS_MODULES = 4,
+  HAS_STACK = 8,
+  HAS_MODULE_ID = 16,
+  HAS_MODULE_PATH = 32,
+  HAS_CALLER = 64,
+  HAS_GENERATION = 128,
+  IS_ASYNC = 256,
+  IS_CUT = 512,
+  IS_COUNTER = 1024, /* has nothing else */
+  IS_MARK = 2048,    /* likewise */
+};
+
+struct job { /* the private half of a tg__raw_job */
+  struct tg__raw_job *out;
+  struct tg__raw *raw;
+  struct tg__raw_ids scope;
+  struct tg__raw_cursor cursor;
+  struct {
+    uint32_t layout, set, schema; /* schema TG_NONE = empty */
+  } schemas[SCHEMA_CACHE];
+  uint16_t cats[256]; /* by scope; UINT16_MAX = not known yet */
+  uint64_t top_start; /* of the operator around the records being gathered into runs */
+};
+
+/* The values of one event on their way into the pool. */
+struct packing {
+  uint32_t set;
+  const struct tg__raw_shape *shape; /* NULL = none */
+  int64_t seq, forward, number;      /* number: of a module, a generation, a counter's value */
+  uint32_t overload, modules, stack, module_path, caller;
+};
+
+const char *tg__raw_category(uint8_t scope) {
+  switch (scope) {
+#define RAW_SCOPE(name, number, category, meaning)                                                                                         \
+  case number:                                                                                                                             \
+    return category;
+#include "format/events.def"
+  default:
+    return "cpu_op"; /* the framework's rarer scopes; ours are all listed */
+  }
+}
+
+/* ---- schemas and categories ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+  uint32_t set, key;
+  enum tg__kind kind;
+  bool top;
+} fields[] = {
+    {HAS_SEQUENCE, TG__K_SEQUENCE_NUMBER, TG__KIND_INT, false},  {HAS_SEQUENCE, TG__K_FWD_THREAD_ID, TG__KIND_INT, false},
+    {HAS_OVERLOAD, TG__K_OVERLOAD_NAME, TG__KIND_STR, false},    {HAS_MODULES, TG__K_MODULE_HIERARCHY, TG__KIND_STR, false},
+    {HAS_STACK, TG__K_CALL_STACK, TG__KIND_STR, false},          {HAS_MODULE_ID, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, false},
+    {HAS_MODULE_PATH, TG__K_MODULE_PATH, TG__KIND_STR, false},   {HAS_CALLER, TG__K_CALL_FROM, TG__KIND_STR, false},
+    {HAS_GENERATION, TG__K_GENERATION, TG__KIND_INT, false},     {IS_ASYNC, TG__K_ASYNC, TG__KIND_TRUE, false},
+    {IS_CUT, TG__K_FINISHED, TG__KIND_FALSE, false},             {IS_COUNTER, TG__K_VALUE, TG__KIND_INT, false},
+    {IS_MARK, TG__K_S, TG__KIND_STR, true},
+};
+
+static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
+  uint32_t id = TG_NONE;
+  tg__lock_take(w->lock);
+  struct tg__parser *const p = w->parser;
+  const struct tg__raw_layout none = {0}, *const inputs = layout ? &w->layouts[layout] : &none;
+  p->val_count = 0;
+  if (tg__grow((void **)&p->vals, &p->val_cap, inputs->count + sizeof fields / sizeof *fields, sizeof *p->vals)) {
+    if (inputs->count) memcpy(p->vals, inputs->fields, inputs->count * sizeof *p->vals);
+    p->val_count = inputs->count;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+      if (set & fields[i].set) tg__raw_add_value(p, fields[i].key, fields[i].kind, 0, fields[i].top);
+    }
+    const struct tg__guess *const schema = tg__intern_schema(p, true, p->vals, p->val_count);
+    if (schema) id = schema->id;
+  }
+  tg__lock_drop(w->lock);
+  return id;
+}
+
+static uint32_t schema_of(struct job *j, uint32_t layout, uint32_t set) {
+  const size_t slot = (layout * 31 ^ set ^ set >> 6) % SCHEMA_CACHE;
+  if (TG_LIKELY(j->schemas[slot].schema != TG_NONE && j->schemas[slot].layout == layout && j->schemas[slot].set == set))
+    return j->schemas[slot].schema;
+  const uint32_t made = make_schema(j->raw, layout, set);
+  j->schemas[slot].layout = layout;
+  j->schemas[slot].set = set;
+  return j->schemas[slot].schema = made;
+}
+
+static uint16_t category_of(struct job *j, uint8_t scope) {
+  if (TG_LIKELY(j->cats[scope] != UINT16_MAX)) return j->cats[scope];
+  const char *const text = tg__raw_category(scope);
+  const uint32_t id = *text ? tg__raw_intern(j->raw, text, strlen(text)) : TG_NONE;
+  tg__lock_take(j->raw->lock);
+  const uint32_t cat = tg__intern_cat(j->raw->parser, id);
+  tg__lock_drop(j->raw->lock);
+  return j->cats[scope] = (uint16_t)cat;
+}
+
+/* ---- packing --------------------------------------------------------------------------------------------------------------------- */
+
+static inline uint8_t *put_number(uint8_t *p, uint64_t v) {
+  for (; v >= 0x80; v >>= 7) *p++ = (uint8_t)(v | 0x80);
+  *p++ = (uint8_t)v;
+  return p;
+}
+static inline uint8_t *put_int(uint8_t *p, int64_t v) { return put_number(p, (uint64_t)v << 1 ^ (uint64_t)(v >> 63)); }
+
+/* The same bytes that tg__pack_args would write. */
+static uint32_t pack(struct job *j, const struct packing *v) {
+  struct tg__raw_job *const out = j->out;
+  const uint32_t schema = schema_of(j, v->shape ? v->shape->layout : 0, v->set), inputs = v->shape ? v->shape->len : 0;
+  if (schema == TG_NONE || !tg__grow((void **)&out->pool, &out->pool_cap, out->pool_len + inputs + RECORD_FIELD_BYTES, 1)) {
+    out->no_memory = true;
+    return TG_NONE;
+  }
+  uint8_t *const start = out->pool + out->pool_len, *p = start;
+  *p++ = (uint8_t)schema;
+  *p++ = (uint8_t)(schema >> 8);
+  *p++ = (uint8_t)(schema >> 16);
+  for (uint32_t i = 0; i < inputs; i++) *p++ = v->shape->values[i];
+  if (v->set & HAS_SEQUENCE) p = put_int(put_int(p, v->seq), v->forward);
+  if (v->set & HAS_OVERLOAD) p = put_number(p, v->overload);
+  if (v->set & HAS_MODULES) p = put_number(p, v->modules);
+  if (v->set & HAS_STACK) p = put_number(p, v->stack);
+  if (v->set & HAS_MODULE_ID) p = put_int(p, v->number);
+  if (v->set & HAS_MODULE_PATH) p = put_number(p, v->module_path);
+  if (v->set & HAS_CALLER) p = put_number(p, v->caller);
+  if (v->set & HAS_GENERATION) p = put_int(p, v->number);
+  if (v->set & IS_COUNTER) p = put_int(p, v->number);
+  if (v->set & IS_MARK) p = put_number(p, TG__K_T);
+  while ((p - start) % 4) *p++ = 0;
+  const uint32_t reference = (uint32_t)(out->pool_len / 4);
+  out->pool_len += (size_t)(p - start);
+  return reference;
+}
+
+/* ---- one record ------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t unknown_name(struct job *j, uint32_t id, int64_t offset) {
+  struct tg__out text = {0};
+  tg__lose(&j->out->losses, TG__LOSS_bent_no_dictionary, offset);
+  tg__out_text(&text, "name#");
+  tg__out_uint(&text, id);
+  const uint32_t made = text.err ? TG_NONE : tg__raw_intern(j->raw, text.buf, text.len);
+  if (made == TG_NONE) j->out->no_memory = true;
+  tg__out_free(&text);
+  return made;
+}
+
+static uint32_t name_of(struct job *j, uint32_t id, struct packing *v, int64_t offset) {
+  const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_NAME, id);
+  if (TG_UNLIKELY(at == TG_NONE)) return unknown_name(j, id, offset);
+  const struct tg__raw_name *const n = &j->raw->names[at];
+  if (n->overload != TG_NONE) {
+    v->set |= HAS_OVERLOAD;
+    v->overload = n->overload;
+  }
+  return n->text;
+}
+
+/* Kineto gives both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
+static void describe_op(struct job *j, const struct tg__raw_record *r, struct packing *v) {
+  const bool backward = r->scope == TG_RAW_BACKWARD;
+  if (r->seq) {
+    v->set |= HAS_SEQUENCE;
+    v->seq = (int64_t)r->seq - 1;
+    v->forward = backward ? r->stack : 0;
+  }
+  const uint32_t shape = r->shape ? tg__raw_find(&j->scope, TG_RAW_D_SHAPE, r->shape) : TG_NONE;
+  if (shape != TG_NONE) v->shape = &j->raw->shapes[shape];
+  if (!r->stack || backward) return;
+  v->stack = tg__raw_whole_stack(j->raw, &j->scope, r->stack);
+  v->modules = tg__raw_modules_text(j->raw, &j->scope, r->stack);
+  if (v->stack != TG_NONE) v->set |= HAS_STACK;
+  if (v->modules != TG_NONE) v->set |= HAS_MODULES;
+}
+
+static void set_caller(struct job *j, uint32_t stack, struct packing *v) {
+  v->caller = stack ? tg__raw_called_at(j->raw, &j->scope, stack) : TG_NONE;
+  if (v->caller != TG_NONE) v->set |= HAS_CALLER;
+}
+
+/* The call of a module, by the module its STACK entry has; TG_NONE when it has none. */
+static uint32_t describe_module(struct job *j, uint32_t stack, struct packing *v) {
+  const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_MODULE, stack);
+  if (at == TG_NONE) return TG_NONE;
+  const struct tg__raw_module *const m = &j->raw->modules[at];
+  v->set |= HAS_MODULE_ID;
+  v->number = m->number;
+  if (m->path != TG__K_EMPTY) {
+    v->set |= HAS_MODULE_PATH;
+    v->module_path = m->path;
+  }
+  return m->name;
+}
+
+/* Python frames. Returns the name. */
+static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
+  if (r->scope == TG_RAW_PYTHON_C_CALL) {
+    set_caller(j, r->stack, v);
+    return name_of(j, r->name, v, offset);
+  }
+  const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_STACK, r->stack);
+  const struct tg__raw_frame *const frame = at == TG_NONE ? NULL : &j->raw->frames[at];
+  if (frame) set_caller(j, frame->parent, v);
+  /* Where module calls were not recorded as such, the call of the function that is one stands for it. */
+  const bool as_module = r->scope == TG_RAW_MODULE || !j->out->file->has_modules;
+  const uint32_t module = as_module ? describe_module(j, r->stack, v) : TG_NONE;
+  if (module != TG_NONE) return module;
+  if (frame && r->scope == TG_RAW_PYTHON_CALL) return frame->text;
+  return name_of(j, r->name, v, offset);
+}
+
+static int64_t wide(uint32_t low, uint32_t high) { return (int64_t)((uint64_t)high << 32 | low); }
+
+static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
+  if (r->flags & TG_RAW_F_ASYNC) v->set |= IS_ASYNC;
+  if (r->flags & TG_RAW_F_CUT) v->set |= IS_CUT;
+  switch (r->scope) {
+  case TG_RAW_MODULE:
+  case TG_RAW_PYTHON_CALL:
+  case TG_RAW_PYTHON_C_CALL:
+    return describe_frame(j, r, v, offset);
+  case TG_RAW_GC:
+    v->set |= HAS_GENERATION;
+    v->number = (int64_t)r->seq - 1;
+    return name_of(j, r->name, v, offset);
+  case TG_RAW_COUNTER: {
+    const uint32_t name = name_of(j, r->name, v, offset);
+    v->set = IS_COUNTER;
+    v->number = wide(r->shape, r->stack);
+    return name;
+  }
+  case TG_RAW_MARK: {
+    const uint32_t name = name_of(j, r->name, v, offset);
+    v->set = IS_MARK;
+    return name;
+  }
+  default:
+    describe_op(j, r, v);
+    return name_of(j, r->name, v, offset);
+  }
+}
+
+static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t ts_ns) {
+  struct tg__raw_job *const out = j->out;
+  if (out->memory_count == out->memory_cap &&
+      !tg__grow((void **)&out->memory, &out->memory_cap, out->memory_count + 1, sizeof *out->memory)) {
+    out->no_memory = true;
+    return;
+  }
+  out->memory[out->memory_count++] = (struct tg__raw_memory){.ts_ns = ts_ns,
+                                                             .bytes = wide(r->dur_ticks, r->seq),
+                                                             .address = (uint64_t)wide(r->shape, r->stack),
+                                                             .track = out->track,
+                                                             .device = r->depth,
+                                                             .failed = r->scope == TG_RAW_OUT_OF_MEMORY};
+}
+
+static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, struct tg__record *out, int64_t offset) {
+  int64_t end_ns;
+  if (!tg__raw_wall_ns(&j->cursor, r->start_ticks, &out->ts_ns) || __builtin_sub_overflow(out->ts_ns, j->raw->base_ns, &out->ts_ns)) {
+    out->ts_ns = TG_NULL_INT;
+    tg__lose(&j->out->losses, TG__LOSS_bent_no_time, offset);
+    return;
+  }
+  if (out->ph != 'X') return;
+  if (dur_ticks > UINT64_MAX - r->start_ticks || !tg__raw_wall_ns(&j->cursor, r->start_ticks + dur_ticks, &end_ns) ||
+      __builtin_sub_overflow(end_ns, j->raw->base_ns, &end_ns) || __builtin_sub_overflow(end_ns, out->ts_ns, &out->dur_ns)) {
+    out->dur_ns = TG_NULL_INT;
+    tg__lose(&j->out->losses, TG__LOSS_bent_no_duration, offset);
+  }
+}
+
+static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, int64_t offset) {
+  struct tg__raw_job *const out = j->out;
+  const bool memory = r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY;
+  const uint8_t ph = memory || r->scope == TG_RAW_MARK ? 'i' : r->scope == TG_RAW_COUNTER ? 'C' : 'X';
+  struct tg__record record = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .track = out->track, .ph = ph};
+  set_times(j, r, dur_ticks, &record, offset);
+  if (memory) {
+    take_memory(j, r, record.ts_ns);
+    return;
+  }
+  struct packing v = {0};
+  record.name = describe(j, r, &v, offset);
+  record.cat = category_of(j, r->scope);
+  record.args = pack(j, &v);
+  out->records.records[out->records.count++] = record;
+  out->phases[ph]++;
+}
+
+/* ---- modules, where none were recorded ------------------------------------------------------------------------------------------- */
+
+static bool add_run(struct tg__raw_job *out, uint32_t module, const struct tg__raw_record *r, uint64_t dur_ticks) {
+  struct tg__raw_run *const last = out->run_count ? &out->runs[out->run_count - 1] : NULL;
+  if (last && last->module == module) { /* going back in time */
+    if (r->start_ticks < last->start_ticks) last->start_ticks = r->start_ticks;
+    return true;
+  }
+  if (!tg__grow((void **)&out->runs, &out->run_cap, out->run_count + 1, sizeof *out->runs)) return false;
+  out->runs[out->run_count++] = (struct tg__raw_run){r->start_ticks, r->start_ticks + dur_ticks, module};
+  return true;
+}
+
+/* Records lie in the order of their ends, so going back through them an operator comes before what ran inside it, which is
+ * passed over: its module is that of the outer one. */
+static void gather_runs(struct job *j, const struct tg__raw_chunk *chunk) {
+  struct tg__raw_record r;
+  uint64_t dur, inside_from = UINT64_MAX;
+  bool torn;
+  for (uint32_t i = chunk->count; i-- > 0 && !j->out->no_memory;) {
+    tg__raw_record_read(chunk->records + (size_t)i * TG_RAW_RECORD_BYTES, &r);
+    const bool op = r.scope == TG_RAW_OP || r.scope == TG_RAW_SCRIPT || r.scope == TG_RAW_USER;
+    if (!op || !r.stack || r.start_ticks >= inside_from) continue;
+    uint32_t at = i;
+    tg__raw_next(chunk, &at, &r, &dur, &torn);
+    if (dur > UINT64_MAX - r.start_ticks) continue;
+    if (r.scope == TG_RAW_OP) inside_from = r.start_ticks;
+    if (!add_run(j->out, tg__raw_module_frame(j->raw, &j->scope, r.stack), &r, dur)) j->out->no_memory = true;
+  }
+}
+
+/* ---- one chunk ------------------------------------------------------------------------------------------------------------------- */
+
+static bool make_room(struct tg__raw_job *out, uint32_t records) {
+  out->records.bytes = (records + (size_t)1) * sizeof *out->records.records;
+  out->records.records = tg__pages_get(out->records.bytes);
+  return out->records.records && tg__grow((void **)&out->pool, &out->pool_cap, (size_t)records * 24 + RECORD_FIELD_BYTES, 1);
+}
+
+static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
+  const struct tg__chunk *const c = j->out->chunk;
+  const int64_t first = (int64_t)(c->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES);
+  struct tg__raw_record r;
+  uint64_t dur;
+  bool torn;
+  if (!make_room(j->out, chunk->count)) j->out->no_memory = true;
+  for (uint32_t i = 0; !j->out->no_memory;) {
+    const int64_t offset = first + (int64_t)i * TG_RAW_RECORD_BYTES;
+    if (!tg__raw_next(chunk, &i, &r, &dur, &torn)) break;
+    if (torn) tg__lose(&j->out->losses, TG__LOSS_bent_torn_duration, offset);
+    if (r.scope != TG_RAW_EXTENSION) take_record(j, &r, dur, offset);
+  }
+  if (j->raw->module_count && !j->out->file->has_modules) gather_runs(j, chunk);
+}
+
+void tg__raw_job_run(void *jobs, size_t i) {
+  struct tg__raw_job *const out = (struct tg__raw_job *)jobs + i;
+  struct tg__raw_chunk chunk;
+  struct job j = {.out = out, .raw = out->raw, .scope = tg__raw_ids_of(out->file, out->chunk->part), .cursor = {.clock = &out->file->clock}};
+  for (size_t k = 0; k < SCHEMA_CACHE; k++) j.schemas[k].schema = TG_NONE;
+  memset(j.cats, 0xff, sizeof j.cats);
+  uint8_t *const payload = tg__raw_fetch(out->file, out->chunk, &out->damaged);
+  if (!payload) {
+    out->no_memory = !out->damaged;
+    return;
+  }
+  if (tg__raw_chunk_read(out->chunk, payload, &chunk)) {
+    out->damaged = true;
+  } else {
+    take_chunk(&j, &chunk);
+  }
+  tg__free(payload);
+}
+
+void tg__raw_job_free(struct tg__raw_job *j) {
+  tg__pages_drop(j->records.records, j->records.bytes);
+  tg__free(j->pool);
+  tg__free(j->memory);
+  tg__free(j->runs);
+}

@@ -1,0 +1,343 @@
+/* Rows of a recording that are no record of it: names of processes and threads, the recording itself, memory totals, members of
+ * the document; module calls where only operators tell of them. */
+#include "trace/import_raw.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KINETO_SPANS_INDEX = 536870912, CPU_DEVICE_INDEX = 255 /* stands for -1 in a byte */ };
+static const int64_t QUARTER_NS = INT64_C(7889238) * 1000000000; /* Kineto's base times are multiples of it */
+
+/* ---- one event ------------------------------------------------------------------------------------------------------------------- */
+
+void tg__raw_add_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top) {
+  p->vals[p->val_count++] = (struct tg__packed_val){.key = key, .kind = (uint8_t)kind, .i = i, .top = top}; /* room for 64 is there */
+}
+
+void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category) {
+  struct tg__parser *const p = w->parser;
+  bool has_args = false;
+  for (size_t i = 0; i < p->val_count; i++) has_args |= !p->vals[i].top;
+  r.cat = (uint16_t)tg__intern_cat(p, category ? tg__raw_intern(w, category, strlen(category)) : TG_NONE);
+  const struct tg__guess *const schema = tg__intern_schema(p, has_args, p->vals, p->val_count);
+  r.args = schema ? tg__pack_args(p, schema->id, p->vals, p->val_count) : TG_NONE;
+  p->val_count = 0;
+  if (p->no_memory || !tg__grow((void **)&p->records, &p->record_cap, p->record_count + 1, sizeof *p->records)) {
+    w->no_memory = true;
+    return;
+  }
+  p->records[p->record_count++] = r;
+  p->phases[r.ph]++;
+}
+
+/* ---- processes and threads ------------------------------------------------------------------------------------------------------- */
+
+static void add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind, int64_t value) {
+  tg__raw_add_value(w->parser, key, kind, value, false);
+  tg__raw_add_event(w, (struct tg__record){.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'}, NULL);
+}
+
+static uint32_t process_name(struct tg__raw *w) {
+  for (size_t i = 0; i < w->im->meta_count; i++) {
+    const struct tg__str raw = tg__name(w->trace, w->im->meta[i].raw);
+    if (w->im->meta[i].key != TG__K_PROCESS_NAME || raw.len < 2 || raw.ptr[0] != '"') continue;
+    w->im->meta[i] = w->im->meta[--w->im->meta_count]; /* a row here, no member of the document */
+    return tg__raw_intern(w, raw.ptr + 1, raw.len - 2);
+  }
+  return tg__raw_intern(w, "python", 6);
+}
+
+static void add_process(struct tg__raw *w, uint32_t pid, uint32_t name) {
+  const uint32_t track = tg__intern_track(w->parser, &(struct tg__track_key){.pid = pid});
+  add_metadata(w, TG__K_PROCESS_NAME, track, TG__K_NAME, TG__KIND_STR, name);
+  add_metadata(w, TG__K_PROCESS_LABELS, track, TG__K_LABELS, TG__KIND_STR, tg__raw_intern(w, "CPU", 3));
+  add_metadata(w, TG__K_PROCESS_SORT_INDEX, track, TG__K_SORT_INDEX, TG__KIND_INT, pid);
+}
+
+/* thread 4242 (pt_autograd_0), as Kineto names them. */
+static void add_thread(struct tg__raw *w, const struct tg__raw_job *j) {
+  const struct tg__raw_ids scope = tg__raw_ids_of(j->file, TG_RAW_EVERY_THREAD);
+  const uint32_t name = tg__raw_find(&scope, TG_RAW_D_THREAD, j->chunk->part);
+  struct tg__out text = {0};
+  tg__out_format(&text, "thread %u", j->head.thread);
+  if (name != TG_NONE) {
+    const struct tg__str s = tg__name(w->trace, name);
+    tg__out_text(&text, " (");
+    tg__out_bytes(&text, s.ptr, s.len);
+    tg__out_char(&text, ')');
+  }
+  if (text.err) {
+    w->no_memory = true;
+  } else {
+    add_metadata(w, TG__K_THREAD_NAME, j->track, TG__K_NAME, TG__KIND_STR, tg__raw_intern(w, text.buf, text.len));
+    add_metadata(w, TG__K_THREAD_SORT_INDEX, j->track, TG__K_SORT_INDEX, TG__KIND_INT, j->head.thread);
+  }
+  tg__out_free(&text);
+}
+
+void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count) {
+  struct tg__map processes = {0}, threads = {0};
+  const uint32_t name = process_name(w);
+  for (size_t i = 0; i < count && !w->no_memory; i++) {
+    const struct tg__raw_job *const j = &jobs[i];
+    if (j->damaged) continue;
+    if (tg__map_get(&processes, j->head.process) == TG_NONE) {
+      if (!tg__map_put(&processes, j->head.process, 1)) w->no_memory = true;
+      add_process(w, j->head.process, name);
+    }
+    if (tg__map_get(&threads, j->track) == TG_NONE) {
+      if (!tg__map_put(&threads, j->track, 1)) w->no_memory = true;
+      add_thread(w, j);
+    }
+  }
+  tg__map_free(&processes);
+  tg__map_free(&threads);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------------------- */
+
+struct allocations {
+  const struct tg__raw_memory **items; /* of one process, by time once sorted */
+  size_t count, cap;
+};
+
+static int by_time(const void *a, const void *b) {
+  const struct tg__raw_memory *const x = *(const struct tg__raw_memory *const *)a, *const y = *(const struct tg__raw_memory *const *)b;
+  return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
+}
+
+static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size_t count, const struct tg__raw_file *file) {
+  bool sorted = true;
+  for (size_t i = 0; i < count; i++) {
+    if (jobs[i].file != file) continue;
+    if (!tg__grow((void **)&all->items, &all->cap, all->count + jobs[i].memory_count, sizeof *all->items)) return false;
+    for (size_t k = 0; k < jobs[i].memory_count; k++) {
+      const struct tg__raw_memory *const m = &jobs[i].memory[k];
+      if (all->count) sorted &= all->items[all->count - 1]->ts_ns <= m->ts_ns;
+      all->items[all->count++] = m;
+    }
+  }
+  if (!sorted) qsort(all->items, all->count, sizeof *all->items, by_time);
+  return true;
+}
+
+static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_t total) {
+  struct tg__parser *const p = w->parser;
+  const int index = m->device & 0xff;
+  tg__raw_add_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
+  tg__raw_add_value(p, TG__K_TOTAL_RESERVED, TG__KIND_INT, 0, false);
+  tg__raw_add_value(p, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, total, false);
+  tg__raw_add_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
+  tg__raw_add_value(p, TG__K_DEVICE_ID, TG__KIND_INT, index == CPU_DEVICE_INDEX ? -1 : index, false);
+  tg__raw_add_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, m->device >> 8, false);
+  if (!m->failed) tg__raw_add_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
+  const uint32_t name = m->failed ? TG__K_OUT_OF_MEMORY : TG__K_MEMORY;
+  tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = m->track, .ph = 'i'},
+                    "cpu_instant_event");
+}
+
+/* Running sums per device, from zero where the recording begins. */
+void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count) {
+  int64_t *const totals = tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *totals); /* by device; zeroed pages, few of which are touched */
+  struct allocations all = {0};
+  if (!totals) w->no_memory = true;
+  for (size_t f = 0; f < w->file_count && !w->no_memory; f++) {
+    all.count = 0;
+    if (!gather(&all, jobs, count, &w->files[f])) w->no_memory = true;
+    if (f && all.count) memset(totals, 0, ((size_t)UINT16_MAX + 1) * sizeof *totals);
+    for (size_t i = 0; i < all.count && !w->no_memory; i++) {
+      const struct tg__raw_memory *const m = all.items[i];
+      int64_t *const total = &totals[m->device];
+      if (!m->failed && __builtin_add_overflow(*total, m->bytes, total)) *total = INT64_MAX;
+      add_memory(w, m, *total);
+    }
+  }
+  tg__free(all.items);
+  tg__free(totals);
+}
+
+/* ---- modules --------------------------------------------------------------------------------------------------------------------- */
+
+struct open_call {
+  uint32_t module; /* id of its STACK entry */
+  uint64_t start, end;
+};
+struct calls { /* of one thread */
+  struct tg__raw *raw;
+  const struct tg__raw_job *job;
+  struct tg__raw_ids scope;
+  struct tg__raw_cursor cursor;
+  struct open_call open[TG__RAW_STACK_MAX]; /* outermost first */
+  uint32_t depth;
+};
+
+static void end_call(struct calls *c) {
+  const struct open_call *const call = &c->open[--c->depth];
+  struct tg__raw *const w = c->raw;
+  if (c->depth && c->open[c->depth - 1].end < call->end) c->open[c->depth - 1].end = call->end; /* a call lies in its caller's */
+  const uint32_t at = tg__raw_find(&c->scope, TG_RAW_D_MODULE, call->module);
+  struct tg__record r = {.track = c->job->track, .ph = 'X'};
+  int64_t end_ns;
+  if (at == TG_NONE || !tg__raw_wall_ns(&c->cursor, call->start, &r.ts_ns) || !tg__raw_wall_ns(&c->cursor, call->end, &end_ns)) return;
+  const struct tg__raw_module *const m = &w->modules[at];
+  if (__builtin_sub_overflow(end_ns, r.ts_ns, &r.dur_ns) || __builtin_sub_overflow(r.ts_ns, w->base_ns, &r.ts_ns)) return;
+  r.name = m->name;
+  tg__raw_add_value(w->parser, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, m->number, false);
+  if (m->path != TG__K_EMPTY) tg__raw_add_value(w->parser, TG__K_MODULE_PATH, TG__KIND_STR, m->path, false);
+  tg__raw_add_value(w->parser, TG__K_DERIVED, TG__KIND_TRUE, 0, false);
+  tg__raw_add_event(w, r, tg__raw_category(TG_RAW_MODULE));
+}
+
+/* Module calls around a STACK entry, outermost first; their number. */
+static uint32_t chain_of(const struct calls *c, uint32_t module, uint32_t chain[TG__RAW_STACK_MAX]) {
+  uint32_t n = 0;
+  while (module && n < TG__RAW_STACK_MAX) {
+    chain[n++] = module;
+    const uint32_t at = tg__raw_find(&c->scope, TG_RAW_D_STACK, module);
+    module = at == TG_NONE ? 0 : tg__raw_module_frame(c->raw, &c->scope, c->raw->frames[at].parent);
+  }
+  for (uint32_t i = 0; i < n / 2; i++) {
+    const uint32_t other = chain[i];
+    chain[i] = chain[n - 1 - i];
+    chain[n - 1 - i] = other;
+  }
+  return n;
+}
+
+static void take_run(struct calls *c, const struct tg__raw_run *run) {
+  uint32_t chain[TG__RAW_STACK_MAX], same = 0;
+  const uint32_t n = chain_of(c, run->module, chain);
+  while (same < n && same < c->depth && c->open[same].module == chain[same]) same++;
+  while (c->depth > same) end_call(c);
+  for (uint32_t i = same; i < n; i++) c->open[c->depth++] = (struct open_call){chain[i], run->start_ticks, run->end_ticks};
+  if (c->depth && c->open[c->depth - 1].end < run->end_ticks) c->open[c->depth - 1].end = run->end_ticks;
+}
+
+static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__raw_run *const runs = ctx;
+  return runs[a].start_ticks < runs[b].start_ticks;
+}
+
+static bool derive_calls(struct tg__raw *w, const struct tg__raw_job *job, const struct tg__raw_run *runs, size_t count) {
+  uint32_t *const order = tg__alloc((count + 1) * sizeof *order);
+  struct calls *const c = tg__alloc(sizeof *c);
+  bool ok = order && c;
+  for (size_t i = 0; ok && i < count; i++) order[i] = (uint32_t)i;
+  ok = ok && tg__sort_index(order, count, starts_before, runs);
+  if (ok) {
+    c->raw = w;
+    c->job = job;
+    c->scope = tg__raw_ids_of(job->file, job->chunk->part);
+    c->cursor.clock = &job->file->clock;
+    for (size_t i = 0; i < count && !w->no_memory; i++) take_run(c, &runs[order[i]]);
+    while (c->depth && !w->no_memory) end_call(c);
+  }
+  tg__free(order);
+  tg__free(c);
+  return ok;
+}
+
+/* Chunks of a thread lie together. */
+void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count) {
+  struct tg__raw_run *runs = NULL;
+  size_t cap = 0;
+  for (size_t i = 0, next; i < count && !w->no_memory; i = next) {
+    size_t n = 0;
+    for (next = i; next < count && jobs[next].file == jobs[i].file && jobs[next].chunk->part == jobs[i].chunk->part; next++) {
+      if (jobs[next].run_count == 0) continue;
+      if (!tg__grow((void **)&runs, &cap, n + jobs[next].run_count, sizeof *runs)) {
+        w->no_memory = true;
+        break;
+      }
+      memcpy(runs + n, jobs[next].runs, jobs[next].run_count * sizeof *runs);
+      n += jobs[next].run_count;
+    }
+    if (n && !w->no_memory && !derive_calls(w, &jobs[i], runs, n)) w->no_memory = true;
+  }
+  tg__free(runs);
+}
+
+/* ---- the recording --------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t text_track(struct tg__raw *w, const char *pid, const char *tid) {
+  const struct tg__track_key key = {.pid = tg__raw_intern(w, pid, strlen(pid)),
+                                    .tid = tid ? tg__raw_intern(w, tid, strlen(tid)) : 0,
+                                    .pid_is_text = true,
+                                    .tid_is_text = tid != NULL};
+  return tg__intern_track(w->parser, &key);
+}
+
+static void add_instant(struct tg__raw *w, const char *name, uint32_t track, int64_t ts_ns) {
+  tg__raw_add_value(w->parser, TG__K_S, TG__KIND_STR, TG__K_G, true);
+  tg__raw_add_event(
+      w, (struct tg__record){.ts_ns = ts_ns, .dur_ns = TG_NULL_INT, .name = tg__raw_intern(w, name, strlen(name)), .track = track, .ph = 'i'},
+      NULL);
+}
+
+/* From the first start to the last stop; where a process was killed, to the last event. Ends are relative to base_ns. */
+void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns) {
+  int64_t start = INT64_MAX, stop = last_ns;
+  for (size_t f = 0; f < w->file_count; f++) {
+    const struct tg__raw_process *const p = &w->files[f].process;
+    if (!w->files[f].has_process) continue;
+    if (p->start_ns - w->base_ns < start) start = p->start_ns - w->base_ns;
+    if (p->stop_ns && p->stop_ns - w->base_ns > stop) stop = p->stop_ns - w->base_ns;
+  }
+  if (start == INT64_MAX || stop < start) return;
+  static const char name[] = "PyTorch Profiler (0)";
+  tg__raw_add_value(w->parser, TG__K_OP_COUNT, TG__KIND_INT, 0, false);
+  tg__raw_add_event(w,
+                    (struct tg__record){.ts_ns = start,
+                                        .dur_ns = stop - start,
+                                        .name = tg__raw_intern(w, name, sizeof name - 1),
+                                        .track = text_track(w, "Spans", "PyTorch Profiler"),
+                                        .ph = 'X'},
+                    "Trace");
+  add_metadata(w, TG__K_PROCESS_SORT_INDEX, text_track(w, "Spans", NULL), TG__K_SORT_INDEX, TG__KIND_INT, KINETO_SPANS_INDEX);
+  add_instant(w, "Iteration Start: PyTorch Profiler", text_track(w, "Traces", "Trace PyTorch Profiler"), start);
+  add_instant(w, "Record Window End", text_track(w, "", ""), stop);
+}
+
+/* ---- members of the document ----------------------------------------------------------------------------------------------------- */
+
+static void add_member(struct tg__raw *w, uint32_t key, const char *raw, size_t len, bool first) {
+  struct tg__import *const im = w->im;
+  const struct tg__meta meta = {.key = key, .raw = tg__raw_intern(w, raw, len)};
+  for (size_t i = 0; i < im->meta_count; i++) {
+    if (im->meta[i].key == key) return; /* the program said so itself */
+  }
+  if (!tg__grow((void **)&im->meta, &im->meta_cap, im->meta_count + 1, sizeof *im->meta)) {
+    w->no_memory = true;
+    return;
+  }
+  const size_t at = first ? 0 : im->meta_count;
+  memmove(im->meta + at + 1, im->meta + at, (im->meta_count - at) * sizeof *im->meta);
+  im->meta[at] = meta;
+  im->meta_count++;
+}
+
+static int64_t first_wall_ns(const struct tg__raw *w) {
+  int64_t first = INT64_MAX;
+  for (size_t f = 0; f < w->file_count; f++) {
+    const struct tg__raw_file *const file = &w->files[f];
+    const int64_t ns = file->has_process && file->process.start_ns > 0 ? file->process.start_ns
+                       : file->clock.count                            ? file->clock.pairs[0].wall_ns
+                                                                       : INT64_MAX;
+    if (ns < first) first = ns;
+  }
+  return first == INT64_MAX ? 0 : first;
+}
+
+/* In Kineto's order: version and devices first, then what the program said, then the unit and the base of the times. */
+void tg__raw_document(struct tg__raw *w) {
+  char text[64];
+  const struct tg__raw_process *const p = &w->files[0].process;
+  w->base_ns = first_wall_ns(w) / QUARTER_NS * QUARTER_NS;
+  int n = snprintf(text, sizeof text, "\"%016llX%016llX\"", (unsigned long long)p->session, (unsigned long long)p->start_ns);
+  add_member(w, TG__K_TRACE_ID, text, (size_t)n, true);
+  add_member(w, TG__K_DEVICE_PROPERTIES, "[]", 2, true);
+  add_member(w, TG__K_SCHEMA_VERSION, "1", 1, true);
+  add_member(w, TG__K_DISPLAY_TIME_UNIT, "\"ms\"", 4, false);
+  n = snprintf(text, sizeof text, "%lld", (long long)w->base_ns);
+  add_member(w, TG__K_BASE_TIME, text, (size_t)n, false);
+}
