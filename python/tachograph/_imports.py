@@ -1,0 +1,52 @@
+"""Do something as soon as a module has been imported, without importing it."""
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+from typing import Any, Callable, Optional
+
+
+class Watch:
+    """Calls `action` once, right after `name` has been imported. A finder in sys.meta_path that finds nothing itself: it asks the
+    others and lets their loader tell it when it is done. cancel() takes it out again."""
+
+    def __init__(self, name: str, action: Callable[[], None]) -> None:
+        self.name, self.action = name, action
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+
+    def cancel(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+        if name != self.name:
+            return None
+        for finder in list(sys.meta_path):
+            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
+            if spec is not None:
+                self._follow(spec)
+                return spec
+        return None
+
+    def _follow(self, spec: ModuleSpec) -> None:
+        run = getattr(spec.loader, "exec_module", None)
+        if run is None:
+            return
+
+        def exec_module(module: Any) -> None:
+            del spec.loader.exec_module  # the loader is itself again
+            run(module)
+            if self in sys.meta_path:
+                self.cancel()
+                self.action()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign,union-attr]
+
+
+def when_imported(name: str, action: Callable[[], None]) -> Optional[Watch]:
+    """action() now when the module is there, else after its import; then what is returned can be cancelled."""
+    module = sys.modules.get(name)
+    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+        return Watch(name, action)
+    action()
+    return None

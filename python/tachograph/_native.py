@@ -1,0 +1,170 @@
+"""Recording by our own recorder: a file, and what has to be said to torch while it is written."""
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import platform
+import sys
+import sysconfig
+import tempfile
+import threading
+import uuid
+from typing import Any, Optional, Union
+
+from . import _record
+from ._torch_side import TorchSide
+
+__all__ = ["NativeRecording", "available", "RecordError"]
+RecordError = _record.RecordError
+_NAMED = (("record_shapes", _record.SHAPES), ("profile_memory", _record.MEMORY), ("with_stack", _record.STACKS | _record.CALLS), ("with_modules", _record.MODULES))
+
+
+class NativeRecording:
+    """A recording: its file is made with the object, start() begins to write, stop() closes it. One at a time in a process.
+
+    path: a file, or a folder, in which it becomes main.tacho, or rank<N>.tacho in a job of several. rank: None finds out.
+    In a forked child the object goes on: it then stands for the child's own file."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]], features: int = _record.DEFAULT, *, required: int = 0, memory_bytes: int = 0, disk_bytes: int = 0,
+                 keep: str = "first", session: int = 0, rank: Optional[int] = None, metadata: Optional[dict[str, str]] = None) -> None:
+        self.features = features
+        self.rank = job_rank() if rank is None else rank
+        self.path = os.fspath(path)
+        if os.path.isdir(self.path):
+            self.path = os.path.join(self.path, "main.tacho" if self.rank < 0 else f"rank{self.rank}.tacho")
+        self.stats: Optional[dict[str, Any]] = None
+        self._metadata = {"host_name": json.dumps(platform.node()), "trace_id": json.dumps(uuid.uuid4().hex.upper()), **(metadata or {})}
+        self._lock = threading.RLock()
+        self._torch = TorchSide(self._torch_came) if features & _record.OPS else None
+        _record.open(self.path, features=features, required=required, memory_bytes=memory_bytes, disk_bytes=disk_bytes, keep=keep, session=session, rank=self.rank)
+        _open_ones.append(self)
+
+    def start(self) -> None:
+        """Record from now on."""
+        with self._lock:
+            _record.resume()
+            if self._torch:
+                self._torch.enter()
+
+    resume = start
+
+    def pause(self) -> None:
+        with self._lock:
+            if self._torch:
+                self._torch.leave()
+            _record.pause()
+
+    def toggle(self, features: int, on: bool) -> None:
+        """Switch single features off and on again while it runs."""
+        _record.toggle(features, on)
+
+    def add_metadata(self, name: str, json_text: str) -> None:
+        """A member of the document; written at once."""
+        self._metadata.pop(name, None)
+        _record.meta(name, json_text)
+
+    def stop(self) -> dict[str, Any]:
+        """Close the file; what was recorded, as _record.state() says it. Again: the same answer."""
+        with self._lock:
+            if self.stats is not None:
+                return self.stats
+            try:
+                if self._torch:
+                    self._torch.leave()
+                self._write_metadata()
+            finally:
+                if self in _open_ones:
+                    _open_ones.remove(self)
+                self.stats = _record.close()
+            return self.stats
+
+    def _write_metadata(self) -> None:
+        members = dict(self._metadata)
+        recorded = _record.state()["features"]
+        for name, features in _NAMED:
+            if recorded & features:
+                members.setdefault(name, "1")
+        info = distributed_info()
+        if info:
+            members.setdefault("distributedInfo", json.dumps(info, default=str))
+        for name, text in members.items():
+            _record.meta(name, text)
+
+    def _torch_came(self) -> None:
+        """torch has been imported while we record: what needs it can begin."""
+        with self._lock:
+            if self.stats is None and _record.state()["running"]:
+                _record.resume()
+
+    def __enter__(self) -> NativeRecording:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.stop()
+
+
+# ---- the process ------------------------------------------------------------------------------------------------------------------
+
+_open_ones: list[NativeRecording] = []
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    for recording in list(_open_ones):
+        try:
+            recording.stop()
+        except RecordError:
+            pass  # closed already, below us; its file is whole
+
+
+def _after_fork() -> None:
+    for recording in _open_ones:
+        recording._lock = threading.RLock()  # its holder may not exist in this process
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def distributed_info() -> Optional[dict[str, Any]]:
+    """The job this process is a rank of, None outside of one."""
+    from ._metadata import distributed_info as info
+    return info()
+
+
+def job_rank() -> int:
+    """The rank torch.distributed says, or the launcher; -1 = none."""
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        return dist.get_rank()
+    try:
+        return int(os.environ["RANK"])
+    except (KeyError, ValueError):
+        return -1
+
+
+# ---- can it be had? -----------------------------------------------------------------------------------------------------------------
+
+def available() -> tuple[bool, str]:
+    """Can this Python and this torch be recorded by our own recorder? If not: the reason, in one sentence."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return False, "this Python is built without the GIL, which the recorder of Python code needs"
+    if "torch" not in sys.modules:
+        return True, ""
+    if _record.state()["open"]:
+        return True, ""  # it has been tried
+    return _try_hook()
+
+
+@functools.cache
+def _try_hook() -> tuple[bool, str]:
+    """Find torch's hook, calibrate and prove it, as opening a recording does: some ms, once."""
+    with tempfile.TemporaryDirectory(prefix="tachograph-") as folder:
+        try:
+            _record.open(os.path.join(folder, "try.tacho"), features=_record.OPS, required=_record.OPS)
+            _record.close()
+        except RecordError as e:
+            return False, str(e)
+    return True, ""

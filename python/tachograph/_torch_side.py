@@ -1,0 +1,117 @@
+"""What has to be said to torch while we record: that somebody profiles, who takes its fast annotations, and the kernels it compiled.
+All of it is undone by leave()."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Optional
+
+from . import _record
+from ._imports import Watch, when_imported
+
+_KERNELS = ("cpp_fused_", "triton_")
+
+
+class TorchSide:
+    """enter() … leave(), any number of times. torch_came: called when torch is imported only after enter()."""
+
+    def __init__(self, torch_came: Callable[[], None]) -> None:
+        self._torch_came = torch_came
+        self._is_in = False
+        self._watches: list[Watch] = []
+        self._fast: Any = None  # torch's own _RecordFunctionFast
+        self._kernels: list[tuple[dict[str, Any], str, Any]] = []  # where it stands, its name there, what we put in its place
+        self._load: Any = None  # PyCodeCache.load_by_key_path as it was
+
+    def enter(self) -> None:
+        if self._is_in:
+            return
+        self._is_in = True
+        if "torch" in sys.modules:
+            self._torch_in()
+        else:
+            self._watch("torch", self._torch_late)
+
+    def leave(self) -> None:
+        if not self._is_in:
+            return
+        self._is_in = False
+        for watch in self._watches:
+            watch.cancel()
+        self._watches.clear()
+        self._kernels_out()
+        self._annotations_out()
+
+    def _watch(self, name: str, action: Callable[[], None]) -> None:
+        watch = when_imported(name, action)
+        if watch is not None:
+            self._watches.append(watch)
+
+    def _torch_late(self) -> None:
+        self._torch_in()
+        self._torch_came()
+
+    def _torch_in(self) -> None:
+        self._annotations_in()
+        self._watch("torch._inductor.codecache", self._kernels_in)
+
+    # ---- annotations made by torch and by code it generated ------------------------------------------------------------------------
+
+    def _annotations_in(self) -> None:
+        import torch
+        native = torch._C._profiler
+        if self._fast is None and hasattr(native, "_RecordFunctionFast"):
+            self._fast, native._RecordFunctionFast = native._RecordFunctionFast, _record.RecordFunctionFast
+        _tell_profiler(torch.autograd.profiler, True)
+
+    def _annotations_out(self) -> None:
+        torch = sys.modules.get("torch")
+        if self._fast is None or torch is None:
+            return
+        torch._C._profiler._RecordFunctionFast, self._fast = self._fast, None
+        if not torch._C._autograd._profiler_enabled():  # torch.profiler may be running as well
+            _tell_profiler(torch.autograd.profiler, False)
+
+    # ---- kernels compiled by inductor --------------------------------------------------------------------------------------------------
+
+    def _kernels_in(self) -> None:
+        cache = getattr(sys.modules["torch._inductor.codecache"], "PyCodeCache", None)
+        if cache is None or not self._is_in:
+            return
+        for module in list(getattr(cache, "modules", ())):
+            self._wrap_module(module)
+        self._load = cache.__dict__.get("load_by_key_path")
+        if isinstance(self._load, classmethod):
+            load = self._load.__func__
+
+            def load_by_key_path(cls: Any, *args: Any, **kwargs: Any) -> Any:
+                module = load(cls, *args, **kwargs)
+                if self._is_in:
+                    self._wrap_module(module)
+                return module
+            cache.load_by_key_path = classmethod(load_by_key_path)
+
+    def _wrap_module(self, module: Any) -> None:
+        names = vars(module)
+        for name, kernel in list(names.items()):
+            # Triton's have a method run() that says itself what it does, once it is told that somebody profiles.
+            if name.startswith(_KERNELS) and callable(kernel) and not hasattr(kernel, "run") and not isinstance(kernel, (type, _record.Kernel)):
+                names[name] = wrapped = _record.Kernel(name, kernel)
+                self._kernels.append((names, name, wrapped))
+
+    def _kernels_out(self) -> None:
+        for names, name, wrapped in self._kernels:
+            if names.get(name) is wrapped:
+                names[name] = wrapped.__wrapped__
+        self._kernels.clear()
+        if self._load is not None:
+            sys.modules["torch._inductor.codecache"].PyCodeCache.load_by_key_path = self._load
+            self._load = None
+
+
+def _tell_profiler(profiler: Any, on: bool) -> None:
+    """The flag that dynamo, inductor and users' code ask; through torch's own function where it has one."""
+    act: Optional[Callable[[], None]] = getattr(profiler, "_run_on_profiler_start" if on else "_run_on_profiler_stop", None)
+    if act is not None:
+        act()
+    else:
+        profiler._is_profiler_enabled = on

@@ -1,0 +1,43 @@
+/* capture: the one entrance for the Python extension. Registers what needs the interpreter; says what is left when all is off. */
+#include "capture/python_door.h"
+
+/* Not before Py_Initialize, and not once its end has begun: taking the GIL then would stop the thread for ever. */
+bool tg__python_is_alive(void) {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsInitialized() && !Py_IsFinalizing();
+#else
+  return Py_IsInitialized() && !_Py_IsFinalizing();
+#endif
+}
+
+static bool put_bool(PyObject *dict, const char *name, bool value) { return PyDict_SetItemString(dict, name, value ? Py_True : Py_False) == 0; }
+
+/* self_check() → {what: nothing of it is installed}; "clean" is all of them together */
+static PyObject *door_self_check(PyObject *module, PyObject *unused) {
+  PyObject *const dict = PyDict_New();
+  if (!dict) return NULL;
+  bool clean = tg__helper_is_off(), ok = put_bool(dict, "helper thread", clean);
+  for (size_t i = 0; ok; i++) {
+    const struct tg__source *const source = tg__source_at(i);
+    if (!source) break;
+    const bool off = !source->is_off || source->is_off();
+    clean = clean && off;
+    ok = put_bool(dict, source->name, off);
+  }
+  if (ok && put_bool(dict, "clean", clean)) return dict;
+  Py_DECREF(dict);
+  return NULL;
+}
+
+static PyMethodDef door_methods[] = {
+    {"self_check", door_self_check, METH_NOARGS, "self_check() -> {what: True when nothing of it is installed}; \"clean\": all of them"},
+    {0},
+};
+
+int tg_record_add_to_python(PyObject *module) {
+  static tg__python_register *const registers[] = {tg__python_types_register, tg__python_fast_register,    tg__python_kernels_register, tg__python_gc_register,
+                                                   tg__python_stack_register, tg__python_modules_register, tg__python_calls_register};
+  for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
+    if (registers[i] && !registers[i](module)) return -1;
+  return PyModule_AddFunctions(module, door_methods);
+}
