@@ -1,0 +1,94 @@
+/* How a frame of the interpreter lies in memory: with python_frames.c the one gate to what Python does not publish.
+ *
+ * Read without the GIL, by the thread that the frames belong to, from inside a call that it makes: it cannot return from its own
+ * frames meanwhile, and a frame owns its code object. The table below was read off the sources of each minor version; at import
+ * python_frames.c walks frames it made itself and compares with Python's own answers, and refuses where they differ. */
+#ifndef TG_PYTHON_FRAMES_H
+#define TG_PYTHON_FRAMES_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "base/base.h"
+
+/* 3.10 and older have no such frames, 3.14 tags the references in them, free-threaded Python moves them about. */
+#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030e0000 && !defined(Py_GIL_DISABLED)
+#define TG_FRAMES_KNOWN 1
+#else
+#define TG_FRAMES_KNOWN 0
+#endif
+
+struct tg__frame; /* the interpreter's own, never declared */
+
+enum {
+#if PY_VERSION_HEX < 0x030c0000
+  TG_FRAME_CODE = 32,
+  TG_FRAME_PREVIOUS = 48,
+  TG_FRAME_INSTR = 56, /* the instruction that runs, or a place between it and the next */
+  TG_FRAME_OWNER = 69,
+#else
+  TG_FRAME_CODE = 0,
+  TG_FRAME_PREVIOUS = 8,
+  TG_FRAME_INSTR = 56,
+  TG_FRAME_OWNER = 70,
+#endif
+  TG_FRAME_LOCALS = 72,
+  TG_FRAME_OWNED_BY_GENERATOR = 1,
+  TG_FRAME_OWNED_BY_C = 3, /* owner of a frame that only marks where C called Python; 3.11 has none */
+};
+
+static inline const void *tg__frame_word(const struct tg__frame *f, size_t offset) {
+  const void *word;
+  memcpy(&word, (const char *)f + offset, sizeof word);
+  return word;
+}
+static inline const struct tg__frame *tg__frame_previous(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_PREVIOUS); }
+static inline const void *tg__frame_instr(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_INSTR); }
+static inline bool tg__frame_is_mark(const struct tg__frame *f) {
+  return PY_VERSION_HEX >= 0x030c0000 && ((const char *)f)[TG_FRAME_OWNER] == TG_FRAME_OWNED_BY_C;
+}
+static inline const PyCodeObject *tg__frame_code(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_CODE); }
+/* Not yet in its own code, or the interpreter's helper around an __init__ that was inlined: Python does not show such frames either. */
+static inline bool tg__frame_is_hidden(const struct tg__frame *f, const PyCodeObject *code) {
+#if TG_FRAMES_KNOWN
+  return (const char *)tg__frame_instr(f) < code->co_code_adaptive + 2 * code->_co_firsttraceable &&
+         ((const char *)f)[TG_FRAME_OWNER] != TG_FRAME_OWNED_BY_GENERATOR;
+#else
+  return false;
+#endif
+}
+static inline PyObject *tg__frame_local(const struct tg__frame *f, size_t i) {
+  return (PyObject *)(uintptr_t)tg__frame_word(f, TG_FRAME_LOCALS + i * sizeof(void *));
+}
+static inline const struct tg__frame *tg__frame_innermost(const PyThreadState *thread) {
+#if !TG_FRAMES_KNOWN
+  return NULL;
+#elif PY_VERSION_HEX < 0x030d0000
+  return (const struct tg__frame *)thread->cframe->current_frame;
+#else
+  return (const struct tg__frame *)thread->current_frame;
+#endif
+}
+/* Of the calling thread; NULL when it runs no Python. PyThreadState_Get would want the GIL. */
+static inline const struct tg__frame *tg__frame_here(void) {
+  const PyThreadState *const thread = PyGILState_GetThisThreadState();
+  return TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
+}
+
+/* ---- python_frames.c -------------------------------------------------------------------------------------------------------- */
+
+/* With the GIL, once: do the offsets hold in this process? */
+void tg__frames_calibrate(void);
+/* NULL when frames can be read, else the reason in one sentence. */
+const char *tg__frames_refused(void);
+/* Tests only: shift one of the offsets that calibration looks at, so that it must refuse. */
+void tg__frames_falsify(const char *offset, int by);
+
+/* Line that the instruction belongs to; the function's first line when it belongs to none. */
+int tg__code_line(const PyCodeObject *code, const void *instr);
+/* The text of a str as UTF-8 (surrogate halves in three bytes, zero bytes as U+FFFD): bytes written, at most `room`. */
+size_t tg__str_text(const PyObject *str, char *out, size_t room);
+/* Keep the code object for ever, so that its address means it alone. false: it is too late, tens of thousands are kept already. */
+bool tg__code_keep(const PyCodeObject *code);
+
+#endif

@@ -1,0 +1,330 @@
+/* The Python stack of an operation as one number.
+ *
+ * A thread's stack is a path in a prefix tree; node = (node of the caller, instruction). The chain remembers the frames of the last
+ * look. From one operation to the next the outer frames rarely change, so a look goes from the innermost frame outwards over
+ * addresses it knows already: nothing waits for a pointer to arrive, about half a nanosecond a frame. Only what differs is
+ * looked up in the tree, and only what was never seen becomes text:
+ *
+ *     path(line): function \0 first line of the function \0 what was cut off the front of the path \0 number of the module object
+ *
+ * the last for calls of modules alone, whose line is always the first. Paths are cut as torch cuts them. */
+#include "capture/python_stack.h"
+
+#include <stdio.h>
+
+enum { ROOM_FIRST = 64, ROOM_MAX = 1024, ROOM_KEEP = 768, NODES_FIRST = 256, NODES_MAX = 1 << 20 };
+
+const PyCodeObject *_Atomic tg__module_code;
+
+/* ---- paths ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Folders that are cut off the front of paths, each with its separator and a zero byte, longest match first as torch orders them; an empty
+ * one ends the list. Never freed: other threads may be reading it. */
+static const char *_Atomic path_folders = "";
+
+/* The same list as torch makes for its Python tracer, so that names agree. */
+static const char folders_source[] = "import os, site, sys\n"
+                                     "paths = site.getsitepackages() + sys.path + [site.getuserbase(), site.getusersitepackages()]\n"
+                                     "torch = sys.modules.get('torch')\n"
+                                     "if getattr(torch, '__file__', None): paths.append(os.path.dirname(os.path.dirname(torch.__file__)))\n"
+                                     "paths = sorted({os.path.abspath(p) for p in paths if isinstance(p, str)}, reverse=True)\n"
+                                     "folders = b''.join(os.fsencode(p + os.sep) + b'\\0' for p in paths if '\\0' not in p) + b'\\0'\n";
+
+static void folders_renew(void) {
+  PyObject *const names = PyDict_New();
+  PyObject *made = NULL;
+  if (names && !PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()))
+    made = PyRun_String(folders_source, Py_file_input, names, names);
+  PyObject *const folders = made ? PyDict_GetItemString(names, "folders") : NULL; /* borrowed */
+  static char text[1 << 14]; /* 128 folders of 128 bytes; a longer list is cut at its end */
+  static size_t text_len;
+  if (folders && PyBytes_Check(folders)) {
+    const size_t len = (size_t)PyBytes_GET_SIZE(folders);
+    if (text_len == 0 && len <= sizeof text) {
+      memcpy(text, PyBytes_AS_STRING(folders), len);
+      text_len = len;
+      atomic_store(&path_folders, text);
+    } else if (len != text_len || memcmp(text, PyBytes_AS_STRING(folders), len)) {
+      Py_INCREF(folders); /* kept for ever: sys.path rarely changes between recordings */
+      atomic_store(&path_folders, PyBytes_AS_STRING(folders));
+    }
+  }
+  PyErr_Clear();
+  Py_XDECREF(made);
+  Py_XDECREF(names);
+}
+
+/* Bytes of the path's front that are not shown. */
+static size_t folder_length(const char *path, size_t len) {
+  for (const char *folder = atomic_load_explicit(&path_folders, memory_order_acquire); *folder;) {
+    const size_t n = strlen(folder);
+    if (len > n && !memcmp(path, folder, n)) return n;
+    folder += n + 1;
+  }
+  return 0;
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------------------------------------------- */
+
+static size_t node_place(const struct tg__chain *c, uint32_t above, uint64_t key) {
+  return (size_t)((key ^ (uint64_t)above << 40) * 0x9e3779b97f4a7c15u >> 32) & (c->nodes_room - 1);
+}
+static struct tg__node *node_find(const struct tg__chain *c, uint32_t above, uint64_t key) {
+  size_t at = node_place(c, above, key);
+  while (c->nodes[at].key && (c->nodes[at].key != key || c->nodes[at].above != above)) at = (at + 1) & (c->nodes_room - 1);
+  return &c->nodes[at];
+}
+
+static bool nodes_grow(struct tg__chain *c) {
+  struct tg__chain bigger = *c;
+  bigger.nodes_room = c->nodes_room * 2;
+  bigger.nodes = bigger.nodes_room <= NODES_MAX ? tg__guest_pages(bigger.nodes_room * sizeof *c->nodes) : NULL;
+  if (!bigger.nodes) return false;
+  for (uint32_t i = 0; i < c->nodes_room; i++)
+    if (c->nodes[i].key) *node_find(&bigger, c->nodes[i].above, c->nodes[i].key) = c->nodes[i];
+  tg__guest_pages_drop(c->nodes, c->nodes_room * sizeof *c->nodes);
+  *c = bigger;
+  return true;
+}
+
+static uint32_t text_intern(struct tg__thread *t, uint32_t above, const PyCodeObject *code, int line, uint32_t module) {
+  enum { PATH_MAX_BYTES = 1024, NAME_MAX_BYTES = 512 };
+  char path[PATH_MAX_BYTES], name[NAME_MAX_BYTES], text[PATH_MAX_BYTES + NAME_MAX_BYTES + 64];
+  const size_t path_len = tg__str_text(code->co_filename, path, sizeof path);
+  const size_t name_len = tg__str_text(code->co_name, name, sizeof name);
+  const size_t cut = folder_length(path, path_len);
+  int len = snprintf(text, sizeof text, "%.*s(%d): %.*s%c%d%c%.*s", (int)(path_len - cut), path + cut, line, (int)name_len, name, 0,
+                     code->co_firstlineno, 0, (int)cut, path);
+  if (module) len += snprintf(text + len, sizeof text - (size_t)len, "%c%u", 0, module);
+  return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)len);
+}
+
+/* First sight of a frame below `above`. */
+static struct tg__node node_make(struct tg__thread *t, const struct tg__link *link, uint32_t above, uint32_t call, uint64_t key) {
+  const PyCodeObject *const code = tg__frame_code(link->frame);
+  if (tg__frame_is_hidden(link->frame, code)) return (struct tg__node){.key = key, .above = above, .id = above, .call = call};
+  if (!tg__code_keep(code)) t->counts[TG_RAW_C_CODE_NOT_KEPT]++;
+  const uint32_t module = link->self ? tg__module_number(link->self) : 0;
+  const int line = link->self ? code->co_firstlineno : tg__code_line(code, tg__frame_instr(link->frame));
+  struct tg__node node = {.key = key, .above = above, .call = call};
+  node.id = text_intern(t, above, code, line, module);
+  if (!node.id)
+    node.id = above; /* no room: the operation has at least its caller's stack */
+  else if (module)
+    node.call = tg__module_call(t, node.id, module, call);
+  return node;
+}
+
+/* Stands for the frames around the outermost link, when these are too many. */
+static uint32_t outside_number(struct tg__thread *t) {
+  static const char text[] = "...(0): frames further out\0000\0";
+  return tg__intern(t, TG_RAW_D_STACK, 0, text, sizeof text - 1);
+}
+
+/* Give a link its number, from its own fields and those of the one around it (NULL: it is the outermost). */
+static void link_number(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, const struct tg__link *around, bool lines) {
+  const uint32_t above = around ? around->node : link->previous && lines ? outside_number(t) : 0, call = around ? around->call : 0;
+  link->node = above;
+  link->call = call;
+  if (!link->self && (!lines || tg__frame_is_mark(link->frame))) return;
+  const uint64_t key = link->self ? ~((uint64_t)(uintptr_t)link->self << 8) : (uint64_t)(uintptr_t)link->mark;
+  const struct tg__node *const known = node_find(c, above, key);
+  const bool hit = known->key != 0;
+  const struct tg__node node = hit ? *known : node_make(t, link, above, call, key);
+  link->node = node.id;
+  link->call = node.call;
+  if (hit || (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c))) return;
+  *node_find(c, above, key) = node;
+  c->nodes_used++;
+}
+
+/* ---- the chain ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Room for `want` frames; false when that is more than is followed, or there is no memory. */
+static bool chain_room(struct tg__chain *c, uint32_t want) {
+  const size_t bytes = sizeof(struct tg__link) + sizeof(const struct tg__frame *);
+  uint32_t room = c->room ? c->room : ROOM_FIRST;
+  while (room < want) room *= 2;
+  if (room == c->room) return true;
+  char *const both = room <= ROOM_MAX ? tg__guest_pages(room * bytes) : NULL;
+  if (!both) return false;
+  struct tg__link *const links = (struct tg__link *)both;
+  const struct tg__frame **const fresh = (const struct tg__frame **)(both + room * sizeof *links);
+  if (c->room) {
+    memcpy(links, c->links, c->room * sizeof *links);
+    memcpy(fresh, c->fresh, c->room * sizeof *fresh);
+    tg__guest_pages_drop(c->links, c->room * bytes);
+  }
+  c->links = links;
+  c->fresh = fresh;
+  c->room = room;
+  return true;
+}
+
+static struct tg__chain *chain_new(void) {
+  struct tg__chain *const c = tg__guest_pages(sizeof *c);
+  if (!c) return NULL;
+  c->nodes = tg__guest_pages(NODES_FIRST * sizeof *c->nodes);
+  c->nodes_room = NODES_FIRST;
+  if (c->nodes && chain_room(c, ROOM_FIRST)) return c;
+  if (c->nodes) tg__guest_pages_drop(c->nodes, NODES_FIRST * sizeof *c->nodes);
+  tg__guest_pages_drop(c, sizeof *c);
+  return NULL;
+}
+
+struct tg__chain *tg__chain_slow(struct tg__thread *t) {
+  struct tg__chain *c = t->own[TG_SLOT_STACK];
+  if (c)
+    memset(c->nodes, 0, c->nodes_room * sizeof *c->nodes);
+  else
+    c = t->own[TG_SLOT_STACK] = chain_new();
+  if (!c) return NULL;
+  c->nodes_used = c->depth = 0;
+  c->followed = false;
+  t->own_generation[TG_SLOT_STACK] = t->generation;
+  return c;
+}
+
+static inline const void *link_mark(const struct tg__frame *f, bool lines) {
+  return lines ? tg__frame_instr(f) : (const void *)tg__frame_code(f);
+}
+
+static void link_read(struct tg__link *l, const struct tg__frame *f, bool lines) {
+  const PyCodeObject *const module_code = atomic_load_explicit(&tg__module_code, memory_order_relaxed);
+  *l = (struct tg__link){.frame = f, .previous = tg__frame_previous(f), .mark = link_mark(f, lines)};
+  if (module_code && tg__frame_code(f) == module_code && !tg__frame_is_mark(f)) l->self = tg__frame_local(f, 0);
+}
+
+/* Are links 0…n-1 still what they were? The innermost of them is known to be a live frame, which makes its `previous` one, and so on
+ * outwards: no address is followed before it is known to hold. Returns the outermost link that runs elsewhere now (n = none), or
+ * TG_NONE when the frames themselves are others. */
+static inline __attribute__((always_inline)) uint32_t chain_check(const struct tg__chain *c, uint32_t n, bool lines) {
+  const struct tg__link *const links = c->links;
+  uint32_t changed = n;
+  for (uint32_t i = n; i-- > 0;) {
+    const struct tg__link *const l = &links[i];
+    if (TG_UNLIKELY(tg__frame_previous(l->frame) != l->previous)) return TG_NONE;
+    const bool same = link_mark(l->frame, lines) == l->mark && (!l->self || tg__frame_local(l->frame, 0) == l->self);
+    changed = same ? changed : i;
+  }
+  return changed;
+}
+
+/* Put the `fresh` innermost frames inside the links that stay. */
+static void chain_push(struct tg__thread *t, struct tg__chain *c, uint32_t fresh, bool lines) {
+  while (fresh) {
+    struct tg__link *const l = &c->links[c->depth];
+    link_read(l, c->fresh[--fresh], lines);
+    link_number(t, c, l, c->depth ? l - 1 : NULL, lines);
+    c->depth++;
+  }
+}
+
+/* Look at all frames; links that are the same keep their numbers. Of a stack deeper than there is room for the outermost are left out,
+ * and some more, so that the next few calls have room. Returns how many frames are fresh. */
+static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *innermost, bool lines) {
+  uint32_t total = 0;
+  for (const struct tg__frame *f = innermost; f; f = tg__frame_previous(f)) {
+    if (total == c->room && !chain_room(c, total + 1)) {
+      total -= total / 4;
+      break;
+    }
+    c->fresh[total++] = f;
+  }
+  uint32_t same = 0;
+  for (; same < c->depth && same < total; same++) {
+    struct tg__link now;
+    link_read(&now, c->fresh[total - 1 - same], lines);
+    const struct tg__link *const was = &c->links[same];
+    if (now.frame != was->frame || now.previous != was->previous || now.mark != was->mark || now.self != was->self) break;
+  }
+  c->depth = same;
+  return total - same;
+}
+
+static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t, struct tg__chain *c, bool lines) {
+  const struct tg__frame *const innermost = tg__frame_here();
+  if (!innermost) return NULL;
+  uint32_t n = c->depth, fresh = 0;
+  const struct tg__frame *f = innermost;
+  while (f) { /* inner frames lie higher on the thread's data stack; where they do not (generators), this only takes longer */
+    while (n && (uintptr_t)c->links[n - 1].frame > (uintptr_t)f) n--;
+    if ((n && c->links[n - 1].frame == f) || fresh == c->room) break;
+    c->fresh[fresh++] = f;
+    f = tg__frame_previous(f);
+  }
+  const uint32_t changed = n && f == c->links[n - 1].frame ? chain_check(c, n, lines) : TG_NONE;
+  if (TG_UNLIKELY(changed == TG_NONE || (n + fresh > c->room && !chain_room(c, n + fresh)))) {
+    fresh = chain_rebuild(c, innermost, lines);
+  } else {
+    c->depth = n;
+    for (uint32_t i = changed; i < n; i++) {
+      link_read(&c->links[i], c->links[i].frame, lines);
+      link_number(t, c, &c->links[i], i ? &c->links[i - 1] : NULL, lines);
+    }
+  }
+  chain_push(t, c, fresh, lines);
+  return &c->links[c->depth - 1];
+}
+
+const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, true); }
+
+static uint32_t stack_with_lines(struct tg__thread *t) {
+  struct tg__chain *const c = tg__chain(t);
+  const struct tg__link *const l = TG_LIKELY(c != NULL) ? chain_look(t, c, true) : NULL;
+  return l ? l->node : 0;
+}
+static uint32_t stack_of_modules(struct tg__thread *t) {
+  struct tg__chain *const c = tg__chain(t);
+  const struct tg__link *const l = TG_LIKELY(c != NULL) ? chain_look(t, c, false) : NULL;
+  return l ? l->node : 0;
+}
+
+/* ---- the source ------------------------------------------------------------------------------------------------------------------------- */
+
+static _Thread_local PyGILState_STATE gil_before __attribute__((tls_model("initial-exec")));
+bool tg__gil_take(void) {
+#if PY_VERSION_HEX >= 0x030d0000
+  const bool ending = Py_IsFinalizing();
+#else
+  const bool ending = _Py_IsFinalizing();
+#endif
+  if (!Py_IsInitialized() || (ending && !PyGILState_Check())) return false; /* a thread that asks for it then is ended */
+  gil_before = PyGILState_Ensure();
+  return true;
+}
+void tg__gil_give(void) { PyGILState_Release(gil_before); }
+
+static uint32_t stack_none(struct tg__thread *t) { return 0; }
+
+/* Never back to NULL: another thread may be about to call what it has just read. */
+bool tg__stack_switch(uint32_t features, bool on) {
+  static uint32_t wanted; /* under the session's lock */
+  if (on) {
+    if (!tg__gil_take()) return false;
+    folders_renew();
+    tg__gil_give();
+  }
+  wanted = on ? wanted | features : wanted & ~features;
+  tg__stack_of = wanted & TG_RECORD_STACKS ? stack_with_lines : wanted & TG_RECORD_MODULES ? stack_of_modules : stack_none;
+  return true;
+}
+
+enum tg_err tg__stack_prepare(struct tg_error *e) {
+  const char *const refused = tg__frames_refused();
+  return refused ? tg__fail(e, TG_UNSUPPORTED, -1, "%s", refused) : TG_OK;
+}
+
+static enum tg_err prepare(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
+static enum tg_err start(uint32_t features, struct tg_error *e) {
+  return tg__stack_switch(TG_RECORD_STACKS, true) ? TG_OK : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
+}
+static void stop(void) { tg__stack_switch(TG_RECORD_STACKS, false); }
+
+static const struct tg__source source = {
+    .name = "Python stacks", .features = TG_RECORD_STACKS, .prepare = prepare, .start = start, .stop = stop};
+
+bool tg__python_stack_register(PyObject *module) {
+  tg__frames_calibrate();
+  return tg__source_add(&source) || (PyErr_SetString(PyExc_RuntimeError, "too many sources"), false);
+}
