@@ -94,11 +94,13 @@ class Recording:
             self._end()
             raise
 
-    # what a kind of window does; called once each, in this order
+    # what a kind of window does
     def _prepare(self) -> None: ...
     def _start(self) -> None: ...
     def _stop(self) -> None: ...
     def _drop(self) -> None: ...
+    def check_stop(self) -> None:
+        """Raises when this thread cannot stop it."""
     def _toggle(self, enable: bool, activities: Any) -> None: ...
     def _file(self) -> str:
         """The finished file or folder; written now if need be."""
@@ -110,6 +112,7 @@ class Recording:
         self._started_s = time.perf_counter()
 
     def stop(self) -> None:
+        self.check_stop()
         self.stats.profiling_window_duration_sec = time.perf_counter() - self._started_s
         self.running = False
         try:

@@ -29,9 +29,11 @@ class KinetoWindow(Recording):
         self._thread = threading.get_ident()
         self._torch.start_trace()
 
-    def _stop(self) -> None:
-        if self._thread != threading.get_ident():
+    def check_stop(self) -> None:
+        if self.running and self._thread != threading.get_ident():
             raise RuntimeError("torch's own collector must be stopped by the thread that started it; with backend='native' any thread may")
+
+    def _stop(self) -> None:
         self._torch.stop_trace()
 
     def _drop(self) -> None:

@@ -104,8 +104,9 @@ class profile(_KinetoProfile):
             self._outside_handler("step")
             if not self._runs("step"):
                 return
-            self._leave_step()
             action = as_action(self.schedule(self.step_num + 1))
+            self._check_stop(self.current_action, action)
+            self._leave_step()
             self.step_num += 1
             before, self.current_action = self.current_action, action
             self._transit(before, action)
@@ -123,8 +124,9 @@ class profile(_KinetoProfile):
                 return
             if not self._runs("stop"):
                 return
-            self._leave_step()
             action = self.current_action
+            self._check_stop(action, None)
+            self._leave_step()
             try:
                 self._transit(action, None)
             finally:
@@ -158,6 +160,11 @@ class profile(_KinetoProfile):
         annotation, self.step_rec_fn = self.step_rec_fn, None
         if annotation is not None:
             annotation.__exit__(None, None, None)
+
+    def _check_stop(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
+        """Raises, before anything has changed, when the window would end here and cannot."""
+        if self._recording is not None and "stop_trace" in TRANSITIONS[before, after]:
+            self._recording.check_stop()
 
     def _transit(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
         if before is ProfilerAction.RECORD_AND_SAVE:
