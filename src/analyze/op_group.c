@@ -55,6 +55,7 @@ uint32_t *tg__module_paths(const struct tg_trace *t, const uint32_t *around, con
 
 static bool prepare(struct tg__op_group *g) {
   if (!tg__paths_open(&g->keys, g->t)) return false;
+  if (g->names && !tg__schema_mask_make(g->t, TG__K_FWD_THREAD_ID, &g->forward_thread)) return false;
   const bool stack = asks_for(g, TG__GROUP_STACK), module = asks_for(g, TG__GROUP_MODULE);
   if (!stack && !module) return true;
   g->around = tg__frames_around(g->t);
@@ -75,9 +76,9 @@ static bool prepare(struct tg__op_group *g) {
   return true;
 }
 
-enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, const struct tg__op_tree *tree, const char *by,
-                              struct tg_error *e) {
-  *g = (struct tg__op_group){.t = t, .tree = tree, .stack_limit = STACK_DEFAULT};
+enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, const struct tg__op_tree *tree,
+                                  struct tg__call_names *names, const char *by, struct tg_error *e) {
+  *g = (struct tg__op_group){.t = t, .tree = tree, .names = names, .stack_limit = STACK_DEFAULT};
   for (const char *at = by; *at;) {
     const size_t len = strcspn(at, "+");
     if (len > 64 || !read_part(g, (struct tg__str){at, (uint32_t)len}))
@@ -90,7 +91,14 @@ enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, 
   return prepare(g) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
 }
 
+enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, const struct tg__op_tree *tree, const char *by,
+                              struct tg_error *e) {
+  return tg__op_group_open_all(g, t, tree, NULL, by, e);
+}
+
 void tg__op_group_close(struct tg__op_group *g) {
+  tg__schema_mask_free(&g->forward_thread);
+  tg__map_free(&g->plain_shapes);
   tg__schema_mask_free(&g->call_stack);
   tg__schema_mask_free(&g->hierarchy);
   tg__schema_mask_free(&g->module_id);
@@ -128,10 +136,28 @@ static uint32_t stack_on(struct tg__op_group *g, uint32_t frame) {
   return g->stack_of[frame] = path;
 }
 
+bool tg__op_group_is_backward(const struct tg__op_group *g, uint32_t slice) {
+  if (tg__slice_class(g->t, slice) != TG__CLASS_OP) return false;
+  if (g->forward_thread.any && tg__arg_int(g->t, g->t->slices.args[slice], TG__K_FWD_THREAD_ID, 0) > 0) return true;
+  const struct tg__str name = tg__name(g->t, g->t->slices.name[slice]);
+  return tg__str_has_prefix(name, "autograd::engine::evaluate_function: ") || tg__str_has_prefix(name, "torch::autograd::");
+}
+
+/* The slice whose stack torch shows for this node: its own, or the forward operator of the backward operator it runs in. */
+static uint32_t stack_slice(const struct tg__op_group *g, uint32_t node) {
+  for (uint32_t n = node; n != TG_NONE; n = g->tree->nodes[n].parent) {
+    const uint32_t slice = g->tree->nodes[n].slice;
+    if (tg__op_group_is_backward(g, slice)) return g->t->slices.cause[slice];
+  }
+  return g->tree->nodes[node].slice;
+}
+
 static uint32_t stack_of(struct tg__op_group *g, uint32_t node) {
-  const uint32_t text = text_arg(g->t, &g->call_stack, g->tree->nodes[node].slice);
+  const uint32_t slice = g->names ? stack_slice(g, node) : g->tree->nodes[node].slice;
+  if (slice == TG_NONE) return 0;
+  const uint32_t text = text_arg(g->t, &g->call_stack, slice);
   if (text != TG_NONE) return tg__paths_split(&g->stacks, text, g->stack_limit);
-  const uint32_t frame = frame_of(g, node);
+  const uint32_t frame = g->names ? g->around[slice] : frame_of(g, node);
   return frame == TG_NONE ? 0 : stack_on(g, frame);
 }
 
@@ -142,9 +168,39 @@ static uint32_t module_of(struct tg__op_group *g, uint32_t node) {
   return frame == TG_NONE ? 0 : g->module_of[frame];
 }
 
-static uint32_t shape_of(const struct tg_trace *t, uint32_t args) {
-  const uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
-  return dims != TG_NONE ? dims : tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD);
+/* [[2, 3], [[4], [5]]] becomes [[2,3],[]]: an input that is a list of tensors loses what is in it. */
+static void write_plain_shapes(struct tg__str dims, struct tg__out *out) {
+  unsigned depth = 0;
+  bool list = false; /* the input at hand is one of tensors */
+  for (uint32_t i = 0; i < dims.len; i++) {
+    const char c = dims.ptr[i];
+    bool inside = depth > 2 || (depth == 2 && list);
+    if (c == '[' && ++depth > 2) {
+      list = inside = true;
+    } else if (c == ']' && depth) {
+      inside = depth > 2;
+      if (--depth == 1) list = false;
+    }
+    if (!inside && c != ' ' && c != '\n') tg__out_char(out, c);
+  }
+}
+
+static uint32_t plain_shape(struct tg__op_group *g, uint32_t dims) {
+  uint32_t *slot = tg__map_slot(&g->plain_shapes, dims, TG_NONE);
+  if (slot && *slot != TG_NONE) return *slot;
+  struct tg__out text = {0};
+  write_plain_shapes(tg__name(g->t, dims), &text);
+  const uint32_t label = tg__paths_label(&g->names->texts, (struct tg__str){text.buf ? text.buf : "", (uint32_t)text.len});
+  if (!slot || text.err) g->keys.failed = true;
+  tg__out_free(&text);
+  if (slot) *slot = label;
+  return label;
+}
+
+static uint32_t shape_of(struct tg__op_group *g, uint32_t args) {
+  uint32_t dims = tg__arg_str(g->t, args, TG__K_INPUT_DIMS);
+  if (dims == TG_NONE) dims = tg__arg_str(g->t, args, TG__K_INPUT_DIMS_OLD);
+  return dims != TG_NONE && g->names ? plain_shape(g, dims) : dims;
 }
 
 uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
@@ -174,10 +230,10 @@ uint32_t tg__op_group_of(struct tg__op_group *g, uint32_t node) {
     uint32_t value = TG_NONE; /* a string id, or a path that is not empty */
     switch (g->parts[i]) {
     case TG__GROUP_SHAPE:
-      value = shape_of(g->t, g->t->slices.args[slice]);
+      value = shape_of(g, g->t->slices.args[slice]);
       break;
     case TG__GROUP_OVERLOAD:
-      value = tg__arg_str(g->t, g->t->slices.args[slice], TG__K_OVERLOAD_NAME);
+      value = g->names ? tg__call_overload(g->names, slice) : tg__arg_str(g->t, g->t->slices.args[slice], TG__K_OVERLOAD_NAME);
       break;
     case TG__GROUP_STACK:
       value = stack_of(g, node);
@@ -201,23 +257,39 @@ uint32_t tg__op_group_of(struct tg__op_group *g, uint32_t node) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------------------------- */
 
+static void write_value(const struct tg__op_group *g, enum tg__group_part part, uint32_t value, struct tg__out *out) {
+  if (value == TG_NONE) return;
+  const struct tg__str s = part == TG__GROUP_STACK || part == TG__GROUP_MODULE ? TG_STR("")
+                           : g->names                                          ? tg__call_text(g->names, value)
+                                                                               : tg__name(g->t, value);
+  switch (part) {
+  case TG__GROUP_STACK:
+    tg__paths_write(&g->stacks, value, ";", out);
+    break;
+  case TG__GROUP_MODULE:
+    tg__paths_write(&g->modules, value, " / ", out);
+    break;
+  case TG__GROUP_SHAPE:
+    tg__write_list(out, s);
+    break;
+  default:
+    tg__out_bytes(out, s.ptr, s.len);
+    break;
+  }
+}
+
 void tg__op_group_write(const struct tg__op_group *g, uint32_t group, struct tg__out *out) {
   uint32_t values[TG__GROUP_PARTS];
   for (unsigned i = g->count; i-- > 0; group = g->keys.up[group]) values[i] = g->keys.label[group];
   for (unsigned i = 0; i < g->count; i++) {
     if (i) tg__out_text(out, " | ");
-    if (values[i] == TG_NONE) continue;
-    if (g->parts[i] == TG__GROUP_STACK) {
-      tg__paths_write(&g->stacks, values[i], ";", out);
-    } else if (g->parts[i] == TG__GROUP_MODULE) {
-      tg__paths_write(&g->modules, values[i], " / ", out);
-    } else if (g->parts[i] == TG__GROUP_SHAPE) {
-      tg__write_list(out, tg__name(g->t, values[i]));
-    } else {
-      const struct tg__str s = tg__name(g->t, values[i]);
-      tg__out_bytes(out, s.ptr, s.len);
-    }
+    write_value(g, g->parts[i], values[i], out);
   }
+}
+
+void tg__op_group_write_part(const struct tg__op_group *g, uint32_t group, enum tg__group_part part, struct tg__out *out) {
+  for (unsigned i = g->count; i-- > 0; group = g->keys.up[group])
+    if (g->parts[i] == part) write_value(g, part, g->keys.label[group], out);
 }
 
 void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out) {

@@ -90,3 +90,30 @@ void tg__memory_events_free(struct tg__memory_events *m) {
   tg__free(m->items);
   *m = (struct tg__memory_events){0};
 }
+
+enum tg_err tg__memory_sum(const struct tg__op_tree *tree, const struct tg__memory_events *m, struct tg__memory_sums *out) {
+  *out = (struct tg__memory_sums){0};
+  if (!m->count) return TG_OK;
+  out->total = tg__alloc((tree->count + 1) * sizeof *out->total);
+  out->self = tg__alloc((tree->count + 1) * sizeof *out->self);
+  if (!out->total || !out->self) return TG_MEMORY;
+  for (size_t i = 0; i < m->count; i++) {
+    const struct tg__memory_event *e = &m->items[i];
+    if (e->node != TG_NONE) out->self[e->node][!tg__memory_is_cpu(e)] += e->bytes;
+  }
+  for (size_t i = tree->count; i-- > 0;) { /* children before parents */
+    const struct tg__op_node *n = &tree->nodes[i];
+    if (n->absorbed_by != TG_NONE) continue;
+    for (int d = 0; d < 2; d++) {
+      out->total[i][d] += out->self[i][d];
+      if (n->parent != TG_NONE) out->total[n->parent][d] += out->total[i][d];
+    }
+  }
+  return TG_OK;
+}
+
+void tg__memory_sums_free(struct tg__memory_sums *s) {
+  tg__free(s->total);
+  tg__free(s->self);
+  *s = (struct tg__memory_sums){0};
+}

@@ -10,6 +10,7 @@ struct builder {
   struct tg__op_tree *tree;
   uint8_t *names;                 /* NAME_* by string id, filled as names turn up */
   struct tg__schema_mask modules; /* schemas with a Python module id */
+  struct tg__call_names *calls;   /* NULL, or: nodes are all events that torch's tables show, under these names */
 };
 
 static uint8_t name_kind(struct builder *b, uint32_t id) {
@@ -28,10 +29,29 @@ static uint8_t name_kind(struct builder *b, uint32_t id) {
   return b->names[id] = kind;
 }
 
+static bool is_shown(const struct builder *b, uint32_t slice) {
+  switch (tg__slice_class(b->t, slice)) {
+  case TG__CLASS_OP:
+    return !tg__call_is_hidden(b->calls, tg__call_name(b->calls, slice));
+  case TG__CLASS_ANNOTATION:
+  case TG__CLASS_PYTHON:
+  case TG__CLASS_PYTHON_OP:
+  case TG__CLASS_RUNTIME:
+  case TG__CLASS_OVERHEAD:
+    return true;
+  default:
+    return false;
+  }
+}
+
 /* Does this slice become a node? *kind: the flags of its name when it is an operator, else 0. */
 static bool is_node(struct builder *b, uint32_t slice, uint8_t *kind) {
   *kind = 0;
   if (b->t->slices.flags[slice] & TG__F_ASYNC) return false;
+  if (b->calls) {
+    *kind = NAME_OP | NAME_IN_TABLE;
+    return is_shown(b, slice);
+  }
   switch (tg__slice_class(b->t, slice)) {
   case TG__CLASS_OP:
     *kind = name_kind(b, b->t->slices.name[slice]);
@@ -99,11 +119,14 @@ uint32_t tg__launching_op(const struct tg_trace *t, uint32_t device_slice) {
 }
 
 /* Runtime calls and device work go to the operator that the links name. */
-static void attach(const struct tg_trace *t, struct tg__op_tree *tree) {
+static void attach(const struct builder *b) {
+  const struct tg_trace *t = b->t;
   const struct tg__slices *s = &t->slices;
+  struct tg__op_tree *tree = b->tree;
   for (uint32_t i = 0; i < s->count; i++) {
     const enum tg__class cls = tg__slice_class(t, i);
     const bool call = cls == TG__CLASS_RUNTIME;
+    if (call && b->calls) continue; /* a node of its own */
     if (!call && !tg__class_is_device_work(cls)) continue;
     const uint32_t op = call ? s->cause[i] : tg__launching_op(t, i);
     if (op == TG_NONE || tree->node_of[op] == TG_NONE) continue;
@@ -112,13 +135,19 @@ static void attach(const struct tg_trace *t, struct tg__op_tree *tree) {
   }
 }
 
-static void absorb_repeats(const struct tg_trace *t, struct tg__op_tree *tree) {
+static bool same_name(const struct builder *b, uint32_t slice, uint32_t other) {
+  if (b->calls) return tg__call_name(b->calls, slice) == tg__call_name(b->calls, other);
+  return b->t->slices.name[slice] == b->t->slices.name[other];
+}
+
+static void absorb_repeats(const struct builder *b) {
+  struct tg__op_tree *tree = b->tree;
   struct tg__op_node *nodes = tree->nodes;
   for (uint32_t i = 0; i < tree->count; i++) {
     struct tg__op_node *n = &nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
     if (n->parent != TG_NONE && nodes[n->parent].absorbed_by != TG_NONE) n->parent = nodes[n->parent].absorbed_by;
-    while (n->is_op && n->kids == 1 && nodes[n->last_kid].is_op && t->slices.name[nodes[n->last_kid].slice] == t->slices.name[n->slice]) {
+    while (n->is_op && n->kids == 1 && nodes[n->last_kid].is_op && same_name(b, nodes[n->last_kid].slice, n->slice)) {
       struct tg__op_node *kid = &nodes[n->last_kid];
       kid->absorbed_by = i;
       n->calls_ns += kid->calls_ns;
@@ -139,9 +168,9 @@ static void sum_device_totals(struct tg__op_tree *tree) {
   }
 }
 
-enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out) {
+static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out) {
   *out = (struct tg__op_tree){0};
-  struct builder b = {.t = t, .tree = out};
+  struct builder b = {.t = t, .tree = out, .calls = names};
   enum tg_err err = TG_MEMORY;
   b.names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   out->first = tg__alloc(((size_t)t->track_count + 1) * sizeof *out->first);
@@ -149,14 +178,20 @@ enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out)
   if (!b.names || !out->first || !out->node_of || !tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &b.modules)) goto done;
   memset(out->node_of, 0xff, (size_t)t->slices.count * sizeof *out->node_of);
   if (!add_tracks(&b)) goto done;
-  attach(t, out);
-  absorb_repeats(t, out);
+  attach(&b);
+  absorb_repeats(&b);
   sum_device_totals(out);
   err = TG_OK;
 done:
   tg__free(b.names);
   tg__schema_mask_free(&b.modules);
   return err;
+}
+
+enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out) { return build(t, NULL, out); }
+
+enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out) {
+  return build(t, names, out);
 }
 
 void tg__op_tree_free(struct tg__op_tree *tree) {

@@ -8,6 +8,7 @@
 #define TG_OP_TREE_H
 
 #include "analyze/analyze.h"
+#include "analyze/call_names.h"
 
 struct tg__op_node {
   uint32_t slice;
@@ -29,6 +30,9 @@ struct tg__op_tree {
   uint32_t *node_of; /* by slice; TG_NONE */
 };
 enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out); /* *out is to be freed either way */
+/* The same with other nodes, those of torch's own tables: everything of the host that has a length, Python frames, annotations
+ * and runtime calls too, but for what has no row there. Two calls are one when their labels in `names` are equal. */
+enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out);
 void tg__op_tree_free(struct tg__op_tree *tree);
 
 /* The operator a node counts for: itself, what absorbed it, or the nearest operator around it. TG_NONE when there is none. */
@@ -57,6 +61,12 @@ struct tg__memory_events {
 /* tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs TG__COL_MARKS. */
 enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out);
 void tg__memory_events_free(struct tg__memory_events *m);
+/* By node of the tree the events were placed in: bytes on the CPU and on devices, with children and without. */
+struct tg__memory_sums {
+  int64_t (*total)[2], (*self)[2]; /* NULL when the trace has no memory events */
+};
+enum tg_err tg__memory_sum(const struct tg__op_tree *tree, const struct tg__memory_events *m, struct tg__memory_sums *out);
+void tg__memory_sums_free(struct tg__memory_sums *s);
 static inline bool tg__memory_is_cpu(const struct tg__memory_event *e) { /* CPU, MKLDNN and IDEEP share the host's memory */
   return e->device_type == 0 || e->device_type == 2 || e->device_type == 5;
 }

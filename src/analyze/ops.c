@@ -1,5 +1,5 @@
 /* The question ops: calls, host and device time, memory and FLOPs of each operator. */
-#include "analyze/flops.h"
+#include "analyze/op_flops.h"
 #include "analyze/op_group.h"
 #include "analyze/op_tree.h"
 
@@ -17,65 +17,12 @@ struct work {
   struct tg__op_tree tree;
   struct tg__op_group group;
   struct tg__memory_events memory;
-  int64_t (*bytes)[2], (*self_bytes)[2]; /* by node; NULL when the trace has no memory events */
-  struct tg__map row_of;                 /* (name, group) → row */
+  struct tg__memory_sums bytes;
+  struct tg__map row_of; /* (name, group) → row */
   struct row *rows;
   size_t count, cap;
-  struct tg__schema_mask dims, dims_old;
-  uint8_t *formula;            /* by string id: 0 not looked up, 1 none, 2 has one */
-  struct tg__map flops_of;     /* call signature → index into flops */
-  struct tg__paths signatures; /* (name, dims, concrete inputs) */
-  int64_t *flops;
-  size_t flops_count, flops_cap;
+  struct tg__op_flops flops;
 };
-
-/* ---- FLOPs ------------------------------------------------------------------------------------------------------------------------ */
-
-static struct tg__str text_of(const struct tg_trace *t, uint32_t id) { return id == TG_NONE ? TG_STR("") : tg__name(t, id); }
-
-/* -1: not known. Calls with the same texts are computed once. */
-static int64_t flops_of_call(struct work *w, uint32_t slice) {
-  const uint32_t name = w->t->slices.name[slice], args = w->t->slices.args[slice];
-  if (!w->formula[name]) w->formula[name] = tg__flops_has_formula(tg__name(w->t, name)) ? 2 : 1;
-  if (w->formula[name] == 1) return -1;
-  uint32_t dims = tg__arg_str(w->t, args, TG__K_INPUT_DIMS);
-  if (dims == TG_NONE) dims = tg__arg_str(w->t, args, TG__K_INPUT_DIMS_OLD);
-  if (dims == TG_NONE) return -1;
-  const uint32_t concrete = tg__arg_str(w->t, args, TG__K_CONCRETE_INPUTS);
-  const uint32_t key =
-      tg__paths_step(&w->signatures, tg__paths_step(&w->signatures, tg__paths_step(&w->signatures, 0, name), dims), concrete);
-  const uint32_t known = tg__map_get(&w->flops_of, key);
-  if (known != TG_NONE) return w->flops[known];
-  if (!tg__grow((void **)&w->flops, &w->flops_cap, w->flops_count + 1, sizeof *w->flops) ||
-      !tg__map_put(&w->flops_of, key, (uint32_t)w->flops_count)) {
-    w->signatures.failed = true;
-    return -1;
-  }
-  return w->flops[w->flops_count++] = tg__flops(tg__name(w->t, name), tg__name(w->t, dims), text_of(w->t, concrete));
-}
-
-/* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
-
-static enum tg_err sum_memory(struct work *w) {
-  const enum tg_err err = tg__memory_events_read(w->t, &w->tree, &w->memory);
-  if (err || !w->memory.count) return err;
-  w->bytes = tg__alloc((w->tree.count + 1) * sizeof *w->bytes);
-  w->self_bytes = tg__alloc((w->tree.count + 1) * sizeof *w->self_bytes);
-  if (!w->bytes || !w->self_bytes) return TG_MEMORY;
-  for (size_t i = 0; i < w->memory.count; i++) {
-    const struct tg__memory_event *e = &w->memory.items[i];
-    if (e->node != TG_NONE) w->self_bytes[e->node][!tg__memory_is_cpu(e)] += e->bytes;
-  }
-  for (size_t i = w->tree.count; i-- > 0;) { /* children before parents */
-    const struct tg__op_node *n = &w->tree.nodes[i];
-    if (n->absorbed_by != TG_NONE) continue;
-    for (int d = 0; d < 2; d++) {
-      w->bytes[i][d] += w->self_bytes[i][d];
-      if (n->parent != TG_NONE) w->bytes[n->parent][d] += w->bytes[i][d];
-    }
-  }
-  return TG_OK;
-}
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -99,12 +46,12 @@ static bool count_call(struct work *w, uint32_t node) {
   r->self_cpu_ns += tg__op_tree_self_ns(w->t, n);
   r->device_ns += n->device_total_ns;
   r->self_device_ns += n->device_ns;
-  for (int d = 0; d < 2 && w->bytes; d++) {
-    r->bytes[d] += w->bytes[node][d];
-    r->self_bytes[d] += w->self_bytes[node][d];
+  for (int d = 0; d < 2 && w->bytes.total; d++) {
+    r->bytes[d] += w->bytes.total[node][d];
+    r->self_bytes[d] += w->bytes.self[node][d];
   }
-  if (!w->dims.any && !w->dims_old.any) return true;
-  const int64_t flops = flops_of_call(w, n->slice);
+  if (!tg__op_flops_any(&w->flops)) return true;
+  const int64_t flops = tg__op_flops_of(&w->flops, n->slice, tg__name(w->t, w->t->slices.name[n->slice]));
   if (flops >= 0) {
     r->flops_known = true;
     if (__builtin_add_overflow(r->flops, flops, &r->flops)) r->flops = INT64_MAX;
@@ -122,7 +69,7 @@ static enum tg_err count_calls(struct work *w) {
       if (!count_call(w, i)) return TG_MEMORY;
     }
   }
-  return w->signatures.failed || tg__op_group_failed(&w->group) ? TG_MEMORY : TG_OK;
+  return w->flops.signatures.failed || tg__op_group_failed(&w->group) ? TG_MEMORY : TG_OK;
 }
 
 /* ---- the table -------------------------------------------------------------------------------------------------------------------- */
@@ -155,10 +102,10 @@ static void put_row(const struct work *w, const struct row *r, const char *group
   tg__put_int(out, r->self_device_ns);
   tg__put_real(out, (double)r->device_ns / (double)r->calls);
   for (int d = 0; d < 2; d++) {
-    tg__put_int(out, w->bytes ? r->bytes[d] : TG_NULL_INT);
-    tg__put_int(out, w->bytes ? r->self_bytes[d] : TG_NULL_INT);
+    tg__put_int(out, w->bytes.total ? r->bytes[d] : TG_NULL_INT);
+    tg__put_int(out, w->bytes.total ? r->self_bytes[d] : TG_NULL_INT);
   }
-  const bool none = w->formula[r->name] == 1; /* an operator without a formula: zero, as in torch's own table */
+  const bool none = tg__op_flops_none(&w->flops, r->name); /* an operator without a formula: zero, as in torch's own table */
   tg__put_int(out, r->flops_known || none ? r->flops : TG_NULL_INT);
   put_share(out, r->self_cpu_ns, whole[0]);
   put_share(out, r->self_device_ns, whole[1]);
@@ -193,12 +140,10 @@ done:
 
 static enum tg_err prepare(struct work *w, struct tg_error *e) {
   enum tg_err err = tg__op_tree_build(w->t, &w->tree);
-  if (!err) err = sum_memory(w);
+  if (!err) err = tg__memory_events_read(w->t, &w->tree, &w->memory);
+  if (!err) err = tg__memory_sum(&w->tree, &w->memory, &w->bytes);
   if (err) return tg__fail(e, err, -1, "out of memory while building the operator tree");
-  w->formula = tg__alloc((size_t)tg__strings_count(w->t->strings) + 1);
-  if (!w->formula || !tg__schema_mask_make(w->t, TG__K_INPUT_DIMS, &w->dims) ||
-      !tg__schema_mask_make(w->t, TG__K_INPUT_DIMS_OLD, &w->dims_old) || !tg__paths_open(&w->signatures, w->t))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while building the operator table");
+  if (!tg__op_flops_open(&w->flops, w->t)) return tg__fail(e, TG_MEMORY, -1, "out of memory while building the operator table");
   return tg__op_group_open(&w->group, w->t, &w->tree, tg__ask_arg(w->ask, "by"), e);
 }
 
@@ -213,15 +158,9 @@ enum tg_err tg__answer_ops(const struct tg_trace *t, const struct tg__ask *a, st
   tg__op_group_close(&w.group);
   tg__op_tree_free(&w.tree);
   tg__memory_events_free(&w.memory);
-  tg__schema_mask_free(&w.dims);
-  tg__schema_mask_free(&w.dims_old);
-  tg__paths_close(&w.signatures);
+  tg__memory_sums_free(&w.bytes);
+  tg__op_flops_close(&w.flops);
   tg__map_free(&w.row_of);
-  tg__map_free(&w.flops_of);
-  tg__free(w.bytes);
-  tg__free(w.self_bytes);
   tg__free(w.rows);
-  tg__free(w.formula);
-  tg__free(w.flops);
   return err;
 }
