@@ -124,6 +124,32 @@ class OpsRow(TypedDict):
     self_cpu_pct: Optional[float]  # %: share of all self host time in this table
     self_device_pct: Optional[float]  # %: share of all self device time in this table
 
+class KeyAveragesRow(TypedDict):
+    """the rows of torch's key_averages(): operators, annotations, runtime calls, Python frames and device work by name"""
+    name: Optional[str]  # operator, annotation, call, frame or kernel; steps are ProfilerStep*
+    overload: Optional[str]  # overload of the operator, with by=overload or event
+    shapes: Optional[str]  # shapes of the inputs, with by=shape or event; [] for a list of tensors
+    stack: Optional[str]  # frames, innermost first, joined by ;, with by=stack
+    module: Optional[str]  # module path, with by=module
+    category: Optional[str]  # category of the first event
+    device: Optional[bool]  # work of a device, not of the host
+    calls: Optional[int]  # calls
+    cpu_ns: Optional[int]  # ns: host time, children included; 0 for device work
+    self_cpu_ns: Optional[int]  # ns: host time without direct children of any kind on the same thread; below 0 where children overlap
+    device_ns: Optional[int]  # ns: device work launched, by children too; the length of device work itself
+    self_device_ns: Optional[int]  # ns: device work launched by itself; the length of device work itself
+    cpu_memory_bytes: Optional[int]  # bytes: allocated minus freed on the CPU by its own thread while it ran
+    self_cpu_memory_bytes: Optional[int]  # bytes: the same without children
+    device_memory_bytes: Optional[int]  # bytes: allocated minus freed on devices by its own thread while it ran
+    self_device_memory_bytes: Optional[int]  # bytes: the same without children
+    flops: Optional[int]  # FLOP: floating-point operations, torch's own formulas; 0 where none applies
+    scope: Optional[int]  # of the first event: 0 function, 1 backward function, 7 user scope
+    track: Optional[int]  # track of the first event
+    start_ns: Optional[int]  # ns: start of the first event
+    dur_ns: Optional[int]  # ns: its duration
+    event: Optional[int]  # the first event: number of the slice; unknown for memory events
+    parent: Optional[int]  # what the first event ran in, on its thread: number of the slice
+
 class KernelsRow(TypedDict):
     """device work by kernel"""
     name: Optional[str]  # kernel, copy or memset
@@ -273,6 +299,8 @@ class Trace:
     def ask(self, question: Literal["steps"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepsRow]: ...
     @overload
     def ask(self, question: Literal["ops"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpsRow]: ...
+    @overload
+    def ask(self, question: Literal["key_averages"], *, rank: Any = ..., pid: Any = ..., by: Any = ..., python: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KeyAveragesRow]: ...
     @overload
     def ask(self, question: Literal["kernels"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelsRow]: ...
     @overload

@@ -17,6 +17,7 @@ QUESTIONS = {
     "overview": [[]],
     "steps": [[], ["--by", "summary"]],
     "ops": [[], ["--by", "shape"], ["--by", "module"], ["--by", "stack"], ["--by", "step"]],
+    "key_averages": [[], ["--by", "shape+overload+stack:2", "--python", "1"], ["--by", "event"]],
     "kernels": [[], ["--by", "op"], ["--by", "config"], ["--by", "stream"]],
     "launches": [[], ["--by", "call"], ["--by", "event"]],
     "gaps": [[], ["--by", "cause"]],

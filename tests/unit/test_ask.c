@@ -186,7 +186,7 @@ static void losses_beside_the_rows(void **state) {
 
 static void list_of_questions(void **state) {
   (void)state;
-  assert_int_equal(tg__question_count(), 13);
+  assert_int_equal(tg__question_count(), 14);
   assert_null(tg__question_find("nothing"));
   const struct tg__question *q = tg__question_find("gaps"), *last = tg__question_find("findings"), *few = tg__question_find("losses");
   assert_string_equal(tg__question_argument(q, 0)->name, "rank");
