@@ -57,7 +57,7 @@ struct tg__thread {
   uint32_t number;                   /* in this file: the part of its chunks */
   uint32_t os_thread;
   uint32_t logical;                  /* the framework's number; 0 = not asked yet */
-  uint64_t counts[TG_RAW_COUNTS];    /* added to the process' at retirement; by this thread alone */
+  _Atomic uint64_t counts[TG_RAW_COUNTS]; /* added to by this thread alone, with tg__count; the process' sum takes them over */
   void *own[TG_SOURCE_SLOTS];        /* of each source: its caches, from tg__guest_pages */
   uint32_t own_generation[TG_SOURCE_SLOTS]; /* for which session they are valid: ids start again with each file */
   struct tg__open open[TG_OPEN_MAX];
@@ -74,6 +74,13 @@ static inline struct tg__thread *tg__thread(void) {
   struct tg__thread *const t = tg__thread_here;
   return TG_LIKELY(t && t->generation == atomic_load_explicit(&tg__generation, memory_order_relaxed)) ? t : tg__thread_enter();
 }
+
+static inline void tg__count(struct tg__thread *t, enum tg__raw_count which, uint64_t n) {
+  const uint64_t before = atomic_load_explicit(&t->counts[which], memory_order_relaxed); /* one writer: no locked instruction needed */
+  atomic_store_explicit(&t->counts[which], before + n, memory_order_relaxed);
+}
+/* The framework's number of this thread became known: for the heads of its chunks, the one being written among them. */
+void tg__thread_logical(struct tg__thread *t, uint32_t logical);
 
 /* Open stack. Push: NULL when too deep (counted). Pop: the entry of `key`, which stays readable until the next push; NULL when it began before the
  * recording. Entries above it (ends that never came, as of an exception) are dropped. */

@@ -1,0 +1,184 @@
+/* dictionary: texts become numbers. Each thread has tables of its own, so nobody waits for anybody; an entry is in the file before
+ * its number is given out. */
+#include "capture/session.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+enum { TABLE_LEAST = 128, BLOCK_LEAST = 4 << 10, BLOCK_MOST = 64 << 10, ENTRY_HEAD_BYTES = 12 };
+enum { PAYLOAD_HEADS = TG_RAW_DICTIONARY_HEAD_BYTES + ENTRY_HEAD_BYTES };
+
+struct tg__word {
+  uint64_t hash;
+  const char *text;
+  uint32_t len, parent, id;
+  uint8_t kind;
+};
+struct tg__words_block { /* texts, one after the other, each with a zero behind it */
+  struct tg__words_block *before;
+  uint32_t used, cap;
+};
+
+/* ---- in the file -------------------------------------------------------------------------------------------------------------------- */
+
+/* One chunk with one entry, built in `bytes` and written at once. */
+static bool write_entry(uint8_t *bytes, uint32_t part, uint32_t kind, struct tg__raw_entry entry) {
+  const size_t payload = PAYLOAD_HEADS + (size_t)((entry.text.len + 3) & ~3u), span = (size_t)tg__chunk_span(payload);
+  uint8_t *const p = bytes + TG_CHUNK_HEAD_BYTES;
+  uint64_t offset;
+  if (!tg__recording_reserve(span, 8, tg__session.disk_bytes, &offset)) return false;
+  memset(p, 0, span - TG_CHUNK_HEAD_BYTES);
+  tg__set32(p, kind);
+  tg__set32(p + 8, entry.id);
+  tg__set32(p + 12, entry.parent);
+  tg__set32(p + 16, entry.text.len);
+  memcpy(p + PAYLOAD_HEADS, entry.text.ptr, entry.text.len);
+  tg__chunk_head_write(bytes, TG_CHUNK_RAW_DICTIONARY, part, 0, payload, tg__checksum(p, payload));
+  return pwrite(tg__session.fd, bytes, span, (off_t)offset) == (ssize_t)span;
+}
+
+static bool write_any(uint32_t part, uint32_t kind, struct tg__raw_entry entry) {
+  uint8_t small[1024];
+  const size_t need = TG_CHUNK_HEAD_BYTES + PAYLOAD_HEADS + (size_t)entry.text.len + 16;
+  if (need <= sizeof small) return write_entry(small, part, kind, entry);
+  uint8_t *const large = tg__guest_pages(need);
+  const bool written = large && write_entry(large, part, kind, entry);
+  tg__guest_pages_drop(large, need);
+  return written;
+}
+
+bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes, size_t len) {
+  struct tg__session *const s = &tg__session;
+  const int error = errno;
+  bool written = false;
+  atomic_fetch_add(&s->guests, 1); /* as in tg__busy_enter: who closes waits for us, or we see that it is closed */
+  const uint32_t generation = tg__generation_now();
+  const struct tg__thread *const t = tg__thread_here;
+  const bool is_ours = part == TG_RAW_EVERY_THREAD || (t && t->generation == generation);
+  if ((generation & 1) && is_ours && atomic_load(&s->state) == TG_SESSION_OPEN && len < UINT32_MAX / 2) {
+    written = write_any(part, kind, (struct tg__raw_entry){id, parent, {bytes, (uint32_t)len}});
+    if (!written) tg__session_count(TG_RAW_C_NO_DICTIONARY, 1);
+  }
+  atomic_fetch_sub(&s->guests, 1);
+  errno = error;
+  return written;
+}
+
+/* ---- in memory ------------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  const unsigned __int128 m = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd6e8feb86659fd93u);
+  return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+static uint64_t hash_of(const uint8_t *p, size_t len, uint32_t kind, uint32_t parent) {
+  uint64_t h = mix(len, (uint64_t)parent << 8 | kind), word;
+  for (; len >= 8; p += 8, len -= 8) {
+    memcpy(&word, p, 8);
+    h = mix(h, word);
+  }
+  word = 0;
+  if (len) memcpy(&word, p, len);
+  return mix(h, word);
+}
+
+/* Where the word is, or the empty place where it would be. */
+static struct tg__word *find(const struct tg__words *w, uint64_t hash, uint32_t kind, uint32_t parent, const void *bytes, size_t len) {
+  for (uint32_t i = (uint32_t)hash & (w->cap - 1);; i = (i + 1) & (w->cap - 1)) {
+    struct tg__word *const word = &w->table[i];
+    if (!word->text) return word;
+    if (word->hash == hash && word->len == len && word->kind == kind && word->parent == parent && memcmp(word->text, bytes, len) == 0)
+      return word;
+  }
+}
+
+static bool grow_table(struct tg__words *w) {
+  const uint32_t cap = w->cap ? w->cap * 2 : TABLE_LEAST;
+  struct tg__word *const table = tg__guest_pages(cap * sizeof *table);
+  if (!table) return false;
+  for (uint32_t i = 0; i < w->cap; i++) {
+    if (!w->table[i].text) continue;
+    uint32_t to = (uint32_t)w->table[i].hash & (cap - 1);
+    while (table[to].text) to = (to + 1) & (cap - 1);
+    table[to] = w->table[i];
+  }
+  tg__guest_pages_drop(w->table, w->cap * sizeof *table);
+  w->table = table;
+  w->cap = cap;
+  return true;
+}
+
+static char *text_copy(struct tg__words *w, const void *bytes, size_t len) {
+  struct tg__words_block *b = w->text;
+  if (!b || b->cap - b->used < len + 1) {
+    size_t cap = b ? (size_t)b->cap * 2 : BLOCK_LEAST;
+    if (cap > BLOCK_MOST) cap = BLOCK_MOST;
+    while (cap < sizeof *b + len + 1) cap *= 2;
+    b = tg__guest_pages(cap);
+    if (!b) return NULL;
+    *b = (struct tg__words_block){.before = w->text, .used = sizeof *b, .cap = (uint32_t)cap};
+    w->text = b;
+  }
+  char *const copy = (char *)b + b->used;
+  memcpy(copy, bytes, len);
+  copy[len] = 0;
+  b->used += (uint32_t)len + 1;
+  return copy;
+}
+
+void tg__words_clear(struct tg__words *w) {
+  tg__guest_pages_drop(w->table, w->cap * sizeof *w->table);
+  for (struct tg__words_block *b = w->text; b;) {
+    struct tg__words_block *const before = b->before;
+    tg__guest_pages_drop(b, b->cap);
+    b = before;
+  }
+  *w = (struct tg__words){0};
+}
+
+/* A word seen for the first time: into the file, then into the table. 0 = no room. */
+static uint32_t add(struct tg__thread *t, struct tg__word word, const void *bytes) {
+  struct tg__words *const w = &t->more->words;
+  const uint64_t room = atomic_load_explicit(&tg__session.room, memory_order_relaxed);
+  if (w->no_room == room) { /* asked a moment ago */
+    tg__count(t, TG_RAW_C_NO_DICTIONARY, 1);
+    return 0;
+  }
+  if (w->count >= w->cap / 4 * 3 && !grow_table(w)) goto no_room;
+  word.text = text_copy(w, bytes, word.len);
+  word.id = w->next_id[word.kind] + 1;
+  if (!word.text || !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) goto no_room;
+  *find(w, word.hash, word.kind, word.parent, bytes, word.len) = word;
+  w->next_id[word.kind] = word.id;
+  w->count++;
+  return word.id;
+no_room:
+  w->no_room = room;
+  return 0;
+}
+
+uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len) {
+  struct tg__words *const w = &t->more->words;
+  if (len > TG_TEXT_MOST) len = TG_TEXT_MOST;
+  const uint64_t hash = hash_of(bytes, len, kind, parent);
+  if (w->cap) {
+    const struct tg__word *const word = find(w, hash, kind, parent, bytes, len);
+    if (word->text) return word->id;
+  }
+  return add(t, (struct tg__word){.hash = hash, .len = (uint32_t)len, .parent = parent, .kind = (uint8_t)kind}, bytes);
+}
+
+/* ---- names by pointer ------------------------------------------------------------------------------------------------------------------ */
+
+uint32_t tg__name_intern(struct tg__thread *t, const char *name) {
+  struct tg__name_cached *const c = &t->more->cache[((uintptr_t)name ^ (uintptr_t)name >> 6) % TG_NAME_CACHE];
+  if (c->pointer == name && strcmp(c->text, name) == 0) return c->id;
+  const size_t len = strlen(name), kept = len < TG_TEXT_MOST ? len : TG_TEXT_MOST;
+  const uint32_t id = tg__intern(t, TG_RAW_D_NAME, 0, name, kept);
+  const struct tg__words *const w = &t->more->words;
+  if (id && kept == len) {
+    const char *const text = find(w, hash_of((const uint8_t *)name, len, TG_RAW_D_NAME, 0), TG_RAW_D_NAME, 0, name, len)->text;
+    *c = (struct tg__name_cached){name, text, id};
+  }
+  return id;
+}

@@ -1,0 +1,61 @@
+/* marks: what a program says of itself: ranges, steps, moments, counters, names of threads. */
+#include "capture/session.h"
+
+/* Their addresses are the keys of open ranges and steps. */
+static const char range_key, step_key;
+
+static void begin(const void *key, uint8_t scope, const char *name) {
+  struct tg__thread *const t = tg__thread();
+  if (TG_LIKELY(!t)) return;
+  struct tg__open *const o = tg__open_push(t, key);
+  if (TG_UNLIKELY(!o)) {
+    t->more->too_deep++; /* its end will come too */
+    return;
+  }
+  const bool records = atomic_load_explicit(&tg__session.running, memory_order_relaxed);
+  o->scope = records ? scope : TG_SCOPE_NOT_RECORDED; /* followed all the same: its end must not end one that is recorded */
+  o->name = records ? tg__name_intern(t, name ? name : "") : 0;
+  o->shape = o->stack = o->seq = 0;
+  o->start_ticks = tg__ticks();
+}
+
+static void end(const void *key) {
+  struct tg__thread *const t = tg__thread_here;
+  if (!t || t->generation != atomic_load_explicit(&tg__generation, memory_order_relaxed)) return;
+  const uint64_t now = tg__ticks();
+  if (TG_UNLIKELY(t->more->too_deep)) {
+    t->more->too_deep--;
+    return;
+  }
+  const struct tg__open *const o = tg__open_pop(t, key);
+  if (o && o->scope != TG_SCOPE_NOT_RECORDED) tg__record_put(t, o, now, 0);
+}
+
+void tg_range_begin(const char *name) { begin(&range_key, TG_RAW_ANNOTATION, name); }
+void tg_range_end(void) { end(&range_key); }
+void tg_step_begin(const char *name) { begin(&step_key, TG_RAW_STEP, name); }
+void tg_step_end(void) { end(&step_key); }
+
+/* A moment: a record that takes no time. */
+static void put_moment(const char *name, uint8_t scope, int64_t value) {
+  if (!atomic_load_explicit(&tg__session.running, memory_order_relaxed)) return;
+  struct tg__thread *const t = tg__thread();
+  if (!t) return;
+  const struct tg__open o = {.start_ticks = tg__ticks(),
+                             .name = tg__name_intern(t, name ? name : ""),
+                             .shape = (uint32_t)value,
+                             .stack = (uint32_t)((uint64_t)value >> 32),
+                             .scope = scope};
+  tg__record_put(t, &o, o.start_ticks, 0);
+}
+
+void tg_mark(const char *name) { put_moment(name, TG_RAW_MARK, 0); }
+void tg_counter(const char *name, int64_t value) { put_moment(name, TG_RAW_COUNTER, value); }
+
+void tg_thread_name(const char *name) {
+  struct tg__thread *const t = name ? tg__thread() : NULL;
+  if (!t || !tg__busy_enter(t)) return;
+  t->more->named = true;
+  tg__thread_name_write(t, name);
+  tg__busy_leave(t);
+}

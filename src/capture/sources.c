@@ -1,0 +1,81 @@
+/* sources: the list of those who see events, and who of them runs. Called with the session's lock. */
+#include "capture/session.h"
+
+enum { SOURCES_MOST = 16 };
+
+static const struct tg__source *const own[] = {
+#define SOURCE(name) &tg__source_##name,
+#include "capture/sources.def"
+#undef SOURCE
+};
+enum { OWN = sizeof own / sizeof *own };
+
+static _Atomic(const struct tg__source *) joined[SOURCES_MOST];
+static bool is_ready[SOURCES_MOST + OWN], is_running[SOURCES_MOST + OWN];
+
+bool tg__source_add(const struct tg__source *s) {
+  for (int i = 0; i < SOURCES_MOST; i++) {
+    const struct tg__source *none = NULL;
+    if (atomic_load(&joined[i]) == s || atomic_compare_exchange_strong(&joined[i], &none, s)) return true;
+  }
+  return false;
+}
+
+/* i-th in the order of starting: stacks and modules are there before the operators that ask for them. NULL = no such. */
+static const struct tg__source *source(int i) { return i < SOURCES_MOST ? atomic_load(&joined[i]) : own[i - SOURCES_MOST]; }
+
+uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why) {
+  uint32_t had = 0, failed = 0;
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    const struct tg__source *const s = source(i);
+    struct tg_error e = {0};
+    if (!s || !(s->features & wanted)) continue;
+    const enum tg_err err = s->prepare ? s->prepare(wanted, &e) : TG_OK;
+    is_ready[i] = !err;
+    if (!err) had |= s->features & wanted;
+    if (err && !failed && why) *why = e;
+    if (err) failed |= s->features & wanted;
+  }
+  if (why && (wanted & ~had) && !failed) {
+    tg__fail(why, TG_UNSUPPORTED, -1, "this process has nothing that could record it: it takes the Python extension of tachograph, and torch");
+  }
+  return had & ~failed;
+}
+
+uint32_t tg__sources_start(uint32_t features, struct tg_error *why) {
+  uint32_t had = 0;
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    const struct tg__source *const s = source(i);
+    if (!s || !is_ready[i] || is_running[i] || !(s->features & features)) continue;
+    is_running[i] = s->start(features, why) == TG_OK;
+    if (is_running[i]) had |= s->features & features;
+  }
+  return had;
+}
+
+void tg__sources_stop(void) {
+  for (int i = SOURCES_MOST + OWN; i-- > 0;) {
+    if (is_running[i]) source(i)->stop();
+    is_running[i] = false;
+  }
+}
+
+void tg__sources_flush(void) {
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    const struct tg__source *const s = source(i);
+    if (s && is_ready[i] && s->flush) s->flush();
+  }
+}
+
+void tg__sources_tick(void) {
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    if (is_running[i] && source(i)->tick) source(i)->tick();
+  }
+}
+
+void tg__sources_forked(void) {
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    const struct tg__source *const s = source(i);
+    if (s && is_running[i] && s->fork_child) s->fork_child();
+  }
+}
