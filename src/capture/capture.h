@@ -169,7 +169,7 @@ extern const struct tg__source tg__source_memory;  /* memory_hook.c */
 extern const struct tg__source tg__source_process; /* process_sampler.c */
 /* Sources that only the Python extension has join at import: python_*.c. false when there are too many. */
 bool tg__source_add(const struct tg__source *s);
-const struct tg__source *tg__source_at(size_t i); /* session.c: all sources there are; NULL behind the last */
+const struct tg__source *tg__source_at(size_t i); /* sources.c: all sources there are; NULL behind the last */
 bool tg__helper_is_off(void);                     /* helper_thread.c: it does not run */
 
 /* ---- between sources ------------------------------------------------------------------------------------------------------------------------ */

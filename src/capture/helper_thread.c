@@ -14,7 +14,7 @@ enum { TICK_NS = 100000000, STACK_BYTES = 256 << 10, CLOCK_FAST = 60 };
 
 static struct {
   pthread_t thread;
-  bool runs;
+  _Atomic bool runs;
   _Atomic uint32_t bell; /* changes when there is something to do; a futex */
   _Atomic bool stops;
 } helper;
@@ -56,7 +56,7 @@ static void serve_threads(uint32_t generation) {
 static void tick(uint64_t n, uint64_t used_before_ns) {
   const uint64_t second = n / 10;
   if (pthread_mutex_trylock(&ticks_lock) == 0) { /* taken: sources are being started or stopped */
-    if (atomic_load(&tg__session.running)) tg__sources_tick();
+    if (atomic_load(&tg__running)) tg__sources_tick();
     pthread_mutex_unlock(&ticks_lock);
   }
   atomic_fetch_add(&tg__session.room, 1); /* who had no room may ask again */
@@ -83,6 +83,8 @@ static void *run(void *unused) {
   return NULL;
 }
 
+bool tg__helper_is_off(void) { return !atomic_load(&helper.runs); }
+
 bool tg__helper_start(void) {
   pthread_attr_t attributes;
   sigset_t all, before;
@@ -106,6 +108,6 @@ void tg__helper_stop(void) {
 }
 
 void tg__helper_forked(void) {
-  helper.runs = false; /* only the thread that forked came along */
+  atomic_store(&helper.runs, false); /* only the thread that forked came along */
   pthread_mutex_init(&ticks_lock, NULL);
 }

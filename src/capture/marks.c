@@ -12,7 +12,7 @@ static void begin(const void *key, uint8_t scope, const char *name) {
     t->more->too_deep++; /* its end will come too */
     return;
   }
-  const bool records = atomic_load_explicit(&tg__session.running, memory_order_relaxed);
+  const bool records = atomic_load_explicit(&tg__running, memory_order_relaxed);
   o->scope = records ? scope : TG_SCOPE_NOT_RECORDED; /* followed all the same: its end must not end one that is recorded */
   o->name = records ? tg__name_intern(t, name ? name : "") : 0;
   o->shape = o->stack = o->seq = 0;
@@ -38,7 +38,7 @@ void tg_step_end(void) { end(&step_key); }
 
 /* A moment: a record that takes no time. */
 static void put_moment(const char *name, uint8_t scope, int64_t value) {
-  if (!atomic_load_explicit(&tg__session.running, memory_order_relaxed)) return;
+  if (!atomic_load_explicit(&tg__running, memory_order_relaxed)) return;
   struct tg__thread *const t = tg__thread();
   if (!t) return;
   const struct tg__open o = {.start_ticks = tg__ticks(),

@@ -49,7 +49,7 @@ static void fill_process(struct tg__raw_process *p) {
   p->process = (uint32_t)tg__session.process;
   p->parent = (uint32_t)getppid();
   p->rank = tg__session.rank;
-  p->features = atomic_load(&tg__session.features);
+  p->features = atomic_load(&tg__features);
   p->start_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   p->ticks = tg__clock_is_counter;
 }

@@ -12,6 +12,8 @@
 #define DEFAULT_DISK ((uint64_t)4 << 30)
 enum { LEAST_MEMORY = 1 << 20, LEAST_DISK = 256 << 10, RESERVE_MOST = 4 << 20, EVERY_FEATURE = 2 * TG_RECORD_MODULE_SPANS - 1 };
 
+_Atomic bool tg__running;
+_Atomic uint32_t tg__features;
 struct tg__session tg__session = {.fd = -1, .room = 1};
 
 /* ---- taking turns --------------------------------------------------------------------------------------------------------------------- */
@@ -126,10 +128,10 @@ static enum tg_err open_session(const struct tg_record_options *o, struct tg_err
   set_options(o);
   clear_counts();
   if (prepare_sources() & o->required) return tg__fail(e, TG_UNSUPPORTED, -1, "%s", s->why);
-  atomic_store(&s->features, s->wanted & ~s->missing);
+  atomic_store(&tg__features, s->wanted & ~s->missing);
   const enum tg_err err = begin_file(s->path, e);
   if (err) return err;
-  atomic_store(&s->features, 0);
+  atomic_store(&tg__features, 0);
   atomic_store(&s->state, TG_SESSION_OPEN);
   atomic_fetch_add(&tg__generation, 1); /* odd: threads may come in */
   return TG_OK;
@@ -154,7 +156,7 @@ static void start_sources(uint32_t features) {
   struct tg__session *const s = &tg__session;
   struct tg_error why = {0};
   const uint32_t had = tg__sources_start(features, &why);
-  atomic_fetch_or(&s->features, had);
+  atomic_fetch_or(&tg__features, had);
   if (why.text[0] && !s->why[0]) set_why(why.text);
   if (s->page) s->page->features |= had;
 }
@@ -165,7 +167,7 @@ enum tg_err tg_record_resume(struct tg_error *error) {
   if (err) return err;
   if (s->missing) prepare_sources();
   tg__ticks_hold();
-  atomic_store(&s->running, true);
+  atomic_store(&tg__running, true);
   start_sources(s->wanted & ~s->missing);
   tg__ticks_release();
   end_turn();
@@ -174,9 +176,9 @@ enum tg_err tg_record_resume(struct tg_error *error) {
 
 static void pause_sources(void) {
   tg__ticks_hold();
-  atomic_store(&tg__session.running, false);
+  atomic_store(&tg__running, false);
   tg__sources_stop();
-  atomic_store(&tg__session.features, 0);
+  atomic_store(&tg__features, 0);
   tg__ticks_release();
 }
 
@@ -200,10 +202,10 @@ enum tg_err tg_record_toggle(uint32_t features, bool on, struct tg_error *error)
   } else {
     s->missing &= s->wanted;
   }
-  if (atomic_load(&s->running)) {
+  if (atomic_load(&tg__running)) {
     tg__ticks_hold();
     tg__sources_stop();
-    atomic_store(&s->features, 0);
+    atomic_store(&tg__features, 0);
     start_sources(s->wanted & ~s->missing);
     tg__ticks_release();
   }
@@ -246,8 +248,8 @@ static void fill_stats(struct tg_record_stats *out) {
   struct tg__session *const s = &tg__session;
   const uint32_t state = atomic_load(&s->state), generation = tg__generation_now();
   *out = (struct tg_record_stats){.open = state != TG_SESSION_CLOSED,
-                                  .running = atomic_load(&s->running),
-                                  .features = atomic_load(&s->features),
+                                  .running = atomic_load(&tg__running),
+                                  .features = atomic_load(&tg__features),
                                   .missing = s->missing,
                                   .session = s->id,
                                   .disk_bytes = s->fd >= 0 ? atomic_load(&s->file_end) : 0};
@@ -308,7 +310,7 @@ static void end_generation(uint32_t generation) {
 static void close_file(struct tg_record_stats *stats) {
   struct tg__session *const s = &tg__session;
   const uint32_t generation = tg__generation_now();
-  atomic_store(&s->running, false);
+  atomic_store(&tg__running, false);
   end_generation(generation);
   const bool is_quiet = wait_until_quiet();
   const bool has_file = atomic_load(&s->state) == TG_SESSION_OPEN;
@@ -329,7 +331,7 @@ static void close_file(struct tg_record_stats *stats) {
     stats->features = s->wanted & ~s->missing;
     stats->open = stats->running = false;
   }
-  atomic_store(&s->features, 0);
+  atomic_store(&tg__features, 0);
   atomic_store(&s->state, TG_SESSION_CLOSED);
 }
 

@@ -61,8 +61,6 @@ enum tg__session_state {
 struct tg__session {
   pthread_mutex_t lock;
   _Atomic uint32_t state;
-  _Atomic bool running;        /* between resume and pause */
-  _Atomic uint32_t features;   /* recorded now */
   uint32_t wanted;
   uint32_t missing;
   char why[240];

@@ -24,6 +24,13 @@ bool tg__source_add(const struct tg__source *s) {
 /* i-th in the order of starting: stacks and modules are there before the operators that ask for them. NULL = no such. */
 static const struct tg__source *source(int i) { return i < SOURCES_MOST ? atomic_load(&joined[i]) : own[i - SOURCES_MOST]; }
 
+const struct tg__source *tg__source_at(size_t n) {
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    if (source(i) && n-- == 0) return source(i);
+  }
+  return NULL;
+}
+
 uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why) {
   uint32_t had = 0, failed = 0;
   for (int i = 0; i < SOURCES_MOST + OWN; i++) {
