@@ -221,7 +221,7 @@ enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t 
   err = tg__pair_ends(t, r);
   if (err == TG_OK) err = order_tracks(b, &t->ranks[r]);
   if (err == TG_OK) err = tg__sort_marks(t, first_mark, t->marks.count - first_mark);
-  if (err == TG_OK) err = tg__link_rank(t, r, first_mark, b->threads);
+  if (err == TG_OK) err = tg__link_rank(t, r, im, first_mark, b->threads);
   return err == TG_OK ? err : tg__fail(e, err, -1, "out of memory while ordering and linking events");
 }
 

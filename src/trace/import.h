@@ -210,7 +210,8 @@ enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r);                      
 enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track);      /* sort_tracks.c */
 enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count);     /* sort_tracks.c */
 enum tg_err tg__nest_track(struct tg_trace *t, struct tg__track *track);            /* nest.c: parent, depth, lane */
-enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, uint32_t first_mark, unsigned threads); /* link.c: cause */
+enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
+                          unsigned threads);                                        /* link.c: cause */
 enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank);               /* meta.c: the document's members */
 void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_mark); /* meta.c: process and thread names, device tracks */
 enum tg_err tg__find_steps(struct tg__build *b);                                    /* find_steps.c */

@@ -401,19 +401,28 @@ static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct t
 
 /* ---- open and close ------------------------------------------------------------------------------------------------------------------ */
 
+enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_error *e) {
+  f->path = path;
+  enum tg_err err = open_source(f, e);
+  if (err) return err;
+  return (err = list_chunks(f)) ? failed(f, err, "list of chunks", e) : TG_OK;
+}
+
+bool tg__tacho_is_raw(const struct tg__tacho *f) {
+  const bool has_raw = f->chunk_count && f->chunks[f->chunk_count - 1].type >= TG_CHUNK_RAW_RECORDS;
+  return has_raw && !tg__tacho_find(f, TG_CHUNK_SUMMARY, 0);
+}
+
 static enum tg_err open_into(struct tg_trace *t, const char *path, struct tg_error *e) {
   t->strings = tg__strings_new();
   t->store = tg__store_new(TG__STORE_TACHO);
   if (!t->strings || !t->store) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
   struct tg__tacho *const f = t->store->tacho = tg__alloc(sizeof *f);
-  if (!f || !(f->path = tg__arena_copy(&t->arena, path, strlen(path))))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
-  enum tg_err err = open_source(f, e);
+  const char *const kept = f ? tg__arena_copy(&t->arena, path, strlen(path)) : NULL;
+  if (!kept) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  const enum tg_err err = tg__tacho_list(f, kept, e);
   if (err) return err;
-  if ((err = list_chunks(f))) return failed(f, err, "list of chunks", e);
-  const bool is_packed = tg__tacho_find(f, TG_CHUNK_SUMMARY, 0);
-  const bool is_raw = f->chunk_count && f->chunks[f->chunk_count - 1].type >= TG_CHUNK_RAW_RECORDS;
-  return is_raw && !is_packed ? tg__raw_import(t, f, e) : open_packed(t, f, e);
+  return tg__tacho_is_raw(f) ? tg__raw_import(t, f, e) : open_packed(t, f, e);
 }
 
 enum tg_err tg__tacho_open(const char *path, struct tg_trace **out, struct tg_error *e) {
@@ -429,12 +438,15 @@ enum tg_err tg__tacho_open(const char *path, struct tg_trace **out, struct tg_er
   return err;
 }
 
-void tg__tacho_close(struct tg__store *s) {
-  struct tg__tacho *const f = s->tacho;
-  if (!f) return;
+void tg__tacho_drop(struct tg__tacho *f) {
   tg__file_close(f->file);
   tg__free(f->chunks);
   tg__free(f->args_blocks);
-  tg__free(f);
+}
+
+void tg__tacho_close(struct tg__store *s) {
+  if (!s->tacho) return;
+  tg__tacho_drop(s->tacho);
+  tg__free(s->tacho);
   s->tacho = NULL;
 }

@@ -52,7 +52,8 @@ struct track_ids {
 struct linker {
   struct tg_trace *t;
   const struct tg__rank *rank;
-  int16_t *correlation_at, *external_at; /* per schema: which field, -1 = none */
+  const struct tg__import *im;
+  int16_t *correlation_at, *external_at, *sequence_at, *forward_at; /* per schema: which field, -1 = none */
   struct index calls, ops;
   struct track_ids *ids; /* per track of the rank */
   unsigned threads;
@@ -75,11 +76,15 @@ static bool find_fields(struct linker *l) {
   const uint32_t n = l->t->schema_count;
   l->correlation_at = tg__alloc((n + 1) * sizeof(int16_t));
   l->external_at = tg__alloc((n + 1) * sizeof(int16_t));
-  if (!l->correlation_at || !l->external_at) return false;
+  l->sequence_at = tg__alloc((n + 1) * sizeof(int16_t));
+  l->forward_at = tg__alloc((n + 1) * sizeof(int16_t));
+  if (!l->correlation_at || !l->external_at || !l->sequence_at || !l->forward_at) return false;
   for (uint32_t i = 0; i < n; i++) {
     l->correlation_at[i] = field_of(&l->t->schemas[i], TG__K_CORRELATION);
     l->external_at[i] = field_of(&l->t->schemas[i], TG__K_EXTERNAL_ID_OLD);
     if (l->external_at[i] < 0) l->external_at[i] = field_of(&l->t->schemas[i], TG__K_EXTERNAL_ID);
+    l->sequence_at[i] = field_of(&l->t->schemas[i], TG__K_SEQUENCE_NUMBER);
+    l->forward_at[i] = field_of(&l->t->schemas[i], TG__K_FWD_THREAD_ID);
   }
   return true;
 }
@@ -323,34 +328,71 @@ static size_t link_by_flow(struct linker *l, uint32_t first_mark) {
   return flows;
 }
 
-static bool is_backward(const struct tg_trace *t, uint32_t op) { return tg__arg_int(t, t->slices.args[op], TG__K_FWD_THREAD_ID, 0) > 0; }
+/* Sequence numbers count on every thread for itself; which track a forward thread is only recordings say. Of other traces the
+ * number alone must do, and all tracks are one. */
+static uint32_t track_of_forward(const struct linker *l, uint32_t backward_track, int64_t number) {
+  const struct tg__track *const from = &l->t->tracks[backward_track];
+  for (size_t i = 0; i < l->im->logical_count; i++) {
+    const struct tg__logical_thread *const x = &l->im->logicals[i];
+    if (x->pid != from->pid || x->number != number) continue;
+    const struct tg__track_key *const key = &l->im->shared.tracks[x->track];
+    for (uint32_t k = l->rank->first_track; k < l->rank->first_track + l->rank->track_count; k++) {
+      const struct tg__track *const track = &l->t->tracks[k];
+      if (track->pid == key->pid && track->tid == key->tid && !track->pid_is_text && !track->tid_is_text) return k;
+    }
+  }
+  return TG_NONE;
+}
+
+static uint64_t sequence_key(const struct linker *l, uint32_t track, int64_t seq) {
+  return l->im->logical_count ? (uint64_t)track << 40 ^ (uint64_t)seq : (uint64_t)seq;
+}
+
+struct sequences {
+  struct tg__map forward; /* key → operator */
+  uint32_t track;         /* being walked */
+  int64_t thread;         /* number asked about last, and the track it is */
+  uint32_t thread_track;
+};
 
 static void note_forward(struct linker *l, uint32_t op, enum tg__class cls, void *ctx) {
-  if (cls != TG__CLASS_OP || is_backward(l->t, op)) return;
-  const int64_t seq = tg__arg_int(l->t, l->t->slices.args[op], TG__K_SEQUENCE_NUMBER, -1);
+  struct sequences *const s = ctx;
+  if (cls != TG__CLASS_OP || id_at(l, l->t->slices.args[op], l->forward_at) > 0) return;
+  const int64_t seq = id_at(l, l->t->slices.args[op], l->sequence_at);
   if (seq < 0) return;
-  uint32_t *slot = tg__map_slot(ctx, (uint64_t)seq, op);
+  uint32_t *slot = tg__map_slot(&s->forward, sequence_key(l, s->track, seq), op);
   if (!slot) l->ok = false;
   else if (l->t->slices.start_ns[op] > l->t->slices.start_ns[*slot]) *slot = op; /* the innermost of several with one number */
 }
 
 static void link_backward(struct linker *l, uint32_t op, enum tg__class cls, void *ctx) {
-  if (cls != TG__CLASS_OP || !is_backward(l->t, op)) return;
-  const int64_t seq = tg__arg_int(l->t, l->t->slices.args[op], TG__K_SEQUENCE_NUMBER, -1);
-  const uint32_t forward = seq < 0 ? TG_NONE : tg__map_get(ctx, (uint64_t)seq);
+  struct sequences *const s = ctx;
+  if (cls != TG__CLASS_OP) return;
+  const int64_t thread = id_at(l, l->t->slices.args[op], l->forward_at);
+  if (thread <= 0) return;
+  const int64_t seq = id_at(l, l->t->slices.args[op], l->sequence_at);
+  if (l->im->logical_count && thread != s->thread) {
+    s->thread = thread;
+    s->thread_track = track_of_forward(l, s->track, thread);
+  }
+  const uint32_t forward = seq < 0 ? TG_NONE : tg__map_get(&s->forward, sequence_key(l, s->thread_track, seq));
   if (forward != TG_NONE && l->t->slices.start_ns[forward] <= l->t->slices.start_ns[op]) l->t->slices.cause[op] = forward;
 }
 
 static void link_by_sequence(struct linker *l) {
-  struct tg__map forward = {0};
-  each_slice(l, note_forward, &forward);
-  each_slice(l, link_backward, &forward);
-  tg__map_free(&forward);
+  struct sequences s = {0};
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t k = 0; k < l->rank->track_count; k++) {
+      s.track = l->rank->first_track + k;
+      s.thread = 0;
+      each_of_track(l, &l->t->tracks[s.track], pass ? link_backward : note_forward, &s);
+    }
+  tg__map_free(&s.forward);
 }
 
-static bool has_backward(const struct tg_trace *t) {
-  for (uint32_t i = 0; i < t->schema_count; i++)
-    if (field_of(&t->schemas[i], TG__K_FWD_THREAD_ID) >= 0) return true;
+static bool has_backward(const struct linker *l) {
+  for (uint32_t i = 0; i < l->t->schema_count; i++)
+    if (l->forward_at[i] >= 0) return true;
   return false;
 }
 
@@ -359,16 +401,18 @@ static bool begin(struct linker *l) {
   return l->ids && find_fields(l);
 }
 
-enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, uint32_t first_mark, unsigned threads) {
-  struct linker l = {.t = t, .rank = &t->ranks[r], .threads = threads};
+enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__import *im, uint32_t first_mark, unsigned threads) {
+  struct linker l = {.t = t, .rank = &t->ranks[r], .im = im, .threads = threads};
   l.ok = begin(&l);
   if (l.ok) make_indexes(&l);
   if (l.ok && tg__parallel_tracks(t, l.rank, threads, link_track, &l) != TG_OK) l.ok = false;
-  if (l.ok && link_by_flow(&l, first_mark) == 0 && has_backward(t)) link_by_sequence(&l);
+  if (l.ok && link_by_flow(&l, first_mark) == 0 && has_backward(&l)) link_by_sequence(&l);
   index_free(&l.calls);
   index_free(&l.ops);
   tg__free(l.ids);
   tg__free(l.correlation_at);
   tg__free(l.external_at);
+  tg__free(l.sequence_at);
+  tg__free(l.forward_at);
   return l.ok ? TG_OK : TG_MEMORY;
 }

@@ -1,6 +1,7 @@
 /* open: from a path to a trace. One file is one rank; a directory or a glob is a trace of many. */
 #include "trace/import.h"
 #include "trace/store.h"
+#include "trace/tacho.h"
 
 struct opening {
   struct tg_trace *trace;
@@ -136,6 +137,48 @@ static enum tg_err read_file(struct opening *o, const char *path, struct tg_erro
   return err;
 }
 
+/* ---- .tacho files among others ------------------------------------------------------------------------------------------------------ */
+
+static enum tg_err build_named(struct opening *o, struct tg__str path, struct tg_error *e) {
+  const uint32_t name = tg__strings_add(o->trace->strings, path.ptr, path.len);
+  if (name == TG_NONE) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  return tg__build_rank(&o->build, &o->import, name, e);
+}
+
+/* Each of its ranks becomes one of this trace. */
+static enum tg_err read_packed(struct opening *o, const char *path, struct tg_error *e) {
+  struct tg_trace *from = NULL;
+  enum tg_err err = tg__tacho_open(path, &from, e);
+  if (!err) err = tg__trace_load(from, TG__COL_ALL, e);
+  for (uint32_t r = 0; !err && r < from->rank_count; r++) {
+    tg__import_reset(&o->import);
+    err = tg__packed_read(&o->import, from, r, e);
+    const bool own = from->rank_count == 1; /* it is called as the file is; one of several as it was before */
+    if (!err) err = build_named(o, own ? (struct tg__str){path, (uint32_t)strlen(path)} : tg__name(from, from->ranks[r].path), e);
+  }
+  tg__trace_free(from);
+  return err;
+}
+
+static enum tg_err read_recorded(struct opening *o, const struct tg__run *run, const char *const *names, size_t first, struct tg_error *e) {
+  tg__import_reset(&o->import);
+  const enum tg_err err = tg__run_read(run, names, first, &o->import, o->how.threads, e);
+  return err ? err : build_named(o, (struct tg__str){names[first], (uint32_t)strlen(names[first])}, e);
+}
+
+static enum tg_err read_part(struct opening *o, const struct tg__run *run, const char *const *names, size_t i, struct tg_error *e) {
+  switch (tg__run_part(run, i)) {
+  case TG__RUN_PACKED:
+    return read_packed(o, names[i], e);
+  case TG__RUN_FIRST:
+    return read_recorded(o, run, names, i, e);
+  case TG__RUN_MORE:
+    return TG_OK;
+  default:
+    return read_file(o, names[i], e);
+  }
+}
+
 /* ---- the whole ---------------------------------------------------------------------------------------------------------------------- */
 
 static enum tg_err opening_begin(struct opening *o, const struct tg_open_options *options, struct tg_error *e) {
@@ -175,7 +218,8 @@ static bool is_trace_name(const char *name) {
 }
 
 /* Files that are no traces (a memory timeline beside the ranks) are passed over and counted, unless none is one. */
-static enum tg_err read_many(struct opening *o, const char *path, const char **names, size_t count, struct tg_error *e) {
+static enum tg_err read_many(struct opening *o, const char *path, const struct tg__run *run, const char **names, size_t count,
+                             struct tg_error *e) {
   int64_t passed_over = 0;
   size_t tried = 0;
   struct tg_error first = {0};
@@ -184,7 +228,7 @@ static enum tg_err read_many(struct opening *o, const char *path, const char **n
     struct tg_error why = {0};
     tried++;
     const uint32_t ranks = o->trace->rank_count;
-    const enum tg_err err = read_file(o, names[i], &why);
+    const enum tg_err err = read_part(o, run, names, i, &why);
     if (err == TG_OK) continue;
     if (err == TG_CANCELLED || err == TG_MEMORY || err == TG_INTERNAL || o->trace->rank_count != ranks) {
       if (e) *e = why;
@@ -211,7 +255,10 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
     o->total_bytes += tg__file_size(f);
     tg__file_close(f);
   }
-  if (err == TG_OK) err = read_many(o, path, names, count, e);
+  struct tg__run *const run = err == TG_OK ? tg__run_new(names, count) : NULL;
+  if (err == TG_OK && !run) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at the files of %s", path);
+  if (err == TG_OK) err = read_many(o, path, run, names, count, e);
+  tg__run_free(run);
   tg__arena_free(&arena);
   return err;
 }

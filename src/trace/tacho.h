@@ -18,6 +18,11 @@ struct tg__tacho {
   int64_t lost, lost_at; /* chunks passed over, and the byte of the first */
 };
 
+/* import_tacho.c: open a file and list its chunks. f is zero before; tg__tacho_drop gives back what it holds, also after a failure.
+ * The path stays the caller's. */
+enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_error *e);
+void tg__tacho_drop(struct tg__tacho *f);
+bool tg__tacho_is_raw(const struct tg__tacho *f); /* as the recorder left it */
 const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part); /* NULL when it is not there */
 void tg__tacho_lose(struct tg__tacho *f, int64_t count, uint64_t offset);
 
@@ -56,5 +61,22 @@ enum tg_err tg__raw_import(struct tg_trace *t, struct tg__tacho *f, struct tg_er
 /* The files of the processes of one rank, for tg__build_rank. The import is empty but for shared.trace, its lock and its pool. */
 struct tg__import;
 enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, size_t count, unsigned threads, struct tg_error *e);
+
+/* import_packed.c: rank number `rank` of a packed trace with all columns loaded, likewise. */
+enum tg_err tg__packed_read(struct tg__import *im, const struct tg_trace *from, uint32_t rank, struct tg_error *e);
+
+/* open_run.c: the .tacho files among those of a folder, put together by rank. NULL on no memory. */
+struct tg__run;
+enum tg__run_part {
+  TG__RUN_OTHER,  /* no .tacho file, or one that cannot be opened */
+  TG__RUN_PACKED, /* a trace of its own */
+  TG__RUN_FIRST,  /* the first file of a rank as it was recorded */
+  TG__RUN_MORE,   /* belongs to one before it */
+};
+struct tg__run *tg__run_new(const char *const *names, size_t count);
+void tg__run_free(struct tg__run *r);
+enum tg__run_part tg__run_part(const struct tg__run *r, size_t i);
+enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im, unsigned threads,
+                         struct tg_error *e);
 
 #endif

@@ -7,8 +7,9 @@
 #include "format/format.h"
 
 struct raw_file {
-  uint8_t bytes[8192];
+  uint8_t bytes[1 << 14];
   size_t len;
+  uint32_t pid, logical; /* of the records to come; pid 0 = 4242 */
 };
 
 static inline size_t raw_chunk(struct raw_file *f, uint16_t type, uint32_t part, uint32_t flags, const void *payload, size_t len) {
@@ -38,11 +39,28 @@ static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t c
   const struct tg__raw_head head = {.capacity = capacity,
                                     .sealed = seal ? count + 1 : 0,
                                     .checksum = seal ? tg__checksum(records, count * TG_RAW_RECORD_BYTES) : 0,
-                                    .process = 4242,
+                                    .process = f->pid ? f->pid : 4242,
                                     .thread = 100 + thread,
-                                    .lost = thread ? 3 : 0};
+                                    .lost = thread ? 3 : 0,
+                                    .logical = f->logical};
   tg__raw_head_write(payload, &head);
   return raw_chunk(f, TG_CHUNK_RAW_RECORDS, thread, TG_CHUNK_IN_PLACE, payload, TG_RAW_HEAD_BYTES + capacity * TG_RAW_RECORD_BYTES);
+}
+
+static inline void raw_process(struct raw_file *f, const struct tg__raw_process *p) {
+  raw_chunk(f, TG_CHUNK_RAW_PROCESS, 0, TG_CHUNK_IN_PLACE, p, sizeof *p); /* little endian, like the tests' machines */
+}
+
+static inline void raw_clock(struct raw_file *f, const uint64_t *pairs, size_t count) {
+  uint8_t payload[256] = {0};
+  for (size_t i = 0; i < 2 * count; i++) tg__set64(payload + 8 * i, pairs[i]);
+  raw_chunk(f, TG_CHUNK_RAW_CLOCK, 0, 0, payload, 16 * count);
+}
+
+static inline void raw_begin(struct raw_file *f) {
+  memset(f, 0, sizeof *f);
+  tg__greeting_write(f->bytes);
+  f->len = TG_GREETING_BYTES;
 }
 
 /* A float tensor of 2 x 3 with strides 3, 1; the number 7. */
@@ -54,12 +72,8 @@ static const struct tg__str raw_shape = {"\1\6\2\1" "\2\0\0\0\0\0\0\0" "\3\0\0\0
 static inline size_t raw_file_make(struct raw_file *f) {
   enum { VALID = TG_RAW_F_VALID };
   static const uint64_t clock[6] = {1000, 1000000, 3000, 1001000, 5000, 1003000}; /* half a ns a tick, later one */
-  uint8_t pairs[sizeof clock];
-  memset(f, 0, sizeof *f);
-  tg__greeting_write(f->bytes);
-  f->len = TG_GREETING_BYTES;
-  for (int i = 0; i < 6; i++) tg__set64(pairs + 8 * i, clock[i]);
-  raw_chunk(f, TG_CHUNK_RAW_CLOCK, 0, 0, pairs, sizeof pairs);
+  raw_begin(f);
+  raw_clock(f, clock, 3);
   const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::add")}, {2, 0, TG_STR("aten::mul")}, {3, 0, TG_STR("ProfilerStep#5")}};
   const struct tg__raw_entry shapes[] = {{1, 0, raw_shape}};
   const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("model.py(5): forward")}};
