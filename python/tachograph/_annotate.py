@@ -1,12 +1,13 @@
-"""record_function: labels a block, in tables and on the timeline."""
+"""record_function: labels a block, in tables and on the timeline. forward(make): while torch's own collector records, labels are made
+by make(name, args); forward(None) ends that."""
 from __future__ import annotations
 
 try:
-    from . import _dynamo
-    from ._record import record_function
+    from ._record import forward, record_function
 except ImportError:  # a build without the recorder
     from torch.autograd.profiler import record_function
-else:
-    _dynamo.teach()
 
-__all__ = ["record_function"]
+    def forward(make: object) -> None:
+        """Labels are torch's in any case."""
+
+__all__ = ["forward", "record_function"]

@@ -223,7 +223,12 @@ def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recor
         return KinetoWindow(recipe, trace_id)
     native, reason = _native_class()
     if native is not None:
-        return native(recipe, trace_id)
+        try:
+            return native(recipe, trace_id)
+        except RuntimeError as e:
+            if backend == "native" or current() is not None:
+                raise
+            reason = str(e)
     if backend == "native":
         raise RuntimeError(f"backend='native' cannot be had here: {reason}")
     warn_once(f"recording with torch's own collector: {reason}")

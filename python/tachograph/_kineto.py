@@ -9,6 +9,7 @@ from typing import Any, Optional
 
 import torch
 
+from ._annotate import forward
 from ._backend import Busy, Recipe, Recording
 from ._config import ExperimentalConfig
 from ._export import finish_document
@@ -28,12 +29,14 @@ class KinetoWindow(Recording):
         _refuse_second_profiler()
         self._thread = threading.get_ident()
         self._torch.start_trace()
+        forward(torch.autograd.profiler.record_function)
 
     def check_stop(self) -> None:
         if self.running and self._thread != threading.get_ident():
             raise RuntimeError("torch's own collector must be stopped by the thread that started it; with backend='native' any thread may")
 
     def _stop(self) -> None:
+        forward(None)
         self._torch.stop_trace()
 
     def _drop(self) -> None:

@@ -21,6 +21,7 @@ static struct {
   PyTypeObject *type;
   Annotation *free[FREE_MAX];
   unsigned count;
+  PyObject *elsewhere; /* what makes annotations while torch's own collector records; else NULL */
 } annotations;
 
 static PyObject *annotation_called(PyObject *object, PyObject *const *values, size_t flags, PyObject *keywords);
@@ -70,6 +71,7 @@ static PyObject *annotation_new_slow(PyObject *const *values, Py_ssize_t n, PyOb
 
 /* The common forms record_function("name") and record_function("name", "args") go without tuple and dict. */
 static PyObject *annotation_vectorcall(PyObject *type, PyObject *const *values, size_t flags, PyObject *keywords) {
+  if (TG_UNLIKELY(annotations.elsewhere != NULL)) return PyObject_Vectorcall(annotations.elsewhere, values, flags, keywords);
   const Py_ssize_t n = PyVectorcall_NARGS(flags);
   if (TG_UNLIKELY(n < 1 || n > 2 || keywords)) return annotation_new_slow(values, n, keywords);
   Annotation *self;
@@ -201,6 +203,13 @@ static PyObject *annotation_end_on_future(PyObject *object, PyObject *future) {
   return result;
 }
 
+static PyObject *annotations_forward(PyObject *module, PyObject *make) {
+  PyObject *const old = annotations.elsewhere;
+  annotations.elsewhere = make == Py_None ? NULL : tg__new_ref(make);
+  Py_XDECREF(old);
+  Py_RETURN_NONE;
+}
+
 /* ---- the type --------------------------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *annotation_repr(PyObject *object) {
@@ -236,9 +245,14 @@ static PyType_Slot annotation_slots[] = {{Py_tp_doc, (void *)annotation_doc},
 static PyType_Spec annotation_spec = {"tachograph._record.record_function", sizeof(Annotation), 0, 
                                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | TG_TYPE_IMMUTABLE, annotation_slots};
 
+static PyMethodDef annotation_functions[] = {
+    {"forward", annotations_forward, METH_O, "forward(make): from now on record_function(…) is make(…); None ends that"},
+    {0},
+};
+
 bool tg__python_types_register(PyObject *module) {
   annotations.type = (PyTypeObject *)PyType_FromSpec(&annotation_spec);
   if (!annotations.type || !methods_add(annotations.type)) return false;
   annotations.type->tp_vectorcall = annotation_vectorcall;
-  return PyModule_AddObject(module, "record_function", tg__new_ref((PyObject *)annotations.type)) == 0;
+  return PyModule_AddFunctions(module, annotation_functions) == 0 && PyModule_AddObject(module, "record_function", tg__new_ref((PyObject *)annotations.type)) == 0;
 }

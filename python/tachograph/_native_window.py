@@ -1,0 +1,66 @@
+"""A window recorded by our own recorder."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import _record
+from ._backend import Busy, Recipe, Recording
+from ._native import NativeRecording, RecordError
+from ._say import warn_once
+
+
+class NativeWindow(Recording):
+    kind = "native"
+
+    def _prepare(self) -> None:
+        recipe = self.recipe
+        try:
+            self._native = NativeRecording(self.directory, _features(recipe), memory_bytes=recipe.memory_budget,
+                                           disk_bytes=recipe.disk_budget, keep=recipe.keep, metadata={"trace_id": json.dumps(self.trace_id)})
+        except RecordError as e:
+            if e.code == "BUSY":
+                raise Busy(f"this process is being recorded already: {e}") from None
+            raise
+
+    def _start(self) -> None:
+        self._native.start()
+        state = _record.state()
+        if state["missing"]:
+            warn_once(f"not everything asked for can be recorded here: {state['why']}")
+
+    def _stop(self) -> None:
+        stats = self._native.stop()
+        self.lost = stats["lost"]
+        self.stats.number_of_events = stats["records"]
+
+    def _drop(self) -> None:
+        self._native.stop()
+
+    def _toggle(self, enable: bool, activities: Any) -> None:
+        if any(a.name == "CPU" for a in activities):
+            self._native.toggle(_record.OPS, enable)
+
+    def add_metadata(self, key: str, json_text: str) -> None:
+        super().add_metadata(key, json_text)
+        if self.running:
+            self._native.add_metadata(key, json_text)
+            self._written.add(key)
+
+    def _file(self) -> str:
+        return self.directory
+
+
+def _features(recipe: Recipe) -> int:
+    wanted = {
+        _record.OPS: recipe.records_cpu,
+        _record.SHAPES: recipe.record_shapes,
+        _record.STACKS: recipe.with_stack or recipe.stack_per_op,
+        _record.CALLS: recipe.with_stack,
+        _record.MODULES: recipe.with_modules,
+        _record.MODULE_SPANS: recipe.with_modules and recipe.with_stack,
+        _record.MEMORY: recipe.profile_memory,
+        _record.GC: recipe.process or recipe.experimental.record_python_gc_info,
+        _record.PROCESS: recipe.process,
+    }
+    return sum(feature for feature, on in wanted.items() if on)
