@@ -1,0 +1,175 @@
+"""What the recorder says to torch while it runs, and takes back: annotations of torch's own, compiled kernels, labels under dynamo."""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+record = pytest.importorskip("tachograph._record")
+import tachograph as tg
+from tachograph._native import NativeRecording, available
+
+torch.set_num_threads(1)
+usable, why = available()
+pytestmark = pytest.mark.skipif(not usable, reason=why)
+
+
+def names_in(path, where="1"):
+    with tg.open(path) as trace:
+        return trace.sql(f"SELECT name FROM slices WHERE {where} ORDER BY start_ns")["name"][:]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    original = torch._C._profiler._RecordFunctionFast
+    yield
+    assert torch._C._profiler._RecordFunctionFast is original
+    assert not torch.autograd.profiler._is_profiler_enabled
+    assert record.self_check()["clean"], record.self_check()
+
+
+def test_ops_labels_and_torchs_own_annotations_are_in_one_file(tmp_path):
+    with NativeRecording(tmp_path) as recording:
+        assert torch.autograd.profiler._is_profiler_enabled
+        with tg.record_function("ours"), torch.profiler.record_function("theirs"):
+            with torch._C._profiler._RecordFunctionFast("fast"):
+                torch.ones(3) + 1
+    names = names_in(recording.path)
+    assert [name for name in names if not name.startswith("aten::")] == ["ours", "theirs", "fast"]
+    assert "aten::add" in names
+    assert recording.stop() == recording.stats
+
+
+def test_tensors_given_to_fast_annotations(tmp_path):
+    values = [torch.zeros(2, 3), torch.zeros(4, dtype=torch.bfloat16)[::2], [torch.ones(1), torch.ones(2, 2)], torch.nn.Parameter(torch.ones(5)),
+              torch.ones(3).to_sparse(), torch.ones(2, device="meta"), torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])]
+    with NativeRecording(tmp_path, record.OPS | record.SHAPES) as recording:
+        with torch._C._profiler._RecordFunctionFast("kernel", values):
+            pass
+    with tg.open(recording.path) as trace:
+        trace.export(str(tmp_path / "out.json"), to="chrome")
+    (event,) = [e for e in json.loads((tmp_path / "out.json").read_text())["traceEvents"] if e.get("name") == "kernel"]
+    args = event["args"]
+    assert args["Input Dims"][:4] == [[2, 3], [2], [[1], [2, 2]], [5]]
+    assert args["Input type"][:4] == ["float", "c10::BFloat16", "TensorList", "float"]
+    assert args["Input Strides"][:4] == [[3, 1], [2], [[1], [2, 1]], [1]]
+    assert args["Input Dims"][4:6] == [[3], [2]] and args["Input Dims"][6] == []
+
+
+def test_metadata_says_how_it_was_recorded(tmp_path):
+    with NativeRecording(tmp_path, record.OPS | record.SHAPES, metadata={"note": '"x"'}) as recording:
+        torch.ones(1)
+    with tg.open(recording.path) as trace:
+        trace.export(str(tmp_path / "out.json"), to="chrome")
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["record_shapes"] == 1 and document["note"] == "x" and len(document["trace_id"]) == 32
+    assert "profile_memory" not in document and "with_stack" not in document
+
+
+def test_a_rank_names_its_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    recording = NativeRecording(tmp_path, record.OPS)
+    assert recording.path == str(tmp_path / "rank3.tacho") and recording.rank == 3
+    recording.stop()
+
+
+def test_torch_that_comes_later_is_recorded_too(tmp_path):
+    code = """
+import sys
+from tachograph import _record as record
+from tachograph._native import NativeRecording
+assert "torch" not in sys.modules
+with NativeRecording(sys.argv[1]) as recording:
+    import torch
+    torch.ones(3) + 1
+    kind = torch._C._profiler._RecordFunctionFast
+    assert kind is record.RecordFunctionFast
+assert torch._C._profiler._RecordFunctionFast is not kind
+assert not any(type(f).__name__ == "Watch" and f.name != "torch._dynamo" for f in sys.meta_path)
+assert record.self_check()["clean"]
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "aten::add" in names_in(tmp_path)
+
+
+def test_labels_do_not_break_graphs(tmp_path):
+    made_before = tg.record_function("object")
+
+    @tg.record_function("decorated")
+    def part(x):
+        return x.sin()
+
+    def model(x):
+        with tg.record_function("label"):
+            y = x + 1
+        with tg.record_function("label", "args"), made_before:
+            y = part(y)
+        return y * 2
+    x = torch.arange(3.0)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(model, fullgraph=True, backend="eager")(x), model(x))
+    torch._dynamo.reset()
+    with NativeRecording(tmp_path):
+        assert torch.equal(torch.compile(model, fullgraph=True, backend="eager")(x), model(x))
+
+
+@pytest.mark.skipif(os.environ.get("CXX") is None and not any(os.access(os.path.join(p, "g++"), os.X_OK) for p in os.environ["PATH"].split(os.pathsep)),
+                    reason="inductor needs a C++ compiler")
+def test_compiled_regions_and_kernels_appear_and_are_left_as_they_were(tmp_path):
+    from torch._inductor.codecache import PyCodeCache
+
+    def model(x):
+        return (x.sin() + x.cos()).relu()
+    torch._dynamo.reset()
+    compiled = torch.compile(model)
+    x = torch.arange(64.0)
+    compiled(x)
+    kernels = {(m.__name__, n): f for m in PyCodeCache.modules for n, f in vars(m).items() if n.startswith("cpp_fused")}
+    load = PyCodeCache.__dict__["load_by_key_path"]
+    with NativeRecording(tmp_path / "first.tacho") as recording:
+        compiled(x)
+    names = names_in(recording.path)
+    assert sum(name.startswith("cpp_fused") for name in names) == 1
+    assert any(name.startswith("## Call CompiledFxGraph") for name in names)
+    assert kernels == {(m.__name__, n): f for m in PyCodeCache.modules for n, f in vars(m).items() if n.startswith("cpp_fused")}
+    with NativeRecording(tmp_path / "second.tacho") as recording:  # compiled while recording
+        torch.compile(lambda x: (x.tan() - x).abs())(x)
+    assert any(name.startswith("cpp_fused") for name in names_in(recording.path))
+    assert PyCodeCache.__dict__["load_by_key_path"] is load
+
+
+def test_a_future_ends_the_span(tmp_path):
+    future = torch.futures.Future()
+    with NativeRecording(tmp_path) as recording:
+        with tg.record_function("call") as span:
+            result = span._call_end_callbacks_on_future(future)
+            with pytest.raises(RuntimeError):
+                span._call_end_callbacks_on_future(future)
+        with tg.record_function("after"):
+            pass
+        future.set_result(5)
+        assert result.wait() == 5
+    with tg.open(recording.path) as trace:
+        rows = {row["name"]: row for row in trace.sql("SELECT name, start_ns, end_ns, depth FROM slices WHERE name IN ('call', 'after')")}
+    assert rows["call"]["end_ns"] > rows["after"]["end_ns"] and rows["call"]["start_ns"] < rows["after"]["start_ns"]
+
+
+def test_torch_profiler_at_the_same_time(tmp_path):
+    with NativeRecording(tmp_path) as recording:
+        with torch.profiler.profile() as prof:
+            with tg.record_function("ours"):
+                torch.ones(3) + 1
+        assert torch._C._profiler._RecordFunctionFast is record.RecordFunctionFast
+    assert "aten::add" in names_in(recording.path) and "ours" in names_in(recording.path)
+    assert "aten::add" in {event.key for event in prof.key_averages()}
+
+
+def test_available_says_why_not(monkeypatch):
+    import sysconfig
+    real = sysconfig.get_config_var
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1 if name == "Py_GIL_DISABLED" else real(name))
+    ok, reason = available()
+    assert not ok and "GIL" in reason
