@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""What recording costs, side by side with torch.profiler in one process.
+
+    recorder.py [--only WORD] [--rounds 41] [--ops 1000000] [--long] [--out FILE.json] [--docs docs/overhead.md]
+
+Cost per record: thread CPU time of blocks of about 2 ms; all contenders take turns, block by block, in a shuffled order; the
+figure is the median of the differences to the bare block of the same round. Whole steps: the same with one step or more a block,
+CPU time of the process. --long adds the runs of 10^7 operators. One thread of torch everywhere."""
+import argparse
+import contextlib
+import gc
+import json
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import workloads  # noqa: E402
+from bench import Table, markdown, rewrite  # noqa: E402
+from measure import machine  # noqa: E402
+
+import tachograph as tg  # noqa: E402
+from tachograph import _record  # noqa: E402
+
+torch.set_num_threads(1)
+median = statistics.median
+ALL_FLAGS = dict(record_shapes=True, profile_memory=True, with_stack=True, with_modules=True)
+NAMES = _record.OPS
+SHAPES = _record.OPS | _record.SHAPES
+EVERYTHING = SHAPES | _record.STACKS | _record.MODULES | _record.MEMORY
+
+
+# ---- contenders: each is a context manager around a block ----------------------------------------------------------------------
+
+@contextlib.contextmanager
+def bare():
+    yield
+
+
+def ours(features, folder):
+    @contextlib.contextmanager
+    def around():
+        _record.open(os.path.join(folder, "bench.tacho"), features=features, required=features)
+        _record.resume()
+        try:
+            yield
+        finally:
+            _record.close()
+    return around
+
+
+def theirs(**flags):
+    @contextlib.contextmanager
+    def around():
+        prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **flags)
+        prof.start()
+        try:
+            yield
+        finally:
+            prof.stop()
+    return around
+
+
+def compare(run, contenders, rounds, clock=time.thread_time_ns):
+    """Median extra ns of each contender over the bare block of the same round, and the quartiles."""
+    times = {name: [] for name in contenders}
+    names = list(contenders)
+    for around in contenders.values():
+        with around():
+            run()
+    for _ in range(rounds):
+        random.shuffle(names)
+        seen = {}
+        for name in names:
+            with contenders[name]():
+                run()  # warms what opening made cold
+                begin = clock()
+                run()
+                seen[name] = clock() - begin
+        for name in names:
+            times[name].append(seen[name])
+    extra = {}
+    for name in names:
+        differences = sorted(t - b for t, b in zip(times[name], times["bare"]))
+        quarter = len(differences) // 4
+        extra[name] = (median(differences), differences[quarter], differences[-quarter - 1], median(times[name]))
+    return extra
+
+
+def per_record(table, what, extra, count, name, **bounds):
+    mid, low, high, _ = extra[name]
+    table.add(what, mid / count, "ns/record", note="quartiles %.0f to %.0f" % (low / count, high / count), **bounds)
+    return mid / count
+
+
+# ---- figures --------------------------------------------------------------------------------------------------------------------
+
+def records(table, args, folder):
+    for label, make in (("torch.add", workloads.add_loop), ("4-op mix", workloads.mix_loop)):
+        run, count = make(2000)
+        extra = compare(run, {"bare": bare, "names": ours(NAMES, folder), "shapes": ours(SHAPES, folder), "torch": theirs(),
+                              "torch shapes": theirs(record_shapes=True)}, args.rounds)
+        ours_names = per_record(table, label + ": names, times, sequence", extra, count, "names", must=90)
+        base = per_record(table, label + ": torch.profiler()", extra, count, "torch")
+        table.add(label + ": ours / torch.profiler()", ours_names / base, "x", must=0.4)
+        ours_shapes = per_record(table, label + ": with shapes, types, strides, scalars", extra, count, "shapes", must=150, aim=130)
+        base = per_record(table, label + ": torch.profiler(record_shapes=True)", extra, count, "torch shapes")
+        table.add(label + ": ours / torch.profiler(record_shapes=True)", ours_shapes / base, "x", must=0.45)
+
+
+def everything(table, args, folder):
+    loop, count = workloads.mix_loop(2000)
+
+    def run():
+        workloads.at_depth(20, loop)
+    extra = compare(run, {"bare": bare, "all": ours(EVERYTHING, folder), "torch all": theirs(**ALL_FLAGS)}, args.rounds)
+    mine = per_record(table, "everything on, depth 20 (4-op mix)", extra, count, "all", must=220, aim=180)
+    base = per_record(table, "torch.profiler with all flags", extra, count, "torch all")
+    table.add("everything on: ours / torch.profiler", mine / base, "x", must=0.3)
+
+
+def modules(table, args, folder):
+    """Relu layers without parameters: little work around each call."""
+    model = torch.nn.Sequential(*[torch.nn.Identity() for _ in range(4)], *[torch.nn.ReLU() for _ in range(4)])
+    x = torch.ones(4)
+
+    def run():
+        with torch.no_grad():
+            for _ in range(100):
+                model(x)
+    count = 100 * 4 * 2  # a relu is aten::relu and aten::clamp_min
+    extra = compare(run, {"bare": bare, "stacks": ours(NAMES | _record.STACKS, folder), "both": ours(NAMES | _record.STACKS | _record.MODULES, folder)},
+                    args.rounds)
+    table.add("module path, per operator (beside stacks)", (extra["both"][0] - extra["stacks"][0]) / count, "ns/record", must=5)
+
+
+def memory(table, args, folder):
+    def run():
+        for _ in range(1000):
+            torch.empty(64)
+    extra = compare(run, {"bare": bare, "names": ours(NAMES, folder), "memory": ours(NAMES | _record.MEMORY, folder),
+                          "torch": theirs(), "torch memory": theirs(profile_memory=True)}, args.rounds)
+    table.add("allocation and free, a pair", (extra["memory"][0] - extra["names"][0]) / 1000, "ns", must=20)
+    table.add("the same in torch.profiler", (extra["torch memory"][0] - extra["torch"][0]) / 1000, "ns")
+
+
+def annotations(table, args, folder):
+    ours_type, theirs_type = tg.record_function, torch.profiler.record_function
+
+    def block(make, n):
+        def run():
+            for _ in range(n):
+                with make("name"):
+                    pass
+        return run
+
+    def empty(n):
+        def run():
+            for _ in range(n):
+                pass
+        return run
+
+    def cost(run, n):
+        values = []
+        for _ in range(args.rounds):
+            begin = time.thread_time_ns()
+            run()
+            middle = time.thread_time_ns()
+            empty(n)()
+            values.append((middle - begin - (time.thread_time_ns() - middle)) / n)
+        return median(values)
+    table.add("record_function, not recording", cost(block(ours_type, 20000), 20000), "ns", must=80, aim=61)
+    table.add("torch.profiler.record_function, not recording", cost(block(theirs_type, 500), 500), "ns")
+    with ours(NAMES, folder)():
+        table.add("record_function, recording", cost(block(ours_type, 20000), 20000), "ns")
+
+
+def calls(table, args, folder):
+    def leaf():
+        return None
+
+    def run():
+        for _ in range(2000):
+            leaf()
+    extra = compare(run, {"bare": bare, "calls": ours(_record.CALLS, folder), "torch": theirs(with_stack=True)}, args.rounds)
+    mine = extra["calls"][0] / 2000
+    table.add("call timeline, per call of a Python function", mine, "ns", must=45 if sys.version_info >= (3, 12) else None)
+    table.add("the same in torch.profiler(with_stack=True)", extra["torch"][0] / 2000, "ns")
+    table.add("call timeline: ours / torch", mine / (extra["torch"][0] / 2000), "x", must=0.75)
+
+
+def whole_steps(table, args, folder):
+    ratios = []
+    for label, make in workloads.STEPS.items():
+        torch.manual_seed(0)
+        step = make()
+        for _ in range(5):
+            step()
+        begin = time.process_time_ns()
+        step()
+        times = max(1, int(20e6 / (time.process_time_ns() - begin)))
+
+        def run():
+            for _ in range(times):
+                step()
+        extra = compare(run, {"bare": bare, "all": ours(EVERYTHING, folder), "torch": theirs()}, max(11, args.rounds // 2), time.process_time_ns)
+        base = extra["bare"][3]
+        mine, other = 1 + extra["all"][0] / base, 1 + extra["torch"][0] / base
+        ratios.append(mine / other)
+        table.add("%s step, everything on: inflation" % label, mine, "x", note="%.3g ms a step bare" % (base / times / 1e6))
+        table.add("%s step, torch.profiler(): inflation" % label, other, "x")
+        table.add("%s step: ours / theirs" % label, mine / other, "x", must=1.15)
+    product = 1.0
+    for r in ratios:
+        product *= r
+    table.add("steps: geometric mean of ours / theirs", product ** (1 / len(ratios)), "x", must=1.0, aim=0.7)
+
+
+def resident():
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("RssAnon"))
+
+
+def stops(table, args, folder):
+    path = os.path.join(folder, "stop.tacho")
+    a, b = torch.ones(2), torch.ones(2)
+    for exponent in (5, 6, 7) if args.long else (5, 6):
+        count = 10 ** exponent
+        before, most = resident(), 0
+        _record.open(path, features=EVERYTHING, disk_bytes=4 << 30)
+        _record.resume()
+        for _ in range(10):
+            for _ in range(count // 10):
+                torch.add(a, b)
+            most = max(most, resident() - before)
+        peak = _record.state()["peak_memory_bytes"]
+        begin = time.perf_counter()
+        made = _record.close()
+        table.add("stop after 10^%d operators" % exponent, (time.perf_counter() - begin) * 1e3, "ms", must=200, aim=50,
+                  note="%d records, %d lost" % (made["records"], made["lost"]))
+        table.add("memory while recording 10^%d operators" % exponent, peak / 2**20, "MiB", must=64, note="anonymous growth %.1f MiB" % (most / 2**20))
+        table.add("disk, raw, after 10^%d operators" % exponent, round(os.path.getsize(path) / made["records"], 1), "B/record", must=32,
+                  note="three records an operator: it, its allocation, its free")
+        if exponent == 6:
+            packed = os.path.join(folder, "packed.tacho")
+            tg.open(path).save(packed)
+            table.add("disk, packed", os.path.getsize(packed) / made["records"], "B/record", must=8, aim=4)
+
+
+def many_threads(table, args, folder):
+    _record.open(os.path.join(folder, "threads.tacho"), features=EVERYTHING)
+    _record.resume()
+    a, b = torch.ones(2), torch.ones(2)
+    gate = threading.Barrier(200)
+
+    def work():
+        gate.wait()
+        for _ in range(500):
+            torch.add(a, b)
+        gate.wait()
+    threads = [threading.Thread(target=work) for _ in range(200)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    made = _record.close()
+    table.add("memory with 200 threads", made["peak_memory_bytes"] / 2**20, "MiB", must=64, note="%d records, %d lost" % (made["records"], made["lost"]))
+
+
+WHOLE_RUN = """
+import sys, time, json, torch
+torch.set_num_threads(1)
+n, kind, export, path = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "1", sys.argv[4]
+a, b = torch.ones(2), torch.ones(2)
+def run(k):
+    for _ in range(k):
+        torch.add(a, b)
+run(1000)
+flags = dict(record_shapes=True, profile_memory=True, with_stack=True, with_modules=True)
+begin = time.perf_counter()
+if kind == "bare":
+    run(n)
+else:
+    import tachograph
+    module = torch.profiler if kind == "torch" else tachograph
+    if kind == "ours":
+        with module.profile(activities=[module.ProfilerActivity.CPU], **flags): run(10)
+    begin = time.perf_counter()
+    with module.profile(activities=[module.ProfilerActivity.CPU], **flags) as prof:
+        run(n)
+    if export:
+        prof.export_chrome_trace(path)
+print(json.dumps(time.perf_counter() - begin))
+"""
+
+
+def whole_run(table, args, folder):
+    def seconds(kind, export):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", WHOLE_RUN, str(args.ops), kind, str(int(export)), os.path.join(folder, "out.json")],
+                              check=True, capture_output=True, text=True)
+        return float(done.stdout.strip().splitlines()[-1])
+    base = median(seconds("bare", False) for _ in range(3))
+    for export, must, aim, label in ((True, 8, 20, "record, stop and JSON"), (False, 20, 50, "record and stop")):
+        mine = median(seconds("ours", export) for _ in range(3)) - base
+        other = seconds("torch", export) - base
+        table.add("%d operators, everything on, %s: extra" % (args.ops, label), mine, "s")
+        table.add("the same, torch.profiler", other, "s")
+        table.add("torch / ours: %s" % label, other / mine, "x", must=must, aim=aim, lower=False)
+
+
+def tables(table, args, folder):
+    a, b = torch.ones(2), torch.ones(2)
+
+    def run(n):
+        for _ in range(n):
+            torch.add(a, b)
+    with tg.profile(activities=[tg.ProfilerActivity.CPU]) as prof:
+        run(args.ops)
+    begin = time.perf_counter()
+    prof.key_averages().table(sort_by="cpu_time_total")
+    mine = time.perf_counter() - begin
+    few = 50000
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as prof:
+        run(few)
+    begin = time.perf_counter()
+    prof.key_averages().table(sort_by="cpu_time_total")
+    other = (time.perf_counter() - begin) * args.ops / few
+    table.add("key_averages().table(), %d operators" % args.ops, mine, "s")
+    table.add("the same, torch.profiler", other, "s", note="%d operators measured, in proportion" % few)
+    table.add("torch / ours: key_averages().table()", other / mine, "x", must=50, aim=200, lower=False)
+
+
+def afterwards(table, args, folder):
+    """Steps of a process that recorded and stopped against those before: thread CPU time, taking turns in pairs."""
+    torch.manual_seed(0)
+    step = workloads.mlp()
+    for _ in range(200):
+        step()
+
+    def block():
+        begin = time.thread_time_ns()
+        for _ in range(20):
+            step()
+        return time.thread_time_ns() - begin
+    differences = []
+    around = ours(EVERYTHING, folder)
+    for _ in range(args.rounds * 5):
+        before = block()
+        with around():
+            step()
+        step()
+        differences.append(block() / before - 1)
+    differences.sort()
+    n = len(differences)
+    low, high = differences[int(n / 2 - 0.98 * n**0.5)], differences[min(n - 1, int(n / 2 + 0.98 * n**0.5) + 1)]
+    table.add("step after stop against before: median difference", median(differences) * 100, "%", note="95 %% interval %.2f to %.2f %%" % (low * 100, high * 100))
+    table.add("the interval's wider end", max(abs(low), abs(high)) * 100, "%", must=1)
+
+
+FIGURES = (records, everything, modules, memory, annotations, calls, whole_steps, stops, many_threads, tables, whole_run, afterwards)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="figures whose name contains this word")
+    parser.add_argument("--rounds", type=int, default=41)
+    parser.add_argument("--ops", type=int, default=1000000)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--out")
+    parser.add_argument("--docs")
+    args = parser.parse_args()
+    about = machine()
+    table, folder = Table(), tempfile.mkdtemp(prefix="tachograph-bench-")
+    try:
+        for figure in FIGURES:
+            if args.only in figure.__name__:
+                gc.collect()
+                figure(table, args, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print("%d of %d bounds reached" % (sum(r["must_reached"] is True for r in table.rows), sum(r["must_reached"] is not None for r in table.rows)))
+    if args.out:
+        pathlib.Path(args.out).write_text(json.dumps(table.rows, indent=1))
+    if args.docs:
+        rewrite(pathlib.Path(args.docs), markdown(about, table.rows))
+
+
+if __name__ == "__main__":
+    main()
