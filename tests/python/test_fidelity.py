@@ -1,0 +1,135 @@
+"""The same programs under torch.profiler and under tachograph say the same: operators with shapes, types, nesting, sequence and
+thread; forward-backward links; bytes allocated; stacks and modules. Each allowed difference stands in ALLOWED with its reason."""
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+import tachograph as tg  # noqa: E402
+from facts import Facts  # noqa: E402
+
+# Nothing is allowed to differ but what a line here names: (which fact, why).
+ALLOWED = {
+    "frames of the profilers themselves": "each one's own start and stop are on its stacks",
+}
+
+
+def mlp():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Sequential(nn.Linear(16, 16), nn.Tanh()), nn.Linear(16, 4))
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step():
+        optimizer.zero_grad()
+        loss = model(torch.ones(4, 8)).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+    return step
+
+
+def convolution():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 5))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(torch.ones(2, 3, 8, 8)), torch.tensor([0, 1])).backward()
+        optimizer.step()
+    return step
+
+
+def attention():
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
+
+    def step():
+        model(torch.ones(2, 5, 16)).sum().backward()
+    return step
+
+
+def views_and_scalars():
+    def step():
+        a = torch.arange(24, dtype=torch.float64).reshape(2, 3, 4)
+        b = a.transpose(0, 2)[1:, ::2].contiguous()
+        c = torch.cat([b, b * 2.5], dim=-1).to(torch.bfloat16)
+        with torch.profiler.record_function("mine, ünïcode"):
+            d = torch.stack([c, c]).sum(dim=(0, 1), keepdim=True)
+        torch.nn.functional.pad(d, (1, 2), value=3.0)
+        a.index_fill_(1, torch.tensor([0]), 7.0)
+        torch.clamp(a, min=None, max=3).bool().any()
+    return step
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * ctx.saved_tensors[0]
+
+
+def own_function():
+    x = torch.ones(3, requires_grad=True)
+
+    def step():
+        y = Square.apply(x)
+        (y * 3).sum().backward()
+        g, = torch.autograd.grad((x ** 3).sum(), x, create_graph=True)
+        g.sum().backward()
+        x.grad = None
+    return step
+
+
+PROGRAMS = [mlp, convolution, attention, views_and_scalars, own_function]
+
+
+@pytest.fixture(scope="module", params=PROGRAMS, ids=lambda p: p.__name__)
+def both(request, tmp_path_factory):
+    """(torch's facts, ours) of one program."""
+    folder, found = tmp_path_factory.mktemp("fidelity"), []
+    flags = dict(record_shapes=True, profile_memory=True, with_stack=True)
+    step = request.param()
+    for _ in range(2):
+        step()
+    verbose = torch._C._profiler._ExperimentalConfig(verbose=True)
+    for name, module, more in (("theirs", torch.profiler, {"experimental_config": verbose}), ("ours", tg, {"backend": "native"})):
+        with module.profile(activities=[module.ProfilerActivity.CPU], **flags, **more) as prof:
+            step()
+        prof.export_chrome_trace(str(folder / f"{name}.json"))
+        found.append(Facts(folder / f"{name}.json"))
+    return found
+
+
+def same(theirs, ours):
+    missing, extra = theirs - ours, ours - theirs
+    assert not missing and not extra, "only torch's: %s\nonly ours: %s" % (list(missing.items())[:8], list(extra.items())[:8])
+
+
+def test_operations(both):
+    theirs, ours = both
+    assert sum(theirs.operations().values()) > 10
+    same(theirs.operations(), ours.operations())
+
+
+def test_links(both):
+    same(both[0].links(), both[1].links())
+
+
+def test_memory(both):
+    same(both[0].memory(), both[1].memory())
+
+
+def test_stacks(both):
+    def belongs(frame):
+        return "test_fidelity.py" in frame or "torch/nn" in frame or "torch/optim" in frame
+    theirs, ours = (facts.stacks(belongs) for facts in both)
+    assert any(frames for _, frames in theirs)
+    same(theirs, ours)
+
+
+def test_modules(both):
+    same(both[0].modules(), both[1].modules())
