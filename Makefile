@@ -17,7 +17,7 @@ CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVE
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm clean layers venv build-tests package
+.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm matrix clean layers venv build-tests package
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -39,6 +39,7 @@ check: deps-check layers ## layers, sanitizers, clang, clang-tidy, fuzz corpora
 
 bench: package ## side by side with other tools (docs/performance.md)
 	$(Q)$(VENV)/python tests/bench/bench.py
+	$(Q)$(VENV)/python tests/bench/recorder.py
 
 fuzz: deps-check ## libFuzzer on every target, FUZZ_SECONDS each
 	$(Q)bash tools/fuzz.sh $(FUZZ_SECONDS)
@@ -62,6 +63,9 @@ deps: ## the distribution's packages (as root or with sudo; else prints the comm
 check-arm: ## cross-build for aarch64 without codecs, unit tests under qemu
 	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh arm
 	$(Q)bash tools/check_arm.sh $(J)
+
+matrix: deps ## the recorder's tests on other versions of torch and Python (several GB)
+	$(Q)bash tools/matrix.sh
 
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis
