@@ -30,7 +30,7 @@ tg__python_register tg__python_kernels_register; /* python_kernels.c: compiled k
 tg__python_register tg__python_gc_register;      /* python_gc.c: pauses of the garbage collector */
 tg__python_register tg__python_stack_register;   /* python_stack.c: the stack of each operator */
 tg__python_register tg__python_modules_register; /* python_modules.c */
-tg__python_register tg__python_calls_register __attribute__((weak));   /* python_calls.c: every call */
+tg__python_register tg__python_calls_register;   /* python_calls.c: every call */
 
 /* ---- names (python_names.c) ------------------------------------------------------------------------------------------------------ */
 

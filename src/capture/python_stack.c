@@ -180,7 +180,6 @@ struct tg__chain *tg__chain_slow(struct tg__thread *t) {
     c = t->own[TG_SLOT_STACK] = chain_new();
   if (!c) return NULL;
   c->nodes_used = c->depth = 0;
-  c->followed = false;
   t->own_generation[TG_SLOT_STACK] = t->generation;
   return c;
 }
@@ -269,6 +268,39 @@ static inline __attribute__((always_inline)) const struct tg__link *chain_look(s
 
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, true); }
 
+/* The link of a frame that is known to run, its line as it is now; NULL when the chain does not have it as it is. Links around it hold without a
+ * look: each was brought up to date when it made its call, and waits since. */
+static const struct tg__link *chain_touch(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+  uint32_t n = c->depth;
+  while (n && c->links[n - 1].frame != f) n--; /* what is passed over has returned, and was put there by a call as well */
+  struct tg__link *const l = n ? &c->links[n - 1] : NULL;
+  if (!l || l->previous != tg__frame_previous(f)) return NULL;
+  c->depth = n;
+  if (l->mark != tg__frame_instr(f)) {
+    link_read(l, f, true);
+    link_number(t, c, l, n > 1 ? l - 1 : NULL, true);
+  }
+  return l;
+}
+
+const struct tg__link *tg__chain_caller(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+  const struct tg__link *const l = chain_touch(t, c, f);
+  return TG_LIKELY(l != NULL) ? l : tg__chain_now(t, c);
+}
+
+const struct tg__link *tg__chain_enter(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+  const struct tg__frame *caller = tg__frame_previous(f);
+  uint32_t fresh = 0;
+  c->fresh[fresh++] = f;
+  if (caller && tg__frame_is_mark(caller)) {
+    c->fresh[fresh++] = caller;
+    caller = tg__frame_previous(caller);
+  }
+  if (!caller || !chain_touch(t, c, caller) || (c->depth + fresh > c->room && !chain_room(c, c->depth + fresh))) return tg__chain_now(t, c);
+  chain_push(t, c, fresh, true);
+  return &c->links[c->depth - 1];
+}
+
 static uint32_t stack_with_lines(struct tg__thread *t) {
   struct tg__chain *const c = tg__chain(t);
   const struct tg__link *const l = TG_LIKELY(c != NULL) ? chain_look(t, c, true) : NULL;
@@ -284,12 +316,7 @@ static uint32_t stack_of_modules(struct tg__thread *t) {
 
 static _Thread_local PyGILState_STATE gil_before __attribute__((tls_model("initial-exec")));
 bool tg__gil_take(void) {
-#if PY_VERSION_HEX >= 0x030d0000
-  const bool ending = Py_IsFinalizing();
-#else
-  const bool ending = _Py_IsFinalizing();
-#endif
-  if (!Py_IsInitialized() || (ending && !PyGILState_Check())) return false; /* a thread that asks for it then is ended */
+  if (!tg__python_is_alive()) return false;
   gil_before = PyGILState_Ensure();
   return true;
 }
