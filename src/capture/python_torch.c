@@ -1,0 +1,187 @@
+/* python_torch: the operations that calibration and self-test look at. They are run in Python because that is where torch is;
+ * on a thread of its own, which no mode, guard or default of the program reaches, and on which no autograd engine is started. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <pthread.h>
+
+#include "capture/torch.h"
+
+/* ---- the programs ------------------------------------------------------------------------------------------------------------------ */
+
+/* `torch`, `look` and `elsewhere` (runs a function on another thread) are given. look(what, extra): see enum tg__torch_sight. */
+static const char common[] =
+    "import _thread\n"
+    "enter, leave = torch.autograd._record_function_with_args_enter, torch.autograd._record_function_with_args_exit\n"
+    "def mark(name, *args):\n"
+    "    leave(enter(name, *args))\n"
+    "def elsewhere(f):\n"
+    "    out, done = [], _thread.allocate_lock()\n"
+    "    done.acquire()\n"
+    "    def run():\n"
+    "        try:\n"
+    "            out.append(f())\n"
+    "        finally:\n"
+    "            done.release()\n"
+    "    _thread.start_new_thread(run, ())\n"
+    "    done.acquire()\n"
+    "    return out[0]\n"
+    "f64 = torch.float64\n"
+    "def filled(sizes, strides, dtype=f64):\n"
+    "    return torch.empty_strided(sizes, strides, dtype=dtype, device='cpu').fill_(1)\n"
+    "class Wrapped(torch.Tensor):\n"
+    "    @classmethod\n"
+    "    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):\n"
+    "        return [2, 3]\n"
+    "def wrapped(who):\n"
+    "    return torch.Tensor._make_wrapper_subclass(Wrapped, (2, 3), dtype=f64, device='cpu', dispatch_sizes_strides_policy=who)\n"
+    "sparse = torch.sparse_coo_tensor(torch.empty((1, 0), dtype=torch.int64, device='cpu'), torch.empty((0,), dtype=f64, device='cpu'), (4,),\n"
+    "                                 check_invariants=False)\n";
+
+static const char calibration[] =
+    "OP, OTHER_OP, NODE, TEXT, TENSORS, CLASSES, VALUES = range(1, 8)\n"
+    "x = filled((3, 4), (4, 1)).requires_grad_()\n"
+    "gradient = filled((3, 4), (4, 1))\n"
+    "def forward():\n"
+    "    out = []\n"
+    "    for i in range(3):\n"
+    "        look(OP, 3)\n"
+    "        out.append(torch.add(x, gradient))\n"
+    "    look(OTHER_OP, 3)\n"
+    "    out.append(torch.sub(x, gradient))\n"
+    "    return out\n"
+    "for y in elsewhere(forward)[:3]:\n"
+    "    look(NODE, y.grad_fn._sequence_nr())\n"
+    "    y.grad_fn(gradient)\n"
+    "for name in ('a name that does not fit into the object', 'short', 'another name that is longer than the object has room for'):\n"
+    "    look(TEXT, 0)\n"
+    "    mark(name)\n"
+    "small = filled((7, 11, 13), (1009, 53, 2))\n"
+    "large = torch.empty((2, 3, 4, 5, 6, 7, 8), dtype=f64, device='cpu')\n"
+    "types = torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64\n"
+    "tensors = [small, large] + [torch.empty((1,), dtype=t, device='cpu') for t in types]\n"
+    "look(TENSORS, 0)\n"
+    "mark('tensors', *tensors)\n"
+    "look(VALUES, 0)\n"
+    "mark('values', small, 1234567890123, 2.5, True, 1 + 2j, 'a text that is too long for the object itself', None, [11, 22, 33], [small, small])\n"
+    "tensors = small, wrapped('sizes'), wrapped('strides'), sparse\n"
+    "look(CLASSES, 0)\n"
+    "mark('classes', *tensors)\n";
+
+static const char trial[] =
+    "NOTE_FORWARD, NOTE_OP = 8, 9\n"
+    "x = filled((3, 4), (4, 1)).requires_grad_()\n"
+    "gradient = filled((3, 4), (4, 1))\n"
+    "small = filled((7, 11, 13), (1009, 53, 2))\n"
+    "large = filled((2, 3, 1, 2, 1, 2, 1), (12, 4, 4, 2, 2, 1, 1), torch.int32)\n"
+    "def forward():\n"
+    "    y = torch.add(x, gradient)\n"
+    "    look(NOTE_FORWARD, y.grad_fn._sequence_nr())\n"
+    "    return y\n"
+    "for i in range(2):\n"
+    "    y = elsewhere(forward)\n"
+    "    span = enter('Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂', small, 42, 2.25, False, 'text', None, [1, -2, 3], [0.5],\n"
+    "                 [True, False], ['a', 'bc'], [small, large], 1 + 2j)\n"
+    "    z = torch.add(x, gradient, alpha=3)\n"
+    "    leave(span)\n"
+    "    look(NOTE_OP, z.grad_fn._sequence_nr())\n"
+    "    y.grad_fn(gradient)\n"
+    "    with torch.no_grad():\n"
+    "        torch.cat([gradient, gradient], 1)\n"
+    "        torch.sum(gradient, [0], True)\n"
+    "        large.clone()\n"
+    "    mark('classes', wrapped('sizes'), sparse)\n";
+
+/* ---- running them --------------------------------------------------------------------------------------------------------------------- */
+
+struct run {
+  enum tg__torch_program which;
+  enum tg_err err;
+  struct tg_error *e;
+};
+
+static PyObject *look(PyObject *self, PyObject *args) {
+  int what;
+  long long extra;
+  if (!PyArg_ParseTuple(args, "iL", &what, &extra)) return NULL;
+  tg__torch_look((enum tg__torch_sight)what, extra);
+  Py_RETURN_NONE;
+}
+static PyMethodDef look_method = {"look", look, METH_VARARGS, NULL};
+
+/* torch as it was imported; NULL when it is not, or not to the end. New reference. */
+static PyObject *imported_torch(void) {
+  PyObject *const modules = PyImport_GetModuleDict();
+  PyObject *const torch = modules ? PyDict_GetItemString(modules, "torch") : NULL;
+  PyObject *const spec = torch ? PyObject_GetAttrString(torch, "__spec__") : NULL;
+  PyObject *const unfinished = spec ? PyObject_GetAttrString(spec, "_initializing") : NULL;
+  const bool ready = torch && (!unfinished || !PyObject_IsTrue(unfinished));
+  Py_XDECREF(unfinished);
+  Py_XDECREF(spec);
+  PyErr_Clear();
+  if (!ready) return NULL;
+  Py_INCREF(torch);
+  return torch;
+}
+
+static void say_exception(struct run *r) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *const text = value ? PyObject_Str(value) : NULL;
+  const char *const words = text ? PyUnicode_AsUTF8(text) : NULL;
+  r->err = tg__fail(r->e, TG_UNSUPPORTED, -1, "operators: torch does not run the known operations: %.200s", words ? words : "no text");
+  Py_XDECREF(text);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  PyErr_Clear();
+}
+
+static bool run_text(PyObject *names, const char *text) {
+  PyObject *const result = PyRun_String(text, Py_file_input, names, names);
+  Py_XDECREF(result);
+  return result != NULL;
+}
+
+static void run_with_gil(struct run *r) {
+  PyObject *const torch = imported_torch();
+  PyObject *const names = torch ? PyDict_New() : NULL;
+  PyObject *const function = names ? PyCFunction_New(&look_method, NULL) : NULL;
+  if (!torch) {
+    r->err = tg__fail(r->e, TG_NO_DATA, -1, "operators: torch is not loaded yet");
+  } else {
+    const bool given = function && PyDict_SetItemString(names, "torch", torch) == 0 && PyDict_SetItemString(names, "look", function) == 0 &&
+                       PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) == 0;
+    if (!given || !run_text(names, common) || !run_text(names, r->which == TG_TORCH_TRIAL ? trial : calibration)) say_exception(r);
+  }
+  Py_XDECREF(function);
+  Py_XDECREF(names);
+  Py_XDECREF(torch);
+}
+
+static void *run_on_thread(void *argument) {
+  struct run *const r = argument;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  if (r->which == TG_TORCH_TRIAL) tg__torch_trial.owner = tg__torch_self();
+  run_with_gil(r);
+  tg__torch_trial.owner = 0;
+  PyGILState_Release(gil);
+  return NULL;
+}
+
+static enum tg_err run_known(enum tg__torch_program which, struct tg_error *e) {
+  struct run r = {.which = which, .err = TG_OK, .e = e};
+  pthread_t thread;
+  if (!Py_IsInitialized()) return tg__fail(e, TG_NO_DATA, -1, "operators: Python is not running");
+  PyThreadState *const saved = PyGILState_Check() ? PyEval_SaveThread() : NULL;
+  if (pthread_create(&thread, NULL, run_on_thread, &r) == 0) pthread_join(thread, NULL);
+  else r.err = tg__fail(e, TG_MEMORY, -1, "operators: no thread can be started");
+  if (saved) PyEval_RestoreThread(saved);
+  return r.err;
+}
+
+void tg__python_torch_add(void) {
+  if (tg__torch_run_known) return;
+  tg__torch_run_known = run_known;
+  tg__source_add(&tg__source_torch_inputs);
+}

@@ -1,0 +1,149 @@
+/* torch, seen from plain C: what its objects look like and which of its functions we call. Private to capture/torch_*.c and
+ * python_torch.c.
+ *
+ * torch_symbols.c finds the exported functions, torch_calibrate.c the layouts, torch_selftest.c proves both end to end,
+ * torch_hook.c records, torch_inputs.c reads the inputs of an operation. */
+#ifndef TG_CAPTURE_TORCH_H
+#define TG_CAPTURE_TORCH_H
+
+#include "capture/capture.h"
+
+/* ---- what is exported (torch_symbols.c) --------------------------------------------------------------------------------------- */
+
+/* at::RecordFunctionCallback, by value; what an older or newer torch does not have at its end is not read by it. */
+struct tg__torch_callback {
+  void *(*start)(void **context, const void *rf); /* the hidden result slot of C++: see TG__TORCH_START */
+  void (*end)(const void *rf, void *context);
+  double probability;
+  bool scopes[10];
+  bool needs_inputs, needs_outputs, needs_ids;
+  uint8_t rest[27];
+};
+
+extern struct tg__torch_symbols {
+  uint64_t (*add_callback)(struct tg__torch_callback callback);
+  void (*remove_callback)(uint64_t handle);
+  bool (*has_callbacks)(void); /* NULL in a torch that does not export it */
+  const char *(*name)(const void *rf);
+  const char *(*overload_name)(const void *rf); /* NULL before torch 2.7 */
+  uint64_t (*thread_id)(void);
+  uint64_t (*sequence_peek)(void);
+  size_t (*num_inputs)(const void *rf);
+  const void *undefined_tensor;      /* the object that stands for no tensor */
+  const void *strided_classes[5];    /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not there */
+} tg__torch_symbols;
+
+/* TG_NO_DATA when torch is not loaded, TG_UNSUPPORTED when it lacks something. */
+enum tg_err tg__torch_find_symbols(struct tg_error *e);
+
+/* ---- what was found out (torch_calibrate.c) ---------------------------------------------------------------------------------- */
+
+enum tg__torch_fact {
+#define FACT(group, name, meaning) TG_TORCH_##name,
+#include "capture/torch_facts.def"
+#undef FACT
+  TG_TORCH_FACTS
+};
+
+struct tg__torch_abi {
+  int32_t fact[TG_TORCH_FACTS];
+  const void *tensor_type; /* the type of the elements of a list of tensors */
+};
+extern struct tg__torch_abi tg__torch_abi;
+#define TG_FACT(name) (tg__torch_abi.fact[TG_TORCH_##name])
+
+/* Runs the known operations in Python; set by python_torch.c. which: 0 = to calibrate, 1 = for the self-test.
+ * TG_NO_DATA: torch is not imported (yet). */
+enum tg__torch_program { TG_TORCH_CALIBRATION, TG_TORCH_TRIAL };
+extern enum tg_err (*tg__torch_run_known)(enum tg__torch_program which, struct tg_error *e);
+
+/* What the next known operation is; called by the program before it. extra: what Python knows of it. */
+enum tg__torch_sight { TG_SIGHT_NOTHING, TG_SIGHT_OP, TG_SIGHT_OTHER_OP, TG_SIGHT_NODE, TG_SIGHT_TEXT, TG_SIGHT_TENSORS, TG_SIGHT_CLASSES, TG_SIGHT_VALUES,
+                       TG_SIGHT_NOTE_FORWARD, TG_SIGHT_NOTE_OP /* for the self-test: extra is the sequence number */ };
+void tg__torch_look(enum tg__torch_sight what, int64_t extra);
+
+void tg__torch_sight(const uint8_t *rf); /* what it announced begins */
+
+/* Fill tg__torch_abi. known: the TG_RECORD_OPS and TG_RECORD_SHAPES bits for which all was found. */
+enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e);
+
+/* ---- proof (torch_selftest.c) ------------------------------------------------------------------------------------------------------ */
+
+/* Record the trial program the way a session would and compare. TG_UNSUPPORTED with the first difference. */
+enum tg_err tg__torch_self_test(uint32_t features, struct tg_error *e);
+/* Once per process: symbols, calibration, self-test. *known as above; may be less than `features` with TG_OK. */
+enum tg_err tg__torch_understand(uint32_t *known, struct tg_error *e);
+
+/* Why inputs cannot be recorded: TG_UNSUPPORTED with the sentence. */
+enum tg_err tg__torch_why_not(struct tg_error *e);
+
+/* For tests: is a wrong fact noticed? Add delta to it, run the self-test, put it back. TG_OK = not noticed. */
+enum tg_err tg__torch_abi_falsify(const char *name, int32_t delta, struct tg_error *e);
+/* Name, meaning and value of fact i; false behind the last. */
+bool tg__torch_abi_at(size_t i, const char **name, const char **meaning, int64_t *value);
+
+/* A thread that writes into the memory of the self-test instead of a file; NULL outside of it. */
+enum { TG_TRIAL_ROUNDS = 2 }; /* the trial program does everything twice: new things and known ones */
+extern struct tg__torch_trial {
+  struct tg__thread *thread;
+  uintptr_t owner; /* what tg__torch_self() said on it */
+  uint64_t forward_thread[TG_TRIAL_ROUNDS]; /* what torch said that they are */
+  int64_t forward_sequence[TG_TRIAL_ROUNDS], op_sequence[TG_TRIAL_ROUNDS];
+  uint32_t forward_notes, op_notes;
+} tg__torch_trial;
+uint32_t tg__torch_trial_intern(enum tg__raw_dictionary kind, const void *bytes, size_t len);
+
+/* Who is calling: differs between threads that live at the same time. */
+static inline uintptr_t tg__torch_self(void) { return (uintptr_t)&tg__thread_here; }
+
+/* A text's or shape's number, in the file or in the trial. */
+uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, const void *bytes, size_t len);
+
+/* ---- inputs (torch_inputs.c) -------------------------------------------------------------------------------------------------------- */
+
+/* Number of the inputs of the operation that begins; 0 = no room. count: how many of those at the end are its own, or all when
+ * there are fewer. Pointers are asked for before they are followed when t is the trial's. */
+uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name, uint32_t count);
+void tg__torch_forget_inputs(struct tg__thread *t); /* of the trial's thread */
+
+/* Says whether SHAPES can be had; joins with Python, without which nothing is understood of torch. */
+extern const struct tg__source tg__source_torch_inputs; /* torch_hook.c */
+void tg__python_torch_add(void);                        /* python_torch.c: at the import of the extension */
+
+/* ---- hook (torch_hook.c) --------------------------------------------------------------------------------------------------------------- */
+
+/* A callback that calls tg__torch_sight. false: torch refused it. */
+bool tg__torch_watch_begin(void);
+void tg__torch_watch_end(void);
+/* Callbacks that record into the trial. false: torch refused them. */
+bool tg__torch_trial_begin(uint32_t features);
+void tg__torch_trial_end(void);
+void tg__torch_forget_caches(struct tg__thread *t);
+
+static inline uint16_t tg__at16(const void *p) {
+  uint16_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline uint32_t tg__at32(const void *p) {
+  uint32_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline uint64_t tg__at64(const void *p) {
+  uint64_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline const uint8_t *tg__at_pointer(const void *p) {
+  const uint8_t *v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+/* Well mixed from two words: the halves of their product, folded. */
+static inline uint64_t tg__mix(uint64_t a, uint64_t b) {
+  const unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xe7037ed1a0b428dbu);
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+#endif

@@ -1,0 +1,303 @@
+/* torch_hook: one record per operation, autograd node and annotation of torch, on every thread. torch calls a pair of functions
+ * around each; which pair is chosen at the start, so that nothing is asked where it costs. The kind of record is known from
+ * which of three registrations the call comes.
+ *
+ * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register x8. */
+#include "capture/torch.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* ---- names ------------------------------------------------------------------------------------------------------------------- */
+
+/* Per thread and session: numbers of the names that were met. Both tables in sets of four, a set of schemas is one cache line. */
+enum { SCHEMA_SETS = 128, TEXT_SETS = 64, WAYS = 4, TEXT_BYTES = 18 * 1024, TEXT_MAX = 1024 };
+struct schema_name {
+  const void *schema; /* lives as long as its operator is registered, in practice for ever */
+  uint32_t id, inputs;
+};
+struct text_name {
+  uint64_t hash; /* of the ends alone: the bytes are compared */
+  uint32_t at, len, id;
+};
+struct names {
+  struct schema_name schemas[SCHEMA_SETS][WAYS];
+  struct text_name texts[TEXT_SETS][WAYS];
+  uint32_t text_used;
+  char text[TEXT_BYTES];
+};
+struct op_name {
+  uint32_t id, inputs; /* inputs: how many it declares */
+};
+
+static bool is_trial(const struct tg__thread *t) { return TG_UNLIKELY(t == tg__torch_trial.thread); }
+
+uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, const void *bytes, size_t len) {
+  return is_trial(t) ? tg__torch_trial_intern(kind, bytes, len) : tg__intern(t, kind, 0, bytes, len);
+}
+
+/* The caches of the thread, made or emptied when they are of another session. NULL: no memory, or the budget is used up. */
+__attribute__((noinline)) static struct names *names_enter(struct tg__thread *t) {
+  struct names *n = t->own[TG_SLOT_TORCH];
+  if (!n && !is_trial(t)) n = tg__guest_pages(sizeof *n);
+  else if (!n) n = tg__pages_get(sizeof *n);
+  else memset(n, 0, offsetof(struct names, text));
+  t->own[TG_SLOT_TORCH] = n;
+  t->own_generation[TG_SLOT_TORCH] = t->generation;
+  if (!t->logical) t->logical = (uint32_t)tg__torch_symbols.thread_id();
+  return n;
+}
+
+/* Of the trial's thread: nobody counted them. */
+void tg__torch_forget_caches(struct tg__thread *t) {
+  if (t->own[TG_SLOT_TORCH]) tg__pages_drop(t->own[TG_SLOT_TORCH], sizeof(struct names));
+  tg__torch_forget_inputs(t);
+}
+
+/* What a reader shall see: name, and behind a zero byte the overload where there is one. */
+static uint32_t intern_op(struct tg__thread *t, const void *rf) {
+  char text[TEXT_MAX];
+  const char *const name = tg__torch_symbols.name(rf);
+  const char *const overload = tg__torch_symbols.overload_name ? tg__torch_symbols.overload_name(rf) : "";
+  const size_t name_len = strlen(name), overload_len = strlen(overload);
+  if (!overload_len || name_len + 1 + overload_len > sizeof text) return tg__torch_intern(t, TG_RAW_D_NAME, name, name_len);
+  memcpy(text, name, name_len + 1);
+  memcpy(text + name_len + 1, overload, overload_len);
+  return tg__torch_intern(t, TG_RAW_D_NAME, text, name_len + 1 + overload_len);
+}
+
+/* Not the first of its set: find it behind, or learn it, and put it in front. */
+__attribute__((noinline)) static struct op_name schema_slow(struct tg__thread *t, const void *rf, const void *schema, struct schema_name *set) {
+  struct schema_name hit = {0};
+  size_t way = 1;
+  while (way < WAYS - 1 && (!set || set[way].schema != schema)) way++;
+  if (set && set[way].schema == schema) hit = set[way];
+  else hit = (struct schema_name){schema, intern_op(t, rf), (uint32_t)tg__torch_symbols.num_inputs(rf)};
+  if (set) {
+    memmove(set + 1, set, way * sizeof *set);
+    set[0] = hit;
+  }
+  return (struct op_name){hit.id, hit.inputs};
+}
+
+ALWAYS_INLINE bool same_text(const char *a, const char *b, size_t len) {
+  if (len < 8) return memcmp(a, b, len) == 0;
+  for (size_t i = 0; i + 8 < len; i += 8)
+    if (tg__at64(a + i) != tg__at64(b + i)) return false;
+  return tg__at64(a + len - 8) == tg__at64(b + len - 8);
+}
+
+/* Enough to tell texts apart most of the time: both ends and the length. */
+ALWAYS_INLINE uint64_t hash_ends(const char *text, size_t len) {
+  if (len >= 16) return tg__mix(tg__at64(text + len - 16) ^ tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
+  if (len >= 8) return tg__mix(tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
+  uint64_t word = 0;
+  memcpy(&word, text, len);
+  return tg__mix(word, len);
+}
+
+__attribute__((noinline)) static uint32_t text_slow(struct tg__thread *t, struct names *n, const char *text, size_t len, uint64_t hash) {
+  const uint32_t id = tg__torch_intern(t, TG_RAW_D_NAME, text, strnlen(text, len));
+  if (!n || len > TEXT_MAX) return id;
+  if (n->text_used + len > TEXT_BYTES) { /* texts that are never the same, as step numbers: begin anew */
+    memset(n->texts, 0, sizeof n->texts);
+    n->text_used = 0;
+  }
+  struct text_name *const set = n->texts[hash % TEXT_SETS];
+  memmove(set + 1, set, (WAYS - 1) * sizeof *set);
+  memcpy(n->text + n->text_used, text, len);
+  set[0] = (struct text_name){hash, n->text_used, (uint32_t)len, id};
+  n->text_used += (uint32_t)len;
+  return id;
+}
+
+ALWAYS_INLINE uint32_t text_id(struct tg__thread *t, struct names *n, const char *text, size_t len) {
+  const uint64_t hash = hash_ends(text, len);
+  if (TG_LIKELY(n && len)) {
+    const struct text_name *const set = n->texts[hash % TEXT_SETS];
+    for (size_t way = 0; way < WAYS; way++)
+      if (set[way].hash == hash && set[way].len == len && same_text(n->text + set[way].at, text, len)) return set[way].id;
+  }
+  return text_slow(t, n, text, len, hash);
+}
+
+/* The std::string inside the object. Its text is the operation's own and gone when it ends. */
+ALWAYS_INLINE uint32_t string_id(struct tg__thread *t, struct names *n, const uint8_t *string, bool careful) {
+  const char *const text = (const char *)tg__at_pointer(string);
+  const uint8_t *const length = TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : (const uint8_t *)text + TG_FACT(string_length);
+  if (careful && !tg__guest_can_read(length, 8)) return 0;
+  const size_t len = tg__at64(length);
+  if (careful && (len > TEXT_MAX || !tg__guest_can_read(text, len))) return 0;
+  return text_id(t, n, text, len);
+}
+
+ALWAYS_INLINE struct op_name name_of(struct tg__thread *t, struct names *n, const uint8_t *rf, bool careful) {
+  if (rf[TG_FACT(name_kind)] != 1) return (struct op_name){string_id(t, n, rf + TG_FACT(name), careful), UINT32_MAX};
+  const void *const schema = tg__at_pointer(rf + TG_FACT(name));
+  struct schema_name *const set = n ? n->schemas[((uintptr_t)schema * 0x9e3779b97f4a7c15u) >> 57] : NULL;
+  if (TG_LIKELY(set && set->schema == schema)) return (struct op_name){set->id, set->inputs};
+  return schema_slow(t, rf, schema, set);
+}
+_Static_assert(SCHEMA_SETS == 1 << (64 - 57), "the shift in name_of");
+
+/* ---- start and end --------------------------------------------------------------------------------------------------------------- */
+
+enum { BARE = 1, SHAPES = 2, STACK = 4, TRIAL = 8 }; /* how a start function was made. BARE: nothing but names is known of this torch */
+
+ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
+  if ((how & TRIAL) && tg__torch_self() != tg__torch_trial.owner) return;
+  struct tg__thread *const t = (how & TRIAL) ? tg__torch_trial.thread : tg__thread();
+  struct tg__open *const o = t ? tg__open_push(t, rf) : NULL;
+  if (TG_UNLIKELY(!o)) return;
+  struct names *n = t->own[TG_SLOT_TORCH];
+  if (TG_UNLIKELY(!n || t->own_generation[TG_SLOT_TORCH] != t->generation)) n = names_enter(t);
+  o->scope = scope;
+  o->shape = o->stack = o->seq = 0;
+  if (how & BARE) {
+    const char *const name = tg__torch_symbols.name(rf);
+    o->name = text_id(t, n, name, strlen(name));
+  } else {
+    const struct op_name name = name_of(t, n, rf, how & TRIAL);
+    o->name = name.id;
+    o->seq = (uint32_t)(tg__at64(rf + TG_FACT(sequence)) + 1);
+    if (how & SHAPES) o->shape = tg__torch_inputs(t, rf, name.id, name.inputs);
+    if (scope == TG_RAW_BACKWARD) o->stack = (uint32_t)tg__at64(rf + TG_FACT(forward_thread));
+  }
+  if ((how & STACK) && scope != TG_RAW_BACKWARD) o->stack = tg__stack_of(t);
+  o->start_ticks = tg__ticks();
+}
+
+static void end(const void *rf, void *context) {
+  const uint64_t now = tg__ticks();
+  struct tg__thread *const t = tg__thread();
+  const struct tg__open *const o = t ? tg__open_pop(t, rf) : NULL;
+  if (TG_LIKELY(o)) tg__record_put(t, o, now, 0);
+}
+
+static void end_trial(const void *rf, void *context) {
+  const uint64_t now = tg__ticks();
+  if (tg__torch_self() != tg__torch_trial.owner) return;
+  struct tg__thread *const t = tg__torch_trial.thread;
+  const struct tg__open *const o = tg__open_pop(t, rf);
+  if (o && t->next < t->end) tg__record_put(t, o, now - o->start_ticks > UINT32_MAX ? o->start_ticks + UINT32_MAX : now, 0);
+}
+
+static void end_watch(const void *rf, void *context) {}
+
+/* What torch calls: `name` with the slot first. The slot stays empty: we keep the state ourselves. */
+#if defined(__aarch64__)
+#define ENTRY(name)                                                                                                                    \
+  __asm__(".text\n.p2align 2\n.type " #name ", %function\n" #name ":\n  hint #34\n  mov x1, x0\n  mov x0, x8\n  b " #name "_in_c\n");   \
+  extern void *name(void **context, const void *rf) __attribute__((visibility("hidden")));
+#define IN_C(name) __attribute__((used)) static void *name##_in_c
+#else
+#define ENTRY(name)
+#define IN_C(name) static void *name
+#endif
+#define START_WITH(name, statement)                                                                                                    \
+  IN_C(name)(void **context, const void *rf) {                                                                                         \
+    *context = NULL;                                                                                                                   \
+    statement;                                                                                                                         \
+    return context;                                                                                                                    \
+  }                                                                                                                                    \
+  ENTRY(name)
+#define START(name, scope, how) START_WITH(name, begin(rf, scope, how))
+
+#define KIND(name, scope)                                                                                                              \
+  START(tg__##name, scope, 0)                                                                                                          \
+  START(tg__##name##_shapes, scope, SHAPES)                                                                                            \
+  START(tg__##name##_stack, scope, STACK)                                                                                              \
+  START(tg__##name##_shapes_stack, scope, SHAPES | STACK)                                                                              \
+  START(tg__##name##_bare, scope, BARE)                                                                                                \
+  START(tg__##name##_bare_stack, scope, BARE | STACK)                                                                                  \
+  START(tg__##name##_trial, scope, TRIAL)                                                                                              \
+  START(tg__##name##_trial_shapes, scope, TRIAL | SHAPES)
+
+KIND(op, TG_RAW_OP)
+KIND(backward, TG_RAW_BACKWARD)
+KIND(user, TG_RAW_USER)
+START_WITH(tg__watch, tg__torch_sight(rf))
+
+/* ---- registration ------------------------------------------------------------------------------------------------------------------ */
+
+enum { KINDS = 3, VARIANTS = 8 };
+/* The numbers of the format are torch's own; the self-test sees whether they still are. */
+static const uint8_t kind_scope[KINDS] = {TG_RAW_OP, TG_RAW_BACKWARD, TG_RAW_USER};
+typedef void *start_fn(void **context, const void *rf);
+#define VARIANTS_OF(name)                                                                                                              \
+  {tg__##name, tg__##name##_shapes, tg__##name##_stack, tg__##name##_shapes_stack,                                                     \
+   tg__##name##_bare, tg__##name##_bare_stack, tg__##name##_trial, tg__##name##_trial_shapes}
+static start_fn *const starts[KINDS][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(user)};
+
+static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
+
+static bool add_callbacks(size_t variant, void (*ended)(const void *, void *), bool inputs, uint64_t *handle) {
+  for (size_t k = 0; k < KINDS; k++) {
+    struct tg__torch_callback c = {.start = starts[k][variant], .end = ended, .probability = 1, .needs_inputs = inputs};
+    c.scopes[kind_scope[k]] = true;
+    handle[k] = tg__torch_symbols.add_callback(c);
+  }
+  return handle[0] && handle[1] && handle[2];
+}
+
+/* torch says so on its log when a callback is not there any more because somebody removed all: ask first. */
+static void remove_callbacks(uint64_t *handle) {
+  const bool any = !tg__torch_symbols.has_callbacks || tg__torch_symbols.has_callbacks();
+  for (size_t k = 0; k < KINDS; k++) {
+    if (handle[k] && any) tg__torch_symbols.remove_callback(handle[k]);
+    handle[k] = 0;
+  }
+}
+
+bool tg__torch_watch_begin(void) {
+  struct tg__torch_callback c = {.start = tg__watch, .end = end_watch, .probability = 1, .needs_inputs = true};
+  for (size_t k = 0; k < KINDS; k++) c.scopes[kind_scope[k]] = true;
+  watch_handle[0] = tg__torch_symbols.add_callback(c);
+  return watch_handle[0] != 0;
+}
+void tg__torch_watch_end(void) { remove_callbacks(watch_handle); }
+
+bool tg__torch_trial_begin(uint32_t features) { return add_callbacks(features & TG_RECORD_SHAPES ? 7 : 6, end_trial, features & TG_RECORD_SHAPES, trial_handles); }
+void tg__torch_trial_end(void) { remove_callbacks(trial_handles); }
+
+/* ---- the sources --------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t known; /* of this torch: TG_RECORD_OPS, TG_RECORD_SHAPES */
+
+static enum tg_err torch_prepare(uint32_t features, struct tg_error *e) { return tg__torch_understand(&known, e); }
+
+static void torch_stop(void) { remove_callbacks(handles); }
+
+static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
+  const bool shapes = features & known & TG_RECORD_SHAPES, stack = tg__stack_of != NULL, bare = !(known & TG_RECORD_OPS);
+  remove_callbacks(handles);
+  if (add_callbacks(bare ? 4u + stack : (size_t)shapes + 2 * stack, end, shapes && !bare, handles)) return TG_OK;
+  torch_stop();
+  return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
+}
+
+static bool torch_is_off(void) { return !(handles[0] | handles[1] | handles[2]); }
+
+const struct tg__source tg__source_torch = {
+    .name = "torch",
+    .features = TG_RECORD_OPS,
+    .prepare = torch_prepare,
+    .start = torch_start,
+    .stop = torch_stop,
+    .is_off = torch_is_off,
+};
+
+static enum tg_err inputs_prepare(uint32_t features, struct tg_error *e) {
+  const enum tg_err err = tg__torch_understand(&known, e);
+  if (err || known & TG_RECORD_SHAPES) return err;
+  return tg__torch_why_not(e);
+}
+static enum tg_err inputs_start(uint32_t features, struct tg_error *e) { return TG_OK; }
+static void inputs_stop(void) {}
+
+const struct tg__source tg__source_torch_inputs = {
+    .name = "torch inputs",
+    .features = TG_RECORD_SHAPES,
+    .prepare = inputs_prepare,
+    .start = inputs_start,
+    .stop = inputs_stop,
+};
