@@ -28,6 +28,7 @@ tg__python_register tg__python_types_register;   /* python_types.c: record_funct
 tg__python_register tg__python_fast_register;    /* python_fast.c: RecordFunctionFast */
 tg__python_register tg__python_kernels_register; /* python_kernels.c: compiled kernels */
 tg__python_register tg__python_gc_register;      /* python_gc.c: pauses of the garbage collector */
+tg__python_register tg__python_torch_register;   /* python_torch.c: what runs the operations that torch is understood by */
 tg__python_register tg__python_stack_register;   /* python_stack.c: the stack of each operator */
 tg__python_register tg__python_modules_register; /* python_modules.c */
 tg__python_register tg__python_calls_register;   /* python_calls.c: every call */

@@ -1,10 +1,8 @@
 /* python_torch: the operations that calibration and self-test look at. They are run in Python because that is where torch is;
  * on a thread of its own, which no mode, guard or default of the program reaches, and on which no autograd engine is started. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <pthread.h>
 
+#include "capture/python_door.h"
 #include "capture/torch.h"
 
 /* ---- the programs ------------------------------------------------------------------------------------------------------------------ */
@@ -172,7 +170,7 @@ static void *run_on_thread(void *argument) {
 static enum tg_err run_known(enum tg__torch_program which, struct tg_error *e) {
   struct run r = {.which = which, .err = TG_OK, .e = e};
   pthread_t thread;
-  if (!Py_IsInitialized()) return tg__fail(e, TG_NO_DATA, -1, "operators: Python is not running");
+  if (!tg__python_is_alive()) return tg__fail(e, TG_NO_DATA, -1, "operators: Python is not running");
   PyThreadState *const saved = PyGILState_Check() ? PyEval_SaveThread() : NULL;
   if (pthread_create(&thread, NULL, run_on_thread, &r) == 0) pthread_join(thread, NULL);
   else r.err = tg__fail(e, TG_MEMORY, -1, "operators: no thread can be started");
@@ -180,8 +178,43 @@ static enum tg_err run_known(enum tg__torch_program which, struct tg_error *e) {
   return r.err;
 }
 
-void tg__python_torch_add(void) {
-  if (tg__torch_run_known) return;
+/* ---- for Python ------------------------------------------------------------------------------------------------------------------------ */
+
+/* abi() -> {name: (value, meaning)}: what was found out about this torch; empty before the first recording */
+static PyObject *abi(PyObject *module, PyObject *unused) {
+  PyObject *const dict = PyDict_New();
+  const char *name, *meaning;
+  int64_t value;
+  for (size_t i = 0; dict && tg__torch_abi_at(i, &name, &meaning, &value); i++) {
+    PyObject *const row = Py_BuildValue("(Ls)", (long long)value, meaning);
+    const bool put = row && PyDict_SetItemString(dict, name, row) == 0;
+    Py_XDECREF(row);
+    if (put) continue;
+    Py_DECREF(dict);
+    return NULL;
+  }
+  return dict;
+}
+
+/* abi_falsify(name, delta) -> the sentence with which the self-test refuses, None when it does not notice */
+static PyObject *abi_falsify(PyObject *module, PyObject *args) {
+  const char *name;
+  int delta;
+  struct tg_error e = {0};
+  if (!PyArg_ParseTuple(args, "si:abi_falsify", &name, &delta)) return NULL;
+  const enum tg_err err = tg__torch_abi_falsify(name, delta, &e);
+  if (!err) Py_RETURN_NONE;
+  if (err != TG_UNSUPPORTED) return PyErr_Format(PyExc_RuntimeError, "%s", e.text);
+  return PyUnicode_DecodeUTF8(e.text, (Py_ssize_t)strlen(e.text), "replace");
+}
+
+static PyMethodDef torch_methods[] = {
+    {"abi", abi, METH_NOARGS, "abi() -> {name: (value, meaning)}: what was found out about this torch's objects"},
+    {"abi_falsify", abi_falsify, METH_VARARGS, "abi_falsify(name, delta) -> str | None: how the self-test refuses a wrong one"},
+    {0},
+};
+
+bool tg__python_torch_register(PyObject *module) {
   tg__torch_run_known = run_known;
-  tg__source_add(&tg__source_torch_inputs);
+  return tg__source_add(&tg__source_torch_inputs) && PyModule_AddFunctions(module, torch_methods) == 0;
 }

@@ -108,7 +108,6 @@ void tg__torch_forget_inputs(struct tg__thread *t); /* of the trial's thread */
 
 /* Says whether SHAPES can be had; joins with Python, without which nothing is understood of torch. */
 extern const struct tg__source tg__source_torch_inputs; /* torch_hook.c */
-void tg__python_torch_add(void);                        /* python_torch.c: at the import of the extension */
 
 /* ---- hook (torch_hook.c) --------------------------------------------------------------------------------------------------------------- */
 

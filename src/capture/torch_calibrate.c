@@ -267,13 +267,23 @@ static bool take_place(enum tg__torch_fact fact, const char *name, struct tg_err
   return true;
 }
 
+/* Padding elsewhere may look the same by chance. The kind stands behind what it is the kind of, and is the first that fits. */
+static bool take_name(struct tg_error *e) {
+  if (!take_place(TG_TORCH_name, "name", e)) return false;
+  const size_t name = (size_t)TG_FACT(name);
+  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_name_kind, i, i >= name + 8 && i < name + 48);
+  for (size_t i = name; i < PLACES; i++)
+    if (!sieve.struck[TG_TORCH_name_kind][i]) memset(&sieve.struck[TG_TORCH_name_kind][i + 1], true, PLACES - i - 1);
+  return take_place(TG_TORCH_name_kind, "name_kind", e);
+}
+
 static bool take_ops(struct tg_error *e) {
   if (!TG_FACT(string_length)) {
     tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch's texts do not say their length where expected");
     return false;
   }
   return take_place(TG_TORCH_sequence, "sequence", e) && take_place(TG_TORCH_forward_thread, "forward_thread", e) &&
-         take_place(TG_TORCH_name_kind, "name_kind", e) && take_place(TG_TORCH_name, "name", e);
+         take_name(e);
 }
 
 static bool take_shapes(struct tg_error *e) {

@@ -43,7 +43,7 @@ __attribute__((noinline)) static struct names *names_enter(struct tg__thread *t)
   else memset(n, 0, offsetof(struct names, text));
   t->own[TG_SLOT_TORCH] = n;
   t->own_generation[TG_SLOT_TORCH] = t->generation;
-  if (!t->logical) t->logical = (uint32_t)tg__torch_symbols.thread_id();
+  if (!is_trial(t)) tg__thread_logical(t, (uint32_t)tg__torch_symbols.thread_id());
   return n;
 }
 
@@ -72,7 +72,7 @@ __attribute__((noinline)) static struct op_name schema_slow(struct tg__thread *t
   while (way < WAYS - 1 && (!set || set[way].schema != schema)) way++;
   if (set && set[way].schema == schema) hit = set[way];
   else hit = (struct schema_name){schema, intern_op(t, rf), (uint32_t)tg__torch_symbols.num_inputs(rf)};
-  if (set) {
+  if (set && hit.id) { /* without a number there was no room: asked again the next time */
     memmove(set + 1, set, way * sizeof *set);
     set[0] = hit;
   }
@@ -97,7 +97,7 @@ ALWAYS_INLINE uint64_t hash_ends(const char *text, size_t len) {
 
 __attribute__((noinline)) static uint32_t text_slow(struct tg__thread *t, struct names *n, const char *text, size_t len, uint64_t hash) {
   const uint32_t id = tg__torch_intern(t, TG_RAW_D_NAME, text, strnlen(text, len));
-  if (!n || len > TEXT_MAX) return id;
+  if (!n || !id || len > TEXT_MAX) return id;
   if (n->text_used + len > TEXT_BYTES) { /* texts that are never the same, as step numbers: begin anew */
     memset(n->texts, 0, sizeof n->texts);
     n->text_used = 0;

@@ -272,7 +272,7 @@ static uint32_t recall(struct inputs *c, uint32_t key, const uint8_t *value, uin
 
 static bool keeps_scalars(struct tg__thread *t, const struct inputs *c, uint32_t name) {
   if (c->fresh[name % NAMES] < NEW_MAX) return true;
-  t->counts[TG_RAW_C_SHAPE_DROPPED]++;
+  tg__count(t, TG_RAW_C_SHAPE_DROPPED, 1);
   return false;
 }
 
