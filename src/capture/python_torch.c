@@ -33,7 +33,8 @@ static const char common[] =
     "        return [2, 3]\n"
     "def wrapped(who):\n"
     "    return torch.Tensor._make_wrapper_subclass(Wrapped, (2, 3), dtype=f64, device='cpu', dispatch_sizes_strides_policy=who)\n"
-    "sparse = torch.sparse_coo_tensor(torch.empty((1, 0), dtype=torch.int64, device='cpu'), torch.empty((0,), dtype=f64, device='cpu'), (4,),\n"
+    "sparse = torch.sparse_coo_tensor(torch.empty((1, 0), dtype=torch.int64, device='cpu'), torch.empty((0,), dtype=f64, device='cpu'), "
+    "(4,),\n"
     "                                 check_invariants=False)\n";
 
 static const char calibration[] =
@@ -61,34 +62,35 @@ static const char calibration[] =
     "look(TENSORS, 0)\n"
     "mark('tensors', *tensors)\n"
     "look(VALUES, 0)\n"
-    "mark('values', small, 1234567890123, 2.5, True, 1 + 2j, 'a text that is too long for the object itself', None, [11, 22, 33], [small, small])\n"
+    "mark('values', small, 1234567890123, 2.5, True, 1 + 2j, 'a text that is too long for the object itself', None, [11, 22, 33], [small, "
+    "small])\n"
     "tensors = small, wrapped('sizes'), wrapped('strides'), sparse\n"
     "look(CLASSES, 0)\n"
     "mark('classes', *tensors)\n";
 
-static const char trial[] =
-    "NOTE_FORWARD, NOTE_OP = 8, 9\n"
-    "x = filled((3, 4), (4, 1)).requires_grad_()\n"
-    "gradient = filled((3, 4), (4, 1))\n"
-    "small = filled((7, 11, 13), (1009, 53, 2))\n"
-    "large = filled((2, 3, 1, 2, 1, 2, 1), (12, 4, 4, 2, 2, 1, 1), torch.int32)\n"
-    "def forward():\n"
-    "    y = torch.add(x, gradient)\n"
-    "    look(NOTE_FORWARD, y.grad_fn._sequence_nr())\n"
-    "    return y\n"
-    "for i in range(2):\n"
-    "    y = elsewhere(forward)\n"
-    "    span = enter('Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂', small, 42, 2.25, False, 'text', None, [1, -2, 3], [0.5],\n"
-    "                 [True, False], ['a', 'bc'], [small, large], 1 + 2j)\n"
-    "    z = torch.add(x, gradient, alpha=3)\n"
-    "    leave(span)\n"
-    "    look(NOTE_OP, z.grad_fn._sequence_nr())\n"
-    "    y.grad_fn(gradient)\n"
-    "    with torch.no_grad():\n"
-    "        torch.cat([gradient, gradient], 1)\n"
-    "        torch.sum(gradient, [0], True)\n"
-    "        large.clone()\n"
-    "    mark('classes', wrapped('sizes'), sparse)\n";
+static const char trial[] = "NOTE_FORWARD, NOTE_OP = 8, 9\n"
+                            "x = filled((3, 4), (4, 1)).requires_grad_()\n"
+                            "gradient = filled((3, 4), (4, 1))\n"
+                            "small = filled((7, 11, 13), (1009, 53, 2))\n"
+                            "large = filled((2, 3, 1, 2, 1, 2, 1), (12, 4, 4, 2, 2, 1, 1), torch.int32)\n"
+                            "def forward():\n"
+                            "    y = torch.add(x, gradient)\n"
+                            "    look(NOTE_FORWARD, y.grad_fn._sequence_nr())\n"
+                            "    return y\n"
+                            "for i in range(2):\n"
+                            "    y = elsewhere(forward)\n"
+                            "    span = enter('Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂', small, 42, 2.25, False, "
+                            "'text', None, [1, -2, 3], [0.5],\n"
+                            "                 [True, False], ['a', 'bc'], [small, large], 1 + 2j)\n"
+                            "    z = torch.add(x, gradient, alpha=3)\n"
+                            "    leave(span)\n"
+                            "    look(NOTE_OP, z.grad_fn._sequence_nr())\n"
+                            "    y.grad_fn(gradient)\n"
+                            "    with torch.no_grad():\n"
+                            "        torch.cat([gradient, gradient], 1)\n"
+                            "        torch.sum(gradient, [0], True)\n"
+                            "        large.clone()\n"
+                            "    mark('classes', wrapped('sizes'), sparse)\n";
 
 /* ---- running them --------------------------------------------------------------------------------------------------------------------- */
 
@@ -172,8 +174,10 @@ static enum tg_err run_known(enum tg__torch_program which, struct tg_error *e) {
   pthread_t thread;
   if (!tg__python_is_alive()) return tg__fail(e, TG_NO_DATA, -1, "operators: Python is not running");
   PyThreadState *const saved = PyGILState_Check() ? PyEval_SaveThread() : NULL;
-  if (pthread_create(&thread, NULL, run_on_thread, &r) == 0) pthread_join(thread, NULL);
-  else r.err = tg__fail(e, TG_MEMORY, -1, "operators: no thread can be started");
+  if (pthread_create(&thread, NULL, run_on_thread, &r) == 0)
+    pthread_join(thread, NULL);
+  else
+    r.err = tg__fail(e, TG_MEMORY, -1, "operators: no thread can be started");
   if (saved) PyEval_RestoreThread(saved);
   return r.err;
 }

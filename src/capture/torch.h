@@ -29,8 +29,8 @@ extern struct tg__torch_symbols {
   uint64_t (*thread_id)(void);
   uint64_t (*sequence_peek)(void);
   size_t (*num_inputs)(const void *rf);
-  const void *undefined_tensor;      /* the object that stands for no tensor */
-  const void *strided_classes[5];    /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not there */
+  const void *undefined_tensor;   /* the object that stands for no tensor */
+  const void *strided_classes[5]; /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not there */
 } tg__torch_symbols;
 
 /* TG_NO_DATA when torch is not loaded, TG_UNSUPPORTED when it lacks something. */
@@ -58,8 +58,18 @@ enum tg__torch_program { TG_TORCH_CALIBRATION, TG_TORCH_TRIAL };
 extern enum tg_err (*tg__torch_run_known)(enum tg__torch_program which, struct tg_error *e);
 
 /* What the next known operation is; called by the program before it. extra: what Python knows of it. */
-enum tg__torch_sight { TG_SIGHT_NOTHING, TG_SIGHT_OP, TG_SIGHT_OTHER_OP, TG_SIGHT_NODE, TG_SIGHT_TEXT, TG_SIGHT_TENSORS, TG_SIGHT_CLASSES, TG_SIGHT_VALUES,
-                       TG_SIGHT_NOTE_FORWARD, TG_SIGHT_NOTE_OP /* for the self-test: extra is the sequence number */ };
+enum tg__torch_sight {
+  TG_SIGHT_NOTHING,
+  TG_SIGHT_OP,
+  TG_SIGHT_OTHER_OP,
+  TG_SIGHT_NODE,
+  TG_SIGHT_TEXT,
+  TG_SIGHT_TENSORS,
+  TG_SIGHT_CLASSES,
+  TG_SIGHT_VALUES,
+  TG_SIGHT_NOTE_FORWARD,
+  TG_SIGHT_NOTE_OP /* for the self-test: extra is the sequence number */
+};
 void tg__torch_look(enum tg__torch_sight what, int64_t extra);
 
 void tg__torch_sight(const uint8_t *rf); /* what it announced begins */
@@ -86,7 +96,7 @@ bool tg__torch_abi_at(size_t i, const char **name, const char **meaning, int64_t
 enum { TG_TRIAL_ROUNDS = 2 }; /* the trial program does everything twice: new things and known ones */
 extern struct tg__torch_trial {
   struct tg__thread *thread;
-  uintptr_t owner; /* what tg__torch_self() said on it */
+  uintptr_t owner;                          /* what tg__torch_self() said on it */
   uint64_t forward_thread[TG_TRIAL_ROUNDS]; /* what torch said that they are */
   int64_t forward_sequence[TG_TRIAL_ROUNDS], op_sequence[TG_TRIAL_ROUNDS];
   uint32_t forward_notes, op_notes;

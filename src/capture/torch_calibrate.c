@@ -16,7 +16,7 @@ static struct sieve {
   uint32_t sights[TG_TORCH_FACTS];
   enum tg__torch_sight awaited;
   int64_t extra;
-  uintptr_t owner; /* who may be looked at: other threads go on working meanwhile */
+  uintptr_t owner;                      /* who may be looked at: other threads go on working meanwhile */
   const uint8_t *schema_at[PLACES / 8]; /* pointers of the operation that was seen first */
   uint64_t forward_thread;
   uint32_t value_kinds[16];
@@ -44,13 +44,17 @@ static bool is_string(const uint8_t *string, const char *text) {
   const uint8_t *const bytes = tg__at_pointer(string);
   if (!tg__guest_can_read(bytes, len + 1) || memcmp(bytes, text, len + 1) != 0) return false;
   int32_t length = 0;
-  if (tg__at64(string + 8) == len) length = 8;
-  else if (tg__guest_can_read(bytes - 24, 8) && tg__at64(bytes - 24) == len) length = -24;
+  if (tg__at64(string + 8) == len)
+    length = 8;
+  else if (tg__guest_can_read(bytes - 24, 8) && tg__at64(bytes - 24) == len)
+    length = -24;
   if (!TG_FACT(string_length)) TG_FACT(string_length) = length;
   return length && length == TG_FACT(string_length);
 }
 
-static bool is_tensor(const uint8_t *impl) { return tg__guest_can_read(impl, 176) && tg__at_pointer(impl) == tg__torch_symbols.strided_classes[0]; }
+static bool is_tensor(const uint8_t *impl) {
+  return tg__guest_can_read(impl, 176) && tg__at_pointer(impl) == tg__torch_symbols.strided_classes[0];
+}
 
 static void see_words(const uint8_t *rf, int64_t sequence, uint64_t forward, uint8_t name_kind) {
   for (size_t i = 0; i < PLACES; i++) {
@@ -78,14 +82,14 @@ static void see_schema(const uint8_t *rf, bool other) {
 
 static void see_text(const uint8_t *rf) {
   const char *const name = tg__torch_symbols.name(rf);
-  for (size_t i = 0; i < PLACES; i++)
-    strike(TG_TORCH_name, i, i % 8 == 0 && !sieve.struck[TG_TORCH_name][i] && is_string(rf + i, name));
+  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_name, i, i % 8 == 0 && !sieve.struck[TG_TORCH_name][i] && is_string(rf + i, name));
 }
 
 /* Pointer to `count` values, the first of them a tensor. */
 static void see_inputs(const uint8_t *rf, uint64_t count) {
   for (size_t i = 0; i < PLACES; i++) {
-    bool fits = i % 8 == 0 && i + 16 <= OBJECT_BYTES && tg__at64(rf + i + 8) == count && tg__guest_can_read(tg__at_pointer(rf + i), count * VALUE);
+    bool fits =
+        i % 8 == 0 && i + 16 <= OBJECT_BYTES && tg__at64(rf + i + 8) == count && tg__guest_can_read(tg__at_pointer(rf + i), count * VALUE);
     fits = fits && is_tensor(tg__at_pointer(tg__at_pointer(rf + i)));
     strike(TG_TORCH_inputs, i, fits);
   }
@@ -118,7 +122,8 @@ static void see_tensors(const uint8_t *rf) {
   }
   for (size_t input = 0; input < sizeof types; input++) {
     const uint8_t *const impl = tensor_input(rf, input);
-    for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_tensor_type, i, impl && i % 2 == 0 && i + 2 <= 176 && tg__at16(impl + i) == types[input]);
+    for (size_t i = 0; i < PLACES; i++)
+      strike(TG_TORCH_tensor_type, i, impl && i % 2 == 0 && i + 2 <= 176 && tg__at16(impl + i) == types[input]);
   }
   sieve.sights[TG_TORCH_tensor_dims]++;
   sieve.sights[TG_TORCH_tensor_strides]++;
@@ -146,7 +151,8 @@ static void see_list(const uint8_t *ints, const uint8_t *tensors) {
     const uint8_t *const item = fits ? tg__at_pointer(ints + i) : NULL, *const tensor = fits ? tg__at_pointer(tensors + i) : NULL;
     bool items = fits && tg__at_pointer(ints + i + 8) == item + 3 * VALUE && tg__guest_can_read(item, 3 * VALUE);
     items = items && tg__at64(item) == 11 && tg__at64(item + VALUE) == 22 && tg__at64(item + 2 * VALUE) == 33;
-    items = items && tg__at_pointer(tensors + i + 8) == tensor + 2 * VALUE && tg__guest_can_read(tensor, 2 * VALUE) && is_tensor(tg__at_pointer(tensor));
+    items = items && tg__at_pointer(tensors + i + 8) == tensor + 2 * VALUE && tg__guest_can_read(tensor, 2 * VALUE) &&
+            is_tensor(tg__at_pointer(tensor));
     strike(TG_TORCH_list_items, i, items);
   }
   sieve.sights[TG_TORCH_list_items]++;
@@ -176,7 +182,8 @@ static void see_values(const uint8_t *rf) {
     strike(TG_TORCH_value_kind, i, i == 8 && sieve.value_kinds[INTS] == sieve.value_kinds[TENSORS]);
   sieve.sights[TG_TORCH_value_kind]++;
   const uint8_t *const text = tg__at_pointer(value + TEXT * VALUE);
-  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_string_text, i, i % 8 == 0 && i + 16 <= 64 && tg__guest_can_read(text, 64) && is_string(text + i, long_text));
+  for (size_t i = 0; i < PLACES; i++)
+    strike(TG_TORCH_string_text, i, i % 8 == 0 && i + 16 <= 64 && tg__guest_can_read(text, 64) && is_string(text + i, long_text));
   sieve.sights[TG_TORCH_string_text]++;
   see_list(tg__at_pointer(value + INTS * VALUE), tg__at_pointer(value + TENSORS * VALUE));
 }
@@ -240,7 +247,7 @@ void tg__torch_sight(const uint8_t *rf) {
 /* ---- the result ------------------------------------------------------------------------------------------------------------------------- */
 
 static bool take_kinds(struct tg_error *e) {
-  static const enum tg__torch_fact facts[] = {TG_TORCH_kind_tensor, TG_TORCH_kind_int,    TG_TORCH_kind_double, TG_TORCH_kind_bool,
+  static const enum tg__torch_fact facts[] = {TG_TORCH_kind_tensor,  TG_TORCH_kind_int,    TG_TORCH_kind_double, TG_TORCH_kind_bool,
                                               TG_TORCH_kind_complex, TG_TORCH_kind_string, TG_TORCH_kind_none,   TG_TORCH_kind_list};
   enum { KINDS = sizeof facts / sizeof *facts };
   for (size_t i = 0; i < KINDS; i++) {
@@ -260,7 +267,8 @@ static bool take_place(enum tg__torch_fact fact, const char *name, struct tg_err
   size_t left;
   const int32_t place = only_place(fact, &left);
   if (place < 0) {
-    tg__fail(e, TG_UNSUPPORTED, -1, "operators: '%s' could be in %zu places of torch's objects (%u sights), not in one", name, left, sieve.sights[fact]);
+    tg__fail(e, TG_UNSUPPORTED, -1, "operators: '%s' could be in %zu places of torch's objects (%u sights), not in one", name, left,
+             sieve.sights[fact]);
     return false;
   }
   tg__torch_abi.fact[fact] = place;
@@ -282,8 +290,7 @@ static bool take_ops(struct tg_error *e) {
     tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch's texts do not say their length where expected");
     return false;
   }
-  return take_place(TG_TORCH_sequence, "sequence", e) && take_place(TG_TORCH_forward_thread, "forward_thread", e) &&
-         take_name(e);
+  return take_place(TG_TORCH_sequence, "sequence", e) && take_place(TG_TORCH_forward_thread, "forward_thread", e) && take_name(e);
 }
 
 static bool take_shapes(struct tg_error *e) {

@@ -38,9 +38,12 @@ uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, co
 /* The caches of the thread, made or emptied when they are of another session. NULL: no memory, or the budget is used up. */
 __attribute__((noinline)) static struct names *names_enter(struct tg__thread *t) {
   struct names *n = t->own[TG_SLOT_TORCH];
-  if (!n && !is_trial(t)) n = tg__guest_pages(sizeof *n);
-  else if (!n) n = tg__pages_get(sizeof *n);
-  else memset(n, 0, offsetof(struct names, text));
+  if (!n && !is_trial(t))
+    n = tg__guest_pages(sizeof *n);
+  else if (!n)
+    n = tg__pages_get(sizeof *n);
+  else
+    memset(n, 0, offsetof(struct names, text));
   t->own[TG_SLOT_TORCH] = n;
   t->own_generation[TG_SLOT_TORCH] = t->generation;
   if (!is_trial(t)) tg__thread_logical(t, (uint32_t)tg__torch_symbols.thread_id());
@@ -66,12 +69,15 @@ static uint32_t intern_op(struct tg__thread *t, const void *rf) {
 }
 
 /* Not the first of its set: find it behind, or learn it, and put it in front. */
-__attribute__((noinline)) static struct op_name schema_slow(struct tg__thread *t, const void *rf, const void *schema, struct schema_name *set) {
+__attribute__((noinline)) static struct op_name schema_slow(struct tg__thread *t, const void *rf, const void *schema,
+                                                            struct schema_name *set) {
   struct schema_name hit = {0};
   size_t way = 1;
   while (way < WAYS - 1 && (!set || set[way].schema != schema)) way++;
-  if (set && set[way].schema == schema) hit = set[way];
-  else hit = (struct schema_name){schema, intern_op(t, rf), (uint32_t)tg__torch_symbols.num_inputs(rf)};
+  if (set && set[way].schema == schema)
+    hit = set[way];
+  else
+    hit = (struct schema_name){schema, intern_op(t, rf), (uint32_t)tg__torch_symbols.num_inputs(rf)};
   if (set && hit.id) { /* without a number there was no room: asked again the next time */
     memmove(set + 1, set, way * sizeof *set);
     set[0] = hit;
@@ -123,7 +129,8 @@ ALWAYS_INLINE uint32_t text_id(struct tg__thread *t, struct names *n, const char
 /* The std::string inside the object. Its text is the operation's own and gone when it ends. */
 ALWAYS_INLINE uint32_t string_id(struct tg__thread *t, struct names *n, const uint8_t *string, bool careful) {
   const char *const text = (const char *)tg__at_pointer(string);
-  const uint8_t *const length = TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : (const uint8_t *)text + TG_FACT(string_length);
+  const uint8_t *const length =
+      TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : (const uint8_t *)text + TG_FACT(string_length);
   if (careful && !tg__guest_can_read(length, 8)) return 0;
   const size_t len = tg__at64(length);
   if (careful && (len > TEXT_MAX || !tg__guest_can_read(text, len))) return 0;
@@ -185,31 +192,31 @@ static void end_watch(const void *rf, void *context) {}
 
 /* What torch calls: `name` with the slot first. The slot stays empty: we keep the state ourselves. */
 #if defined(__aarch64__)
-#define ENTRY(name)                                                                                                                    \
-  __asm__(".text\n.p2align 2\n.type " #name ", %function\n" #name ":\n  hint #34\n  mov x1, x0\n  mov x0, x8\n  b " #name "_in_c\n");   \
+#define ENTRY(name)                                                                                                                        \
+  __asm__(".text\n.p2align 2\n.type " #name ", %function\n" #name ":\n  hint #34\n  mov x1, x0\n  mov x0, x8\n  b " #name "_in_c\n");      \
   extern void *name(void **context, const void *rf) __attribute__((visibility("hidden")));
 #define IN_C(name) __attribute__((used)) static void *name##_in_c
 #else
 #define ENTRY(name)
 #define IN_C(name) static void *name
 #endif
-#define START_WITH(name, statement)                                                                                                    \
-  IN_C(name)(void **context, const void *rf) {                                                                                         \
-    *context = NULL;                                                                                                                   \
-    statement;                                                                                                                         \
-    return context;                                                                                                                    \
-  }                                                                                                                                    \
+#define START_WITH(name, statement)                                                                                                        \
+  IN_C(name)(void **context, const void *rf) {                                                                                             \
+    *context = NULL;                                                                                                                       \
+    statement;                                                                                                                             \
+    return context;                                                                                                                        \
+  }                                                                                                                                        \
   ENTRY(name)
 #define START(name, scope, how) START_WITH(name, begin(rf, scope, how))
 
-#define KIND(name, scope)                                                                                                              \
-  START(tg__##name, scope, 0)                                                                                                          \
-  START(tg__##name##_shapes, scope, SHAPES)                                                                                            \
-  START(tg__##name##_stack, scope, STACK)                                                                                              \
-  START(tg__##name##_shapes_stack, scope, SHAPES | STACK)                                                                              \
-  START(tg__##name##_bare, scope, BARE)                                                                                                \
-  START(tg__##name##_bare_stack, scope, BARE | STACK)                                                                                  \
-  START(tg__##name##_trial, scope, TRIAL)                                                                                              \
+#define KIND(name, scope)                                                                                                                  \
+  START(tg__##name, scope, 0)                                                                                                              \
+  START(tg__##name##_shapes, scope, SHAPES)                                                                                                \
+  START(tg__##name##_stack, scope, STACK)                                                                                                  \
+  START(tg__##name##_shapes_stack, scope, SHAPES | STACK)                                                                                  \
+  START(tg__##name##_bare, scope, BARE)                                                                                                    \
+  START(tg__##name##_bare_stack, scope, BARE | STACK)                                                                                      \
+  START(tg__##name##_trial, scope, TRIAL)                                                                                                  \
   START(tg__##name##_trial_shapes, scope, TRIAL | SHAPES)
 
 KIND(op, TG_RAW_OP)
@@ -223,9 +230,11 @@ enum { KINDS = 3, VARIANTS = 8 };
 /* The numbers of the format are torch's own; the self-test sees whether they still are. */
 static const uint8_t kind_scope[KINDS] = {TG_RAW_OP, TG_RAW_BACKWARD, TG_RAW_USER};
 typedef void *start_fn(void **context, const void *rf);
-#define VARIANTS_OF(name)                                                                                                              \
-  {tg__##name, tg__##name##_shapes, tg__##name##_stack, tg__##name##_shapes_stack,                                                     \
-   tg__##name##_bare, tg__##name##_bare_stack, tg__##name##_trial, tg__##name##_trial_shapes}
+#define VARIANTS_OF(name)                                                                                                                  \
+  {                                                                                                                                        \
+    tg__##name, tg__##name##_shapes, tg__##name##_stack, tg__##name##_shapes_stack, tg__##name##_bare, tg__##name##_bare_stack,            \
+        tg__##name##_trial, tg__##name##_trial_shapes                                                                                      \
+  }
 static start_fn *const starts[KINDS][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(user)};
 
 static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
@@ -256,7 +265,9 @@ bool tg__torch_watch_begin(void) {
 }
 void tg__torch_watch_end(void) { remove_callbacks(watch_handle); }
 
-bool tg__torch_trial_begin(uint32_t features) { return add_callbacks(features & TG_RECORD_SHAPES ? 7 : 6, end_trial, features & TG_RECORD_SHAPES, trial_handles); }
+bool tg__torch_trial_begin(uint32_t features) {
+  return add_callbacks(features & TG_RECORD_SHAPES ? 7 : 6, end_trial, features & TG_RECORD_SHAPES, trial_handles);
+}
 void tg__torch_trial_end(void) { remove_callbacks(trial_handles); }
 
 /* ---- the sources --------------------------------------------------------------------------------------------------------------------- */

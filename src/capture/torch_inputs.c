@@ -8,14 +8,15 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum {
-  SETS = 256, WAYS = 4,
-  FIRST_BYTES = 24 * 1024,   /* room for remembered inputs that every thread has … */
-  MORE_BYTES = 256 * 1024,   /* … and that it gets when that is full */
-  NAMES = 512,               /* counters of new inputs by name; names that share one share the fate */
-  NEW_MAX = 1000,            /* that many different inputs of one name are written with their scalar values */
-  LIST_MAX = 30,             /* numbers of a list that are kept: torch's own limit */
+  SETS = 256,
+  WAYS = 4,
+  FIRST_BYTES = 24 * 1024, /* room for remembered inputs that every thread has … */
+  MORE_BYTES = 256 * 1024, /* … and that it gets when that is full */
+  NAMES = 512,             /* counters of new inputs by name; names that share one share the fate */
+  NEW_MAX = 1000,          /* that many different inputs of one name are written with their scalar values */
+  LIST_MAX = 30,           /* numbers of a list that are kept: torch's own limit */
   STRING_MAX = 1024,
-  VALUE = 16,                /* bytes of an IValue */
+  VALUE = 16, /* bytes of an IValue */
 };
 
 struct seen {
@@ -65,8 +66,10 @@ static bool is_strided(const void *class) {
 ALWAYS_INLINE bool put_words(struct pen *w, const uint8_t *words, size_t count, int how) {
   for (size_t i = 0; i < count; i++, words += 8, w->p += 8) {
     const uint64_t v = tg__at64(words);
-    if (!(how & COMPARE)) memcpy(w->p, &v, sizeof v);
-    else if (tg__at64(w->p) != v) return false;
+    if (!(how & COMPARE))
+      memcpy(w->p, &v, sizeof v);
+    else if (tg__at64(w->p) != v)
+      return false;
   }
   return true;
 }
@@ -84,8 +87,10 @@ ALWAYS_INLINE bool put_tensor(struct pen *w, const uint8_t *impl, int how) {
     strides = sizes + dims * 8;
     if (!readable(sizes, dims * 16, how)) return put8(w, TG_INPUT_UNDEFINED, how);
   }
-  const uint32_t head = TG_INPUT_TENSOR | (uint32_t)(tg__at16(impl + TG_FACT(tensor_type)) & 255) << 8 | (uint32_t)dims << 16 | (uint32_t)strided << 24;
-  if (TG_UNLIKELY((size_t)(w->end - w->p) < 4 + dims * 16)) return (how & COMPARE) && !strided && put(w, &head, 4, how) && put(w, sizes, dims * 8, how);
+  const uint32_t head =
+      TG_INPUT_TENSOR | (uint32_t)(tg__at16(impl + TG_FACT(tensor_type)) & 255) << 8 | (uint32_t)dims << 16 | (uint32_t)strided << 24;
+  if (TG_UNLIKELY((size_t)(w->end - w->p) < 4 + dims * 16))
+    return (how & COMPARE) && !strided && put(w, &head, 4, how) && put(w, sizes, dims * 8, how);
   if (how & COMPARE) {
     if (tg__at32(w->p) != head) return false;
   } else {
@@ -113,8 +118,11 @@ ALWAYS_INLINE bool put_string(struct pen *w, const uint8_t *object, uint8_t tag,
 /* A number, with its kind before it or (in a list) without. */
 ALWAYS_INLINE bool put_number(struct pen *w, const uint8_t *value, uint32_t kind, bool in_list, int how) {
   if (!in_list) {
-    const uint8_t tag = kind == (uint32_t)TG_FACT(kind_int) ? TG_INPUT_INT : kind == (uint32_t)TG_FACT(kind_double) ? TG_INPUT_DOUBLE : TG_INPUT_BOOL;
-    if (((how & COMPARE) && w->p < w->end && *w->p == TG_INPUT_SCALAR) || (!(how & COMPARE) && w->drop)) return put8(w, TG_INPUT_SCALAR, how);
+    const uint8_t tag = kind == (uint32_t)TG_FACT(kind_int)      ? TG_INPUT_INT
+                        : kind == (uint32_t)TG_FACT(kind_double) ? TG_INPUT_DOUBLE
+                                                                 : TG_INPUT_BOOL;
+    if (((how & COMPARE) && w->p < w->end && *w->p == TG_INPUT_SCALAR) || (!(how & COMPARE) && w->drop))
+      return put8(w, TG_INPUT_SCALAR, how);
     if (!put8(w, tag, how)) return false;
   }
   if (kind == (uint32_t)TG_FACT(kind_bool)) return put8(w, *value != 0, how);
@@ -138,10 +146,10 @@ ALWAYS_INLINE bool put_plain_list(struct pen *w, const uint8_t *item, uint64_t c
   if (count > LIST_MAX || !all_are(item, count, kind) || (numbers && !(how & COMPARE) && w->drop) ||
       ((how & COMPARE) && w->p < w->end && *w->p == TG_INPUT_SCALAR_LIST))
     return put8(w, texts ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST, how);
-  const uint8_t tag = texts                                     ? TG_INPUT_STRING_LIST
-                      : kind == (uint32_t)TG_FACT(kind_int)     ? TG_INPUT_INT_LIST
-                      : kind == (uint32_t)TG_FACT(kind_double)  ? TG_INPUT_DOUBLE_LIST
-                                                                : TG_INPUT_BOOL_LIST;
+  const uint8_t tag = texts                                    ? TG_INPUT_STRING_LIST
+                      : kind == (uint32_t)TG_FACT(kind_int)    ? TG_INPUT_INT_LIST
+                      : kind == (uint32_t)TG_FACT(kind_double) ? TG_INPUT_DOUBLE_LIST
+                                                               : TG_INPUT_BOOL_LIST;
   if (!put8(w, tag, how) || !put16(w, (uint16_t)count, how)) return false;
   for (; count; count--, item += VALUE)
     if (!(texts ? put_string(w, tg__at_pointer(item), TG_INPUT_NONE, how) : put_number(w, item, kind, true, how))) return false;
@@ -149,7 +157,8 @@ ALWAYS_INLINE bool put_plain_list(struct pen *w, const uint8_t *item, uint64_t c
 }
 
 ALWAYS_INLINE bool put_list(struct pen *w, const uint8_t *object, int how) {
-  if (!readable(object + TG_FACT(list_items), 16, how) || !readable(object + TG_FACT(list_type), 8, how)) return put8(w, TG_INPUT_OTHER, how);
+  if (!readable(object + TG_FACT(list_items), 16, how) || !readable(object + TG_FACT(list_type), 8, how))
+    return put8(w, TG_INPUT_OTHER, how);
   const uint8_t *item = tg__at_pointer(object + TG_FACT(list_items));
   const uint8_t *const end = tg__at_pointer(object + TG_FACT(list_items) + 8);
   const uint64_t count = (uint64_t)(end - item) / VALUE;
@@ -231,8 +240,10 @@ static bool in_trial(const struct tg__thread *t) { return t == tg__torch_trial.t
 
 __attribute__((noinline)) static struct inputs *inputs_enter(struct tg__thread *t) {
   struct inputs *c = t->own[TG_SLOT_TORCH_INPUTS];
-  if (!c) c = in_trial(t) ? tg__pages_get(sizeof *c) : tg__guest_pages(sizeof *c);
-  else memset(c, 0, offsetof(struct inputs, room));
+  if (!c)
+    c = in_trial(t) ? tg__pages_get(sizeof *c) : tg__guest_pages(sizeof *c);
+  else
+    memset(c, 0, offsetof(struct inputs, room));
   if (c && !c->room) {
     c->bytes = c->first;
     c->room = FIRST_BYTES;
@@ -276,7 +287,8 @@ static bool keeps_scalars(struct tg__thread *t, const struct inputs *c, uint32_t
   return false;
 }
 
-__attribute__((noinline)) static uint32_t inputs_slow(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count, uint32_t name) {
+__attribute__((noinline)) static uint32_t inputs_slow(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count,
+                                                      uint32_t name) {
   const bool keep = keeps_scalars(t, c, name);
   const uint32_t key = key_of(value, count, name, !keep);
   if (!keep) {

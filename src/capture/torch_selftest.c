@@ -17,7 +17,7 @@ static struct sink {
   struct text texts[TEXTS];
   uint32_t count, used;
   char bytes[TEXT_BYTES];
-} *sink;
+} * sink;
 
 uint32_t tg__torch_trial_intern(enum tg__raw_dictionary kind, const void *bytes, size_t len) {
   for (uint32_t i = 0; i < sink->count; i++)
@@ -43,8 +43,10 @@ static void say_words(struct tg__out *o, const uint8_t *p, size_t count, bool re
     double d;
     memcpy(&d, &bits, sizeof d);
     tg__out_text(o, i ? "," : "[");
-    if (real) tg__out_double(o, d);
-    else tg__out_int(o, (int64_t)bits);
+    if (real)
+      tg__out_double(o, d);
+    else
+      tg__out_int(o, (int64_t)bits);
   }
   tg__out_text(o, count ? "]" : "[]");
 }
@@ -64,32 +66,54 @@ static void say_list(struct tg__out *o, const struct tg__input_value *v) {
   tg__out_char(o, '[');
   for (unsigned i = 0; i < v->count; i++) {
     if (i) tg__out_char(o, ',');
-    if (v->kind == TG_INPUT_BOOL_LIST) tg__out_text(o, v->bytes[i] ? "true" : "false");
-    else say_string(o, &strings);
+    if (v->kind == TG_INPUT_BOOL_LIST)
+      tg__out_text(o, v->bytes[i] ? "true" : "false");
+    else
+      say_string(o, &strings);
   }
   tg__out_char(o, ']');
 }
 
 static void say_value(struct tg__out *o, const struct tg__input_value *v) {
   switch (v->kind) {
-  case TG_INPUT_NONE: tg__out_text(o, "none"); break;
+  case TG_INPUT_NONE:
+    tg__out_text(o, "none");
+    break;
   case TG_INPUT_TENSOR:
     tg__out_format(o, "T%u", v->dtype);
     say_words(o, v->bytes, v->dims, false);
     if (v->strided) say_words(o, v->bytes + 8 * v->dims, v->dims, false);
     break;
-  case TG_INPUT_UNDEFINED: tg__out_text(o, "undefined"); break;
-  case TG_INPUT_TENSOR_LIST: tg__out_format(o, "%u:", v->count); break;
-  case TG_INPUT_INT: tg__out_int(o, v->i); break;
-  case TG_INPUT_DOUBLE: tg__out_double(o, v->d); break;
-  case TG_INPUT_BOOL: tg__out_text(o, v->i ? "true" : "false"); break;
+  case TG_INPUT_UNDEFINED:
+    tg__out_text(o, "undefined");
+    break;
+  case TG_INPUT_TENSOR_LIST:
+    tg__out_format(o, "%u:", v->count);
+    break;
+  case TG_INPUT_INT:
+    tg__out_int(o, v->i);
+    break;
+  case TG_INPUT_DOUBLE:
+    tg__out_double(o, v->d);
+    break;
+  case TG_INPUT_BOOL:
+    tg__out_text(o, v->i ? "true" : "false");
+    break;
   case TG_INPUT_INT_LIST:
   case TG_INPUT_DOUBLE_LIST:
   case TG_INPUT_BOOL_LIST:
-  case TG_INPUT_STRING_LIST: say_list(o, v); break;
-  case TG_INPUT_STRING: tg__out_bytes(o, v->bytes, v->count); break;
-  case TG_INPUT_SCALAR: tg__out_text(o, "number"); break;
-  default: tg__out_text(o, "other"); break;
+  case TG_INPUT_STRING_LIST:
+    say_list(o, v);
+    break;
+  case TG_INPUT_STRING:
+    tg__out_bytes(o, v->bytes, v->count);
+    break;
+  case TG_INPUT_SCALAR:
+    tg__out_text(o, "number");
+    break;
+  default:
+    tg__out_text(o, "other");
+    break;
   }
 }
 
@@ -117,7 +141,7 @@ static const struct {
 } expected[] = {
     {"0 aten::add.Tensor S 0:", " " FLAT " " FLAT " 3"},
     {"7 Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂 0 0:",
-     " " SMALL " 42 2.25 false text none [1,-2,3] [0.5] [true,false] [a,bc] 2: " SMALL " " LARGE " number"},
+     " " SMALL " 42 2.25 false a text that fits nowhere else none [1,-2,3] [0.5] [true,false] [a,bc] 2: " SMALL " " LARGE " number"},
     {"1 AddBackward0 B F:", " " FLAT},
     {"0 aten::cat 0 0:", " 2: " FLAT " " FLAT " 1"},
     {"0 aten::sum.dim_IntList 0 0:", " " FLAT " [0] true none"},
@@ -130,10 +154,14 @@ static void say_expected(struct tg__out *o, size_t i, size_t round, bool shapes)
   for (const char *p = expected[i].words; *p; p++) {
     if (*p == '.' && !tg__torch_symbols.overload_name)
       while (p[1] != ' ') p++;
-    else if (*p == 'S' && p[-1] == ' ') tg__out_int(o, t->op_sequence[round] + 1);
-    else if (*p == 'B' && p[-1] == ' ') tg__out_int(o, t->forward_sequence[round] + 1);
-    else if (*p == 'F' && p[-1] == ' ') tg__out_uint(o, t->forward_thread[round]);
-    else tg__out_char(o, *p);
+    else if (*p == 'S' && p[-1] == ' ')
+      tg__out_int(o, t->op_sequence[round] + 1);
+    else if (*p == 'B' && p[-1] == ' ')
+      tg__out_int(o, t->forward_sequence[round] + 1);
+    else if (*p == 'F' && p[-1] == ' ')
+      tg__out_uint(o, t->forward_thread[round]);
+    else
+      tg__out_char(o, *p);
   }
   if (shapes) tg__out_text(o, expected[i].inputs);
   tg__out_char(o, 0);
@@ -152,8 +180,10 @@ static enum tg_err find_expected(const struct tg__raw_record **r, size_t i, size
     tg__out_char(&got, 0);
     found = !got.err && !want.err && strcmp(got.buf, want.buf) == 0;
   }
-  if (want.err || got.err) err = tg__fail(e, TG_MEMORY, -1, "operators: out of memory in the self-test");
-  else if (!found) err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: this torch is not understood: the self-test recorded no '%.300s'", want.buf);
+  if (want.err || got.err)
+    err = tg__fail(e, TG_MEMORY, -1, "operators: out of memory in the self-test");
+  else if (!found)
+    err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: this torch is not understood: the self-test recorded no '%.300s'", want.buf);
   tg__out_free(&want);
   tg__out_free(&got);
   return err;
@@ -164,7 +194,8 @@ static enum tg_err compare_all(bool shapes, struct tg_error *e) {
   const struct tg__raw_record *r = sink->records;
   const uint64_t now = tg__ticks();
   for (const struct tg__raw_record *p = r; p < sink->thread.next; p++)
-    if (p->start_ticks > now || p->dur_ticks > now - p->start_ticks) return tg__fail(e, TG_UNSUPPORTED, -1, "operators: the clock runs backwards in the self-test");
+    if (p->start_ticks > now || p->dur_ticks > now - p->start_ticks)
+      return tg__fail(e, TG_UNSUPPORTED, -1, "operators: the clock runs backwards in the self-test");
   for (size_t i = 0; i < COUNT * TG_TRIAL_ROUNDS; i++) {
     const enum tg_err err = find_expected(&r, i % COUNT, i / COUNT, shapes, e);
     if (err) return err;
@@ -177,7 +208,8 @@ static enum tg_err compare_all(bool shapes, struct tg_error *e) {
 /* An offset so far out cannot be one, and must not be read at. */
 static enum tg_err facts_in_range(struct tg_error *e) {
   for (size_t i = 0; i < TG_TORCH_FACTS; i++)
-    if (tg__torch_abi.fact[i] < -24 || tg__torch_abi.fact[i] > 176 * 8) return tg__fail(e, TG_UNSUPPORTED, -1, "operators: the self-test was given %d for an offset", tg__torch_abi.fact[i]);
+    if (tg__torch_abi.fact[i] < -24 || tg__torch_abi.fact[i] > 176 * 8)
+      return tg__fail(e, TG_UNSUPPORTED, -1, "operators: the self-test was given %d for an offset", tg__torch_abi.fact[i]);
   return TG_OK;
 }
 
@@ -189,8 +221,10 @@ enum tg_err tg__torch_self_test(uint32_t features, struct tg_error *e) {
   sink->thread.next = sink->records;
   sink->thread.end = sink->records + RECORDS;
   tg__torch_trial = (struct tg__torch_trial){.thread = &sink->thread};
-  if (tg__torch_trial_begin(features)) err = tg__torch_run_known(TG_TORCH_TRIAL, e);
-  else err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
+  if (tg__torch_trial_begin(features))
+    err = tg__torch_run_known(TG_TORCH_TRIAL, e);
+  else
+    err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
   tg__torch_trial_end();
   if (!err) err = compare_all(features & TG_RECORD_SHAPES, e);
   tg__torch_trial.thread = NULL;

@@ -62,8 +62,10 @@ enum tg_err tg__torch_find_symbols(struct tg_error *e) {
   }
   missing = find_functions(cpu, &found);
   if (!missing) missing = find_classes(cpu, c10, &found);
-  if (missing) err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: this torch does not export %s", missing);
-  else tg__torch_symbols = found;
+  if (missing)
+    err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: this torch does not export %s", missing);
+  else
+    tg__torch_symbols = found;
 done: /* the handles only count references: torch itself is never unloaded */
   if (cpu) dlclose(cpu);
   if (c10) dlclose(c10);
