@@ -35,7 +35,7 @@ class Session:
     def rows(self, where="1"):
         with tg.open(self.folder) as trace:
             rows = trace.sql("SELECT name, category, start_ns, dur_ns, end_ns, depth, track, arg(id, 'Input type') AS types, "
-                             f"arg(id, 'Concrete Inputs') AS concrete, args FROM slices WHERE {where} ORDER BY start_ns, -dur_ns").to_dicts()
+                             f"arg(id, 'Concrete Inputs') AS concrete, args FROM slices WHERE category <> 'Trace' AND {where} ORDER BY start_ns, -dur_ns").to_dicts()
         for row in rows:
             row["args"] = json.loads(row["args"] or "{}")
         return rows
@@ -429,7 +429,7 @@ def test_opened_resumed_and_closed_by_three_threads(tmp_path):
         gc.collect()
     on_thread(record.close)
     with tg.open(tmp_path) as trace:
-        assert "here" in trace.sql("SELECT name FROM slices")["name"][:]
+        assert "here" in list(trace.sql("SELECT name FROM slices")["name"])
 
 
 def test_many_threads_begin_end_open_and_close_at_once(tmp_path):
@@ -522,7 +522,7 @@ def label(name):
 
 def names_in(folder):
     with tg.open(folder) as trace:
-        return sorted(trace.sql("SELECT name FROM slices WHERE category = 'user_annotation'")["name"][:])
+        return sorted(trace.sql("SELECT name FROM slices WHERE category = 'user_annotation'")["name"])
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(3)", "raise KeyError('x')", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
