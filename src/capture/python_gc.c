@@ -8,8 +8,8 @@ static struct {
   _Atomic bool is_on;
 } collector;
 
-static uint32_t generation_of(PyObject *info) {
-  PyObject *const value = PyDict_Check(info) ? PyDict_GetItemString(info, "generation") : NULL;
+static uint32_t number_of(PyObject *info, const char *what) {
+  PyObject *const value = PyDict_Check(info) ? PyDict_GetItemString(info, what) : NULL;
   return value && PyLong_Check(value) ? (uint32_t)PyLong_AsLong(value) : 0;
 }
 
@@ -27,9 +27,9 @@ static PyObject *gc_event(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   if (t) {
     const struct tg__open o = {.start_ticks = start,
                                .name = tg__python_name(t, collector.name),
-                               .shape = tg__python_inputs(t, NULL, args[1]), /* collected=…: as arguments given by name */
+                               .shape = number_of(args[1], "collected"),
                                .stack = tg__stack_of ? tg__stack_of(t) : 0,
-                               .seq = generation_of(args[1]) + 1,
+                               .seq = number_of(args[1], "generation") + 1,
                                .scope = TG_RAW_GC};
     tg__record_put(t, &o, now, 0);
   }

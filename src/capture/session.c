@@ -279,7 +279,7 @@ static void cut_open(void) {
   const uint64_t now = tg__ticks();
   while (t->depth) {
     const struct tg__open *const o = &t->open[--t->depth];
-    if (o->scope == TG_SCOPE_NOT_RECORDED) continue;
+    if (o->scope == TG_SCOPE_NOT_RECORDED || !o->key) continue; /* without a key: it ended on another thread */
     tg__record_put(t, o, now, TG_RAW_F_CUT);
     tg__count(t, TG_RAW_C_OPEN_AT_STOP, 1);
   }

@@ -109,6 +109,7 @@ static void begin(struct tg__thread *t, uint32_t generation) {
   t->next = t->end = NULL;
   t->depth = 0;
   t->logical = 0;
+  memset(t->own_generation, 0, sizeof t->own_generation); /* ids begin anew: sources' caches hold those of the thread before */
   t->os_thread = (uint32_t)syscall(SYS_gettid);
   t->number = atomic_fetch_add(&tg__session.threads, 1) + 1;
   p->no_room = 0;

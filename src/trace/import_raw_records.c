@@ -38,7 +38,7 @@ struct job { /* the private half of a tg__raw_job */
 struct packing {
   uint32_t set;
   const struct tg__raw_shape *shape; /* NULL = none */
-  int64_t seq, forward, number;      /* number: of a module, a generation, a counter's value */
+  int64_t seq, forward, number;      /* number: of a module, a generation, a counter's value; seq: objects collected, too */
   uint32_t overload, modules, stack, module_path, caller;
 };
 
@@ -64,7 +64,8 @@ static const struct {
     {HAS_OVERLOAD, TG__K_OVERLOAD_NAME, TG__KIND_STR, false},    {HAS_MODULES, TG__K_MODULE_HIERARCHY, TG__KIND_STR, false},
     {HAS_STACK, TG__K_CALL_STACK, TG__KIND_STR, false},          {HAS_MODULE_ID, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, false},
     {HAS_MODULE_PATH, TG__K_MODULE_PATH, TG__KIND_STR, false},   {HAS_CALLER, TG__K_CALL_FROM, TG__KIND_STR, false},
-    {HAS_GENERATION, TG__K_GENERATION, TG__KIND_INT, false},     {IS_ASYNC, TG__K_ASYNC, TG__KIND_TRUE, false},
+    {HAS_GENERATION, TG__K_GENERATION, TG__KIND_INT, false},     {HAS_GENERATION, TG__K_COLLECTED, TG__KIND_INT, false},
+    {IS_ASYNC, TG__K_ASYNC, TG__KIND_TRUE, false},
     {IS_CUT, TG__K_FINISHED, TG__KIND_FALSE, false},             {IS_COUNTER, TG__K_VALUE, TG__KIND_INT, false},
     {IS_MARK, TG__K_S, TG__KIND_STR, true},
 };
@@ -137,7 +138,7 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & HAS_MODULE_ID) p = put_int(p, v->number);
   if (v->set & HAS_MODULE_PATH) p = put_number(p, v->module_path);
   if (v->set & HAS_CALLER) p = put_number(p, v->caller);
-  if (v->set & HAS_GENERATION) p = put_int(p, v->number);
+  if (v->set & HAS_GENERATION) p = put_int(put_int(p, v->number), v->seq);
   if (v->set & IS_COUNTER) p = put_int(p, v->number);
   if (v->set & IS_MARK) p = put_number(p, TG__K_T);
   while ((p - start) % 4) *p++ = 0;
@@ -236,6 +237,7 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
   case TG_RAW_GC:
     v->set |= HAS_GENERATION;
     v->number = (int64_t)r->seq - 1;
+    v->seq = r->shape;
     return name_of(j, r->name, v, offset);
   case TG_RAW_COUNTER: {
     const uint32_t name = name_of(j, r->name, v, offset);

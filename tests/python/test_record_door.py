@@ -34,8 +34,8 @@ class Session:
 
     def rows(self, where="1"):
         with tg.open(self.folder) as trace:
-            rows = trace.sql("SELECT name, category, start_ns, dur_ns, end_ns, depth, track, arg(id, 'Input type') AS types, "
-                             f"arg(id, 'Concrete Inputs') AS concrete, args FROM slices WHERE category <> 'Trace' AND {where} ORDER BY start_ns, -dur_ns").to_dicts()
+            rows = trace.sql("SELECT name, category, start_ns, dur_ns, end_ns, depth, track, args "
+                             f"FROM slices WHERE category <> 'Trace' AND {where} ORDER BY start_ns, -dur_ns").to_dicts()
         for row in rows:
             row["args"] = json.loads(row["args"] or "{}")
         return rows
@@ -213,7 +213,7 @@ def test_decorated_functions_stay_what_they_are(tmp_path):
         g = stream()
         return [await coroutine(3), await g.asend(None), await g.asend(5), await g.athrow(ValueError()), await g.aclose()]
 
-    with Session(tmp_path, record.SHAPES) as s:
+    with Session(tmp_path) as s:
         assert plain(1, b=5) == 6 and plain.__doc__ == "doc" and plain.__name__ == "plain"
         g = generator()
         assert next(g) == 1 and g.send("sent") == "sent"
@@ -315,51 +315,6 @@ def test_threads_share_a_decorated_function(tmp_path):
     assert len(rows) == 2000 and sorted({row["depth"] for row in rows}) == list(range(10))
 
 
-# ---- inputs --------------------------------------------------------------------------------------------------------------------------
-
-def test_args_are_recorded_when_shapes_are(tmp_path):
-    with Session(tmp_path, record.SHAPES) as s:
-        with label("with", "batch=7"):
-            pass
-    (row,) = s.rows()
-    assert "batch=7" in json.dumps(row["args"])
-    with Session(tmp_path, 0) as s:
-        with label("with", "batch=7"):
-            pass
-    (row,) = s.rows()
-    assert "batch=7" not in json.dumps(row["args"])
-
-
-def test_fast_annotations(tmp_path):
-    fast = record.RecordFunctionFast
-    with Session(tmp_path, record.SHAPES) as s:
-        with fast("op"):
-            pass
-        with fast("kernel", [1, 2.5, True, "x", [1, 2], None, object()], {"stream": 3, "grid": "grid(1,)", "names": ["a", "b"]}):
-            pass
-        with fast("region", keyword_values={"scope": "user_scope"}):
-            pass
-    op, kernel, region = s.rows()
-    assert (op["category"], kernel["category"], region["category"]) == ("cpu_op", "cpu_op", "user_annotation")
-    assert kernel["args"]["stream"] in (3, "3") and "grid(1,)" in str(kernel["args"]["grid"])
-    assert "scope" not in region["args"]
-    for wrong in ((1,), ("x", 1), ("x", None, [])):
-        with pytest.raises(TypeError):
-            fast(*wrong)
-
-
-def test_inputs_that_do_not_fit_are_cut_and_nothing_breaks(tmp_path):
-    fast = record.RecordFunctionFast
-    with Session(tmp_path, record.SHAPES) as s:
-        with fast("many", ["x" * 5000] * 100, {f"key {i}": "v" * 3000 for i in range(100)}):
-            pass
-        with fast("long list", [list(range(1000)), [2 ** 80], 2 ** 80]):
-            pass
-        with label("text", "y" * 100000):
-            pass
-    assert s.names() == ["many", "long list", "text"]
-
-
 # ---- garbage collector ------------------------------------------------------------------------------------------------------------------
 
 def test_runs_of_the_garbage_collector(tmp_path):
@@ -384,8 +339,8 @@ def test_runs_of_the_garbage_collector(tmp_path):
     rows = s.rows("name = 'Python GC'")
     assert len(rows) == 2
     assert inside(rows[0], s.rows("name = 'around'")[0])
-    assert rows[0]["args"]["generation"] in (0, "0") and rows[0]["args"]["collected"] in (7, "7", 14, "14")
-    assert rows[1]["args"]["generation"] in (2, "2")
+    assert rows[0]["args"]["generation"] == 0 and rows[0]["args"]["collected"] >= 7  # a ring's dict may count as an object
+    assert rows[1]["args"] == {"generation": 2, "collected": 0}
     assert not any("tachograph" in repr(callback) for callback in gc.callbacks)
 
 
@@ -448,6 +403,8 @@ def test_many_threads_begin_end_open_and_close_at_once(tmp_path):
                 record.state()
                 record.pause()
                 record.resume()
+                with label("x"):
+                    pass
             assert set(s.names()) <= {"w", "x", "Python GC"}
     finally:
         stop.set()
@@ -461,7 +418,9 @@ def test_closed_inside_a_span_and_inside_a_callback_of_the_collector(tmp_path):
             record.close()
             record.open(s.path, features=0)
             record.resume()
-    assert s.names() == []
+        with label("only"):
+            pass
+    assert s.names() == ["only"]
 
     def close_it(phase, info):
         if phase == "stop" and record.state()["open"]:
