@@ -8,6 +8,7 @@
  * 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document on the common clock, with pids and
  * flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c decides on the pids and tids. */
 #include "show/argsjson.h"
+#include "show/chrome_recorded.h"
 #include "show/chrome_track.h"
 #include "show/eventrow.h"
 
@@ -27,6 +28,7 @@ struct chrome {
   struct tg__chrome_tracks *tracks;
   struct tg__str *cats; /* by category: ,"cat":"kernel","name":" */
   struct style *styles; /* by rank */
+  struct tg__recorded *recorded; /* NULL: no rank in the document is a recording */
   struct tg__arena arena;
   bool merged; /* several ranks in one document */
 };
@@ -36,7 +38,9 @@ struct chrome {
 struct event {
   char ph;
   bool has_dur;
+  bool is_recorded; /* by us: numbers that Kineto gives its events are added */
   uint16_t cat;
+  uint32_t slice; /* TG_NONE: a mark */
   uint32_t name, args, track;
   struct tg__str place; /* ,"pid":1,"tid":2 */
   int64_t ts_ns, dur_ns;
@@ -105,8 +109,29 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   if (ev->has_dur) p = put_us(TG__PEN_LITERAL(p, ",\"dur\":"), ev->dur_ns, style.dur);
   c->pen.p = p;
   put_rest(c, ev);
+  if (ev->is_recorded) tg__recorded_args(c->recorded, &c->pen, ev->slice, (enum tg__class)c->t->cats[ev->cat].cls);
   if (tg__pen_room(&c->pen, 1)) *c->pen.p++ = '}';
 }
+
+/* Kineto writes the flow from a forward operator to its autograd node as two events, each behind the operator it is tied to. */
+static void put_flow(struct chrome *c, const struct event *ev) {
+  bool is_end;
+  const uint32_t id = tg__recorded_flow(c->recorded, ev->slice, &is_end);
+  const uint32_t rank = c->t->tracks[ev->track].rank;
+  if (!id || !tg__pen_room(&c->pen, (size_t)EVENT_FIXED + ev->place.len)) return;
+  char *p = TG__PEN_LITERAL(c->pen.p, ",\n{\"ph\":\"");
+  *p++ = is_end ? 'f' : 's';
+  p = TG__PEN_LITERAL(p, "\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"");
+  p = tg__pen_copy(p, ev->place.ptr, ev->place.len);
+  p = put_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns, c->styles[rank].ts);
+  p = TG__PEN_LITERAL(p, ",\"id\":");
+  p = tg__pen_int(p, (int64_t)id | (c->merged ? (int64_t)(rank & 0x3fffff) << 40 : 0));
+  if (is_end) p = TG__PEN_LITERAL(p, ",\"bp\":\"e\"");
+  *p++ = '}';
+  c->pen.p = p;
+}
+
+static bool is_recorded(const struct chrome *c, uint32_t track) { return c->t->ranks[c->t->tracks[track].rank].is_recording; }
 
 static void put_slice(struct chrome *c, uint32_t i, uint32_t track, bool first) {
   const struct tg__slices *s = &c->t->slices;
@@ -114,6 +139,8 @@ static void put_slice(struct chrome *c, uint32_t i, uint32_t track, bool first) 
   const struct event ev = {
       .ph = ph,
       .has_dur = ph == 'X',
+      .is_recorded = is_recorded(c, track),
+      .slice = i,
       .cat = s->cat[i],
       .name = s->name[i],
       .args = s->args[i],
@@ -123,6 +150,7 @@ static void put_slice(struct chrome *c, uint32_t i, uint32_t track, bool first) 
       .dur_ns = s->dur_ns[i],
   };
   put_event(c, &ev, first);
+  if (ev.is_recorded) put_flow(c, &ev);
 }
 
 static void put_mark(struct chrome *c, uint32_t i, bool first) {
@@ -130,6 +158,8 @@ static void put_mark(struct chrome *c, uint32_t i, bool first) {
   const uint32_t track = m->track[i];
   const struct event ev = {
       .ph = (char)m->ph[i],
+      .is_recorded = is_recorded(c, track),
+      .slice = TG_NONE,
       .cat = m->cat[i],
       .name = m->name[i],
       .args = m->args[i],
@@ -252,7 +282,8 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   c.forms = tg__forms_new(t);
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
   events = tg__walk_new(t, &pick, &count);
-  if (!c.forms || !c.tracks || !events || !render_cats(&c) || !find_styles(&c)) {
+  if (events && tg__recorded_any(t)) c.recorded = tg__recorded_new(t, events, count);
+  if (!c.forms || !c.tracks || !events || (!c.recorded && tg__recorded_any(t)) || !render_cats(&c) || !find_styles(&c)) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while preparing the export");
     goto done;
   }
@@ -262,6 +293,7 @@ done:
   tg__ask_end(&pick);
   tg__free(events);
   tg__chrome_tracks_free(c.tracks);
+  tg__recorded_free(c.recorded);
   tg__free(c.styles);
   tg__forms_free(c.forms);
   tg__arena_free(&c.arena);

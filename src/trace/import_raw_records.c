@@ -85,6 +85,7 @@ static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
     const struct tg__guess *const schema = tg__intern_schema(p, true, p->vals, p->val_count);
     if (schema) id = schema->id;
   }
+  p->val_count = 0;
   tg__lock_drop(w->lock);
   return id;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KINETO_SPANS_INDEX = 536870912, CPU_DEVICE_INDEX = 255 /* stands for -1 in a byte */ };
+enum { KINETO_SPANS_INDEX = 536870912 };
 static const int64_t QUARTER_NS = INT64_C(7889238) * 1000000000; /* Kineto's base times are multiples of it */
 
 /* ---- one event ------------------------------------------------------------------------------------------------------------------- */
@@ -123,13 +123,13 @@ static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size
 
 static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_t total) {
   struct tg__parser *const p = w->parser;
-  const int index = m->device & 0xff;
+  const int type = m->device >> 8, index = m->device & 0xff;
   tg__raw_add_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
   tg__raw_add_value(p, TG__K_TOTAL_RESERVED, TG__KIND_INT, 0, false);
   tg__raw_add_value(p, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, total, false);
   tg__raw_add_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
-  tg__raw_add_value(p, TG__K_DEVICE_ID, TG__KIND_INT, index == CPU_DEVICE_INDEX ? -1 : index, false);
-  tg__raw_add_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, m->device >> 8, false);
+  tg__raw_add_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false); /* processors have no number */
+  tg__raw_add_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
   if (!m->failed) tg__raw_add_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
   const uint32_t name = m->failed ? TG__K_OUT_OF_MEMORY : TG__K_MEMORY;
   tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = m->track, .ph = 'i'},

@@ -350,6 +350,7 @@ static uint64_t sequence_key(const struct linker *l, uint32_t track, int64_t seq
 
 struct sequences {
   struct tg__map forward; /* key → operator */
+  struct tg__map taken;   /* of recordings: forward operator → the autograd node linked to it */
   uint32_t track;         /* being walked */
   int64_t thread;         /* number asked about last, and the track it is */
   uint32_t thread_track;
@@ -365,6 +366,22 @@ static void note_forward(struct linker *l, uint32_t op, enum tg__class cls, void
   else if (l->t->slices.start_ns[op] > l->t->slices.start_ns[*slot]) *slot = op; /* the innermost of several with one number */
 }
 
+/* Kineto ties a forward operator to one node, the first to end: the node itself and not the engine's call around it. */
+static bool takes_forward(struct linker *l, struct sequences *s, uint32_t forward, uint32_t op) {
+  const struct tg_trace *const t = l->t;
+  uint32_t *const slot = tg__map_slot(&s->taken, forward, op);
+  if (!slot) {
+    l->ok = false;
+    return false;
+  }
+  if (*slot == op) return true;
+  const int64_t end = tg__slice_end(t, op), other = tg__slice_end(t, *slot);
+  if (end > other || (end == other && t->slices.start_ns[op] < t->slices.start_ns[*slot])) return false;
+  t->slices.cause[*slot] = TG_NONE;
+  *slot = op;
+  return true;
+}
+
 static void link_backward(struct linker *l, uint32_t op, enum tg__class cls, void *ctx) {
   struct sequences *const s = ctx;
   if (cls != TG__CLASS_OP) return;
@@ -376,7 +393,8 @@ static void link_backward(struct linker *l, uint32_t op, enum tg__class cls, voi
     s->thread_track = track_of_forward(l, s->track, thread);
   }
   const uint32_t forward = seq < 0 ? TG_NONE : tg__map_get(&s->forward, sequence_key(l, s->thread_track, seq));
-  if (forward != TG_NONE && l->t->slices.start_ns[forward] <= l->t->slices.start_ns[op]) l->t->slices.cause[op] = forward;
+  if (forward == TG_NONE || l->t->slices.start_ns[forward] > l->t->slices.start_ns[op]) return;
+  if (!l->im->is_recording || takes_forward(l, s, forward, op)) l->t->slices.cause[op] = forward;
 }
 
 static void link_by_sequence(struct linker *l) {
@@ -388,6 +406,7 @@ static void link_by_sequence(struct linker *l) {
       each_of_track(l, &l->t->tracks[s.track], pass ? link_backward : note_forward, &s);
     }
   tg__map_free(&s.forward);
+  tg__map_free(&s.taken);
 }
 
 static bool has_backward(const struct linker *l) {

@@ -1,0 +1,117 @@
+/* Ids that follow from the order of events: of events, of Python frames with their callers, of flows from forward to backward. */
+#include "show/chrome_recorded.h"
+
+struct tg__recorded {
+  const struct tg_trace *t;
+  uint32_t *frames;  /* by slice: Python id, 0 = no frame; NULL when there are none */
+  uint32_t *flows;   /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
+  int64_t events, ops; /* written so far */
+};
+
+bool tg__recorded_any(const struct tg_trace *t) {
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    if (t->ranks[r].is_recording) return true;
+  }
+  return false;
+}
+
+static bool is_frame(const struct tg_trace *t, uint32_t slice) { return tg__slice_class(t, slice) == TG__CLASS_PYTHON; }
+
+/* Numbered in the order of the slices, so that callers come before what they call. */
+static bool number_frames(struct tg__recorded *r) {
+  const struct tg_trace *const t = r->t;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (!is_frame(t, i)) continue;
+    if (!r->frames && !(r->frames = tg__alloc((size_t)t->slices.count * sizeof *r->frames))) return false;
+    r->frames[i] = ++count;
+  }
+  return true;
+}
+
+/* Only of pairs that are both in the document. */
+static bool number_flows(struct tg__recorded *r, const struct tg__event *events, uint32_t count) {
+  enum { PRESENT = UINT32_MAX };
+  const struct tg_trace *const t = r->t;
+  uint32_t next = 0;
+  r->flows = tg__alloc(((size_t)t->slices.count + 1) * sizeof *r->flows);
+  if (!r->flows) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!events[i].is_mark) r->flows[events[i].id] = PRESENT;
+  }
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    const uint32_t forward = t->slices.cause[i];
+    if (r->flows[i] == 0 || forward == TG_NONE || r->flows[forward] == 0 || tg__slice_class(t, i) != TG__CLASS_OP) continue;
+    if (r->flows[forward] != PRESENT || r->flows[i] != PRESENT) continue; /* one flow begins at a slice, or ends */
+    r->flows[i] = r->flows[forward] = ++next;
+  }
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (r->flows[i] == PRESENT) r->flows[i] = 0;
+  }
+  return true;
+}
+
+struct tg__recorded *tg__recorded_new(const struct tg_trace *t, const struct tg__event *events, uint32_t count) {
+  struct tg__recorded *const r = tg__alloc(sizeof *r);
+  if (!r) return NULL;
+  r->t = t;
+  if (number_frames(r) && number_flows(r, events, count)) return r;
+  tg__recorded_free(r);
+  return NULL;
+}
+
+void tg__recorded_free(struct tg__recorded *r) {
+  if (!r) return;
+  tg__free(r->frames);
+  tg__free(r->flows);
+  tg__free(r);
+}
+
+/* ---- args ------------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t caller_of(const struct tg__recorded *r, uint32_t slice) {
+  uint32_t up = r->t->slices.parent[slice];
+  while (up != TG_NONE && !r->frames[up]) up = r->t->slices.parent[up];
+  return up == TG_NONE ? 0 : r->frames[up];
+}
+
+static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t value) {
+  if (*any) *p++ = ',';
+  *any = true;
+  *p++ = '"';
+  p = tg__pen_copy(p, key, len);
+  *p++ = '"';
+  *p++ = ':';
+  return tg__pen_int(p, value);
+}
+#define PUT_MEMBER(p, any, key, value) put_member(p, any, key, sizeof(key) - 1, value)
+
+void tg__recorded_args(struct tg__recorded *r, struct tg__pen *pen, uint32_t slice, enum tg__class cls) {
+  enum { ROOM = 256 };
+  const bool frame = cls == TG__CLASS_PYTHON && slice != TG_NONE, op = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
+  if (!frame && !op && cls != TG__CLASS_INSTANT) return;
+  if (!pen->p || pen->p == pen->start || pen->p[-1] != '}') return; /* an event without args */
+  pen->p--;
+  bool any = pen->p == pen->start || pen->p[-1] != '{'; /* an empty object is written in one piece */
+  if (!tg__pen_room(pen, ROOM)) return;
+  char *p = pen->p;
+  if (frame) {
+    const uint32_t caller = caller_of(r, slice);
+    if (caller) p = PUT_MEMBER(p, &any, "Python parent id", caller);
+    p = PUT_MEMBER(p, &any, "Python id", r->frames[slice]);
+  } else if (op) {
+    p = PUT_MEMBER(p, &any, "External id", ++r->ops);
+    p = PUT_MEMBER(p, &any, "Record function id", 0);
+  }
+  p = PUT_MEMBER(p, &any, "Ev Idx", r->events++);
+  *p++ = '}';
+  pen->p = p;
+}
+
+uint32_t tg__recorded_flow(const struct tg__recorded *r, uint32_t slice, bool *is_end) {
+  const uint32_t id = r->flows[slice];
+  if (!id) return 0;
+  const uint32_t forward = r->t->slices.cause[slice];
+  *is_end = forward != TG_NONE && r->flows[forward] == id;
+  return id;
+}

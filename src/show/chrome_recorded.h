@@ -1,0 +1,20 @@
+/* show, private: what Kineto counts up while it writes, for ranks that our own recorder made (chrome_recorded.c): ids of events and of
+ * Python frames, flows from forward to backward. A recording does not store them, as they follow from the order of its events. */
+#ifndef TG_SHOW_CHROME_RECORDED_H
+#define TG_SHOW_CHROME_RECORDED_H
+
+#include "show/parts.h"
+#include "show/pen.h"
+
+struct tg__recorded;
+bool tg__recorded_any(const struct tg_trace *t); /* is any rank a recording? */
+/* For a document of these events. NULL on no memory. */
+struct tg__recorded *tg__recorded_new(const struct tg_trace *t, const struct tg__event *events, uint32_t count);
+void tg__recorded_free(struct tg__recorded *r);
+
+/* Add to the args object that was just written, when there is one. slice TG_NONE: a mark. */
+void tg__recorded_args(struct tg__recorded *r, struct tg__pen *pen, uint32_t slice, enum tg__class cls);
+/* The flow that begins or, *is_end, ends at a slice; 0 = none. */
+uint32_t tg__recorded_flow(const struct tg__recorded *r, uint32_t slice, bool *is_end);
+
+#endif
