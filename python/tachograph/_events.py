@@ -119,6 +119,11 @@ class EventList(list):
     def __reduce_ex__(self, protocol: Any):
         return _restore_list, (list(self), self._use_device, self._profile_memory, self._with_flops)
 
+    @property
+    def _origin_ns(self) -> int:
+        """The time all event times count from, on the clock of the trace."""
+        return self._sources[0].start_ns if self._sources else 0
+
     # ---- averages ----
 
     @property
