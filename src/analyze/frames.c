@@ -94,10 +94,9 @@ static uint32_t address_length(struct tg__str s, uint32_t at) {
   return end - at;
 }
 
-/* The name without addresses; the id itself when it has none. */
-static uint32_t frame_label(struct tg__paths *p, uint32_t string_id) {
-  const struct tg__str s = tg__strings_get(p->t->strings, string_id);
-  if (!tg__str_contains(s, " at 0x")) return string_id;
+/* The label of a frame's text without addresses. */
+static uint32_t plain_label(struct tg__paths *p, struct tg__str s) {
+  if (!tg__str_contains(s, " at 0x")) return tg__paths_label(p, s);
   struct tg__out plain = {0};
   for (uint32_t i = 0, from = 0; i <= s.len; i++) {
     const uint32_t skip = i < s.len ? address_length(s, i) : 0;
@@ -106,7 +105,7 @@ static uint32_t frame_label(struct tg__paths *p, uint32_t string_id) {
     i += skip;
     from = i;
   }
-  const uint32_t label = plain.err ? string_id : tg__paths_label(p, (struct tg__str){plain.buf, (uint32_t)plain.len});
+  const uint32_t label = tg__paths_label(p, plain.err ? s : (struct tg__str){plain.buf, (uint32_t)plain.len});
   if (plain.err) p->failed = true;
   tg__out_free(&plain);
   return label;
@@ -118,7 +117,7 @@ uint32_t tg__paths_frame(struct tg__paths *p, uint32_t string_id) {
     p->failed = true;
     return string_id;
   }
-  return *slot != TG_NONE ? *slot : (*slot = frame_label(p, string_id));
+  return *slot != TG_NONE ? *slot : (*slot = plain_label(p, tg__strings_get(p->t->strings, string_id)));
 }
 
 struct tg__str tg__paths_text(const struct tg__paths *p, uint32_t label) {
@@ -149,7 +148,7 @@ uint32_t tg__paths_split(struct tg__paths *p, uint32_t string_id, uint32_t limit
   for (uint32_t at = 0, n = 0; at < s.len && n < limit; n++) {
     const char *stop = memchr(s.ptr + at, ';', s.len - at);
     const uint32_t end = stop ? (uint32_t)(stop - s.ptr) : s.len;
-    if (end > at) path = tg__paths_step(p, path, tg__paths_label(p, (struct tg__str){s.ptr + at, end - at}));
+    if (end > at) path = tg__paths_step(p, path, plain_label(p, (struct tg__str){s.ptr + at, end - at}));
     at = end + 1;
   }
   if (!tg__map_put(&p->by_text, string_id, path)) p->failed = true;

@@ -45,7 +45,7 @@ uint32_t tg__paths_frame(struct tg__paths *p, uint32_t string_id);
 struct tg__str tg__paths_text(const struct tg__paths *p, uint32_t label);
 /* Labels of a path, first to last, joined. Of very long paths only the last labels are written, with … in front. */
 void tg__paths_write(const struct tg__paths *p, uint32_t path, const char *separator, struct tg__out *out);
-/* The path of a call stack written as one text, frames joined by ';', at most `limit` of them. */
+/* The path of a call stack written as one text, frames joined by ';', at most `limit` of them; without addresses, too. */
 uint32_t tg__paths_split(struct tg__paths *p, uint32_t string_id, uint32_t limit);
 void tg__write_list(struct tg__out *out, struct tg__str json); /* [1, 2] however it was laid out in the file */
 struct tg__str tg__module_name(struct tg__str frame);          /* without "nn.Module: " */

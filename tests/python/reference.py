@@ -171,10 +171,10 @@ class Node:
         self.event, self.parent, self.children, self.calls = event, None, [], []
 
 
-def op_forest(rank_events):
+def op_forest(rank_events, belongs=in_op_tree):
     """All nodes, outer before inner; a node that partly overlaps an earlier one closes it."""
     nodes = []
-    for track in group_by([e for e in slices(rank_events) if in_op_tree(e)], track_of).values():
+    for track in group_by([e for e in slices(rank_events) if belongs(e)], track_of).values():
         open_nodes = []
         for e in in_order(track):
             node = Node(e)
@@ -281,6 +281,105 @@ def ops(rank_events):
             whole = sum(r["self_%s_ns" % column] for r in table.values())
             row["self_%s_pct" % column] = 100 * row["self_%s_ns" % column] / whole if whole else None
     return table
+
+
+# ---- the rows of torch's key_averages() -----------------------------------------------------------------------------------------
+
+
+def on_host(e):
+    return e.cat in ("cpu_op", "user_annotation", "python_function") or is_call(e)
+
+
+def shown_name(e):
+    return "ProfilerStep*" if e.cat == "user_annotation" and e.name.startswith("ProfilerStep#") else e.name
+
+
+def without_doubles(nodes):
+    """{file position: node}: what is the only child of a node of the same name is that node."""
+    stands_for = {}
+    for n in nodes:                                             # a parent comes before its children
+        if n.event.i in stands_for:
+            continue
+        stands_for[n.event.i] = n
+        while len(n.children) == 1 and shown_name(n.children[0].event) == shown_name(n.event):
+            only = n.children[0]
+            stands_for[only.event.i] = n
+            n.children = only.children
+            for child in n.children:
+                child.parent = n
+    return stands_for
+
+
+def around_and_self(node):
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+def add_device_time(rank_events, stands_for, sums):
+    """To the operator behind each launch, and to all around it."""
+    operators, taken = op_forest(rank_events), set()
+    for call in slices(rank_events):
+        if not is_call(call) or arg(call, "correlation") in taken:
+            continue
+        taken.add(arg(call, "correlation"))
+        work = sum(e.dur for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == arg(call, "correlation"))
+        op = owner(operators, call)[1]
+        if op is not None:
+            node = stands_for[op.event.i]
+            sums[node.event.i]["self_device_ns"] += work
+            for n in around_and_self(node):
+                sums[n.event.i]["device_ns"] += work
+
+
+def add_memory(rank_events, nodes, stands_for, sums):
+    """To the innermost node of the event's thread; returns what has none."""
+    left = []
+    for e in (e for e in rank_events if e.name == "[memory]"):
+        side = "cpu" if arg(e, "Device Type") == 0 else "device"
+        begun = [n for n in nodes if track_of(n.event) == track_of(e) and n.event.ts <= e.ts]
+        inside = [n for n in around_and_self(begun[-1] if begun else None) if n.event.end > e.ts]
+        if not inside:
+            left.append((e, side))
+            continue
+        node = stands_for[inside[0].event.i]
+        sums[node.event.i]["self_%s_memory_bytes" % side] += arg(e, "Bytes")
+        for n in around_and_self(node):
+            sums[n.event.i]["%s_memory_bytes" % side] += arg(e, "Bytes")
+    return left
+
+
+SUMS = ("calls", "cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_bytes", "self_cpu_memory_bytes",
+        "device_memory_bytes", "self_device_memory_bytes")
+
+
+def key_averages(rank_events, python):
+    """{(name, on a device, annotation): sums and the start of the first}."""
+    nodes = op_forest(rank_events, on_host)
+    order = list(nodes)
+    stands_for = without_doubles(nodes)
+    sums = {n.event.i: dict.fromkeys(SUMS, 0) for n in nodes}
+    add_device_time(rank_events, stands_for, sums)
+    left = add_memory(rank_events, order, stands_for, sums)
+    rows = {}
+
+    def add(key, start, values):
+        row = rows.setdefault(key, dict.fromkeys(SUMS, 0) | {"start_ns": start})
+        row["start_ns"] = min(row["start_ns"], start)
+        for name, value in values.items():
+            row[name] += value
+    for n in nodes:
+        e = n.event
+        if stands_for[e.i] is n and (python or e.cat != "python_function"):
+            inside = sum(c.event.dur for c in n.children)
+            add((shown_name(e), False, e.cat == "user_annotation"), e.ts,
+                sums[e.i] | {"calls": 1, "cpu_ns": e.dur, "self_cpu_ns": e.dur - inside})
+    for e in slices(rank_events):
+        if e.cat in DEVICE:
+            add((e.name, True, False), e.ts, {"calls": 1, "device_ns": e.dur, "self_device_ns": e.dur})
+    for e, side in left:
+        add((e.name, False, None), e.ts, {"calls": 1, "%s_memory_bytes" % side: arg(e, "Bytes"), "self_%s_memory_bytes" % side: arg(e, "Bytes")})
+    return rows
 
 
 # ---- steps --------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Random valid traces with a known answer by construction: every question against the slow reference, and what must not change
 when the same content is written, ordered, shifted or named differently. TG_EXAMPLES: how many traces a test tries (25)."""
+import collections
 import copy
 import math
 import os
@@ -142,6 +143,21 @@ def check_ops(rank, ask):
     check_rows("ops", reference.ops(rank.events), ask("ops"), lambda r: r["name"])
 
 
+def check_key_averages(rank, ask):
+    def key(row):
+        return row["name"], row["device"], None if row["category"] is None else row["category"] == "user_annotation"
+    for python in (0, 1):
+        rows = ask("key_averages", python=python)
+        check_rows("key_averages", reference.key_averages(rank.events, python), rows, key)
+        assert [r["start_ns"] for r in rows] == sorted(r["start_ns"] for r in rows)
+    one_each = ask("key_averages", by="event")
+    inside = collections.Counter()
+    for row in one_each:
+        inside[row["parent"]] += row["cpu_ns"]
+    for row in one_each:                                          # total = self + children, whatever overlaps
+        assert row["event"] is None or row["cpu_ns"] == row["self_cpu_ns"] + inside[row["event"]]
+
+
 def check_steps(rank, ask):
     want = reference.steps(rank.events)
     if want is not None:
@@ -165,7 +181,7 @@ def check_losses(rank, ask):
 
 
 CHECKS = {c.__name__[6:]: c for c in (check_overview, check_events, check_tracks, check_kernels, check_annotations, check_memory,
-                                      check_launches, check_ops, check_steps, check_gaps, check_stacks, check_losses)}
+                                      check_launches, check_ops, check_key_averages, check_steps, check_gaps, check_stacks, check_losses)}
 
 
 @pytest.mark.parametrize("question", CHECKS)
@@ -179,7 +195,7 @@ def test_question(engine, question, content, spelling):
 
 # ---- what must not change, and what must change how -------------------------------------------------------------------------------
 
-QUESTIONS = (("steps", {}), ("ops", {}), ("kernels", {}), ("launches", {}), ("gaps", {}), ("memory", {}), ("annotations", {}),
+QUESTIONS = (("steps", {}), ("ops", {}), ("key_averages", {"python": 1}), ("kernels", {}), ("launches", {}), ("gaps", {}), ("memory", {}), ("annotations", {}),
              ("stacks", {"by": "function"}), ("tracks", {}), ("events", {"by": "slice"}))
 TIMES = {"start_ns", "ts_ns", "first_ns", "last_ns"}
 
@@ -231,7 +247,7 @@ def test_shift_moves_times_alone(engine, content, shift):
 def test_order_of_events_changes_nothing(engine, content, seed):
     """Where no two slices begin at once, that is: among those the file's order decides which is the outer one."""
     ranks = traces.build(**content, span=10**7)
-    numbers = {"id", "parent", "cause", "track"}               # running numbers follow the order of arrival
+    numbers = {"id", "parent", "cause", "track", "event"}             # running numbers follow the order of arrival
     for rank in ranks:
         starts = [(e.pid, e.tid, e.ts) for e in rank.events if e.ph == "X"]
         stamps = [(e.ts, e.name) for e in rank.events if e.name == "[memory]"]
