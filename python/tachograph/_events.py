@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from typing import Any, Callable, Iterable, Iterator, Optional
 
@@ -17,6 +18,7 @@ __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "FormattedTimesMixi
 
 _STACK_METRICS = ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
 _ALL_FRAMES = 256
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # tells one object of a built-in method from the next
 
 
 class _Part:
@@ -220,11 +222,11 @@ class EventList(list):
     def _with_stacks(self) -> Iterator[tuple[Any, tuple[str, ...]]]:
         if not self._sources:
             for event in self:
-                own = (event.key,) if getattr(event, "is_python_function", False) else ()
+                own = (_ADDRESS.sub("", event.key),) if getattr(event, "is_python_function", False) else ()
                 yield event, own + tuple(event.stack or ())
         for index in range(len(self._sources)):
             for row in _averages(self, index, f"name+stack:{_ALL_FRAMES}", True):
-                own = (row.key,) if row.is_python_function else ()
+                own = (_ADDRESS.sub("", row.key),) if row.is_python_function else ()
                 yield row, own + tuple(row.stack)
 
 

@@ -278,8 +278,8 @@ def _restore_event(state: dict[str, Any]) -> FunctionEvent:
 
 _SUMMED = ("cpu_time_total", "device_time_total", "self_cpu_time_total", "self_device_time_total", "cpu_memory_usage",
            "device_memory_usage", "self_cpu_memory_usage", "self_device_memory_usage", "count")
-_OF_THE_FIRST = ("key", "node_id", "is_async", "is_remote", "cpu_parent", "cpu_children", "overload_name", "input_shapes", "stack", "scope",
-                 "device_type", "is_legacy", "use_device", "is_user_annotation")
+_OF_THE_FIRST = ("key", "node_id", "is_async", "is_remote", "overload_name", "input_shapes", "stack", "scope", "device_type", "is_legacy",
+                 "use_device", "is_user_annotation")
 
 
 class FunctionEventAvg(FormattedTimesMixin):
@@ -316,6 +316,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         if self.key is None:
             for name in _OF_THE_FIRST:
                 setattr(self, name, getattr(other, name))
+            self._take_place(other)
         if other.key != self.key:
             raise AssertionError(f"{other.key} cannot be added to {self.key}")
         for name in _SUMMED:
@@ -324,6 +325,16 @@ class FunctionEventAvg(FormattedTimesMixin):
         return self
 
     __iadd__ = add
+
+    def _take_place(self, other: FunctionEvent | FunctionEventAvg) -> None:
+        """Parent and children of the first event; found later where they are not known yet."""
+        later = isinstance(other, FunctionEventAvg) and other._first is not None
+        for name in ("cpu_parent", "cpu_children"):
+            vars(self).pop(name, None)
+            if not later or name in vars(other):
+                setattr(self, name, getattr(other, name))
+        if later:
+            self._first = other._first
 
     def __reduce__(self):
         state = {k: v for k, v in vars(self).items() if k not in ("_first", "cpu_parent", "cpu_children")}

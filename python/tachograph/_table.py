@@ -48,7 +48,7 @@ def sort_attribute(sort_by: str, event: Any) -> str:
     name = device_spelling(sort_by)
     if hasattr(event, name):
         return name
-    near = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, SORT_KEYS, 1, 0.6)), None)
+    near = _MEANT.get(name.lower()) or next(iter(difflib.get_close_matches(name.lower(), SORT_KEYS, 1, 0.6)), None)
     hint = f"did you mean sort_by={near!r}? " if near else ""
     raise AttributeError(f"{type(event).__name__} has no attribute {sort_by!r} to sort by; {hint}There are {', '.join(SORT_KEYS)}; "
                          "device may be written cuda or xpu.")
