@@ -52,6 +52,7 @@ struct tg__open {
 /* One per thread that recorded something; never unmapped (a late end may still come), used again for another thread. */
 struct tg__thread {
   struct tg__raw_record *next, *end; /* room in the current chunk; both NULL when there is none */
+  uint64_t last_ticks;               /* when the last record was written */
   uint32_t generation;               /* of the session that this state belongs to */
   uint32_t depth;                    /* entries of `open` in use */
   uint32_t number;                   /* in this file: the part of its chunks */
@@ -121,6 +122,7 @@ static inline void tg__record_put(struct tg__thread *t, const struct tg__open *o
   }
   struct tg__raw_record *const r = tg__record_claim(t);
   if (TG_UNLIKELY(!r)) return;
+  t->last_ticks = end_ticks;
   r->start_ticks = o->start_ticks;
   r->dur_ticks = (uint32_t)dur;
   r->name = o->name;

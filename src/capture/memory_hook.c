@@ -21,11 +21,21 @@ static struct hook {
   bool is_on;
 } hook;
 
+/* When an allocation happened. Reading the clock is half of what a record costs here (10 ns on the machine this was measured on), and an operator
+ * that allocates has just begun, or has just seen a smaller one end: that moment is taken, and the record says so. */
+static uint64_t moment(struct tg__thread *t, bool allocates, uint8_t *flags) {
+  const struct tg__open *const o = t->depth ? &t->open[t->depth - 1] : NULL;
+  *flags = allocates && o && o->scope <= TG_RAW_SCRIPT ? TG_RAW_F_EARLY : 0;
+  if (*flags) return o->start_ticks > t->last_ticks ? o->start_ticks : t->last_ticks;
+  return t->last_ticks = tg__ticks();
+}
+
 static void note(uint8_t scope, const void *block, int64_t bytes) {
   struct tg__thread *const t = tg__thread();
   struct tg__raw_record *const r = t ? tg__record_claim(t) : NULL;
+  uint8_t flags;
   if (!r) return;
-  r->start_ticks = tg__ticks();
+  r->start_ticks = moment(t, bytes > 0, &flags);
   r->dur_ticks = (uint32_t)(uint64_t)bytes;
   r->seq = (uint32_t)((uint64_t)bytes >> 32);
   r->shape = (uint32_t)(uintptr_t)block;
@@ -33,7 +43,7 @@ static void note(uint8_t scope, const void *block, int64_t bytes) {
   r->name = tg__innermost_name(t);
   r->depth = 0; /* device 0 of type CPU */
   r->scope = scope;
-  tg__record_publish(r, 0);
+  tg__record_publish(r, flags);
 }
 
 /* Out of memory is thrown, in C++: the cleanup sees it pass, the exception goes on (this file is compiled with -fexceptions). */
