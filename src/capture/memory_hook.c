@@ -41,7 +41,7 @@ static void note(uint8_t scope, const void *block, int64_t bytes) {
   r->shape = (uint32_t)(uintptr_t)block;
   r->stack = (uint32_t)((uint64_t)(uintptr_t)block >> 32);
   r->name = tg__innermost_name(t);
-  r->depth = 0; /* device 0 of type CPU */
+  r->depth = 0; /* type CPU */
   r->scope = scope;
   tg__record_publish(r, flags);
 }

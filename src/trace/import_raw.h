@@ -178,7 +178,7 @@ void tg__raw_add_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, i
 void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category);
 
 void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* names of processes and threads */
-void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
+void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* import_raw_memory.c */
 void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* where none were recorded */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns);                                /* the recording itself */
 void tg__raw_document(struct tg__raw *w);                                                   /* members beside the events */

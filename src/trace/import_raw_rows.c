@@ -1,4 +1,4 @@
-/* Rows of a recording that are no record of it: names of processes and threads, the recording itself, memory totals, members of
+/* Rows of a recording that are no record of it: names of processes and threads, the recording itself, members of
  * the document; module calls where only operators tell of them. */
 #include "trace/import_raw.h"
 
@@ -92,68 +92,6 @@ void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t
   }
   tg__map_free(&processes);
   tg__map_free(&threads);
-}
-
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------- */
-
-struct allocations {
-  const struct tg__raw_memory **items; /* of one process, by time once sorted */
-  size_t count, cap;
-};
-
-static int by_time(const void *a, const void *b) {
-  const struct tg__raw_memory *const x = *(const struct tg__raw_memory *const *)a, *const y = *(const struct tg__raw_memory *const *)b;
-  return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
-}
-
-static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size_t count, const struct tg__raw_file *file) {
-  bool sorted = true;
-  for (size_t i = 0; i < count; i++) {
-    if (jobs[i].file != file) continue;
-    if (!tg__grow((void **)&all->items, &all->cap, all->count + jobs[i].memory_count, sizeof *all->items)) return false;
-    for (size_t k = 0; k < jobs[i].memory_count; k++) {
-      const struct tg__raw_memory *const m = &jobs[i].memory[k];
-      if (all->count) sorted &= all->items[all->count - 1]->ts_ns <= m->ts_ns;
-      all->items[all->count++] = m;
-    }
-  }
-  if (!sorted) qsort(all->items, all->count, sizeof *all->items, by_time);
-  return true;
-}
-
-static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_t total) {
-  struct tg__parser *const p = w->parser;
-  const int type = m->device >> 8, index = m->device & 0xff;
-  tg__raw_add_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
-  tg__raw_add_value(p, TG__K_TOTAL_RESERVED, TG__KIND_INT, 0, false);
-  tg__raw_add_value(p, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, total, false);
-  tg__raw_add_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
-  tg__raw_add_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false); /* processors have no number */
-  tg__raw_add_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
-  if (!m->failed) tg__raw_add_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
-  const uint32_t name = m->failed ? TG__K_OUT_OF_MEMORY : TG__K_MEMORY;
-  tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = m->track, .ph = 'i'},
-                    "cpu_instant_event");
-}
-
-/* Running sums per device, from zero where the recording begins. */
-void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count) {
-  int64_t *const totals = tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *totals); /* by device; zeroed pages, few of which are touched */
-  struct allocations all = {0};
-  if (!totals) w->no_memory = true;
-  for (size_t f = 0; f < w->file_count && !w->no_memory; f++) {
-    all.count = 0;
-    if (!gather(&all, jobs, count, &w->files[f])) w->no_memory = true;
-    if (f && all.count) memset(totals, 0, ((size_t)UINT16_MAX + 1) * sizeof *totals);
-    for (size_t i = 0; i < all.count && !w->no_memory; i++) {
-      const struct tg__raw_memory *const m = all.items[i];
-      int64_t *const total = &totals[m->device];
-      if (!m->failed && __builtin_add_overflow(*total, m->bytes, total)) *total = INT64_MAX;
-      add_memory(w, m, *total);
-    }
-  }
-  tg__free(all.items);
-  tg__free(totals);
 }
 
 /* ---- modules --------------------------------------------------------------------------------------------------------------------- */
