@@ -103,7 +103,7 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const PyCodeOb
 static struct tg__node node_make(struct tg__thread *t, const struct tg__link *link, uint32_t above, uint32_t call, uint64_t key) {
   const PyCodeObject *const code = tg__frame_code(link->frame);
   if (tg__frame_is_hidden(link->frame, code)) return (struct tg__node){.key = key, .above = above, .id = above, .call = call};
-  if (!tg__code_keep(code)) t->counts[TG_RAW_C_CODE_NOT_KEPT]++;
+  if (!tg__code_keep(code)) tg__count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
   const uint32_t module = link->self ? tg__module_number(link->self) : 0;
   const int line = link->self ? code->co_firstlineno : tg__code_line(code, tg__frame_instr(link->frame));
   struct tg__node node = {.key = key, .above = above, .call = call};
@@ -348,8 +348,10 @@ static enum tg_err start(uint32_t features, struct tg_error *e) {
 }
 static void stop(void) { tg__stack_switch(TG_RECORD_STACKS, false); }
 
+static bool is_off(void) { return !tg__stack_of || tg__stack_of == stack_none; }
+
 static const struct tg__source source = {
-    .name = "Python stacks", .features = TG_RECORD_STACKS, .prepare = prepare, .start = start, .stop = stop};
+    .name = "Python stacks", .features = TG_RECORD_STACKS, .prepare = prepare, .start = start, .stop = stop, .is_off = is_off};
 
 bool tg__python_stack_register(PyObject *module) {
   tg__frames_calibrate();

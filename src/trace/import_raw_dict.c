@@ -128,8 +128,10 @@ static uint32_t take_name(struct tg__raw *w, struct tg__str text) {
 }
 
 static uint32_t take_frame(struct tg__raw *w, const struct tg__raw_entry *entry) {
+  struct tg__str more; /* first line of the function, front of the path, number of the module object */
+  const struct tg__str text = split(entry->text, &more);
   if (!tg__grow((void **)&w->frames, &w->frame_cap, w->frame_count + 1, sizeof *w->frames)) return TG_NONE;
-  w->frames[w->frame_count] = (struct tg__raw_frame){.text = tg__raw_intern(w, entry->text.ptr, entry->text.len),
+  w->frames[w->frame_count] = (struct tg__raw_frame){.text = tg__raw_intern(w, text.ptr, text.len),
                                                      .parent = entry->parent,
                                                      .whole = TG_NONE,
                                                      .modules = TG_NONE,
@@ -208,13 +210,17 @@ static struct tg__raw_frame *frame_at(const struct tg__raw *w, const struct tg__
   return at == TG_NONE ? NULL : &w->frames[at];
 }
 
-/* Frames from the innermost to the outermost, separated by ';'. Bounded: a hostile file may run in circles. */
-static void write_stack(const struct tg__raw *w, const struct tg__raw_ids *s, const struct tg__raw_frame *frame, struct tg__out *out) {
-  for (int depth = 0; depth < TG__RAW_STACK_MAX && frame; depth++) {
-    const struct tg__str text = tg__name(w->trace, frame->text);
+/* Frames from the innermost to the outermost, separated by ';'; the call of a module by the module's name. Bounded: a hostile file may
+ * run in circles. */
+static void write_stack(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack, struct tg__out *out) {
+  for (int depth = 0; depth < TG__RAW_STACK_MAX && stack; depth++) {
+    const struct tg__raw_frame *const frame = frame_at(w, s, stack);
+    if (!frame) return;
+    const uint32_t module = tg__raw_find(s, TG_RAW_D_MODULE, stack);
+    const struct tg__str text = tg__name(w->trace, module == TG_NONE ? frame->text : w->modules[module].name);
     if (depth) tg__out_char(out, ';');
     tg__out_bytes(out, text.ptr, text.len);
-    frame = frame_at(w, s, frame->parent);
+    stack = frame->parent;
   }
 }
 
@@ -269,7 +275,7 @@ uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s, uin
   const uint32_t known = __atomic_load_n(&frame->whole, __ATOMIC_ACQUIRE);
   if (known != TG_NONE) return known;
   struct tg__out text = {0}; /* two jobs may both make it: the text, and so its id, is the same */
-  write_stack(w, s, frame, &text);
+  write_stack(w, s, stack, &text);
   return publish(w, &frame->whole, &text, false);
 }
 
