@@ -395,10 +395,12 @@ def test_many_threads_begin_end_open_and_close_at_once(tmp_path):
             with label("w"), label("x", "y"):
                 gc.collect(0)
     threads = [threading.Thread(target=worker) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
     for thread in threads:
         thread.start()
     try:
-        for _ in range(20):
+        for _ in range(8):
             with Session(tmp_path, record.GC | record.SHAPES) as s:
                 record.state()
                 record.pause()
@@ -408,6 +410,7 @@ def test_many_threads_begin_end_open_and_close_at_once(tmp_path):
             assert set(s.names()) <= {"w", "x", "Python GC"}
     finally:
         stop.set()
+        sys.setswitchinterval(interval)
         for thread in threads:
             thread.join()
 
