@@ -97,9 +97,8 @@ struct tg__raw {
   struct tg__raw_layout *layouts;
   size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
-  uint32_t module_names;       /* process rows need these only once */
   unsigned threads;
-  int64_t base_ns; /* taken off all times */
+  int64_t base_ns, start_ns; /* taken off all times; when recording began, after that. TG_NULL_INT = not known */
   bool no_memory;
 };
 

@@ -82,7 +82,7 @@ static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
       if (set & fields[i].set) tg__raw_add_value(p, fields[i].key, fields[i].kind, 0, fields[i].top);
     }
-    const struct tg__guess *const schema = tg__intern_schema(p, true, p->vals, p->val_count);
+    const struct tg__guess *const schema = tg__intern_schema(p, !(set & IS_MARK), p->vals, p->val_count);
     if (schema) id = schema->id;
   }
   p->val_count = 0;
@@ -338,25 +338,81 @@ static void gather_runs(struct job *j, const struct tg__raw_chunk *chunk) {
 
 /* ---- one chunk ------------------------------------------------------------------------------------------------------------------- */
 
+static int64_t offset_of(const struct job *j, uint32_t record) {
+  return (int64_t)(j->out->chunk->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES + (uint64_t)record * TG_RAW_RECORD_BYTES);
+}
+
 static bool make_room(struct tg__raw_job *out, uint32_t records) {
   out->records.bytes = (records + (size_t)1) * sizeof *out->records.records;
   out->records.records = tg__pages_get(out->records.bytes);
   return out->records.records && tg__grow((void **)&out->pool, &out->pool_cap, (size_t)records * 24 + RECORD_FIELD_BYTES, 1);
 }
 
+/* ---- order ----------------------------------------------------------------------------------------------------------------------- */
+
+struct key {
+  uint64_t start, dur;
+  uint32_t at; /* position of the record in its chunk */
+};
+
+static bool key_before(const struct key *a, const struct key *b) {
+  if (a->start != b->start) return a->start < b->start;
+  if (a->dur != b->dur) return a->dur > b->dur;
+  return a->at > b->at; /* what ended later lies around the other */
+}
+static bool key_less(uint32_t a, uint32_t b, const void *ctx) { return key_before((const struct key *)ctx + a, (const struct key *)ctx + b); }
+
+/* Records lie in the order of their ends, so one goes back over all that ran inside it: few, but for a chunk made to hurt. */
+static void insert_by_start(uint32_t *order, const struct key *keys, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t place = i;
+    while (place > 0 && key_before(&keys[i], &keys[order[place - 1]])) place--;
+    memmove(order + place + 1, order + place, (i - place) * sizeof *order);
+    order[place] = i;
+  }
+}
+
+/* Positions of the records in the order of their starts, longer ones first; extensions left out. NULL on no memory. */
+static uint32_t *order_by_start(struct job *j, const struct tg__raw_chunk *chunk, uint32_t *count) {
+  enum { INSERT_MOST = 1 << 14 };
+  struct key *const keys = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *keys);
+  uint32_t *const order = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *order), n = 0;
+  bool ok = keys && order;
+  for (uint32_t i = 0; ok && i < chunk->count;) {
+    struct tg__raw_record r;
+    struct key key = {.at = i};
+    bool torn;
+    tg__raw_next(chunk, &i, &r, &key.dur, &torn);
+    if (torn) tg__lose(&j->out->losses, TG__LOSS_bent_torn_duration, offset_of(j, key.at));
+    if (r.scope == TG_RAW_EXTENSION) continue;
+    key.start = r.start_ticks;
+    keys[n++] = key;
+  }
+  if (ok && n <= INSERT_MOST) {
+    insert_by_start(order, keys, n);
+  } else if (ok) {
+    for (uint32_t i = 0; i < n; i++) order[i] = i;
+    ok = tg__sort_index(order, n, key_less, keys);
+  }
+  for (uint32_t i = 0; ok && i < n; i++) order[i] = keys[order[i]].at;
+  *count = n;
+  tg__free(keys);
+  if (!ok) tg__free(order);
+  return ok ? order : NULL;
+}
+
 static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
-  const struct tg__chunk *const c = j->out->chunk;
-  const int64_t first = (int64_t)(c->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES);
   struct tg__raw_record r;
   uint64_t dur;
   bool torn;
-  if (!make_room(j->out, chunk->count)) j->out->no_memory = true;
-  for (uint32_t i = 0; !j->out->no_memory;) {
-    const int64_t offset = first + (int64_t)i * TG_RAW_RECORD_BYTES;
-    if (!tg__raw_next(chunk, &i, &r, &dur, &torn)) break;
-    if (torn) tg__lose(&j->out->losses, TG__LOSS_bent_torn_duration, offset);
-    if (r.scope != TG_RAW_EXTENSION) take_record(j, &r, dur, offset);
+  uint32_t count = 0, *const order = order_by_start(j, chunk, &count);
+  if (!order || !make_room(j->out, count)) j->out->no_memory = true;
+  for (uint32_t k = 0; k < count && !j->out->no_memory; k++) {
+    uint32_t i = order[k];
+    tg__raw_next(chunk, &i, &r, &dur, &torn);
+    take_record(j, &r, dur, offset_of(j, order[k]));
   }
+  tg__free(order);
   if (j->raw->module_count && !j->out->file->has_modules) gather_runs(j, chunk);
 }
 

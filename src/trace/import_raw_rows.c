@@ -34,7 +34,8 @@ void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *categ
 
 static void add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind, int64_t value) {
   tg__raw_add_value(w->parser, key, kind, value, false);
-  tg__raw_add_event(w, (struct tg__record){.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'}, NULL);
+  const int64_t ts = w->start_ns; /* Kineto gives these a time, too */
+  tg__raw_add_event(w, (struct tg__record){.ts_ns = ts, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'}, NULL);
 }
 
 static uint32_t process_name(struct tg__raw *w) {
@@ -214,14 +215,13 @@ static void add_instant(struct tg__raw *w, const char *name, uint32_t track, int
 
 /* From the first start to the last stop; where a process was killed, to the last event. Ends are relative to base_ns. */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns) {
-  int64_t start = INT64_MAX, stop = last_ns;
+  const int64_t start = w->start_ns;
+  int64_t stop = last_ns;
   for (size_t f = 0; f < w->file_count; f++) {
-    const struct tg__raw_process *const p = &w->files[f].process;
-    if (!w->files[f].has_process) continue;
-    if (p->start_ns - w->base_ns < start) start = p->start_ns - w->base_ns;
-    if (p->stop_ns && p->stop_ns - w->base_ns > stop) stop = p->stop_ns - w->base_ns;
+    const int64_t end = w->files[f].process.stop_ns - w->base_ns;
+    if (w->files[f].process.stop_ns > 0 && end > stop) stop = end;
   }
-  if (start == INT64_MAX || stop < start) return;
+  if (start == TG_NULL_INT || stop < start) return;
   static const char name[] = "PyTorch Profiler (0)";
   tg__raw_add_value(w->parser, TG__K_OP_COUNT, TG__KIND_INT, 0, false);
   tg__raw_add_event(w,
@@ -254,23 +254,24 @@ static void add_member(struct tg__raw *w, uint32_t key, const char *raw, size_t 
   im->meta_count++;
 }
 
-static int64_t first_wall_ns(const struct tg__raw *w) {
-  int64_t first = INT64_MAX;
+/* When the first process began to record, else the first reading of a clock; and the base of all times from it. */
+static void set_base(struct tg__raw *w) {
+  int64_t start = INT64_MAX, clock = INT64_MAX;
   for (size_t f = 0; f < w->file_count; f++) {
     const struct tg__raw_file *const file = &w->files[f];
-    const int64_t ns = file->has_process && file->process.start_ns > 0 ? file->process.start_ns
-                       : file->clock.count                            ? file->clock.pairs[0].wall_ns
-                                                                       : INT64_MAX;
-    if (ns < first) first = ns;
+    if (file->process.start_ns > 0 && file->process.start_ns < start) start = file->process.start_ns;
+    if (file->clock.count && file->clock.pairs[0].wall_ns < clock) clock = file->clock.pairs[0].wall_ns;
   }
-  return first == INT64_MAX ? 0 : first;
+  const int64_t first = start < clock ? start : clock;
+  w->base_ns = first == INT64_MAX ? 0 : first / QUARTER_NS * QUARTER_NS;
+  w->start_ns = start == INT64_MAX ? TG_NULL_INT : start - w->base_ns;
 }
 
 /* In Kineto's order: version and devices first, then what the program said, then the unit and the base of the times. */
 void tg__raw_document(struct tg__raw *w) {
   char text[64];
   const struct tg__raw_process *const p = &w->files[0].process;
-  w->base_ns = first_wall_ns(w) / QUARTER_NS * QUARTER_NS;
+  set_base(w);
   int n = snprintf(text, sizeof text, "\"%016llX%016llX\"", (unsigned long long)p->session, (unsigned long long)p->start_ns);
   add_member(w, TG__K_TRACE_ID, text, (size_t)n, true);
   add_member(w, TG__K_DEVICE_PROPERTIES, "[]", 2, true);
