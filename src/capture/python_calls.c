@@ -15,14 +15,14 @@ struct c_name {
   uint32_t id;
 };
 struct calls {       /* own[TG_SLOT_CALLS] */
-  uint32_t epoch;    /* of the attachment that this thread knows of */
+  uint64_t known;    /* session and attachment that this thread's state is of */
   uint32_t too_deep; /* calls that found no room on the open stack and have not ended */
   uint32_t names_used;
   struct c_name names[NAMES];
 };
 
 static struct {
-  uint32_t epoch; /* counts attachments; written under the GIL */
+  uint32_t count; /* of attachments; written under the GIL */
   uint64_t begin_ticks, end_ticks;
 } attached;
 
@@ -73,13 +73,15 @@ static struct calls *calls_new(struct tg__thread *t) {
   return k;
 }
 
+static uint64_t attachment_of(const struct tg__thread *t) { return (uint64_t)t->generation << 32 | attached.count; }
+
 /* begins: the event is the begin of the innermost frame, which is not open yet. */
 static struct calls *calls_first(struct tg__thread *t, bool begins, uint64_t start_ticks) {
   struct calls *const k = calls_new(t);
   struct tg__chain *const c = tg__chain(t);
   if (!k || !c) return NULL;
-  if (k->epoch) calls_cut(t, attached.end_ticks);
-  k->epoch = attached.epoch;
+  if (k->known) calls_cut(t, attached.end_ticks);
+  k->known = attachment_of(t);
   k->too_deep = 0;
   c->depth = 0; /* it was not followed until now */
   if (tg__chain_now(t, c)) calls_insert(t, c, c->depth - begins, start_ticks);
@@ -88,8 +90,7 @@ static struct calls *calls_first(struct tg__thread *t, bool begins, uint64_t sta
 
 static inline struct calls *calls_here(struct tg__thread *t, bool begins) {
   struct calls *const k = t->own[TG_SLOT_CALLS];
-  const bool known = k && t->own_generation[TG_SLOT_CALLS] == t->generation && k->epoch == attached.epoch;
-  return TG_LIKELY(known) ? k : calls_first(t, begins, attached.begin_ticks);
+  return TG_LIKELY(k && k->known == attachment_of(t)) ? k : calls_first(t, begins, attached.begin_ticks);
 }
 
 void tg__calls_thread_begins(void) {
@@ -125,14 +126,13 @@ static void end_search(struct tg__thread *t, struct calls *k, const void *key, u
 static void end(const void *key) {
   const uint64_t now = tg__ticks();
   struct tg__thread *const t = tg__thread();
-  struct calls *const k = t ? calls_here(t, false) : NULL;
-  if (TG_UNLIKELY(!k)) return;
-  if (TG_UNLIKELY(!t->depth || t->open[t->depth - 1].key != key)) {
-    end_search(t, k, key, now);
+  if (TG_LIKELY(t && t->depth && t->open[t->depth - 1].key == key)) {
+    const struct tg__open *const o = &t->open[--t->depth];
+    tg__record_put(t, o, now, 0);
     return;
   }
-  const struct tg__open *const o = &t->open[--t->depth];
-  tg__record_put(t, o, now, 0);
+  struct calls *const k = t ? calls_here(t, false) : NULL;
+  if (k) end_search(t, k, key, now);
 }
 void tg__call_end(const struct tg__frame *f) { end(f); }
 
@@ -189,7 +189,7 @@ static enum tg_err prepare(uint32_t features, struct tg_error *e) { return tg__s
 static enum tg_err start(uint32_t features, struct tg_error *e) {
   if (!tg__stack_switch(0, true)) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
   tg__gil_take();
-  attached.epoch++;
+  attached.count++;
   attached.begin_ticks = tg__ticks();
   const enum tg_err err = tg__calls_attach(e);
   tg__gil_give();

@@ -66,22 +66,13 @@ static size_t folder_length(const char *path, size_t len) {
 
 /* ---- nodes -------------------------------------------------------------------------------------------------------------------------- */
 
-static size_t node_place(const struct tg__chain *c, uint32_t above, uint64_t key) {
-  return (size_t)((key ^ (uint64_t)above << 40) * 0x9e3779b97f4a7c15u >> 32) & (c->nodes_room - 1);
-}
-static struct tg__node *node_find(const struct tg__chain *c, uint32_t above, uint64_t key) {
-  size_t at = node_place(c, above, key);
-  while (c->nodes[at].key && (c->nodes[at].key != key || c->nodes[at].above != above)) at = (at + 1) & (c->nodes_room - 1);
-  return &c->nodes[at];
-}
-
 static bool nodes_grow(struct tg__chain *c) {
   struct tg__chain bigger = *c;
   bigger.nodes_room = c->nodes_room * 2;
   bigger.nodes = bigger.nodes_room <= NODES_MAX ? tg__guest_pages(bigger.nodes_room * sizeof *c->nodes) : NULL;
   if (!bigger.nodes) return false;
   for (uint32_t i = 0; i < c->nodes_room; i++)
-    if (c->nodes[i].key) *node_find(&bigger, c->nodes[i].above, c->nodes[i].key) = c->nodes[i];
+    if (c->nodes[i].key) *tg__node_find(&bigger, c->nodes[i].above, c->nodes[i].key) = c->nodes[i];
   tg__guest_pages_drop(c->nodes, c->nodes_room * sizeof *c->nodes);
   *c = bigger;
   return true;
@@ -121,27 +112,21 @@ static uint32_t outside_number(struct tg__thread *t) {
   return tg__intern(t, TG_RAW_D_STACK, 0, text, sizeof text - 1);
 }
 
-/* Give a link its number, from its own fields and those of the one around it (NULL: it is the outermost). */
-static void link_number(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, const struct tg__link *around, bool lines) {
-  const uint32_t above = around ? around->node : link->previous && lines ? outside_number(t) : 0, call = around ? around->call : 0;
-  link->node = above;
-  link->call = call;
-  if (!link->self && (!lines || tg__frame_is_mark(link->frame))) return;
-  const uint64_t key = link->self ? ~((uint64_t)(uintptr_t)link->self << 8) : (uint64_t)(uintptr_t)link->mark;
-  const struct tg__node *const known = node_find(c, above, key);
-  const bool hit = known->key != 0;
-  const struct tg__node node = hit ? *known : node_make(t, link, above, call, key);
+void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above, uint32_t call, uint64_t key) {
+  const bool cut = link == c->links && link->previous && !link->self;
+  const struct tg__node node = node_make(t, link, cut ? outside_number(t) : above, call, key);
   link->node = node.id;
   link->call = node.call;
-  if (hit || (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c))) return;
-  *node_find(c, above, key) = node;
+  if (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c)) return;
+  struct tg__node *const place = tg__node_find(c, above, key);
+  *place = node;
+  place->above = above;
   c->nodes_used++;
 }
 
 /* ---- the chain ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Room for `want` frames; false when that is more than is followed, or there is no memory. */
-static bool chain_room(struct tg__chain *c, uint32_t want) {
+bool tg__chain_room(struct tg__chain *c, uint32_t want) {
   const size_t bytes = sizeof(struct tg__link) + sizeof(const struct tg__frame *);
   uint32_t room = c->room ? c->room : ROOM_FIRST;
   while (room < want) room *= 2;
@@ -166,7 +151,7 @@ static struct tg__chain *chain_new(void) {
   if (!c) return NULL;
   c->nodes = tg__guest_pages(NODES_FIRST * sizeof *c->nodes);
   c->nodes_room = NODES_FIRST;
-  if (c->nodes && chain_room(c, ROOM_FIRST)) return c;
+  if (c->nodes && tg__chain_room(c, ROOM_FIRST)) return c;
   if (c->nodes) tg__guest_pages_drop(c->nodes, NODES_FIRST * sizeof *c->nodes);
   tg__guest_pages_drop(c, sizeof *c);
   return NULL;
@@ -184,16 +169,6 @@ struct tg__chain *tg__chain_slow(struct tg__thread *t) {
   return c;
 }
 
-static inline const void *link_mark(const struct tg__frame *f, bool lines) {
-  return lines ? tg__frame_instr(f) : (const void *)tg__frame_code(f);
-}
-
-static void link_read(struct tg__link *l, const struct tg__frame *f, bool lines) {
-  const PyCodeObject *const module_code = atomic_load_explicit(&tg__module_code, memory_order_relaxed);
-  *l = (struct tg__link){.frame = f, .previous = tg__frame_previous(f), .mark = link_mark(f, lines)};
-  if (module_code && tg__frame_code(f) == module_code && !tg__frame_is_mark(f)) l->self = tg__frame_local(f, 0);
-}
-
 /* Are links 0…n-1 still what they were? The innermost of them is known to be a live frame, which makes its `previous` one, and so on
  * outwards: no address is followed before it is known to hold. Returns the outermost link that runs elsewhere now (n = none), or
  * TG_NONE when the frames themselves are others. */
@@ -203,7 +178,8 @@ static inline __attribute__((always_inline)) uint32_t chain_check(const struct t
   for (uint32_t i = n; i-- > 0;) {
     const struct tg__link *const l = &links[i];
     if (TG_UNLIKELY(tg__frame_previous(l->frame) != l->previous)) return TG_NONE;
-    const bool same = link_mark(l->frame, lines) == l->mark && (!l->self || tg__frame_local(l->frame, 0) == l->self);
+    const bool same = (lines ? tg__frame_instr(l->frame) : (const void *)tg__frame_code(l->frame)) == l->mark &&
+                      (!l->self || tg__frame_local(l->frame, 0) == l->self);
     changed = same ? changed : i;
   }
   return changed;
@@ -212,10 +188,8 @@ static inline __attribute__((always_inline)) uint32_t chain_check(const struct t
 /* Put the `fresh` innermost frames inside the links that stay. */
 static void chain_push(struct tg__thread *t, struct tg__chain *c, uint32_t fresh, bool lines) {
   while (fresh) {
-    struct tg__link *const l = &c->links[c->depth];
-    link_read(l, c->fresh[--fresh], lines);
-    link_number(t, c, l, c->depth ? l - 1 : NULL, lines);
-    c->depth++;
+    tg__link_read(&c->links[c->depth], c->fresh[--fresh], lines);
+    tg__link_number(t, c, c->depth++, lines);
   }
 }
 
@@ -224,7 +198,7 @@ static void chain_push(struct tg__thread *t, struct tg__chain *c, uint32_t fresh
 static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *innermost, bool lines) {
   uint32_t total = 0;
   for (const struct tg__frame *f = innermost; f; f = tg__frame_previous(f)) {
-    if (total == c->room && !chain_room(c, total + 1)) {
+    if (total == c->room && !tg__chain_room(c, total + 1)) {
       total -= total / 4;
       break;
     }
@@ -233,7 +207,7 @@ static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *inner
   uint32_t same = 0;
   for (; same < c->depth && same < total; same++) {
     struct tg__link now;
-    link_read(&now, c->fresh[total - 1 - same], lines);
+    tg__link_read(&now, c->fresh[total - 1 - same], lines);
     const struct tg__link *const was = &c->links[same];
     if (now.frame != was->frame || now.previous != was->previous || now.mark != was->mark || now.self != was->self) break;
   }
@@ -253,13 +227,13 @@ static inline __attribute__((always_inline)) const struct tg__link *chain_look(s
     f = tg__frame_previous(f);
   }
   const uint32_t changed = n && f == c->links[n - 1].frame ? chain_check(c, n, lines) : TG_NONE;
-  if (TG_UNLIKELY(changed == TG_NONE || (n + fresh > c->room && !chain_room(c, n + fresh)))) {
+  if (TG_UNLIKELY(changed == TG_NONE || (n + fresh > c->room && !tg__chain_room(c, n + fresh)))) {
     fresh = chain_rebuild(c, innermost, lines);
   } else {
     c->depth = n;
     for (uint32_t i = changed; i < n; i++) {
-      link_read(&c->links[i], c->links[i].frame, lines);
-      link_number(t, c, &c->links[i], i ? &c->links[i - 1] : NULL, lines);
+      tg__link_read(&c->links[i], c->links[i].frame, lines);
+      tg__link_number(t, c, i, lines);
     }
   }
   chain_push(t, c, fresh, lines);
@@ -267,39 +241,6 @@ static inline __attribute__((always_inline)) const struct tg__link *chain_look(s
 }
 
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, true); }
-
-/* The link of a frame that is known to run, its line as it is now; NULL when the chain does not have it as it is. Links around it hold without a
- * look: each was brought up to date when it made its call, and waits since. */
-static const struct tg__link *chain_touch(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
-  uint32_t n = c->depth;
-  while (n && c->links[n - 1].frame != f) n--; /* what is passed over has returned, and was put there by a call as well */
-  struct tg__link *const l = n ? &c->links[n - 1] : NULL;
-  if (!l || l->previous != tg__frame_previous(f)) return NULL;
-  c->depth = n;
-  if (l->mark != tg__frame_instr(f)) {
-    link_read(l, f, true);
-    link_number(t, c, l, n > 1 ? l - 1 : NULL, true);
-  }
-  return l;
-}
-
-const struct tg__link *tg__chain_caller(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
-  const struct tg__link *const l = chain_touch(t, c, f);
-  return TG_LIKELY(l != NULL) ? l : tg__chain_now(t, c);
-}
-
-const struct tg__link *tg__chain_enter(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
-  const struct tg__frame *caller = tg__frame_previous(f);
-  uint32_t fresh = 0;
-  c->fresh[fresh++] = f;
-  if (caller && tg__frame_is_mark(caller)) {
-    c->fresh[fresh++] = caller;
-    caller = tg__frame_previous(caller);
-  }
-  if (!caller || !chain_touch(t, c, caller) || (c->depth + fresh > c->room && !chain_room(c, c->depth + fresh))) return tg__chain_now(t, c);
-  chain_push(t, c, fresh, true);
-  return &c->links[c->depth - 1];
-}
 
 static uint32_t stack_with_lines(struct tg__thread *t) {
   struct tg__chain *const c = tg__chain(t);

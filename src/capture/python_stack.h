@@ -16,11 +16,6 @@ struct tg__link {
   uint32_t call;    /* innermost call of a module at or around it, as tg__module_call numbers them; 0 = none */
 };
 
-/* Not a function that Python would show. */
-static inline bool tg__link_is_hidden(const struct tg__link *l) {
-  return tg__frame_is_mark(l->frame) || tg__frame_is_hidden(l->frame, tg__frame_code(l->frame));
-}
-
 /* A node of the prefix tree: below which entry, which key, its number. */
 struct tg__node {
   uint64_t key; /* 0 = free place */
@@ -43,19 +38,95 @@ static inline struct tg__chain *tg__chain(struct tg__thread *t) {
 }
 /* Bring the chain up to date with the calling thread's frames and return its innermost link; NULL when there are none. */
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c);
-/* The same for who sees every call of the thread, in much less time: a frame is entered; the frame that runs calls C. */
-const struct tg__link *tg__chain_enter(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f);
-const struct tg__link *tg__chain_caller(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f);
+bool tg__chain_room(struct tg__chain *c, uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
 
 enum tg_err tg__stack_prepare(struct tg_error *e); /* can frames be read? */
 /* TG_RECORD_STACKS or TG_RECORD_MODULES: tg__stack_of follows. false: the interpreter has ended. */
 bool tg__stack_switch(uint32_t features, bool on);
-extern const PyCodeObject *_Atomic tg__module_code; /* of nn.Module.__call__, while modules are recorded; else NULL */
-
 /* The GIL, when the interpreter is there to give it; false at its end. The door calls the session without it, so
  * that a source that waits for it here cannot be waited for. */
 bool tg__gil_take(void);
 void tg__gil_give(void);
+
+/* ---- links and their numbers ----------------------------------------------------------------------------------------------------- */
+
+extern const PyCodeObject *_Atomic tg__module_code; /* of nn.Module.__call__, while modules are recorded; else NULL */
+
+/* Not a function that Python would show. */
+static inline bool tg__link_is_hidden(const struct tg__link *l) {
+  return tg__frame_is_mark(l->frame) || tg__frame_is_hidden(l->frame, tg__frame_code(l->frame));
+}
+
+static inline void tg__link_read(struct tg__link *l, const struct tg__frame *f, bool lines) {
+  const PyCodeObject *const module_code = atomic_load_explicit(&tg__module_code, memory_order_relaxed), *const code = tg__frame_code(f);
+  l->frame = f;
+  l->previous = tg__frame_previous(f);
+  l->mark = lines ? tg__frame_instr(f) : (const void *)code;
+  l->self = module_code && code == module_code && !tg__frame_is_mark(f) ? tg__frame_local(f, 0) : NULL;
+}
+
+/* The place of a node, or where it would be put. */
+static inline struct tg__node *tg__node_find(const struct tg__chain *c, uint32_t above, uint64_t key) {
+  const size_t mask = c->nodes_room - 1;
+  size_t at = (size_t)((key ^ (uint64_t)above << 40) * 0x9e3779b97f4a7c15u >> 32) & mask;
+  while (c->nodes[at].key && (c->nodes[at].key != key || c->nodes[at].above != above)) at = (at + 1) & mask;
+  return &c->nodes[at];
+}
+void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above, uint32_t call, uint64_t key);
+
+/* Give the link at place i its number, from its own fields and those of the one around it. */
+static inline void tg__link_number(struct tg__thread *t, struct tg__chain *c, uint32_t i, bool lines) {
+  struct tg__link *const link = &c->links[i];
+  const uint32_t above = i ? link[-1].node : 0, call = i ? link[-1].call : 0;
+  link->node = above;
+  link->call = call;
+  if (!link->self && (!lines || tg__frame_is_mark(link->frame))) return;
+  const uint64_t key = link->self ? ~((uint64_t)(uintptr_t)link->self << 8) : (uint64_t)(uintptr_t)link->mark;
+  const struct tg__node *const known = tg__node_find(c, above, key);
+  if (TG_UNLIKELY(!known->key)) {
+    tg__link_number_new(t, c, link, above, call, key);
+    return;
+  }
+  link->node = known->id;
+  link->call = known->call;
+}
+
+/* ---- for who sees every call of the thread: no look at all frames ------------------------------------------------------------------ */
+
+/* The link of a frame that is known to run, its line as it is now; NULL when the chain does not have it as it is. Links around it hold without a
+ * look: each was brought up to date when it made its call, and waits since. */
+static inline struct tg__link *tg__chain_touch(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+  uint32_t n = c->depth;
+  while (n && c->links[n - 1].frame != f) n--; /* what is passed over has returned, and was put there by a call as well */
+  if (!n || c->links[n - 1].previous != tg__frame_previous(f)) return NULL;
+  struct tg__link *const l = &c->links[n - 1];
+  c->depth = n;
+  if (l->mark != tg__frame_instr(f)) {
+    tg__link_read(l, f, true);
+    tg__link_number(t, c, n - 1, true);
+  }
+  return l;
+}
+/* Frame f calls C. */
+static inline const struct tg__link *tg__chain_caller(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+  const struct tg__link *const l = tg__chain_touch(t, c, f);
+  return TG_LIKELY(l != NULL) ? l : tg__chain_now(t, c);
+}
+/* Frame f is entered. */
+static inline const struct tg__link *tg__chain_enter(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+  const struct tg__frame *const around = tg__frame_previous(f);
+  const bool marked = around && tg__frame_is_mark(around);
+  const struct tg__frame *const caller = marked ? tg__frame_previous(around) : around;
+  if (TG_UNLIKELY(!caller || !tg__chain_touch(t, c, caller) || (c->depth + 2 > c->room && !tg__chain_room(c, c->depth + 2))))
+    return tg__chain_now(t, c);
+  if (marked) {
+    tg__link_read(&c->links[c->depth], around, true);
+    tg__link_number(t, c, c->depth++, true);
+  }
+  tg__link_read(&c->links[c->depth], f, true);
+  tg__link_number(t, c, c->depth++, true);
+  return &c->links[c->depth - 1];
+}
 
 /* ---- modules (python_modules.c) ---------------------------------------------------------------------------------------------------- */
 
