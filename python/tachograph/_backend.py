@@ -213,8 +213,11 @@ def _native_class() -> tuple[Optional[type], str]:
 
 
 def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recording:
-    """A prepared window. backend: "native", "kineto", or "auto": ours where it can, else torch's collector, and one line says why."""
+    """A prepared window. backend: "native", "kineto", or "auto": what TACHOGRAPH_BACKEND says, else ours where it can, else torch's
+    collector, and one line says why."""
     from ._kineto import KinetoWindow
+    if backend == "auto" and os.environ.get("TACHOGRAPH_BACKEND") in BACKENDS:
+        backend = os.environ["TACHOGRAPH_BACKEND"]
     if backend == "kineto":
         return KinetoWindow(recipe, trace_id)
     reason = recipe.only_kineto() if backend == "auto" else None

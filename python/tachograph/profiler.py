@@ -19,6 +19,7 @@ from torch.autograd import DeviceType, ProfilerActivity
 from torch.autograd.profiler import KinetoStepTracker
 
 from ._annotate import record_function
+from ._backend import Recording
 from ._config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
 from ._handlers import tensorboard_trace_handler
 from ._observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
@@ -70,6 +71,7 @@ class profile(_KinetoProfile):
         self._lock = threading.RLock()
         self._owner: Optional[int] = None  # the process that started it and has not stopped it
         self._in_handler = self._stop_asked = False
+        self._advised = False
         self._complete = 0  # windows that got all their steps
         self._files: list[list[str]] = []  # written by the handler, by window
         KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
@@ -176,6 +178,21 @@ class profile(_KinetoProfile):
                 getattr(self, action)()
             else:
                 warn(action)
+
+    def _finished(self, purpose: str) -> Recording:
+        window = super()._finished(purpose)
+        if not self._advised and not self.record_steps:
+            self._advised = True
+            self._advise(window)
+        return window
+
+    def _advise(self, window: Recording) -> None:
+        """A whole training run in one window costs time and disk, and a few of its steps say the same."""
+        marks = ("Optimizer.step#", "enumerate(DataLoader)#")
+        steps = max((row["calls"] for row in window.trace().ask("annotations") if row["name"].startswith(marks)), default=0)
+        if steps > 10:
+            tell(f"one window holds {steps} steps ({window.stats.number_of_events:,} events); 3 to 10 are enough to see where the "
+                 "time goes: schedule=schedule(wait=1, warmup=2, active=3, repeat=1), and step() in the loop")
 
     def _trace_ready(self) -> None:
         if self.on_trace_ready is None:

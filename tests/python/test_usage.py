@@ -1,0 +1,283 @@
+"""Scripts as people write them for torch.profiler, with the import changed (tests/python/usage): each runs and shows what it should."""
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import tachograph as tg
+from recording import BACKENDS, load, steps
+
+FOLDER = pathlib.Path(__file__).parent / "usage"
+CHECKS = {}
+
+
+class Done:
+    """What a script printed, and the folder it wrote to."""
+
+    def __init__(self, out, err, folder, backend):
+        self.out, self.err, self.folder, self.backend = out, err, folder, backend
+
+    def traces(self, pattern="log/*.pt.trace.json"):
+        return sorted(self.folder.glob(pattern))
+
+    def rows(self):
+        """Rows of the printed tables: name → number of calls."""
+        found = {}
+        for line in self.out.splitlines():
+            cells = re.split(r"\s{2,}", line.strip())
+            if len(cells) > 4 and cells[-1].isdigit():
+                found[cells[0]] = int(cells[-1])
+        return found
+
+    def numbers(self, start):
+        """Numbers of the line that begins so."""
+        line = next(line for line in self.out.splitlines() if line.startswith(start))
+        return [float(n) for n in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", line[len(start):])]
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def runner(request):
+    """A process that has torch imported and runs each script in a fork of itself. runner(script, folder) → exit status."""
+    environment = {**os.environ, "TACHOGRAPH_BACKEND": request.param, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen([sys.executable, str(FOLDER / "runner.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env=environment) as process:
+        def run(script, folder):
+            print(FOLDER / f"{script}.py", folder, *arguments(script), file=process.stdin, flush=True)
+            return int(process.stdout.readline())
+        run.backend = request.param
+        yield run
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("script", sorted(p.stem for p in FOLDER.glob("e*.py")))
+def test_script(runner, script, tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    status = runner(script, folder)
+    out, err = (tmp_path / "work.out").read_text(), (tmp_path / "work.err").read_text()
+    assert status == 0, err
+    CHECKS[script](Done(out, err, folder, runner.backend))
+
+
+def arguments(script):
+    if script != "e08_ranks":
+        return []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return [str(free.getsockname()[1])]
+
+
+def test_every_script_has_a_check():
+    assert sorted(CHECKS) == sorted(p.stem for p in FOLDER.glob("e*.py")) and len(CHECKS) >= 25
+
+
+@check
+def e01_whole_epoch(done):
+    rows = done.rows()
+    assert rows["model_train"] == 1 and rows["data_processing"] == 20
+    assert rows["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"[:52] + "..."] == 21
+    assert re.search(r"one window holds 2[01] steps \([\d,]+ events\); 3 to 10 are enough", done.err)
+
+
+@check
+def e03_scheduled(done):
+    (path,) = done.traces()
+    assert steps(path) == [3, 4, 5]
+    assert len(done.rows()) == 20
+
+
+@check
+def e04_three_exports(done):
+    assert load(done.folder / "trace.json")["traceEvents"]
+    assert (done.folder / "stacks.txt").stat().st_size > 0
+    assert "<html" in (done.folder / "memory.html").read_text().lower()
+
+
+@check
+def e05_start_stop(done):
+    (path,) = done.traces()
+    assert steps(path) == [2, 3, 4]
+    found = [e["name"] for e in load(path)["traceEvents"] if e.get("cat") == "user_annotation"]
+    assert [found.count(name) for name in ("forward", "loss", "backward", "optimizer")] == [3] * 4
+
+
+@check
+def e06_two_tables(done):
+    assert done.out.count("Self CPU Mem") == 2
+    assert done.rows()["aten::addmm"] == 4
+
+
+@check
+def e07_memory_timeline(done):
+    page = (done.folder / "memory.html").read_text().lower()
+    assert "peak" in page and "parameter" in page and "optimizer" in page
+    assert json.loads((done.folder / "memory.json").read_text())
+
+
+@check
+def e08_ranks(done):
+    assert [len(done.traces(f"profiler_logs/rank_{rank}/*.pt.trace.json")) for rank in (0, 1)] == [1, 1]
+    with tg.open(done.folder / "profiler_logs" / "*" / "*.json") as trace:
+        assert {row["rank"] for row in trace.ask("steps")} == {0, 1}
+
+
+@check
+def e09_trace_and_stacks(done):
+    lines = (done.folder / "cpu_stacks.txt").read_text().splitlines()
+    assert lines and all(re.fullmatch(r".+;?.* \d+", line) for line in lines)
+    assert len({line.rsplit(" ", 1)[0] for line in lines}) == len(lines)
+    assert any("work" in line and "e09_trace_and_stacks.py" in line for line in lines)
+    assert load(done.folder / "trace.json")["with_stack"] == 1
+
+
+@check
+def e10_linear(done):
+    counts = dict(line.split(" ")[:2] for line in done.out.splitlines() if re.fullmatch(r"\S+ \d+", line))
+    assert [counts[name] for name in ("aten::addmm", "aten::sum", "aten::mm", "AddmmBackward0")] == ["5", "10", "5", "5"]
+
+
+@check
+def e11_schedule(done):
+    (path,) = done.traces("log/course/*.pt.trace.json")
+    assert steps(path) == steps(done.folder / "trace.json") == [5, 6, 7, 8, 9]
+    assert "5 of 11 steps are recorded" in done.out and "steps 5-9 recorded" in done.out
+
+
+@check
+def e14_sum_of_totals(done):
+    total, own = done.numbers("cpu us")
+    assert done.numbers("device us") == [0] and total > own > 0
+    assert "aten::addmm: 2.147 GFLOP" in done.out
+
+
+@check
+def e17_resnet_shares(done):
+    assert abs(done.numbers("sum")[0] - 1) < 1e-9
+    # 16 output points a channel row: (3·8 + 8 layers · 8·8) · 9 · 256 · 2 images · 2, and the last layer 8·10·2·2.
+    assert done.numbers("flops")[0] >= (3 * 8 + 8 * 64) * 9 * 256 * 2 * 2 + 8 * 10 * 2 * 2
+    assert load(done.folder / "resnet.json")["with_flops"] == 1
+
+
+@check
+def e18_item_in_forward(done):
+    chatty, quiet = [line for line in done.out.splitlines() if line.startswith("items")]
+    assert (chatty, quiet) == ("items 100", "items 0")
+    words = "def forward" if done.backend == "kineto" else "the line to find"  # torch's collector knows where the function begins
+    line = 1 + next(n for n, text in enumerate((FOLDER / "e18_item_in_forward.py").read_text().splitlines()) if words in text)
+    assert f"e18_item_in_forward.py({line}): forward" in done.out
+
+
+@check
+def e20_measure(done):
+    assert re.search(r"p50 \S*\d.* p99 \S*\d", done.out.replace("=", " "))
+
+
+@check
+def e21_conditions(done):
+    assert done.numbers("keys")[0] >= 9
+
+
+@check
+def e23_data_or_compute(done):
+    assert re.search(r"ratio \d+\.\d+: the (loader|computation) holds it up", done.out)
+
+
+@check
+def e25_training_step(done):
+    (path,) = done.traces("profiler/*.pt.trace.json")
+    assert steps(path) == [3, 4, 5, 6, 7]
+    assert "Source Location" in done.out and f"trace: profiler/{path.name}" in done.out
+
+
+@check
+def e26_phases(done):
+    shares = [done.numbers(name)[0] for name in ("forward_pass", "backward_pass", "optimizer_step")]
+    assert abs(sum(shares) - 100) < 1e-6 and min(shares) > 0
+
+
+@check
+def e27_modules(done):
+    for leaf in range(3):
+        count, us = done.numbers(f"module_{leaf}")
+        assert count == 3 and us > 0
+    assert "Input Shapes" in done.out
+
+
+@check
+def e28_details(done):
+    assert done.out.count("Self CPU time total") == 3
+    assert load(done.folder / "detailed_trace.json")["traceEvents"]
+
+
+@check
+def e34_event_timing(done):
+    assert 0 < done.numbers("events ms")[0] < 1e4 and 0 < done.numbers("timer ms")[0] < 1e4
+
+
+@check
+def e35_cuda_only(done):
+    assert "aten::conv2d" in done.rows() or torch.cuda.is_available()
+    assert done.err.count("CUDA is not available") == (0 if torch.cuda.is_available() else 1)
+
+
+@check
+def e36_warm_up(done):
+    runs, = done.numbers("runs")
+    assert runs >= 4 + 5  # four slow ones, then five that agree
+
+
+@check
+def e40_custom_handler(done):
+    assert done.out.count("Self CPU time total") == 2
+    assert [steps(path) for path in done.traces("trace_*.json")] == [[2, 3], [6, 7]]
+
+
+@check
+def e41_compiled(done):
+    assert done.numbers("eager")[0] == done.numbers("compiled")[0] == 1
+
+
+@check
+def e44_wrong_and_right(done):
+    wrong, right = done.out.splitlines()
+    assert "6 steps were needed" in wrong and wrong.endswith(" 0")
+    assert right.startswith("right [] ") and int(right.split()[-1]) > 0
+
+
+@check
+def e46_four_phases(done):
+    assert re.findall(r"=== (\d) ", done.out) == ["1", "2", "3", "4"]
+    result = json.loads(done.out.splitlines()[-1])
+    assert len(result) == 7 and result["cpu_ms"] > 0
+    (path,) = done.traces()
+    assert steps(path) == steps(done.folder / "trace.json") == [3, 4, 5]
+
+
+@check
+def e50_decorator(done):
+    assert done.out == "4 8 True\n"
+
+
+@check
+def e51_user_schedule(done):
+    names, count = done.out.strip().rsplit(" ", 1)
+    assert names in ("[['ProfilerStep*', 'ProfilerStep*']]", "[['ProfilerStep#4', 'ProfilerStep#5']]") and int(count) > 0
+
+
+@check
+def e52_accumulated(done):
+    assert done.out == "3\n"
+    document = load(done.folder / "last.json.gz")
+    assert document["job"] == {"name": "nightly"} and document["note"] == "all three cycles"
+    assert steps(done.folder / "last.json.gz") == [8]
