@@ -12,7 +12,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from . import Trace, open as open_trace
+from . import TachographError, Trace, open as open_trace
 from ._config import ExperimentalConfig, ProfilerActivityConfig
 from ._export import write_chrome
 from ._say import log, tell, warn_once
@@ -145,10 +145,24 @@ class Recording:
         """The window as an open trace; opened once."""
         if self._trace is None:
             began = time.perf_counter()
-            self._trace = open_trace(self._file())
+            try:
+                self._trace = open_trace(self._file())
+            except TachographError as e:
+                if e.code != "NO_EVENTS":
+                    raise
+                self._trace = open_trace(self._nothing())
             self.stats.number_of_events = sum(self._trace.ask("tracks")["slices"])
             self.stats.parse_kineto_call_duration_us = int((time.perf_counter() - began) * 1e6)
         return self._trace
+
+    def _nothing(self) -> str:
+        """A file that says that the window was empty, which is no error here: it has the mark of the window's end alone."""
+        path = os.path.join(self.directory, "nothing.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('{"schemaVersion":1,"deviceProperties":[],"displayTimeUnit":"ms","baseTimeNanoseconds":0,"traceEvents":['
+                       '{"ph":"i","s":"g","name":"Record Window End","pid":"","tid":"","ts":0}]}')
+        self._written.clear()
+        return path
 
     def export_chrome(self, path: str) -> None:
         trace = self.trace()

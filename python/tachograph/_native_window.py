@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from . import _record
@@ -10,13 +11,18 @@ from ._native import NativeRecording, RecordError
 from ._say import warn_once
 
 
+# Without these torch's own collector does it better; the others are left out with a warning where they cannot be had.
+_MUST = _record.OPS | _record.SHAPES
+
+
 class NativeWindow(Recording):
     kind = "native"
 
     def _prepare(self) -> None:
         recipe = self.recipe
         try:
-            self._native = NativeRecording(self.directory, _features(recipe), memory_bytes=recipe.memory_budget,
+            features = _features(recipe)
+            self._native = NativeRecording(self.directory, features, required=features & _MUST, memory_bytes=recipe.memory_budget,
                                            disk_bytes=recipe.disk_budget, keep=recipe.keep, metadata={"trace_id": json.dumps(self.trace_id)})
         except RecordError as e:
             if e.code == "BUSY":
@@ -58,7 +64,7 @@ def _features(recipe: Recipe) -> int:
         _record.STACKS: recipe.with_stack or recipe.stack_per_op,
         _record.CALLS: recipe.with_stack,
         _record.MODULES: recipe.with_modules,
-        _record.MODULE_SPANS: recipe.with_modules and recipe.with_stack,
+        _record.MODULE_SPANS: recipe.with_modules and recipe.with_stack and sys.version_info >= (3, 12),
         _record.MEMORY: recipe.profile_memory,
         _record.GC: recipe.process or recipe.experimental.record_python_gc_info,
         _record.PROCESS: recipe.process,

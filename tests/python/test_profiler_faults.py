@@ -16,8 +16,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events"
 
 
 @pytest.fixture(params=BACKENDS)
-def profile(request):
-    return lambda **arguments: tg.profile(backend=request.param, activities=[CPU], **arguments)
+def backend(request):
+    return request.param
+
+
+@pytest.fixture
+def profile(backend):
+    return lambda **arguments: tg.profile(backend=backend, activities=[CPU], **arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +59,9 @@ def test_two_in_turns(profile):
     assert steps(first) == [1] and steps(second) == [3]
 
 
-def test_torch_profiler_at_the_same_time(profile, request):
+def test_torch_profiler_at_the_same_time(profile, backend):
     with torch.profiler.profile(activities=[CPU]) as theirs:
-        if "kineto" in request.node.name:
+        if backend == "kineto":
             with pytest.raises(RuntimeError, match="torch.profiler is recording on this thread"):
                 profile().start()
         else:
@@ -149,7 +154,7 @@ def test_schedule_that_fails(profile):
     assert prof.step_num == 1
 
 
-def test_other_threads(profile, request):
+def test_other_threads(profile, backend):
     """Started here, stepped and stopped there: our recorder does that, torch's says that it cannot."""
     prof = profile(schedule=tg.schedule(wait=0, warmup=1, active=2, repeat=1))
     prof.start()
@@ -164,7 +169,7 @@ def test_other_threads(profile, request):
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    if "kineto" in request.node.name:
+    if backend == "kineto":
         assert failures == ["torch's own collector must be stopped by the thread that started it; with backend='native' any thread may"]
     else:
         assert failures == []
@@ -172,7 +177,6 @@ def test_other_threads(profile, request):
     assert steps(prof) == ([1] if failures else [1, 2])  # torch's collector sees the thread it was started on, and autograd's
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_forked_child(backend):
     status, out, err = run_program(backend, """
         prof = profile(schedule=tg.schedule(wait=0, warmup=1, active=2, repeat=1))
@@ -191,7 +195,6 @@ def test_forked_child(backend):
     assert err.count("this profiler belongs to the process that started it") == 2  # from step() and from stop()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_interpreter_exit(backend, tmp_path):
     status, _, err = run_program(backend, f"""
         prof = profile(on_trace_ready=tg.tensorboard_trace_handler({str(tmp_path)!r}))
@@ -204,7 +207,6 @@ def test_interpreter_exit(backend, tmp_path):
     assert "aten::sin" in names(tmp_path / name)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_sys_exit_within_the_block(backend, tmp_path):
     status, _, _ = run_program(backend, f"""
         with profile(on_trace_ready=tg.tensorboard_trace_handler({str(tmp_path)!r})):
