@@ -18,18 +18,27 @@ static const struct tg__frame *frame_here(void) { return tg__frame_innermost(PyT
 
 /* ---- events ------------------------------------------------------------------------------------------------------------------ */
 
+/* The stack is asked for at the end: by then an operator has often looked, and the frame is found among the innermost links. */
 static void span_begin(const struct tg__frame *f) {
   struct tg__thread *const t = tg__thread();
-  if (!t) return;
-  const uint32_t stack = tg__stack_of ? tg__stack_of(t) : 0;
-  struct tg__open *const o = tg__open_push(t, f);
-  if (o) *o = (struct tg__open){.key = f, .stack = stack, .scope = TG_RAW_MODULE, .start_ticks = tg__ticks()};
+  const struct tg__chain *const c = t ? tg__chain(t) : NULL;
+  struct tg__open *const o = c ? tg__open_push(t, f) : NULL;
+  if (o) *o = (struct tg__open){.key = f, .seq = c->looks, .scope = TG_RAW_MODULE, .start_ticks = tg__ticks()};
+}
+static uint32_t span_stack(struct tg__thread *t, const struct tg__frame *f, uint32_t looks_before) {
+  const struct tg__chain *const c = tg__chain(t);
+  for (uint32_t i = c && c->looks != looks_before ? c->depth : 0; i-- > 0;)
+    if (c->links[i].frame == f) return c->links[i].node;
+  return tg__stack_of ? tg__stack_of(t) : 0;
 }
 static void span_end(const struct tg__frame *f) {
   const uint64_t now = tg__ticks();
   struct tg__thread *const t = tg__thread();
-  const struct tg__open *const o = t ? tg__open_pop(t, f) : NULL;
-  if (o) tg__record_put(t, o, now, 0);
+  struct tg__open *const o = t ? tg__open_pop(t, f) : NULL;
+  if (!o) return;
+  o->stack = span_stack(t, f, o->seq);
+  o->seq = 0;
+  tg__record_put(t, o, now, 0);
 }
 
 /* callback(code, offset, …) */

@@ -220,6 +220,7 @@ static inline __attribute__((always_inline)) const struct tg__link *chain_look(s
   if (!innermost) return NULL;
   uint32_t n = c->depth, fresh = 0;
   const struct tg__frame *f = innermost;
+  c->looks++;
   while (f) { /* inner frames lie higher on the thread's data stack; where they do not (generators), this only takes longer */
     while (n && (uintptr_t)c->links[n - 1].frame > (uintptr_t)f) n--;
     if ((n && c->links[n - 1].frame == f) || fresh == c->room) break;
@@ -294,7 +295,24 @@ static bool is_off(void) { return !tg__stack_of || tg__stack_of == stack_none; }
 static const struct tg__source source = {
     .name = "Python stacks", .features = TG_RECORD_STACKS, .prepare = prepare, .start = start, .stop = stop, .is_off = is_off};
 
-bool tg__python_stack_register(PyObject *module) {
+/* frames() → None, or why they cannot be read; frames_falsify(offset, by): the same with an offset shifted, for the test of the calibration */
+static PyObject *frames(PyObject *module, PyObject *unused) { return Py_BuildValue("z", tg__frames_refused()); }
+static PyObject *frames_falsify(PyObject *module, PyObject *args) {
+  const char *offset;
+  int by;
+  if (!PyArg_ParseTuple(args, "si:frames_falsify", &offset, &by)) return NULL;
+  tg__frames_falsify(offset, by);
   tg__frames_calibrate();
+  return frames(module, NULL);
+}
+
+bool tg__python_stack_register(PyObject *module) {
+  static PyMethodDef methods[] = {
+      {"frames", frames, METH_NOARGS, "frames() -> None when the interpreter's frames can be read, else the reason"},
+      {"frames_falsify", frames_falsify, METH_VARARGS, "frames_falsify(offset, by) -> frames() with an offset shifted: a test of the calibration"},
+      {0},
+  };
+  tg__frames_calibrate();
+  if (PyModule_AddFunctions(module, methods)) return false;
   return tg__source_add(&source) || (PyErr_SetString(PyExc_RuntimeError, "too many sources"), false);
 }

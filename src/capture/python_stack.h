@@ -26,6 +26,7 @@ struct tg__chain {
   struct tg__link *links;
   const struct tg__frame **fresh; /* scratch: frames not in `links` yet, innermost first; as many places */
   uint32_t room, depth;
+  uint32_t looks; /* how often it was brought up to date */
   struct tg__node *nodes; /* open addressing; nodes_room is a power of two */
   uint32_t nodes_room, nodes_used;
 };
