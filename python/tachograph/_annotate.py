@@ -3,11 +3,14 @@ by make(name, args); forward(None) ends that."""
 from __future__ import annotations
 
 try:
+    from . import _dynamo
     from ._record import forward, record_function
 except ImportError:  # a build without the recorder
     from torch.autograd.profiler import record_function
 
     def forward(make: object) -> None:
         """Labels are torch's in any case."""
+else:
+    _dynamo.teach()
 
 __all__ = ["forward", "record_function"]

@@ -38,6 +38,7 @@ class Watch:
             run(module)
             if self in sys.meta_path:
                 self.cancel()
+                spec._initializing = False  # it has run to its end: others, on other threads, need not wait for us  # type: ignore[attr-defined]
                 self.action()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign,union-attr]

@@ -95,6 +95,17 @@ static PyType_Slot fast_slots[] = {{Py_tp_doc, (void *)"RecordFunctionFast(name,
                                    {0}};
 static PyType_Spec fast_spec = {"tachograph._record.RecordFunctionFast", sizeof(Fast), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | TG_TYPE_IMMUTABLE, fast_slots};
 
+bool tg__python_fast_is_off(void) {
+  PyObject *const modules = PyImport_GetModuleDict(), *const torch = modules ? PyDict_GetItemString(modules, "torch._C") : NULL; /* borrowed */
+  PyObject *const profiler = torch ? PyObject_GetAttrString(torch, "_profiler") : NULL;
+  PyObject *const fast = profiler ? PyObject_GetAttrString(profiler, "_RecordFunctionFast") : NULL;
+  const bool is_off = fast != (PyObject *)fast_type;
+  PyErr_Clear();
+  Py_XDECREF(fast);
+  Py_XDECREF(profiler);
+  return is_off;
+}
+
 bool tg__python_fast_register(PyObject *module) {
   fast_type = (PyTypeObject *)PyType_FromSpec(&fast_spec);
   return fast_type && PyModule_AddObject(module, "RecordFunctionFast", (PyObject *)fast_type) == 0;

@@ -210,6 +210,8 @@ static PyObject *annotations_forward(PyObject *module, PyObject *make) {
   Py_RETURN_NONE;
 }
 
+bool tg__python_labels_are_ours(void) { return annotations.elsewhere == NULL; }
+
 /* ---- the type --------------------------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *annotation_repr(PyObject *object) {

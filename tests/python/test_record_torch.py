@@ -12,6 +12,7 @@ import tachograph as tg
 from tachograph._native import NativeRecording, available
 
 torch.set_num_threads(1)
+OPS = record.OPS
 usable, why = available()
 pytestmark = pytest.mark.skipif(not usable, reason=why)
 
@@ -31,7 +32,7 @@ def nothing_left():
 
 
 def test_ops_labels_and_torchs_own_annotations_are_in_one_file(tmp_path):
-    with NativeRecording(tmp_path) as recording:
+    with NativeRecording(tmp_path, OPS) as recording:
         assert torch.autograd.profiler._is_profiler_enabled
         with tg.record_function("ours"), torch.profiler.record_function("theirs"):
             with torch._C._profiler._RecordFunctionFast("fast"):
@@ -81,7 +82,7 @@ import sys
 from tachograph import _record as record
 from tachograph._native import NativeRecording
 assert "torch" not in sys.modules
-with NativeRecording(sys.argv[1]) as recording:
+with NativeRecording(sys.argv[1], record.OPS) as recording:
     import torch
     torch.ones(3) + 1
     kind = torch._C._profiler._RecordFunctionFast
@@ -135,15 +136,19 @@ def test_compiled_regions_and_kernels_appear_and_are_left_as_they_were(tmp_path)
     assert sum(name.startswith("cpp_fused") for name in names) == 1
     assert any(name.startswith("## Call CompiledFxGraph") for name in names)
     assert kernels == {(m.__name__, n): f for m in PyCodeCache.modules for n, f in vars(m).items() if n.startswith("cpp_fused")}
-    with NativeRecording(tmp_path / "second.tacho") as recording:  # compiled while recording
-        torch.compile(lambda x: (x.tan() - x).abs())(x)
-    assert any(name.startswith("cpp_fused") for name in names_in(recording.path))
-    assert PyCodeCache.__dict__["load_by_key_path"] is load
+    with NativeRecording(tmp_path / "second.tacho") as recording:  # a module that is loaded while recording
+        late = PyCodeCache.load("def cpp_fused_late(x, *, y=2): return x + y\nclass triton_x: pass\nother = cpp_fused_late\n")
+        assert late.cpp_fused_late(3, y=4) == 7 and late.cpp_fused_late.__name__ == "cpp_fused_late"
+        assert isinstance(late.triton_x, type) and late.other is not late.cpp_fused_late
+        with pytest.raises(TypeError):
+            late.cpp_fused_late()
+    assert names_in(recording.path) == ["cpp_fused_late", "cpp_fused_late"]
+    assert late.other is late.cpp_fused_late and PyCodeCache.__dict__["load_by_key_path"] is load
 
 
 def test_a_future_ends_the_span(tmp_path):
     future = torch.futures.Future()
-    with NativeRecording(tmp_path) as recording:
+    with NativeRecording(tmp_path, OPS) as recording:
         with tg.record_function("call") as span:
             result = span._call_end_callbacks_on_future(future)
             with pytest.raises(RuntimeError):
@@ -158,7 +163,7 @@ def test_a_future_ends_the_span(tmp_path):
 
 
 def test_torch_profiler_at_the_same_time(tmp_path):
-    with NativeRecording(tmp_path) as recording:
+    with NativeRecording(tmp_path, OPS) as recording:
         with torch.profiler.profile() as prof:
             with tg.record_function("ours"):
                 torch.ones(3) + 1
