@@ -99,8 +99,8 @@ static bool needs_quotes(struct tg__str path) {
 
 /* The file, or the folder of the ranks, as a shell would take it. */
 static void shell_path(const struct tg_trace *t, char *buf, size_t size) {
-  struct tg__str path = tg__name(t, t->ranks[0].path);
-  if (t->rank_count > 1) {
+  struct tg__str path = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : tg__name(t, t->ranks[0].path);
+  if (t->rank_count > 1 && !t->path) {
     while (path.len && path.ptr[path.len - 1] != '/') path.len--;
     if (path.len > 1) path.len--;
     if (!path.len) path = TG_STR(".");

@@ -111,6 +111,8 @@ static void put_devices(const struct page *p) {
 static void put_title(const struct page *p) {
   const struct tg_trace *t = p->r->trace;
   struct tg__str path = tg__name(t, t->ranks[0].path);
+  const struct tg__str opened = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : path;
+  if (t->rank_count == 1 || tg__str_has_suffix(opened, ".tacho")) path = opened; /* a packed file knows where its ranks once lay */
   for (uint32_t i = path.len; i > 0; i--) {
     if (path.ptr[i - 1] != '/') continue;
     path = (struct tg__str){path.ptr + i, path.len - i};

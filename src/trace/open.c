@@ -312,7 +312,12 @@ enum tg_err tg__trace_open(const char *path, const struct tg_open_options *optio
   struct tg_error ignored;
   if (!e) e = &ignored;
   *out = NULL;
-  return open_any(path, options, out, e) == TG_OK ? TG_OK : name_file(e, path);
+  if (open_any(path, options, out, e) != TG_OK) return name_file(e, path);
+  (*out)->path = tg__arena_copy(&(*out)->arena, path, strlen(path));
+  if ((*out)->path) return TG_OK;
+  tg__trace_free(*out);
+  *out = NULL;
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
 }
 
 /* ---- bytes in memory: for tests and fuzzing ------------------------------------------------------------------------------------------- */

@@ -202,6 +202,7 @@ enum { /* columns for tg__trace_load and questions.def */
 
 struct tg__store; /* private: what backs the columns (memory, or chunks of a .tacho file) */
 struct tg_trace {
+  const char *path; /* as it was opened; NULL = bytes in memory */
   struct tg__strings *strings;
   struct tg__rank *ranks;
   uint32_t rank_count;
