@@ -33,7 +33,22 @@ static void end(const void *key) {
 
 void tg_range_begin(const char *name) { begin(&range_key, TG_RAW_ANNOTATION, name); }
 void tg_range_end(void) { end(&range_key); }
-void tg_step_begin(const char *name) { begin(&step_key, TG_RAW_STEP, name); }
+
+/* A step that is still open was none: its end never came. What the program opened within it stays open. */
+static void forget_step(struct tg__thread *t) {
+  for (uint32_t i = t->depth; i-- > 0;) {
+    if (t->open[i].key != &step_key) continue;
+    memmove(&t->open[i], &t->open[i + 1], (t->depth - 1 - i) * sizeof *t->open);
+    t->depth--;
+    return;
+  }
+}
+
+void tg_step_begin(const char *name) {
+  struct tg__thread *const t = tg__thread();
+  if (t) forget_step(t);
+  begin(&step_key, TG_RAW_STEP, name);
+}
 void tg_step_end(void) { end(&step_key); }
 
 /* A moment: a record that takes no time. */
