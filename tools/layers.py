@@ -54,7 +54,7 @@ GLOBALS = r"^static (?!const\b|inline\b|_Thread_local\b)(?![^=;]*\*const\b)[^()=
 WORDS = {
     "base": [
         ("a word of the trace domain", DOMAIN, r"$^"),
-        ("printing or ending the process", PRINTING, r"$^"),
+        ("printing or ending the process", PRINTING, r"os_process\.c"),  # a forked child that could not become its program
         ("file access outside os.c", FILES, r"os\w*\.c|mem\.c"),
         ("the environment outside os.c", ENVIRONMENT, r"os\w*\.c"),
         ("the C allocator outside mem.c and os.c", MEMORY, r"(mem|os\w*)\.c"),

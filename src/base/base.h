@@ -185,6 +185,22 @@ void tg__lock_wake(struct tg__lock *l);  /* wake all sleepers */
  * threads cannot be had the caller does all the work itself. */
 void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
 
+/* ---- other programs and what they leave (os_process.c) --------------------------------------------------------------------- */
+
+struct tg__variable {
+  const char *name, *value;
+};
+/* Run a program (argv ends with NULL; found on PATH) to its end with these variables set; output_fd, unless -1, becomes its
+ * standard output. Signals sent to this process alone are passed on to it. *status: its exit status, 128 + n when signal n ended it. */
+enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *variables, size_t count, int output_fd, int *status, struct tg_error *e);
+/* Its standard output as text without the last line end; false when it failed or said nothing. */
+bool tg__program_says(const char *const *argv, char *text, size_t size);
+uint64_t tg__process_number(void);
+void tg__local_time(const char *format, char *text, size_t size); /* as strftime; "" when it does not fit */
+enum tg_err tg__folder_make(const char *path, struct tg_error *e); /* with those above it; one that is there is no error */
+bool tg__path_absolute(const char *path, char *out, size_t size);  /* of something that exists */
+void tg__path_remove(const char *path);                            /* a file or an empty folder; failure is silent */
+
 /* ---- compressed input (inflate.c): the only file that knows ISA-L, zlib and zstd streams ----------------------------------- */
 
 enum tg__packing { TG__PLAIN, TG__GZIP, TG__ZSTD };
