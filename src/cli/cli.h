@@ -29,6 +29,7 @@ size_t tg__command_count(void);
 const struct tg__command *tg__command_find(const char *name); /* NULL when unknown */
 /* k-th option of a command, those of all commands last; NULL past the end. */
 const struct tg__option *tg__command_option(const struct tg__command *command, size_t k);
+bool tg__command_runs_a_program(const struct tg__command *command); /* then the words behind the program's name are the program's */
 const char *tg__command_nearest(const char *word); /* NULL when none is close */
 
 /* ---- one call of the program (options.c) ------------------------------------------------------------------------------------- */
@@ -53,6 +54,7 @@ void tg__cli_free(struct tg__cli *c);
 const char *tg__cli_setting(const struct tg__cli *c, const char *name);  /* NULL when not given */
 const char *tg__cli_argument(const struct tg__cli *c, const char *name); /* NULL when not given */
 bool tg__cli_wants_json(const struct tg__cli *c);
+bool tg__cli_says_dashes(const struct tg__cli *c); /* was there a -- before the operands? */
 /* Exactly `count` operands, else a usage error is printed and false returned. */
 bool tg__cli_needs(const struct tg__cli *c, size_t count);
 

@@ -19,8 +19,10 @@ static void put_option(struct tg__out *out, const struct tg__option *option) {
 }
 
 void tg__help_command(const struct tg__command *command, struct tg__out *out) {
-  tg__out_format(out, "tachograph %s: %s\n\nusage: tachograph %s%s%s [options]\n\noptions\n", command->name, command->meaning, command->name,
-                 *command->operands ? " " : "", command->operands);
+  const char *const operands = command->operands, *const gap = *operands ? " " : "";
+  tg__out_format(out, "tachograph %s: %s\n\n", command->name, command->meaning);
+  if (tg__command_runs_a_program(command)) tg__out_format(out, "usage: tachograph %s [options]%s%s\n\noptions\n", command->name, gap, operands);
+  else tg__out_format(out, "usage: tachograph %s%s%s [options]\n\noptions\n", command->name, gap, operands);
   const struct tg__option *option;
   for (size_t k = 0; (option = tg__command_option(command, k)) != NULL; k++) put_option(out, option);
   tg__out_format(out, "\nexample\n  %s\n", command->example);

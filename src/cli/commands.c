@@ -31,15 +31,26 @@ const struct tg__command *tg__command_find(const char *name) {
   return NULL;
 }
 
+/* Has the command an option of this name of its own? Then that one counts. */
+static bool has_own(const struct tg__command *command, const char *name) {
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    if (strcmp(options[i].command, command->name) == 0 && strcmp(options[i].name, name) == 0) return true;
+  }
+  return false;
+}
+
 const struct tg__option *tg__command_option(const struct tg__command *command, size_t k) {
   for (int shared = 0; shared < 2; shared++) {
     const char *owner = shared ? "every" : command->name;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-      if (strcmp(options[i].command, owner) == 0 && k-- == 0) return &options[i];
+      if (strcmp(options[i].command, owner) != 0 || (shared && has_own(command, options[i].name))) continue;
+      if (k-- == 0) return &options[i];
     }
   }
   return NULL;
 }
+
+bool tg__command_runs_a_program(const struct tg__command *command) { return strcmp(command->name, "run") == 0; }
 
 static const char *command_name(const void *ctx, size_t k) { return k < tg__command_count() ? tg__commands[k].name : NULL; }
 

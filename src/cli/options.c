@@ -139,15 +139,26 @@ static int take_letters(struct tg__cli *c, struct words *w, const char *word) {
   return -1;
 }
 
+static const char DASHES[] = "--";
+
+bool tg__cli_says_dashes(const struct tg__cli *c) { return tg__cli_setting(c, DASHES) != NULL; }
+
 static int take_words(struct tg__cli *c, struct words *w) {
+  const bool runs = tg__command_runs_a_program(c->command);
   bool options_are_over = false;
   while (w->next < w->count) {
     const char *word = w->items[w->next++];
     int status = -1;
-    if (options_are_over || word[0] != '-' || word[1] == 0) c->operands[c->operand_count++] = word;
-    else if (strcmp(word, "--") == 0) options_are_over = true;
-    else status = word[1] == '-' ? take_long(c, w, word) : take_letters(c, w, word);
+    if (options_are_over || word[0] != '-' || word[1] == 0) {
+      c->operands[c->operand_count++] = word;
+    } else if (strcmp(word, DASHES) == 0) {
+      options_are_over = true;
+      add(c->settings, &c->setting_count, DASHES, "");
+    } else {
+      status = word[1] == '-' ? take_long(c, w, word) : take_letters(c, w, word);
+    }
     if (status >= 0) return status;
+    options_are_over = options_are_over || (runs && (c->operand_count || tg__cli_setting(c, "module")));
   }
   return -1;
 }

@@ -1,0 +1,352 @@
+/* tachograph run: start a program with the recorder waiting inside it, wait for its end, pack and report what was recorded.
+ *
+ * The program runs as it would without us: same words, same streams, same exit status. What is added is one variable that says
+ * where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) whose sitecustomize acts on it. */
+#include "cli/cli.h"
+#include "cli/run_log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30 };
+static const int64_t DEFAULT_BYTES = (int64_t)512 << 20;
+
+struct run {
+  struct tg__cli *c;
+  char python[PATH_MAX], package[PATH_MAX];
+  char folder[PATH_MAX], raw[PATH_MAX + 8], file[PATH_MAX + 16];
+  const char *program;          /* what is run, to be named after */
+  const char **argv;            /* ends with NULL */
+  const char *preset;
+  int64_t steps, bytes, memory;
+  double seconds;
+  int status;                   /* of the program */
+  bool packed;                  /* `file` is there */
+};
+
+/* ---- options ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool read_size(const char *text, int64_t *bytes) {
+  static const char units[] = "KMGT";
+  char *end;
+  errno = 0;
+  double value = strtod(text, &end);
+  const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+  if (end == text || errno) return false;
+  for (const char *u = units; unit && u <= unit; u++) value *= 1024;
+  if (unit) end += 1 + (end[1] == 'i');
+  if (*end == 'B' || *end == 'b') end++;
+  if (*end || !(value >= 1) || value > 9e15) return false;
+  *bytes = (int64_t)value;
+  return true;
+}
+
+/* -1 to go on, else the exit status. */
+static int read_options(struct run *r) {
+  const struct tg__cli *c = r->c;
+  const char *steps = tg__cli_setting(c, "steps"), *seconds = tg__cli_setting(c, "seconds");
+  const char *bytes = tg__cli_setting(c, "bytes"), *memory = tg__cli_setting(c, "memory");
+  char *end;
+  r->preset = tg__cli_setting(c, "preset");
+  if (!r->preset) r->preset = "default";
+  if (strcmp(r->preset, "lean") != 0 && strcmp(r->preset, "default") != 0 && strcmp(r->preset, "deep") != 0)
+    return tg__cli_usage(c, NULL, "--preset is lean, default or deep, not '%s'", r->preset);
+  r->steps = steps ? strtol(steps, &end, 10) : DEFAULT_STEPS;
+  if (steps && (*end || end == steps || r->steps < 1 || r->steps > 1000000)) return tg__cli_usage(c, NULL, "--steps needs a number from 1 to 1000000, not '%s'", steps);
+  r->seconds = seconds ? strtod(seconds, &end) : DEFAULT_SECONDS;
+  if (seconds && (*end || end == seconds || !(r->seconds > 0) || r->seconds > 1e6)) return tg__cli_usage(c, NULL, "--seconds needs a number above 0, not '%s'", seconds);
+  r->bytes = DEFAULT_BYTES;
+  r->memory = 0;
+  if (bytes && !read_size(bytes, &r->bytes)) return tg__cli_usage(c, NULL, "--bytes needs a size such as 64M, not '%s'", bytes);
+  if (memory && !read_size(memory, &r->memory)) return tg__cli_usage(c, NULL, "--memory needs a size such as 64M, not '%s'", memory);
+  return -1;
+}
+
+/* ---- what to run -------------------------------------------------------------------------------------------------------------------- */
+
+static const char ASK_PYTHON[] = "import os, sys; sys.path.remove('') if '' in sys.path else None; import tachograph; print(os.path.dirname(os.path.abspath(tachograph.__file__)))";
+
+/* The Python that has our package: the one whose console command called us, else python3. */
+static enum tg_err find_python(struct run *r, struct tg_error *e) {
+  const char *python = tg__getenv("TACHOGRAPH_PYTHON"), *package = tg__getenv("TACHOGRAPH_PACKAGE");
+  snprintf(r->python, sizeof r->python, "%s", python && *python ? python : "python3");
+  if (package && *package) {
+    snprintf(r->package, sizeof r->package, "%s", package);
+    return TG_OK;
+  }
+  const char *const question[] = {r->python, "-c", ASK_PYTHON, NULL};
+  if (tg__program_says(question, r->package, sizeof r->package)) return TG_OK;
+  return tg__fail(e, TG_NOT_FOUND, -1, "%s has no package tachograph, which does the recording: pip install tachograph", r->python);
+}
+
+static bool is_python_file(const char *path) {
+  const struct tg__str name = {path, (uint32_t)strlen(path)};
+  if (strcmp(path, "-") == 0 || tg__str_has_suffix(name, ".py") || tg__path_kind(path) == TG__PATH_DIR) return true;
+  struct tg__file *f;
+  char head[64] = "";
+  if (tg__path_kind(path) != TG__PATH_FILE || tg__file_open(path, &f, NULL)) return false;
+  const int64_t n = tg__file_read(f, head, sizeof head - 1);
+  tg__file_close(f);
+  return n > 1 && ((head[0] == '#' && head[1] == '!' && strstr(head, "python")) || memcmp(head, "PK", 2) == 0);
+}
+
+/* Words of the call → words of the program. -1 to go on, else the exit status. */
+static int choose_program(struct run *r) {
+  const struct tg__cli *c = r->c;
+  const char *module = tg__cli_setting(c, "module");
+  const bool is_command = tg__cli_says_dashes(c) && !module;
+  if (!module && !c->operand_count) return tg__cli_usage(c, NULL, "run needs a program: a script, -m and a module, or -- and a command");
+  r->argv = tg__arena_get(&r->c->arena, (c->operand_count + 4) * sizeof *r->argv);
+  if (!r->argv) return tg_err_status(TG_MEMORY);
+  r->program = module ? module : c->operands[0];
+  const bool by_python = module || (!is_command && is_python_file(r->program));
+  size_t n = 0;
+  if (by_python) r->argv[n++] = r->python;
+  if (module) r->argv[n++] = "-m", r->argv[n++] = module;
+  for (size_t i = 0; i < c->operand_count; i++) r->argv[n++] = c->operands[i];
+  r->argv[n] = NULL;
+  if (by_python && !module && strcmp(r->program, "-") != 0 && tg__path_kind(r->program) == TG__PATH_NONE)
+    return tg__cli_usage(c, NULL, "there is no script '%s'", r->program);
+  return -1;
+}
+
+/* ---- where to -------------------------------------------------------------------------------------------------------------------------- */
+
+static void name_folder(struct run *r) {
+  const char *given = tg__cli_setting(r->c, "output");
+  if (given) {
+    snprintf(r->folder, sizeof r->folder, "%s", given);
+    return;
+  }
+  char when[32];
+  const char *slash = strrchr(r->program, '/'), *name = slash && slash[1] ? slash + 1 : r->program;
+  int len = (int)strcspn(name, "/");
+  if (len > 3 && strncmp(name + len - 3, ".py", 3) == 0) len -= 3;
+  if (strcmp(name, "-") == 0) name = "stdin", len = 5;
+  tg__local_time("%Y%m%d-%H%M%S", when, sizeof when);
+  snprintf(r->folder, sizeof r->folder, "tachograph-runs/%.*s-%s", len < 80 ? len : 80, name, when);
+  for (int k = 2; tg__path_kind(r->folder) != TG__PATH_NONE && k < 1000; k++) /* two in one second */
+    snprintf(r->folder, sizeof r->folder, "tachograph-runs/%.*s-%s-%d", len < 80 ? len : 80, name, when, k);
+}
+
+static enum tg_err make_folder(struct run *r, struct tg_error *e) {
+  name_folder(r);
+  snprintf(r->raw, sizeof r->raw, "%s/raw", r->folder);
+  snprintf(r->file, sizeof r->file, "%s/trace.tacho", r->folder);
+  if (tg__path_kind(r->file) != TG__PATH_NONE || tg__path_kind(r->raw) != TG__PATH_NONE)
+    return tg__fail(e, TG_USAGE, -1, "'%s' holds a recording already: give another folder with -o, or remove it", r->folder);
+  return tg__folder_make(r->raw, e);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* The variable that the processes of the run go by. NULL: no memory. */
+static const char *settings_text(struct run *r, struct tg__out *out) {
+  char folder[PATH_MAX];
+  if (!tg__path_absolute(r->folder, folder, sizeof folder)) return NULL;
+  struct tg__jsonw w = {.out = out};
+  tg__json_open(&w, '{');
+  tg__json_key(&w, "dir");
+  tg__json_cstr(&w, folder);
+  tg__json_key(&w, "session");
+  tg__json_int(&w, (int64_t)(((uint64_t)tg__clock_ns() << 20 ^ tg__process_number()) & INT64_MAX));
+  tg__json_key(&w, "preset");
+  tg__json_cstr(&w, r->preset);
+  tg__json_key(&w, "steps");
+  tg__json_int(&w, r->steps);
+  tg__json_key(&w, "seconds");
+  tg__json_double(&w, r->seconds);
+  tg__json_key(&w, "bytes");
+  tg__json_int(&w, r->bytes);
+  tg__json_key(&w, "memory");
+  tg__json_int(&w, r->memory);
+  tg__json_close(&w, '}');
+  tg__out_char(out, 0);
+  return out->err ? NULL : out->buf;
+}
+
+static enum tg_err start(struct run *r, struct tg_error *e) {
+  struct tg__out settings = {0}, path = {0};
+  const char *old = tg__getenv("PYTHONPATH");
+  tg__out_format(&path, "%s/_launch/site%s%s", r->package, old && *old ? ":" : "", old ? old : "");
+  tg__out_char(&path, 0);
+  const char *text = settings_text(r, &settings);
+  enum tg_err err = text && !path.err ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!err) {
+    const struct tg__variable variables[] = {{"TACHOGRAPH_RUN", text}, {"PYTHONPATH", path.buf}};
+    err = tg__program_run(r->argv, variables, sizeof variables / sizeof *variables, tg__cli_wants_json(r->c) ? STDERR_FILENO : -1, &r->status, e);
+  }
+  tg__out_free(&settings);
+  tg__out_free(&path);
+  return err;
+}
+
+/* ---- afterwards ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Where a process has a window, what it recorded before is not wanted; its children's files stay: they have no window of their own. */
+static void drop_beginnings(const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const char *slash = strrchr(names[i], '/');
+    if (!slash || strncmp(slash, "/window-", 8) != 0) continue;
+    char start_path[PATH_MAX + 32];
+    struct tg_trace *window = NULL;
+    struct tg_table *steps = NULL;
+    if (tg_open(names[i], NULL, &window, NULL) == TG_OK && tg_ask(window, "steps", NULL, 0, &steps, NULL) == TG_OK && tg_table_rows(steps) > 0) {
+      snprintf(start_path, sizeof start_path, "%.*s/start-%s", (int)(slash - names[i]), names[i], slash + 8);
+      tg__path_remove(start_path);
+    }
+    tg_table_free(steps);
+    tg_close(window);
+  }
+}
+
+/* Everything that was recorded becomes one packed file; the raw files go when it is written. */
+static enum tg_err pack(struct run *r, struct tg_error *e) {
+  struct tg__arena arena = {0};
+  const char **names;
+  size_t count, recorded = 0;
+  struct tg_trace *trace = NULL;
+  enum tg_err err = tg__path_list(r->raw, &arena, &names, &count, e);
+  for (size_t i = 0; !err && i < count; i++) recorded += strstr(strrchr(names[i], '/'), "/log-") == NULL;
+  if (!err && !recorded) err = tg__fail(e, TG_NO_EVENTS, -1, "nothing was recorded");
+  if (!err) {
+    drop_beginnings(names, count);
+    err = tg__cli_open(r->c, r->raw, &trace, e);
+  }
+  if (!err) err = tg_save(trace, r->file, e);
+  r->packed = !err;
+  for (size_t i = 0; r->packed && i < count; i++) tg__path_remove(names[i]);
+  if (r->packed) tg__path_remove(r->raw);
+  tg_close(trace);
+  tg__arena_free(&arena);
+  return err;
+}
+
+static bool to_stderr(void *ctx, const char *bytes, size_t len) { return fwrite(bytes, 1, len, stderr) == len; }
+
+static void print_price(struct tg__run_log *log) {
+  const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
+  const struct tg__run_inflation cost = tg__run_inflation_of(with, without);
+  char a[32], b[32];
+  if (!log->window_began) return;
+  if (isnan(cost.percent)) {
+    fprintf(stderr, "price      not known: %zu steps ran with recording and %zu without, six of each are needed to tell\n", log->with.count, log->without.count);
+    return;
+  }
+  fprintf(stderr, "price      a step took %s while recorded (n = %zu), %s else (n = %zu): ", tg__human_ns(with.median, a), log->with.count,
+          tg__human_ns(without.median, b), log->without.count);
+  fprintf(stderr, "%+.1f %% (95 %% interval %+.1f to %+.1f)\n", cost.percent, cost.low, cost.high);
+}
+
+static void print_what(const struct run *r, const struct tg__run_log *log) {
+  char count[32];
+  if (log->window_began && log->first_step >= 0)
+    fprintf(stderr, "recorded   steps %lld to %lld of %lld (%s), %s preset\n", (long long)log->first_step, (long long)log->last_step, (long long)log->steps, log->source, r->preset);
+  else if (*log->source)
+    fprintf(stderr, "recorded   the first steps of %lld (%s): the program ended before step times were stable\n", (long long)log->steps, log->source);
+  else
+    fprintf(stderr, "recorded   the whole run, %s preset: no steps were found (no step(), optimizer, DataLoader or model calls)\n", r->preset);
+  if (log->lost) fprintf(stderr, "lost       %s records found no room (--bytes, --memory)\n", tg__human_count(log->lost, count));
+  if (strcmp(log->recorder, "kineto") == 0) fprintf(stderr, "recorder   torch's own collector\n");
+}
+
+static void print_notes(const struct tg__run_log *log) {
+  for (size_t i = 0; i < log->note_count; i++) fprintf(stderr, "note       %s\n", log->notes[i]);
+}
+
+/* Why there is nothing. */
+static const char *explain_nothing(const struct tg__run_log *log) {
+  if (!log->pythons) return "no Python that could be recorded was started: it ran with -I, -S or -E, or the program is not Python";
+  if (!log->processes) return "the program never imported torch, so there was nothing to record";
+  return "the program ended before anything was recorded";
+}
+
+static void print_end(struct run *r, struct tg__run_log *log, const struct tg_error *e) {
+  struct tg_error ignored;
+  struct tg_trace *trace = NULL;
+  fputs("\n", stderr);
+  if (r->packed && tg_open(r->file, NULL, &trace, &ignored) == TG_OK) {
+    const bool color = tg__is_terminal(STDERR_FILENO) && !tg__getenv("NO_COLOR");
+    tg_report(trace, "text", tg__terminal_width(STDERR_FILENO), color, to_stderr, NULL, &ignored);
+    fputs("\n", stderr);
+    print_what(r, log);
+    print_price(log);
+  } else if (e->code == TG_NO_EVENTS) {
+    fprintf(stderr, "tachograph: %s\n", explain_nothing(log));
+  } else {
+    fprintf(stderr, "tachograph: the recording could not be packed: %s\n", e->text);
+  }
+  tg_close(trace);
+  print_notes(log);
+  if (r->packed) fprintf(stderr, "file       %s\nnext       tachograph ask %s findings\n", r->file, r->file);
+  else if (tg__path_kind(r->raw) == TG__PATH_DIR) fprintf(stderr, "files      %s\n", r->raw);
+}
+
+/* The same as one JSON object on standard output; the program's own output went to standard error. */
+static void print_json(struct run *r, struct tg__run_log *log) {
+  struct tg__out out = {0};
+  struct tg__jsonw w = {.out = &out};
+  const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
+  const struct tg__run_inflation cost = tg__run_inflation_of(with, without);
+  tg__json_open(&w, '{');
+  tg__json_key(&w, "file");
+  tg__json_cstr(&w, r->packed ? r->file : NULL);
+  tg__json_key(&w, "status");
+  tg__json_int(&w, r->status);
+  tg__json_key(&w, "steps_from");
+  tg__json_cstr(&w, *log->source ? log->source : NULL);
+  tg__json_key(&w, "steps");
+  tg__json_int(&w, log->steps);
+  tg__json_key(&w, "recorded_steps");
+  tg__json_int(&w, (int64_t)log->with.count);
+  tg__json_key(&w, "step_recorded_ns");
+  if (with.median >= 0) tg__json_int(&w, with.median);
+  else tg__json_null(&w);
+  tg__json_key(&w, "step_ns");
+  if (without.median >= 0) tg__json_int(&w, without.median);
+  else tg__json_null(&w);
+  tg__json_key(&w, "overhead_pct");
+  tg__json_double(&w, cost.percent);
+  tg__json_key(&w, "overhead_interval_pct");
+  tg__json_open(&w, '[');
+  tg__json_double(&w, cost.low);
+  tg__json_double(&w, cost.high);
+  tg__json_close(&w, ']');
+  tg__json_key(&w, "lost");
+  tg__json_int(&w, log->lost);
+  tg__json_key(&w, "notes");
+  tg__json_open(&w, '[');
+  for (size_t i = 0; i < log->note_count; i++) tg__json_cstr(&w, log->notes[i]);
+  tg__json_close(&w, ']');
+  tg__json_close(&w, '}');
+  tg__out_char(&out, '\n');
+  if (!out.err) fwrite(out.buf, 1, out.len, stdout);
+  tg__out_free(&out);
+}
+
+int tg__cmd_run(struct tg__cli *c) {
+  struct run *r = tg__arena_get(&c->arena, sizeof *r);
+  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  if (!r) return tg__cli_failed(c, &e, NULL);
+  *r = (struct run){.c = c};
+  int status = read_options(r);
+  if (status < 0) status = choose_program(r);
+  if (status >= 0) return status;
+  if (find_python(r, &e) || make_folder(r, &e)) return tg__cli_failed(c, &e, NULL);
+  if (start(r, &e)) {
+    tg__path_remove(r->raw);
+    tg__path_remove(r->folder);
+    return tg__cli_failed(c, &e, NULL);
+  }
+  struct tg__run_log log;
+  tg__run_log_read(&log, r->raw);
+  (void)pack(r, &e);
+  print_end(r, &log, &e);
+  if (tg__cli_wants_json(c)) print_json(r, &log);
+  tg__run_log_free(&log);
+  return r->status;
+}

@@ -1,0 +1,131 @@
+/* The logs of a run's processes, read and reduced to what its end says: which steps, at what cost, what went wrong. */
+#include "cli/run_log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINE_MOST = 4096 };
+
+/* One process' log while it is read. */
+struct reading {
+  struct tg__run_log *log;
+  bool counts; /* its steps are the ones to show: no earlier log had a window */
+  bool ok;
+};
+
+static bool starts(const char *line, const char *word, const char **rest) {
+  const size_t n = strlen(word);
+  if (strncmp(line, word, n) != 0) return false;
+  *rest = line + n;
+  return true;
+}
+
+static void note(struct tg__run_log *log, const char *text) {
+  for (size_t i = 0; i < log->note_count; i++) {
+    if (strncmp(log->notes[i], text, sizeof log->notes[i] - 1) == 0) return;
+  }
+  if (log->note_count < TG__RUN_NOTES) snprintf(log->notes[log->note_count++], sizeof *log->notes, "%.*s", (int)sizeof *log->notes - 1, text);
+}
+
+static bool keep(struct tg__run_steps *steps, int64_t ns) {
+  void *items = steps->ns;
+  if (!tg__grow(&items, &steps->cap, steps->count + 1, sizeof *steps->ns)) return false;
+  steps->ns = items;
+  steps->ns[steps->count++] = ns;
+  return true;
+}
+
+static void read_step(struct reading *r, const char *text) {
+  char phase[16];
+  long long number, ns;
+  if (!r->counts || sscanf(text, "%15s %lld %lld", phase, &number, &ns) != 3 || ns < 0) return;
+  struct tg__run_log *const log = r->log;
+  log->steps++;
+  if (strcmp(phase, "window") == 0) {
+    r->ok = r->ok && keep(&log->with, ns);
+    if (log->first_step < 0) log->first_step = number;
+    log->last_step = number;
+  } else if (strcmp(phase, "start") != 0) {
+    r->ok = r->ok && keep(&log->without, ns);
+  }
+}
+
+static void read_line(struct reading *r, const char *line) {
+  struct tg__run_log *const log = r->log;
+  const char *rest;
+  char phase[16], recorder[32] = "";
+  long long records, lost;
+  if (starts(line, "step ", &rest)) read_step(r, rest);
+  else if (starts(line, "process ", &rest)) log->processes++;
+  else if (starts(line, "note ", &rest)) note(log, rest);
+  else if (starts(line, "source ", &rest) && r->counts) snprintf(log->source, sizeof log->source, "%.*s", (int)sizeof log->source - 1, rest);
+  else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3 && lost > 0) log->lost += lost;
+  else if (starts(line, "phase ", &rest) && sscanf(rest, "%15s %*d %31s", phase, recorder) >= 1) {
+    if (*recorder && strcmp(recorder, "nothing") != 0) snprintf(log->recorder, sizeof log->recorder, "%s", recorder);
+    if (r->counts && strcmp(phase, "window") == 0) log->window_began = true;
+  }
+}
+
+static bool read_log(struct tg__run_log *log, const char *path) {
+  struct reading r = {.log = log, .counts = !log->window_began, .ok = true};
+  if (r.counts) { /* what an earlier process without a window said of its steps gives way */
+    log->steps = 0;
+    log->with.count = log->without.count = 0;
+    log->first_step = log->last_step = -1;
+  }
+  FILE *f = fopen(path, "re");
+  if (!f) return true;
+  char line[LINE_MOST];
+  log->pythons++;
+  while (r.ok && fgets(line, sizeof line, f)) {
+    line[strcspn(line, "\n")] = 0;
+    read_line(&r, line);
+  }
+  fclose(f);
+  return r.ok;
+}
+
+bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
+  *log = (struct tg__run_log){.first_step = -1, .last_step = -1};
+  struct tg__arena arena = {0};
+  const char **names;
+  size_t count;
+  bool ok = tg__path_list(raw_folder, &arena, &names, &count, NULL) == TG_OK;
+  for (size_t i = 0; ok && i < count; i++) {
+    const char *slash = strrchr(names[i], '/');
+    if (slash && strncmp(slash, "/log-", 5) == 0) ok = read_log(log, names[i]);
+  }
+  tg__arena_free(&arena);
+  return ok;
+}
+
+void tg__run_log_free(struct tg__run_log *log) {
+  tg__free(log->with.ns);
+  tg__free(log->without.ns);
+}
+
+/* ---- the price ------------------------------------------------------------------------------------------------------------------ */
+
+static int by_value(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+struct tg__run_median tg__run_median_of(struct tg__run_steps *steps) {
+  const size_t n = steps->count;
+  if (!n) return (struct tg__run_median){-1, -1, -1};
+  qsort(steps->ns, n, sizeof *steps->ns, by_value);
+  const int64_t median = n % 2 ? steps->ns[n / 2] : (steps->ns[n / 2 - 1] + steps->ns[n / 2]) / 2;
+  if (n < 6) return (struct tg__run_median){median, -1, -1}; /* all of them together hold the median in less than 95 of 100 cases */
+  const size_t below = (size_t)(((double)n - 1.96 * sqrt((double)n)) / 2);
+  return (struct tg__run_median){median, steps->ns[below], steps->ns[n - 1 - below]};
+}
+
+struct tg__run_inflation tg__run_inflation_of(struct tg__run_median with, struct tg__run_median without) {
+  if (with.low < 0 || without.low < 0 || without.median <= 0) return (struct tg__run_inflation){NAN, NAN, NAN};
+  /* The two series are independent: their intervals add as the sides of a right triangle. */
+  const double ratio = (double)with.median / (double)without.median;
+  const double width = hypot((double)(with.high - with.low) / (double)without.median, ratio * (double)(without.high - without.low) / (double)without.median) / 2;
+  return (struct tg__run_inflation){100 * (ratio - 1), 100 * (ratio - 1 - width), 100 * (ratio - 1 + width)};
+}

@@ -1,0 +1,39 @@
+/* What the recorded processes said about themselves: raw/log-PID, written line by line by python/tachograph/_launch/session.py. */
+#ifndef TG_CLI_RUN_LOG_H
+#define TG_CLI_RUN_LOG_H
+
+#include "base/base.h"
+
+enum { TG__RUN_NOTES = 8 };
+struct tg__run_steps {
+  int64_t *ns;
+  size_t count, cap;
+};
+struct tg__run_log {
+  size_t pythons, processes;         /* Python processes that said hello; those that had torch and were recorded */
+  char source[64];                   /* how steps were found, "" = none were */
+  char recorder[32];
+  struct tg__run_steps with, without; /* durations of steps, of the first process in the list that has a recorded window */
+  int64_t first_step, last_step;      /* recorded ones, by number; -1 = none */
+  int64_t steps;                      /* seen in that process */
+  int64_t lost;                       /* records, in all processes */
+  bool window_began;
+  char notes[TG__RUN_NOTES][256];     /* each once */
+  size_t note_count;
+};
+/* Read the logs of a run's raw folder. A log that cannot be read is passed over. false: no memory. */
+bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder);
+void tg__run_log_free(struct tg__run_log *log);
+
+/* Median and the interval that holds it in 95 of 100 cases; low and high are -1 below six values. Sorts the values. */
+struct tg__run_median {
+  int64_t median, low, high;
+};
+struct tg__run_median tg__run_median_of(struct tg__run_steps *steps);
+/* By how many percent `with` is longer than `without`, and the 95 % interval of that; NaN when it is not known. */
+struct tg__run_inflation {
+  double percent, low, high;
+};
+struct tg__run_inflation tg__run_inflation_of(struct tg__run_median with, struct tg__run_median without);
+
+#endif
