@@ -32,8 +32,6 @@ _RECORDING = {
                  "ProfilerActivity", "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig",
                  "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker"),
     "_events": ("EventList", "FunctionEvent", "FunctionEventAvg"),
-    "_module_labels": ("modules",),
-    "_session": ("session",),
     "timing": ("timer", "latency", "throughput", "warm_up"),
     "_phases": ("phases", "module_times", "training_result"),
     "_conditions": ("conditions", "baseline"),

@@ -1,11 +1,13 @@
-"""The console command `tachograph`: hands over to the binary that the wheel carries."""
+"""The console command `tachograph`: hands over to the binary that the wheel carries, and tells it which Python this is."""
 import os
 import pathlib
 import sys
 
 
 def main() -> None:
-    binary = pathlib.Path(__file__).parent / "bin" / "tachograph"
+    package = pathlib.Path(__file__).resolve().parent
+    binary = package / "bin" / "tachograph"
+    os.environ["TACHOGRAPH_PYTHON"], os.environ["TACHOGRAPH_PACKAGE"] = sys.executable, str(package)
     try:
         os.execv(binary, [str(binary), *sys.argv[1:]])
     except OSError as error:

@@ -1,0 +1,108 @@
+"""What records inside the program: our own recorder, or torch's collector where ours cannot."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Callable, Optional
+
+FEATURES = {"lean": "LEAN", "default": "DEFAULT", "deep": "DEEP"}
+
+
+class Recorder:
+    """One file being recorded. name says who records; phase which part of the run it is."""
+    name = "nothing"
+
+    def __init__(self, path: str, phase: str):
+        self.path, self.phase = path, phase
+
+    def step_begin(self, number: int) -> None: ...
+    def step_end(self) -> None: ...
+    def forked(self) -> None: ...
+    def pause(self, rest: bool) -> None: ...
+
+    def disk_bytes(self) -> int:
+        return 0
+
+    def close(self) -> tuple[int, int]:
+        """(records lost, records written)"""
+        return 0, 0
+
+
+class NativeRecorder(Recorder):
+    name = "native"
+
+    def __init__(self, path: str, phase: str, settings: dict, rank: int):
+        from tachograph import _native, _record
+        super().__init__(path, phase)
+        self._record = _record
+        features = getattr(_record, FEATURES[settings["preset"]])
+        self._recording = _native.NativeRecording(path, features=features, memory_bytes=settings["memory"], disk_bytes=settings["bytes"],
+                                                  keep="last" if phase == "start" else "first", session=settings["session"], rank=rank)
+        self._recording.start()
+
+    def step_begin(self, number: int) -> None:
+        self._record.step_begin(f"ProfilerStep#{number}")
+
+    def step_end(self) -> None:
+        self._record.step_end()
+
+    def pause(self, rest: bool) -> None:
+        if rest:
+            self._recording.pause()
+        else:
+            self._recording.resume()
+
+    def disk_bytes(self) -> int:
+        return self._record.state()["disk_bytes"]
+
+    def close(self) -> tuple[int, int]:
+        stats = self._recording.stop()
+        return stats.get("lost", 0), stats.get("records", 0)
+
+
+class KinetoRecorder(Recorder):
+    """torch.profiler, for the window alone: it has no budget, so it cannot watch a program from start to end."""
+    name = "kineto"
+
+    def __init__(self, path: str, phase: str, settings: dict):
+        super().__init__(path.replace(".tacho", ".json"), phase)
+        from torch.profiler import ProfilerActivity, profile
+        activities = [ProfilerActivity.CPU]
+        torch = sys.modules["torch"]
+        if torch.cuda.is_available():
+            activities.append(ProfilerActivity.CUDA)
+        lean, deep = settings["preset"] == "lean", settings["preset"] == "deep"
+        self._profile = profile(activities=activities, record_shapes=not lean, with_stack=not lean, profile_memory=deep)
+        self._profile.start()
+        self._pid = os.getpid()
+        self._step: Optional[Any] = None
+
+    def step_begin(self, number: int) -> None:
+        from torch.profiler import record_function
+        self._step = record_function(f"ProfilerStep#{number}")
+        self._step.__enter__()
+
+    def step_end(self) -> None:
+        step, self._step = self._step, None
+        if step is not None:
+            step.__exit__(None, None, None)
+
+    def close(self) -> tuple[int, int]:
+        if os.getpid() != self._pid:
+            return 0, 0
+        self.step_end()
+        self._profile.stop()
+        self._profile.export_chrome_trace(self.path)
+        return 0, 0
+
+
+def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callable[[str], None]) -> Recorder:
+    try:
+        from tachograph import _native
+        usable, reason = _native.available()
+    except ImportError as error:
+        usable, reason = False, f"this build has no recorder ({error})"
+    if usable:
+        return NativeRecorder(path, phase, settings, rank)
+    say(f"note recording with torch's own collector: {reason}")
+    return Recorder(path, phase) if phase == "start" else KinetoRecorder(path, phase, settings)

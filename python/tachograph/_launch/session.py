@@ -1,0 +1,240 @@
+"""One process of a `tachograph run`: opens the recording when torch is there, follows the steps, and ends with the process.
+
+Everything here runs inside the user's program, so an error of ours is written to the log and ends the recording, never the
+program. The log (raw/log-PID, one line a fact) is appended at once, so that it survives a kill; src/cli/run_log.c reads it."""
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import mmap
+import os
+import sys
+import threading
+import time
+from typing import Any, Callable, Optional
+
+from .recorders import Recorder, open_recorder
+from .steps import StepFinder
+from .window import Window
+
+_session: Optional[Session] = None
+LOG_LINES = 100_000
+RECORD, REST, LEAVE = 1, 2, 3
+LOOK_SECONDS = 0.1
+
+# Programs that start the ranks and are none themselves, and torch's own helpers: nothing in them is the user's work.
+STARTERS = {"torchrun", "torchrun-script", "accelerate", "deepspeed"}
+STARTER_MODULES = {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "torch._inductor.compile_worker"}
+
+
+def begin() -> None:
+    """Called once in a process, right after torch was imported."""
+    global _session
+    try:
+        settings = json.loads(os.environ["TACHOGRAPH_RUN"])
+        if _session is None and not _is_starter():
+            _session = Session(settings)
+    except Exception as error:
+        _say(os.environ.get("TACHOGRAPH_RUN", ""), error)
+
+
+def _is_starter() -> bool:
+    words = getattr(sys, "orig_argv", [])
+    modules = {words[i + 1] for i, word in enumerate(words[:-1]) if word == "-m"}
+    return os.path.basename(sys.argv[0] if getattr(sys, "argv", None) else "") in STARTERS or bool(modules & STARTER_MODULES)
+
+
+def _say(settings: str, error: BaseException) -> None:
+    try:
+        Log(json.loads(settings)["dir"]).write(f"note not recorded: {type(error).__name__}: {error}")
+    except Exception:
+        pass  # there is no place left to say it
+
+
+def current() -> Optional[Session]:
+    return _session
+
+
+class Log:
+    """Facts about this process, one line each, each written at once and whole."""
+
+    def __init__(self, directory: str):
+        self.path = os.path.join(directory, "raw", f"log-{os.getpid()}")
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self._left = LOG_LINES
+
+    def write(self, line: str) -> None:
+        if self._left > 0:
+            self._left -= 1
+            os.write(self._fd, line.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+
+
+def _harmless(method: Callable) -> Callable:
+    """An error of ours ends the recording and is noted; the program does not notice."""
+    @functools.wraps(method)
+    def guarded(self: Session, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except Exception as error:
+            self.give_up(f"{type(error).__name__} in {method.__name__}: {error}")
+            return None
+    return guarded
+
+
+def _rank() -> int:
+    """The rank that a launcher gave this process, -1 when none did."""
+    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        text = os.environ.get(name, "")
+        if text.isdigit():
+            return int(text)
+    return -1
+
+
+class Session:
+    def __init__(self, settings: dict):
+        self.settings = settings
+        self.torch = sys.modules["torch"]
+        self.log = Log(settings["dir"])
+        self.pid = os.getpid()
+        self.rank = _rank()
+        self.recorder: Optional[Recorder] = None
+        self.window = Window(settings["steps"], settings["seconds"], settings["bytes"])
+        self._number = 0
+        self._last_ns: Optional[int] = None
+        self._told = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
+        self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
+        self._open("start")
+        self.finder = StepFinder(self.torch, self._kind, self._boundary, self._break)
+        self._watch_rank()
+        atexit.register(self._finish)
+        os.register_at_fork(after_in_child=self._forked)
+
+    # ---- the recording
+
+    def _open(self, phase: str) -> None:
+        self._close()
+        path = os.path.join(self.settings["dir"], "raw", f"{phase}-{self.pid}.tacho")
+        self.recorder = open_recorder(path, phase, self.settings, self.rank, self.log.write)
+        self._told[0] = RECORD
+        self.log.write(f"phase {phase} {self._number} {self.recorder.name}")
+
+    def _close(self) -> None:
+        recorder, self.recorder = self.recorder, None
+        if recorder is not None:
+            lost, records = recorder.close()
+            self.log.write(f"closed {recorder.phase} {records} {lost}")
+
+    def give_up(self, reason: str) -> None:
+        try:
+            self.window.done = True
+            self.log.write(f"note recording ended early: {reason}")
+            self.finder.remove()
+            self._close()
+        except Exception:
+            pass  # the log or the recorder is what is broken
+
+    @_harmless
+    def _finish(self) -> None:
+        if os.getpid() != self.pid:
+            return
+        self._close()
+        self.log.write("end")
+
+    # ---- steps
+
+    @_harmless
+    def _kind(self) -> None:
+        self.log.write(f"source {self.finder.name}")
+        self.window.restart()
+        self._last_ns = None
+
+    @_harmless
+    def _boundary(self) -> None:
+        now_ns = time.perf_counter_ns()
+        if self.window.done:
+            return
+        dur_ns = now_ns - self._last_ns if self._last_ns is not None else None
+        phase = self.window.phase
+        if self.recorder is not None and dur_ns is not None:
+            self.recorder.step_end()
+        if dur_ns is not None:
+            self.log.write(f"step {phase} {self._number} {dur_ns}")
+            self._number += 1
+        disk_bytes = self.recorder.disk_bytes() if self.window.bytes and self.recorder is not None else 0
+        next_phase = self.window.boundary(dur_ns, disk_bytes)
+        if next_phase != phase:
+            self._change(next_phase)
+        if self.window.done:
+            self.finder.remove()
+            self.log.write("phase none")
+            return
+        if self.recorder is not None:
+            self.recorder.step_begin(self._number)
+        self._last_ns = time.perf_counter_ns() if next_phase != phase else now_ns
+
+    def _change(self, phase: str) -> None:
+        if phase == "window":
+            self.finder.locked = True
+            self._open("window")
+            return
+        self._close()
+        self._told[0] = REST if phase == "base" else LEAVE
+        self.log.write(f"phase {phase} {self._number}")
+
+    @_harmless
+    def _break(self) -> None:
+        self._last_ns = None
+
+    # ---- other processes
+
+    @_harmless
+    def _forked(self) -> None:
+        """In the child of a fork: the recorder goes on in a file of its own, by itself; the steps and the log are new."""
+        self.pid = os.getpid()
+        self.log = Log(self.settings["dir"])
+        self.log.write(f"process {os.getppid()} {self.rank} (forked)")
+        self.window = Window(self.settings["steps"], self.settings["seconds"], self.settings["bytes"])
+        self._number, self._last_ns = 0, None
+        self.finder.forked()
+        if self.recorder is not None:
+            self.recorder.forked()
+            threading.Thread(target=self._follow, args=(self._told,), name="tachograph", daemon=True).start()
+        self._told = mmap.mmap(-1, 1)
+
+    @_harmless
+    def _follow(self, told: mmap.mmap) -> None:
+        """In a forked child without steps of its own, as a DataLoader's worker is: record when the parent does."""
+        state = RECORD
+        while self.finder.kind is None and self.recorder is not None:
+            time.sleep(LOOK_SECONDS)
+            if told[0] == state:
+                continue
+            state = told[0]
+            if state == LEAVE:
+                self._close()
+            else:
+                self.recorder.pause(state == REST)
+
+    def _watch_rank(self) -> None:
+        """Ranks that a program starts by itself have their number from init_process_group."""
+        distributed = getattr(self.torch, "distributed", None)
+        if self.rank >= 0 or distributed is None or not hasattr(distributed, "init_process_group"):
+            return
+        original = distributed.init_process_group
+
+        @functools.wraps(original)
+        def init_process_group(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            self._ranked(distributed)
+            return result
+        distributed.init_process_group = init_process_group
+
+    @_harmless
+    def _ranked(self, distributed: Any) -> None:
+        rank = distributed.get_rank()
+        if self.rank < 0 <= rank and self.window.phase == "start":
+            self.rank = rank
+            self.log.write(f"rank {rank}")
+            if self.recorder is not None:
+                self._open("start")

@@ -1,0 +1,194 @@
+"""Finds where one step ends and the next begins, in a program that does not say so.
+
+Four kinds of signs, best first: calls of a profiler's step(), steps of the first optimizer, fetches from the first DataLoader,
+calls of the first module with parameters. The best kind seen so far counts. A step that an optimizer ended is over where the next
+fetch or zero_grad begins: there no range of torch's or the program's is open. Each sign costs a microsecond or two; none of our
+frames is on the stack while the program works; a hook that is being compiled does nothing; all can be taken off again."""
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from typing import Any, Callable, Optional
+
+KINDS = ("step() calls", "optimizer steps", "DataLoader iterations", "calls of the model")
+STEP, OPTIMIZER, LOADER, MODULE = range(4)
+PATIENCE = 64  # an optimizer that exists may gather gradients over so many batches before its first step
+
+
+class StepFinder:
+    """Calls, in the program's thread: on_kind() when steps are told by another kind of sign from now on, on_boundary() where one step
+    ends and the next begins, on_break() when what was begun is no step."""
+
+    def __init__(self, torch: Any, on_kind: Callable[[], None], on_boundary: Callable[[], None], on_break: Callable[[], None]):
+        self.torch, self.on_kind, self.on_boundary, self.on_break = torch, on_kind, on_boundary, on_break
+        self.kind: Optional[int] = None
+        self.locked = False  # the kind is settled: the recording has begun
+        self._seen = [0, 0, 0, 0]
+        self._owner: dict[int, Any] = {}  # the first optimizer, loader and module: others tell of other things
+        self._optimizer_made = False
+        self._over = False  # the optimizer has stepped, and the next step has not begun
+        self._thread = threading.get_ident()
+        self._undo: list[Callable[[], None]] = []
+        self._watch_steps()
+        self._watch_optimizers()
+        self._watch_loaders()
+        self._watch_modules()
+
+    @property
+    def name(self) -> str:
+        return "" if self.kind is None else KINDS[self.kind]
+
+    def remove(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def forked(self) -> None:
+        """In a child: steps are found anew, by the thread that lives."""
+        self.kind, self.locked = None, False
+        self._seen, self._owner, self._over = [0, 0, 0, 0], {}, False
+        self._thread = threading.get_ident()
+
+    def sign(self, kind: int, owner: Any = None) -> None:
+        """Something happened that may be a boundary."""
+        if threading.get_ident() != self._thread and self.kind is not None:
+            return
+        if kind in self._owner and self._owner[kind] != owner:
+            return
+        self._owner.setdefault(kind, owner)
+        self._seen[kind] += 1
+        if kind != self.kind:
+            if self.locked or (self.kind is not None and kind > self.kind) or not self._may_lead(kind):
+                return
+            self.kind, self._thread, self._over = kind, threading.get_ident(), False
+            self.on_kind()
+        if kind == OPTIMIZER and not self._over:
+            self._over = True  # but for what the program does until it begins the next
+        else:
+            self.on_boundary()
+
+    def _next_begins(self) -> None:
+        if self._over and threading.get_ident() == self._thread:
+            self._over = False
+            self.on_boundary()
+
+    def _may_lead(self, kind: int) -> bool:
+        if kind == LOADER and self._optimizer_made:
+            return self._seen[OPTIMIZER] == 0 and self._seen[LOADER] > PATIENCE
+        return True
+
+    # ---- signs
+
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Callable], Callable]) -> None:
+        original = owner.__dict__[name]
+        replacement = functools.wraps(original)(wrap(original))
+        setattr(owner, name, replacement)
+
+        def undo() -> None:
+            if owner.__dict__.get(name) is replacement:
+                setattr(owner, name, original)
+        self._undo.append(undo)
+
+    def _notice(self, owner: type, name: str, read: Optional[Callable[[Any], None]] = None, write: Optional[Callable[[Any, Any], None]] = None) -> None:
+        """Be told when torch reads or writes this attribute of an object. The value stays where it was, in the object."""
+        if name in owner.__dict__:
+            return
+
+        def getter(instance: Any) -> Any:
+            try:
+                value = instance.__dict__[name]
+            except KeyError:
+                raise AttributeError(name) from None
+            if read is not None:
+                read(instance)
+            return value
+
+        def setter(instance: Any, value: Any) -> None:
+            instance.__dict__[name] = value
+            if write is not None:
+                write(instance, value)
+        setattr(owner, name, property(getter, setter))
+        self._undo.append(lambda: delattr(owner, name))
+
+    def _watch_steps(self) -> None:
+        profiler = sys.modules.get("torch.profiler.profiler") or getattr(self.torch, "profiler", None)
+        if profiler is None or "step" not in vars(profiler.profile):
+            return
+
+        def wrap(original: Callable) -> Callable:
+            def step(profile: Any) -> Any:
+                result = original(profile)
+                self.sign(STEP)
+                return result
+            return step
+        self._replace(profiler.profile, "step", wrap)
+
+    def _watch_optimizers(self) -> None:
+        from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+        compiling = self.torch.compiler.is_compiling
+
+        def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+            if not compiling():
+                self.sign(OPTIMIZER, id(optimizer))
+
+        def wrap(original: Callable) -> Callable:
+            def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+                self._optimizer_made = True
+                self._forget_modules()
+                original(optimizer, *args, **kwargs)
+            return __init__
+
+        def zeroed(optimizer: Any) -> None:
+            if not compiling() and self._owner.get(OPTIMIZER) == id(optimizer):
+                self._next_begins()
+        self._replace(Optimizer, "__init__", wrap)
+        self._notice(Optimizer, "_zero_grad_profile_name", read=zeroed)  # read where zero_grad begins
+        self._undo.append(register_optimizer_step_post_hook(stepped).remove)
+
+    def _watch_loaders(self) -> None:
+        from torch.utils.data import get_worker_info
+        from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+        def fetches(loader: Any) -> None:
+            if get_worker_info() is not None:
+                return
+            self._forget_modules()
+            if self.kind == OPTIMIZER and self._owner.get(LOADER) in (None, id(loader._dataset)):
+                self._next_begins()
+            self.sign(LOADER, id(loader._dataset))
+
+        def counts(loader: Any, yielded: int) -> None:
+            if not yielded and self._owner.get(LOADER) == id(loader.__dict__.get("_dataset")):
+                self._over = True
+                self.on_break()  # a new epoch: what was between the two, validation or saving, belongs to no step
+        self._notice(_BaseDataLoaderIter, "_profile_name", read=fetches)  # read where a fetch begins
+        self._notice(_BaseDataLoaderIter, "_num_yielded", write=counts)   # set to 0 where an epoch begins
+
+    # The global hook makes every module call take a longer path, and code that was compiled while it was there is compiled again
+    # when it goes. So it goes before any model runs when there is an optimizer or a loader, and else at the first call of a model.
+    def _watch_modules(self) -> None:
+        from torch.nn.modules.module import register_module_forward_pre_hook
+        compiling = self.torch.compiler.is_compiling
+        self._module_hook: Any = None
+        in_worker = self.torch.utils.data.get_worker_info
+
+        def own(_module: Any, _inputs: Any) -> None:
+            if not compiling():
+                self.sign(MODULE, id(_module))
+
+        def any_module(module: Any, _inputs: Any) -> None:
+            if compiling() or in_worker() is not None or next(module.parameters(), None) is None:
+                return
+            if "torch._dynamo" in sys.modules:
+                self.sign(MODULE, id(module))
+                return
+            self._forget_modules()
+            self._undo.append(module.register_forward_pre_hook(own).remove)
+            self.sign(MODULE, id(module))
+        self._module_hook = register_module_forward_pre_hook(any_module)
+        self._undo.append(self._forget_modules)
+
+    def _forget_modules(self) -> None:
+        hook, self._module_hook = self._module_hook, None
+        if hook is not None and self.kind != MODULE:
+            hook.remove()

@@ -1,0 +1,57 @@
+"""When to record, decided at each step boundary from the times of the steps alone.
+
+    start   from the import of torch: recorded, in case there are no steps or the program ends soon; until step times agree
+    base    ten steps that are timed and not recorded
+    window  so many steps, seconds or bytes, whichever comes first: this is the recording
+    after   timed and not recorded; then the program is left alone
+"""
+from __future__ import annotations
+
+from typing import Optional
+
+WARM_LEAST, WARM_MOST = 3, 20  # steps before the times are taken to be stable
+AGREE = 0.15                   # the last WARM_LEAST steps lie so near their median
+BASE_STEPS, BASE_SECONDS = 10, 10.0
+AFTER_STEPS = 100              # enough for an interval; what is left of the program then runs without a hook
+
+
+class Window:
+    """boundary() is told each step's time and answers with the phase that the next step belongs to."""
+
+    def __init__(self, steps: int = 20, seconds: float = 30.0, bytes: int = 0):
+        self.steps, self.seconds, self.bytes = steps, seconds, bytes
+        self.phase = "start"
+        self.done = False  # nothing more is to be decided or timed
+        self._times: list[int] = []  # of the current phase
+        self._spent_ns = 0
+
+    def boundary(self, dur_ns: Optional[int], disk_bytes: int = 0) -> str:
+        """A step of dur_ns ended (None: there was no step yet)."""
+        if dur_ns is None or self.done:
+            return self.phase
+        self._times.append(dur_ns)
+        self._spent_ns += dur_ns
+        n, spent_s = len(self._times), self._spent_ns / 1e9
+        if self.phase == "start" and (n >= WARM_MOST or self._agree()):
+            self._enter("base")
+        elif self.phase == "base" and (n >= BASE_STEPS or (n >= WARM_LEAST and spent_s >= BASE_SECONDS)):
+            self._enter("window")
+        elif self.phase == "window" and (n >= self.steps or spent_s >= self.seconds or (self.bytes and disk_bytes >= self.bytes)):
+            self._enter("after")
+        elif self.phase == "after" and n >= AFTER_STEPS:
+            self.done = True
+        return self.phase
+
+    def restart(self) -> None:
+        """Another kind of step is counted from here on."""
+        if self.phase in ("start", "base"):
+            self._enter("start")
+
+    def _agree(self) -> bool:
+        last = sorted(self._times[-WARM_LEAST:])
+        median = last[len(last) // 2]
+        return len(self._times) > WARM_LEAST and all(abs(t - median) <= AGREE * median for t in last)
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        self._times, self._spent_ns = [], 0

@@ -1,0 +1,377 @@
+"""`tachograph run`: the program must not notice, whatever it does; and what it did must be in the file, however it ended."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+import tachograph as tg
+
+RUN = [sys.executable, "-m", "tachograph", "run"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    """program(text, name) writes a script and returns its path."""
+    def write(text, name="prog.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        return path
+    return write
+
+
+def run(*words, cwd, env=None, **kwargs):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
+    return subprocess.run([*RUN, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, **kwargs)
+
+
+def begin(*words, cwd, **kwargs):
+    return subprocess.Popen([*RUN, *map(str, words)], cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, start_new_session=True, **kwargs)
+
+
+def await_file(path, text="", seconds=120):
+    """Until the file is there and holds the text."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if path.exists() and text in path.read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} did not come")
+
+
+def steps_of(folder):
+    with tg.open(folder / "trace.tacho") as trace:
+        return [row["name"] for row in trace.ask("steps") if str(row["step"]).isdigit()]
+
+
+# ---- the program does not notice
+
+
+SELF = """
+    import os, sys
+    print(sys.argv, __name__, __file__, __spec__, __package__, sys.path[0], sys.flags)
+    print([m for m in sys.modules if "tachograph" in m], [f for f in sys.meta_path if "tachograph" in type(f).__module__])
+    print([p for p in sys.path if "_launch" in p], os.getcwd())
+    print(sys.stdin.read().upper())
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["-o", "x", "--steps=3", "--", "-m", ""]])
+def test_the_program_sees_what_it_would_see_without_us(program, tmp_path, arguments):
+    script = program(SELF)
+    plain = subprocess.run([sys.executable, script, *arguments], cwd=tmp_path, input="in\n", capture_output=True, text=True)
+    under = run("-o", "out", script, *arguments, cwd=tmp_path, input="in\n")
+    assert plain.returncode == under.returncode == 0
+    assert under.stdout == plain.stdout and "IN" in plain.stdout
+
+
+def test_a_module_with_relative_imports(program, tmp_path):
+    program("", "pack/__init__.py")
+    program("value = 7", "pack/part.py")
+    program("from .part import value\nimport sys; print(value, sys.argv, __name__, __package__, __spec__.name, sys.path[0])", "pack/__main__.py")
+    plain = subprocess.run([sys.executable, "-m", "pack", "-x", "--", "y"], cwd=tmp_path, capture_output=True, text=True)
+    under = run("-o", "out", "-m", "pack", "-x", "--", "y", cwd=tmp_path)
+    assert plain.returncode == 0 and under.stdout == plain.stdout
+
+
+def test_standard_input_as_the_script(tmp_path):
+    under = run("-o", "out", "-", "a", cwd=tmp_path, input="import sys; print(sys.argv, __name__)")
+    assert under.stdout == "['-', 'a'] __main__\n"
+
+
+def test_a_command_and_its_python_children(program, tmp_path):
+    script = program("import os; print('TACHOGRAPH_RUN' in os.environ)")
+    under = run("-o", "out", "--", "sh", "-c", f"echo from sh; {sys.executable} {script}; exit 5", cwd=tmp_path)
+    assert under.stdout == "from sh\nTrue\n" and under.returncode == 5
+
+
+@pytest.mark.parametrize("text, status", [("import sys; sys.exit(3)", 3), ("import sys; sys.exit('enough')", 1), ("raise SystemExit", 0), ("1/0", 1),
+                                          ("import os; os._exit(9)", 9), ("def f():\n    raise KeyError('x')\nf()", 1), ("syntax error", 1)])
+def test_status_and_traceback_are_the_programs(program, tmp_path, text, status):
+    script = program(text)
+    plain = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    under = run("-o", "out", script, cwd=tmp_path)
+    assert under.returncode == plain.returncode == status
+    assert under.stderr.startswith(plain.stderr)
+
+
+def test_a_sitecustomize_of_the_users_own_still_runs_once(program, tmp_path):
+    program("import sys; sys.mine = getattr(sys, 'mine', 0) + 1; print('custom', __name__)", "site/sitecustomize.py")
+    script = program("import sys, sitecustomize; print(sys.mine, sitecustomize.__file__)")
+    environment = {"PYTHONPATH": str(tmp_path / "site")}
+    under = run("-o", "out", script, cwd=tmp_path, env=environment)
+    ours, *programs = under.stdout.splitlines()  # the first line is of the Python that our own command is
+    assert ours == "custom sitecustomize" and programs == ["custom sitecustomize", f"1 {tmp_path}/site/sitecustomize.py"]
+
+
+def test_without_the_variable_the_folder_does_nothing(tmp_path):
+    import tachograph._launch
+    site = os.path.join(os.path.dirname(tachograph._launch.__file__), "site")
+    done = subprocess.run([sys.executable, "-c", "import sys; print(len(sys.meta_path), [p for p in sys.path if '_launch' in p])"],
+                          env={**os.environ, "PYTHONPATH": site}, capture_output=True, text=True)
+    plain = subprocess.run([sys.executable, "-c", "import sys; print(len(sys.meta_path), [])"], capture_output=True, text=True)
+    assert done.stdout == plain.stdout and done.stderr == ""
+
+
+# ---- signals
+
+
+WAITS = """
+    import pathlib, sys, time
+    pathlib.Path("ready").touch()
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        raise
+"""
+
+
+def test_sigterm_to_us_reaches_the_program(program, tmp_path):
+    process = begin("-o", "out", program(WAITS), cwd=tmp_path)
+    await_file(tmp_path / "ready")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_ctrl_c_reaches_the_program_once(program, tmp_path):
+    process = begin("-o", "out", program(WAITS), cwd=tmp_path)
+    await_file(tmp_path / "ready")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert out == "interrupted\n" and err.count("KeyboardInterrupt") == 1
+    assert process.returncode == 128 + signal.SIGINT
+
+
+# ---- calls that make no sense
+
+
+@pytest.mark.parametrize("call, said", [([], "run needs a program"), (["nosuch.py"], "there is no script 'nosuch.py'"), (["--", "no-such-command-x"], "cannot start 'no-such-command-x'"),
+                                        (["--preset", "big", "x.py"], "lean, default or deep"), (["--steps", "0", "x.py"], "--steps needs a number"),
+                                        (["--bytes", "many", "x.py"], "--bytes needs a size"), (["--frob", "x.py"], "no option '--frob'")])
+def test_usage(tmp_path, call, said):
+    under = run(*call, cwd=tmp_path)
+    assert said in under.stderr and under.returncode in (2, 4)
+    assert not list(tmp_path.glob("tachograph-runs/*"))
+
+
+def test_a_folder_is_not_recorded_into_twice(program, tmp_path):
+    (tmp_path / "out" / "raw").mkdir(parents=True)
+    under = run("-o", "out", program("print('ran')"), cwd=tmp_path)
+    assert under.returncode == 2 and "holds a recording already" in under.stderr and under.stdout == ""
+
+
+def test_help_has_an_example_and_the_options(tmp_path):
+    said = run("--help", cwd=tmp_path).stdout
+    assert "usage: tachograph run [options] SCRIPT.py" in said and "example\n  tachograph run" in said
+    assert said.count("--output") == 1
+
+
+# ---- nothing to record, and why
+
+
+def test_a_program_without_torch_is_told_so(program, tmp_path):
+    under = run("-o", "out", program("print('done')"), cwd=tmp_path)
+    assert under.stdout == "done\n" and "never imported torch" in under.stderr
+
+
+def test_an_isolated_python_is_told_so(program, tmp_path):
+    under = run("-o", "out", "--", sys.executable, "-I", program("print('done')"), cwd=tmp_path)
+    assert under.stdout == "done\n" and "-I, -S or -E" in under.stderr
+
+
+# ---- training
+
+
+TRAINS = """
+    import os, pathlib, signal, sys, time
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    def main():
+        torch.set_num_threads(1)
+        steps, end = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        data = TensorDataset(torch.randn(8 * steps, 64), torch.randint(0, 10, (8 * steps,)))
+        for number, (x, y) in enumerate(DataLoader(data, batch_size=8)):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            time.sleep(0.002)
+            if number == 30 and end:
+                if end == "wait":
+                    pathlib.Path("ready").touch()
+                    time.sleep(60)
+                if end == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if end == "raise":
+                    raise ValueError("thirty")
+        print("trained")
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+def test_steps_are_found_recorded_and_priced(program, tmp_path):
+    pytest.importorskip("torch")
+    under = run("-o", "out", "--steps", "12", program(TRAINS), "70", cwd=tmp_path)
+    assert under.returncode == 0 and under.stdout == "trained\n", under.stderr
+    names = steps_of(tmp_path / "out")
+    assert len(names) == 12 and re.fullmatch(r"ProfilerStep#\d+", names[0])
+    first, last = (int(name.split("#")[1]) for name in (names[0], names[-1]))
+    assert last == first + 11
+    assert f"steps {first} to {last} of" in under.stderr and "optimizer steps" in under.stderr
+    price = re.search(r"price +a step took \S+ ms while recorded \(n = 12\), \S+ ms else \(n = (\d+)\)", under.stderr)
+    assert price and int(price.group(1)) >= 10
+    assert "tachograph ask out/trace.tacho" in under.stderr
+    assert not (tmp_path / "out" / "raw").exists()
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        ops = {row["name"]: row["calls"] for row in trace.ask("ops")}
+    assert ops["aten::addmm"] == 2 * 12  # two layers a step, in the window and nowhere else
+
+
+@pytest.mark.parametrize("end, status", [("raise", 1), ("kill", 128 + signal.SIGKILL)])
+def test_what_was_recorded_survives_the_end_of_the_program(program, tmp_path, end, status):
+    pytest.importorskip("torch")
+    native_or_skip(end)
+    under = run("-o", "out", program(TRAINS), "100", end, cwd=tmp_path)
+    assert under.returncode == status
+    assert len(steps_of(tmp_path / "out")) >= 5
+    if end == "raise":
+        assert 'raise ValueError("thirty")' in under.stderr and "ValueError: thirty\n" in under.stderr
+
+
+def test_ctrl_c_leaves_a_report(program, tmp_path):
+    pytest.importorskip("torch")
+    process = begin("-o", "out", program(TRAINS), "100", "wait", cwd=tmp_path)
+    await_file(tmp_path / "ready")
+    os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to the whole group
+    out, err = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in err and process.returncode == 128 + signal.SIGINT
+    assert len(steps_of(tmp_path / "out")) >= 5 and "next " in err
+
+
+def native_or_skip(end):
+    if end != "kill":
+        return
+    try:
+        from tachograph import _native
+        usable, reason = _native.available()
+    except ImportError as error:
+        usable, reason = False, str(error)
+    if not usable:
+        pytest.skip(f"torch's own collector keeps nothing of a killed program ({reason})")
+
+
+def test_json_goes_to_standard_output_and_the_programs_words_do_not(program, tmp_path):
+    pytest.importorskip("torch")
+    under = run("--json", "-o", "out", program(TRAINS), "60", cwd=tmp_path)
+    answer = json.loads(under.stdout)
+    assert answer["status"] == 0 and answer["file"] == "out/trace.tacho" and answer["recorded_steps"] == 20
+    assert answer["steps_from"] == "optimizer steps" and "trained" in under.stderr
+
+
+SIGNS = """
+    import sys, time, torch
+    from torch.utils.data import DataLoader
+    torch.set_num_threads(1)
+    kind = sys.argv[1]
+    model = torch.nn.Linear(4, 4)
+    if kind == "loader":
+        for x in DataLoader(torch.zeros(400, 4), batch_size=4):
+            model(x)
+            time.sleep(0.001)
+    if kind == "model":
+        for _ in range(100):
+            model(torch.zeros(2, 4))
+            time.sleep(0.001)
+    if kind == "step":
+        profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=1000, warmup=1, active=1))
+        with profiler:
+            for x in DataLoader(torch.zeros(400, 4), batch_size=4):
+                model(x)
+                time.sleep(0.001)
+                profiler.step()
+    if kind == "none":
+        x = torch.zeros(3)
+        for _ in range(50):
+            x = x + 1
+"""
+
+
+@pytest.mark.parametrize("kind, said", [("loader", "DataLoader iterations"), ("model", "calls of the model"), ("step", "step() calls"), ("none", "no steps were found")])
+def test_it_says_how_it_found_steps(program, tmp_path, kind, said):
+    pytest.importorskip("torch")
+    if kind == "none":
+        native_or_skip("kill")
+    under = run("-o", "out", program(SIGNS), kind, cwd=tmp_path)
+    assert under.returncode == 0 and said in under.stderr, under.stderr
+    if kind == "none":
+        with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+            assert {row["name"]: row["calls"] for row in trace.ask("ops")}["aten::add"] == 50
+    else:
+        assert len(steps_of(tmp_path / "out")) == 20
+
+
+WORKERS = """
+    import sys, time, torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Items(Dataset):
+        def __len__(self):
+            return 320
+        def __getitem__(self, index):
+            torch.arange(1000.0).erfinv()
+            return torch.zeros(4)
+
+    def main():
+        model = torch.nn.Linear(4, 4)
+        loader = DataLoader(Items(), batch_size=4, num_workers=2, multiprocessing_context=sys.argv[1])
+        for x in loader:
+            model(x)
+            time.sleep(0.01)
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_workers_are_on_tracks_of_their_own(program, tmp_path, how):
+    pytest.importorskip("torch")
+    native_or_skip("kill")
+    under = run("-o", "out", program(WORKERS), how, cwd=tmp_path)
+    assert under.returncode == 0, under.stderr
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        rows = trace.sql("SELECT t.pid AS pid, s.name AS name, count(*) AS n FROM slices s JOIN tracks t ON s.track = t.track AND s.rank = t.rank "
+                         "WHERE s.name IN ('aten::erfinv', 'aten::addmm') GROUP BY 1, 2").to_dicts()
+    workers = {row["pid"] for row in rows if row["name"] == "aten::erfinv"}
+    trainers = {row["pid"] for row in rows if row["name"] == "aten::addmm"}
+    assert len(workers) == 2 and len(trainers) == 1 and not workers & trainers, rows
+
+
+def test_ranks_lie_in_one_file_by_number(program, tmp_path):
+    pytest.importorskip("torch")
+    native_or_skip("kill")
+    trains = program(TRAINS)
+    both = program(f"""
+        import os, subprocess, sys
+        children = [subprocess.Popen([sys.executable, {str(trains)!r}, "50"], env=dict(os.environ, RANK=str(r), WORLD_SIZE="2")) for r in (1, 0)]
+        sys.exit(max(child.wait() for child in children))
+    """, "both.py")
+    under = run("-o", "out", both, cwd=tmp_path)
+    assert under.returncode == 0, under.stderr
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        ranks = [row["rank"] for row in trace.sql("SELECT rank FROM ranks ORDER BY rank")]
+        counted = {row["rank"]: row["n"] for row in trace.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank")}
+    assert ranks == [0, 1] and counted == {0: 20, 1: 20}
