@@ -87,10 +87,10 @@ static bool fill_slot(struct tg__thread_private *p, int i, unsigned parts) {
  * keep: bytes the chunk has from now on. Counts the records, extensions left out; their number. */
 static uint32_t seal(struct tg__region r, uint8_t *heads, uint32_t count, uint32_t keep) {
   const uint8_t *const records = heads + TG_CHUNK_HEADS;
-  const struct tg__raw_head was = {.process = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 16),
-                                   .thread = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 20),
-                                   .logical = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 28)};
-  struct tg__raw_head head = was;
+  struct tg__raw_head head = {.process = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 16),
+                              .thread = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 20),
+                              .lost = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 24),
+                              .logical = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 28)};
   uint8_t sealed[TG_CHUNK_HEADS];
   uint32_t real = 0;
   for (uint32_t i = 0; i < count; i++) real += records[(size_t)i * TG_RAW_RECORD_BYTES + 30] != TG_RAW_EXTENSION;
@@ -164,10 +164,13 @@ static void begin(struct tg__thread *t, int i) {
   struct tg__thread_private *const p = t->more;
   struct tg__slot *const s = &p->slot[i];
   uint8_t *const base = slot_at(p, i);
+  const uint32_t lost = (uint32_t)atomic_load_explicit(&t->counts[TG_RAW_C_NO_ROOM], memory_order_relaxed);
   const struct tg__raw_head head = {.capacity = (s->bytes - TG_CHUNK_HEADS) / TG_RAW_RECORD_BYTES,
                                     .process = (uint32_t)tg__session.process,
                                     .thread = t->os_thread,
+                                    .lost = lost - p->lost_told,
                                     .logical = t->logical};
+  p->lost_told = lost;
   tg__raw_head_write(base + TG_CHUNK_HEAD_BYTES, &head);
   tg__chunk_head_write(base, TG_CHUNK_RAW_RECORDS, t->number, TG_CHUNK_IN_PLACE, s->bytes - TG_CHUNK_HEAD_BYTES, 0);
   p->first = (struct tg__raw_record *)(base + TG_CHUNK_HEADS);

@@ -139,6 +139,7 @@ struct tg__thread_private {
   _Atomic uint32_t capacity;           /* of that chunk */
   struct tg__raw_record *first, *last; /* its first record and the end of its room */
   _Atomic uint32_t chunk_bytes;        /* of the next chunk */
+  uint32_t lost_told;                  /* losses that heads of chunks tell of */
   uint64_t no_room;                    /* tg__session.room when there was none; 0 = there is */
   struct tg__full full[TG_FULL_MAX];
   _Atomic uint32_t full_in, full_out;  /* put by the thread, taken by the helper; numbers that only grow */

@@ -113,7 +113,7 @@ static void begin(struct tg__thread *t, uint32_t generation) {
   t->os_thread = (uint32_t)syscall(SYS_gettid);
   t->number = atomic_fetch_add(&tg__session.threads, 1) + 1;
   p->no_room = 0;
-  p->too_deep = 0;
+  p->too_deep = p->lost_told = 0;
   p->name[0] = 0;
   p->named = false;
   memset(p->cache, 0, sizeof p->cache);

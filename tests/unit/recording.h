@@ -1,0 +1,84 @@
+/* For the tests of the recorder: a directory of their own, a recording opened and started, a file read back. */
+#ifndef RECORDING_H
+#define RECORDING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tachograph/record.h"
+#include "trace/trace.h"
+
+static char recording_dir[64];
+static char recording_path[96];
+
+static inline int recording_setup(void **state) {
+  /* In memory where that can be had: making and removing a thousand files is slow on a disk. */
+  strcpy(recording_dir, access("/dev/shm", W_OK) ? "/tmp/tg_capture_XXXXXX" : "/dev/shm/tg_capture_XXXXXX");
+  if (!mkdtemp(recording_dir)) return 1;
+  snprintf(recording_path, sizeof recording_path, "%s/run.tacho", recording_dir);
+  return 0;
+}
+
+static inline int recording_teardown(void **state) {
+  char command[96];
+  snprintf(command, sizeof command, "rm -r %s", recording_dir);
+  return system(command) ? 1 : 0;
+}
+
+static inline void recording_start(struct tg_record_options options) {
+  struct tg_error e;
+  if (!options.path) options.path = recording_path;
+  if (tg_record_open(&options, &e) || tg_record_resume(&e)) fail_msg("%s", e.text);
+}
+
+static inline struct tg_record_stats recording_close(void) {
+  struct tg_error e;
+  struct tg_record_stats stats;
+  if (tg_record_close(&stats, &e)) fail_msg("%s", e.text);
+  return stats;
+}
+
+static inline struct tg_trace *recording_read(const char *path) {
+  struct tg_error e;
+  struct tg_trace *t;
+  if (tg__trace_open(path, NULL, &t, &e) || tg__trace_load(t, TG__COL_ALL, &e)) fail_msg("%s: %s", path, e.text);
+  if (!tg__trace_is_valid(t, &e)) fail_msg("%s: %s", path, e.text);
+  return t;
+}
+
+static inline bool recording_name_is(const struct tg_trace *t, uint32_t id, const char *name) {
+  const struct tg__str s = tg__name(t, id);
+  return s.len == strlen(name) && memcmp(s.ptr, name, s.len) == 0;
+}
+
+/* Slices that somebody recorded: a reader adds one for the recording as a whole. */
+static inline size_t recording_slices(const struct tg_trace *t) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < t->slices.count; i++) n += tg__slice_class(t, i) != TG__CLASS_SPAN;
+  return n;
+}
+
+/* Slices of that name. *first: the first of them. */
+static inline size_t recording_count(const struct tg_trace *t, const char *name, uint32_t *first) {
+  size_t n = 0;
+  if (first) *first = TG_NONE;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (!recording_name_is(t, t->slices.name[i], name)) continue;
+    if (n++ == 0 && first) *first = i;
+  }
+  return n;
+}
+
+static inline uint32_t recording_find(const struct tg_trace *t, const char *name) {
+  uint32_t i = TG_NONE;
+  if (recording_count(t, name, &i) != 1) fail_msg("%s is there %zu times", name, recording_count(t, name, NULL));
+  return i;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* Processes that are killed, fork, exit or change the recording while threads record. */
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "unit/recording.h"
+
+static void make(const char *name, int count) {
+  for (int i = 0; i < count; i++) {
+    tg_range_begin(name);
+    tg_range_end();
+  }
+}
+
+static void sleep_us(long us) {
+  const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+  nanosleep(&t, NULL);
+}
+
+static void *shared_page(void) {
+  void *const p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  return p;
+}
+
+static void assert_exits_with_zero(pid_t child) {
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- killed -------------------------------------------------------------------------------------------------------------------------- */
+
+enum { KILLED_THREADS = 3 };
+static const char *const killed_names[KILLED_THREADS] = {"one", "two", "three"};
+static _Atomic uint64_t *ended; /* per thread: ranges whose end has returned; survives the process */
+
+static void *until_killed(void *number) {
+  const int i = *(const int *)number;
+  for (uint64_t n = 0;; n++) {
+    char text[24];
+    tg_range_begin(killed_names[i]);
+    if (n % 100 == 0) { /* texts must be there before what uses them */
+      snprintf(text, sizeof text, "text %d %llu", i, (unsigned long long)n);
+      make(text, 1);
+    }
+    tg_range_end();
+    atomic_store_explicit(&ended[i], n + 1, memory_order_release);
+  }
+  return NULL;
+}
+
+static void be_killed(enum tg_record_keep keep) {
+  static const int numbers[KILLED_THREADS] = {0, 1, 2};
+  pthread_t threads[KILLED_THREADS];
+  struct tg_error e;
+  const struct tg_record_options options = {.path = recording_path, .rank = -1, .keep = keep, .features = TG_RECORD_PROCESS};
+  if (tg_record_open(&options, &e) || tg_record_resume(&e)) _exit(1);
+  for (int i = 0; i < KILLED_THREADS; i++) pthread_create(&threads[i], NULL, until_killed, (void *)&numbers[i]);
+  pthread_join(threads[0], NULL);
+}
+
+static void test_killed(void **state) {
+  const int rounds = getenv("TG_SLOW") ? 200 : 10;
+  unsigned seed = (unsigned)getpid();
+  ended = shared_page();
+  for (int round = 0; round < rounds; round++) {
+    for (int i = 0; i < KILLED_THREADS; i++) atomic_store(&ended[i], 0);
+    const pid_t child = fork();
+    if (child == 0) be_killed(TG_KEEP_FIRST);
+    while (!atomic_load(&ended[0])) sleep_us(100);
+    sleep_us(rand_r(&seed) % 60000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    struct tg_trace *const t = recording_read(recording_path);
+    for (int i = 0; i < KILLED_THREADS; i++) {
+      const uint64_t made = atomic_load(&ended[i]), found = recording_count(t, killed_names[i], NULL);
+      if (found < made || found > made + 1) fail_msg("round %d: %llu ended, %llu in the file", round, (unsigned long long)made, (unsigned long long)found);
+    }
+    for (int i = 0; i < TG__LOSS_COUNT; i++) assert_int_equal(t->ranks[0].loss[i], 0);
+    assert_int_equal(t->ranks[0].processes[0].stop_ns, 0);
+    tg_close(t);
+  }
+  munmap((void *)ended, 4096);
+}
+
+/* ---- forked -------------------------------------------------------------------------------------------------------------------------------- */
+
+static struct tg_trace *read_child(pid_t pid) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/run.%d.tacho", recording_dir, (int)pid);
+  return recording_read(path);
+}
+
+static size_t files(void) {
+  DIR *const d = opendir(recording_dir);
+  size_t n = 0;
+  for (const struct dirent *entry; (entry = readdir(d));) n += entry->d_name[0] != '.';
+  closedir(d);
+  return n;
+}
+
+static void be_child(_Atomic pid_t *grandchild) {
+  make("child", 1000);
+  tg_range_begin("around the fork");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    make("grandchild", 2000);
+    exit(0); /* through the handlers of the end: its file is closed */
+  }
+  *grandchild = pid;
+  waitpid(pid, NULL, 0);
+  tg_range_end();
+  _exit(0); /* as worker processes do: nothing is closed */
+}
+
+static void test_fork(void **state) {
+  _Atomic pid_t *const grandchild = shared_page();
+  recording_start((struct tg_record_options){.rank = 1, .session = 77, .features = TG_RECORD_PROCESS});
+  tg_range_begin("around the fork");
+  make("before", 500);
+  const pid_t child = fork();
+  if (child == 0) be_child(grandchild);
+  const pid_t silent = fork();
+  if (silent == 0) _exit(0);
+  make("after", 3000);
+  tg_range_end();
+  assert_exits_with_zero(child);
+  assert_exits_with_zero(silent);
+  assert_int_equal(recording_close().records, 3501);
+  assert_int_equal(files(), 3); /* who recorded nothing left nothing */
+  struct tg_trace *t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "before", NULL), 500);
+  assert_int_equal(recording_count(t, "after", NULL), 3000);
+  assert_int_equal(recording_count(t, "around the fork", NULL), 1);
+  assert_int_equal(recording_count(t, "child", NULL), 0);
+  tg_close(t);
+  t = read_child(child);
+  assert_int_equal(recording_count(t, "child", NULL), 1000);
+  assert_int_equal(recording_count(t, "around the fork", NULL), 1);
+  assert_int_equal(recording_slices(t), 1001);
+  assert_int_equal(t->ranks[0].processes[0].parent, getpid());
+  assert_int_equal(t->ranks[0].processes[0].session, 77);
+  assert_int_equal(t->ranks[0].processes[0].stop_ns, 0);
+  tg_close(t);
+  t = read_child(*grandchild);
+  assert_int_equal(recording_slices(t), 2000);
+  assert_int_equal(t->ranks[0].processes[0].parent, child);
+  assert_true(t->ranks[0].processes[0].stop_ns > 0);
+  tg_close(t);
+  munmap((void *)grandchild, 4096);
+}
+
+static _Atomic bool stop;
+static void *until_stopped(void *made) {
+  uint64_t n = 0;
+  for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++) make("busy", 1);
+  *(uint64_t *)made = n;
+  return NULL;
+}
+
+/* Children forked while other threads write at full speed: neither side may find the other's records in its file. */
+static void test_fork_while_threads_record(void **state) {
+  enum { FORKS = 20, THREADS = 3 };
+  pthread_t threads[THREADS];
+  uint64_t made[THREADS], sum = 0;
+  pid_t children[FORKS];
+  atomic_store(&stop, false);
+  recording_start((struct tg_record_options){.rank = -1});
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, until_stopped, &made[i]);
+  for (int i = 0; i < FORKS; i++) {
+    sleep_us(1000);
+    children[i] = fork();
+    if (children[i] == 0) {
+      make("in the child", 100);
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < FORKS; i++) assert_exits_with_zero(children[i]);
+  atomic_store(&stop, true);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++) sum += made[i];
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.records + stats.lost, sum);
+  struct tg_trace *t = recording_read(recording_path);
+  assert_int_equal(recording_slices(t), stats.records);
+  assert_int_equal(recording_count(t, "in the child", NULL), 0);
+  tg_close(t);
+  for (int i = 0; i < FORKS; i++) {
+    t = read_child(children[i]);
+    assert_int_equal(recording_slices(t), 100);
+    assert_int_equal(recording_count(t, "in the child", NULL), 100);
+    tg_close(t);
+  }
+}
+
+/* A child may close what it inherited and record on its own. */
+static void test_session_in_a_child(void **state) {
+  recording_start((struct tg_record_options){.rank = -1});
+  make("parent", 10);
+  const pid_t child = fork();
+  if (child == 0) {
+    struct tg_error e;
+    char path[128];
+    snprintf(path, sizeof path, "%s/own.tacho", recording_dir);
+    const struct tg_record_options options = {.path = path, .rank = -1};
+    if (tg_record_close(NULL, &e) || tg_record_open(&options, &e) || tg_record_resume(&e)) _exit(1);
+    make("own", 20);
+    _exit(tg_record_close(NULL, &e) ? 2 : 0);
+  }
+  assert_exits_with_zero(child);
+  make("parent", 10);
+  assert_int_equal(recording_close().records, 20);
+  char path[128];
+  snprintf(path, sizeof path, "%s/own.tacho", recording_dir);
+  struct tg_trace *const t = recording_read(path);
+  assert_int_equal(recording_count(t, "own", NULL), 20);
+  tg_close(t);
+  assert_int_equal(files(), 2);
+}
+
+/* ---- exiting and changing --------------------------------------------------------------------------------------------------------------------- */
+
+static void *forever(void *unused) {
+  for (;;) make("thread", 1);
+  return NULL;
+}
+
+static void test_exit_without_close(void **state) {
+  const pid_t child = fork();
+  if (child == 0) {
+    pthread_t thread;
+    recording_start((struct tg_record_options){.rank = -1});
+    pthread_create(&thread, NULL, forever, NULL);
+    make("main", 1000);
+    sleep_us(2000);
+    exit(0); /* the other thread goes on recording until the very end */
+  }
+  assert_exits_with_zero(child);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "main", NULL), 1000);
+  assert_true(recording_count(t, "thread", NULL) > 0);
+  assert_true(t->ranks[0].processes[0].stop_ns > 0);
+  tg_close(t);
+}
+
+/* Open, pause, resume, close at any moment of threads that record: nobody is hurt and every file is whole. */
+static void test_changes_while_threads_record(void **state) {
+  enum { ROUNDS = 100, THREADS = 4 };
+  pthread_t threads[THREADS];
+  uint64_t made[THREADS];
+  struct tg_error e;
+  atomic_store(&stop, false);
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, until_stopped, &made[i]);
+  for (int round = 0; round < ROUNDS; round++) {
+    recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_PROCESS, .disk_bytes = round % 2 ? 1 << 20 : 0, .keep = TG_KEEP_LAST});
+    sleep_us(500);
+    if (round % 3 == 0) assert_int_equal(tg_record_pause(&e), TG_OK);
+    if (round % 6 == 0) assert_int_equal(tg_record_resume(&e), TG_OK);
+    const struct tg_record_stats stats = recording_close();
+    struct tg_trace *t;
+    if (stats.records == 0) continue; /* no thread had its turn */
+    if (round % 10 == 0) {
+      t = recording_read(recording_path);
+      assert_int_equal(recording_slices(t), stats.records);
+      tg_close(t);
+    }
+  }
+  atomic_store(&stop, true);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+}
+
+static void *change(void *number) {
+  struct tg_error e;
+  char path[128];
+  const struct tg_record_options options = {.path = path, .rank = -1};
+  snprintf(path, sizeof path, "%s/%d.tacho", recording_dir, *(int *)number);
+  for (int i = 0; i < 100; i++) {
+    struct tg_record_stats stats;
+    tg_record_open(&options, &e);
+    tg_record_resume(&e);
+    make("work", 10);
+    tg_record_meta("a", "1", &e);
+    tg_record_state(&stats);
+    tg_record_close(NULL, &e);
+  }
+  return NULL;
+}
+
+/* Several threads that all want to decide: they take turns, and each call does something or says why not. */
+static void test_changes_from_all_threads(void **state) {
+  enum { THREADS = 4 };
+  pthread_t threads[THREADS];
+  int numbers[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    numbers[i] = i;
+    pthread_create(&threads[i], NULL, change, &numbers[i]);
+  }
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  struct tg_record_stats stats;
+  tg_record_state(&stats);
+  if (stats.open) recording_close();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_killed, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_fork, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_fork_while_threads_record, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_session_in_a_child, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_exit_without_close, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_changes_while_threads_record, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_changes_from_all_threads, recording_setup, recording_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/* Budgets and faults: what does not fit is counted to the last record, and nothing grows. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "unit/recording.h"
+
+static void make(const char *name, int count) {
+  for (int i = 0; i < count; i++) {
+    tg_range_begin(name);
+    tg_range_end();
+  }
+}
+
+/* What the trace says was lost, by the names of losses. */
+static int64_t lost_in(const struct tg_trace *t, enum tg__loss what) {
+  int64_t n = 0;
+  for (uint32_t r = 0; r < t->rank_count; r++) n += t->ranks[r].loss[what];
+  return n;
+}
+
+static int64_t file_bytes(const char *path) {
+  struct stat st;
+  return stat(path, &st) ? -1 : (int64_t)st.st_size;
+}
+
+static void test_keep_first(void **state) {
+  enum { MADE = 200000, DISK = 1 << 20 };
+  recording_start((struct tg_record_options){.rank = -1, .disk_bytes = DISK});
+  make("first", 10);
+  make("later", MADE - 10);
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.records + stats.lost, MADE);
+  assert_true(stats.records > DISK / 32 / 2 && stats.records < DISK / 32);
+  assert_true(file_bytes(recording_path) <= DISK);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_slices(t), stats.records);
+  assert_int_equal(recording_count(t, "first", NULL), 10);
+  assert_int_equal(lost_in(t, TG__LOSS_skipped_no_room), stats.lost);
+  tg_close(t);
+}
+
+static void test_keep_last(void **state) {
+  enum { MADE = 200000, DISK = 1 << 20 };
+  recording_start((struct tg_record_options){.rank = -1, .disk_bytes = DISK, .keep = TG_KEEP_LAST});
+  make("first", 10);
+  make("later", MADE - 20);
+  make("last", 10);
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.records + stats.lost, MADE);
+  assert_true(stats.records > DISK / 32 / 2 && stats.records < DISK / 32);
+  assert_true(file_bytes(recording_path) <= DISK);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_slices(t), stats.records);
+  assert_int_equal(recording_count(t, "first", NULL), 0);
+  assert_int_equal(recording_count(t, "last", NULL), 10);
+  assert_int_equal(lost_in(t, TG__LOSS_skipped_overwritten) + lost_in(t, TG__LOSS_skipped_no_room), stats.lost);
+  tg_close(t);
+}
+
+/* Every text new: when their room is used up the records say so and go on. */
+static void test_texts_without_end(void **state) {
+  enum { MADE = 50000, DISK = 1 << 20 };
+  char name[64];
+  recording_start((struct tg_record_options){.rank = -1, .disk_bytes = DISK});
+  for (int i = 0; i < MADE; i++) {
+    snprintf(name, sizeof name, "a name that is never seen again, %d", i);
+    make(name, 1);
+  }
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.records + stats.lost, MADE);
+  assert_true(file_bytes(recording_path) <= DISK);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_slices(t), stats.records);
+  assert_int_equal(recording_count(t, "a name that is never seen again, 0", NULL), 1);
+  tg_close(t);
+}
+
+static pthread_barrier_t barrier;
+enum { THREADS = 200, EACH = 5000 };
+
+static void *work(void *unused) {
+  pthread_barrier_wait(&barrier);
+  make("work", EACH);
+  pthread_barrier_wait(&barrier);
+  return NULL;
+}
+
+static void test_200_threads(void **state) {
+  pthread_t threads[THREADS];
+  const uint64_t budget = (uint64_t)64 << 20;
+  recording_start((struct tg_record_options){.rank = -1});
+  pthread_barrier_init(&barrier, NULL, THREADS + 1);
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, NULL), 0);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  struct tg_record_stats during;
+  tg_record_state(&during); /* all of them alive */
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  pthread_barrier_destroy(&barrier);
+  const struct tg_record_stats stats = recording_close();
+  assert_true(during.memory_bytes > THREADS * (64 << 10) && during.memory_bytes <= budget);
+  assert_true(stats.peak_memory_bytes <= budget);
+  assert_int_equal(stats.records, THREADS * EACH);
+  assert_int_equal(stats.lost, 0);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "work", NULL), THREADS * EACH);
+  tg_close(t);
+}
+
+/* A budget that is too small for all of them: some find no room, and that is counted too. */
+static void test_too_little_memory(void **state) {
+  pthread_t threads[THREADS];
+  recording_start((struct tg_record_options){.rank = -1, .memory_bytes = 16 << 20});
+  pthread_barrier_init(&barrier, NULL, THREADS + 1);
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, NULL), 0);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  pthread_barrier_destroy(&barrier);
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.records + stats.lost, THREADS * EACH);
+  assert_true(stats.records > 0 && stats.lost > 0);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "work", NULL), stats.records);
+  assert_int_equal(lost_in(t, TG__LOSS_skipped_no_room), stats.lost);
+  tg_close(t);
+}
+
+/* ---- faults ------------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t entries(const char *dir) {
+  DIR *const d = opendir(dir);
+  int64_t n = 0;
+  while (readdir(d)) n++;
+  closedir(d);
+  return n;
+}
+
+static int64_t maps(void) {
+  FILE *const f = fopen("/proc/self/maps", "r");
+  int64_t n = 0;
+  for (int c; (c = getc(f)) != EOF;) n += c == '\n';
+  fclose(f);
+  return n;
+}
+
+static int64_t resident_pages(void) {
+  long size, resident;
+  FILE *const f = fopen("/proc/self/statm", "r");
+  if (fscanf(f, "%ld %ld", &size, &resident) != 2) resident = -1;
+  fclose(f);
+  return resident;
+}
+
+static void one_session(void) {
+  recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_PROCESS});
+  make("work", 100);
+  assert_int_equal(recording_close().records, 100);
+}
+
+static void test_1000_sessions(void **state) {
+  for (int i = 0; i < 50; i++) one_session();
+  const int64_t fds = entries("/proc/self/fd"), mapped = maps(), resident = resident_pages(), threads = entries("/proc/self/task");
+  for (int i = 0; i < 950; i++) one_session();
+  assert_int_equal(entries("/proc/self/fd"), fds);
+  assert_true(maps() <= mapped + 2);
+  assert_int_equal(entries("/proc/self/task"), threads);
+  if (!getenv("TG_ANY_RESIDENT")) assert_true(resident_pages() <= resident + 64); /* a sanitizer keeps what was freed */
+}
+
+static void test_errors(void **state) {
+  struct tg_error e;
+  const struct tg_record_options nowhere = {.path = "/nonexistent/directory/run.tacho", .rank = -1},
+                                 device = {.path = "/dev/full", .rank = -1}, directory = {.path = "/tmp", .rank = -1},
+                                 denied = {.path = "/proc/self/run.tacho", .rank = -1},
+                                 tiny_disk = {.path = recording_path, .disk_bytes = 1000}, tiny_memory = {.path = recording_path, .memory_bytes = 1000},
+                                 unknown = {.path = recording_path, .features = 1u << 30}, none = {.path = NULL},
+                                 good = {.path = recording_path, .rank = -1};
+  assert_int_equal(tg_record_open(&nowhere, &e), TG_NOT_FOUND);
+  assert_non_null(strstr(e.text, "make the directory first"));
+  assert_int_equal(tg_record_open(&device, &e), TG_IO);
+  assert_int_equal(tg_record_open(&directory, &e), TG_IO);
+  assert_int_not_equal(tg_record_open(&denied, &e), TG_OK);
+  assert_int_equal(tg_record_open(&tiny_disk, &e), TG_USAGE);
+  assert_int_equal(tg_record_open(&tiny_memory, &e), TG_USAGE);
+  assert_int_equal(tg_record_open(&unknown, &e), TG_USAGE);
+  assert_int_equal(tg_record_open(&none, &e), TG_USAGE);
+  assert_int_equal(tg_record_open(NULL, &e), TG_USAGE);
+  assert_int_equal(tg_record_resume(&e), TG_NOT_RECORDING);
+  assert_int_equal(tg_record_pause(&e), TG_NOT_RECORDING);
+  assert_int_equal(tg_record_close(NULL, &e), TG_NOT_RECORDING);
+  assert_int_equal(tg_record_meta("a", "1", &e), TG_NOT_RECORDING);
+  assert_int_equal(tg_record_open(&good, &e), TG_OK);
+  assert_int_equal(tg_record_open(&good, &e), TG_BUSY);
+  assert_non_null(strstr(e.text, recording_path));
+  assert_int_equal(tg_record_close(NULL, NULL), TG_OK);
+  assert_int_equal(tg_record_close(NULL, NULL), TG_NOT_RECORDING);
+}
+
+/* What cannot be had is said, and fails only when it is required. */
+static void test_missing_source(void **state) {
+  struct tg_error e;
+  struct tg_record_stats stats;
+  const struct tg_record_options required = {.path = recording_path, .required = TG_RECORD_MEMORY, .rank = -1};
+  assert_int_equal(tg_record_open(&required, &e), TG_UNSUPPORTED);
+  assert_non_null(strstr(e.text, "torch"));
+  assert_int_equal(file_bytes(recording_path), -1);
+  recording_start((struct tg_record_options){.features = TG_RECORD_MEMORY | TG_RECORD_PROCESS, .rank = -1});
+  tg_record_state(&stats);
+  assert_true(stats.open && stats.running);
+  assert_int_equal(stats.features, TG_RECORD_PROCESS);
+  assert_int_equal(stats.missing, TG_RECORD_MEMORY);
+  assert_non_null(strstr(stats.why, "torch"));
+  assert_int_equal(tg_record_toggle(TG_RECORD_PROCESS, false, &e), TG_OK);
+  tg_record_state(&stats);
+  assert_int_equal(stats.features, 0);
+  assert_int_equal(tg_record_toggle(TG_RECORD_PROCESS, true, &e), TG_OK);
+  tg_record_state(&stats);
+  assert_int_equal(stats.features, TG_RECORD_PROCESS);
+  recording_close();
+}
+
+/* A file that may not grow further: for a mapped file that would be a fatal signal, and for a written one too. */
+static void test_file_size_limit(void **state) {
+  enum { MADE = 100000, LIMIT = 1 << 20 };
+  const pid_t child = fork();
+  if (child == 0) {
+    const struct rlimit limit = {LIMIT, LIMIT};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    recording_start((struct tg_record_options){.rank = -1});
+    make("work", MADE);
+    const struct tg_record_stats stats = recording_close();
+    _exit(stats.records + stats.lost == MADE && stats.records > 10000 && stats.lost > 10000 ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+  assert_true(file_bytes(recording_path) <= LIMIT);
+  tg_close(recording_read(recording_path));
+}
+
+/* A file that is there is replaced, not cut: who has it open keeps what it was. */
+static void test_replaces(void **state) {
+  char text[8] = "";
+  FILE *f = fopen(recording_path, "w");
+  fputs("before", f);
+  fclose(f);
+  f = fopen(recording_path, "r");
+  recording_start((struct tg_record_options){.rank = -1});
+  make("work", 1);
+  recording_close();
+  assert_int_equal(fread(text, 1, sizeof text, f), 6);
+  assert_string_equal(text, "before");
+  fclose(f);
+  tg_close(recording_read(recording_path));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_keep_first, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_keep_last, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_texts_without_end, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_1000_sessions, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_200_threads, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_too_little_memory, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_errors, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_missing_source, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_file_size_limit, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_replaces, recording_setup, recording_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
