@@ -374,23 +374,28 @@ void tg__chunks_trim(uint64_t generation) {
   if (ftruncate(tg__session.fd, (off_t)end)) return; /* it stays as long as it is: zeros */
 }
 
+/* Read through the file: the window is its thread's to map anew at any moment. */
+static bool is_valid_in_file(uint64_t chunk, uint32_t i) {
+  uint8_t flags = 0;
+  const uint64_t at = chunk + TG_CHUNK_HEADS + (uint64_t)i * TG_RAW_RECORD_BYTES + (TG_RAW_RECORD_BYTES - 1);
+  return pread(tg__session.fd, &flags, 1, (off_t)at) == 1 && flags;
+}
+
 uint64_t tg__chunk_unsealed(const struct tg__thread *t) {
   const struct tg__thread_private *const p = t->more;
   const uint32_t waiting = atomic_load(&p->full_in) - atomic_load(&p->full_out);
   const int current = atomic_load(&p->current);
-  const uint32_t capacity = atomic_load(&p->capacity);
-  if (current < 0) return (uint64_t)waiting * capacity;
-  const struct tg__raw_record *const first = (const struct tg__raw_record *)(slot_at(p, current) + TG_CHUNK_HEADS);
-  uint32_t low = 0, high = capacity; /* valid ones come first */
+  uint32_t low = 0, high = current < 0 ? 0 : atomic_load(&p->capacity); /* valid ones come first */
+  const uint64_t chunk = current < 0 ? 0 : atomic_load(&p->slot[current].offset);
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
-    if (atomic_load_explicit((_Atomic uint8_t *)&first[middle].flags, memory_order_relaxed)) {
+    if (is_valid_in_file(chunk, middle)) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
-  return low + (uint64_t)waiting * capacity;
+  return low + (uint64_t)waiting * atomic_load(&p->capacity);
 }
 
 void tg__thread_logical(struct tg__thread *t, uint32_t logical) {

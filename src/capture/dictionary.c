@@ -5,19 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-enum { TABLE_LEAST = 128, BLOCK_LEAST = 4 << 10, BLOCK_MOST = 64 << 10, ENTRY_HEAD_BYTES = 12 };
+enum { BLOCK_MOST = 64 << 10, ENTRY_HEAD_BYTES = 12 };
 enum { PAYLOAD_HEADS = TG_RAW_DICTIONARY_HEAD_BYTES + ENTRY_HEAD_BYTES };
-
-struct tg__word {
-  uint64_t hash;
-  const char *text;
-  uint32_t len, parent, id;
-  uint8_t kind;
-};
-struct tg__words_block { /* texts, one after the other, each with a zero behind it */
-  struct tg__words_block *before;
-  uint32_t used, cap;
-};
 
 /* ---- in the file -------------------------------------------------------------------------------------------------------------------- */
 
@@ -93,7 +82,7 @@ static struct tg__word *find(const struct tg__words *w, uint64_t hash, uint32_t 
 }
 
 static bool grow_table(struct tg__words *w) {
-  const uint32_t cap = w->cap ? w->cap * 2 : TABLE_LEAST;
+  const uint32_t cap = w->cap * 2;
   struct tg__word *const table = tg__guest_pages(cap * sizeof *table);
   if (!table) return false;
   for (uint32_t i = 0; i < w->cap; i++) {
@@ -102,7 +91,7 @@ static bool grow_table(struct tg__words *w) {
     while (table[to].text) to = (to + 1) & (cap - 1);
     table[to] = w->table[i];
   }
-  tg__guest_pages_drop(w->table, w->cap * sizeof *table);
+  if (w->table != w->first_table) tg__guest_pages_drop(w->table, w->cap * sizeof *table);
   w->table = table;
   w->cap = cap;
   return true;
@@ -110,8 +99,8 @@ static bool grow_table(struct tg__words *w) {
 
 static char *text_copy(struct tg__words *w, const void *bytes, size_t len) {
   struct tg__words_block *b = w->text;
-  if (!b || b->cap - b->used < len + 1) {
-    size_t cap = b ? (size_t)b->cap * 2 : BLOCK_LEAST;
+  if (b->cap - b->used < len + 1) {
+    size_t cap = (size_t)b->cap * 2;
     if (cap > BLOCK_MOST) cap = BLOCK_MOST;
     while (cap < sizeof *b + len + 1) cap *= 2;
     b = tg__guest_pages(cap);
@@ -127,13 +116,17 @@ static char *text_copy(struct tg__words *w, const void *bytes, size_t len) {
 }
 
 void tg__words_clear(struct tg__words *w) {
-  tg__guest_pages_drop(w->table, w->cap * sizeof *w->table);
-  for (struct tg__words_block *b = w->text; b;) {
-    struct tg__words_block *const before = b->before;
+  if (w->table != w->first_table) tg__guest_pages_drop(w->table, w->cap * sizeof *w->table);
+  while (w->text && w->text != &w->first.block) {
+    struct tg__words_block *const b = w->text;
+    w->text = b->before;
     tg__guest_pages_drop(b, b->cap);
-    b = before;
   }
-  *w = (struct tg__words){0};
+  memset(w, 0, offsetof(struct tg__words, first));
+  w->table = w->first_table;
+  w->cap = TG_FIRST_WORDS;
+  w->text = &w->first.block;
+  *w->text = (struct tg__words_block){.used = sizeof *w->text, .cap = TG_FIRST_TEXT};
 }
 
 /* A word seen for the first time: into the file, then into the table. 0 = no room. */
@@ -161,10 +154,8 @@ uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t
   struct tg__words *const w = &t->more->words;
   if (len > TG_TEXT_MOST) len = TG_TEXT_MOST;
   const uint64_t hash = hash_of(bytes, len, kind, parent);
-  if (w->cap) {
-    const struct tg__word *const word = find(w, hash, kind, parent, bytes, len);
-    if (word->text) return word->id;
-  }
+  const struct tg__word *const word = find(w, hash, kind, parent, bytes, len);
+  if (word->text) return word->id;
   return add(t, (struct tg__word){.hash = hash, .len = (uint32_t)len, .parent = parent, .kind = (uint8_t)kind}, bytes);
 }
 

@@ -18,6 +18,8 @@ enum {
   TG_FULL_MAX = 8,           /* full chunks of a thread that wait to be sealed */
   TG_CHUNK_HEADS = TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES,
   TG_NAME_CACHE = 64,
+  TG_FIRST_WORDS = 64,
+  TG_FIRST_TEXT = 2048,
   TG_TEXT_MOST = 64 << 10,   /* longer texts are cut */
   TG_SCOPE_NOT_RECORDED = TG_RAW_EXTENSION, /* in an open entry: it began while the recording paused */
 };
@@ -114,13 +116,28 @@ struct tg__full { /* a chunk that waits to be sealed */
   struct tg__region region;
   uint32_t count, slot, resident;
 };
-struct tg__word;
+struct tg__word {
+  uint64_t hash;
+  const char *text; /* NULL = an empty place */
+  uint32_t len, parent, id;
+  uint8_t kind;
+};
+struct tg__words_block { /* texts, one after the other, each with a zero behind it */
+  struct tg__words_block *before;
+  uint32_t used, cap;
+};
 struct tg__words { /* the dictionaries of a thread (dictionary.c) */
   struct tg__word *table;
   uint32_t cap, count;
   struct tg__words_block *text;
   uint32_t next_id[8];
   uint64_t no_room; /* tg__session.room when there was none */
+  /* Where they begin: a thread that has a state has room for some names, whatever the budget says. */
+  struct tg__word first_table[TG_FIRST_WORDS];
+  union {
+    struct tg__words_block block;
+    char bytes[TG_FIRST_TEXT];
+  } first;
 };
 struct tg__name_cached {
   const char *pointer, *text; /* what the caller gave, and a copy: the same pointer may hold another text tomorrow */
