@@ -1,0 +1,176 @@
+/* What a process that forks does to its recording: every process has a file of its own. */
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "unit/recording.h"
+
+static void make(const char *name, int count) {
+  for (int i = 0; i < count; i++) {
+    tg_range_begin(name);
+    tg_range_end();
+  }
+}
+
+static void sleep_us(long us) {
+  const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+  nanosleep(&t, NULL);
+}
+
+static void *shared_page(void) {
+  void *const p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  return p;
+}
+
+static void assert_exits_with_zero(pid_t child) {
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static struct tg_trace *read_child(pid_t pid) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/run.%d.tacho", recording_dir, (int)pid);
+  return recording_read(path);
+}
+
+static size_t files(void) {
+  DIR *const d = opendir(recording_dir);
+  size_t n = 0;
+  for (const struct dirent *entry; (entry = readdir(d));) n += entry->d_name[0] != '.';
+  closedir(d);
+  return n;
+}
+
+static void be_child(_Atomic pid_t *grandchild) {
+  make("child", 1000);
+  tg_range_begin("around the fork");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    make("grandchild", 2000);
+    exit(0); /* through the handlers of the end: its file is closed */
+  }
+  *grandchild = pid;
+  waitpid(pid, NULL, 0);
+  tg_range_end();
+  _exit(0); /* as worker processes do: nothing is closed */
+}
+
+static void test_fork(void **state) {
+  _Atomic pid_t *const grandchild = shared_page();
+  recording_start((struct tg_record_options){.rank = 1, .session = 77, .features = TG_RECORD_PROCESS});
+  tg_range_begin("around the fork");
+  make("before", 500);
+  const pid_t child = fork();
+  if (child == 0) be_child(grandchild);
+  const pid_t silent = fork();
+  if (silent == 0) _exit(0);
+  make("after", 3000);
+  tg_range_end();
+  assert_exits_with_zero(child);
+  assert_exits_with_zero(silent);
+  assert_int_equal(recording_close().records, 3501);
+  assert_int_equal(files(), 3); /* who recorded nothing left nothing */
+  struct tg_trace *t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "before", NULL), 500);
+  assert_int_equal(recording_count(t, "after", NULL), 3000);
+  assert_int_equal(recording_count(t, "around the fork", NULL), 1);
+  assert_int_equal(recording_count(t, "child", NULL), 0);
+  tg_close(t);
+  t = read_child(child);
+  assert_int_equal(recording_count(t, "child", NULL), 1000);
+  assert_int_equal(recording_count(t, "around the fork", NULL), 1);
+  assert_int_equal(recording_slices(t), 1001);
+  assert_int_equal(t->ranks[0].processes[0].parent, getpid());
+  assert_int_equal(t->ranks[0].processes[0].session, 77);
+  assert_int_equal(t->ranks[0].processes[0].stop_ns, 0);
+  tg_close(t);
+  t = read_child(*grandchild);
+  assert_int_equal(recording_slices(t), 2000);
+  assert_int_equal(t->ranks[0].processes[0].parent, child);
+  assert_true(t->ranks[0].processes[0].stop_ns > 0);
+  tg_close(t);
+  munmap((void *)grandchild, 4096);
+}
+
+static _Atomic bool stop;
+static void *until_stopped(void *made) {
+  uint64_t n = 0;
+  for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++) make("busy", 1);
+  *(uint64_t *)made = n;
+  return NULL;
+}
+
+/* Children forked while other threads write at full speed: neither side may find the other's records in its file. */
+static void test_fork_while_threads_record(void **state) {
+  enum { FORKS = 20, THREADS = 3 };
+  pthread_t threads[THREADS];
+  uint64_t made[THREADS], sum = 0;
+  pid_t children[FORKS];
+  atomic_store(&stop, false);
+  recording_start((struct tg_record_options){.rank = -1});
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, until_stopped, &made[i]);
+  for (int i = 0; i < FORKS; i++) {
+    sleep_us(1000);
+    children[i] = fork();
+    if (children[i] == 0) {
+      make("in the child", 100);
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < FORKS; i++) assert_exits_with_zero(children[i]);
+  atomic_store(&stop, true);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++) sum += made[i];
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.records + stats.lost, sum);
+  struct tg_trace *t = recording_read(recording_path);
+  assert_int_equal(recording_slices(t), stats.records);
+  assert_int_equal(recording_count(t, "in the child", NULL), 0);
+  tg_close(t);
+  for (int i = 0; i < FORKS; i++) {
+    t = read_child(children[i]);
+    assert_int_equal(recording_slices(t), 100);
+    assert_int_equal(recording_count(t, "in the child", NULL), 100);
+    tg_close(t);
+  }
+}
+
+/* A child may close what it inherited and record on its own. */
+static void test_session_in_a_child(void **state) {
+  recording_start((struct tg_record_options){.rank = -1});
+  make("parent", 10);
+  const pid_t child = fork();
+  if (child == 0) {
+    struct tg_error e;
+    char path[128];
+    snprintf(path, sizeof path, "%s/own.tacho", recording_dir);
+    const struct tg_record_options options = {.path = path, .rank = -1};
+    if (tg_record_close(NULL, &e) || tg_record_open(&options, &e) || tg_record_resume(&e)) _exit(1);
+    make("own", 20);
+    _exit(tg_record_close(NULL, &e) ? 2 : 0);
+  }
+  assert_exits_with_zero(child);
+  make("parent", 10);
+  assert_int_equal(recording_close().records, 20);
+  char path[128];
+  snprintf(path, sizeof path, "%s/own.tacho", recording_dir);
+  struct tg_trace *const t = recording_read(path);
+  assert_int_equal(recording_count(t, "own", NULL), 20);
+  tg_close(t);
+  assert_int_equal(files(), 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_fork, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_fork_while_threads_record, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_session_in_a_child, recording_setup, recording_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
