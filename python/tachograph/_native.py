@@ -36,6 +36,7 @@ class NativeRecording:
             self.path = os.path.join(self.path, "main.tacho" if self.rank < 0 else f"rank{self.rank}.tacho")
         self.stats: Optional[dict[str, Any]] = None
         self._metadata = {"host_name": json.dumps(platform.node()), "trace_id": json.dumps(uuid.uuid4().hex.upper()), **(metadata or {})}
+        self._written: set[str] = set()
         self._lock = threading.RLock()
         self._torch = TorchSide(self._torch_came) if features & _record.OPS else None
         _record.open(self.path, features=features, required=required, memory_bytes=memory_bytes, disk_bytes=disk_bytes, keep=keep, session=session, rank=self.rank)
@@ -47,6 +48,7 @@ class NativeRecording:
             _record.resume()
             if self._torch:
                 self._torch.enter()
+            self._write_metadata()  # now: a process that is killed has them too
 
     resume = start
 
@@ -62,35 +64,34 @@ class NativeRecording:
 
     def add_metadata(self, name: str, json_text: str) -> None:
         """A member of the document; written at once."""
-        self._metadata.pop(name, None)
+        self._written.add(name)
         _record.meta(name, json_text)
 
     def stop(self) -> dict[str, Any]:
         """Close the file; what was recorded, as _record.state() says it. Again: the same answer."""
         with self._lock:
-            if self.stats is not None:
-                return self.stats
-            try:
+            if self.stats is None:
+                if self in _open_ones:
+                    _open_ones.remove(self)
                 if self._torch:
                     self._torch.leave()
                 self._write_metadata()
-            finally:
-                if self in _open_ones:
-                    _open_ones.remove(self)
                 self.stats = _record.close()
             return self.stats
 
     def _write_metadata(self) -> None:
+        """What is known and not yet in the file."""
         members = dict(self._metadata)
-        recorded = _record.state()["features"]
+        recorded = self.features & ~_record.state()["missing"]
         for name, features in _NAMED:
             if recorded & features:
                 members.setdefault(name, "1")
         info = distributed_info()
         if info:
             members.setdefault("distributedInfo", json.dumps(info, default=str))
-        for name, text in members.items():
-            _record.meta(name, text)
+        for name in members.keys() - self._written:
+            self._written.add(name)
+            _record.meta(name, members[name])
 
     def _torch_came(self) -> None:
         """torch has been imported while we record: what needs it can begin."""

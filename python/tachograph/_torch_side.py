@@ -67,7 +67,9 @@ class TorchSide:
         torch = sys.modules.get("torch")
         if self._fast is None or torch is None:
             return
-        torch._C._profiler._RecordFunctionFast, self._fast = self._fast, None
+        if torch._C._profiler._RecordFunctionFast is _record.RecordFunctionFast:
+            torch._C._profiler._RecordFunctionFast = self._fast
+        self._fast = None
         if not torch._C._autograd._profiler_enabled():  # torch.profiler may be running as well
             _tell_profiler(torch.autograd.profiler, False)
 

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -79,6 +80,7 @@ def test_a_rank_names_its_file(tmp_path, monkeypatch):
 def test_torch_that_comes_later_is_recorded_too(tmp_path):
     code = """
 import sys
+import threading
 from tachograph import _record as record
 from tachograph._native import NativeRecording
 assert "torch" not in sys.modules
@@ -178,3 +180,80 @@ def test_available_says_why_not(monkeypatch):
     monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1 if name == "Py_GIL_DISABLED" else real(name))
     ok, reason = available()
     assert not ok and "GIL" in reason
+
+
+def test_started_and_stopped_elsewhere(tmp_path):
+    def on_thread(act):
+        thread = threading.Thread(target=act)
+        thread.start()
+        thread.join()
+    recording = NativeRecording(tmp_path, OPS)
+    on_thread(recording.start)
+    torch.ones(3) + 1
+    on_thread(recording.pause)
+    torch.ones(3) * 2
+    recording.resume()
+    on_thread(lambda: torch.ones(3) - 1)
+    on_thread(recording.stop)
+    names = names_in(recording.path)
+    assert "aten::add" in names and "aten::mul" not in names and "aten::sub" in names
+
+
+def test_stopped_inside_an_operation(tmp_path):
+    x = torch.ones(3, requires_grad=True)
+    y = (x * 2).sum()
+    recording = NativeRecording(tmp_path, OPS)
+    x.register_hook(lambda grad: recording.stop() and None)
+    recording.start()
+    torch.ones(3) + 1
+    y.backward()
+    assert recording.stats is not None and "aten::add" in names_in(recording.path)
+
+
+def test_a_forked_child_stops_its_own_part(tmp_path):
+    recording = NativeRecording(tmp_path, OPS)
+    recording.start()
+    with tg.record_function("before"):
+        torch.ones(3) + 1
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            with tg.record_function("child"):
+                torch.ones(3) + 1
+            recording.stop()
+            status = 0 if record.self_check()["clean"] else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    with tg.record_function("after"):
+        pass
+    recording.stop()
+    names = names_in(tmp_path, "category = 'user_annotation'")
+    assert sorted(names) == ["after", "before", "child"] and len(list(tmp_path.glob("*.tacho"))) == 2
+
+
+def test_a_killed_process_leaves_its_metadata(tmp_path):
+    code = ("import os, signal, sys, torch\nfrom tachograph import _record\nfrom tachograph._native import NativeRecording\n"
+            "NativeRecording(sys.argv[1], _record.OPS, metadata={'note': '7'}).start()\ntorch.ones(3) + 1\nos.kill(os.getpid(), signal.SIGKILL)")
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=120)
+    with tg.open(tmp_path) as trace:
+        trace.export(str(tmp_path / "out.json"), to="chrome")
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["note"] == 7 and any(event.get("name") == "aten::add" for event in document["traceEvents"])
+
+
+def test_sessions_leave_nothing(tmp_path):
+    def session():
+        with NativeRecording(tmp_path / "x.tacho", OPS | record.GC):
+            torch.ones(3) + 1
+
+    def resident_kib():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * 4
+    for _ in range(30):
+        session()
+    before = resident_kib()
+    for _ in range(300):
+        session()
+    assert resident_kib() - before < 4096
