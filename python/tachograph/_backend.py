@@ -80,13 +80,13 @@ class Recording:
         self.metadata: dict[str, str] = {}
         self.lost = 0
         self.running = False
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         self._trace: Optional[Trace] = None
         self._first_path: Optional[str] = None
         self._written: set[str] = set()  # metadata that is in the file already
         self._started_s = 0.0
-        self.directory = tempfile.mkdtemp(prefix=f"tachograph-{self._pid}-")
-        self._remove = weakref.finalize(self, _remove_directory, self.directory, self._pid)
+        self.directory = tempfile.mkdtemp(prefix=f"tachograph-{self.pid}-")
+        self._remove = weakref.finalize(self, _remove_directory, self.directory, self.pid)
         _claim(self)
         try:
             self.stats.profiler_prepare_call_duration_us = _timed(self._prepare)
@@ -192,7 +192,7 @@ _current: Optional[weakref.ref] = None
 def current() -> Optional[Recording]:
     """The window that is prepared or recording in this process."""
     recording = _current() if _current is not None else None
-    return recording if recording is not None and recording._pid == os.getpid() else None
+    return recording if recording is not None and recording.pid == os.getpid() else None
 
 
 def _claim(recording: Recording) -> None:

@@ -132,6 +132,12 @@ class _KinetoProfile:
         return self._finished("reading the trace").trace()
 
     @property
+    def _trace_pid(self) -> Optional[int]:
+        """Whose events the tables show: torch knows nothing of forked children, which our recorder follows."""
+        window = self._windows[-1] if self._windows else None
+        return window.pid if window is not None and window.kind == "native" else None
+
+    @property
     def profiler(self) -> Any:
         """The finished windows as an autograd profiler has them; None before the first window."""
         if not self._windows:

@@ -195,6 +195,22 @@ def test_forked_child(backend):
     assert err.count("this profiler belongs to the process that started it") == 2  # from step() and from stop()
 
 
+@pytest.mark.skipif("native" not in BACKENDS, reason="torch's collector does not follow children")
+def test_children_are_in_the_trace_and_not_in_the_table():
+    status, out, err = run_program("native", """
+        with profile() as prof:
+            torch.ones(2).sin()
+            child = os.fork()
+            if child == 0:
+                torch.ones(2).erf()
+                os._exit(0)
+            os.waitpid(child, 0)
+        print("aten::erf" in {row["name"] for row in prof.trace.ask("events")}, {"aten::sin", "aten::erf"} & {e.name for e in prof.events()},
+              {"aten::sin", "aten::erf"} & {row.key for row in prof.key_averages()})
+        """)
+    assert (status, out) == (0, "True {'aten::sin'} {'aten::sin'}\n"), err
+
+
 def test_interpreter_exit(backend, tmp_path):
     status, _, err = run_program(backend, f"""
         prof = profile(on_trace_ready=tg.tensorboard_trace_handler({str(tmp_path)!r}))
