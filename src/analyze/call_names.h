@@ -7,11 +7,11 @@
 
 enum { TG__HIDDEN_NAMES = 6 };
 struct tg__call_names {
-  struct tg__paths texts;           /* labels and their texts */
-  uint32_t *base, *overload;        /* by string id, of operators: label + 1, TG_NONE = has none; 0 = not looked at yet */
+  struct tg__paths texts;            /* labels and their texts */
+  uint32_t *base, *overload;         /* by string id, of operators: label + 1, TG_NONE = has none; 0 = not looked at yet */
   uint32_t hidden[TG__HIDDEN_NAMES]; /* labels */
-  uint32_t step;                    /* label of ProfilerStep* */
-  struct tg__schema_mask given;     /* events that state their overload */
+  uint32_t step;                     /* label of ProfilerStep* */
+  struct tg__schema_mask given;      /* events that state their overload */
 };
 bool tg__call_names_open(struct tg__call_names *n, const struct tg_trace *t); /* false on no memory; close it either way */
 void tg__call_names_close(struct tg__call_names *n);

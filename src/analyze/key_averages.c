@@ -9,7 +9,7 @@
 enum { MEMORY_ROW = 4, DEVICE_ROW = 1, ANNOTATION_ROW = 2, FLAG_BITS = 3 };
 
 struct row {
-  uint32_t name, group; /* label; group of w->group */
+  uint32_t name, group;  /* label; group of w->group */
   uint32_t slice, track; /* of the first event; slice TG_NONE for a memory event */
   uint32_t node;         /* of the first event; TG_NONE */
   uint8_t flags;
@@ -39,7 +39,7 @@ struct work {
 static bool has_track(const struct work *w, uint32_t track) {
   const struct tg__track *k = &w->t->tracks[track];
   if (!tg__ask_has_track(w->ask, w->t, track)) return false;
-  return w->all_processes || (!k->pid_is_text && k->pid == w->pid);
+  return w->all_processes || (!k->pid_is_text && (k->pid == w->pid || k->pid == -1)); /* -1: the collector's own work */
 }
 
 /* Was `a` before `b`? As torch orders its list: by start, of two that start together the longer one first. */
@@ -135,8 +135,8 @@ static bool count_device(struct work *w, uint32_t track, uint32_t slice) {
 /* Memory that no event of its thread accounts for has a row of its own, and so has every failure to get some. */
 static bool count_memory(struct work *w, uint32_t name, const struct tg__memory_event *e) {
   if (!has_track(w, e->track)) return true;
-  struct row *r = row_of(w, &(struct row){
-                                .name = name, .flags = MEMORY_ROW, .slice = TG_NONE, .track = e->track, .node = TG_NONE, .start_ns = e->ts_ns});
+  struct row *r = row_of(
+      w, &(struct row){.name = name, .flags = MEMORY_ROW, .slice = TG_NONE, .track = e->track, .node = TG_NONE, .start_ns = e->ts_ns});
   if (!r) return false;
   const int d = !tg__memory_is_cpu(e);
   r->calls++;
@@ -202,9 +202,11 @@ static void put_row(const struct work *w, const struct row *r, struct tg__out *t
   put_group(w, r, text, out);
   tg__put_trace_text(out, t, r->slice == TG_NONE ? TG_NONE : t->cats[t->slices.cat[r->slice]].name);
   tg__put_bool(out, r->flags & DEVICE_ROW);
-  const int64_t numbers[] = {r->calls,         r->cpu_ns,   r->self_cpu_ns,   r->device_ns,       r->self_device_ns, r->bytes[0],
-                             r->self_bytes[0], r->bytes[1], r->self_bytes[1], r->flops,           scope_of(w, r),    r->track,
-                             r->start_ns,      r->dur_ns,   or_null(r->slice), or_null(parent == TG_NONE ? TG_NONE : w->tree.nodes[parent].slice)};
+  const int64_t numbers[] = {
+      r->calls,          r->cpu_ns,   r->self_cpu_ns,    r->device_ns,
+      r->self_device_ns, r->bytes[0], r->self_bytes[0],  r->bytes[1],
+      r->self_bytes[1],  r->flops,    scope_of(w, r),    r->track,
+      r->start_ns,       r->dur_ns,   or_null(r->slice), or_null(parent == TG_NONE ? TG_NONE : w->tree.nodes[parent].slice)};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) tg__put_int(out, numbers[i]);
 }
 

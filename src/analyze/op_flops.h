@@ -18,6 +18,8 @@ void tg__op_flops_close(struct tg__op_flops *f);
 /* -1: not known. `op`: the name of the slice, without overload. After a failure signatures.failed is set. */
 int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str op);
 static inline bool tg__op_flops_any(const struct tg__op_flops *f) { return f->dims.any || f->dims_old.any; }
-static inline bool tg__op_flops_none(const struct tg__op_flops *f, uint32_t name) { return f->formula[name] == 1; } /* of a name asked for */
+static inline bool tg__op_flops_none(const struct tg__op_flops *f, uint32_t name) {
+  return f->formula[name] == 1;
+} /* of a name asked for */
 
 #endif

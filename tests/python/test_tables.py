@@ -399,3 +399,15 @@ def test_events_as_a_chrome_trace(training, tmp_path):
     written = json.loads((tmp_path / "events.json").read_text())
     assert [e["name"] for e in written if e["ph"] == "X"][:2] == ["ProfilerStep#0", "aten::linear"]
     assert [e["cat"] for e in written if e["ph"] == "s"] == ["cpu_to_cuda"]
+
+
+def test_tables_are_of_one_process(opened):
+    own, child = op("aten::add", 0, 10), {**op("aten::mul", 0, 10), "pid": 2}
+    overhead = {**op("Activity Buffer Request", 0, 1, cat="overhead"), "pid": -1}
+    profile = Shown()
+    profile._trace_pid = 1
+    trace = opened([own, child, overhead])
+    assert {e.key for e in EventList.from_trace(trace, profile).key_averages()} == {"aten::add", "Activity Buffer Request"}
+    assert {e.name for e in EventList.from_trace(trace, Shown())} == {"aten::add", "aten::mul", "Activity Buffer Request"}
+    with pytest.raises(tg.TachographError, match="pid=x"):
+        trace.ask("key_averages", pid="x")
