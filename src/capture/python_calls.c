@@ -184,7 +184,14 @@ void tg__c_call_end(const struct tg__frame *f) { end(c_key(f)); }
 
 /* ---- the source -------------------------------------------------------------------------------------------------------------------- */
 
-static enum tg_err prepare(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
+static enum tg_err prepare(uint32_t features, struct tg_error *e) {
+  const enum tg_err err = tg__stack_prepare(e);
+  if (err) return err;
+  if (!tg__gil_take()) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
+  const enum tg_err busy = tg__calls_ready(e);
+  tg__gil_give();
+  return busy;
+}
 
 static enum tg_err start(uint32_t features, struct tg_error *e) {
   if (!tg__stack_switch(0, true)) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");

@@ -23,6 +23,8 @@ void tg__calls_thread_begins(void); /* a thread that began after the recording, 
 
 /* ---- the two ways (python_profile.c, python_monitor.c) -------------------------------------------------------------------------- */
 
+/* TG_BUSY when another profiler has our place. */
+enum tg_err tg__calls_ready(struct tg_error *e);
 /* See calls on all threads that there are, and those that start later. */
 enum tg_err tg__calls_attach(struct tg_error *e);
 /* true: somebody else took our place meanwhile. */

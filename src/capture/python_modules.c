@@ -249,7 +249,7 @@ static void call_write(uint32_t number, const char *path) {
 }
 
 void tg__modules_settle(bool last) {
-  if (!atomic_load(&unwritten)) return;
+  if (!atomic_load(&unwritten) || !tg__thread()) return; /* only who belongs to the session may write to its file */
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   hold_what_runs();

@@ -151,12 +151,23 @@ static bool events_set(void) {
   return done(PyObject_CallMethod(monitoring, "set_events", "il", tool, all));
 }
 
+static enum tg_err tool_have(struct tg_error *e) {
+  if (!monitoring_find())
+    return tg__fail(e, TG_UNSUPPORTED, -1, "sys.monitoring of this Python lacks events: calls of Python functions are not recorded");
+  if (tool >= 0 || tool_take()) return TG_OK;
+  tool_give();
+  return tg__fail(e, TG_BUSY, -1, "other tools use all of sys.monitoring: calls of Python functions are not recorded");
+}
+
+enum tg_err tg__calls_ready(struct tg_error *e) {
+  const enum tg_err err = tool_have(e);
+  if (!calls_on && !spans_on) tool_give(); /* it was only a question */
+  return err;
+}
+
 static enum tg_err wanted(bool calls, bool spans, struct tg_error *e) {
-  if (!monitoring_find()) return tg__fail(e, TG_UNSUPPORTED, -1, "sys.monitoring of this Python lacks events: calls are not recorded");
-  if (tool < 0 && (calls || spans) && !tool_take()) {
-    tool_give();
-    return tg__fail(e, TG_BUSY, -1, "other tools use all of sys.monitoring: calls of Python functions are not recorded");
-  }
+  const enum tg_err err = calls || spans ? tool_have(e) : TG_OK;
+  if (err) return err;
   calls_on = calls;
   spans_on = spans;
   const bool ok = tool < 0 || events_set();
@@ -188,7 +199,7 @@ static void stop(void) {
   wanted(calls_on, false, NULL);
   tg__gil_give();
 }
-static bool is_off(void) { return !spans_on; }
+static bool is_off(void) { return !spans_on && (tool < 0 || calls_on); }
 
 #else
 

@@ -61,15 +61,20 @@ static bool all_threads(bool on) {
   return taken;
 }
 
+enum tg_err tg__calls_ready(struct tg_error *e) {
+  const Py_tracefunc there = PyThreadState_Get()->c_profilefunc;
+  if (!there || there == profile) return TG_OK;
+  return tg__fail(e, TG_BUSY, -1, "another profiler uses sys.setprofile on this thread: calls of Python functions are not recorded");
+}
+
 enum tg_err tg__calls_attach(struct tg_error *e) {
   static PyMethodDef hook = {"tachograph_thread_begins", thread_begins, METH_VARARGS, NULL};
-  const PyThreadState *const here = PyThreadState_Get();
-  if (here->c_profilefunc && here->c_profilefunc != profile)
-    return tg__fail(e, TG_BUSY, -1, "another profiler uses sys.setprofile on this thread: calls of Python functions are not recorded");
+  const enum tg_err busy = tg__calls_ready(e);
+  if (busy) return busy;
   if (!thread_function) thread_function = PyCFunction_New(&hook, NULL);
   if (!is_on && thread_function) Py_XSETREF(before, threading_hook(thread_function));
   is_on = true;
-  began_on = here->thread_id;
+  began_on = PyThreadState_Get()->thread_id;
   all_threads(true);
   return TG_OK;
 }

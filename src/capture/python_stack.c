@@ -309,7 +309,8 @@ static PyObject *frames_falsify(PyObject *module, PyObject *args) {
 bool tg__python_stack_register(PyObject *module) {
   static PyMethodDef methods[] = {
       {"frames", frames, METH_NOARGS, "frames() -> None when the interpreter's frames can be read, else the reason"},
-      {"frames_falsify", frames_falsify, METH_VARARGS, "frames_falsify(offset, by) -> frames() with an offset shifted: a test of the calibration"},
+      {"frames_falsify", frames_falsify, METH_VARARGS,
+       "frames_falsify(offset, by) -> frames() with an offset shifted: a test of the calibration"},
       {0},
   };
   tg__frames_calibrate();
