@@ -35,6 +35,7 @@ _RECORDING = {
     "timing": ("timer", "latency", "throughput", "warm_up"),
     "_phases": ("phases", "module_times", "training_result"),
     "_conditions": ("conditions", "baseline"),
+    "_launch": ("step",),
 }
 _MODULES = ("profiler", "autograd", "timing", "memory")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}

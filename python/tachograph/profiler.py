@@ -18,6 +18,7 @@ import torch
 from torch.autograd import DeviceType, ProfilerActivity
 from torch.autograd.profiler import KinetoStepTracker
 
+from . import _launch
 from ._annotate import record_function
 from ._backend import Recording
 from ._config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
@@ -118,6 +119,7 @@ class profile(_KinetoProfile):
                 self._finish()
             else:
                 self._enter_step()
+        _launch.step()
 
     def stop(self) -> None:
         with self._lock:

@@ -302,6 +302,12 @@ SIGNS = """
                 model(x)
                 time.sleep(0.001)
                 profiler.step()
+    if kind == "tg":
+        import tachograph as tg
+        for _ in range(100):
+            torch.zeros(2) + 1
+            time.sleep(0.001)
+            tg.step()
     if kind == "none":
         x = torch.zeros(3)
         for _ in range(50):
@@ -309,7 +315,7 @@ SIGNS = """
 """
 
 
-@pytest.mark.parametrize("kind, said", [("loader", "DataLoader iterations"), ("model", "calls of the model"), ("step", "step() calls"), ("none", "no steps were found")])
+@pytest.mark.parametrize("kind, said", [("loader", "DataLoader iterations"), ("model", "calls of the model"), ("step", "step() calls"), ("tg", "step() calls"), ("none", "no steps were found")])
 def test_it_says_how_it_found_steps(program, tmp_path, kind, said):
     pytest.importorskip("torch")
     if kind == "none":

@@ -11,6 +11,8 @@ import sys
 import threading
 from typing import Any, Callable, Optional
 
+from .. import _launch
+
 KINDS = ("step() calls", "optimizer steps", "DataLoader iterations", "calls of the model")
 STEP, OPTIMIZER, LOADER, MODULE = range(4)
 PATIENCE = 64  # an optimizer that exists may gather gradients over so many batches before its first step
@@ -122,6 +124,8 @@ class StepFinder:
                 return result
             return step
         self._replace(profiler.profile, "step", wrap)
+        _launch.listener = lambda: self.sign(STEP)
+        self._undo.append(lambda: setattr(_launch, "listener", None))
 
     def _watch_optimizers(self) -> None:
         from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
