@@ -57,6 +57,36 @@ static void note_verdict(struct tg_table *out, const struct verdict *v) {
   if (!v->cut && !v->skipped && !v->bent) tg__table_note(out, "everything was read as written");
 }
 
+/* How the recording of a process ended, and what it could not keep. */
+static void note_process(struct tg_table *out, const struct tg__process *p) {
+  char rank[32] = "", records[32], lost[48] = "none lost", span[32];
+  if (p->rank >= 0) snprintf(rank, sizeof rank, " (rank %ld)", (long)p->rank);
+  if (p->lost) snprintf(lost, sizeof lost, "%lld lost", (long long)p->lost);
+  tg__human_count(p->records, records);
+  if (p->stop_ns) {
+    tg__table_note(out, "process %lu%s: stopped after %s, %s records, %s", (unsigned long)p->pid, rank,
+                   tg__human_ns(p->stop_ns - p->start_ns, span), records, lost);
+  } else {
+    tg__table_note(out, "process %lu%s: never closed: it was killed, left without cleaning up, or is still running; what it had recorded is here",
+                   (unsigned long)p->pid, rank);
+  }
+}
+
+static void note_processes(struct tg_table *out, const struct tg_trace *t) {
+  enum { MOST = 20 };
+  uint32_t shown = 0, left = 0;
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    for (uint32_t i = 0; i < t->ranks[r].process_count; i++) {
+      if (shown++ < MOST) {
+        note_process(out, &t->ranks[r].processes[i]);
+      } else {
+        left++;
+      }
+    }
+  }
+  if (left) tg__table_note(out, "and %lu more processes", (unsigned long)left);
+}
+
 /* The losses of the whole trace, as every answer carries them. */
 static enum tg_err add_losses(struct tg_trace *t, struct tg_table *out, struct tg_error *e) {
   struct tg_table *losses = NULL;
@@ -80,6 +110,7 @@ int tg__cmd_check(struct tg__cli *c) {
   const struct verdict v = judge(trace, 0, trace->rank_count);
   struct tg_table *t = make_table(trace, is_valid);
   if (t) note_verdict(t, &v);
+  if (t) note_processes(t, trace);
   if (t && !is_valid) tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect.text);
   int status;
   if (!t || t->failed || add_losses(trace, t, &e)) status = tg__cli_failed(c, &e, NULL);

@@ -97,7 +97,7 @@ static bool needs_quotes(struct tg__str path) {
   return path.len == 0;
 }
 
-/* The file, or the folder of the ranks, as a shell would take it. */
+/* The file or folder that was opened, as a shell would take it. */
 static void shell_path(const struct tg_trace *t, char *buf, size_t size) {
   struct tg__str path = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : tg__name(t, t->ranks[0].path);
   if (t->rank_count > 1 && !t->path) {

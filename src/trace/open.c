@@ -163,7 +163,8 @@ static enum tg_err read_packed(struct opening *o, const char *path, struct tg_er
 static enum tg_err read_recorded(struct opening *o, const struct tg__run *run, const char *const *names, size_t first, struct tg_error *e) {
   tg__import_reset(&o->import);
   const enum tg_err err = tg__run_read(run, names, first, &o->import, o->how.threads, e);
-  return err ? err : build_named(o, (struct tg__str){names[first], (uint32_t)strlen(names[first])}, e);
+  const char *const leader = names[tg__run_leader(run, first)];
+  return err ? err : build_named(o, (struct tg__str){leader, (uint32_t)strlen(leader)}, e);
 }
 
 static enum tg_err read_part(struct opening *o, const struct tg__run *run, const char *const *names, size_t i, struct tg_error *e) {

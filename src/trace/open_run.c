@@ -88,14 +88,27 @@ enum tg__run_part tg__run_part(const struct tg__run *r, size_t i) {
   return !m->is_raw ? TG__RUN_OTHER : m->group == i ? TG__RUN_FIRST : TG__RUN_MORE;
 }
 
-/* Files that cannot be opened by now are passed over; the first one's error stands for all when none can. */
+size_t tg__run_leader(const struct tg__run *r, size_t first) {
+  for (size_t i = first; i < r->count; i++) {
+    if (r->members[i].group == first && r->members[i].process.rank >= 0) return i;
+  }
+  for (size_t i = first; i < r->count; i++) {
+    const struct member *const above = r->members[i].group == first ? by_pid(r, &r->members[i]) : NULL;
+    if (r->members[i].group == first && (!above || above->group != first)) return i;
+  }
+  return first;
+}
+
+/* Files that cannot be opened by now are passed over, but for the leader's. */
 enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im, unsigned threads,
                          struct tg_error *e) {
-  struct tg__tacho **const files = tg__alloc((r->count + 1) * sizeof *files);
+  struct tg__tacho **const files = tg__alloc((r->count + 2) * sizeof *files);
+  const size_t leader = tg__run_leader(r, first);
   size_t count = 0;
   enum tg_err err = files ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", names[first]);
-  for (size_t i = first; !err && i < r->count; i++) {
-    if (r->members[i].group != first) continue;
+  for (size_t k = first; !err && k <= r->count; k++) { /* the leader, then the others */
+    const size_t i = k == first ? leader : k - 1;
+    if (r->members[i].group != first || (count && i == leader)) continue;
     struct tg__tacho *const f = files[count] = tg__alloc(sizeof *f);
     if (!f) {
       err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", names[i]);

@@ -76,6 +76,7 @@ enum tg__run_part {
 struct tg__run *tg__run_new(const char *const *names, size_t count);
 void tg__run_free(struct tg__run *r);
 enum tg__run_part tg__run_part(const struct tg__run *r, size_t i);
+size_t tg__run_leader(const struct tg__run *r, size_t first); /* the file of the process that the others come from */
 enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im, unsigned threads,
                          struct tg_error *e);
 

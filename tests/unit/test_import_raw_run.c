@@ -88,9 +88,10 @@ static void test_processes_join_the_rank_above_them(void **state) {
   struct tg_trace *const t = open_folder();
   assert_int_equal(t->rank_count, 3);
   assert_int_equal(t->ranks[0].number, 0);
-  assert_ops(t, 0, "agent zero ");
+  assert_ops(t, 0, "zero agent ");
   assert_int_equal(t->ranks[1].number, 1);
-  assert_ops(t, 1, "worker helper one ");
+  assert_ops(t, 1, "one worker helper ");
+  assert_string_equal(tg__name(t, t->ranks[1].path).ptr + strlen(folder), "/rank1.tacho");
   assert_int_equal(t->ranks[2].number, 2); /* its own did not say */
   assert_ops(t, 2, "other ");
   assert_int_equal(t->ranks[1].process_count, 3);
@@ -108,7 +109,8 @@ static void test_one_rank_of_many_processes(void **state) {
   struct tg_trace *const t = open_folder();
   assert_int_equal(t->rank_count, 1);
   assert_int_equal(t->ranks[0].base_ns, (int64_t)BASE * 1000000000);
-  assert_ops(t, 0, "child main ");
+  assert_ops(t, 0, "main child ");
+  assert_string_equal(tg__name(t, t->ranks[0].path).ptr + strlen(folder), "/main.tacho");
   for (uint32_t i = 0; i < t->slices.count; i++) {
     const bool child = tg__str_eq(tg__name(t, t->slices.name[i]), TG_STR("child"));
     if (tg__slice_class(t, i) == TG__CLASS_OP) assert_int_equal(t->slices.start_ns[i], child ? 120 : 100);
