@@ -58,7 +58,8 @@ struct tg__raw_shape {
   const uint8_t *values; /* packed, as the args want them */
 };
 struct tg__raw_frame {
-  uint32_t text, parent;   /* parent: id in the dictionary, 0 = none */
+  uint32_t text, name;     /* file(line): function, with the line being run and, as Kineto names frames, with the function's first */
+  uint32_t parent;         /* id in the dictionary, 0 = none */
   uint32_t whole, modules; /* texts of the stack and of the modules around; TG_NONE until asked for, atomic */
   uint32_t module;         /* innermost module frame at or above: number of frame, TG_NONE until asked for, NO_MODULE */
   uint32_t called_at;      /* text file:line, TG_NONE until asked for */
@@ -119,6 +120,7 @@ static inline uint32_t tg__raw_table_get(const struct tg__raw_table *t, uint32_t
 /* Where a thread's ids are looked up: its own dictionaries, then those of all threads. */
 struct tg__raw_ids {
   const struct tg__raw_part *own, *all; /* NULL = none */
+  bool has_calls; /* all calls of functions were recorded: then stacks are said in the names of their frames, as Kineto does */
 };
 struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread);
 static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, uint32_t id) {

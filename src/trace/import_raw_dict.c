@@ -1,5 +1,6 @@
 /* Dictionaries of a recording: what the numbers in its records mean. Ids count up from 1 in each, so tables by id are dense; one
  * that is not finds its place in a map, so that no id can ask for more memory than the file has bytes. */
+#include "tachograph/record.h"
 #include "trace/import_raw.h"
 
 enum { NO_MODULE = TG_NONE - 1, DENSE_SLACK = 1024 };
@@ -55,7 +56,8 @@ static struct tg__raw_part *part_of(struct tg__raw_file *f, uint32_t number) {
 }
 
 struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread) {
-  return (struct tg__raw_ids){tg__raw_part_find(f, thread), tg__raw_part_find(f, TG_RAW_EVERY_THREAD)};
+  return (struct tg__raw_ids){tg__raw_part_find(f, thread), tg__raw_part_find(f, TG_RAW_EVERY_THREAD),
+                              f->process.features & TG_RECORD_CALLS};
 }
 
 void tg__raw_file_free(struct tg__raw_file *f) {
@@ -127,11 +129,37 @@ static uint32_t take_name(struct tg__raw *w, struct tg__str text) {
   return (uint32_t)w->name_count++;
 }
 
+/* Where the line of "file(12): function" stands: its digits are [*from, *to). */
+static bool find_line(struct tg__str frame, uint32_t *from, uint32_t *to) {
+  for (uint32_t i = 0; i + 1 < frame.len; i++) {
+    if (frame.ptr[i] != ')' || frame.ptr[i + 1] != ':') continue;
+    *from = *to = i;
+    while (*from > 0 && frame.ptr[*from - 1] >= '0' && frame.ptr[*from - 1] <= '9') --*from;
+    if (*from < *to && *from > 0 && frame.ptr[*from - 1] == '(') return true;
+  }
+  return false;
+}
+
+/* The text with another line in it. */
+static uint32_t with_line(struct tg__raw *w, struct tg__str frame, struct tg__str line) {
+  uint32_t from, to;
+  if (!line.len || !find_line(frame, &from, &to)) return tg__raw_intern(w, frame.ptr, frame.len);
+  struct tg__out text = {0};
+  tg__out_bytes(&text, frame.ptr, from);
+  tg__out_bytes(&text, line.ptr, line.len);
+  tg__out_bytes(&text, frame.ptr + to, frame.len - to);
+  if (text.err) w->no_memory = true;
+  const uint32_t id = text.err ? TG_NONE : tg__raw_intern(w, text.buf, text.len);
+  tg__out_free(&text);
+  return id;
+}
+
 static uint32_t take_frame(struct tg__raw *w, const struct tg__raw_entry *entry) {
-  struct tg__str more; /* first line of the function, front of the path, number of the module object */
-  const struct tg__str text = split(entry->text, &more);
+  struct tg__str more, rest;
+  const struct tg__str text = split(entry->text, &more), first_line = split(more, &rest);
   if (!tg__grow((void **)&w->frames, &w->frame_cap, w->frame_count + 1, sizeof *w->frames)) return TG_NONE;
   w->frames[w->frame_count] = (struct tg__raw_frame){.text = tg__raw_intern(w, text.ptr, text.len),
+                                                     .name = with_line(w, text, first_line),
                                                      .parent = entry->parent,
                                                      .whole = TG_NONE,
                                                      .modules = TG_NONE,
@@ -217,7 +245,7 @@ static void write_stack(const struct tg__raw *w, const struct tg__raw_ids *s, ui
     const struct tg__raw_frame *const frame = frame_at(w, s, stack);
     if (!frame) return;
     const uint32_t module = tg__raw_find(s, TG_RAW_D_MODULE, stack);
-    const struct tg__str text = tg__name(w->trace, module == TG_NONE ? frame->text : w->modules[module].name);
+    const struct tg__str text = tg__name(w->trace, module != TG_NONE ? w->modules[module].name : s->has_calls ? frame->name : frame->text);
     if (depth) tg__out_char(out, ';');
     tg__out_bytes(out, text.ptr, text.len);
     stack = frame->parent;
@@ -244,17 +272,14 @@ static void write_modules(const struct tg__raw *w, const struct tg__raw_ids *s, 
 
 /* file(12): function → file:12 */
 static void write_place(struct tg__str frame, struct tg__out *out) {
-  uint32_t open = frame.len;
-  for (uint32_t i = 0; i + 2 < frame.len; i++) {
-    if (frame.ptr[i] == ')' && frame.ptr[i + 1] == ':') {
-      for (open = i; open > 0 && frame.ptr[open] != '('; open--) {}
-      tg__out_bytes(out, frame.ptr, open);
-      tg__out_char(out, ':');
-      tg__out_bytes(out, frame.ptr + open + 1, i - open - (i > open));
-      return;
-    }
+  uint32_t from, to;
+  if (!find_line(frame, &from, &to)) {
+    tg__out_bytes(out, frame.ptr, frame.len);
+    return;
   }
-  tg__out_bytes(out, frame.ptr, frame.len);
+  tg__out_bytes(out, frame.ptr, from - 1);
+  tg__out_char(out, ':');
+  tg__out_bytes(out, frame.ptr + from, to - from);
 }
 
 /* Publish a text for a frame; other jobs see it without the lock. */

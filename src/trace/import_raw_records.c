@@ -217,11 +217,9 @@ static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, st
   const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_STACK, r->stack);
   const struct tg__raw_frame *const frame = at == TG_NONE ? NULL : &j->raw->frames[at];
   if (frame) set_caller(j, frame->parent, v);
-  /* Where module calls were not recorded as such, the call of the function that is one stands for it. */
-  const bool as_module = r->scope == TG_RAW_MODULE || !j->out->file->has_modules;
-  const uint32_t module = as_module ? describe_module(j, r->stack, v) : TG_NONE;
+  const uint32_t module = r->scope == TG_RAW_MODULE ? describe_module(j, r->stack, v) : TG_NONE;
   if (module != TG_NONE) return module;
-  if (frame && r->scope == TG_RAW_PYTHON_CALL) return frame->text;
+  if (frame && r->scope == TG_RAW_PYTHON_CALL) return frame->name;
   return name_of(j, r->name, v, offset);
 }
 

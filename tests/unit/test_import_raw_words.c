@@ -233,7 +233,7 @@ static void begin_program(uint32_t features) {
   const struct tg__raw_process p = {.session = 5, .process = 4242, .rank = -1, .features = features, .start_ns = 1, .stop_ns = 100000};
   static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm")}, {2, 0, TG_STR("aten::relu")}, {3, 0, TG_STR("<built-in len>")},
                                                {4, 0, TG_STR("Python GC")}, {5, 0, TG_STR("rss")}, {6, 0, TG_STR("here")}};
-  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("net.py(20): forward")}, {3, 2, TG_STR("linear.py(30): forward")}};
+  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("net.py(20): forward")}, {3, 2, TG_STR("linear.py(31): forward\00030\0/lib/\0007")}};
   static const struct tg__raw_entry modules[] = {{2, 0, TG_STR("Net\0model")}, {3, 3, TG_STR("Linear")}};
   raw_begin(&file);
   raw_process(&file, &p);
@@ -268,7 +268,7 @@ static void test_frames(void **state) {
   assert_span(t, "nn.Module: Linear_3", 240, 120, "nn.Module: Net_0");
   assert_span(t, "linear.py(30): forward", 250, 100, "nn.Module: Linear_3");
   assert_span(t, "<built-in len>", 320, 5, "linear.py(30): forward");
-  assert_arg(t, t->slices.args[find(t, "<built-in len>")], "CallFrom", "\"linear.py:30\"");
+  assert_arg(t, t->slices.args[find(t, "<built-in len>")], "CallFrom", "\"linear.py:31\"");
   assert_arg(t, t->slices.args[find(t, "linear.py(30): forward")], "CallFrom", "\"net.py:20\"");
   assert_arg(t, t->slices.args[find(t, "train.py(10): main")], "CallFrom", NULL);
   assert_arg(t, t->slices.args[find(t, "train.py(10): main")], "finished", "false");
@@ -276,18 +276,25 @@ static void test_frames(void **state) {
   assert_arg(t, t->slices.args[find(t, "nn.Module: Net_0")], "Module path", "\"model\"");
   assert_arg(t, t->slices.args[find(t, "Python GC")], "generation", "2");
   assert_arg(t, t->slices.args[find(t, "aten::mm")], "Module Hierarchy", "\"Net_0 / Linear_3\"");
-  assert_arg(t, t->slices.args[find(t, "aten::mm")], "Call stack", "\"linear.py(30): forward;net.py(20): forward;train.py(10): main\"");
+  assert_arg(t, t->slices.args[find(t, "aten::mm")], "Call stack", "\"nn.Module: Linear_3;nn.Module: Net_0;train.py(10): main\"");
   tg__trace_free(t);
 }
 
-/* A recording with calls of functions alone: the call that is a module's is the module's span. */
-static void test_calls_that_are_modules(void **state) {
-  begin_program(TG_RECORD_CALLS);
-  const struct tg__raw_record r[] = {{.start_ticks = 250, .dur_ticks = 100, .stack = 3, .scope = TG_RAW_PYTHON_CALL, .flags = VALID}};
-  raw_records(&file, 0, 1, r, 1, true);
-  struct tg_trace *const t = open_file();
-  assert_span(t, "nn.Module: Linear_3", 250, 100, "(none)");
-  tg__trace_free(t);
+/* A stack says the lines being run, but where frames were recorded, by whose names it goes. */
+static void test_lines_of_stacks(void **state) {
+  static const struct tg__raw_entry frames[] = {{8, 1, TG_STR("f(x): g.py(99): f\0007\0\0")}, {9, 1, TG_STR("no line at all\0007")}};
+  const struct tg__raw_record r[] = {{.start_ticks = 250, .dur_ticks = 100, .name = 1, .stack = 8, .flags = VALID},
+                                     {.start_ticks = 450, .dur_ticks = 100, .name = 2, .stack = 9, .flags = VALID}};
+  for (int calls = 0; calls < 2; calls++) {
+    begin_program(calls ? TG_RECORD_CALLS : TG_RECORD_STACKS);
+    raw_dictionary(&file, 0, TG_RAW_D_STACK, frames, 2);
+    raw_records(&file, 0, 2, r, 2, true);
+    struct tg_trace *const t = open_file();
+    assert_arg(t, t->slices.args[find(t, "aten::mm")], "Call stack",
+               calls ? "\"f(x): g.py(7): f;train.py(10): main\"" : "\"f(x): g.py(99): f;train.py(10): main\"");
+    assert_arg(t, t->slices.args[find(t, "aten::relu")], "Call stack", "\"no line at all;train.py(10): main\"");
+    tg__trace_free(t);
+  }
 }
 
 /* Where no call was seen, a module's span goes from its first operator to its last, and says that it does. What ran inside an
@@ -444,7 +451,7 @@ int main(void) {
       cmocka_unit_test(test_lists_of_scalars),
       cmocka_unit_test(test_keywords),
       cmocka_unit_test(test_frames),
-      cmocka_unit_test(test_calls_that_are_modules),
+      cmocka_unit_test(test_lines_of_stacks),
       cmocka_unit_test(test_modules_from_operators),
       cmocka_unit_test(test_memory_totals),
       cmocka_unit_test(test_forward_thread),
