@@ -382,6 +382,8 @@ def test_calls_are_those_that_setprofile_sees(run):
             seen[plain(repr(arg))] += 1
 
     program()  # imports are done
+    gc.collect()
+    gc.disable()  # what is destroyed when would differ
     threading.setprofile(hook)
     sys.setprofile(hook)
     try:
@@ -389,7 +391,10 @@ def test_calls_are_those_that_setprofile_sees(run):
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    result = run(record.CALLS, program)
+    try:
+        result = run(record.CALLS, program)
+    finally:
+        gc.enable()
     (around,) = [e for e in result.events if e["name"].endswith(": program")]
     inside = [e for e in result.events if e["cat"] == "python_function" and (e["tid"] != around["tid"] or around["ts"] <= e["ts"] <= around["ts"] + around["dur"])]
     ours = collections.Counter(plain(e["name"]) for e in inside)
