@@ -363,6 +363,7 @@ def program():
     thread = threading.Thread(target=lambda: (fib(3), done.release()))
     thread.start()
     thread.join()
+    del loop, it, thread  # inside, not after the return
 
 
 def plain(name):
