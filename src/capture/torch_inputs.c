@@ -326,6 +326,7 @@ uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name
   const uint8_t *value = tg__at_pointer(rf + TG_FACT(inputs));
   const uint64_t all = tg__at64(rf + TG_FACT(inputs) + 8);
   if (all < count) count = (uint32_t)all;
+  if (!count) return 0; /* as torch: nothing to say */
   if (TG_UNLIKELY(in_trial(t))) return inputs_careful(t, c, value, count);
   value += (all - count) * VALUE; /* of an operation called through the interpreter torch shows the whole stack */
   const uint32_t key = key_of(value, count, name, false);
