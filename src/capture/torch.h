@@ -114,6 +114,7 @@ uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, co
 /* Number of the inputs of the operation that begins; 0 = no room. count: how many of those at the end are its own, or all when
  * there are fewer. Pointers are asked for before they are followed when t is the trial's. */
 uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name, uint32_t count);
+void tg__torch_inputs_learn(void); /* the kinds of values changed in tg__torch_abi */
 void tg__torch_forget_inputs(struct tg__thread *t); /* of the trial's thread */
 
 /* Says whether SHAPES can be had; joins with Python, without which nothing is understood of torch. */

@@ -8,7 +8,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum {
-  SETS = 256,
+  SETS = 256, /* 8 bits of a key */
   WAYS = 4,
   FIRST_BYTES = 24 * 1024, /* room for remembered inputs that every thread has … */
   MORE_BYTES = 256 * 1024, /* … and that it gets when that is full */
@@ -102,82 +102,113 @@ ALWAYS_INLINE bool put_tensor(struct pen *w, const uint8_t *impl, int how) {
 
 /* ---- other values ---------------------------------------------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE uint32_t kind_of(const uint8_t *value) { return tg__at32(value + TG_FACT(value_kind)); }
+/* What a kind of value is written as: INT_LIST stands for every list, SCALAR for complex numbers. Kinds are small numbers. */
+enum { KINDS = 64 };
+static uint8_t kinds[KINDS];
 
-ALWAYS_INLINE bool put_string(struct pen *w, const uint8_t *object, uint8_t tag, int how) {
+void tg__torch_inputs_learn(void) {
+  const struct {
+    int32_t kind;
+    uint8_t input;
+  } list[] = {
+      {TG_FACT(kind_none), TG_INPUT_NONE},     {TG_FACT(kind_tensor), TG_INPUT_TENSOR},  {TG_FACT(kind_int), TG_INPUT_INT},
+      {TG_FACT(kind_double), TG_INPUT_DOUBLE}, {TG_FACT(kind_complex), TG_INPUT_SCALAR}, {TG_FACT(kind_bool), TG_INPUT_BOOL},
+      {TG_FACT(kind_string), TG_INPUT_STRING}, {TG_FACT(kind_list), TG_INPUT_INT_LIST},
+  };
+  memset(kinds, TG_INPUT_OTHER, sizeof kinds);
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) kinds[(uint32_t)list[i].kind % KINDS] = list[i].input;
+}
+
+ALWAYS_INLINE uint8_t input_of(const uint8_t *value) { return kinds[tg__at32(value + TG_FACT(value_kind)) % KINDS]; }
+
+/* The text of an object; NULL when there is none that can be kept. */
+ALWAYS_INLINE const uint8_t *text_of(const uint8_t *object, uint64_t *len, int how) {
   const uint8_t *const string = object + TG_FACT(string_text);
-  if (!readable(string, 16, how)) return put8(w, TG_INPUT_OTHER, how);
+  *len = 0;
+  if (!readable(string, 16, how)) return NULL;
   const uint8_t *const text = tg__at_pointer(string);
   const uint8_t *const length = TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : text + TG_FACT(string_length);
-  if (!readable(length, 8, how)) return put8(w, TG_INPUT_OTHER, how);
-  const uint64_t len = tg__at64(length);
-  if (len > STRING_MAX || !readable(text, len, how)) return put8(w, TG_INPUT_OTHER, how);
-  return (tag == TG_INPUT_NONE || put8(w, tag, how)) && put16(w, (uint16_t)len, how) && put(w, text, len, how);
+  if (!readable(length, 8, how) || tg__at64(length) > STRING_MAX || !readable(text, tg__at64(length), how)) return NULL;
+  *len = tg__at64(length);
+  return text;
 }
 
-/* A number, with its kind before it or (in a list) without. */
-ALWAYS_INLINE bool put_number(struct pen *w, const uint8_t *value, uint32_t kind, bool in_list, int how) {
-  if (!in_list) {
-    const uint8_t tag = kind == (uint32_t)TG_FACT(kind_int)      ? TG_INPUT_INT
-                        : kind == (uint32_t)TG_FACT(kind_double) ? TG_INPUT_DOUBLE
-                                                                 : TG_INPUT_BOOL;
-    if (((how & COMPARE) && w->p < w->end && *w->p == TG_INPUT_SCALAR) || (!(how & COMPARE) && w->drop))
-      return put8(w, TG_INPUT_SCALAR, how);
-    if (!put8(w, tag, how)) return false;
-  }
-  if (kind == (uint32_t)TG_FACT(kind_bool)) return put8(w, *value != 0, how);
-  return put(w, value, 8, how);
+ALWAYS_INLINE bool put_string(struct pen *w, const uint8_t *object, int how) {
+  uint64_t len;
+  const uint8_t *const text = text_of(object, &len, how);
+  if (!text) return put8(w, TG_INPUT_OTHER, how);
+  return put8(w, TG_INPUT_STRING, how) && put16(w, (uint16_t)len, how) && put(w, text, len, how);
 }
 
-static bool is_number(uint32_t kind) {
-  return kind == (uint32_t)TG_FACT(kind_int) || kind == (uint32_t)TG_FACT(kind_double) || kind == (uint32_t)TG_FACT(kind_bool);
+/* Once the values of a name are not kept any more, "some number" is equal to every number. */
+ALWAYS_INLINE bool drops(const struct pen *w, uint8_t dropped, int how) {
+  return (how & COMPARE) ? w->p < w->end && *w->p == dropped : w->drop;
 }
 
-static bool all_are(const uint8_t *item, uint64_t count, uint32_t kind) {
-  while (count && kind_of(item) == kind) item += VALUE, count--;
+ALWAYS_INLINE bool put_bare_number(struct pen *w, const uint8_t *value, uint8_t input, int how) {
+  return input == TG_INPUT_BOOL ? put8(w, *value != 0, how) : put(w, value, 8, how);
+}
+
+ALWAYS_INLINE bool put_number(struct pen *w, const uint8_t *value, uint8_t input, int how) {
+  if (TG_UNLIKELY(drops(w, TG_INPUT_SCALAR, how))) return put8(w, TG_INPUT_SCALAR, how);
+  return put8(w, input, how) && put_bare_number(w, value, input, how);
+}
+
+static bool is_number(uint8_t input) { return input == TG_INPUT_INT || input == TG_INPUT_DOUBLE || input == TG_INPUT_BOOL; }
+
+static bool all_are(const uint8_t *item, uint64_t count, uint8_t input) {
+  while (count && input_of(item) == input) item += VALUE, count--;
   return !count;
 }
 
-/* A list of numbers or texts; of anything else only that it is something. torch calls every empty list one of numbers. */
-ALWAYS_INLINE bool put_plain_list(struct pen *w, const uint8_t *item, uint64_t count, int how) {
-  const uint32_t kind = count ? kind_of(item) : (uint32_t)TG_FACT(kind_int);
-  const bool texts = kind == (uint32_t)TG_FACT(kind_string), numbers = is_number(kind);
-  if (!numbers && !texts) return put8(w, kind == (uint32_t)TG_FACT(kind_complex) ? TG_INPUT_SCALAR_LIST : TG_INPUT_OTHER, how);
-  if (count > LIST_MAX || !all_are(item, count, kind) || (numbers && !(how & COMPARE) && w->drop) ||
-      ((how & COMPARE) && w->p < w->end && *w->p == TG_INPUT_SCALAR_LIST))
-    return put8(w, texts ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST, how);
-  const uint8_t tag = texts                                    ? TG_INPUT_STRING_LIST
-                      : kind == (uint32_t)TG_FACT(kind_int)    ? TG_INPUT_INT_LIST
-                      : kind == (uint32_t)TG_FACT(kind_double) ? TG_INPUT_DOUBLE_LIST
-                                                               : TG_INPUT_BOOL_LIST;
+ALWAYS_INLINE bool put_numbers(struct pen *w, const uint8_t *item, uint64_t count, uint8_t input, int how) {
+  const uint8_t tag = input == TG_INPUT_INT ? TG_INPUT_INT_LIST : input == TG_INPUT_DOUBLE ? TG_INPUT_DOUBLE_LIST : TG_INPUT_BOOL_LIST;
+  if (count > LIST_MAX || drops(w, TG_INPUT_SCALAR_LIST, how) || !all_are(item, count, input)) return put8(w, TG_INPUT_SCALAR_LIST, how);
   if (!put8(w, tag, how) || !put16(w, (uint16_t)count, how)) return false;
   for (; count; count--, item += VALUE)
-    if (!(texts ? put_string(w, tg__at_pointer(item), TG_INPUT_NONE, how) : put_number(w, item, kind, true, how))) return false;
+    if (!put_bare_number(w, item, input, how)) return false;
   return true;
 }
 
-ALWAYS_INLINE bool put_list(struct pen *w, const uint8_t *object, int how) {
-  if (!readable(object + TG_FACT(list_items), 16, how) || !readable(object + TG_FACT(list_type), 8, how))
-    return put8(w, TG_INPUT_OTHER, how);
-  const uint8_t *item = tg__at_pointer(object + TG_FACT(list_items));
-  const uint8_t *const end = tg__at_pointer(object + TG_FACT(list_items) + 8);
-  const uint64_t count = (uint64_t)(end - item) / VALUE;
-  if (count > UINT16_MAX || !readable(item, count * VALUE, how)) return put8(w, TG_INPUT_OTHER, how);
-  if (tg__at_pointer(object + TG_FACT(list_type)) != tg__torch_abi.tensor_type) return put_plain_list(w, item, count, how);
+ALWAYS_INLINE bool put_strings(struct pen *w, const uint8_t *item, uint64_t count, int how) {
+  if (count > LIST_MAX || !all_are(item, count, TG_INPUT_STRING)) return put8(w, TG_INPUT_OTHER, how);
+  if (!put8(w, TG_INPUT_STRING_LIST, how) || !put16(w, (uint16_t)count, how)) return false;
+  for (; count; count--, item += VALUE) {
+    uint64_t len;
+    const uint8_t *const text = text_of(tg__at_pointer(item), &len, how);
+    if (!put16(w, (uint16_t)len, how) || !put(w, text ? text : item, len, how)) return false;
+  }
+  return true;
+}
+
+ALWAYS_INLINE bool put_tensors(struct pen *w, const uint8_t *item, uint64_t count, int how) {
   if (!put8(w, TG_INPUT_TENSOR_LIST, how) || !put16(w, (uint16_t)count, how)) return false;
-  for (; item < end; item += VALUE)
+  for (; count; count--, item += VALUE)
     if (!put_tensor(w, tg__at_pointer(item), how)) return false;
   return true;
 }
 
+/* Of lists of anything else only that they are something. torch calls every empty list but one of tensors a list of numbers. */
+ALWAYS_INLINE bool put_list(struct pen *w, const uint8_t *object, int how) {
+  if (!readable(object + TG_FACT(list_items), 16, how) || !readable(object + TG_FACT(list_type), 8, how))
+    return put8(w, TG_INPUT_OTHER, how);
+  const uint8_t *const item = tg__at_pointer(object + TG_FACT(list_items));
+  const uint64_t count = (uint64_t)(tg__at_pointer(object + TG_FACT(list_items) + 8) - item) / VALUE;
+  if (count > UINT16_MAX || !readable(item, count * VALUE, how)) return put8(w, TG_INPUT_OTHER, how);
+  if (tg__at_pointer(object + TG_FACT(list_type)) == tg__torch_abi.tensor_type) return put_tensors(w, item, count, how);
+  const uint8_t input = count ? input_of(item) : TG_INPUT_INT;
+  if (is_number(input)) return put_numbers(w, item, count, input, how);
+  if (input == TG_INPUT_STRING) return put_strings(w, item, count, how);
+  return put8(w, input == TG_INPUT_SCALAR ? TG_INPUT_SCALAR_LIST : TG_INPUT_OTHER, how);
+}
+
 ALWAYS_INLINE bool put_value(struct pen *w, const uint8_t *value, int how) {
-  const uint32_t kind = kind_of(value);
-  if (kind == (uint32_t)TG_FACT(kind_tensor)) return put_tensor(w, tg__at_pointer(value), how);
-  if (is_number(kind)) return put_number(w, value, kind, false, how);
-  if (kind == (uint32_t)TG_FACT(kind_none)) return put8(w, TG_INPUT_NONE, how);
-  if (kind == (uint32_t)TG_FACT(kind_list)) return put_list(w, tg__at_pointer(value), how);
-  if (kind == (uint32_t)TG_FACT(kind_string)) return put_string(w, tg__at_pointer(value), TG_INPUT_STRING, how);
-  return put8(w, kind == (uint32_t)TG_FACT(kind_complex) ? TG_INPUT_SCALAR : TG_INPUT_OTHER, how);
+  const uint8_t input = input_of(value);
+  if (input == TG_INPUT_TENSOR) return put_tensor(w, tg__at_pointer(value), how);
+  if (is_number(input)) return put_number(w, value, input, how);
+  if (input == TG_INPUT_INT_LIST) return put_list(w, tg__at_pointer(value), how);
+  if (input == TG_INPUT_STRING) return put_string(w, tg__at_pointer(value), how);
+  return put8(w, input, how);
 }
 
 /* ---- the walks ---------------------------------------------------------------------------------------------------------------------------- */
@@ -201,37 +232,34 @@ static size_t write_values(const uint8_t *value, uint32_t count, struct pen w, b
   return (size_t)(w.p - begin);
 }
 
-/* Tells apart what usually differs between the inputs of one name, without looking at all of it. Only what has a meaning may
- * count: behind the last size of a tensor stands whatever was there before. */
-ALWAYS_INLINE uint64_t look_at_tensor(const uint8_t *impl, uint64_t mixed) {
-  const uint8_t *const sizes = impl + TG_FACT(tensor_dims) + 8;
-  const uint64_t dims = tg__at64(sizes - 8);
-  uint64_t word = dims;
-  if (dims * 8 + 8 <= (uint64_t)TG_FACT(tensor_strides))
-    for (uint64_t i = 0; i < dims; i++) word = (word << 13 | word >> 51) ^ tg__at64(sizes + 8 * i);
-  return tg__mix(mixed, word);
+/* A word that usually tells inputs of one name apart, without looking at all of them. Only what has a meaning may count: behind the
+ * last size of a tensor stands whatever was there before. */
+ALWAYS_INLINE uint64_t glance_at_tensor(const uint8_t *impl) {
+  const uint8_t *const dims = impl + TG_FACT(tensor_dims);
+  const uint64_t n = tg__at64(dims);
+  if (TG_UNLIKELY(n * 8 + 8 > (uint64_t)TG_FACT(tensor_strides))) return n;        /* the sizes lie elsewhere */
+  return n ^ tg__at64(dims + n * 8) << 8 ^ tg__at64(dims + (n + 1) / 2 * 8) << 32; /* the last one and the one in the middle */
 }
 
-ALWAYS_INLINE uint64_t look_at(const uint8_t *value, uint64_t mixed, bool tensors_only) {
-  const uint32_t kind = kind_of(value);
-  if (kind == (uint32_t)TG_FACT(kind_tensor)) return look_at_tensor(tg__at_pointer(value), mixed);
-  if (kind == (uint32_t)TG_FACT(kind_list)) {
-    const uint8_t *const list = tg__at_pointer(value) + TG_FACT(list_items);
-    const uint8_t *const item = tg__at_pointer(list);
-    const uint64_t bytes = (uint64_t)(tg__at_pointer(list + 8) - item);
-    if (bytes && kind_of(item) == (uint32_t)TG_FACT(kind_tensor)) return look_at_tensor(tg__at_pointer(item), mixed ^ bytes);
-    if (tensors_only || !bytes || kind_of(item) != (uint32_t)TG_FACT(kind_int)) return tg__mix(mixed, bytes);
-    return tg__mix(mixed ^ bytes, tg__at64(item) ^ tg__at64(item + bytes - VALUE) << 20);
-  }
-  if (tensors_only || (kind != (uint32_t)TG_FACT(kind_int) && kind != (uint32_t)TG_FACT(kind_double))) return mixed;
-  return tg__mix(mixed, tg__at64(value));
+ALWAYS_INLINE uint64_t glance_at_list(const uint8_t *object, bool tensors_only) {
+  const uint8_t *const item = tg__at_pointer(object + TG_FACT(list_items));
+  const uint64_t bytes = (uint64_t)(tg__at_pointer(object + TG_FACT(list_items) + 8) - item);
+  const uint8_t input = bytes ? input_of(item) : TG_INPUT_NONE;
+  if (input == TG_INPUT_TENSOR) return bytes ^ glance_at_tensor(tg__at_pointer(item));
+  return input != TG_INPUT_INT || tensors_only ? bytes : bytes ^ tg__at64(item) << 8 ^ tg__at64(item + bytes - VALUE) << 32;
+}
+
+ALWAYS_INLINE uint64_t glance_at(const uint8_t *value, bool tensors_only) {
+  const uint8_t input = input_of(value);
+  if (input == TG_INPUT_TENSOR) return glance_at_tensor(tg__at_pointer(value));
+  if (input == TG_INPUT_INT_LIST) return glance_at_list(tg__at_pointer(value), tensors_only);
+  return (input == TG_INPUT_INT || input == TG_INPUT_DOUBLE) && !tensors_only ? tg__at64(value) : 0;
 }
 
 ALWAYS_INLINE uint32_t key_of(const uint8_t *value, uint32_t count, uint32_t name, bool tensors_only) {
   uint64_t mixed = (uint64_t)name << 32 | count;
-  for (uint32_t i = 0; i < count && i < 3; i++) mixed = look_at(value + i * VALUE, mixed, tensors_only);
-  mixed = tg__mix(mixed, count);
-  return (uint32_t)mixed | 1;
+  for (uint32_t i = 0; i < count && i < 3; i++) mixed = (mixed << 21 | mixed >> 43) ^ glance_at(value + i * VALUE, tensors_only);
+  return (uint32_t)(mixed * 0x9e3779b97f4a7c15u >> 32) | 1;
 }
 
 /* ---- what was seen ---------------------------------------------------------------------------------------------------------------------- */
@@ -270,7 +298,7 @@ static void make_room(struct tg__thread *t, struct inputs *c) {
 
 /* Were these the inputs of the name before? In front of its set from now on. */
 static uint32_t recall(struct inputs *c, uint32_t key, const uint8_t *value, uint32_t count) {
-  struct seen *const set = c->sets[key / 2 % SETS];
+  struct seen *const set = c->sets[key >> 24];
   for (size_t way = 0; way < WAYS; way++) {
     if (set[way].key != key || !same_values(value, count, &set[way], c)) continue;
     const struct seen hit = set[way];
@@ -304,7 +332,7 @@ __attribute__((noinline)) static uint32_t inputs_slow(struct tg__thread *t, stru
     c->top = id;
     c->fresh[name % NAMES] += c->fresh[name % NAMES] < NEW_MAX;
   }
-  struct seen *const set = c->sets[key / 2 % SETS];
+  struct seen *const set = c->sets[key >> 24];
   memmove(set + 1, set, (WAYS - 1) * sizeof *set);
   set[0] = (struct seen){key, id, c->used, (uint32_t)len};
   c->used += (uint32_t)len;
@@ -330,7 +358,7 @@ uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name
   if (TG_UNLIKELY(in_trial(t))) return inputs_careful(t, c, value, count);
   value += (all - count) * VALUE; /* of an operation called through the interpreter torch shows the whole stack */
   const uint32_t key = key_of(value, count, name, false);
-  const struct seen *const first = c->sets[key / 2 % SETS];
+  const struct seen *const first = c->sets[key >> 24];
   if (TG_LIKELY(first->key == key) && same_values(value, count, first, c)) return first->id;
   const uint32_t id = recall(c, key, value, count);
   return id ? id : inputs_slow(t, c, value, count, name);

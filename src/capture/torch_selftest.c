@@ -218,6 +218,7 @@ enum tg_err tg__torch_self_test(uint32_t features, struct tg_error *e) {
   if (err) return err;
   sink = tg__pages_get(sizeof *sink);
   if (!sink) return tg__fail(e, TG_MEMORY, -1, "operators: out of memory in the self-test");
+  tg__torch_inputs_learn();
   sink->thread.next = sink->records;
   sink->thread.end = sink->records + RECORDS;
   tg__torch_trial = (struct tg__torch_trial){.thread = &sink->thread};
@@ -293,5 +294,6 @@ enum tg_err tg__torch_abi_falsify(const char *name, int32_t delta, struct tg_err
   tg__torch_abi.fact[i] += delta;
   const enum tg_err err = tg__torch_self_test(understood.known, e);
   tg__torch_abi.fact[i] -= delta;
+  tg__torch_inputs_learn();
   return err;
 }
