@@ -180,13 +180,29 @@ struct tg__open *tg__open_too_deep(struct tg__thread *t) {
   return NULL;
 }
 
-struct tg__open *tg__open_pop_search(struct tg__thread *t, const void *key) {
-  for (uint32_t i = t->depth; i-- > 0;) {
-    if (t->open[i].key != key) continue;
-    tg__count(t, TG_RAW_C_NEVER_ENDED, t->depth - 1 - i);
-    t->depth = i;
-    return &t->open[i];
+static bool is_call(const struct tg__open *o) {
+  return o->scope == TG_RAW_PYTHON_CALL || o->scope == TG_RAW_PYTHON_C_CALL || o->scope == TG_RAW_MODULE;
+}
+
+/* Take entry i out. Calls of functions nest strictly: one that lies above another call is over, though nobody said so. All else
+ * stays: torch's operations end in any case, and a label may begin in one function and end in another. */
+static struct tg__open *take_out(struct tg__thread *t, uint32_t i) {
+  const struct tg__open out = t->open[i];
+  uint32_t kept = i, over = 0;
+  for (uint32_t k = i + 1; k < t->depth; k++) {
+    const bool is_over = is_call(&out) && is_call(&t->open[k]);
+    if (!is_over && t->open[k].key) t->open[kept++] = t->open[k]; /* without a key: it ended on another thread */
+    over += is_over;
   }
+  tg__count(t, TG_RAW_C_NEVER_ENDED, over);
+  t->depth = kept;
+  t->open[kept] = out;
+  return &t->open[kept];
+}
+
+struct tg__open *tg__open_pop_search(struct tg__thread *t, const void *key) {
+  for (uint32_t i = t->depth; i-- > 0;)
+    if (t->open[i].key == key) return take_out(t, i);
   tg__count(t, TG_RAW_C_UNMATCHED_END, 1);
   return NULL;
 }

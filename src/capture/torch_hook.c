@@ -3,6 +3,7 @@
  * which of three registrations the call comes.
  *
  * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register x8. */
+#include "capture/session.h"
 #include "capture/torch.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -173,11 +174,45 @@ ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) 
   o->start_ticks = tg__ticks();
 }
 
+/* The entry of an operation that began on another thread, whose own it stays until that thread tidies up: it only loses its key.
+ * What it says was written before the work was handed over. */
+static bool take_from_others(const struct tg__thread *t, const void *rf, struct tg__open *out) {
+  for (struct tg__thread *other = tg__threads_first(); other; other = other->more->next) {
+    if (other == t || other->generation != t->generation) continue;
+    for (uint32_t i = other->depth < TG_OPEN_MAX ? other->depth : TG_OPEN_MAX; i-- > 0;) {
+      const void *expected = rf;
+      if (__atomic_load_n(&other->open[i].key, __ATOMIC_RELAXED) != rf) continue;
+      *out = other->open[i];
+      if (__atomic_compare_exchange_n(&other->open[i].key, &expected, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+    }
+  }
+  return false;
+}
+
+/* Not the one that began last: it is asynchronous, or overlaps with others, or began before the recording. Numbers of names are
+ * each thread's own; those of inputs and stacks cannot be had any more. */
+__attribute__((noinline)) static void end_out_of_order(struct tg__thread *t, const void *rf, uint64_t now) {
+  struct tg__open o;
+  uint32_t i = t->depth;
+  while (i > 0 && t->open[i - 1].key != rf) i--;
+  if (i == 0 && take_from_others(t, rf, &o)) {
+    o.name = intern_op(t, rf);
+    o.shape = 0;
+    if (o.scope != TG_RAW_BACKWARD) o.stack = 0;
+    tg__record_put(t, &o, now, TG_RAW_F_ASYNC);
+    return;
+  }
+  const struct tg__open *const own = tg__open_pop_search(t, rf);
+  if (own) tg__record_put(t, own, now, 0);
+}
+
 static void end(const void *rf, void *context) {
   const uint64_t now = tg__ticks();
   struct tg__thread *const t = tg__thread();
-  const struct tg__open *const o = t ? tg__open_pop(t, rf) : NULL;
-  if (TG_LIKELY(o)) tg__record_put(t, o, now, 0);
+  if (TG_LIKELY(t && t->depth && t->open[t->depth - 1].key == rf))
+    tg__record_put(t, &t->open[--t->depth], now, 0);
+  else if (t)
+    end_out_of_order(t, rf, now);
 }
 
 static void end_trial(const void *rf, void *context) {
