@@ -84,7 +84,7 @@ static inline void tg__count(struct tg__thread *t, enum tg__raw_count which, uin
 void tg__thread_logical(struct tg__thread *t, uint32_t logical);
 
 /* Open stack. Push: NULL when too deep (counted). Pop: the entry of `key`, which stays readable until the next push; NULL when it began before the
- * recording. Entries above it stay, but for calls above another call: their ends never came. */
+ * recording. Entries above it stay, but for calls above a call and marks above a mark: their ends never came. */
 struct tg__open *tg__open_pop_search(struct tg__thread *t, const void *key);
 struct tg__open *tg__open_too_deep(struct tg__thread *t);
 static inline struct tg__open *tg__open_push(struct tg__thread *t, const void *key) {

@@ -4,6 +4,8 @@
 /* Their addresses are the keys of open ranges and steps. */
 static const char range_key, step_key;
 
+bool tg__is_mark(const struct tg__open *o) { return o->key == &range_key || o->key == &step_key; }
+
 static void begin(const void *key, uint8_t scope, const char *name) {
   struct tg__thread *const t = tg__thread();
   if (TG_LIKELY(!t)) return;

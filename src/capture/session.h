@@ -193,6 +193,7 @@ void tg__window_reset(struct tg__thread *t);      /* its slots are of no session
 
 void tg__words_clear(struct tg__words *w);
 uint32_t tg__name_intern(struct tg__thread *t, const char *name); /* of a NUL-terminated NAME, with a cache by its address */
+bool tg__is_mark(const struct tg__open *o); /* marks.c: a range or step of the program */
 
 /* ---- memory (budget.c) --------------------------------------------------------------------------------------------------------------------- */
 

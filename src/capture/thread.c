@@ -184,13 +184,13 @@ static bool is_call(const struct tg__open *o) {
   return o->scope == TG_RAW_PYTHON_CALL || o->scope == TG_RAW_PYTHON_C_CALL || o->scope == TG_RAW_MODULE;
 }
 
-/* Take entry i out. Calls of functions nest strictly: one that lies above another call is over, though nobody said so. All else
- * stays: torch's operations end in any case, and a label may begin in one function and end in another. */
+/* Take entry i out. Calls of functions nest strictly, and so do ranges and steps: one that lies above another is over, though nobody
+ * said so. All else stays: torch's operations end in any case, and a label may begin in one function and end in another. */
 static struct tg__open *take_out(struct tg__thread *t, uint32_t i) {
   const struct tg__open out = t->open[i];
   uint32_t kept = i, over = 0;
   for (uint32_t k = i + 1; k < t->depth; k++) {
-    const bool is_over = is_call(&out) && is_call(&t->open[k]);
+    const bool is_over = (is_call(&out) && is_call(&t->open[k])) || (tg__is_mark(&out) && tg__is_mark(&t->open[k]));
     if (!is_over && t->open[k].key) t->open[kept++] = t->open[k]; /* without a key: it ended on another thread */
     over += is_over;
   }
