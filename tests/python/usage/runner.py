@@ -8,6 +8,8 @@ import sys
 import traceback
 
 import shim  # noqa: F401
+import torch._inductor.config  # noqa: F401  torch's collector loads it at its first start, which takes longer than most scripts
+import tachograph.profiler  # noqa: F401
 
 
 def run(script, folder, arguments):
