@@ -173,13 +173,18 @@ class profile(_KinetoProfile):
     def _transit(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
         if before is ProfilerAction.RECORD_AND_SAVE:
             self._complete += 1
-        for action in TRANSITIONS[before, after]:
-            if self._stop_asked:
-                break
-            if hasattr(self, action):
-                getattr(self, action)()
-            else:
-                warn(action)
+        try:
+            for action in TRANSITIONS[before, after]:
+                if self._stop_asked:
+                    break
+                if hasattr(self, action):
+                    getattr(self, action)()
+                else:
+                    warn(action)
+        except BaseException:
+            if self._recording is None and after is not None:
+                self.current_action = ProfilerAction.NONE  # whatever failed, no window is open: the schedule goes on from there
+            raise
 
     def _finished(self, purpose: str) -> Recording:
         window = super()._finished(purpose)

@@ -143,6 +143,20 @@ def test_handler_that_fails(profile):
     assert "aten::sin" in names(prof)
 
 
+def test_window_that_cannot_begin(profile, monkeypatch, tmp_path):
+    """The reason is what is raised, not what comes of it at the end of the block; a later window begins."""
+    import tempfile
+    prof = profile(schedule=tg.schedule(wait=1, warmup=1, active=1, repeat=2))
+    with pytest.raises(FileNotFoundError):
+        with prof:
+            monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+            loop(prof, 2)
+    monkeypatch.undo()
+    with prof:
+        loop(prof, 5)
+    assert steps(prof) == [5]
+
+
 def test_schedule_that_fails(profile):
     def plan(n):
         if n == 2:

@@ -1,0 +1,127 @@
+"""The same program under torch.profiler and under tachograph. Allowed differences, all of them where this torch is not 2.15 or where
+torch breaks off: named at the test that meets them."""
+import glob
+import os
+import re
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import tachograph as tg
+from recording import BACKENDS, CPU, load
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def program(package, folder, backend, **options):
+    """Six steps of training, of which two are recorded, with the names that `package` has."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    if package is tg:
+        options["backend"] = backend
+    prof = package.profile(activities=[CPU], schedule=package.schedule(wait=1, warmup=1, active=2, repeat=1, skip_first=1),
+                           on_trace_ready=package.tensorboard_trace_handler(str(folder)), **options)
+    with prof:
+        for _ in range(6):
+            with package.record_function("forward"):
+                loss = model(torch.randn(2, 8)).square().mean()
+            with package.record_function("backward", "the args"):
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            prof.step()
+    return prof
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def both(request, tmp_path_factory):
+    folders = [tmp_path_factory.mktemp(name) for name in ("theirs", "ours")]
+    profilers = [program(package, folder, request.param, record_shapes=True) for package, folder in zip((torch.profiler, tg), folders)]
+    return profilers, folders
+
+
+def rows(averages):
+    return {(row.key, str(row.input_shapes)): row.count for row in averages}
+
+
+def test_averages(both):
+    theirs, ours = both[0]
+    assert rows(ours.key_averages()) == rows(theirs.key_averages())
+    assert rows(ours.key_averages(group_by_input_shape=True)) == rows(theirs.key_averages(group_by_input_shape=True))
+
+
+def test_events(both):
+    theirs, ours = (sorted((e.name, str(e.input_shapes), e.count) for e in prof.events()) for prof in both[0])
+    assert ours == theirs
+
+
+def test_table_headers(both):
+    theirs, ours = (prof.key_averages().table(sort_by="count", row_limit=3).splitlines() for prof in both[0])
+    assert [line.split() for line in ours[:3]][1] == [line.split() for line in theirs[:3]][1]
+    assert len(ours) == len(theirs)
+
+
+def test_files(both):
+    """One file each, of the same name but for the clock, with the same members and as many events of each category."""
+    (theirs,), (ours,) = (glob.glob(str(folder / "*")) for folder in both[1])
+    assert re.sub(r"\d{15,}", "N", os.path.basename(ours)) == re.sub(r"\d{15,}", "N", os.path.basename(theirs))
+    theirs, ours = load(theirs), load(ours)
+    assert set(ours) == set(theirs)
+    assert ours["schemaVersion"] == theirs["schemaVersion"] and ours["displayTimeUnit"] == theirs["displayTimeUnit"]
+
+    def count(document, key):
+        found = {}
+        for event in document["traceEvents"]:
+            if event["ph"] in "Xi":
+                found[event.get(key)] = found.get(event.get(key), 0) + 1
+        return found
+    assert count(ours, "cat") == count(theirs, "cat")
+    assert {name: n for name, n in count(ours, "name").items() if name} == count(theirs, "name")
+
+
+def test_attributes(both):
+    theirs, ours = both[0]
+    for name in ("record_shapes", "with_stack", "with_flops", "with_modules", "profile_memory", "acc_events", "activities", "step_num",
+                 "record_steps", "preset_metadata", "has_cudagraphs", "mem_tl", "use_device"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert ours.current_action == theirs.current_action
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("calls", [["events"], ["key_averages"], ["export_stacks", "x"], ["export_chrome_trace", "x"]])
+def test_before_anything_was_recorded(backend, calls):
+    """The same type of error, and the same words as far as torch has words."""
+    name, *arguments = calls
+    said = []
+    for prof in (torch.profiler.profile(activities=[CPU]), tg.profile(activities=[CPU], backend=backend)):
+        with pytest.raises(AssertionError) as caught:
+            getattr(prof, name)(*arguments)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_window_that_ended_in_warmup(backend):
+    """Nothing was recorded: an empty list in both; torch says nothing about it."""
+    lengths = []
+    for package, more in ((torch.profiler, {}), (tg, {"backend": backend})):
+        with package.profile(activities=[CPU], schedule=package.schedule(wait=1, warmup=2, active=3, repeat=1), **more) as prof:
+            for _ in range(2):
+                torch.ones(2)
+                prof.step()
+        lengths.append((len(prof.events()), len(prof.key_averages())))
+    assert lengths == [(0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_accumulated_events(backend):
+    counts = []
+    for package, more in ((torch.profiler, {}), (tg, {"backend": backend})):
+        with package.profile(activities=[CPU], schedule=package.schedule(wait=0, warmup=1, active=1, repeat=3), acc_events=True, **more) as prof:
+            for _ in range(6):
+                torch.ones(2).erf()
+                prof.step()
+        counts.append({row.key: row.count for row in prof.key_averages()})
+    assert counts[0] == counts[1] and counts[1]["aten::erf"] == 3
