@@ -7,9 +7,17 @@ jobs=${J:-$(nproc)}
 echo "check: gcc, address and undefined-behaviour sanitizers"
 cmake -S . -B build-san -DCMAKE_BUILD_TYPE=Debug -DTG_SANITIZE=address,undefined -DTG_BUILD_TESTS=ON >build-san.log
 cmake --build build-san -j"$jobs" >>build-san.log 2>&1 || { tail -n 40 build-san.log; exit 1; }
-UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build-san --output-on-failure --timeout 300 -j2 -Q --output-log build-san/ctest.log ||
+TG_ANY_RESIDENT=1 UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build-san --output-on-failure --timeout 300 -j2 -Q --output-log build-san/ctest.log ||
   { tail -n 100 build-san/ctest.log; exit 1; }
 grep 'tests passed' build-san/ctest.log
+
+echo "check: the recorder under the thread sanitizer" # but for forking: the sanitizer cannot start threads in a child
+cmake -S . -B build-tsan -DCMAKE_BUILD_TYPE=Debug -DTG_SANITIZE=thread -DTG_BUILD_TESTS=ON >build-tsan.log
+cmake --build build-tsan -j"$jobs" --target test_capture_records test_capture_limits test_capture_faults >>build-tsan.log 2>&1 ||
+  { tail -n 40 build-tsan.log; exit 1; }
+TG_ANY_RESIDENT=1 ctest --test-dir build-tsan -R 'test_capture_(records|limits|faults)' --output-on-failure --timeout 300 -Q \
+  --output-log build-tsan/ctest.log || { tail -n 100 build-tsan/ctest.log; exit 1; }
+grep 'tests passed' build-tsan/ctest.log
 
 echo "check: clang, warnings are errors"
 cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS=-Werror -DTG_BUILD_TESTS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >build-clang.log

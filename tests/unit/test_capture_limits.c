@@ -160,7 +160,7 @@ static int64_t resident_pages(void) {
 static void one_session(void) {
   recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_PROCESS});
   make("work", 100);
-  assert_int_equal(recording_close().records, 100);
+  assert_true(recording_close().records >= 100); /* samples of the process may be among them */
 }
 
 static void test_1000_sessions(void **state) {
