@@ -109,6 +109,11 @@ def raw(macro, head):
     return make
 
 
+def raw_inputs():
+    rows = [(f"`{name}`", number, layout, meaning) for _, (name, number, layout, meaning) in defs.read("src/format/inputs.def")]
+    return table(["input", "number", "bytes behind the number", "meaning"], rows)
+
+
 def columns():
     rows = []
     for _, (_, of, field, chunk, width, how) in defs.read("src/trace/columns.def"):
@@ -121,6 +126,7 @@ TABLES = {"chunks": chunks, "columns": columns,
           "raw-scopes": raw("RAW_SCOPE", ["scope", "number", "category", "meaning"]),
           "raw-flags": raw("RAW_FLAG", ["flag", "bit", "meaning"]),
           "raw-dictionaries": raw("RAW_DICTIONARY", ["dictionary", "number", "meaning"]),
+          "raw-counts": raw("RAW_COUNT", ["counter", "position", "loss it is added to", "meaning"]), "raw-inputs": raw_inputs,
           "questions": questions, "question-names": question_names, "common-arguments": common_arguments, "losses": losses, "causes": causes,
           "errors": errors, "formats": formats, "categories": categories, "commands": commands, "every-option": every_option}
 

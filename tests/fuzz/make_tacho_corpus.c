@@ -54,5 +54,7 @@ int main(int argc, char **argv) {
   const size_t open_at = raw_file_make(&raw);
   write_input("raw", 0, raw.bytes, raw.len);
   write_input("raw-cut", 0, raw.bytes, open_at + 70);
+  raw_file_make_full(&raw);
+  write_input("raw-full", 0, raw.bytes, raw.len);
   return 0;
 }

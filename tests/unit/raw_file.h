@@ -107,4 +107,42 @@ static inline size_t raw_file_make(struct raw_file *f) {
   return raw_records(f, 1, 6, second, 4, false);
 }
 
+/* One of everything: a process, inputs of most kinds, modules, frames, memory on a device, a counter, a mark, a forward thread. */
+static inline void raw_file_make_full(struct raw_file *f) {
+  enum { VALID = TG_RAW_F_VALID };
+  static const uint64_t clock[4] = {1000, 1000000, 3000, 1002000};
+  static const struct tg__raw_process process = {.session = 5, .process = 4242, .parent = 1, .features = 8, .start_ns = 1000000, .stop_ns = 1003000};
+  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm\0out")}, {2, 0, TG_STR("Mm0")}, {3, 0, TG_STR("rss")}, {4, 0, TG_STR("len")}};
+  static const struct tg__raw_entry shapes[] = {
+      {1, 0, TG_STR("\3\2\0\1\6\1\0\2\0\0\0\0\0\0\0\2\7\2\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\6\1\12\2\0ab\15\1\0k\16\2\0\1\0p\1\0q")},
+      {2, 0, TG_STR("\5\0\0\0\0\0\0\370\77\11\3\0\1\0\1\14\17\0\13\15\3\0num\4\7\0\0\0\0\0\0\0")}};
+  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("a.py(3): f\0002\0/x/")}, {2, 1, TG_STR("b.py(5): g")}};
+  static const struct tg__raw_entry modules[] = {{2, 4, TG_STR("Linear\0fc.0")}};
+  raw_begin(f);
+  raw_process(f, &process);
+  raw_clock(f, clock, 2);
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 4);
+  raw_dictionary(f, 0, TG_RAW_D_SHAPE, shapes, 2);
+  raw_dictionary(f, 0, TG_RAW_D_STACK, frames, 2);
+  raw_dictionary(f, 0, TG_RAW_D_MODULE, modules, 1);
+  const struct tg__raw_record main_thread[] = {
+      {.start_ticks = 1010, .dur_ticks = 5, .name = 1, .shape = 1, .stack = 2, .seq = 4, .depth = 1, .flags = VALID},
+      {.start_ticks = 1020, .dur_ticks = 256, .shape = 1, .depth = 0x100, .scope = TG_RAW_MEMORY, .flags = VALID},
+      {.start_ticks = 1030, .dur_ticks = (uint32_t)-256, .seq = UINT32_MAX, .shape = 1, .depth = 0x100, .scope = TG_RAW_MEMORY, .flags = VALID},
+      {.start_ticks = 1040, .dur_ticks = 9, .scope = TG_RAW_OUT_OF_MEMORY, .flags = VALID},
+      {.start_ticks = 1050, .name = 3, .shape = 70, .scope = TG_RAW_COUNTER, .flags = VALID},
+      {.start_ticks = 1060, .name = 4, .scope = TG_RAW_MARK, .flags = VALID},
+      {.start_ticks = 1070, .dur_ticks = 3, .name = 4, .stack = 2, .scope = TG_RAW_PYTHON_C_CALL, .flags = VALID},
+      {.start_ticks = 1065, .dur_ticks = 20, .stack = 2, .scope = TG_RAW_PYTHON_CALL, .flags = VALID},
+      {.start_ticks = 1005, .dur_ticks = 90, .name = 1, .shape = 2, .stack = 2, .flags = VALID | TG_RAW_F_ASYNC},
+      {.start_ticks = 1001, .dur_ticks = 99, .stack = 1, .scope = TG_RAW_PYTHON_CALL, .flags = VALID | TG_RAW_F_CUT},
+      {.start_ticks = 1200, .dur_ticks = 10, .name = 4, .seq = 3, .scope = TG_RAW_GC, .flags = VALID},
+  };
+  const struct tg__raw_record autograd[] = {{.start_ticks = 1300, .dur_ticks = 10, .name = 2, .seq = 4, .stack = 1, .scope = TG_RAW_BACKWARD, .flags = VALID}};
+  f->logical = 1;
+  raw_records(f, 0, 12, main_thread, 11, true);
+  f->logical = 2;
+  raw_records(f, 1, 2, autograd, 1, false);
+}
+
 #endif
