@@ -133,6 +133,7 @@ class KeyAveragesRow(TypedDict):
     module: Optional[str]  # module path, with by=module
     category: Optional[str]  # category of the first event
     device: Optional[bool]  # work of a device, not of the host
+    async: Optional[bool]  # the first event ended on another thread than it began on: no parent, no children, no time of its own
     calls: Optional[int]  # calls
     cpu_ns: Optional[int]  # ns: host time, children included; 0 for device work
     self_cpu_ns: Optional[int]  # ns: host time without direct children of any kind on the same thread; below 0 where children overlap

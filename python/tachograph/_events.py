@@ -296,7 +296,7 @@ def _average(row: dict[str, Any], use_device: Optional[str], first: Callable[[in
     average = FunctionEventAvg.__new__(FunctionEventAvg)
     of_device = bool(use_device)
     vars(average).update(
-        key=row["name"], count=row["calls"], node_id=-1, is_async=False, is_remote=False, is_legacy=False, use_device=use_device,
+        key=row["name"], count=row["calls"], node_id=-1, is_async=row["async"], is_remote=False, is_legacy=False, use_device=use_device,
         cpu_time_total=row["cpu_ns"] / 1000, self_cpu_time_total=row["self_cpu_ns"] / 1000,
         device_time_total=row["device_ns"] / 1000 if of_device else 0, self_device_time_total=row["self_device_ns"] / 1000 if of_device else 0,
         cpu_memory_usage=row["cpu_memory_bytes"], self_cpu_memory_usage=row["self_cpu_memory_bytes"],

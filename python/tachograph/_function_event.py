@@ -101,6 +101,7 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
     "device_type": lambda e, s, row: device_type(s.table["device"][row], s.use_device),
     "device_index": lambda e, s, row: s.argument(row, "device") or 0,
     "device_resource_id": lambda e, s, row: s.argument(row, "stream") if s.table["device"][row] else s.thread(row),
+    "is_async": lambda e, s, row: s.table["async"][row],
     "flops": lambda e, s, row: s.columns["flops"][row],
     "is_user_annotation": lambda e, s, row: s.table["category"][row] in ("user_annotation", "gpu_user_annotation"),
     "is_python_function": lambda e, s, row: s.table["category"][row] == "python_function",
@@ -128,7 +129,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     _source: Optional[EventSource] = None  # where the rest is fetched from; None when made by hand
     _row = -1
-    node_id, count, is_remote, is_legacy, is_async = -1, 1, False, False, False
+    node_id, count, is_remote, is_legacy = -1, 1, False, False
     kwinputs: Optional[dict] = None
     flow_id: Optional[int] = None
     flow_type: Optional[int] = None

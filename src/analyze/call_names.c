@@ -11,7 +11,7 @@ bool tg__call_names_open(struct tg__call_names *n, const struct tg_trace *t) {
   const size_t bytes = ((size_t)tg__strings_count(t->strings) + 1) * sizeof *n->base;
   *n = (struct tg__call_names){0};
   if (!tg__paths_open(&n->texts, t) || !(n->base = tg__alloc(bytes)) || !(n->overload = tg__alloc(bytes)) ||
-      !tg__schema_mask_make(t, TG__K_OVERLOAD_NAME, &n->given))
+      !tg__schema_mask_make(t, TG__K_OVERLOAD_NAME, &n->given) || !tg__schema_mask_make(t, TG__K_ASYNC, &n->async))
     return false;
   for (size_t i = 0; i < TG__HIDDEN_NAMES; i++)
     n->hidden[i] = tg__paths_label(&n->texts, (struct tg__str){hidden[i], (uint32_t)strlen(hidden[i])});
@@ -22,6 +22,7 @@ bool tg__call_names_open(struct tg__call_names *n, const struct tg_trace *t) {
 void tg__call_names_close(struct tg__call_names *n) {
   tg__paths_close(&n->texts);
   tg__schema_mask_free(&n->given);
+  tg__schema_mask_free(&n->async);
   tg__free(n->base);
   tg__free(n->overload);
   *n = (struct tg__call_names){0};
@@ -77,6 +78,10 @@ uint32_t tg__call_overload(struct tg__call_names *n, uint32_t slice) {
   }
   if (!n->base[id]) split(n, id);
   return n->overload[id] == TG_NONE ? TG_NONE : n->overload[id] - 1;
+}
+
+bool tg__call_is_async(const struct tg__call_names *n, uint32_t slice) {
+  return n->texts.t->slices.flags[slice] & TG__F_ASYNC || tg__schema_mask_has(n->texts.t, &n->async, slice);
 }
 
 bool tg__call_is_hidden(const struct tg__call_names *n, uint32_t name) {

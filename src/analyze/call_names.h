@@ -11,12 +11,14 @@ struct tg__call_names {
   uint32_t *base, *overload;         /* by string id, of operators: label + 1, TG_NONE = has none; 0 = not looked at yet */
   uint32_t hidden[TG__HIDDEN_NAMES]; /* labels */
   uint32_t step;                     /* label of ProfilerStep* */
+  struct tg__schema_mask async;      /* events that say they ended on another thread */
   struct tg__schema_mask given;      /* events that state their overload */
 };
 bool tg__call_names_open(struct tg__call_names *n, const struct tg_trace *t); /* false on no memory; close it either way */
 void tg__call_names_close(struct tg__call_names *n);
 uint32_t tg__call_name(struct tg__call_names *n, uint32_t slice);     /* label; equal names, equal labels */
 uint32_t tg__call_overload(struct tg__call_names *n, uint32_t slice); /* label, TG_NONE */
+bool tg__call_is_async(const struct tg__call_names *n, uint32_t slice); /* it may overlap anything: nobody's child, nobody's parent */
 bool tg__call_is_hidden(const struct tg__call_names *n, uint32_t name);
 static inline struct tg__str tg__call_text(const struct tg__call_names *n, uint32_t label) { return tg__paths_text(&n->texts, label); }
 

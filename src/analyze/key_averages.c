@@ -107,6 +107,24 @@ static bool count_host(struct work *w, uint32_t track, uint32_t node) {
   return true;
 }
 
+/* What ends on another thread than it began on: a row with its length, and no time of its own. */
+static bool count_async(struct work *w, uint32_t track, uint32_t slice) {
+  const struct tg_trace *t = w->t;
+  const enum tg__class cls = tg__slice_class(t, slice);
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__call_is_async(&w->names, slice)) return true;
+  struct row *r = row_of(w, &(struct row){.name = tg__call_name(&w->names, slice),
+                                          .flags = is_annotation(cls) ? ANNOTATION_ROW : 0,
+                                          .slice = slice,
+                                          .track = track,
+                                          .node = TG_NONE,
+                                          .start_ns = t->slices.start_ns[slice],
+                                          .dur_ns = t->slices.dur_ns[slice]});
+  if (!r) return false;
+  r->calls++;
+  r->cpu_ns += t->slices.dur_ns[slice];
+  return true;
+}
+
 static bool is_of_process(const struct work *w, uint32_t slice) {
   const uint32_t call = tg__launch_of(w->t, slice);
   return w->all_processes || (call != TG_NONE && has_track(w, tg__slice_track(w->t, call)));
@@ -165,6 +183,8 @@ static bool count_events(struct work *w) {
       if (w->tree.nodes[i].absorbed_by == TG_NONE && !count_host(w, k, i)) return false;
     for (uint32_t i = track->first; track->kind != TG__TRACK_CPU && i < track->first + track->count; i++)
       if (!count_device(w, k, i)) return false;
+    for (uint32_t i = track->first; has_track(w, k) && i < track->first + track->count; i++)
+      if (!count_async(w, k, i)) return false;
   }
   for (size_t i = 0; i < w->memory.count; i++)
     if (w->memory.items[i].node == TG_NONE && !count_memory(w, TG__K_MEMORY, &w->memory.items[i])) return false;
@@ -202,6 +222,7 @@ static void put_row(const struct work *w, const struct row *r, struct tg__out *t
   put_group(w, r, text, out);
   tg__put_trace_text(out, t, r->slice == TG_NONE ? TG_NONE : t->cats[t->slices.cat[r->slice]].name);
   tg__put_bool(out, r->flags & DEVICE_ROW);
+  tg__put_bool(out, r->slice != TG_NONE && tg__call_is_async(&w->names, r->slice));
   const int64_t numbers[] = {
       r->calls,          r->cpu_ns,   r->self_cpu_ns,    r->device_ns,
       r->self_device_ns, r->bytes[0], r->self_bytes[0],  r->bytes[1],

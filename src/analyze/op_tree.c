@@ -50,7 +50,7 @@ static bool is_node(struct builder *b, uint32_t slice, uint8_t *kind) {
   if (b->t->slices.flags[slice] & TG__F_ASYNC) return false;
   if (b->calls) {
     *kind = NAME_OP | NAME_IN_TABLE;
-    return is_shown(b, slice);
+    return is_shown(b, slice) && !tg__call_is_async(b->calls, slice);
   }
   switch (tg__slice_class(b->t, slice)) {
   case TG__CLASS_OP:

@@ -401,6 +401,15 @@ def test_events_as_a_chrome_trace(training, tmp_path):
     assert [e["cat"] for e in written if e["ph"] == "s"] == ["cpu_to_cuda"]
 
 
+def test_what_ends_on_another_thread_has_no_time_of_its_own(opened):
+    events = EventList.from_trace(opened([op("aten::f", 0, 100), op("async", 10, 500, cat="user_annotation", Async=True), op("aten::g", 20, 30)]), Shown())
+    later = next(e for e in events if e.name == "async")
+    assert later.is_async and later.cpu_parent is None and later.cpu_children == [] and (later.cpu_time_total, later.self_cpu_time_total) == (500, 0)
+    assert [(e.name, e.self_cpu_time_total) for e in events if not e.is_async] == [("aten::f", 70), ("aten::g", 30)]
+    row = next(line for line in events.key_averages().table().splitlines() if "async" in line)
+    assert row.split() == ["async", "0.00%", "0.000us", "0", "500.000us", "500.000us", "1"]
+
+
 def test_tables_are_of_one_process(opened):
     own, child = op("aten::add", 0, 10), {**op("aten::mul", 0, 10), "pid": 2}
     overhead = {**op("Activity Buffer Request", 0, 1, cat="overhead"), "pid": -1}
