@@ -116,7 +116,8 @@ void tg__torch_inputs_learn(void) {
       {TG_FACT(kind_string), TG_INPUT_STRING}, {TG_FACT(kind_list), TG_INPUT_INT_LIST},
   };
   memset(kinds, TG_INPUT_OTHER, sizeof kinds);
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++) kinds[(uint32_t)list[i].kind % KINDS] = list[i].input;
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if ((uint32_t)list[i].kind < KINDS) kinds[list[i].kind] = list[i].input;
 }
 
 ALWAYS_INLINE uint8_t input_of(const uint8_t *value) { return kinds[tg__at32(value + TG_FACT(value_kind)) % KINDS]; }
