@@ -7,17 +7,6 @@
 
 #include "capture/capture.h"
 
-#if PY_VERSION_HEX < 0x030a0000
-#define TG_TYPE_IMMUTABLE 0
-static inline PyObject *tg__new_ref(PyObject *o) {
-  Py_INCREF(o);
-  return o;
-}
-#else
-#define TG_TYPE_IMMUTABLE Py_TPFLAGS_IMMUTABLETYPE
-#define tg__new_ref Py_NewRef
-#endif
-
 /* ---- registration (python_door.c) -------------------------------------------------------------------------------------------- */
 
 bool tg__python_is_alive(void); /* the GIL can be taken */

@@ -16,7 +16,7 @@ static bool take_keywords(Fast *self, PyObject *dict) {
   PyObject *const scope = PyDict_GetItemString(dict, "scope"); /* borrowed */
   self->scope = TG_RAW_OP;
   if (!scope) {
-    self->keywords = PyDict_GET_SIZE(dict) ? tg__new_ref(dict) : NULL;
+    self->keywords = PyDict_GET_SIZE(dict) ? Py_NewRef(dict) : NULL;
     return true;
   }
   if (PyUnicode_Check(scope) && PyUnicode_CompareWithASCIIString(scope, "user_scope") == 0) self->scope = TG_RAW_USER;
@@ -33,8 +33,8 @@ static PyObject *fast_new(PyTypeObject *type, PyObject *args, PyObject *keywords
   if (dict != Py_None && !PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "keyword_values must be a dict, not %.100s", Py_TYPE(dict)->tp_name);
   Fast *const self = (Fast *)type->tp_alloc(type, 0);
   if (!self) return NULL;
-  self->name = tg__new_ref(name);
-  self->values = values != Py_None ? tg__new_ref(values) : NULL;
+  self->name = Py_NewRef(name);
+  self->values = values != Py_None ? Py_NewRef(values) : NULL;
   if (dict == Py_None || take_keywords(self, dict)) return (PyObject *)self;
   Py_DECREF(self);
   return NULL;
@@ -44,9 +44,7 @@ static int fast_traverse(PyObject *object, visitproc visit, void *arg) {
   const Fast *const self = (const Fast *)object;
   Py_VISIT(self->values);
   Py_VISIT(self->keywords);
-#if PY_VERSION_HEX >= 0x03090000
   Py_VISIT(Py_TYPE(object));
-#endif
   return 0;
 }
 
@@ -93,7 +91,7 @@ static PyType_Slot fast_slots[] = {{Py_tp_doc, (void *)"RecordFunctionFast(name,
                                    {Py_tp_clear, fast_clear},
                                    {Py_tp_methods, fast_methods},
                                    {0}};
-static PyType_Spec fast_spec = {"tachograph._record.RecordFunctionFast", sizeof(Fast), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | TG_TYPE_IMMUTABLE, fast_slots};
+static PyType_Spec fast_spec = {"tachograph._record.RecordFunctionFast", sizeof(Fast), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, fast_slots};
 
 bool tg__python_fast_is_off(void) {
   PyObject *const modules = PyImport_GetModuleDict(), *const torch = modules ? PyDict_GetItemString(modules, "torch._C") : NULL; /* borrowed */

@@ -30,16 +30,14 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *keywor
   Kernel *const self = (Kernel *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->vectorcall = kernel_vectorcall;
-  self->name = tg__new_ref(name);
-  self->wrapped = tg__new_ref(wrapped);
+  self->name = Py_NewRef(name);
+  self->wrapped = Py_NewRef(wrapped);
   return (PyObject *)self;
 }
 
 static int kernel_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(((const Kernel *)object)->wrapped);
-#if PY_VERSION_HEX >= 0x03090000
   Py_VISIT(Py_TYPE(object));
-#endif
   return 0;
 }
 
@@ -80,7 +78,7 @@ static PyType_Slot kernel_slots[] = {{Py_tp_doc, (void *)"Kernel(name, kernel)\n
                                      {Py_tp_members, kernel_members},
                                      {0}};
 static PyType_Spec kernel_spec = {"tachograph._record.Kernel", sizeof(Kernel), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | TG_TYPE_IMMUTABLE, kernel_slots};
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, kernel_slots};
 
 bool tg__python_kernels_register(PyObject *module) {
   kernel_type = (PyTypeObject *)PyType_FromSpec(&kernel_spec);

@@ -59,7 +59,7 @@ uint32_t tg__python_name_slow(struct tg__thread *t, PyObject *text) {
   if (!id || !n || PyUnicode_GET_LENGTH(text) > CACHED_TEXT_MAX) return id;
   const size_t at = tg__python_name_place(text);
   PyObject *const old = n->known[at].text;
-  n->known[at].text = tg__new_ref(text);
+  n->known[at].text = Py_NewRef(text);
   n->known[at].id = id;
   Py_XDECREF(old);
   return id;

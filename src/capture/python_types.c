@@ -36,8 +36,8 @@ static bool annotation_fill(Annotation *self, PyObject *name, PyObject *args) {
     return false;
   }
   PyObject *const old_name = self->name, *const old_args = self->args;
-  self->name = tg__new_ref(name);
-  self->args = args && args != Py_None ? tg__new_ref(args) : NULL;
+  self->name = Py_NewRef(name);
+  self->args = args && args != Py_None ? Py_NewRef(args) : NULL;
   self->run_callbacks_on_exit = 1;
   Py_XDECREF(old_name);
   Py_XDECREF(old_args);
@@ -59,7 +59,7 @@ static int annotation_init(PyObject *object, PyObject *args, PyObject *keywords)
 
 static PyObject *annotation_new_slow(PyObject *const *values, Py_ssize_t n, PyObject *keywords) {
   PyObject *const object = annotation_new(annotations.type, NULL, NULL), *const tuple = PyTuple_New(n), *const dict = PyDict_New();
-  for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, tg__new_ref(values[i]));
+  for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(values[i]));
   for (Py_ssize_t i = 0; dict && keywords && i < PyTuple_GET_SIZE(keywords); i++) PyDict_SetItem(dict, PyTuple_GET_ITEM(keywords, i), values[n + i]);
   const bool ok = object && tuple && dict && annotation_init(object, tuple, dict) == 0;
   Py_XDECREF(tuple);
@@ -102,7 +102,7 @@ static void annotation_dealloc(PyObject *object) {
 
 static PyObject *annotation_enter(Annotation *self) {
   if (TG_LIKELY(self->name != NULL)) tg__python_span_begin(&self->span, self->name, TG_RAW_ANNOTATION, self->args, NULL);
-  return tg__new_ref((PyObject *)self);
+  return Py_NewRef((PyObject *)self);
 }
 
 static PyObject *annotation_exit(Annotation *self) {
@@ -127,8 +127,8 @@ static PyObject *method_called(PyObject *object, PyObject *const *values, size_t
 }
 
 static PyObject *method_get(PyObject *object, PyObject *instance, PyObject *type) {
-  if (TG_LIKELY(instance && Py_TYPE(instance) == annotations.type)) return tg__new_ref(instance);
-  return instance ? PyMethod_New(object, instance) : tg__new_ref(object); /* a subclass may have a __call__ of its own */
+  if (TG_LIKELY(instance && Py_TYPE(instance) == annotations.type)) return Py_NewRef(instance);
+  return instance ? PyMethod_New(object, instance) : Py_NewRef(object); /* a subclass may have a __call__ of its own */
 }
 
 static void method_dealloc(PyObject *object) {
@@ -140,7 +140,7 @@ static void method_dealloc(PyObject *object) {
 static PyMemberDef method_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, NULL}, {0}};
 static PyType_Slot method_slots[] = {
     {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, method_get}, {Py_tp_dealloc, method_dealloc}, {Py_tp_members, method_members}, {0}};
-static PyType_Spec method_spec = {"tachograph._record._method", sizeof(Method), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | TG_TYPE_IMMUTABLE, method_slots};
+static PyType_Spec method_spec = {"tachograph._record._method", sizeof(Method), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, method_slots};
 
 static bool methods_add(PyTypeObject *to) {
   PyTypeObject *const type = (PyTypeObject *)PyType_FromSpec(&method_spec);
@@ -205,7 +205,7 @@ static PyObject *annotation_end_on_future(PyObject *object, PyObject *future) {
 
 static PyObject *annotations_forward(PyObject *module, PyObject *make) {
   PyObject *const old = annotations.elsewhere;
-  annotations.elsewhere = make == Py_None ? NULL : tg__new_ref(make);
+  annotations.elsewhere = make == Py_None ? NULL : Py_NewRef(make);
   Py_XDECREF(old);
   Py_RETURN_NONE;
 }
@@ -245,7 +245,7 @@ static PyType_Slot annotation_slots[] = {{Py_tp_doc, (void *)annotation_doc},
                                          {Py_tp_members, annotation_members},
                                          {0}};
 static PyType_Spec annotation_spec = {"tachograph._record.record_function", sizeof(Annotation), 0, 
-                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | TG_TYPE_IMMUTABLE, annotation_slots};
+                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, annotation_slots};
 
 static PyMethodDef annotation_functions[] = {
     {"forward", annotations_forward, METH_O, "forward(make): from now on record_function(…) is make(…); None ends that"},
@@ -256,5 +256,5 @@ bool tg__python_types_register(PyObject *module) {
   annotations.type = (PyTypeObject *)PyType_FromSpec(&annotation_spec);
   if (!annotations.type || !methods_add(annotations.type)) return false;
   annotations.type->tp_vectorcall = annotation_vectorcall;
-  return PyModule_AddFunctions(module, annotation_functions) == 0 && PyModule_AddObject(module, "record_function", tg__new_ref((PyObject *)annotations.type)) == 0;
+  return PyModule_AddFunctions(module, annotation_functions) == 0 && PyModule_AddObject(module, "record_function", Py_NewRef((PyObject *)annotations.type)) == 0;
 }
