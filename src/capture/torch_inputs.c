@@ -16,7 +16,8 @@ enum {
   NEW_MAX = 1000,          /* that many different inputs of one name are written with their scalar values */
   LIST_MAX = 30,           /* numbers of a list that are kept: torch's own limit */
   STRING_MAX = 1024,
-  VALUE = 16, /* bytes of an IValue */
+  WRITTEN_MAX = 60 * 1024, /* of one operation: what a dictionary takes */
+  VALUE = 16,              /* bytes of an IValue */
 };
 
 struct seen {
@@ -221,16 +222,17 @@ static bool same_values(const uint8_t *value, uint32_t count, const struct seen 
   return w.p == w.end;
 }
 
-/* Bytes written. A value that finds no room is written as something else. */
-static size_t write_values(const uint8_t *value, uint32_t count, struct pen w, bool careful) {
-  uint8_t *const begin = w.p;
-  for (; count && w.p < w.end; count--, value += VALUE) {
-    uint8_t *const back = w.p;
-    if (careful ? put_value(&w, value, CAREFUL) : put_value(&w, value, 0)) continue;
-    w.p = back;
-    *w.p++ = TG_INPUT_OTHER;
+/* Writes at w->p. false: a value found no room and became something else. */
+static bool write_values(const uint8_t *value, uint32_t count, struct pen *w, bool careful) {
+  bool complete = true;
+  for (; count && w->p < w->end; count--, value += VALUE) {
+    uint8_t *const back = w->p;
+    if (careful ? put_value(w, value, CAREFUL) : put_value(w, value, 0)) continue;
+    complete = false;
+    w->p = back;
+    *w->p++ = TG_INPUT_OTHER;
   }
-  return (size_t)(w.p - begin);
+  return complete && !count;
 }
 
 /* A word that usually tells inputs of one name apart, without looking at all of them. Only what has a meaning may count: behind the
@@ -310,6 +312,17 @@ static uint32_t recall(struct inputs *c, uint32_t key, const uint8_t *value, uin
   return 0;
 }
 
+/* The inputs behind those that are remembered already; their bytes. */
+static size_t write_somewhere(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count, bool keep) {
+  for (int tries = 0;; tries++) {
+    const uint32_t room = c->room - c->used < WRITTEN_MAX ? c->room - c->used : WRITTEN_MAX;
+    uint8_t *const begin = c->bytes + c->used;
+    struct pen w = {.p = begin, .end = begin + room, .drop = !keep};
+    if (write_values(value, count, &w, false) || room == WRITTEN_MAX || tries == 2) return (size_t)(w.p - begin);
+    make_room(t, c);
+  }
+}
+
 static bool keeps_scalars(struct tg__thread *t, const struct inputs *c, uint32_t name) {
   if (c->fresh[name % NAMES] < NEW_MAX) return true;
   tg__count(t, TG_RAW_C_SHAPE_DROPPED, 1);
@@ -324,9 +337,8 @@ __attribute__((noinline)) static uint32_t inputs_slow(struct tg__thread *t, stru
     const uint32_t id = recall(c, key, value, count);
     if (id) return id;
   }
-  if (c->room - c->used < c->room / 4) make_room(t, c);
-  uint8_t *const bytes = c->bytes + c->used;
-  const size_t len = write_values(value, count, (struct pen){.p = bytes, .end = c->bytes + c->room, .drop = !keep}, false);
+  const size_t len = write_somewhere(t, c, value, count, keep);
+  const uint8_t *const bytes = c->bytes + c->used;
   const uint32_t id = tg__torch_intern(t, TG_RAW_D_SHAPE, bytes, len);
   if (!id) return 0;
   if (id > c->top) {
@@ -343,9 +355,9 @@ __attribute__((noinline)) static uint32_t inputs_slow(struct tg__thread *t, stru
 /* In the self-test nothing is believed: every pointer is asked for, and nothing remembered. */
 static uint32_t inputs_careful(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count) {
   if (count > 64 || !tg__guest_can_read(value, (size_t)count * VALUE)) return 0;
-  const size_t len = write_values(value, count, (struct pen){.p = c->bytes, .end = c->bytes + c->room}, true);
-  const uint32_t id = tg__torch_intern(t, TG_RAW_D_SHAPE, c->bytes, len);
-  return id;
+  struct pen w = {.p = c->bytes, .end = c->bytes + c->room};
+  write_values(value, count, &w, true);
+  return tg__torch_intern(t, TG_RAW_D_SHAPE, c->bytes, (size_t)(w.p - c->bytes));
 }
 
 uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name, uint32_t count) {

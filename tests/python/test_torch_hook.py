@@ -215,6 +215,11 @@ def threads():
     thread.join()
 
 
+def one_thread():
+    x = torch.ones(3, requires_grad=True)
+    ((x * 2).sin() + x).sum().backward()
+
+
 def exceptions():
     for bad in (lambda: torch.ones(2) + torch.ones(3), lambda: torch.mm(torch.ones(2), torch.ones(2)), lambda: torch.ones(2).view(3),
                 lambda: torch.empty(-1)):
@@ -275,3 +280,243 @@ def test_same_operations_as_under_torch(body, tmp_path):
 def ends_with(whole, end):
     whole, end = json.loads(whole) or [], json.loads(end) or []
     return whole[len(whole) - len(end):] == end
+
+
+def test_torchscript(tmp_path):
+    """The profiler marks the calls of a scripted function too; the operators in it are the same."""
+    script()
+    theirs = collections.Counter(e["name"] for e in ops(under_torch(tmp_path, script)) if e["name"].startswith("aten::"))
+    _, events, _ = recorded(tmp_path, script)
+    assert collections.Counter(e["name"] for e in ops(events) if e["name"].startswith("aten::")) == theirs
+
+
+def test_sequence_numbers_and_forward_threads(tmp_path):
+    """Numbers begin anew at no time, so they are compared by their distances; the thread of the forward part is the one that ran it."""
+    def numbers_of(events):
+        with_numbers = [(e["name"], e["args"]["Sequence number"]) for e in sorted(ops(events), key=lambda e: e["ts"]) if "Sequence number" in e["args"]]
+        first = min(n for _, n in with_numbers)
+        return [(name, n - first) for name, n in with_numbers if not name.startswith("autograd::engine")]
+    theirs = numbers_of(under_torch(tmp_path, one_thread))
+    _, events, _ = recorded(tmp_path, one_thread)
+    assert numbers_of(events) == theirs and len(theirs) > 4
+    _, events, _ = recorded(tmp_path, threads)
+    [add], [mul] = named(events, "aten::add"), named(events, "aten::mul")[:1]
+    [back] = named(events, "MulBackward0")
+    assert back["tid"] == add["tid"] != mul["tid"]
+    [reference] = named(under_torch(tmp_path, one_thread), "MulBackward0")  # its forward part ran on this thread too
+    assert back["args"]["Fwd thread id"] == reference["args"]["Fwd thread id"]
+    assert back["args"]["Sequence number"] == mul["args"]["Sequence number"]
+
+
+def test_overloads_are_kept(tmp_path):
+    def body():
+        torch.ones(2).sum([0])
+        torch.ones(2).add_(1)
+    _, events, _ = recorded(tmp_path, body)
+    overloads = {(e["name"], e["args"].get("Overload name")) for e in ops(events)}
+    assert {("aten::sum", "dim_IntList"), ("aten::add_", "Tensor"), ("aten::ones", None)} <= overloads
+
+
+# ---- limits ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_scalars_that_are_never_the_same_are_dropped_at_some_point(tmp_path):
+    def body():
+        x = torch.ones(3)
+        for i in range(3000):
+            x.add_(x, alpha=1.0 + i / 4096)
+            x.select(0, i % 3)
+    _, events, _ = recorded(tmp_path, body)
+    told_values = [e["args"]["Concrete Inputs"][2] for e in named(events, "aten::add_")]
+    assert len(told_values) == 3000
+    kept = [v for v in told_values if v]
+    assert 500 < len(kept) < 2000 and told_values[:3] == ["1.", "1.000244140625", "1.00048828125"] and not any(told_values[2500:])
+    assert all(e["args"]["Concrete Inputs"][1:] == ["0", str(i % 3)] for i, e in enumerate(named(events, "aten::select")))  # others keep theirs
+
+
+def test_many_shapes(tmp_path):
+    """More different inputs than are remembered: each is still the right one."""
+    def body():
+        for i in range(1, 4000):
+            torch.empty(i, 2)
+        for i in range(1, 4000, 7):
+            torch.empty(i, 2)
+    _, events, counts = recorded(tmp_path, body)
+    sizes = [e["args"]["Concrete Inputs"][0] for e in named(events, "aten::empty")]
+    assert counts["lost"] == 0 and len(sizes) == 3999 + 572
+    assert sizes[:900] == [f"[{i}, 2]" for i in range(1, 901)]
+
+
+def test_long_lists(tmp_path):
+    """A thousand tensors are kept; where they are more than a text may be long the other inputs are kept all the same."""
+    tensors = [torch.ones(i % 5 + 1, 2) for i in range(3000)]
+
+    def body():
+        torch.cat(tensors[:1000])
+        torch.cat(tensors, 0)
+        torch.cat(tensors[:3])
+    _, events, _ = recorded(tmp_path, body)
+    some, all_of_them, few = [e["args"] for e in named(events, "aten::cat")]
+    assert some["Input type"] == ["TensorList", "Scalar"]  # their sizes are not shown, as torch shows none of over 30
+    assert few["Input Dims"][0] == [[1, 2], [2, 2], [3, 2]]
+    assert all_of_them["Input type"] == ["", "Scalar"] and all_of_them["Concrete Inputs"] == ["", "0"]
+
+
+def test_names_of_every_kind(tmp_path):
+    strange = ["", "tab\tquote\"back\\slash", "ünïcode 測試 🚂", "a" * 3000, "<script>", "ends with \x7f"]
+
+    def body():
+        for name in strange:
+            with torch.profiler.record_function(name):
+                torch.ones(1)
+    _, events, _ = recorded(tmp_path, body)
+    assert [e["name"] for e in sorted(ops(events), key=lambda e: e["ts"]) if e["cat"] == "user_annotation"] == strange
+
+
+# ---- faults --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_annotation_that_ends_on_another_thread(tmp_path):
+    def body():
+        label = torch.profiler.record_function("handed over")
+        label.__enter__()
+        torch.ones(2)
+        thread = threading.Thread(target=label.__exit__, args=(None, None, None))
+        thread.start()
+        thread.join()
+        with torch.profiler.record_function("afterwards"):
+            torch.ones(3)
+    _, events, counts = recorded(tmp_path, body)
+    [over], [after] = named(events, "handed over"), named(events, "afterwards")
+    assert over["dur"] > 0 and counts["lost"] == 0
+    assert after["ts"] >= over["ts"] + over["dur"]
+
+
+def test_somebody_removes_all_callbacks(tmp_path, capfd):
+    def body():
+        torch.ones(2)
+        torch.autograd._profiler_enabled()
+        torch._C._autograd._clear_callbacks()
+        torch.ones(3)
+    _, events, _ = recorded(tmp_path, body)
+    assert len(named(events, "aten::ones")) == 1
+    assert "callback" not in capfd.readouterr().err.lower()
+    _, events, _ = recorded(tmp_path, lambda: torch.ones(2))
+    assert len(named(events, "aten::ones")) == 1
+
+
+def test_torchs_profiler_at_the_same_time(tmp_path):
+    def body():
+        with torch.profiler.profile(record_shapes=True) as prof:
+            torch.ones(2) + 1
+        return prof
+    prof, events, _ = recorded(tmp_path, body)
+    assert "aten::add" in {e.name for e in prof.events()} and len(named(events, "aten::add")) == 1
+
+
+def test_what_began_before_the_recording_or_ends_behind_it(tmp_path):
+    before = torch.profiler.record_function("began before")
+    before.__enter__()
+
+    def body():
+        torch.ones(2)
+        before.__exit__(None, None, None)
+        behind = torch.profiler.record_function("ends behind")
+        behind.__enter__()
+        return behind
+    behind, events, _ = recorded(tmp_path, body)
+    behind.__exit__(None, None, None)
+    assert {e["name"] for e in ops(events)} >= {"aten::ones"} and not named(events, "began before")
+    _, events, _ = recorded(tmp_path, lambda: torch.ones(2))
+    assert len(named(events, "aten::ones")) == 1
+
+
+def test_many_threads(tmp_path):
+    def work():
+        for _ in range(20):
+            torch.ones(2, 3) + 1
+
+    def body():
+        many = [threading.Thread(target=work) for _ in range(100)]
+        for thread in many:
+            thread.start()
+        for thread in many:
+            thread.join()
+    _, events, counts = recorded(tmp_path, body)
+    assert len(named(events, "aten::add")) == 2000 and counts["lost"] == 0
+    assert all(e["args"]["Input Dims"][0] == [2, 3] for e in named(events, "aten::add"))
+
+
+ODD = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import torch
+from tachograph import _record as r
+torch.set_num_threads(2)
+r.open(sys.argv[1], features=r.OPS | r.SHAPES | r.STACKS | r.MODULES | r.MEMORY)
+r.resume()
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+    fake = mode.from_tensor(torch.ones(3, 4))
+    (fake @ fake.t()).sum()
+f = torch.compile(lambda a: (a * 2).sin().sum(0), backend="aot_eager", dynamic=True)
+for n in (3, 5, 9):
+    f(torch.ones(n, 2, requires_grad=True)).sum().backward()
+def deep(n):
+    return torch.ones(1) if n == 0 else deep(n - 1) + 1
+sys.setrecursionlimit(5000)
+deep(900)
+def generated():
+    for i in range(5):
+        yield torch.ones(i + 1)
+sum(t.sum() for t in generated())
+class Mine(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, f, types, args=(), kwargs=None):
+        return super().__torch_function__(f, types, args, kwargs or {})
+(torch.ones(3).as_subclass(Mine) * 2).sum()
+from torch.utils._python_dispatch import TorchDispatchMode
+class Logs(TorchDispatchMode):
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        return op(*args, **(kwargs or {}))
+with Logs():
+    torch.ones(3) + 1
+nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+(nested * 2).sum()
+torch.utils.checkpoint.checkpoint(lambda a: (a * a).sum(), torch.ones(3, requires_grad=True), use_reentrant=True).backward()
+torch.utils.data.DataLoader
+for batch in torch.utils.data.DataLoader(torch.arange(8.0), batch_size=2, num_workers=2):
+    batch + 1
+resized = torch.ones(2, 2)
+resized.resize_(1, 2, 3, 4, 5, 6, 7).resize_(3)
+resized.set_()
+torch.ones(3).untyped_storage().resize_(0)
+x = torch.ones(3, requires_grad=True)
+x.register_hook(lambda g: g * 2)
+class Raises(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a):
+        return a * 2
+    @staticmethod
+    def backward(ctx, g):
+        raise ValueError("on purpose")
+try:
+    Raises.apply(x).sum().backward()
+except ValueError:
+    pass
+futures = [torch.jit.fork(torch.add, torch.ones(2), torch.ones(2)) for _ in range(4)]
+[torch.jit.wait(future) for future in futures]
+r.pause()
+print("lost", r.close()["lost"])
+"""
+
+
+def test_odd_programs_survive(tmp_path):
+    path = tmp_path / "odd.py"
+    path.write_text(ODD)
+    done = subprocess.run([sys.executable, str(path), str(tmp_path / "odd.tacho")], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PYTHONFAULTHANDLER": "1"})
+    assert (done.returncode, done.stdout) == (0, "lost 0\n"), done.stderr[-3000:]
+    with tg.open(tmp_path / "odd.tacho") as trace:
+        assert len(trace.sql("SELECT name FROM slices WHERE name = 'aten::add'")["name"]) > 900
