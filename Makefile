@@ -28,8 +28,8 @@ all: deps ## the library and the command line, in $(O)/
 	$(Q)$(CONFIGURE) -B $(O) $(if $(DEBUG),-DCMAKE_BUILD_TYPE=Debug) $(if $(SAN),-DTG_SANITIZE=$(SAN)) -DTG_BUILD_TESTS=OFF $(QUIET_CMAKE)
 	$(Q)$(call BUILD,$(O))
 
-demo: package ## record a small training loop and say what slows it down
-	$(Q)bash tools/demo.sh
+demo: package ## record a small training loop, say what slows it down, cure it, compare
+	$(Q)$(VENV)/python tools/demo.py
 
 test: build-tests package ## everything a change must pass; installs what it needs; < 3 min after that
 	$(Q)$(VENV)/python tools/suite.py --build $(O)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Train a small CNN on made-up pictures, with a mistake in it that costs most of the step.
 
-    python examples/train_cnn.py                         train, print the time a step
-    python examples/train_cnn.py --profile trace.json.gz also record a few steps
-    python examples/train_cnn.py --fixed                 the same training without the mistake
+    python examples/train_cnn.py            train, print the time a step
+    tachograph run examples/train_cnn.py    the same, recorded: the report names the mistake
+    python examples/train_cnn.py --fixed    the same training without the mistake
 
 The mistake is where many real ones are: every sample is prepared one pixel row at a time in Python, in the process that trains
 (num_workers=0), so the model waits. `--fixed` prepares whole pictures with array operations."""
@@ -66,42 +66,27 @@ def train_step(net, optimizer, pictures, labels):
     return loss
 
 
-def recorder(path, steps):
-    """torch.profiler over five steps, after one to skip and one to warm up."""
-    from torch.profiler import ProfilerActivity, profile, schedule
-    return profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=min(5, max(1, steps - 3)), repeat=1),
-                   record_shapes=True, with_stack=True, on_trace_ready=lambda p: p.export_chrome_trace(path))
-
-
-def train(steps, fixed, profile_path):
+def train(steps, fixed):
     torch.manual_seed(0)
     torch.set_num_threads(1)  # so that the split of a step is the same on a busy machine
     batch = 32
     loader = DataLoader(Pictures(steps * batch, fixed), batch_size=batch, shuffle=True, num_workers=0)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
-    profiler = recorder(profile_path, steps) if profile_path else None
-    if profiler:
-        profiler.start()
     ends = [time.perf_counter()]
     for pictures, labels in loader:
         loss = train_step(net, optimizer, pictures, labels)
-        if profiler:
-            profiler.step()
         ends.append(time.perf_counter())
-    if profiler:
-        profiler.stop()
     median = statistics.median(after - before for before, after in zip(ends, ends[1:]))
     print(f"{steps} steps, {1000 * median:.1f} ms a step (median), last loss {loss.item():.3f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=48)
     parser.add_argument("--fixed", action="store_true", help="prepare samples the fast way")
-    parser.add_argument("--profile", metavar="OUT.json[.gz]", help="record some steps into this file")
     options = parser.parse_args()
-    train(max(1, options.steps), options.fixed, options.profile)
+    train(max(1, options.steps), options.fixed)
 
 
 if __name__ == "__main__":

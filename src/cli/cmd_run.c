@@ -282,7 +282,7 @@ static void print_end(struct run *r, struct tg__run_log *log, const struct tg_er
   }
   tg_close(trace);
   print_notes(log);
-  if (r->packed) fprintf(stderr, "file       %s\nnext       tachograph ask %s findings\n", r->file, r->file);
+  if (r->packed) fprintf(stderr, "file       %s\n", r->file);
   else if (tg__path_kind(r->raw) == TG__PATH_DIR) fprintf(stderr, "files      %s\n", r->raw);
 }
 

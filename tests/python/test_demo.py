@@ -1,4 +1,5 @@
-"""The demo's program recorded by a real torch.profiler: the report must name what was planted, and with the cure it must shrink."""
+"""The demo's program under `tachograph run`: the report must name what was planted, and with the cure it must shrink."""
+import json
 import pathlib
 import re
 import subprocess
@@ -12,17 +13,20 @@ pytest.importorskip("torch")
 PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "train_cnn.py"
 
 
-def record(path, *options):
-    done = subprocess.run([sys.executable, PROGRAM, "--steps", "8", "--profile", path, *options], capture_output=True, text=True, timeout=300)
+def record(folder, *options):
+    """The answer of the run, and its words for people. Five steps are recorded, with every call of a Python function."""
+    done = subprocess.run([sys.executable, "-m", "tachograph", "run", "--json", "-o", folder, "--preset", "deep", "--steps", "5", PROGRAM, "--steps", "24", *options],
+                          capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return json.loads(done.stdout), done.stderr
 
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    path = tmp_path_factory.mktemp("demo") / "slow.json.gz"
-    assert "8 steps" in record(path)
-    with tg.open(path) as trace:
+    folder = tmp_path_factory.mktemp("demo") / "slow"
+    answer, said = record(folder)
+    assert answer["recorded_steps"] == 5 and "24 steps" in said
+    with tg.open(folder / "trace.tacho") as trace:
         yield trace
 
 
@@ -62,6 +66,6 @@ def test_every_event_is_kept(slow):
 
 
 def test_cure_shrinks_the_loader(slow, tmp_path):
-    record(tmp_path / "fixed.json.gz", "--fixed")
-    with tg.open(tmp_path / "fixed.json.gz") as trace:
+    record(tmp_path / "fixed", "--fixed")
+    with tg.open(tmp_path / "fixed" / "trace.tacho") as trace:
         assert loader_ns(trace)[0] < loader_ns(slow)[0] / 3
