@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30 };
+enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30, NOISY_PCT = 5 };
 static const int64_t DEFAULT_BYTES = (int64_t)512 << 20;
 
 struct run {
@@ -240,6 +240,9 @@ static void print_price(struct tg__run_log *log) {
   fprintf(stderr, "price      a step took %s while recorded (n = %zu), %s else (n = %zu): ", tg__human_ns(with.median, a), log->with.count,
           tg__human_ns(without.median, b), log->without.count);
   fprintf(stderr, "%+.1f %% (95 %% interval %+.1f to %+.1f)\n", cost.percent, cost.low, cost.high);
+  const struct tg__run_inflation cpu = tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
+  if (cost.high - cost.low > NOISY_PCT && !isnan(cpu.percent))
+    fprintf(stderr, "           the machine is busy with other things; in CPU time of the training thread it is %+.1f %% (%+.1f to %+.1f)\n", cpu.percent, cpu.low, cpu.high);
 }
 
 static void print_what(const struct run *r, const struct tg__run_log *log) {
@@ -316,6 +319,9 @@ static void print_json(struct run *r, struct tg__run_log *log) {
   tg__json_double(&w, cost.low);
   tg__json_double(&w, cost.high);
   tg__json_close(&w, ']');
+  const struct tg__run_inflation cpu = tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
+  tg__json_key(&w, "cpu_overhead_pct");
+  tg__json_double(&w, cpu.percent);
   tg__json_key(&w, "lost");
   tg__json_int(&w, log->lost);
   tg__json_key(&w, "notes");

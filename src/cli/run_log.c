@@ -38,16 +38,16 @@ static bool keep(struct tg__run_steps *steps, int64_t ns) {
 
 static void read_step(struct reading *r, const char *text) {
   char phase[16];
-  long long number, ns;
-  if (!r->counts || sscanf(text, "%15s %lld %lld", phase, &number, &ns) != 3 || ns < 0) return;
+  long long number, ns, cpu_ns;
+  if (!r->counts || sscanf(text, "%15s %lld %lld %lld", phase, &number, &ns, &cpu_ns) != 4 || ns < 0 || cpu_ns < 0) return;
   struct tg__run_log *const log = r->log;
   log->steps++;
   if (strcmp(phase, "window") == 0) {
-    r->ok = r->ok && keep(&log->with, ns);
+    r->ok = r->ok && keep(&log->with, ns) && keep(&log->cpu_with, cpu_ns);
     if (log->first_step < 0) log->first_step = number;
     log->last_step = number;
   } else if (strcmp(phase, "start") != 0) {
-    r->ok = r->ok && keep(&log->without, ns);
+    r->ok = r->ok && keep(&log->without, ns) && keep(&log->cpu_without, cpu_ns);
   }
 }
 
@@ -71,7 +71,7 @@ static bool read_log(struct tg__run_log *log, const char *path) {
   struct reading r = {.log = log, .counts = !log->window_began, .ok = true};
   if (r.counts) { /* what an earlier process without a window said of its steps gives way */
     log->steps = 0;
-    log->with.count = log->without.count = 0;
+    log->with.count = log->without.count = log->cpu_with.count = log->cpu_without.count = 0;
     log->first_step = log->last_step = -1;
   }
   FILE *f = fopen(path, "re");
@@ -103,6 +103,8 @@ bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
 void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->with.ns);
   tg__free(log->without.ns);
+  tg__free(log->cpu_with.ns);
+  tg__free(log->cpu_without.ns);
 }
 
 /* ---- the price ------------------------------------------------------------------------------------------------------------------ */

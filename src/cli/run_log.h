@@ -14,6 +14,7 @@ struct tg__run_log {
   char source[64];                   /* how steps were found, "" = none were */
   char recorder[32];
   struct tg__run_steps with, without; /* durations of steps, of the first process in the list that has a recorded window */
+  struct tg__run_steps cpu_with, cpu_without; /* CPU time of the thread in them: what the machine does besides is not in it */
   int64_t first_step, last_step;      /* recorded ones, by number; -1 = none */
   int64_t steps;                      /* seen in that process */
   int64_t lost;                       /* records, in all processes */

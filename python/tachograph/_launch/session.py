@@ -102,6 +102,7 @@ class Session:
         self.window = Window(settings["steps"], settings["seconds"], settings["bytes"])
         self._number = 0
         self._last_ns: Optional[int] = None
+        self._last_cpu_ns = 0
         self._told = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open("start")
@@ -151,7 +152,7 @@ class Session:
 
     @_harmless
     def _boundary(self) -> None:
-        now_ns = time.perf_counter_ns()
+        now_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
         if self.window.done:
             return
         dur_ns = now_ns - self._last_ns if self._last_ns is not None else None
@@ -159,7 +160,7 @@ class Session:
         if self.recorder is not None and dur_ns is not None:
             self.recorder.step_end()
         if dur_ns is not None:
-            self.log.write(f"step {phase} {self._number} {dur_ns}")
+            self.log.write(f"step {phase} {self._number} {dur_ns} {cpu_ns - self._last_cpu_ns}")
             self._number += 1
         disk_bytes = self.recorder.disk_bytes() if self.window.bytes and self.recorder is not None else 0
         next_phase = self.window.boundary(dur_ns, disk_bytes)
@@ -171,7 +172,8 @@ class Session:
             return
         if self.recorder is not None:
             self.recorder.step_begin(self._number)
-        self._last_ns = time.perf_counter_ns() if next_phase != phase else now_ns
+        changed = next_phase != phase  # what the change took belongs to no step
+        self._last_ns, self._last_cpu_ns = (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)
 
     def _change(self, phase: str) -> None:
         if phase == "window":
