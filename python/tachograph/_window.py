@@ -145,11 +145,6 @@ class _KinetoProfile:
         from .autograd.profiler import profile
         return profile._of_windows(self)
 
-    @property
-    def _trace_pid(self) -> Optional[int]:
-        """Tables are of this process alone, as torch's are; the trace has its children too."""
-        return self._windows[-1]._pid if self._windows else None
-
     def events(self) -> Any:
         """All events of the window, an EventList of FunctionEvent."""
         self._finished("accessing events")

@@ -209,9 +209,10 @@ def test_forked_child(backend):
     assert err.count("this profiler belongs to the process that started it") == 2  # from step() and from stop()
 
 
-@pytest.mark.skipif("native" not in BACKENDS, reason="torch's collector does not follow children")
-def test_children_are_in_the_trace_and_not_in_the_table():
-    status, out, err = run_program("native", """
+def test_children_are_in_the_trace_and_not_in_the_table(backend):
+    if backend != "native":
+        pytest.skip("torch's collector does not follow children")
+    status, out, err = run_program(backend, """
         with profile() as prof:
             torch.ones(2).sin()
             child = os.fork()
