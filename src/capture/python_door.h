@@ -72,6 +72,7 @@ struct tg__python_span {
   uint16_t begun;              /* how often it was begun and not ended: an object can be entered again */
   uint8_t scope;
 };
+extern const struct tg__source tg__source_spans;
 void tg__python_span_begin_now(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values, PyObject *keywords);
 static inline void tg__python_span_begin(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values, PyObject *keywords) {
   if (TG_UNLIKELY(atomic_load_explicit(&tg__running, memory_order_relaxed))) tg__python_span_begin_now(s, name, scope, values, keywords);

@@ -2,6 +2,30 @@
  * out of order and futures on other threads: then they are taken out of the middle of the open stack, or out of another's. */
 #include "capture/python_door.h"
 
+/* ---- on and off ---------------------------------------------------------------------------------------------------------------- */
+
+/* Spans are recorded whenever a recording runs, but where operators are recorded and are switched off for a while, spans are too. */
+static struct {
+  _Atomic uint32_t generation; /* of the session in which operators were on */
+  _Atomic bool is_on;
+} operators;
+
+static enum tg_err spans_start(uint32_t features, struct tg_error *e) {
+  atomic_store(&operators.generation, atomic_load(&tg__generation));
+  atomic_store(&operators.is_on, true);
+  return TG_OK;
+}
+
+static void spans_stop(void) { atomic_store(&operators.is_on, false); }
+
+static bool is_switched_off(const struct tg__thread *t) {
+  return !atomic_load_explicit(&operators.is_on, memory_order_relaxed) && atomic_load_explicit(&operators.generation, memory_order_relaxed) == t->generation;
+}
+
+const struct tg__source tg__source_spans = {.name = "spans", .features = TG_RECORD_OPS, .start = spans_start, .stop = spans_stop};
+
+/* ---- the open stack ---------------------------------------------------------------------------------------------------------------- */
+
 /* Take entry i off the calling thread's stack, wherever it is. */
 static void entry_remove(struct tg__thread *t, uint32_t i) {
   memmove(&t->open[i], &t->open[i + 1], (t->depth - i - 1) * sizeof t->open[0]);
@@ -17,7 +41,7 @@ static void orphans_remove(struct tg__thread *t, struct tg__python_names *n) {
 
 void tg__python_span_begin_now(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values, PyObject *keywords) {
   struct tg__thread *const t = tg__thread();
-  if (!t) return;
+  if (!t || is_switched_off(t)) return;
   struct tg__python_names *const n = tg__python_names(t);
   if (TG_UNLIKELY(n && n->orphans)) orphans_remove(t, n);
   const bool again = s->thread == t && s->generation == t->generation;

@@ -254,7 +254,7 @@ static PyMethodDef annotation_functions[] = {
 
 bool tg__python_types_register(PyObject *module) {
   annotations.type = (PyTypeObject *)PyType_FromSpec(&annotation_spec);
-  if (!annotations.type || !methods_add(annotations.type)) return false;
+  if (!annotations.type || !methods_add(annotations.type) || !tg__source_add(&tg__source_spans)) return false;
   annotations.type->tp_vectorcall = annotation_vectorcall;
   return PyModule_AddFunctions(module, annotation_functions) == 0 && PyModule_AddObject(module, "record_function", Py_NewRef((PyObject *)annotations.type)) == 0;
 }

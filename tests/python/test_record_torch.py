@@ -257,3 +257,14 @@ def test_sessions_leave_nothing(tmp_path):
     for _ in range(300):
         session()
     assert resident_kib() - before < 4096
+
+
+def test_labels_are_switched_with_the_operators(tmp_path):
+    with NativeRecording(tmp_path, OPS | record.GC) as recording:
+        for name, on in (("first", True), ("second", False), ("third", True)):
+            recording.toggle(OPS, on)
+            with tg.record_function(name), torch._C._profiler._RecordFunctionFast(name + " fast"):
+                torch.ones(3) + 1
+    names = [name for name in names_in(recording.path) if not name.startswith("Python")]
+    assert [name for name in names if not name.startswith("aten::")] == ["first", "first fast", "third", "third fast"]
+    assert names.count("aten::add") == 2
