@@ -8,7 +8,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 
 # Names of arguments in a Kineto trace, and what FunctionEvent calls them where it keeps them apart.
 _ARGS = ("External id", "Sequence number", "Fwd thread id", "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack",
-         "Python id", "Python parent id", "Python module id", "device", "stream", "correlation")
+         "CallFrom", "Python id", "Python parent id", "Python module id", "device", "stream", "correlation")
 METADATA = {"registers per thread": "registers_per_thread", "shared memory": "shared_memory", "grid": "grid", "block": "block",
              "priority": "priority", "blocks per SM": "blocks_per_sm", "warps per SM": "warps_per_sm", "occupancy": "occupancy",
              "est. achieved occupancy %": "est_occupancy_pct", "queued": "queued", "graph id": "graph_id",
@@ -32,6 +32,13 @@ class Kernel(NamedTuple):
 def is_user_frame(frame: str) -> bool:
     """False for the frames torch leaves out of stacks: those of autograd's own entry points."""
     return not any(file in frame and function in frame for file, function in _AUTOGRAD_FRAMES)
+
+
+def at_line(frame: str, place: Optional[str]) -> str:
+    """net.py(7): forward, called from net.py:12, is net.py(12): forward; what was called from elsewhere stays."""
+    file, _, line = (place or "").rpartition(":")
+    head, _, rest = frame[len(file):].partition(")")
+    return f"{file}({line}){rest}" if file and frame.startswith(file) and head.startswith("(") else frame
 
 
 def plain_shapes(dims: Any) -> list:
@@ -134,7 +141,7 @@ class EventSource:
         number = self._stack_slice(row)
         if number is None:
             return []
-        text = self.slices["Call stack"][number]
+        text = None if self.slices["CallFrom"][number] and self.slices["category"][number] != "python_function" else self.slices["Call stack"][number]
         frames = text.split(";") if text else self._frames_around(number)
         return [frame for frame in frames if frame and is_user_frame(frame)]
 
@@ -147,10 +154,14 @@ class EventSource:
         return self.table["event"][row]
 
     def _frames_around(self, number: int) -> Iterator[str]:
+        """Frames by the lines they were at, where a slice says whence it was called."""
+        place = None if self.slices["category"][number] == "python_function" else self.slices["CallFrom"][number]
+        by_lines = place is not None
         around = self.slices["parent"][number]
         while around is not None:
             if self.slices["category"][around] == "python_function":
-                yield self.slices["name"][around]
+                yield at_line(self.slices["name"][around], place)
+                place = self.slices["CallFrom"][around] if by_lines else None
             around = self.slices["parent"][around]
 
     # ---- what only device work has ----

@@ -55,7 +55,9 @@ uint32_t *tg__module_paths(const struct tg_trace *t, const uint32_t *around, con
 
 static bool prepare(struct tg__op_group *g) {
   if (!tg__paths_open(&g->keys, g->t)) return false;
-  if (g->names && !tg__schema_mask_make(g->t, TG__K_FWD_THREAD_ID, &g->forward_thread)) return false;
+  if (g->names && (!tg__schema_mask_make(g->t, TG__K_FWD_THREAD_ID, &g->forward_thread) ||
+                   !tg__schema_mask_make(g->t, TG__K_CALL_FROM, &g->called_from)))
+    return false;
   const bool stack = asks_for(g, TG__GROUP_STACK), module = asks_for(g, TG__GROUP_MODULE);
   if (!stack && !module) return true;
   g->around = tg__frames_around(g->t);
@@ -98,6 +100,8 @@ enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, 
 
 void tg__op_group_close(struct tg__op_group *g) {
   tg__schema_mask_free(&g->forward_thread);
+  tg__schema_mask_free(&g->called_from);
+  tg__map_free(&g->lines);
   tg__map_free(&g->plain_shapes);
   tg__schema_mask_free(&g->call_stack);
   tg__schema_mask_free(&g->hierarchy);
@@ -152,9 +156,50 @@ static uint32_t stack_slice(const struct tg__op_group *g, uint32_t node) {
   return g->tree->nodes[node].slice;
 }
 
+/* "net.py(7): forward" called from "net.py:12" is "net.py(12): forward"; what was called from elsewhere stays. */
+static uint32_t write_line(struct tg__op_group *g, uint32_t frame, struct tg__str from) {
+  const struct tg__str name = tg__name(g->t, frame);
+  uint32_t file = from.len;
+  while (file && from.ptr[file - 1] != ':') file--;
+  const uint32_t at = file ? file - 1 : 0; /* length of the file's name */
+  const char *const end = at < name.len ? memchr(name.ptr + at, ')', name.len - at) : NULL;
+  if (!file || !end || name.ptr[at] != '(' || memcmp(name.ptr, from.ptr, at) != 0) return tg__paths_frame(&g->stacks, frame);
+  struct tg__out text = {0};
+  tg__out_bytes(&text, name.ptr, at + 1);
+  tg__out_bytes(&text, from.ptr + file, from.len - file);
+  tg__out_bytes(&text, end, (size_t)(name.ptr + name.len - end));
+  const uint32_t label = text.err ? TG_NONE : tg__paths_label(&g->stacks, (struct tg__str){text.buf, (uint32_t)text.len});
+  if (text.err) g->stacks.failed = true;
+  tg__out_free(&text);
+  return label;
+}
+
+static uint32_t frame_at_line(struct tg__op_group *g, uint32_t frame, uint32_t from) {
+  if (from == TG_NONE) return tg__paths_frame(&g->stacks, frame);
+  uint32_t *slot = tg__map_slot(&g->lines, (uint64_t)frame << 32 | from, TG_NONE);
+  if (!slot) g->stacks.failed = true;
+  if (!slot || *slot == TG_NONE) {
+    const uint32_t label = write_line(g, frame, tg__name(g->t, from));
+    if (!slot) return label;
+    *slot = label;
+  }
+  return *slot;
+}
+
+/* The frames around a slice by the lines they were at, where it and they say whence they were called. */
+static uint32_t stack_by_lines(struct tg__op_group *g, uint32_t slice) {
+  uint32_t path = 0, n = 0;
+  for (uint32_t f = g->around[slice]; f != TG_NONE && n < g->stack_limit; n++, slice = f, f = g->around[f])
+    path = tg__paths_step(&g->stacks, path, frame_at_line(g, g->t->slices.name[f], text_arg(g->t, &g->called_from, slice)));
+  return path;
+}
+
 static uint32_t stack_of(struct tg__op_group *g, uint32_t node) {
   const uint32_t slice = g->names ? stack_slice(g, node) : g->tree->nodes[node].slice;
   if (slice == TG_NONE) return 0;
+  const bool by_lines = g->names && g->around[slice] != TG_NONE && tg__slice_class(g->t, slice) != TG__CLASS_PYTHON &&
+                        tg__schema_mask_has(g->t, &g->called_from, slice);
+  if (by_lines) return stack_by_lines(g, slice);
   const uint32_t text = text_arg(g->t, &g->call_stack, slice);
   if (text != TG_NONE) return tg__paths_split(&g->stacks, text, g->stack_limit);
   const uint32_t frame = g->names ? g->around[slice] : frame_of(g, node);

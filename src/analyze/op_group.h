@@ -21,7 +21,8 @@ struct tg__op_group {
   uint32_t *around;               /* tg__frames_around; NULL unless stack or module is asked for */
   uint32_t *stack_of, *module_of; /* by Python slice: path of the stack it is on top of, of the modules it is in */
   struct tg__call_names *names;   /* NULL, or: shapes, overloads and stacks as in torch's own tables */
-  struct tg__schema_mask forward_thread;
+  struct tg__schema_mask forward_thread, called_from;
+  struct tg__map lines; /* (frame's name, CallFrom) → label of the frame with the line that was run */
   struct tg__map plain_shapes; /* string id of Input Dims → label in names->texts */
 };
 /* by: as typed, e.g. "name+shape". TG_USAGE with the choices named when it makes no sense. *g is to be closed either way. */

@@ -172,6 +172,11 @@ static uint32_t name_of(struct job *j, uint32_t id, struct packing *v, int64_t o
   return n->text;
 }
 
+static void set_caller(struct job *j, uint32_t stack, struct packing *v) {
+  v->caller = stack ? tg__raw_called_at(j->raw, &j->scope, stack) : TG_NONE;
+  if (v->caller != TG_NONE) v->set |= HAS_CALLER;
+}
+
 /* Kineto gives both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
 static void describe_op(struct job *j, const struct tg__raw_record *r, struct packing *v) {
   const bool backward = r->scope == TG_RAW_BACKWARD;
@@ -186,12 +191,8 @@ static void describe_op(struct job *j, const struct tg__raw_record *r, struct pa
   v->stack = tg__raw_whole_stack(j->raw, &j->scope, r->stack);
   v->modules = tg__raw_modules_text(j->raw, &j->scope, r->stack);
   if (v->stack != TG_NONE) v->set |= HAS_STACK;
+  if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, r->stack, v); /* else the stack itself says the line */
   if (v->modules != TG_NONE) v->set |= HAS_MODULES;
-}
-
-static void set_caller(struct job *j, uint32_t stack, struct packing *v) {
-  v->caller = stack ? tg__raw_called_at(j->raw, &j->scope, stack) : TG_NONE;
-  if (v->caller != TG_NONE) v->set |= HAS_CALLER;
 }
 
 /* The call of a module, by the module its STACK entry has; TG_NONE when it has none. */

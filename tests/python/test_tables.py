@@ -151,6 +151,26 @@ def test_call_sites_are_told_apart(opened):
         ("aten::add", 1, ["<built-in method add of Tensor object>", "train.py(9): right"])]
 
 
+def test_lines_that_were_run_tell_calls_apart(opened):
+    """A frame is named by the first line of its function; where a call says its place, that line stands in the stack."""
+    python = {"cat": "python_function"}
+    events = EventList.from_trace(opened([
+        op("net.py(1): <module>", 0, 100, **python, **{"Python id": 1}),
+        op("net.py(7): forward", 10, 80, **python, **{"Python id": 2, "CallFrom": "net.py:40"}),
+        op("aten::add", 12, 8, CallFrom="net.py:9", **{"Call stack": "net.py(7): forward;net.py(1): <module>;"}),
+        op("aten::add", 22, 8, CallFrom="net.py:12"), op("aten::add", 32, 8, CallFrom="net.py:12"),
+        op("<built-in method add of type object at 0x7f>", 50, 20, **python, **{"Python id": 3, "CallFrom": "net.py:15"}),
+        op("aten::add", 55, 8, CallFrom="net.py:15"), op("aten::mul", 80, 8)]))
+    rows = [(e.key, e.count, e.stack) for e in events.key_averages(group_by_stack_n=5)]
+    outer = "net.py(40): <module>"
+    assert rows == [("aten::add", 1, ["net.py(9): forward", outer]), ("aten::add", 2, ["net.py(12): forward", outer]),
+                    ("aten::add", 1, ["<built-in method add of type object>", "net.py(15): forward", outer]),
+                    ("aten::mul", 1, ["net.py(7): forward", "net.py(1): <module>"])]
+    stacks = [e.stack for e in events if e.name.startswith("aten::")]
+    assert stacks[0] == ["net.py(9): forward", outer] and stacks[3][1:] == ["net.py(15): forward", outer]
+    assert stacks[4] == ["net.py(7): forward", "net.py(1): <module>"]
+
+
 def test_backward_operators_have_the_stack_of_their_forward_operator(opened):
     events = EventList.from_trace(opened([
         op("train.py(1): <module>", 0, 100, cat="python_function", **{"Python id": 1}),
