@@ -168,7 +168,10 @@ ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) 
     o->name = name.id;
     o->seq = (uint32_t)(tg__at64(rf + TG_FACT(sequence)) + 1);
     if (how & SHAPES) o->shape = tg__torch_inputs(t, rf, name.id, name.inputs);
-    if (scope == TG_RAW_BACKWARD) o->stack = (uint32_t)tg__at64(rf + TG_FACT(forward_thread));
+    if (scope == TG_RAW_BACKWARD) {
+      o->stack = (uint32_t)tg__at64(rf + TG_FACT(forward_thread));
+      if (t->depth > 1 && o[-1].scope == TG_RAW_OP && !o[-1].seq) o[-1].seq = o->seq; /* the engine's own record of the node */
+    }
   }
   if ((how & STACK) && scope != TG_RAW_BACKWARD) o->stack = tg__stack_of(t);
   o->start_ticks = tg__ticks();

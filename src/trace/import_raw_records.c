@@ -263,7 +263,9 @@ static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t t
     out->no_memory = true;
     return;
   }
-  out->memory[out->memory_count++] = (struct tg__raw_memory){.ts_ns = ts_ns,
+  /* A little on, so that it lies behind what it was dated by also where readers keep times as doubles, which are 1 ns coarse there. */
+  const int64_t later_ns = r->flags & TG_RAW_F_EARLY && ts_ns != TG_NULL_INT ? 2 : 0;
+  out->memory[out->memory_count++] = (struct tg__raw_memory){.ts_ns = ts_ns + later_ns,
                                                              .bytes = wide(r->dur_ticks, r->seq),
                                                              .address = (uint64_t)wide(r->shape, r->stack),
                                                              .track = out->track,

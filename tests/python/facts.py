@@ -1,6 +1,7 @@
 """What a Chrome trace of a CPU program says, in a form that two recordings of the same program must agree on. Reads the JSON alone,
 with nothing of tachograph's."""
 import collections
+import decimal
 import gzip
 import json
 
@@ -10,11 +11,11 @@ SHOWN = ("cpu_op", "user_annotation")
 def load(path):
     opener = gzip.open if str(path).endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as f:
-        return json.load(f)["traceEvents"]
+        return json.load(f, parse_float=decimal.Decimal)["traceEvents"]  # a double is too coarse for times since 1970
 
 
 def nanoseconds(value):
-    return round(float(value) * 1000)
+    return int(value * 1000)
 
 
 class Facts:

@@ -92,11 +92,11 @@ def both(request, tmp_path_factory):
     """(torch's facts, ours) of one program."""
     folder, found = tmp_path_factory.mktemp("fidelity"), []
     flags = dict(record_shapes=True, profile_memory=True, with_stack=True)
-    step = request.param()
-    for _ in range(2):
-        step()
     verbose = torch._C._profiler._ExperimentalConfig(verbose=True)
     for name, module, more in (("theirs", torch.profiler, {"experimental_config": verbose}), ("ours", tg, {"backend": "native"})):
+        step = request.param()  # anew: optimizers count their steps
+        for _ in range(2):
+            step()
         with module.profile(activities=[module.ProfilerActivity.CPU], **flags, **more) as prof:
             step()
         prof.export_chrome_trace(str(folder / f"{name}.json"))
