@@ -6,6 +6,8 @@
 #include "capture/session.h"
 #include "capture/torch.h"
 
+#include <stdio.h>
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------- */
@@ -23,6 +25,7 @@ struct text_name {
 struct names {
   struct schema_name schemas[SCHEMA_SETS][WAYS];
   struct text_name texts[TEXT_SETS][WAYS];
+  uint32_t forward_thread, forward_stack, forward_id; /* the last pair and its number; 0 = none yet */
   uint32_t text_used;
   char text[TEXT_BYTES];
 };
@@ -151,6 +154,30 @@ _Static_assert(SCHEMA_SETS == 1 << (64 - 57), "the shift in name_of");
 
 enum { BARE = 1, SHAPES = 2, STACK = 4, TRIAL = 8 }; /* how a start function was made. BARE: nothing but names is known of this torch */
 
+/* Forward thread and Python stack of an autograd node as one number. One pass backward is one call in Python: mostly the same pair again. */
+ALWAYS_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint32_t thread, uint32_t stack) {
+  if (TG_LIKELY(n && n->forward_id && n->forward_thread == thread && n->forward_stack == stack)) return n->forward_id;
+  char digits[16];
+  const int len = snprintf(digits, sizeof digits, "%u", thread);
+  const uint32_t id = tg__intern(t, TG_RAW_D_FORWARD, stack, digits, (size_t)len);
+  const uint32_t field = id ? id | TG_RAW_FORWARD_ENTRY : thread & ~TG_RAW_FORWARD_ENTRY;
+  if (n && id) {
+    n->forward_thread = thread;
+    n->forward_stack = stack;
+    n->forward_id = field;
+  }
+  return field;
+}
+
+/* The autograd engine puts a record of its own around each node, which does not know whose it is. */
+ALWAYS_INLINE void tell_engine(struct tg__thread *t, const struct tg__open *node) {
+  struct tg__open *const engine = t->depth > 1 ? &t->open[t->depth - 2] : NULL;
+  if (!engine || engine->scope != TG_RAW_OP || engine->seq) return;
+  engine->scope = TG_RAW_BACKWARD;
+  engine->seq = node->seq;
+  engine->stack = node->stack;
+}
+
 ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   if ((how & TRIAL) && tg__torch_self() != tg__torch_trial.owner) return;
   struct tg__thread *const t = (how & TRIAL) ? tg__torch_trial.thread : tg__thread();
@@ -168,12 +195,11 @@ ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) 
     o->name = name.id;
     o->seq = (uint32_t)(tg__at64(rf + TG_FACT(sequence)) + 1);
     if (how & SHAPES) o->shape = tg__torch_inputs(t, rf, name.id, name.inputs);
-    if (scope == TG_RAW_BACKWARD) {
-      o->stack = (uint32_t)tg__at64(rf + TG_FACT(forward_thread));
-      if (t->depth > 1 && o[-1].scope == TG_RAW_OP && !o[-1].seq) o[-1].seq = o->seq; /* the engine's own record of the node */
-    }
+    if (scope == TG_RAW_BACKWARD) o->stack = (uint32_t)tg__at64(rf + TG_FACT(forward_thread));
   }
+  if ((how & STACK) && scope == TG_RAW_BACKWARD) o->stack = forward_entry(t, n, o->stack, tg__stack_of(t));
   if ((how & STACK) && scope != TG_RAW_BACKWARD) o->stack = tg__stack_of(t);
+  if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) tell_engine(t, o);
   o->start_ticks = tg__ticks();
 }
 
@@ -201,7 +227,7 @@ __attribute__((noinline)) static void end_out_of_order(struct tg__thread *t, con
   if (i == 0 && take_from_others(t, rf, &o)) {
     o.name = intern_op(t, rf);
     o.shape = 0;
-    if (o.scope != TG_RAW_BACKWARD) o.stack = 0;
+    if (o.scope != TG_RAW_BACKWARD || o.stack & TG_RAW_FORWARD_ENTRY) o.stack = 0;
     tg__record_put(t, &o, now, TG_RAW_F_ASYNC);
     return;
   }

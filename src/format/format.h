@@ -164,6 +164,8 @@ enum tg__raw_dictionary {
 #include "format/events.def"
 };
 
+#define TG_RAW_FORWARD_ENTRY (UINT32_C(1) << 31) /* in the stack of a BACKWARD record: the rest is an id in the FORWARD dictionary */
+
 /* Head of a record chunk's payload; then `capacity` records. Sealing stores the checksum first and `sealed` last. */
 struct tg__raw_head {
   uint32_t capacity;        /* records there is room for */

@@ -243,6 +243,7 @@ static void release(struct tg__raw *w, struct jobs *jobs) {
   tg__free(w->shapes);
   tg__free(w->frames);
   tg__free(w->modules);
+  tg__free(w->forwards);
   tg__free(w->layouts);
   tg__map_free(&w->layout_index);
   tg__lock_free(w->lock);

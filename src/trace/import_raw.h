@@ -44,7 +44,7 @@ struct tg__raw_table { /* id → number */
   size_t near_cap, seen;
   struct tg__map far; /* ids that are not dense */
 };
-enum { TG__RAW_TABLES = TG_RAW_D_MODULE + 1 };
+enum { TG__RAW_TABLES = TG_RAW_D_FORWARD + 1 };
 struct tg__raw_part { /* dictionaries of one thread, or of all threads of a file */
   uint32_t number;
   struct tg__raw_table tables[TG__RAW_TABLES];
@@ -63,6 +63,9 @@ struct tg__raw_frame {
   uint32_t whole, modules; /* texts of the stack and of the modules around; TG_NONE until asked for, atomic */
   uint32_t module;         /* innermost module frame at or above: number of frame, TG_NONE until asked for, NO_MODULE */
   uint32_t called_at;      /* text file:line, TG_NONE until asked for */
+};
+struct tg__raw_forward {
+  uint32_t thread, stack; /* number of the thread as the framework counts; id in the STACK dictionary, 0 = none */
 };
 struct tg__raw_module {
   uint32_t name, path; /* nn.Module: Linear_0; path TG__K_EMPTY when not known */
@@ -95,8 +98,9 @@ struct tg__raw {
   struct tg__raw_shape *shapes;
   struct tg__raw_frame *frames;
   struct tg__raw_module *modules;
+  struct tg__raw_forward *forwards;
   struct tg__raw_layout *layouts;
-  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, layout_count, layout_cap;
+  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count, forward_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
   unsigned threads;
   int64_t base_ns, start_ns; /* taken off all times; when recording began, after that. TG_NULL_INT = not known */

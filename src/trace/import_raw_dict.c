@@ -186,6 +186,19 @@ static uint32_t take_module(struct tg__raw *w, const struct tg__raw_entry *entry
   return (uint32_t)w->module_count++;
 }
 
+static uint32_t take_forward(struct tg__raw *w, const struct tg__raw_entry *entry, bool *bad) {
+  struct tg__raw_forward forward = {.stack = entry->parent};
+  *bad = entry->text.len == 0 || entry->text.len > 9;
+  for (uint32_t i = 0; i < entry->text.len && !*bad; i++) {
+    const unsigned digit = (unsigned char)entry->text.ptr[i] - '0';
+    *bad = digit > 9;
+    forward.thread = forward.thread * 10 + digit;
+  }
+  if (*bad || !tg__grow((void **)&w->forwards, &w->forward_cap, w->forward_count + 1, sizeof *w->forwards)) return TG_NONE;
+  w->forwards[w->forward_count] = forward;
+  return (uint32_t)w->forward_count++;
+}
+
 /* The number of an entry in its list; TG_NONE: not taken (out of memory, or, *bad, not readable). */
 static uint32_t take_entry(struct tg__raw *w, uint32_t kind, const struct tg__raw_entry *entry, bool *bad) {
   struct tg__raw_shape shape;
@@ -196,6 +209,8 @@ static uint32_t take_entry(struct tg__raw *w, uint32_t kind, const struct tg__ra
     return take_frame(w, entry);
   case TG_RAW_D_MODULE:
     return take_module(w, entry);
+  case TG_RAW_D_FORWARD:
+    return take_forward(w, entry, bad);
   case TG_RAW_D_THREAD:
     return tg__raw_intern(w, entry->text.ptr, entry->text.len);
   default: /* SHAPE */

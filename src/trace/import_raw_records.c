@@ -178,18 +178,33 @@ static void set_caller(struct job *j, uint32_t stack, struct packing *v) {
 }
 
 /* Kineto gives both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
+/* What the stack field of an autograd node says. */
+static void split_forward(const struct job *j, uint32_t field, uint32_t *thread, uint32_t *stack) {
+  *thread = field;
+  *stack = 0;
+  if (!(field & TG_RAW_FORWARD_ENTRY)) return;
+  const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_FORWARD, field & ~TG_RAW_FORWARD_ENTRY);
+  if (at == TG_NONE) {
+    *thread = 0;
+    return;
+  }
+  *thread = j->raw->forwards[at].thread;
+  *stack = j->raw->forwards[at].stack;
+}
+
 static void describe_op(struct job *j, const struct tg__raw_record *r, struct packing *v) {
-  const bool backward = r->scope == TG_RAW_BACKWARD;
+  uint32_t stack = r->stack, forward_thread = 0;
+  if (r->scope == TG_RAW_BACKWARD) split_forward(j, r->stack, &forward_thread, &stack);
   if (r->seq) {
     v->set |= HAS_SEQUENCE;
     v->seq = (int64_t)r->seq - 1;
-    v->forward = backward ? r->stack : 0;
+    v->forward = forward_thread;
   }
   const uint32_t shape = r->shape ? tg__raw_find(&j->scope, TG_RAW_D_SHAPE, r->shape) : TG_NONE;
   if (shape != TG_NONE) v->shape = &j->raw->shapes[shape];
-  if (!r->stack || backward) return;
-  v->stack = tg__raw_whole_stack(j->raw, &j->scope, r->stack);
-  v->modules = tg__raw_modules_text(j->raw, &j->scope, r->stack);
+  if (!stack) return;
+  v->stack = tg__raw_whole_stack(j->raw, &j->scope, stack);
+  v->modules = tg__raw_modules_text(j->raw, &j->scope, stack);
   if (v->stack != TG_NONE) v->set |= HAS_STACK;
   if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, r->stack, v); /* else the stack itself says the line */
   if (v->modules != TG_NONE) v->set |= HAS_MODULES;

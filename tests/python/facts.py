@@ -23,9 +23,8 @@ class Facts:
         self.events = load(path)
         slices = [e for e in self.events if e.get("ph") == "X" and e.get("cat") in SHOWN]
         self.main = collections.Counter(e["tid"] for e in slices).most_common(1)[0][0]
-        self.ops = []  # (event, names of what encloses it on its thread, outermost first)
-        for tid in {e["tid"] for e in slices}:
-            self.ops += self.nested([e for e in slices if e["tid"] == tid])
+        # (event, names of what encloses it, outermost first), of the thread with most operators
+        self.ops = self.nested([e for e in slices if e["tid"] == self.main])
         numbers = [e["args"]["Sequence number"] for e, _ in self.ops if "Sequence number" in e.get("args", {})]
         self.first_number = min(numbers, default=0)
 
@@ -41,18 +40,15 @@ class Facts:
             around.append(e)
         return found
 
-    def role(self, tid):
-        return "main" if tid == self.main else "other"
-
     def operations(self, *, keep=lambda name: True):
-        """Counter of (name, what encloses it, thread role, dims, types, concrete inputs, sequence number from the first)."""
+        """Counter of (name, what encloses it, dims, types, concrete inputs, sequence number from the first)."""
         found = collections.Counter()
         for e, around in self.ops:
             if not keep(e["name"]):
                 continue
             args = e.get("args", {})
             number = args.get("Sequence number")
-            found[(e["name"], around, self.role(e["tid"]), json.dumps(args.get("Input Dims")), json.dumps(args.get("Input type")),
+            found[(e["name"], around, json.dumps(args.get("Input Dims")), json.dumps(args.get("Input type")),
                    json.dumps(args.get("Input Strides")), json.dumps(args.get("Concrete Inputs")), None if number is None else number - self.first_number)] += 1
         return found
 
@@ -74,7 +70,7 @@ class Facts:
             slices[e["tid"]].append((nanoseconds(e["ts"]), nanoseconds(e["ts"]) + nanoseconds(e["dur"]), e["name"]))
         by = collections.Counter()
         for e in self.events:
-            if e.get("name") != "[memory]" or e["args"]["Bytes"] <= 0:
+            if e.get("name") != "[memory]" or e["args"]["Bytes"] <= 0 or e["tid"] != self.main:
                 continue
             when = nanoseconds(e["ts"])
             inside = [s for s in slices[e["tid"]] if s[0] <= when <= s[1]]

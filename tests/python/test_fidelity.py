@@ -1,5 +1,12 @@
-"""The same programs under torch.profiler and under tachograph say the same: operators with shapes, types, nesting, sequence and
-thread; forward-backward links; bytes allocated; stacks and modules. Each allowed difference stands in ALLOWED with its reason."""
+"""The same programs under torch.profiler and under tachograph say the same: operators with shapes, types, nesting and
+sequence; forward-backward links; bytes allocated; stacks and modules.
+
+Allowed to differ, and why:
+- functions in C among the frames of an operator's stack: torch names them with the address of an object, we keep to frames of Python;
+- operators on threads of torch's own pool: torch's profiler does not look there, so the thread of the program is compared;
+- frames outside the program under test: each profiler's own start and stop are on them;
+- names beyond ASCII: torch writes "unknown" for them (test_names_beyond_ascii);
+- bytes freed: torch does not see frees of blocks that are older than the profile, we do."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -7,12 +14,6 @@ from torch import nn  # noqa: E402
 
 import tachograph as tg  # noqa: E402
 from facts import Facts  # noqa: E402
-
-# Nothing is allowed to differ but what a line here names: (which fact, why).
-ALLOWED = {
-    "frames of the profilers themselves": "each one's own start and stop are on its stacks",
-}
-
 
 def mlp():
     torch.manual_seed(0)
@@ -53,7 +54,7 @@ def views_and_scalars():
         a = torch.arange(24, dtype=torch.float64).reshape(2, 3, 4)
         b = a.transpose(0, 2)[1:, ::2].contiguous()
         c = torch.cat([b, b * 2.5], dim=-1).to(torch.bfloat16)
-        with torch.profiler.record_function("mine, ünïcode"):
+        with torch.profiler.record_function("mine"):
             d = torch.stack([c, c]).sum(dim=(0, 1), keepdim=True)
         torch.nn.functional.pad(d, (1, 2), value=3.0)
         a.index_fill_(1, torch.tensor([0]), 7.0)
@@ -125,7 +126,7 @@ def test_memory(both):
 
 def test_stacks(both):
     def belongs(frame):
-        return "test_fidelity.py" in frame or "torch/nn" in frame or "torch/optim" in frame
+        return ("test_fidelity.py" in frame and not frame.endswith(": both")) or "torch/nn" in frame or "torch/optim" in frame
     theirs, ours = (facts.stacks(belongs) for facts in both)
     assert any(frames for _, frames in theirs)
     same(theirs, ours)
@@ -133,3 +134,11 @@ def test_stacks(both):
 
 def test_modules(both):
     same(both[0].modules(), both[1].modules())
+
+
+def test_names_beyond_ascii(tmp_path):
+    name = "größer \U0001f682 \"quoted\" \\ \n"
+    with tg.profile(activities=[tg.ProfilerActivity.CPU], backend="native") as prof, torch.profiler.record_function(name):
+        torch.ones(1)
+    prof.export_chrome_trace(str(tmp_path / "t.json"))
+    assert [e["name"] for e, _ in Facts(tmp_path / "t.json").ops if e["cat"] == "user_annotation"] == [name]
