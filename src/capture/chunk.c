@@ -170,9 +170,12 @@ static void begin(struct tg__thread *t, int i) {
                                     .thread = t->os_thread,
                                     .lost = lost - p->lost_told,
                                     .logical = t->logical};
+  uint8_t heads[TG_CHUNK_HEADS];
   p->lost_told = lost;
-  tg__raw_head_write(base + TG_CHUNK_HEAD_BYTES, &head);
-  tg__chunk_head_write(base, TG_CHUNK_RAW_RECORDS, t->number, TG_CHUNK_IN_PLACE, s->bytes - TG_CHUNK_HEAD_BYTES, 0);
+  tg__raw_head_write(heads + TG_CHUNK_HEAD_BYTES, &head);
+  tg__chunk_head_write(heads, TG_CHUNK_RAW_RECORDS, t->number, TG_CHUNK_IN_PLACE, s->bytes - TG_CHUNK_HEAD_BYTES, 0);
+  /* By a system call and not through the mapping: a process killed here leaves all of the head or nothing. */
+  if (pwrite(tg__session.fd, heads, sizeof heads, (off_t)region_of(s).offset) != (ssize_t)sizeof heads) memcpy(base, heads, sizeof heads);
   p->first = (struct tg__raw_record *)(base + TG_CHUNK_HEADS);
   p->last = p->first + head.capacity;
   t->next = p->first;

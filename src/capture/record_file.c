@@ -82,12 +82,14 @@ enum tg_err tg__recording_create(const char *path, struct tg_error *e) {
   return TG_OK;
 }
 
+/* A write that stays within a page is done or not done when the process is killed; one that does not may be half done. */
 bool tg__recording_reserve(uint64_t bytes, uint64_t align, uint64_t limit, uint64_t *offset) {
   struct tg__session *const s = &tg__session;
-  const uint64_t most = limit < s->size_limit ? limit : s->size_limit;
+  const uint64_t most = limit < s->size_limit ? limit : s->size_limit, page = s->page_bytes;
   uint64_t end = atomic_load(&s->file_end), start;
   do {
     start = (end + align - 1) / align * align;
+    if (bytes <= page && start / page != (start + bytes - 1) / page) start = (start + page - 1) / page * page;
     if (bytes > most || start > most - bytes) return false;
   } while (!atomic_compare_exchange_weak(&s->file_end, &end, start + bytes));
   *offset = start;

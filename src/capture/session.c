@@ -80,16 +80,21 @@ static uint32_t largest_chunk(uint64_t memory, uint64_t disk) {
   return bytes;
 }
 
+/* New texts need room when the records have used up theirs: with keep-last for as long as it runs. */
+static uint64_t reserve_for_texts(uint64_t disk, enum tg_record_keep keep) {
+  return keep == TG_KEEP_FIRST && disk / 16 > RESERVE_MOST ? RESERVE_MOST : disk / 16;
+}
+
 static void set_options(const struct tg_record_options *o) {
   struct tg__session *const s = &tg__session;
   const uint64_t memory = o->memory_bytes ? o->memory_bytes : DEFAULT_MEMORY;
   s->disk_bytes = o->disk_bytes ? o->disk_bytes : DEFAULT_DISK;
-  s->record_limit = s->disk_bytes - (s->disk_bytes / 16 < RESERVE_MOST ? s->disk_bytes / 16 : RESERVE_MOST); /* the rest: for texts */
+  s->keep = o->keep;
+  s->record_limit = s->disk_bytes - reserve_for_texts(s->disk_bytes, o->keep);
   s->chunk_most = largest_chunk(memory, s->disk_bytes);
   s->wanted = o->features | o->required;
   s->id = o->session ? o->session : choose_id();
   s->rank = o->rank;
-  s->keep = o->keep;
   s->process = getpid();
   snprintf(s->path, sizeof s->path, "%s", o->path);
   tg__budget_set(memory);

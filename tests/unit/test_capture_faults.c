@@ -35,16 +35,16 @@ static void assert_exits_with_zero(pid_t child) {
 
 /* ---- killed -------------------------------------------------------------------------------------------------------------------------- */
 
-enum { KILLED_THREADS = 3 };
+enum { KILLED_THREADS = 3, TEXT_EVERY = 2000 };
 static const char *const killed_names[KILLED_THREADS] = {"one", "two", "three"};
 static _Atomic uint64_t *ended; /* per thread: ranges whose end has returned; survives the process */
 
 static void *until_killed(void *number) {
   const int i = *(const int *)number;
   for (uint64_t n = 0;; n++) {
-    char text[24];
+    char text[40];
     tg_range_begin(killed_names[i]);
-    if (n % 100 == 0) { /* texts must be there before what uses them */
+    if (n % TEXT_EVERY == 0) { /* texts must be there before what uses them */
       snprintf(text, sizeof text, "text %d %llu", i, (unsigned long long)n);
       make(text, 1);
     }
@@ -54,14 +54,31 @@ static void *until_killed(void *number) {
   return NULL;
 }
 
-static void be_killed(enum tg_record_keep keep) {
+static void be_killed(uint64_t disk_bytes) {
   static const int numbers[KILLED_THREADS] = {0, 1, 2};
   pthread_t threads[KILLED_THREADS];
   struct tg_error e;
-  const struct tg_record_options options = {.path = recording_path, .rank = -1, .keep = keep, .features = TG_RECORD_PROCESS};
+  const struct tg_record_options options = {
+      .path = recording_path, .rank = -1, .disk_bytes = disk_bytes, .keep = TG_KEEP_LAST, .features = TG_RECORD_PROCESS};
   if (tg_record_open(&options, &e) || tg_record_resume(&e)) _exit(1);
   for (int i = 0; i < KILLED_THREADS; i++) pthread_create(&threads[i], NULL, until_killed, (void *)&numbers[i]);
   pthread_join(threads[0], NULL);
+}
+
+/* One program killed at a random moment; what it left. */
+static struct tg_trace *kill_one(uint64_t disk_bytes, unsigned *seed) {
+  for (int i = 0; i < KILLED_THREADS; i++) atomic_store(&ended[i], 0);
+  const pid_t child = fork();
+  if (child == 0) be_killed(disk_bytes);
+  while (!atomic_load(&ended[0])) sleep_us(100);
+  sleep_us(rand_r(seed) % 60000);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_dictionary], 0);
+  assert_int_equal(t->ranks[0].processes[0].stop_ns, 0);
+  return t;
 }
 
 static void test_killed(void **state) {
@@ -69,20 +86,32 @@ static void test_killed(void **state) {
   unsigned seed = (unsigned)getpid();
   ended = shared_page();
   for (int round = 0; round < rounds; round++) {
-    for (int i = 0; i < KILLED_THREADS; i++) atomic_store(&ended[i], 0);
-    const pid_t child = fork();
-    if (child == 0) be_killed(TG_KEEP_FIRST);
-    while (!atomic_load(&ended[0])) sleep_us(100);
-    sleep_us(rand_r(&seed) % 60000);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    struct tg_trace *const t = recording_read(recording_path);
+    struct tg_trace *const t = kill_one(0, &seed);
     for (int i = 0; i < KILLED_THREADS; i++) {
       const uint64_t made = atomic_load(&ended[i]), found = recording_count(t, killed_names[i], NULL);
       if (found < made || found > made + 1) fail_msg("round %d: %llu ended, %llu in the file", round, (unsigned long long)made, (unsigned long long)found);
     }
-    for (int i = 0; i < TG__LOSS_COUNT; i++) assert_int_equal(t->ranks[0].loss[i], 0);
-    assert_int_equal(t->ranks[0].processes[0].stop_ns, 0);
+    tg_close(t);
+  }
+  munmap((void *)ended, 4096);
+}
+
+/* While old chunks are being overwritten: none of them is ever half a chunk, and the file stays full. */
+static void test_killed_while_overwriting(void **state) {
+  enum { DISK = 2 << 20 };
+  const int rounds = getenv("TG_SLOW") ? 200 : 10;
+  unsigned seed = (unsigned)getpid();
+  ended = shared_page();
+  for (int round = 0; round < rounds; round++) {
+    struct tg_trace *const t = kill_one(DISK, &seed);
+    uint64_t all_made = 0, all_found = 0;
+    for (int i = 0; i < KILLED_THREADS; i++) {
+      const uint64_t made = atomic_load(&ended[i]), found = recording_count(t, killed_names[i], NULL);
+      assert_true(found <= made + 1);
+      all_made += made;
+      all_found += found;
+    }
+    if (all_made > DISK / 32) assert_true(all_found > DISK / 32 / 2); /* less chunks being emptied, and room kept for texts */
     tg_close(t);
   }
   munmap((void *)ended, 4096);
@@ -182,6 +211,7 @@ static void test_changes_from_all_threads(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_killed, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_killed_while_overwriting, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_exit_without_close, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_changes_while_threads_record, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_changes_from_all_threads, recording_setup, recording_teardown),
