@@ -9,7 +9,8 @@
  * One recording at a time in a process; it sees all threads, those that start later too. Children made by fork go on in files of
  * their own, `run.PID.tacho` beside `run.tacho`. Nothing here prints, exits, throws, takes a lock where the program works, or grows beyond its budget; what finds no
  * room is counted. The file can be read at any time, also of a program that was killed.
- * Threads: ranges, marks, steps and counters may be used from any thread at any time, also when nothing is recorded (a few ns).
+ * Threads: ranges, marks, steps and counters may be used from any thread at any time, also when nothing is recorded (a few ns),
+ * but not in handlers of signals.
  * Opening, resuming, pausing and closing may be done from any thread; they take turns.
  * Units: times in ns, sizes in bytes. Text is UTF-8, NUL-terminated, copied at the call. */
 #ifndef TACHOGRAPH_RECORD_H
@@ -62,7 +63,7 @@ TG_API enum tg_err tg_record_toggle(uint32_t features, bool on, struct tg_error 
 struct tg_record_stats {
   bool open, running;
   uint32_t features;        /* that are really recorded */
-  uint32_t missing;         /* asked for and not to be had; `why` says the reason of the first */
+  uint32_t missing;         /* asked for and not to be had; `why` says the reason of the first, or why the disk took no more */
   uint64_t records, lost;   /* written; without room, too deep or overwritten */
   uint64_t disk_bytes, memory_bytes, peak_memory_bytes;
   uint64_t session;

@@ -36,6 +36,7 @@ static bool take(_Atomic uint64_t *which, uint64_t bytes, uint64_t limit) {
 
 bool tg__budget_take(uint64_t bytes, unsigned parts) { return take(&chunks, bytes, atomic_load(&budget) / 4 * parts); }
 void tg__budget_give(uint64_t bytes) { atomic_fetch_sub(&chunks, bytes); }
+bool tg__budget_is_short(void) { return atomic_load(&pages) + atomic_load(&chunks) > atomic_load(&budget) / 2; }
 void tg__budget_forked(void) { atomic_store(&chunks, 0); }
 
 void tg__budget_state(uint64_t *now, uint64_t *most) {

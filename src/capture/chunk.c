@@ -50,23 +50,26 @@ static bool map_slot(struct tg__thread_private *p, int i, struct tg__region r) {
   return mmap(slot_at(p, i), r.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, tg__session.fd, (off_t)r.offset) != MAP_FAILED;
 }
 
-/* Memory and disk for a chunk, mapped into a slot that is the caller's. parts: of the memory budget, in quarters. */
-static bool fill_slot(struct tg__thread_private *p, int i, unsigned parts) {
-  struct tg__slot *const s = &p->slot[i];
-  struct tg__region r;
+/* Bytes of the memory budget for a chunk: as many as it should have, or fewer. `have`: what the caller holds of it already; what
+ * is returned includes it. 0 = none. */
+static uint32_t take_memory(const struct tg__thread_private *p, uint32_t have, unsigned parts) {
   uint32_t bytes = atomic_load_explicit(&p->chunk_bytes, memory_order_relaxed);
-  while (!tg__budget_take(bytes, bytes > TG_CHUNK_LEAST ? 2 : parts)) { /* large ones only from the first half: others want some too */
-    bytes /= 2;
-    if (bytes < TG_CHUNK_LEAST) return false;
+  for (; bytes > have && bytes >= TG_CHUNK_LEAST; bytes /= 2) {
+    if (tg__budget_take(bytes - have, bytes > TG_CHUNK_LEAST ? 2 : parts)) return bytes; /* large ones only from the first half */
   }
-  if (!tg__region_get(bytes, &r)) {
-    tg__budget_give(bytes);
-    return false;
-  }
+  return have;
+}
+
+/* Memory and disk for a chunk, mapped into a slot that is the caller's. parts: of the memory budget, in quarters. */
+static bool fill_slot(struct tg__thread_private *p, int i, uint32_t have, unsigned parts) {
+  struct tg__slot *const s = &p->slot[i];
+  struct tg__region r = {0};
+  const uint32_t bytes = take_memory(p, have, parts);
+  if (!bytes) return false;
+  if (!tg__region_get(bytes, &r)) goto no_room;
   if (r.bytes > bytes && !tg__budget_take(r.bytes - bytes, 4)) {
-    tg__budget_give(bytes);
     tg__region_offer(r, 0);
-    return false;
+    goto no_room;
   }
   if (r.bytes < bytes) tg__budget_give(bytes - r.bytes);
   if (!map_slot(p, i, r)) { /* the number of mappings has a limit too */
@@ -74,11 +77,13 @@ static bool fill_slot(struct tg__thread_private *p, int i, unsigned parts) {
     tg__region_spare(r);
     return false;
   }
-  if (s->resident) tg__budget_give(s->resident);
   atomic_store_explicit(&s->offset, r.offset, memory_order_relaxed);
   s->bytes = s->resident = r.bytes;
   s->used = 0;
   return true;
+no_room:
+  tg__budget_give(bytes);
+  return false;
 }
 
 /* ---- sealing ---------------------------------------------------------------------------------------------------------------------------- */
@@ -137,25 +142,29 @@ void tg__chunk_seal_full(struct tg__thread *t) {
     atomic_store_explicit(&p->full_out, out + 1, memory_order_release);
   }
   tg__guest_pages_drop(room, TG_CHUNK_MOST);
+  atomic_fetch_add(&tg__session.room, 1); /* memory was given back: who had none may ask again */
 }
 
-/* The current chunk is full: hand it to the helper, or seal it here when too many wait. */
-static void finish(struct tg__thread *t) {
+/* The current chunk is full: hand it to the helper. When many wait already, or memory is short, seal it here: then the memory it
+ * took, which is returned, serves for the next chunk, and no thread that has a chunk ever finds no memory for another one. */
+static uint32_t finish(struct tg__thread *t) {
   struct tg__thread_private *const p = t->more;
   const int i = atomic_load_explicit(&p->current, memory_order_relaxed);
-  if (i < 0) return;
+  if (i < 0) return 0;
   struct tg__slot *const s = &p->slot[i];
-  const uint32_t count = (uint32_t)(t->next - p->first), in = atomic_load_explicit(&p->full_in, memory_order_relaxed);
-  if (in - atomic_load_explicit(&p->full_out, memory_order_acquire) < TG_FULL_MAX) {
-    p->full[in % TG_FULL_MAX] = (struct tg__full){region_of(s), count, (uint32_t)i, s->resident};
-    atomic_store_explicit(&p->full_in, in + 1, memory_order_release);
-  } else {
-    seal(region_of(s), slot_at(p, i), count, s->bytes);
-    tg__budget_give(s->resident);
-  }
+  const uint32_t count = (uint32_t)(t->next - p->first), in = atomic_load_explicit(&p->full_in, memory_order_relaxed), held = s->resident;
+  const bool has_place = in - atomic_load_explicit(&p->full_out, memory_order_acquire) < TG_FULL_MAX;
   s->resident = 0;
   atomic_store_explicit(&p->current, -1, memory_order_relaxed);
   t->next = t->end = NULL;
+  if (has_place && !tg__budget_is_short()) {
+    p->full[in % TG_FULL_MAX] = (struct tg__full){region_of(s), count, (uint32_t)i, held};
+    atomic_store_explicit(&p->full_in, in + 1, memory_order_release);
+    return 0;
+  }
+  seal(region_of(s), slot_at(p, i), count, s->bytes);
+  madvise(slot_at(p, i), s->bytes, MADV_DONTNEED);
+  return held;
 }
 
 /* ---- taking a chunk ---------------------------------------------------------------------------------------------------------------------- */
@@ -191,20 +200,22 @@ static bool change_slot(struct tg__slot *s, uint32_t from, uint32_t to) {
 }
 
 /* A chunk to write: the one prepared, else one that the thread maps itself. At most one slot is the helper's, so one is free. */
-static bool take(struct tg__thread *t) {
+static bool take(struct tg__thread *t, uint32_t have) {
   struct tg__thread_private *const p = t->more;
   for (int i = 0; i < TG_SLOTS; i++) {
     if (!change_slot(&p->slot[i], TG_SLOT_READY, TG_SLOT_FREE)) continue;
+    tg__budget_give(have);
     begin(t, i);
     return true;
   }
   for (int i = 0; i < TG_SLOTS; i++) {
     struct tg__slot *const s = &p->slot[i];
     if (atomic_load(&s->state) != TG_SLOT_FREE && !change_slot(s, TG_SLOT_WANTED, TG_SLOT_FREE)) continue;
-    if (!fill_slot(p, i, 4)) return false;
+    if (!fill_slot(p, i, have, 4)) return false;
     begin(t, i);
     return true;
   }
+  tg__budget_give(have);
   return false;
 }
 
@@ -212,6 +223,7 @@ static bool take(struct tg__thread *t) {
 static void ask_for_next(struct tg__thread_private *p) {
   const int current = atomic_load_explicit(&p->current, memory_order_relaxed);
   int unused = -1;
+  if (tg__budget_is_short()) return; /* a thread then makes do with one chunk */
   for (int i = 0; i < TG_SLOTS; i++) {
     if (i == current) continue;
     if (atomic_load(&p->slot[i].state) != TG_SLOT_FREE) return; /* on its way */
@@ -226,7 +238,7 @@ void tg__chunk_prepare(struct tg__thread *t) {
   for (int i = 0; i < TG_SLOTS; i++) {
     struct tg__slot *const s = &p->slot[i];
     if (!change_slot(s, TG_SLOT_WANTED, TG_SLOT_BUSY)) continue;
-    const bool filled = fill_slot(p, i, 3); /* the last quarter is for threads that have no chunk at all */
+    const bool filled = fill_slot(p, i, 0, 2); /* the other half is for threads that have no chunk at all */
     if (filled && madvise(slot_at(p, i), s->bytes, MADV_POPULATE_WRITE)) {
       for (uint32_t at = TG_CHUNK_HEADS; at < s->bytes; at += tg__session.page_bytes) *(volatile uint8_t *)(slot_at(p, i) + at) = 0;
     }
@@ -244,8 +256,7 @@ static bool make_room(struct tg__thread *t, uint32_t want) {
   }
   const uint64_t room = atomic_load_explicit(&tg__session.room, memory_order_relaxed);
   if (p->no_room == room || !tg__busy_enter(t)) return false;
-  finish(t);
-  const bool taken = take(t);
+  const bool taken = take(t, finish(t));
   p->no_room = taken ? 0 : room;
   if (taken) tg__thread_name_look(t);
   tg__busy_leave(t);
@@ -366,11 +377,19 @@ static void punch_holes(uint64_t generation) {
 
 void tg__chunks_trim(uint64_t generation) {
   uint64_t end = atomic_load(&tg__session.file_end);
-  for (struct tg__slot *s; (s = last_slot(generation, end));) {
-    end = atomic_load(&s->offset) + s->used;
-    if (s->used) shorten(s);
-    s->bytes = s->used; /* what is left of it is used, so nothing ends there with room to give */
-    if (s->used) break;
+  struct tg__region spare;
+  for (bool at_records = false; !at_records;) {
+    struct tg__slot *const s = last_slot(generation, end);
+    if (s) {
+      at_records = s->used > 0;
+      end = atomic_load(&s->offset) + s->used;
+      if (at_records) shorten(s);
+      s->bytes = s->used;
+    } else if (tg__region_spare_at(end, &spare)) {
+      end = spare.offset;
+    } else {
+      break;
+    }
   }
   punch_holes(generation);
   atomic_store(&tg__session.file_end, end);

@@ -55,6 +55,7 @@ static bool from_end(uint32_t bytes, struct tg__region *out) {
   *out = (struct tg__region){.bytes = bytes};
   if (!tg__recording_reserve(bytes, s->page_bytes, s->record_limit, &out->offset)) return false;
   if (allocate(out->offset, bytes)) return true;
+  atomic_store(&s->disk_error, errno);
   uint64_t end = out->offset + bytes;
   atomic_compare_exchange_strong(&s->file_end, &end, out->offset); /* where nothing came behind it: as if it had not been */
   return false;
@@ -66,6 +67,15 @@ void tg__region_spare(struct tg__region r) {
   hold();
   if (spare_count < SPARES) spares[spare_count++] = r;
   release();
+}
+
+bool tg__region_spare_at(uint64_t end, struct tg__region *out) {
+  for (unsigned i = 0; i < spare_count; i++) {
+    if (spares[i].offset + spares[i].bytes != end) continue;
+    *out = spares[i];
+    return true;
+  }
+  return false;
 }
 
 static bool from_spares(uint32_t bytes, struct tg__region *out) {

@@ -105,6 +105,7 @@ static void clear_counts(void) {
   for (int i = 0; i < TG_RAW_COUNTS; i++) atomic_store(&s->counts[i], 0);
   atomic_store(&s->threads, 0);
   atomic_store(&s->metas, 0);
+  atomic_store(&s->disk_error, 0);
   atomic_fetch_add(&s->room, 1);
 }
 
@@ -249,6 +250,11 @@ static uint64_t sum(enum tg__raw_count which) {
   return n;
 }
 
+static void say_disk_error(char *out, size_t room, int error) {
+  char text[96] = "";
+  snprintf(out, room, "the file could not grow any more (%.90s), and what came then is only counted: free some disk space", strerror_r(error, text, sizeof text));
+}
+
 static void fill_stats(struct tg_record_stats *out) {
   struct tg__session *const s = &tg__session;
   const uint32_t state = atomic_load(&s->state), generation = tg__generation_now();
@@ -265,6 +271,7 @@ static void fill_stats(struct tg_record_stats *out) {
   }
   tg__budget_state(&out->memory_bytes, &out->peak_memory_bytes);
   memcpy(out->why, s->why, sizeof out->why);
+  if (!out->why[0] && atomic_load(&s->disk_error)) say_disk_error(out->why, sizeof out->why, atomic_load(&s->disk_error));
 }
 
 void tg_record_state(struct tg_record_stats *stats) {

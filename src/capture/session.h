@@ -48,6 +48,7 @@ bool tg__region_get(uint32_t bytes, struct tg__region *out);
 /* A sealed chunk may be overwritten from now on (keep last). */
 void tg__region_offer(struct tg__region r, uint32_t records);
 void tg__region_spare(struct tg__region r); /* one that was never written */
+bool tg__region_spare_at(uint64_t end, struct tg__region *out); /* who closes: the spare one that ends there */
 void tg__regions_forget(void);              /* all of them: the file is closed */
 void tg__regions_abandon(void);             /* the same in the child of a fork */
 
@@ -84,6 +85,7 @@ struct tg__session {
   _Atomic uint64_t counts[TG_RAW_COUNTS];
   _Atomic uint32_t threads;     /* numbers given */
   _Atomic uint32_t metas;
+  _Atomic int disk_error;       /* errno of the last time there was no room on the disk */
   _Atomic uint32_t guests;      /* writers of dictionaries that are no thread of this session */
   uint64_t last_ticks;          /* of the clock pair written last */
   int64_t last_wall_ns;
@@ -201,6 +203,7 @@ void tg__budget_set(uint64_t bytes);
 /* Bytes of resident chunks. `parts`: refused when it would be more than that many quarters of the budget. */
 bool tg__budget_take(uint64_t bytes, unsigned parts);
 void tg__budget_give(uint64_t bytes);
+bool tg__budget_is_short(void); /* more than half of it is used */
 void tg__budget_forked(void); /* chunks were the parent's */
 void tg__budget_state(uint64_t *now, uint64_t *peak);
 

@@ -81,11 +81,12 @@ static void test_texts_without_end(void **state) {
 }
 
 static pthread_barrier_t barrier;
-enum { THREADS = 200, EACH = 5000 };
+enum { THREADS = 200 };
+static int each;
 
 static void *work(void *unused) {
   pthread_barrier_wait(&barrier);
-  make("work", EACH);
+  make("work", each);
   pthread_barrier_wait(&barrier);
   return NULL;
 }
@@ -93,6 +94,7 @@ static void *work(void *unused) {
 static void test_200_threads(void **state) {
   pthread_t threads[THREADS];
   const uint64_t budget = (uint64_t)64 << 20;
+  each = 20000; /* ten chunks of the smallest size for each: more than the budget holds */
   recording_start((struct tg_record_options){.rank = -1});
   pthread_barrier_init(&barrier, NULL, THREADS + 1);
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, NULL), 0);
@@ -105,16 +107,17 @@ static void test_200_threads(void **state) {
   const struct tg_record_stats stats = recording_close();
   assert_true(during.memory_bytes > THREADS * (64 << 10) && during.memory_bytes <= budget);
   assert_true(stats.peak_memory_bytes <= budget);
-  assert_int_equal(stats.records, THREADS * EACH);
+  assert_int_equal(stats.records, THREADS * each);
   assert_int_equal(stats.lost, 0);
   struct tg_trace *const t = recording_read(recording_path);
-  assert_int_equal(recording_count(t, "work", NULL), THREADS * EACH);
+  assert_int_equal(recording_count(t, "work", NULL), THREADS * each);
   tg_close(t);
 }
 
 /* A budget that is too small for all of them: some find no room, and that is counted too. */
 static void test_too_little_memory(void **state) {
   pthread_t threads[THREADS];
+  each = 5000;
   recording_start((struct tg_record_options){.rank = -1, .memory_bytes = 16 << 20});
   pthread_barrier_init(&barrier, NULL, THREADS + 1);
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, NULL), 0);
@@ -123,7 +126,7 @@ static void test_too_little_memory(void **state) {
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   pthread_barrier_destroy(&barrier);
   const struct tg_record_stats stats = recording_close();
-  assert_int_equal(stats.records + stats.lost, THREADS * EACH);
+  assert_int_equal(stats.records + stats.lost, THREADS * each);
   assert_true(stats.records > 0 && stats.lost > 0);
   struct tg_trace *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "work", NULL), stats.records);
