@@ -271,6 +271,8 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
   }
 }
 
+static bool is_memory(const struct tg__raw_record *r) { return r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY; }
+
 static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t ts_ns) {
   struct tg__raw_job *const out = j->out;
   if (out->memory_count == out->memory_cap &&
@@ -305,12 +307,13 @@ static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t du
 
 static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, int64_t offset) {
   struct tg__raw_job *const out = j->out;
-  const bool memory = r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY;
+  const bool memory = is_memory(r);
   const uint8_t ph = memory || r->scope == TG_RAW_MARK ? 'i' : r->scope == TG_RAW_COUNTER ? 'C' : 'X';
   struct tg__record record = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .track = out->track, .ph = ph};
   set_times(j, r, dur_ticks, &record, offset);
-  if (memory) {
-    take_memory(j, r, record.ts_ns);
+  if (memory) { /* "behind" is not at the same moment */
+    const bool behind = r->flags & TG_RAW_F_EARLY && record.ts_ns != TG_NULL_INT && record.ts_ns < INT64_MAX;
+    take_memory(j, r, record.ts_ns + behind);
     return;
   }
   struct packing v = {0};
@@ -388,13 +391,16 @@ static void insert_by_start(uint32_t *order, const struct key *keys, uint32_t co
   }
 }
 
-/* Positions of the records in the order of their starts, longer ones first; extensions left out. NULL on no memory. */
-static uint32_t *order_by_start(struct job *j, const struct tg__raw_chunk *chunk, uint32_t *count) {
-  enum { INSERT_MOST = 1 << 14 };
-  struct key *const keys = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *keys);
-  uint32_t *const order = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *order), n = 0;
-  bool ok = keys && order;
-  for (uint32_t i = 0; ok && i < chunk->count;) {
+struct ordered {
+  struct key *keys;
+  uint32_t *order; /* positions in keys, by start, longer ones first; extensions left out */
+  uint32_t count;
+};
+
+/* An allocation whose moment is only known to lie behind start_ticks lies behind all that had ended on the thread when it was noted. */
+static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct ordered *o) {
+  uint64_t last_end = 0;
+  for (uint32_t i = 0; i < chunk->count;) {
     struct tg__raw_record r;
     struct key key = {.at = i};
     bool torn;
@@ -402,33 +408,45 @@ static uint32_t *order_by_start(struct job *j, const struct tg__raw_chunk *chunk
     if (torn) tg__lose(&j->out->losses, TG__LOSS_bent_torn_duration, offset_of(j, key.at));
     if (r.scope == TG_RAW_EXTENSION) continue;
     key.start = r.start_ticks;
-    keys[n++] = key;
+    if (is_memory(&r)) {
+      key.dur = 0;
+      if (r.flags & TG_RAW_F_EARLY && key.start < last_end) key.start = last_end;
+    } else if (key.dur <= UINT64_MAX - key.start && key.start + key.dur > last_end) {
+      last_end = key.start + key.dur;
+    }
+    o->keys[o->count++] = key;
   }
-  if (ok && n <= INSERT_MOST) {
-    insert_by_start(order, keys, n);
-  } else if (ok) {
-    for (uint32_t i = 0; i < n; i++) order[i] = i;
-    ok = tg__sort_index(order, n, key_less, keys);
+}
+
+static bool order_by_start(struct job *j, const struct tg__raw_chunk *chunk, struct ordered *o) {
+  enum { INSERT_MOST = 1 << 14 };
+  *o = (struct ordered){.keys = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *o->keys),
+                        .order = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *o->order)};
+  if (!o->keys || !o->order) return false;
+  list_keys(j, chunk, o);
+  if (o->count <= INSERT_MOST) {
+    insert_by_start(o->order, o->keys, o->count);
+    return true;
   }
-  for (uint32_t i = 0; ok && i < n; i++) order[i] = keys[order[i]].at;
-  *count = n;
-  tg__free(keys);
-  if (!ok) tg__free(order);
-  return ok ? order : NULL;
+  for (uint32_t i = 0; i < o->count; i++) o->order[i] = i;
+  return tg__sort_index(o->order, o->count, key_less, o->keys);
 }
 
 static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
   struct tg__raw_record r;
+  struct ordered o;
   uint64_t dur;
   bool torn;
-  uint32_t count = 0, *const order = order_by_start(j, chunk, &count);
-  if (!order || !make_room(j->out, count)) j->out->no_memory = true;
-  for (uint32_t k = 0; k < count && !j->out->no_memory; k++) {
-    uint32_t i = order[k];
+  if (!order_by_start(j, chunk, &o) || !make_room(j->out, o.count)) j->out->no_memory = true;
+  for (uint32_t k = 0; k < o.count && !j->out->no_memory; k++) {
+    const struct key *const key = &o.keys[o.order[k]];
+    uint32_t i = key->at;
     tg__raw_next(chunk, &i, &r, &dur, &torn);
-    take_record(j, &r, dur, offset_of(j, order[k]));
+    r.start_ticks = key->start;
+    take_record(j, &r, dur, offset_of(j, key->at));
   }
-  tg__free(order);
+  tg__free(o.keys);
+  tg__free(o.order);
   if (j->raw->module_count && !j->out->file->has_modules) gather_runs(j, chunk);
 }
 

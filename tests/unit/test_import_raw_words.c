@@ -358,6 +358,24 @@ static void test_memory_totals(void **state) {
   tg__trace_free(t);
 }
 
+/* Of an allocation that was noted without looking at the clock it is known what had ended by then. */
+static void test_early_allocation(void **state) {
+  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::to")}, {2, 0, TG_STR("aten::div")}};
+  const struct tg__raw_record r[] = {
+      {.start_ticks = 105, .dur_ticks = 8, .shape = 1, .name = 2, .scope = TG_RAW_MEMORY, .flags = VALID | TG_RAW_F_EARLY}, /* before anything ended */
+      {.start_ticks = 110, .dur_ticks = 30, .name = 1, .depth = 1, .flags = VALID},
+      {.start_ticks = 120, .dur_ticks = 16, .shape = 2, .name = 2, .scope = TG_RAW_MEMORY, .flags = VALID | TG_RAW_F_EARLY},
+      {.start_ticks = 100, .dur_ticks = 90, .name = 2, .flags = VALID},
+  };
+  raw_begin(&file);
+  raw_dictionary(&file, 0, TG_RAW_D_NAME, names, 2);
+  raw_records(&file, 0, 4, r, 4, true);
+  struct tg_trace *const t = open_file();
+  assert_memory(t, 106, 8, 8, -1, false);
+  assert_memory(t, 141, 16, 24, -1, false);
+  tg__trace_free(t);
+}
+
 /* ---- forward and backward, and the whole document -------------------------------------------------------------------------------- */
 
 static void begin_two_threads(void) {
@@ -454,6 +472,7 @@ int main(void) {
       cmocka_unit_test(test_lines_of_stacks),
       cmocka_unit_test(test_modules_from_operators),
       cmocka_unit_test(test_memory_totals),
+      cmocka_unit_test(test_early_allocation),
       cmocka_unit_test(test_forward_thread),
       cmocka_unit_test(test_document),
   };
