@@ -130,6 +130,15 @@ static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t sli
   return add_unit(u, slice, parent, key);
 }
 
+/* Are there frames of functions? Spans of modules and of the garbage collector are Python slices, too, in recordings without frames. */
+static bool has_frames(const struct tg_trace *t, const struct tg__schema_mask *module) {
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (tg__slice_class(t, i) != TG__CLASS_PYTHON || t->slices.name[i] == TG__K_PYTHON_GC) continue;
+    if (!tg__schema_mask_has(t, module, i)) return true;
+  }
+  return false;
+}
+
 /* unit_at: by Python slice, the innermost unit at it: itself when it is one. */
 static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at, const struct tg__schema_mask *module) {
   const struct tg_trace *t = u->t;
@@ -166,9 +175,11 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
   struct tg__schema_mask module = {0};
   uint32_t *around = tg__frames_around(u->t);
   uint32_t *unit_at = tg__alloc(((size_t)u->t->slices.count + 1) * sizeof *unit_at);
-  const bool ok =
-      around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module) && add_frames(u, around, unit_at, &module);
-  if (ok) attach_device_work(u, around, unit_at);
+  bool ok = around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module);
+  if (ok && (u->by == TG__STACK_MODULE || has_frames(u->t, &module))) {
+    ok = add_frames(u, around, unit_at, &module);
+    if (ok) attach_device_work(u, around, unit_at);
+  }
   tg__schema_mask_free(&module);
   tg__free(around);
   tg__free(unit_at);

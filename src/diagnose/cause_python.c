@@ -46,6 +46,7 @@ static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
 static enum tg__cause cause_of(const struct tg__facts *f, uint32_t frame) {
   const struct tg__str name = frame == TG_NONE ? TG_STR("") : tg__name(f->t, f->t->slices.name[frame]);
   if (tg__str_contains(name, "fsync") || tg__str_contains(name, "method flush of")) return TG__CAUSE_SYNC_LOGGING;
+  if (frame != TG_NONE && f->t->slices.name[frame] == TG__K_PYTHON_GC) return TG__CAUSE_GC_PRESSURE;
   if (tg__str_contains(name, "function collect>") || tg__str_contains(name, "method collect of module")) return TG__CAUSE_GC_PRESSURE;
   return TG__CAUSE_SLOW_PYTHON_TRANSFORM;
 }
