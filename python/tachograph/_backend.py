@@ -80,6 +80,7 @@ class Recording:
         self.metadata: dict[str, str] = {}
         self.lost = 0
         self.running = False
+        self.thread = 0  # that started it
         self.pid = os.getpid()
         self._trace: Optional[Trace] = None
         self._first_path: Optional[str] = None
@@ -109,6 +110,7 @@ class Recording:
     def start(self) -> None:
         self.stats.profiler_enable_call_duration_us = _timed(self._start)
         self.running = True
+        self.thread = threading.get_native_id()
         self._started_s = time.perf_counter()
 
     def stop(self) -> None:

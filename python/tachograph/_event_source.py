@@ -49,16 +49,17 @@ def plain_shapes(dims: Any) -> list:
 class EventSource:
     """The events of one trace, as torch's list has them: by start, what lasts longer first."""
 
-    def __init__(self, trace: Any, use_device: Optional[str], start_ns: Optional[int], pid: Any) -> None:
-        self.trace, self.use_device, self.pid = trace, use_device, pid
+    def __init__(self, trace: Any, use_device: Optional[str], start_ns: Optional[int], scope: dict[str, Any]) -> None:
+        self.trace, self.use_device = trace, use_device
+        self.scope = scope  # arguments of the question: of which process and threads
         self._start_ns = start_ns
 
     def averages(self, by: str, python: bool) -> Any:
-        return self.trace.ask("key_averages", by=by, python=python, pid=self.pid)
+        return self.trace.ask("key_averages", by=by, python=python, **self.scope)
 
     @cached_property
     def table(self) -> Any:
-        return self.trace.ask("key_averages", by="event", pid=self.pid)
+        return self.trace.ask("key_averages", by="event", **self.scope)
 
     @cached_property
     def columns(self) -> dict[str, Any]:

@@ -61,8 +61,8 @@ class EventList(list):
         traces = list(traces)
         shown = profile or _Shown(traces)
         events = cls(use_device=shown.use_device, profile_memory=shown.profile_memory, with_flops=shown.with_flops)
-        start, pid = getattr(profile, "_trace_start_ns", None), getattr(profile, "_trace_pid", None)
-        events._sources = [EventSource(trace, shown.use_device, start if len(traces) == 1 else None, pid) for trace in reversed(traces)]
+        start, scope = getattr(profile, "_trace_start_ns", None), getattr(profile, "_trace_scope", lambda trace: {})
+        events._sources = [EventSource(trace, shown.use_device, start if len(traces) == 1 else None, scope(trace)) for trace in reversed(traces)]
         return events
 
     # ---- the list ----

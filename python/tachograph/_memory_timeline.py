@@ -80,7 +80,7 @@ class MemoryProfile:
     """Blocks of memory of a window and what each was for. `missing`: what the recording does not have and this has to do without."""
 
     def __init__(self, trace: Any, profile: Any = None) -> None:
-        self.blocks = read_blocks(trace, getattr(profile, "_trace_pid", None))
+        self.blocks = read_blocks(trace, profile._trace_scope(trace).get("pid") if profile is not None else None)
         self.live = LiveTensors() if self.blocks else LiveTensors(())
         self.missing = ["identity of tensors: categories are those of blocks, by where each was taken and given back"]
         if not self.live:

@@ -1,6 +1,7 @@
 """_KinetoProfile: one window after the other, without a schedule. `profiler.profile` adds the schedule."""
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any, Callable, Iterable, Optional
 
@@ -13,6 +14,10 @@ from ._config import ProfilerActivityConfig, available_activities, check_options
 from ._graph_lanes import bake_annotations, check_lanes
 from ._observer import ITraceObserver
 from ._say import warn_once
+
+
+# Threads that torch makes for work it was given by another one: of autograd and of its pools; not those of a DataLoader.
+_HELPER = re.compile(r"\(pt_(?!data)")
 
 
 class _KinetoProfile:
@@ -131,11 +136,16 @@ class _KinetoProfile:
         """The last finished window, as tachograph.open gives it: ask(), sql(), report(), export()."""
         return self._finished("reading the trace").trace()
 
-    @property
-    def _trace_pid(self) -> Optional[int]:
-        """Whose events the tables show: torch knows nothing of forked children, which our recorder follows."""
-        window = self._windows[-1] if self._windows else None
-        return window.pid if window is not None and window.kind == "native" else None
+    def _trace_scope(self, trace: Trace) -> dict[str, Any]:
+        """Whose events the tables show. Our recorder sees all threads, and forked children; torch's tables show the thread that
+        started the profiler and those that work for it, so ours do, unless profile_all_threads is on."""
+        window = next(w for w in self._windows if w.trace() is trace)
+        if window.kind != "native":
+            return {}
+        if self._experimental.profile_all_threads:
+            return {"pid": window.pid}
+        helpers = [row["tid"] for row in trace.ask("tracks") if row["pid"] == str(window.pid) and _HELPER.search(row["name"] or "")]
+        return {"pid": window.pid, "thread": [window.thread, *helpers]}
 
     @property
     def profiler(self) -> Any:

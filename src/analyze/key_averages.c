@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+enum { MAX_THREADS = 256 }; /* that can be named */
 enum { MEMORY_ROW = 4, DEVICE_ROW = 1, ANNOTATION_ROW = 2, FLAG_BITS = 3 };
 
 struct row {
@@ -23,6 +24,8 @@ struct work {
   const struct tg__ask *ask;
   bool by_event, python, all_processes;
   int64_t pid;
+  size_t thread_count; /* 0 = all */
+  int64_t threads[MAX_THREADS];
   struct tg__call_names names;
   struct tg__op_tree tree;
   struct tg__op_group group;
@@ -36,9 +39,16 @@ struct work {
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
 
+static bool has_thread(const struct work *w, const struct tg__track *k) {
+  if (!w->thread_count || k->kind != TG__TRACK_CPU) return true;
+  for (size_t i = 0; i < w->thread_count; i++)
+    if (!k->tid_is_text && k->tid == w->threads[i]) return true;
+  return false;
+}
+
 static bool has_track(const struct work *w, uint32_t track) {
   const struct tg__track *k = &w->t->tracks[track];
-  if (!tg__ask_has_track(w->ask, w->t, track)) return false;
+  if (!tg__ask_has_track(w->ask, w->t, track) || !has_thread(w, k)) return false;
   return w->all_processes || (!k->pid_is_text && (k->pid == w->pid || k->pid == -1)); /* -1: the collector's own work */
 }
 
@@ -249,6 +259,19 @@ done:
 
 /* ---- the question ----------------------------------------------------------------------------------------------------------------- */
 
+/* 12,34 → two threads; nothing or all → none named. */
+static enum tg_err read_threads(struct work *w, struct tg_error *e) {
+  const char *const threads = tg__ask_arg(w->ask, "thread");
+  const char *p = threads;
+  if (!*p || strcmp(p, "all") == 0) return TG_OK;
+  for (char *end; w->thread_count < MAX_THREADS; p = end + 1) {
+    w->threads[w->thread_count++] = strtoll(p, &end, 10);
+    if (end != p && !*end) return TG_OK;
+    if (end == p || *end != ',') return tg__fail(e, TG_USAGE, -1, "thread=%.60s is no list of thread ids: give whole numbers joined by commas, or all", threads);
+  }
+  return tg__fail(e, TG_USAGE, -1, "thread= names more than %d threads", MAX_THREADS);
+}
+
 static enum tg_err read_arguments(struct work *w, const char **by, struct tg_error *e) {
   static const char *const truths[] = {"0", "1"};
   size_t python;
@@ -257,7 +280,9 @@ static enum tg_err read_arguments(struct work *w, const char **by, struct tg_err
   w->all_processes = !*pid || strcmp(pid, "all") == 0;
   w->pid = w->all_processes ? 0 : strtoll(pid, &end, 10);
   if (!w->all_processes && *end) return tg__fail(e, TG_USAGE, -1, "pid=%.60s is not a process id: give a whole number, or all", pid);
-  const enum tg_err err = tg__ask_choice(w->ask, "python", truths, 2, &python, e);
+  enum tg_err err = read_threads(w, e);
+  if (!err) err = tg__ask_choice(w->ask, "python", truths, 2, &python, e);
+  if (err) return err;
   *by = tg__ask_arg(w->ask, "by");
   w->by_event = strcmp(*by, "event") == 0;
   w->python = python || w->by_event;

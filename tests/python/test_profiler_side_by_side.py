@@ -3,7 +3,7 @@ torch breaks off: named at the test that meets them."""
 import glob
 import os
 import re
-import warnings
+import threading
 
 import pytest
 
@@ -125,3 +125,26 @@ def test_accumulated_events(backend):
                 prof.step()
         counts.append({row.key: row.count for row in prof.key_averages()})
     assert counts[0] == counts[1] and counts[1]["aten::erf"] == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("all_threads", [False, True])
+def test_threads_of_a_table(backend, all_threads):
+    """Another thread's operators are in the table with profile_all_threads only; the trace of our recorder has them in any case."""
+    found = []
+    for package, more in ((torch.profiler, {}), (tg, {"backend": backend})):
+        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=all_threads)
+        with package.profile(activities=[CPU], experimental_config=config, **more) as prof:
+            torch.ones(2).erf()
+            thread = threading.Thread(target=lambda: torch.ones(2).tanh())
+            thread.start()
+            thread.join()
+        found.append({name: n for name, n in rows_by_name(prof).items() if name in ("aten::erf", "aten::tanh")})
+        assert {e.name for e in prof.events()} & {"aten::erf", "aten::tanh"} == set(found[-1])
+    assert found[0] == found[1] == {"aten::erf": 1, **({"aten::tanh": 1} if all_threads else {})}
+    if backend == "native":
+        assert "aten::tanh" in {row["name"] for row in prof.trace.ask("events")}
+
+
+def rows_by_name(prof):
+    return {row.key: row.count for row in prof.key_averages()}

@@ -434,9 +434,19 @@ def test_tables_are_of_one_process(opened):
     own, child = op("aten::add", 0, 10), {**op("aten::mul", 0, 10), "pid": 2}
     overhead = {**op("Activity Buffer Request", 0, 1, cat="overhead"), "pid": -1}
     profile = Shown()
-    profile._trace_pid = 1
+    profile._trace_scope = lambda trace: {"pid": 1}
     trace = opened([own, child, overhead])
     assert {e.key for e in EventList.from_trace(trace, profile).key_averages()} == {"aten::add", "Activity Buffer Request"}
     assert {e.name for e in EventList.from_trace(trace, Shown())} == {"aten::add", "aten::mul", "Activity Buffer Request"}
     with pytest.raises(tg.TachographError, match="pid=x"):
         trace.ask("key_averages", pid="x")
+
+
+def test_tables_of_some_threads(opened):
+    trace = opened([{**op(f"aten::op{tid}", 0, 10), "tid": tid} for tid in (1, 2, 3)])
+    for threads, expected in ((2, {2}), ([1, 3], {1, 3}), ("all", {1, 2, 3}), ([7], set())):
+        assert {row["name"] for row in trace.ask("key_averages", thread=threads)} == {f"aten::op{tid}" for tid in expected}
+        assert len(trace.ask("key_averages", thread=threads, by="event")) == len(expected)
+    for wrong in ("x", "1,", "1,,2", "1 2", ",".join(map(str, range(300)))):
+        with pytest.raises(tg.TachographError, match="thread="):
+            trace.ask("key_averages", thread=wrong)
