@@ -56,6 +56,8 @@ class NativeRecorder(Recorder):
         return self._record.state()["disk_bytes"]
 
     def close(self) -> tuple[int, int]:
+        self._recording.pause()
+        self._record.step_begin("")  # takes the place of a step that is still open: what the program's end cut off is no step
         stats = self._recording.stop()
         return stats.get("lost", 0), stats.get("records", 0)
 
