@@ -129,6 +129,29 @@ def everything(table, args, folder):
     table.add("everything on: ours / torch.profiler", mine / base, "x", must=0.3)
 
 
+def presets(table, args, folder):
+    """What `tachograph run --preset` costs an operator, twenty calls deep. deep records calls of Python functions too."""
+    loop, count = workloads.mix_loop(2000)
+
+    def run():
+        workloads.at_depth(20, loop)
+
+    def preset(features):
+        @contextlib.contextmanager
+        def around():
+            _record.open(os.path.join(folder, "bench.tacho"), features=features, required=_record.OPS)
+            _record.resume()
+            try:
+                yield
+            finally:
+                _record.close()
+        return around
+    names = {"lean": _record.LEAN, "default": _record.DEFAULT, "deep": _record.DEEP}
+    extra = compare(run, {"bare": bare, **{name: preset(features) for name, features in names.items()}}, args.rounds)
+    for name in names:
+        per_record(table, "preset %s (4-op mix, depth 20)" % name, extra, count, name)
+
+
 def modules(table, args, folder):
     """Relu layers without parameters: little work around each call."""
     model = torch.nn.Sequential(*[torch.nn.Identity() for _ in range(4)], *[torch.nn.ReLU() for _ in range(4)])
@@ -367,7 +390,7 @@ def afterwards(table, args, folder):
     table.add("the interval's wider end", max(abs(low), abs(high)) * 100, "%", must=1)
 
 
-FIGURES = (records, everything, modules, memory, annotations, calls, whole_steps, stops, many_threads, tables, whole_run, afterwards)
+FIGURES = (records, everything, presets, modules, memory, annotations, calls, whole_steps, stops, many_threads, tables, whole_run, afterwards)
 
 
 def main():
