@@ -104,6 +104,7 @@ const char *tg__scalar_type_name(uint8_t dtype) {
                                       "c10::dummy_int1_7_t<6>",
                                       "c10::dummy_int1_7_t<7>",
                                       "c10::Float8_e8m0fnu",
-                                      "c10::Float4_e2m1fn_x2"};
+                                      "c10::Float4_e2m1fn_x2",
+                                      "c10::complex<c10::BFloat16>"};
   return dtype < sizeof names / sizeof *names ? names[dtype] : "";
 }

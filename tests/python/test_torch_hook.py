@@ -82,6 +82,8 @@ def test_facts_agree_with_torchs_own_constants(abi):
 @pytest.mark.parametrize("name", sorted(record.abi()))
 def test_a_wrong_fact_is_refused(abi, name):
     deltas = {"tensor_policy": (1, -1, 2, 8, -8)}.get(name, (1, -1, 2, 4, -4, 8, -8, 16, 64))
+    if name == "string_length" and abi[name] < 0:  # the old std::string: 8 bytes on stands what it has room for, and that is exactly its length
+        deltas = [delta for delta in deltas if delta != 8]
     for delta in deltas:
         assert "self-test" in record.abi_falsify(name, delta), delta
     assert record.abi_falsify(name, 0) is None
@@ -308,6 +310,7 @@ def test_sequence_numbers_and_forward_threads(tmp_path):
     assert back["args"]["Sequence number"] == mul["args"]["Sequence number"]
 
 
+@pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7), reason="this torch does not tell overloads")
 def test_overloads_are_kept(tmp_path):
     def body():
         torch.ones(2).sum([0])
@@ -483,7 +486,7 @@ class Logs(TorchDispatchMode):
 with Logs():
     torch.ones(3) + 1
 nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
-(nested * 2).sum()
+(nested * 2).unbind()
 torch.utils.checkpoint.checkpoint(lambda a: (a * a).sum(), torch.ones(3, requires_grad=True), use_reentrant=True).backward()
 torch.utils.data.DataLoader
 for batch in torch.utils.data.DataLoader(torch.arange(8.0), batch_size=2, num_workers=2):
