@@ -523,3 +523,42 @@ def test_odd_programs_survive(tmp_path):
     assert (done.returncode, done.stdout) == (0, "lost 0\n"), done.stderr[-3000:]
     with tg.open(tmp_path / "odd.tacho") as trace:
         assert len(trace.sql("SELECT name FROM slices WHERE name = 'aten::add'")["name"]) > 900
+
+
+BARE = """
+import sys, torch
+from tachograph import _record as r
+del torch.autograd._record_function_with_args_enter  # what the known operations need: this torch cannot be understood
+try:
+    r.open(sys.argv[1], features=r.OPS | r.SHAPES, required=r.SHAPES)
+except r.RecordError as error:
+    assert error.code == "UNSUPPORTED" and "_record_function_with_args_enter" in str(error), error
+else:
+    raise SystemExit("shapes were promised")
+r.open(sys.argv[1], features=r.OPS | r.SHAPES | r.STACKS)
+r.resume()
+assert r.state()["missing"] == r.SHAPES, r.state()
+x = torch.ones(3, requires_grad=True)
+for i in range(3):
+    with torch.profiler.record_function("a label that is longer than others"):
+        (x * i).sum().backward()
+r.pause()
+r.close()
+"""
+
+
+def test_names_and_times_alone_when_torch_is_not_understood(tmp_path):
+    path = tmp_path / "bare.py"
+    path.write_text(BARE)
+    done = subprocess.run([sys.executable, str(path), str(tmp_path / "bare.tacho")], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    with tg.open(tmp_path / "bare.tacho") as trace:
+        trace.export(tmp_path / "bare.json", "chrome")
+    events = json.loads((tmp_path / "bare.json").read_text())["traceEvents"]
+    counts = collections.Counter(e["name"] for e in ops(events))
+    assert counts["aten::mul"] >= 3 and counts["MulBackward0"] == counts["SumBackward0"] == counts["a label that is longer than others"] == 3
+    label = named(events, "a label that is longer than others")[0]
+    inside = [e for e in ops(events) if label["ts"] <= e["ts"] and e["ts"] + e["dur"] <= label["ts"] + label["dur"]]
+    assert {"aten::mul", "aten::sum", "MulBackward0"} <= {e["name"] for e in inside}
+    assert not any("Sequence number" in e["args"] or "Input Dims" in e["args"] for e in ops(events))
+    assert {e["cat"] for e in named(events, "aten::mul")} == {"cpu_op"} and label["cat"] == "user_annotation"
