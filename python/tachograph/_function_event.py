@@ -76,7 +76,7 @@ def _lazy_list(source: EventSource, row: int, name: str) -> list:
 
 # What an event of a trace is asked for by name, and how it is had. Read once, then kept on the event.
 _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
-    "id": lambda e, s, row: s.argument(row, "External id") or s.argument(row, "correlation") or 0,
+    "id": lambda e, s, row: _event_id(e, s, row),
     "name": lambda e, s, row: s.table["name"][row],
     "overload_name": lambda e, s, row: s.table["overload"][row] or "",
     "trace_name": lambda e, s, row: None if s.table["event"][row] is None else s.slices["name"][s.table["event"][row]],
@@ -114,6 +114,12 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
     "metadata": lambda e, s, row: s.metadata(row),
     "_event_metadata": lambda e, s, row: None if s.metadata(row) is None else EventMetadata(**s.metadata_fields(row)),
 }
+
+
+def _event_id(event: FunctionEvent, source: EventSource, row: int) -> int:
+    """The trace's own number; where it has none, one that no other event has. Python functions have 0, as in torch."""
+    given = source.argument(row, "External id") or source.argument(row, "correlation")
+    return given or (0 if event.is_python_function else row + 1)
 
 
 def _or(value: Any, instead: Any) -> Any:

@@ -42,58 +42,80 @@ class _Thread:
         return self.passes[at][1] if at >= 0 else ns
 
 
+class _Around(NamedTuple):
+    """What is around a row, itself included."""
+    top: Optional[int] = None  # outermost operator
+    backward: bool = False
+    optimizer: Optional[int] = None
+    loader: bool = False
+    module: bool = False
+
+
 class _Places:
     """Looks up the place of a moment on a track."""
 
     def __init__(self, trace: Any, pid: Any) -> None:
         table = trace.ask("key_averages", by="event", pid=pid)
-        self.start, self.dur = list(table["start_ns"]), list(table["dur_ns"])
-        self.name, self.category, self.scope = list(table["name"]), list(table["category"]), list(table["scope"])
-        slice_of = list(table["event"])
-        row_of = {number: row for row, number in enumerate(slice_of) if number is not None}
+        self.name, starts = list(table["name"]), list(table["start_ns"])
+        self.end = [start + dur for start, dur in zip(starts, table["dur_ns"])]
+        slices, device, tracks = list(table["event"]), list(table["device"]), list(table["track"])
+        row_of = {number: row for row, number in enumerate(slices) if number is not None}
         self.parent = [None if p is None else row_of[p] for p in table["parent"]]
+        kinds = list(zip(table["category"], table["scope"]))
+        self.around: list[_Around] = []
         self.threads: dict[int, _Thread] = {}
-        for row, track in enumerate(table["track"]):
-            if slice_of[row] is not None and not table["device"][row]:
-                thread = self.threads.setdefault(track, _Thread())
+        for row, (category, scope) in enumerate(kinds):  # a parent has the smaller number
+            self.around.append(self._around(row, category, scope))
+            if slices[row] is not None and not device[row]:
+                thread = self.threads.setdefault(tracks[row], _Thread())
                 thread.rows.append(row)
-                thread.starts.append(self.start[row])
+                thread.starts.append(starts[row])
         for thread in self.threads.values():
             thread.passes = list(self._passes(thread))
+
+    def _around(self, row: int, category: Optional[str], scope: int) -> _Around:
+        outer = _NOTHING if self.parent[row] is None else self.around[self.parent[row]]
+        if category == "cpu_op":
+            if outer.top is None or (scope == 1 and not outer.backward):
+                outer = outer._replace(top=row if outer.top is None else outer.top, backward=outer.backward or scope == 1)
+        elif category == "python_function":
+            if not outer.module and self.name[row].startswith("nn.Module: "):
+                outer = outer._replace(module=True)
+        elif category == "user_annotation":
+            if self.name[row].startswith("Optimizer.step"):
+                outer = outer._replace(optimizer=row)
+            elif self.name[row].startswith("enumerate(Data"):
+                outer = outer._replace(loader=True)
+        return outer
 
     def _passes(self, thread: _Thread) -> Iterator[tuple[int, int]]:
         """Backward passes: outermost backward operators with no other outermost operator between them."""
         begin = end = None
-        for row in thread.rows:
-            if self.category[row] != "cpu_op" or any(self.category[up] == "cpu_op" for up in self._around(self.parent[row])):
+        for row, start in zip(thread.rows, thread.starts):
+            if self.around[row].top != row:
                 continue
-            if self.scope[row] == 1:
-                begin = self.start[row] if begin is None else begin
-                end = self.start[row] + self.dur[row]
+            if self.around[row].backward:
+                begin = start if begin is None else begin
+                end = self.end[row]
             elif begin is not None:
                 yield begin, end
                 begin = None
         if begin is not None:
             yield begin, end
 
-    def _around(self, row: Optional[int]) -> Iterator[int]:
-        while row is not None:
-            yield row
-            row = self.parent[row]
-
     def at(self, track: int, ns: int) -> Place:
         thread = self.threads.get(track)
         at = bisect.bisect_right(thread.starts, ns) - 1 if thread else -1
-        rows = [row for row in self._around(thread.rows[at]) if self.start[row] + self.dur[row] > ns] if at >= 0 else []
-        operators = [row for row in rows if self.category[row] == "cpu_op"]
-        top = operators[-1] if operators else None
-        backward = any(self.scope[row] == 1 for row in operators)
-        names = [self.name[row] for row in rows]
-        optimizer = next((row for row in rows if self.name[row].startswith("Optimizer.step")), None)
-        return Place(name=None if top is None else self.name[top], top=top, backward=backward, pass_end_ns=thread.pass_end(ns) if backward else ns,
-                     optimizer=optimizer is not None, optimizer_end_ns=ns if optimizer is None else self.start[optimizer] + self.dur[optimizer],
-                     loader=any(name.startswith("enumerate(Data") for name in names),
-                     module=any(name.startswith("nn.Module: ") for name in names))
+        row = thread.rows[at] if at >= 0 else None
+        while row is not None and self.end[row] <= ns:
+            row = self.parent[row]
+        around = _NOTHING if row is None else self.around[row]
+        return Place(name=None if around.top is None else self.name[around.top], top=around.top, backward=around.backward,
+                     pass_end_ns=thread.pass_end(ns) if around.backward else ns, optimizer=around.optimizer is not None,
+                     optimizer_end_ns=ns if around.optimizer is None else self.end[around.optimizer], loader=around.loader, module=around.module)
+
+
+_NOTHING = _Around()
 
 
 def _memory_events(trace: Any) -> Iterator[tuple[int, int, tuple[str, int], Optional[int], int]]:

@@ -320,6 +320,12 @@ def test_events(training):
     assert [e.time_range.start for e in training] == sorted(e.time_range.start for e in training)
 
 
+def test_events_without_numbers_have_one_each(opened):
+    events = EventList.from_trace(opened(PYTHON))
+    assert [e.id for e in events if e.is_python_function] == [0] * 4
+    assert len({e.id for e in events if not e.is_python_function} - {0}) == 2
+
+
 def test_a_total_is_self_plus_children(training):
     for event in training:
         assert event.cpu_time_total == pytest.approx(event.self_cpu_time_total + sum(c.cpu_time_total for c in event.cpu_children))
