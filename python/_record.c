@@ -41,10 +41,11 @@ static PyObject *raise_error(enum tg_err code, const struct tg_error *e) {
 static PyObject *state_dict(const struct tg_record_stats *s) {
   PyObject *const why = PyUnicode_DecodeUTF8(s->why, (Py_ssize_t)strlen(s->why), "replace");
   if (!why) return NULL;
-  return Py_BuildValue("{sOsOsIsIsKsKsKsKsKsKsN}", "open", s->open ? Py_True : Py_False, "running", s->running ? Py_True : Py_False, "features", s->features,
-                       "missing", s->missing, "records", (unsigned long long)s->records, "lost", (unsigned long long)s->lost, "disk_bytes",
-                       (unsigned long long)s->disk_bytes, "memory_bytes", (unsigned long long)s->memory_bytes, "peak_memory_bytes",
-                       (unsigned long long)s->peak_memory_bytes, "session", (unsigned long long)s->session, "why", why);
+  return Py_BuildValue("{sOsOsIsIsKsKsKsKsKsKsN}", "open", s->open ? Py_True : Py_False, "running", s->running ? Py_True : Py_False,
+                       "features", s->features, "missing", s->missing, "records", (unsigned long long)s->records, "lost",
+                       (unsigned long long)s->lost, "disk_bytes", (unsigned long long)s->disk_bytes, "memory_bytes",
+                       (unsigned long long)s->memory_bytes, "peak_memory_bytes", (unsigned long long)s->peak_memory_bytes, "session",
+                       (unsigned long long)s->session, "why", why);
 }
 
 static PyObject *record_open(PyObject *module, PyObject *args, PyObject *keywords) {
@@ -54,8 +55,8 @@ static PyObject *record_open(PyObject *module, PyObject *args, PyObject *keyword
   unsigned long long memory = 0, disk = 0, session = 0;
   const char *keep = "first";
   int rank = -1;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|$IIKKsKi:open", names, PyUnicode_FSConverter, &path, &features, &required, &memory, &disk, &keep,
-                                   &session, &rank))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|$IIKKsKi:open", names, PyUnicode_FSConverter, &path, &features, &required, &memory,
+                                   &disk, &keep, &session, &rank))
     return NULL;
   if (strcmp(keep, "first") && strcmp(keep, "last")) {
     Py_DECREF(path);
@@ -71,10 +72,8 @@ static PyObject *record_open(PyObject *module, PyObject *args, PyObject *keyword
                                             .rank = rank};
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = tg_record_open(&options, &e);
-  Py_END_ALLOW_THREADS
-  Py_DECREF(path);
+  Py_BEGIN_ALLOW_THREADS err = tg_record_open(&options, &e);
+  Py_END_ALLOW_THREADS Py_DECREF(path);
   if (err) return raise_error(err, &e);
   Py_RETURN_NONE;
 }
@@ -82,10 +81,8 @@ static PyObject *record_open(PyObject *module, PyObject *args, PyObject *keyword
 static PyObject *change(enum tg_err (*act)(struct tg_error *)) {
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = act(&e);
-  Py_END_ALLOW_THREADS
-  if (err) return raise_error(err, &e);
+  Py_BEGIN_ALLOW_THREADS err = act(&e);
+  Py_END_ALLOW_THREADS if (err) return raise_error(err, &e);
   Py_RETURN_NONE;
 }
 
@@ -98,10 +95,8 @@ static PyObject *record_toggle(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "Ip:toggle", &features, &on)) return NULL;
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = tg_record_toggle(features, on != 0, &e);
-  Py_END_ALLOW_THREADS
-  if (err) return raise_error(err, &e);
+  Py_BEGIN_ALLOW_THREADS err = tg_record_toggle(features, on != 0, &e);
+  Py_END_ALLOW_THREADS if (err) return raise_error(err, &e);
   Py_RETURN_NONE;
 }
 
@@ -109,18 +104,14 @@ static PyObject *record_close(PyObject *module, PyObject *unused) {
   struct tg_record_stats stats = {0};
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = tg_record_close(&stats, &e);
-  Py_END_ALLOW_THREADS
-  return err ? raise_error(err, &e) : state_dict(&stats);
+  Py_BEGIN_ALLOW_THREADS err = tg_record_close(&stats, &e);
+  Py_END_ALLOW_THREADS return err ? raise_error(err, &e) : state_dict(&stats);
 }
 
 static PyObject *record_state(PyObject *module, PyObject *unused) {
   struct tg_record_stats stats = {0};
-  Py_BEGIN_ALLOW_THREADS
-  tg_record_state(&stats);
-  Py_END_ALLOW_THREADS
-  return state_dict(&stats);
+  Py_BEGIN_ALLOW_THREADS tg_record_state(&stats);
+  Py_END_ALLOW_THREADS return state_dict(&stats);
 }
 
 static PyObject *record_meta(PyObject *module, PyObject *args) {
@@ -128,10 +119,8 @@ static PyObject *record_meta(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "ss:meta", &name, &json)) return NULL;
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = tg_record_meta(name, json, &e);
-  Py_END_ALLOW_THREADS
-  if (err) return raise_error(err, &e);
+  Py_BEGIN_ALLOW_THREADS err = tg_record_meta(name, json, &e);
+  Py_END_ALLOW_THREADS if (err) return raise_error(err, &e);
   Py_RETURN_NONE;
 }
 
@@ -180,7 +169,8 @@ static PyObject *record_counter(PyObject *module, PyObject *args) {
 
 static PyMethodDef module_methods[] = {
     {"open", (PyCFunction)(void (*)(void))record_open, METH_VARARGS | METH_KEYWORDS,
-     "open(path, *, features=DEFAULT, required=0, memory_bytes=0, disk_bytes=0, keep=\"first\", session=0, rank=-1): make ready; nothing is recorded yet"},
+     "open(path, *, features=DEFAULT, required=0, memory_bytes=0, disk_bytes=0, keep=\"first\", session=0, rank=-1): make ready; nothing "
+     "is recorded yet"},
     {"resume", record_resume, METH_NOARGS, "resume(): record from now on"},
     {"pause", record_pause, METH_NOARGS, "pause()"},
     {"toggle", record_toggle, METH_VARARGS, "toggle(features, on): switch single features of the running recording"},
@@ -196,16 +186,17 @@ static PyMethodDef module_methods[] = {
     {"thread_name", record_thread_name, METH_O, "thread_name(name): of the calling thread"},
     {0},
 };
-static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "tachograph._record", "The C side of tachograph's recording half.", -1, module_methods,
-                                        NULL, NULL, NULL, NULL};
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT, "tachograph._record", "The C side of tachograph's recording half.", -1, module_methods, NULL, NULL, NULL, NULL};
 
 static int add_features(PyObject *module) {
   static const struct {
     const char *name;
     long bits;
-  } features[] = {{"OPS", TG_RECORD_OPS},           {"SHAPES", TG_RECORD_SHAPES}, {"STACKS", TG_RECORD_STACKS},   {"MODULES", TG_RECORD_MODULES},
-                  {"MEMORY", TG_RECORD_MEMORY},     {"CALLS", TG_RECORD_CALLS},   {"GC", TG_RECORD_GC},           {"PROCESS", TG_RECORD_PROCESS},
-                  {"MODULE_SPANS", TG_RECORD_MODULE_SPANS}, {"LEAN", TG_RECORD_LEAN}, {"DEFAULT", TG_RECORD_DEFAULT}, {"DEEP", TG_RECORD_DEEP}};
+  } features[] = {{"OPS", TG_RECORD_OPS},         {"SHAPES", TG_RECORD_SHAPES},   {"STACKS", TG_RECORD_STACKS},
+                  {"MODULES", TG_RECORD_MODULES}, {"MEMORY", TG_RECORD_MEMORY},   {"CALLS", TG_RECORD_CALLS},
+                  {"GC", TG_RECORD_GC},           {"PROCESS", TG_RECORD_PROCESS}, {"MODULE_SPANS", TG_RECORD_MODULE_SPANS},
+                  {"LEAN", TG_RECORD_LEAN},       {"DEFAULT", TG_RECORD_DEFAULT}, {"DEEP", TG_RECORD_DEEP}};
   for (size_t i = 0; i < sizeof features / sizeof *features; i++)
     if (PyModule_AddIntConstant(module, features[i].name, features[i].bits)) return -1;
   return 0;
@@ -214,8 +205,9 @@ static int add_features(PyObject *module) {
 PyMODINIT_FUNC PyInit__record(void) {
   PyObject *const module = PyModule_Create(&module_def);
   if (!module) return NULL;
-  error_type = PyErr_NewExceptionWithDoc("tachograph.RecordError",
-                                         "Why nothing is recorded, in one sentence. code: stable name; cause: the general sentence of the code.", PyExc_RuntimeError, NULL);
+  error_type = PyErr_NewExceptionWithDoc(
+      "tachograph.RecordError", "Why nothing is recorded, in one sentence. code: stable name; cause: the general sentence of the code.",
+      PyExc_RuntimeError, NULL);
   Py_XINCREF(error_type);
   if (!error_type || PyModule_AddObject(module, "RecordError", error_type) || add_features(module) || tg_record_add_to_python(module)) {
     Py_DECREF(module);

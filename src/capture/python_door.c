@@ -10,7 +10,9 @@ bool tg__python_is_alive(void) {
 #endif
 }
 
-static bool put_bool(PyObject *dict, const char *name, bool value) { return PyDict_SetItemString(dict, name, value ? Py_True : Py_False) == 0; }
+static bool put_bool(PyObject *dict, const char *name, bool value) {
+  return PyDict_SetItemString(dict, name, value ? Py_True : Py_False) == 0;
+}
 
 /* self_check() → {what: nothing of it is installed}; "clean" is all of them together */
 static PyObject *door_self_check(PyObject *module, PyObject *unused) {
@@ -19,7 +21,9 @@ static PyObject *door_self_check(PyObject *module, PyObject *unused) {
   const struct {
     const char *what;
     bool is_off;
-  } parts[] = {{"helper thread", tg__helper_is_off()}, {"torch's fast annotations", tg__python_fast_is_off()}, {"labels", tg__python_labels_are_ours()}};
+  } parts[] = {{"helper thread", tg__helper_is_off()},
+               {"torch's fast annotations", tg__python_fast_is_off()},
+               {"labels", tg__python_labels_are_ours()}};
   bool clean = true, ok = true;
   for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) {
     clean = clean && parts[i].is_off;
@@ -43,8 +47,9 @@ static PyMethodDef door_methods[] = {
 };
 
 int tg_record_add_to_python(PyObject *module) {
-  static tg__python_register *const registers[] = {tg__python_types_register, tg__python_fast_register,  tg__python_kernels_register, tg__python_gc_register,
-                                                   tg__python_torch_register, tg__python_stack_register, tg__python_modules_register, tg__python_calls_register};
+  static tg__python_register *const registers[] = {tg__python_types_register,   tg__python_fast_register,  tg__python_kernels_register,
+                                                   tg__python_gc_register,      tg__python_torch_register, tg__python_stack_register,
+                                                   tg__python_modules_register, tg__python_calls_register};
   for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
     if (!registers[i](module)) return -1;
   return PyModule_AddFunctions(module, door_methods);

@@ -9,8 +9,8 @@
 
 /* ---- registration (python_door.c) -------------------------------------------------------------------------------------------- */
 
-bool tg__python_is_alive(void); /* the GIL can be taken */
-bool tg__python_fast_is_off(void);   /* python_fast.c: torch has its own fast annotations */
+bool tg__python_is_alive(void);        /* the GIL can be taken */
+bool tg__python_fast_is_off(void);     /* python_fast.c: torch has its own fast annotations */
 bool tg__python_labels_are_ours(void); /* python_types.c: record_function makes our labels, nobody else's */
 
 /* Adds what a file has for Python to the module, and its source to those of recordings. false with an exception set. */

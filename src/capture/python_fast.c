@@ -3,8 +3,7 @@
 #include "capture/python_door.h"
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *name, *values, *keywords;
+  PyObject_HEAD PyObject *name, *values, *keywords;
   struct tg__python_span span;
   uint8_t scope;
 } Fast;
@@ -30,7 +29,8 @@ static PyObject *fast_new(PyTypeObject *type, PyObject *args, PyObject *keywords
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:_RecordFunctionFast", names, &name, &values, &dict)) return NULL;
   if (values != Py_None && !PyList_Check(values) && !PyTuple_Check(values))
     return PyErr_Format(PyExc_TypeError, "input_values must be a list or tuple, not %.100s", Py_TYPE(values)->tp_name);
-  if (dict != Py_None && !PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "keyword_values must be a dict, not %.100s", Py_TYPE(dict)->tp_name);
+  if (dict != Py_None && !PyDict_Check(dict))
+    return PyErr_Format(PyExc_TypeError, "keyword_values must be a dict, not %.100s", Py_TYPE(dict)->tp_name);
   Fast *const self = (Fast *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->name = Py_NewRef(name);
@@ -91,10 +91,12 @@ static PyType_Slot fast_slots[] = {{Py_tp_doc, (void *)"RecordFunctionFast(name,
                                    {Py_tp_clear, fast_clear},
                                    {Py_tp_methods, fast_methods},
                                    {0}};
-static PyType_Spec fast_spec = {"tachograph._record.RecordFunctionFast", sizeof(Fast), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, fast_slots};
+static PyType_Spec fast_spec = {"tachograph._record.RecordFunctionFast", sizeof(Fast), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, fast_slots};
 
 bool tg__python_fast_is_off(void) {
-  PyObject *const modules = PyImport_GetModuleDict(), *const torch = modules ? PyDict_GetItemString(modules, "torch._C") : NULL; /* borrowed */
+  PyObject *const modules = PyImport_GetModuleDict(), *const torch =
+                                                          modules ? PyDict_GetItemString(modules, "torch._C") : NULL; /* borrowed */
   PyObject *const profiler = torch ? PyObject_GetAttrString(torch, "_profiler") : NULL;
   PyObject *const fast = profiler ? PyObject_GetAttrString(profiler, "_RecordFunctionFast") : NULL;
   const bool is_off = fast != (PyObject *)fast_type;

@@ -2,9 +2,9 @@
 #include "capture/python_door.h"
 
 static struct {
-  PyObject *callback;    /* the function in gc.callbacks */
-  PyObject *name;        /* "Python GC" */
-  uint64_t start_ticks;  /* of the run that is going on; the collector runs on one thread at a time */
+  PyObject *callback;   /* the function in gc.callbacks */
+  PyObject *name;       /* "Python GC" */
+  uint64_t start_ticks; /* of the run that is going on; the collector runs on one thread at a time */
   _Atomic bool is_on;
 } collector;
 
@@ -36,7 +36,8 @@ static PyObject *gc_event(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef gc_event_def = {"tachograph_gc_event", (PyCFunction)(void (*)(void))gc_event, METH_FASTCALL, "records runs of the garbage collector"};
+static PyMethodDef gc_event_def = {"tachograph_gc_event", (PyCFunction)(void (*)(void))gc_event, METH_FASTCALL,
+                                   "records runs of the garbage collector"};
 
 /* gc.callbacks.append or .remove(our function) */
 static bool list_do(const char *what) {

@@ -1,5 +1,5 @@
 /* capture: what annotations of Python code were given, as a SHAPE entry (format/inputs.def). Values are asked through Python, so this is
- * for the few spans that carry any, never for operators. What has no simple value is kept as OTHER; nothing is called that could run code of the user. */
+ * for the few spans that carry any, never for operators. What has no simple value is kept as OTHER; only exact types are asked, so that no method of the user's runs. */
 #include "capture/python_door.h"
 
 enum { BLOB_MAX = 8192, TEXT_MAX = 2048, LIST_MAX = 30 /* as the framework: longer lists of numbers are not kept */ };
@@ -55,16 +55,16 @@ static void put_text(struct blob *b, PyObject *text) {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------------------------- */
 
-/* Types of torch, borrowed from its modules, which are never unloaded. Looked up again while torch is not loaded. */
-static struct {
-  PyObject *tensor, *parameter, *dtypes; /* dtypes: dtype → number of the scalar type */
-} known;
+/* Types of torch, kept for ever. Looked up again while torch is not loaded. */
+static struct { PyObject *tensor, *parameter, *dtypes; /* dtypes: dtype → number of the scalar type */ } known;
 
 static PyObject *dtypes_new(PyObject *torch) {
   /* In the order of c10::ScalarType, which only grows. */
-  static const char *const names[] = {"uint8",   "int8",    "int16",     "int32",     "int64",         "float16",        "float32",           "float64",  "complex32", "complex64",
-                                      "complex128", "bool", "qint8",     "quint8",    "qint32",        "bfloat16",       "quint4x2",          "quint2x4", "bits1x8",   "bits2x4",
-                                      "bits4x2", "bits8",   "bits16",    "float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "uint16",   "uint32",    "uint64"};
+  static const char *const names[] = {
+      "uint8",     "int8",       "int16",   "int32", "int64",  "float16",     "float32",       "float64",         "complex32",
+      "complex64", "complex128", "bool",    "qint8", "quint8", "qint32",      "bfloat16",      "quint4x2",        "quint2x4",
+      "bits1x8",   "bits2x4",    "bits4x2", "bits8", "bits16", "float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz",
+      "uint16",    "uint32",     "uint64"};
   PyObject *const dict = PyDict_New();
   for (size_t i = 0; dict && i < sizeof names / sizeof *names; i++) {
     PyObject *const dtype = PyObject_GetAttrString(torch, names[i]), *const number = dtype ? PyLong_FromSize_t(i) : NULL;
@@ -150,12 +150,12 @@ static enum tg__input_kind list_kind(PyObject *const *items, Py_ssize_t n) {
   enum tg__input_kind kind = TG_INPUT_NONE;
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject *const o = items[i];
-    const enum tg__input_kind this = PyBool_Check(o)            ? TG_INPUT_BOOL_LIST
-                                     : PyLong_CheckExact(o)     ? TG_INPUT_INT_LIST
-                                     : PyFloat_CheckExact(o)    ? TG_INPUT_DOUBLE_LIST
-                                     : PyUnicode_CheckExact(o)  ? TG_INPUT_STRING_LIST
-                                     : is_plain_tensor(o)       ? TG_INPUT_TENSOR_LIST
-                                                                : TG_INPUT_NONE;
+    const enum tg__input_kind this = PyBool_Check(o)           ? TG_INPUT_BOOL_LIST
+                                     : PyLong_CheckExact(o)    ? TG_INPUT_INT_LIST
+                                     : PyFloat_CheckExact(o)   ? TG_INPUT_DOUBLE_LIST
+                                     : PyUnicode_CheckExact(o) ? TG_INPUT_STRING_LIST
+                                     : is_plain_tensor(o)      ? TG_INPUT_TENSOR_LIST
+                                                               : TG_INPUT_NONE;
     if (!this || (kind && this != kind)) return TG_INPUT_NONE;
     kind = this;
   }
@@ -174,11 +174,16 @@ static void put_list(struct blob *b, PyObject *list) {
   put8(b, (uint8_t)kind);
   put16(b, (uint16_t)n);
   for (Py_ssize_t i = 0; i < n && !b->full; i++) {
-    if (kind == TG_INPUT_TENSOR_LIST) put_tensor(b, items[i]);
-    else if (kind == TG_INPUT_STRING_LIST) put_text(b, items[i]);
-    else if (kind == TG_INPUT_DOUBLE_LIST) put_double(b, PyFloat_AS_DOUBLE(items[i]));
-    else if (kind == TG_INPUT_BOOL_LIST) put8(b, items[i] == Py_True);
-    else put64(b, (uint64_t)PyLong_AsLongLong(items[i]));
+    if (kind == TG_INPUT_TENSOR_LIST)
+      put_tensor(b, items[i]);
+    else if (kind == TG_INPUT_STRING_LIST)
+      put_text(b, items[i]);
+    else if (kind == TG_INPUT_DOUBLE_LIST)
+      put_double(b, PyFloat_AS_DOUBLE(items[i]));
+    else if (kind == TG_INPUT_BOOL_LIST)
+      put8(b, items[i] == Py_True);
+    else
+      put64(b, (uint64_t)PyLong_AsLongLong(items[i]));
   }
   PyErr_Clear(); /* an int over 64 bits inside a list reads as -1 */
 }

@@ -5,8 +5,7 @@
 #include <structmember.h>
 
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *name, *wrapped;
 } Kernel;
 
@@ -68,17 +67,19 @@ static PyMemberDef kernel_members[] = {
     {"__wrapped__", T_OBJECT, offsetof(Kernel, wrapped), READONLY, "the kernel itself"},
     {0},
 };
-static PyType_Slot kernel_slots[] = {{Py_tp_doc, (void *)"Kernel(name, kernel)\n--\n\nCalls the kernel, as an operator of that name while a recording runs."},
-                                     {Py_tp_new, kernel_new},
-                                     {Py_tp_dealloc, kernel_dealloc},
-                                     {Py_tp_traverse, kernel_traverse},
-                                     {Py_tp_clear, kernel_clear},
-                                     {Py_tp_call, PyVectorcall_Call},
-                                     {Py_tp_getattro, kernel_getattro},
-                                     {Py_tp_members, kernel_members},
-                                     {0}};
+static PyType_Slot kernel_slots[] = {
+    {Py_tp_doc, (void *)"Kernel(name, kernel)\n--\n\nCalls the kernel, as an operator of that name while a recording runs."},
+    {Py_tp_new, kernel_new},
+    {Py_tp_dealloc, kernel_dealloc},
+    {Py_tp_traverse, kernel_traverse},
+    {Py_tp_clear, kernel_clear},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_getattro, kernel_getattro},
+    {Py_tp_members, kernel_members},
+    {0}};
 static PyType_Spec kernel_spec = {"tachograph._record.Kernel", sizeof(Kernel), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, kernel_slots};
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE,
+                                  kernel_slots};
 
 bool tg__python_kernels_register(PyObject *module) {
   kernel_type = (PyTypeObject *)PyType_FromSpec(&kernel_spec);

@@ -19,7 +19,8 @@ static enum tg_err spans_start(uint32_t features, struct tg_error *e) {
 static void spans_stop(void) { atomic_store(&operators.is_on, false); }
 
 static bool is_switched_off(const struct tg__thread *t) {
-  return !atomic_load_explicit(&operators.is_on, memory_order_relaxed) && atomic_load_explicit(&operators.generation, memory_order_relaxed) == t->generation;
+  return !atomic_load_explicit(&operators.is_on, memory_order_relaxed) &&
+         atomic_load_explicit(&operators.generation, memory_order_relaxed) == t->generation;
 }
 
 const struct tg__source tg__source_spans = {.name = "spans", .features = TG_RECORD_OPS, .start = spans_start, .stop = spans_stop};
@@ -97,7 +98,8 @@ static void span_write(struct tg__thread *t, const struct tg__python_span *s, Py
 
 static void end_out_of_order(struct tg__thread *t, struct tg__python_span *s, PyObject *name, uint64_t now) {
   const uint32_t i = entry_find(t, s), depth = t->depth;
-  if (i == TG_NONE) { /* an operation around it ended first and took it off, or it was detached; or that thread died and its state is ours now */
+  if (i ==
+      TG_NONE) { /* an operation around it ended first and took it off, or it was detached; or that thread died and its state is ours now */
     span_write(t, s, name, s->number != t->number, now);
     return;
   }

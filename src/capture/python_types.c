@@ -9,8 +9,7 @@
 #include <structmember.h>
 
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *name, *args; /* str; args may be NULL */
   struct tg__python_span span;
   char run_callbacks_on_exit; /* torch's name for it: false once a future will end the span */
@@ -60,7 +59,8 @@ static int annotation_init(PyObject *object, PyObject *args, PyObject *keywords)
 static PyObject *annotation_new_slow(PyObject *const *values, Py_ssize_t n, PyObject *keywords) {
   PyObject *const object = annotation_new(annotations.type, NULL, NULL), *const tuple = PyTuple_New(n), *const dict = PyDict_New();
   for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(values[i]));
-  for (Py_ssize_t i = 0; dict && keywords && i < PyTuple_GET_SIZE(keywords); i++) PyDict_SetItem(dict, PyTuple_GET_ITEM(keywords, i), values[n + i]);
+  for (Py_ssize_t i = 0; dict && keywords && i < PyTuple_GET_SIZE(keywords); i++)
+    PyDict_SetItem(dict, PyTuple_GET_ITEM(keywords, i), values[n + i]);
   const bool ok = object && tuple && dict && annotation_init(object, tuple, dict) == 0;
   Py_XDECREF(tuple);
   Py_XDECREF(dict);
@@ -93,8 +93,10 @@ static void annotation_dealloc(PyObject *object) {
   if (TG_UNLIKELY(self->span.thread != NULL)) tg__python_span_forget(&self->span);
   Py_CLEAR(self->name);
   Py_CLEAR(self->args);
-  if (TG_LIKELY(type == annotations.type && annotations.count < FREE_MAX)) annotations.free[annotations.count++] = self;
-  else type->tp_free(object);
+  if (TG_LIKELY(type == annotations.type && annotations.count < FREE_MAX))
+    annotations.free[annotations.count++] = self;
+  else
+    type->tp_free(object);
   Py_DECREF(type);
 }
 
@@ -106,15 +108,16 @@ static PyObject *annotation_enter(Annotation *self) {
 }
 
 static PyObject *annotation_exit(Annotation *self) {
-  if (TG_LIKELY(self->run_callbacks_on_exit)) tg__python_span_end(&self->span, self->name);
-  else tg__python_span_detach(&self->span); /* what follows on this thread is not inside it */
+  if (TG_LIKELY(self->run_callbacks_on_exit))
+    tg__python_span_end(&self->span, self->name);
+  else
+    tg__python_span_detach(&self->span); /* what follows on this thread is not inside it */
   Py_RETURN_NONE;
 }
 
 /* __enter__ and __exit__ in the type: called through the class they are functions of the object. */
 typedef struct {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   bool is_exit;
 } Method;
 
@@ -122,7 +125,8 @@ static PyObject *method_called(PyObject *object, PyObject *const *values, size_t
   const bool is_exit = ((const Method *)object)->is_exit;
   const Py_ssize_t wanted = is_exit ? 4 : 1;
   if (PyVectorcall_NARGS(flags) != wanted || keywords || !PyObject_TypeCheck(values[0], annotations.type))
-    return PyErr_Format(PyExc_TypeError, is_exit ? "__exit__ takes a record_function, type, value and traceback" : "__enter__ takes a record_function");
+    return PyErr_Format(PyExc_TypeError,
+                        is_exit ? "__exit__ takes a record_function, type, value and traceback" : "__enter__ takes a record_function");
   return is_exit ? annotation_exit((Annotation *)values[0]) : annotation_enter((Annotation *)values[0]);
 }
 
@@ -140,7 +144,8 @@ static void method_dealloc(PyObject *object) {
 static PyMemberDef method_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, NULL}, {0}};
 static PyType_Slot method_slots[] = {
     {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, method_get}, {Py_tp_dealloc, method_dealloc}, {Py_tp_members, method_members}, {0}};
-static PyType_Spec method_spec = {"tachograph._record._method", sizeof(Method), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, method_slots};
+static PyType_Spec method_spec = {"tachograph._record._method", sizeof(Method), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, method_slots};
 
 static bool methods_add(PyTypeObject *to) {
   PyTypeObject *const type = (PyTypeObject *)PyType_FromSpec(&method_spec);
@@ -177,7 +182,8 @@ static PyObject *annotation_called(PyObject *object, PyObject *const *values, si
   return annotation_decorate(object, values[0]);
 }
 
-static PyObject *annotation_recreate(PyObject *object, PyObject *unused) { /* a decorated function may be inside itself, or on two threads */
+static PyObject *annotation_recreate(PyObject *object,
+                                     PyObject *unused) { /* a decorated function may be inside itself, or on two threads */
   const Annotation *const self = (const Annotation *)object;
   return PyObject_CallFunctionObjArgs((PyObject *)Py_TYPE(object), self->name, self->args ? self->args : Py_None, NULL);
 }
@@ -233,19 +239,16 @@ static PyMemberDef annotation_members[] = {
     {"run_callbacks_on_exit", T_BOOL, offsetof(Annotation, run_callbacks_on_exit), READONLY, "false once a future ends the span"},
     {0},
 };
-static const char annotation_doc[] = "record_function(name, args=None)\n--\n\n"
-                                     "Label a block of code, with `with` or as a decorator. While nothing is recorded it costs about as much as the with statement itself.";
-static PyType_Slot annotation_slots[] = {{Py_tp_doc, (void *)annotation_doc},
-                                         {Py_tp_new, annotation_new},
-                                         {Py_tp_init, annotation_init},
-                                         {Py_tp_dealloc, annotation_dealloc},
-                                         {Py_tp_call, PyVectorcall_Call},
-                                         {Py_tp_repr, annotation_repr},
-                                         {Py_tp_methods, annotation_methods},
-                                         {Py_tp_members, annotation_members},
-                                         {0}};
-static PyType_Spec annotation_spec = {"tachograph._record.record_function", sizeof(Annotation), 0, 
-                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, annotation_slots};
+static const char annotation_doc[] =
+    "record_function(name, args=None)\n--\n\n"
+    "Label a block of code, with `with` or as a decorator. While nothing is recorded it costs about as much as the with statement itself.";
+static PyType_Slot annotation_slots[] = {
+    {Py_tp_doc, (void *)annotation_doc}, {Py_tp_new, annotation_new},         {Py_tp_init, annotation_init},
+    {Py_tp_dealloc, annotation_dealloc}, {Py_tp_call, PyVectorcall_Call},     {Py_tp_repr, annotation_repr},
+    {Py_tp_methods, annotation_methods}, {Py_tp_members, annotation_members}, {0}};
+static PyType_Spec annotation_spec = {"tachograph._record.record_function", sizeof(Annotation), 0,
+                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE,
+                                      annotation_slots};
 
 static PyMethodDef annotation_functions[] = {
     {"forward", annotations_forward, METH_O, "forward(make): from now on record_function(…) is make(…); None ends that"},
@@ -256,5 +259,6 @@ bool tg__python_types_register(PyObject *module) {
   annotations.type = (PyTypeObject *)PyType_FromSpec(&annotation_spec);
   if (!annotations.type || !methods_add(annotations.type) || !tg__source_add(&tg__source_spans)) return false;
   annotations.type->tp_vectorcall = annotation_vectorcall;
-  return PyModule_AddFunctions(module, annotation_functions) == 0 && PyModule_AddObject(module, "record_function", Py_NewRef((PyObject *)annotations.type)) == 0;
+  return PyModule_AddFunctions(module, annotation_functions) == 0 &&
+         PyModule_AddObject(module, "record_function", Py_NewRef((PyObject *)annotations.type)) == 0;
 }

@@ -268,3 +268,18 @@ def test_labels_are_switched_with_the_operators(tmp_path):
     names = [name for name in names_in(recording.path) if not name.startswith("Python")]
     assert [name for name in names if not name.startswith("aten::")] == ["first", "first fast", "third", "third fast"]
     assert names.count("aten::add") == 2
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+def test_a_job_is_named_in_the_file(tmp_path):
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with NativeRecording(tmp_path, OPS) as recording:
+            torch.ones(3) + 1
+    finally:
+        torch.distributed.destroy_process_group()
+    assert recording.path == str(tmp_path / "rank0.tacho")
+    with tg.open(recording.path) as trace:
+        trace.export(str(tmp_path / "out.json"), to="chrome")
+    info = json.loads((tmp_path / "out.json").read_text())["distributedInfo"]
+    assert (info["backend"], info["rank"], info["world_size"]) == ("gloo", 0, 1)
