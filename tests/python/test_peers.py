@@ -105,3 +105,56 @@ def test_peers_see_no_difference_after_the_native_file(ask, tachograph, tmp_path
     exported = tmp_path / "exported.json"
     assert tachograph("export", native, "--to", "chrome", "-o", exported).returncode == 0
     assert ask(exported) == ask(original)
+
+
+# ---- our own recording --------------------------------------------------------------------------------------------------------------
+
+RECORD = """
+import sys, torch
+torch.set_num_threads(1)
+if sys.argv[1] == "torch":
+    import torch.profiler as module
+    how = {}
+else:
+    import tachograph as module
+    how = {"backend": "native"}
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(32, 64), torch.randint(0, 10, (32,))
+with module.profile(activities=[module.ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_stack=True,
+                    schedule=module.schedule(wait=0, warmup=1, active=3, repeat=1),
+                    on_trace_ready=lambda p: p.export_chrome_trace(sys.argv[2]), **how) as profiler:
+    for _ in range(4):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        profiler.step()
+"""
+
+
+def modules_of(rows):
+    return [[name, number, calls, operators, modules_of(inner)] for name, number, calls, operators, *_, inner in rows or []]
+
+
+def without_times(answer):
+    """What a peer says of a program but for how long it took. The plugin also says whether operators have call stacks: ours do."""
+    plugin = answer["plugin"]
+    tables = {name: sorted((row["name"], row.get("input_shape"), row["calls"]) for row in plugin[name]["data"])
+              for name in ("operation_table_by_name", "operation_table_by_name_input")}
+    flags = {name: plugin[name] for name in plugin if name.startswith("has_") or name.startswith("kernel") or name == "gpu_metrics"}
+    steps = [row[0] for row in plugin["overview"]["steps"]["rows"]]
+    return {"hta": answer["hta"], "tables": tables, "flags": flags, "modules": modules_of(plugin["module_stats"]), "steps": steps}
+
+
+def test_peers_say_of_our_recording_what_they_say_of_torchs(ask, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("tachograph._record")
+    answers = []
+    for by in ("torch", "tachograph"):
+        path = tmp_path / f"{by}.json"
+        subprocess.run([sys.executable, "-c", RECORD, by, str(path)], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        answers.append(without_times(ask(path)))
+    theirs, ours = answers
+    assert theirs["tables"]["operation_table_by_name"] and theirs["modules"] and len(theirs["steps"]) == 3
+    for what in theirs:
+        assert ours[what] == theirs[what], what
