@@ -29,8 +29,16 @@ bool tg__window_reserve(struct tg__thread *t) {
   return true;
 }
 
-void tg__window_scratch(struct tg__thread *t) {
-  mmap(t->more->window, (size_t)TG_SLOTS * TG_CHUNK_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+bool tg__window_scratch(struct tg__thread *t) {
+  void *const window = t->more->window;
+  if (!window) return true;
+  return mmap(window, (size_t)TG_SLOTS * TG_CHUNK_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+              0) == window;
+}
+
+void tg__window_drop(struct tg__thread *t) {
+  munmap(t->more->window, (size_t)TG_SLOTS * TG_CHUNK_MOST);
+  t->more->window = NULL;
 }
 
 void tg__window_reset(struct tg__thread *t) {
@@ -319,7 +327,7 @@ void tg__chunk_leave(struct tg__thread *t) {
   atomic_store_explicit(&p->current, -1, memory_order_relaxed);
 }
 
-void tg__chunk_close(struct tg__thread *t) {
+bool tg__chunk_close(struct tg__thread *t) {
   struct tg__thread_private *const p = t->more;
   const int current = atomic_load(&p->current);
   tg__chunk_seal_full(t);
@@ -335,7 +343,7 @@ void tg__chunk_close(struct tg__thread *t) {
     tg__budget_give(s->resident);
     s->resident = 0;
   }
-  tg__window_scratch(t);
+  return tg__window_scratch(t);
 }
 
 /* Shorten the chunk to what it holds. Its count and checksum stay. */

@@ -327,12 +327,13 @@ static void close_file(struct tg_record_stats *stats) {
   const bool is_quiet = wait_until_quiet();
   const bool has_file = atomic_load(&s->state) == TG_SESSION_OPEN;
   tg__helper_stop();
+  bool is_unmapped = is_quiet; /* what is still mapped somewhere must not be cut off: a late record there would be a fatal signal */
   for (struct tg__thread *t = tg__threads_first(); t && has_file; t = t->more->next) {
     take_over_counts(t, generation);
-    if (is_quiet && atomic_load(&t->more->file_generation) == generation) tg__chunk_close(t);
+    if (is_quiet && atomic_load(&t->more->file_generation) == generation) is_unmapped = tg__chunk_close(t) && is_unmapped;
   }
   if (has_file) {
-    if (is_quiet) tg__chunks_trim(generation);
+    if (is_unmapped) tg__chunks_trim(generation);
     tg__recording_close(!is_quiet);
   }
   for (struct tg__thread *t = tg__threads_first(); t; t = t->more->next) atomic_store(&t->more->file_generation, 0);

@@ -152,7 +152,7 @@ struct tg__thread_private {
   _Atomic uint32_t busy;               /* in a slow path that uses the file */
   _Atomic uint32_t file_generation;    /* of the session that slots and `full` belong to */
   _Atomic uint32_t thread_generation;  /* of the session that a living thread records into */
-  uint8_t *window;                     /* TG_SLOTS pieces of TG_CHUNK_MOST */
+  uint8_t *window;                     /* TG_SLOTS pieces of TG_CHUNK_MOST; NULL = lost in a fork */
   struct tg__slot slot[TG_SLOTS];
   _Atomic int current;                 /* slot it writes; -1 = none */
   _Atomic uint32_t capacity;           /* of that chunk */
@@ -184,11 +184,13 @@ void tg__thread_name_look(struct tg__thread *t); /* write the system's name for 
 void tg__chunk_leave(struct tg__thread *t);       /* the thread ends: seal its chunk, on the thread itself */
 void tg__chunk_seal_full(struct tg__thread *t);   /* the helper, or who closes */
 void tg__chunk_prepare(struct tg__thread *t);     /* the helper: the chunk that the thread asked for */
-void tg__chunk_close(struct tg__thread *t);       /* who closes: seal what is open, give back the window's pages */
+bool tg__chunk_close(struct tg__thread *t);       /* who closes: seal what is open, then as tg__window_scratch */
 void tg__chunks_trim(uint64_t generation);        /* after that: cut off what the last chunks did not use */
 uint64_t tg__chunk_unsealed(const struct tg__thread *t); /* records not yet in tg__session.counts, about */
 bool tg__window_reserve(struct tg__thread *t);
-void tg__window_scratch(struct tg__thread *t);    /* nothing of the file is mapped there any more; writes go nowhere */
+/* Nothing of the file is mapped there any more; writes go nowhere. false: the system refused, and everything is as it was. */
+bool tg__window_scratch(struct tg__thread *t);
+void tg__window_drop(struct tg__thread *t);
 void tg__window_reset(struct tg__thread *t);      /* its slots are of no session */
 
 /* ---- dictionaries (dictionary.c) ------------------------------------------------------------------------------------------------------ */

@@ -73,7 +73,9 @@ static struct tg__thread *state_new(void) {
 static struct tg__thread *state_get(void) {
   for (struct tg__thread *t = tg__threads_first(); t; t = t->more->next) {
     uint32_t free = 0;
-    if (atomic_compare_exchange_strong(&t->more->owned, &free, 1)) return t;
+    if (!atomic_compare_exchange_strong(&t->more->owned, &free, 1)) continue;
+    if (t->more->window || tg__window_reserve(t)) return t;
+    atomic_store(&t->more->owned, 0);
   }
   return state_new();
 }
@@ -164,10 +166,11 @@ void tg__threads_forked(void) {
     atomic_store(&t->more->busy, 0);
     atomic_store(&t->more->file_generation, 0);
     atomic_store(&t->more->thread_generation, 0);
-    tg__window_scratch(t); /* else both processes would write into one file */
+    if (!tg__window_scratch(t)) tg__window_drop(t); /* else both processes would write into one file */
     tg__window_reset(t);
     t->next = t->end = NULL;
-    if (t == tg__thread_here) continue;
+    if (t == tg__thread_here && t->more->window) continue;
+    if (t == tg__thread_here) tg__thread_here = NULL;
     t->generation = 0;
     atomic_store(&t->more->owned, 0);
   }
