@@ -5,7 +5,6 @@
 #include "show/show.h"
 #include "trace/trace.h"
 
-const char *tg_version(void) { return TG_VERSION; }
 
 /* ---- traces ----------------------------------------------------------------------------------------------------------- */
 

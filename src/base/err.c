@@ -1,8 +1,10 @@
-/* Errors as values: codes, their sentences, and the one way to fill a struct tg_error. */
+/* Errors as values: codes, their sentences, and the one way to fill a struct tg_error. And what version this is. */
 #include "base/base.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+const char *tg_version(void) { return TG_VERSION; }
 
 const char *tg_err_text(enum tg_err code) {
   switch (code) {
