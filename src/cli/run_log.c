@@ -94,7 +94,7 @@ bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
   bool ok = tg__path_list(raw_folder, &arena, &names, &count, NULL) == TG_OK;
   for (size_t i = 0; ok && i < count; i++) {
     const char *slash = strrchr(names[i], '/');
-    if (slash && strncmp(slash, "/log-", 5) == 0) ok = read_log(log, names[i]);
+    if (slash && strncmp(slash, "/log-", 5) == 0 && slash[5] >= '0' && slash[5] <= '9') ok = read_log(log, names[i]);
   }
   tg__arena_free(&arena);
   return ok;

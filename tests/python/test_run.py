@@ -372,7 +372,7 @@ def test_ranks_lie_in_one_file_by_number(program, tmp_path):
     trains = program(TRAINS)
     both = program(f"""
         import os, subprocess, sys
-        children = [subprocess.Popen([sys.executable, {str(trains)!r}, "50"], env=dict(os.environ, RANK=str(r), WORLD_SIZE="2")) for r in (1, 0)]
+        children = [subprocess.Popen([sys.executable, {str(trains)!r}, "60"], env=dict(os.environ, RANK=str(r), WORLD_SIZE="2")) for r in (1, 0)]
         sys.exit(max(child.wait() for child in children))
     """, "both.py")
     under = run("-o", "out", both, cwd=tmp_path)
@@ -380,4 +380,5 @@ def test_ranks_lie_in_one_file_by_number(program, tmp_path):
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         ranks = [row["rank"] for row in trace.sql("SELECT rank FROM ranks ORDER BY rank")]
         counted = {row["rank"]: row["n"] for row in trace.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank")}
-    assert ranks == [0, 1] and counted == {0: 20, 1: 20}
+        numbers = {row["rank"]: row["first"] for row in trace.sql("SELECT rank, min(step) AS first FROM steps GROUP BY rank")}
+    assert ranks == [0, 1] and counted == {0: 20, 1: 20} and numbers[0] == numbers[1]

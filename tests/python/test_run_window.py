@@ -56,3 +56,20 @@ def test_a_better_sign_begins_anew_before_the_window_only(phase, steps, begins_a
     assert window.phase == phase
     window.restart()
     assert window.phase == ("start" if begins_anew else phase)
+
+
+def test_ranks_begin_together():
+    """The first that is ready names the step; one whose times are not stable yet goes along."""
+    named = []
+
+    def meeting(ready, number):
+        if ready and not named:
+            named.append(number + 3)
+        return named[0] if named else None
+    steady, unsteady = Window(meeting=meeting), Window(meeting=meeting)
+    began = {}
+    for number in range(1, 40):
+        for window, ms in ((steady, 5), (unsteady, 5 if number % 2 else 50)):
+            if window.boundary(ms * MS, 0, number) == "window":
+                began.setdefault(window, number)
+    assert began == {steady: 17, unsteady: 17}  # 4 steps to be stable, 10 timed, 3 ahead

@@ -22,6 +22,7 @@ _session: Optional[Session] = None
 LOG_LINES = 100_000
 RECORD, REST, LEAVE = 1, 2, 3
 LOOK_SECONDS = 0.1
+LEAD_STEPS = 3  # ranks are no further apart than this
 
 # Programs that start the ranks and are none themselves, and torch's own helpers: nothing in them is the user's work.
 STARTERS = {"torchrun", "torchrun-script", "accelerate", "deepspeed"}
@@ -99,10 +100,11 @@ class Session:
         self.pid = os.getpid()
         self.rank = _rank()
         self.recorder: Optional[Recorder] = None
-        self.window = Window(settings["steps"], settings["seconds"], settings["bytes"])
+        self.window = self._new_window()
         self._number = 0
         self._last_ns: Optional[int] = None
         self._last_cpu_ns = 0
+        self._meet: Optional[int] = None
         self._told = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open("start")
@@ -144,6 +146,31 @@ class Session:
 
     # ---- steps
 
+    def _new_window(self) -> Window:
+        return Window(self.settings["steps"], self.settings["seconds"], self.settings["bytes"], self._meeting)
+
+    def _meeting(self, ready: bool, number: int) -> Optional[int]:
+        """Ranks of a job record the same steps: the first that is ready names one a little ahead, and all others go by that."""
+        if self.rank < 0:
+            return number if ready else None
+        if self._meet is None:
+            path = os.path.join(self.settings["dir"], "raw", "log-meeting")
+            if ready and not os.path.exists(path):
+                own = f"{path}.{self.pid}"
+                with open(own, "w") as file:
+                    file.write(str(number + LEAD_STEPS))
+                try:
+                    os.link(own, path)  # whole at once, and for one rank only
+                except FileExistsError:
+                    pass
+                os.unlink(own)
+            try:
+                with open(path) as file:
+                    self._meet = int(file.read())
+            except FileNotFoundError:
+                return None
+        return self._meet
+
     @_harmless
     def _kind(self) -> None:
         self.log.write(f"source {self.finder.name}")
@@ -163,7 +190,7 @@ class Session:
             self.log.write(f"step {phase} {self._number} {dur_ns} {cpu_ns - self._last_cpu_ns}")
             self._number += 1
         disk_bytes = self.recorder.disk_bytes() if self.window.bytes and self.recorder is not None else 0
-        next_phase = self.window.boundary(dur_ns, disk_bytes)
+        next_phase = self.window.boundary(dur_ns, disk_bytes, self._number)
         if next_phase != phase:
             self._change(next_phase)
         if self.window.done:
@@ -196,7 +223,7 @@ class Session:
         self.pid = os.getpid()
         self.log = Log(self.settings["dir"])
         self.log.write(f"process {os.getppid()} {self.rank} (forked)")
-        self.window = Window(self.settings["steps"], self.settings["seconds"], self.settings["bytes"])
+        self.window = self._new_window()
         self._number, self._last_ns = 0, None
         self.finder.forked()
         if self.recorder is not None:

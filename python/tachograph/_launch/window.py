@@ -7,7 +7,7 @@
 """
 from __future__ import annotations
 
-from typing import Optional
+from typing import Callable, Optional
 
 WARM_LEAST, WARM_MOST = 3, 20  # steps before the times are taken to be stable
 AGREE = 0.15                   # the last WARM_LEAST steps lie so near their median
@@ -16,31 +16,41 @@ AFTER_STEPS = 100              # enough for an interval; what is left of the pro
 
 
 class Window:
-    """boundary() is told each step's time and answers with the phase that the next step belongs to."""
+    """boundary() is told each step's time and answers with the phase that the next step belongs to.
 
-    def __init__(self, steps: int = 20, seconds: float = 30.0, bytes: int = 0):
-        self.steps, self.seconds, self.bytes = steps, seconds, bytes
+    meeting(ready, number): where several processes work in step, the number of the step at which all of them begin to record, None
+    as long as none was ready for it."""
+
+    def __init__(self, steps: int = 20, seconds: float = 30.0, bytes: int = 0, meeting: Optional[Callable[[bool, int], Optional[int]]] = None):
+        self.steps, self.seconds, self.bytes, self.meeting = steps, seconds, bytes, meeting
         self.phase = "start"
         self.done = False  # nothing more is to be decided or timed
         self._times: list[int] = []  # of the current phase
         self._spent_ns = 0
 
-    def boundary(self, dur_ns: Optional[int], disk_bytes: int = 0) -> str:
-        """A step of dur_ns ended (None: there was no step yet)."""
+    def boundary(self, dur_ns: Optional[int], disk_bytes: int = 0, number: int = 0) -> str:
+        """A step of dur_ns ended (None: there was no step yet); the next one has this number."""
         if dur_ns is None or self.done:
             return self.phase
         self._times.append(dur_ns)
         self._spent_ns += dur_ns
         n, spent_s = len(self._times), self._spent_ns / 1e9
-        if self.phase == "start" and (n >= WARM_MOST or self._agree()):
-            self._enter("base")
-        elif self.phase == "base" and (n >= BASE_STEPS or (n >= WARM_LEAST and spent_s >= BASE_SECONDS)):
+        ready = self.phase == "base" and (n >= BASE_STEPS or (n >= WARM_LEAST and spent_s >= BASE_SECONDS))
+        if self.phase in ("start", "base") and self._begins(ready, number):
             self._enter("window")
+        elif self.phase == "start" and (n >= WARM_MOST or self._agree()):
+            self._enter("base")
         elif self.phase == "window" and (n >= self.steps or spent_s >= self.seconds or (self.bytes and disk_bytes >= self.bytes)):
             self._enter("after")
         elif self.phase == "after" and n >= AFTER_STEPS:
             self.done = True
         return self.phase
+
+    def _begins(self, ready: bool, number: int) -> bool:
+        if self.meeting is None:
+            return ready
+        at = self.meeting(ready, number)
+        return at is not None and number >= at
 
     def restart(self) -> None:
         """Another kind of step is counted from here on."""
