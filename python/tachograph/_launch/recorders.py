@@ -104,6 +104,8 @@ def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callabl
         usable, reason = _native.available()
     except ImportError as error:
         usable, reason = False, f"this build has no recorder ({error})"
+    if usable and phase == "window" and sys.modules["torch"].cuda.is_initialized():
+        usable, reason = False, "the program works on a GPU"  # whose kernels ours does not see yet
     if usable:
         return NativeRecorder(path, phase, settings, rank)
     say(f"note recording with torch's own collector: {reason}")
