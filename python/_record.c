@@ -58,7 +58,8 @@ static PyObject *record_open(PyObject *module, PyObject *args, PyObject *keyword
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|$IIKKsKi:open", names, PyUnicode_FSConverter, &path, &features, &required, &memory,
                                    &disk, &keep, &session, &rank))
     return NULL;
-  if (strcmp(keep, "first") && strcmp(keep, "last")) {
+  const bool is_last = strcmp(keep, "last") == 0;
+  if (!is_last && strcmp(keep, "first") != 0) {
     Py_DECREF(path);
     return PyErr_Format(PyExc_ValueError, "keep must be \"first\" or \"last\", not \"%s\"", keep);
   }
@@ -67,7 +68,7 @@ static PyObject *record_open(PyObject *module, PyObject *args, PyObject *keyword
                                             .required = required,
                                             .memory_bytes = memory,
                                             .disk_bytes = disk,
-                                            .keep = strcmp(keep, "last") ? TG_KEEP_FIRST : TG_KEEP_LAST,
+                                            .keep = is_last ? TG_KEEP_LAST : TG_KEEP_FIRST,
                                             .session = session,
                                             .rank = rank};
   struct tg_error e = {0};

@@ -75,8 +75,7 @@ static uint32_t entry_find(const struct tg__thread *t, const struct tg__python_s
 
 /* On another thread's stack it can only be marked: that thread may be pushing and popping at this moment, without the GIL. Entries of ours
  * move downwards only, and under the GIL. */
-static void entry_orphan(const struct tg__python_span *s) {
-  struct tg__thread *const t = s->thread;
+static void entry_orphan(struct tg__thread *t, const struct tg__python_span *s) {
   struct tg__python_names *const n = t->own[TG_SLOT_PYTHON_NAMES];
   for (uint32_t i = s->place + 1u; i-- > 0;) {
     const void *expected = s;
@@ -127,7 +126,7 @@ void tg__python_span_end_now(struct tg__python_span *s, PyObject *name) {
     }
   } else {
     struct tg__thread *const here = tg__thread();
-    entry_orphan(s);
+    entry_orphan(s->thread, s);
     if (here) span_write(here, s, name, true, now);
   }
   if (--s->begun == 0) s->thread = NULL;
@@ -138,7 +137,7 @@ void tg__python_span_forget(struct tg__python_span *s) {
   s->thread = NULL;
   if (!t || s->generation != atomic_load_explicit(&tg__generation, memory_order_relaxed)) return;
   if (t != tg__thread_here) {
-    for (uint16_t i = 0; i < s->begun; i++) entry_orphan(s);
+    for (uint16_t i = 0; i < s->begun; i++) entry_orphan(t, s);
     return;
   }
   for (uint32_t i = entry_find(t, s); i != TG_NONE; i = entry_find(t, s)) entry_remove(t, i);

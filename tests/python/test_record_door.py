@@ -1,5 +1,6 @@
 """The recording door: what is marked from Python is in the file, and nothing is left behind. No torch needed."""
 import asyncio
+import collections
 import concurrent.futures
 import gc
 import json
@@ -293,6 +294,34 @@ def test_a_span_that_ends_on_another_thread(tmp_path):
     assert sum(row["name"] == "moved" for row in rows) == 601 and s.stats["lost"] == 0
     by_name = {row["name"]: row for row in rows}
     assert inside(by_name["inner"], by_name["caller"]) and by_name["last"]["depth"] == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_spans_against_a_model(tmp_path, seed):
+    """Random begins and ends of eight labels on three threads, some dropped while open: what the file must hold is counted beside it."""
+    random = __import__("random").Random(seed)
+    threads = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
+    labels, begun, home, expected = [label(f"label {i}") for i in range(8)], [0] * 8, [None] * 8, collections.Counter()
+    with Session(tmp_path) as s:
+        for _ in range(3000):
+            i, thread, act = random.randrange(8), random.choice(threads), random.random()
+            if act < 0.02:  # dropped while open
+                labels[i], begun[i] = label(f"label {i}"), 0
+            elif act < 0.5 and (begun[i] == 0 or home[i] is thread):
+                thread.submit(labels[i].__enter__).result()
+                begun[i] += 1
+                home[i] = thread
+            elif begun[i]:
+                thread.submit(labels[i].__exit__, None, None, None).result()
+                begun[i] -= 1
+                expected[f"label {i}"] += 1
+        for i in range(8):
+            labels[i], begun[i] = None, 0
+        for thread in threads:
+            thread.submit(lambda: label("end").__enter__().__exit__(None, None, None)).result()
+    rows = s.rows()
+    assert collections.Counter(row["name"] for row in rows if row["name"] != "end") == expected
+    assert [row["depth"] for row in rows if row["name"] == "end"] == [0, 0, 0] and s.stats["lost"] == 0
 
 
 def test_objects_that_are_entered_and_dropped_leave_no_trace(tmp_path):
