@@ -33,7 +33,8 @@ _RECORDING = {
                  "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker"),
     "_events": ("EventList", "FunctionEvent", "FunctionEventAvg"),
     "timing": ("timer", "latency", "throughput", "warm_up"),
-    "_phases": ("phases", "module_times", "training_result"),
+    "_phases": ("phases", "request_phases", "module_times", "training_result"),
+    "_trainer": ("TrainerCallback",),
     "_conditions": ("conditions", "baseline"),
     "_launch": ("step",),
 }

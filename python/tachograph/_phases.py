@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional
 from ._device import Clock, resolve, torch_module
 from ._series import Series, percentile
 
-__all__ = ["phases", "module_times", "training_result", "Phases", "ModuleTime", "ModuleTimes"]
+__all__ = ["phases", "request_phases", "module_times", "training_result", "Phases", "RequestPhases", "ModuleTime", "ModuleTimes"]
 
 PHASES = ("data", "forward", "backward", "optimizer")
 
@@ -113,6 +113,45 @@ def training_result(model: Any, loss_fn: Callable, optimizer: Any, batches: Iter
     return {"baseline_ms": p.step_ms.median, "gpu_utilization": _gpu_utilization(resolve(device, model)), "data_loading_ms": p.data_ms,
             "computation_ms": p.forward_ms + p.backward_ms + p.optimizer_ms, "forward_ms": p.forward_ms, "backward_ms": p.backward_ms,
             "optimizer_ms": p.optimizer_ms}
+
+
+# ---- requests ----------------------------------------------------------------------------------------------------------------------
+
+
+class RequestPhases(NamedTuple):
+    """Median ms of each phase of a request; request_ms: of each whole request."""
+    pre_ms: float
+    forward_ms: float
+    post_ms: float
+    request_ms: Series
+    clock: str
+
+    def __str__(self) -> str:
+        total = sum(self[:3]) or 1.0
+        lines = [f"{name:<10} {ms:7.2f} ms ({100 * ms / total:5.1f}%)" for name, ms in zip(("pre", "forward", "post"), self)]
+        return "\n".join([*lines, f"{'request':<10} {sum(self[:3]):7.2f} ms (n = {len(self.request_ms)}, {self.clock})"])
+
+
+def request_phases(model: Any, requests: Iterable[Any], *, pre: Callable = lambda request: request, post: Callable = lambda output: output,
+                   device: Any = None) -> RequestPhases:
+    """Serve some representative requests, post(model(pre(request))), without gradients, and time the three phases. Each phase also
+    is a label, so that under tachograph.profile or `tachograph run` the operators of each can be told apart."""
+    from ._annotate import record_function
+    where = resolve(device, model)
+    clock = Clock(where)
+    rows = []
+    with torch_module().no_grad():
+        for value in requests:
+            marks = [clock.mark()]
+            for name, phase in (("pre", pre), ("forward", model), ("post", post)):
+                with record_function(name):
+                    value = phase(value)
+                marks.append(clock.mark())
+            rows.append([clock.ns_between(a, b) for a, b in zip(marks, marks[1:])])
+    if not rows:
+        raise ValueError("there is no request to measure with")
+    medians = [percentile(column, 50) / 1e6 for column in zip(*rows)]
+    return RequestPhases(*medians, Series(sum(row) for row in rows), clock.name)
 
 
 # ---- module by module -------------------------------------------------------------------------------------------------------------

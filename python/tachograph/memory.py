@@ -213,6 +213,16 @@ class Stages(NamedTuple):
     peaks: dict[str, int]
     device: str
 
+    def result(self, model: Any) -> dict[str, Optional[float]]:
+        """As one dictionary, in GB of 10^9 bytes: the peaks of forward, backward and optimizer, peak (of the whole step, also as
+        peak_gb), parameters_gb, and fragmentation_ratio: the share of what the allocator holds that no tensor uses, None on the CPU."""
+        parameters = sum(p.numel() * p.element_size() for p in model.parameters())
+        last = self.rows[-1]
+        unused = None if not last.reserved else 1 - last.allocated / last.reserved
+        peaks = {name: self.peaks[name] / 1e9 for name in ("forward", "backward", "optimizer")}
+        overall = self.peaks["overall"] / 1e9
+        return {**peaks, "peak": overall, "peak_gb": overall, "parameters_gb": parameters / 1e9, "fragmentation_ratio": unused}
+
     def __str__(self) -> str:
         lines = [f"{'stage':<22}{'allocated':>12}{'change':>12}{'' if self.rows[0].reserved is None else 'reserved':>12}"]
         for row, why in zip(self.rows, WHY):

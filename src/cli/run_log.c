@@ -60,7 +60,7 @@ static void read_line(struct reading *r, const char *line) {
   else if (starts(line, "process ", &rest)) log->processes++;
   else if (starts(line, "note ", &rest)) note(log, rest);
   else if (starts(line, "source ", &rest) && r->counts) snprintf(log->source, sizeof log->source, "%.*s", (int)sizeof log->source - 1, rest);
-  else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3 && lost > 0) log->lost += lost;
+  else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3) log->lost += lost > 0 ? lost : 0;
   else if (starts(line, "phase ", &rest) && sscanf(rest, "%15s %*d %31s", phase, recorder) >= 1) {
     if (*recorder && strcmp(recorder, "nothing") != 0) snprintf(log->recorder, sizeof log->recorder, "%s", recorder);
     if (r->counts && strcmp(phase, "window") == 0) log->window_began = true;

@@ -111,6 +111,9 @@ def test_stages_of_a_step_are_told_apart():
     assert result.rows[0].allocated >= parameters
     assert max(result.peaks[name] for name in ("forward", "loss", "backward", "optimizer")) == result.peaks["overall"]
     assert result.peaks["forward"] - result.rows[1].allocated >= 2 * activations  # both outputs at once
+    figures = result.result(model)
+    assert list(figures) == ["forward", "backward", "optimizer", "peak", "peak_gb", "parameters_gb", "fragmentation_ratio"]
+    assert figures["parameters_gb"] == parameters / 1e9 and figures["peak"] == result.peaks["overall"] / 1e9 and figures["fragmentation_ratio"] is None
     assert "activations" in str(result) and "peaks on cpu" in str(result)
 
 

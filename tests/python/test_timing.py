@@ -416,3 +416,35 @@ def test_baseline_has_an_interval_and_says_when_it_is_no_use(tmp_path):
 
 def test_an_empty_series_says_so():
     assert repr(_series.Series([])) == "nothing was measured" and math.isnan(_series.Series([]).median)
+
+
+# ---- requests and trainers
+
+
+def test_phases_of_three_requests():
+    seen = []
+    result = tg.request_phases(Sleeper(0.004), [1, 2, 3], pre=lambda r: (busy(0.002), r * 10)[1], post=lambda o: (busy(0.001), seen.append(o))[1])
+    assert seen == [10, 20, 30] and len(result.request_ms) == 3
+    assert (result.pre_ms, result.forward_ms, result.post_ms) == pytest.approx((2, 4, 1), abs=0.01)
+    assert [line.split()[0] for line in str(result).splitlines()] == ["pre", "forward", "post", "request"]
+    with pytest.raises(ValueError, match="no request"):
+        tg.request_phases(Sleeper(0.001), [])
+
+
+def test_bursts_of_a_trainer_are_told_apart(capsys):
+    callback = tg.TrainerCallback()
+    callback.on_train_begin()
+    for number in range(1, 61):
+        callback.on_step_begin(None, None, None)
+        busy(0.010)
+        callback.on_step_end(None, None, None)
+        for every, seconds, event in ((5, 0.001, callback.on_log), (20, 0.2, callback.on_evaluate), (30, 0.1, callback.on_save)):
+            if number % every == 0:
+                busy(seconds)
+                event(None, None, None, metrics={})
+    callback.on_train_end()
+    total = 60 * 10 + 12 * 1 + 3 * 200 + 2 * 100
+    assert [callback.every(what) for what in ("log", "evaluate", "save")] == [5, 20, 30]
+    assert [callback.share(what) for what in ("step", "log", "evaluate", "save")] == pytest.approx([100 * ms / total for ms in (600, 12, 600, 200)], abs=0.01)
+    said = capsys.readouterr().err
+    assert "evaluate        3      200.00" in said and "every 20 steps" in said

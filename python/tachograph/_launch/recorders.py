@@ -27,6 +27,10 @@ class Recorder:
         """(records lost, records written)"""
         return 0, 0
 
+    def left_behind(self) -> list[str]:
+        """What of the recorder is still installed in the program after close(); off means off, so nothing."""
+        return []
+
 
 class NativeRecorder(Recorder):
     name = "native"
@@ -59,7 +63,10 @@ class NativeRecorder(Recorder):
         self._recording.pause()
         self._record.step_begin("")  # takes the place of a step that is still open: what the program's end cut off is no step
         stats = self._recording.stop()
-        return stats.get("lost", 0), stats.get("records", 0)
+        return stats["lost"], stats["records"]
+
+    def left_behind(self) -> list[str]:
+        return [what for what, is_off in self._record.self_check().items() if not is_off and what != "clean"]
 
 
 class KinetoRecorder(Recorder):

@@ -127,6 +127,9 @@ class Session:
         if recorder is not None:
             lost, records = recorder.close()
             self.log.write(f"closed {recorder.phase} {records} {lost}")
+            left = recorder.left_behind()
+            if left:
+                self.log.write(f"note off is not off: still installed after the recording: {', '.join(left)}")
 
     def give_up(self, reason: str) -> None:
         try:
