@@ -5,7 +5,6 @@
 #include "show/show.h"
 #include "trace/trace.h"
 
-
 /* ---- traces ----------------------------------------------------------------------------------------------------------- */
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error) {

@@ -119,19 +119,23 @@ static void test_killed_while_overwriting(void **state) {
 
 /* ---- exiting and changing --------------------------------------------------------------------------------------------------------------------- */
 
-static void *forever(void *unused) {
-  for (;;) make("thread", 1);
+static void *forever(void *recorded_once) {
+  for (;;) {
+    make("thread", 1);
+    atomic_store((_Atomic bool *)recorded_once, true);
+  }
   return NULL;
 }
 
 static void test_exit_without_close(void **state) {
   const pid_t child = fork();
   if (child == 0) {
+    static _Atomic bool recorded_once;
     pthread_t thread;
     recording_start((struct tg_record_options){.rank = -1});
-    pthread_create(&thread, NULL, forever, NULL);
+    pthread_create(&thread, NULL, forever, &recorded_once);
     make("main", 1000);
-    sleep_us(2000);
+    while (!atomic_load(&recorded_once)) sleep_us(1000);
     exit(0); /* the other thread goes on recording until the very end */
   }
   assert_exits_with_zero(child);
