@@ -267,11 +267,15 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
 /* 1 = a .tacho file, 0 = something else, -1 = *e says why it cannot be opened. Pipes are not looked at: they cannot be read twice. */
 static int is_tacho(const char *path, int64_t *size, struct tg_error *e) {
   *size = -1;
-  if (strcmp(path, "-") == 0 || tg__path_kind(path) != TG__PATH_FILE) return 0;
+  if (strcmp(path, "-") != 0 && tg__path_kind(path) != TG__PATH_FILE) return 0;
   struct tg__file *f;
   if (tg__file_open(path, &f, e) != TG_OK) return -1;
   char head[16] = {0};
   *size = tg__file_size(f);
+  if (*size < 0) { /* a pipe */
+    tg__file_close(f);
+    return 0;
+  }
   const int64_t n = tg__file_read_at(f, head, sizeof head, 0);
   tg__file_close(f);
   return n > 0 && tg__tacho_recognise(head, (size_t)n);
