@@ -6,6 +6,7 @@
 struct verdict {
   bool is_valid;
   int64_t read, kept, skipped, cut, bent;
+  int64_t unrecorded; /* of those skipped: never got into the file */
 };
 
 static struct verdict judge(const struct tg_trace *t, uint32_t first, uint32_t last) {
@@ -18,6 +19,7 @@ static struct verdict judge(const struct tg_trace *t, uint32_t first, uint32_t l
       if (tg__loss_info[k].kind == TG__LOSS_SKIPPED) v.skipped += n;
       else if (tg__loss_info[k].kind == TG__LOSS_CUT) v.cut += n;
       else v.bent += n;
+      if (k == TG__LOSS_skipped_no_room || k == TG__LOSS_skipped_overwritten || k == TG__LOSS_skipped_too_deep) v.unrecorded += n;
     }
   }
   return v;
@@ -52,7 +54,9 @@ static struct tg_table *make_table(const struct tg_trace *t, bool is_valid) {
 
 static void note_verdict(struct tg_table *out, const struct verdict *v) {
   if (v->cut) tg__table_note(out, "the input is cut or damaged in %lld place%s; what could be read was", (long long)v->cut, v->cut == 1 ? "" : "s");
-  if (v->skipped) tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)v->skipped, (long long)v->read);
+  const int64_t damaged = v->skipped - v->unrecorded;
+  if (damaged) tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)damaged, (long long)v->read);
+  if (v->unrecorded) tg__table_note(out, "%lld of %lld events had no place in the recording", (long long)v->unrecorded, (long long)v->read);
   if (v->bent) tg__table_note(out, "%lld events have a value that could not be kept as written", (long long)v->bent);
   if (!v->cut && !v->skipped && !v->bent) tg__table_note(out, "everything was read as written");
 }
