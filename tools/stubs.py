@@ -17,7 +17,7 @@ from typing import Any, Callable, Generic, Iterator, Literal, NamedTuple, Option
 from .profiler import (
     CuspyConfig as CuspyConfig, DeviceType as DeviceType, ExecutionTraceObserver as ExecutionTraceObserver, KinetoStepTracker as KinetoStepTracker,
     PerformanceMetricsConfig as PerformanceMetricsConfig, ProfilerAction as ProfilerAction, ProfilerActivity as ProfilerActivity,
-    ProfilerActivityConfig as ProfilerActivityConfig, _ExperimentalConfig as _ExperimentalConfig, _KinetoProfile as _KinetoProfile,
+    ProfilerActivityConfig as ProfilerActivityConfig, RecordScope as RecordScope, itt as itt, _ExperimentalConfig as _ExperimentalConfig, _KinetoProfile as _KinetoProfile,
     kineto_available as kineto_available, profile as profile, record_function as record_function, schedule as schedule,
     supported_activities as supported_activities, tensorboard_trace_handler as tensorboard_trace_handler)
 from ._conditions import baseline as baseline, conditions as conditions

@@ -30,7 +30,7 @@ __version__ = _read.version
 _RECORDING = {
     "profiler": ("profile", "_KinetoProfile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction",
                  "ProfilerActivity", "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig",
-                 "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker"),
+                 "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker", "RecordScope", "itt"),
     "_events": ("EventList", "FunctionEvent", "FunctionEventAvg"),
     "timing": ("timer", "latency", "throughput", "warm_up"),
     "_phases": ("phases", "request_phases", "module_times", "training_result"),

@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterable, Optional
 import torch
 from torch.autograd import DeviceType, ProfilerActivity
 from torch.autograd.profiler import KinetoStepTracker
+from torch.profiler import RecordScope, itt  # as they are: they record nothing themselves
 
 from . import _launch
 from ._annotate import record_function

@@ -73,6 +73,7 @@ def test_every_public_name():
         assert getattr(tg, name) is getattr(profiler, name)
         assert name in tg.__all__ and name in dir(tg)
     assert profiler.KinetoStepTracker.current_step() >= 0
+    assert tg.itt is torch.profiler.itt and tg.RecordScope is torch.profiler.RecordScope
     with pytest.raises(AttributeError, match="no attribute 'profil'"):
         tg.profil
 
