@@ -1,6 +1,7 @@
-/* torch_inputs: what an operation was called with, as a number. The inputs are walked once and compared, word by word, with what
- * the same name had the last times; nothing is written while they are equal. Only on a difference they are written down and
- * looked up. One walk serves both, so that they cannot disagree.
+/* torch_inputs: what an operation was called with, as a number. The inputs are walked and compared, word by word, with what followed
+ * the last time upon what came before: programs repeat themselves. Else with what the same first inputs had before. Nothing is
+ * written while they are equal; only on a difference they are written down and looked up. One walk serves both, so that they
+ * cannot disagree.
  *
  * Layout of the result: format/inputs.def. */
 #include "capture/torch.h"
@@ -9,7 +10,7 @@
 
 enum {
   SETS = 256, /* 8 bits of a key */
-  WAYS = 4,
+  WAYS = 8,
   FIRST_BYTES = 24 * 1024, /* room for remembered inputs that every thread has … */
   MORE_BYTES = 256 * 1024, /* … and that it gets when that is full */
   NAMES = 512,             /* counters of new inputs by name; names that share one share the fate */
@@ -20,16 +21,24 @@ enum {
   VALUE = 16,              /* bytes of an IValue */
 };
 
+/* Inputs that are remembered, one behind the other, aligned like this. The first is none, and equal to nothing. */
 struct seen {
-  uint32_t key, id, at, len; /* key: of the name and the first inputs; 0 = free */
+  uint32_t id, len; /* number; how many bytes follow */
+  uint32_t next;    /* what came after it the last time: its place */
+  uint32_t unused;
+  uint8_t bytes[];
+};
+struct slot {
+  uint32_t key, at; /* key: of the name and the first inputs, 0 = free; place of the inputs */
 };
 struct inputs {
-  struct seen sets[SETS][WAYS];
+  struct slot sets[SETS][WAYS]; /* a set is one cache line */
   uint16_t fresh[NAMES];
-  uint32_t top; /* highest number so far: a higher one is of inputs that were never seen */
-  uint32_t used, room;
+  uint32_t top;            /* highest number so far: a higher one is of inputs that were never seen */
+  uint32_t used, previous; /* previous: place of what came last */
+  uint32_t room;
   uint8_t *bytes;
-  uint8_t first[FIRST_BYTES];
+  _Alignas(16) uint8_t first[FIRST_BYTES];
 };
 
 /* What walks: writes at p, or compares with what is there. */
@@ -215,8 +224,10 @@ ALWAYS_INLINE bool put_value(struct pen *w, const uint8_t *value, int how) {
 
 /* ---- the walks ---------------------------------------------------------------------------------------------------------------------------- */
 
-static bool same_values(const uint8_t *value, uint32_t count, const struct seen *s, const struct inputs *c) {
-  struct pen w = {.p = c->bytes + s->at, .end = c->bytes + s->at + s->len};
+ALWAYS_INLINE struct seen *seen_at(const struct inputs *c, uint32_t at) { return (struct seen *)(c->bytes + at); }
+
+ALWAYS_INLINE bool same_values(const uint8_t *value, uint32_t count, struct seen *s) {
+  struct pen w = {.p = s->bytes, .end = s->bytes + s->len};
   for (; count; count--, value += VALUE)
     if (!put_value(&w, value, COMPARE)) return false;
   return w.p == w.end;
@@ -269,18 +280,26 @@ ALWAYS_INLINE uint32_t key_of(const uint8_t *value, uint32_t count, uint32_t nam
 
 static bool in_trial(const struct tg__thread *t) { return t == tg__torch_trial.thread; }
 
+static void forget_all(struct inputs *c) {
+  memset(c->sets, 0, sizeof c->sets);
+  memset(c->bytes, 0, sizeof(struct seen));
+  c->used = sizeof(struct seen);
+  c->previous = 0;
+}
+
 __attribute__((noinline)) static struct inputs *inputs_enter(struct tg__thread *t) {
   struct inputs *c = t->own[TG_SLOT_TORCH_INPUTS];
-  if (!c)
-    c = in_trial(t) ? tg__pages_get(sizeof *c) : tg__guest_pages(sizeof *c);
-  else
-    memset(c, 0, offsetof(struct inputs, room));
-  if (c && !c->room) {
+  if (!c) c = in_trial(t) ? tg__pages_get(sizeof *c) : tg__guest_pages(sizeof *c);
+  t->own[TG_SLOT_TORCH_INPUTS] = c;
+  t->own_generation[TG_SLOT_TORCH_INPUTS] = t->generation;
+  if (!c) return NULL;
+  memset(c->fresh, 0, sizeof c->fresh);
+  c->top = 0;
+  if (!c->room) {
     c->bytes = c->first;
     c->room = FIRST_BYTES;
   }
-  t->own[TG_SLOT_TORCH_INPUTS] = c;
-  t->own_generation[TG_SLOT_TORCH_INPUTS] = t->generation;
+  forget_all(c);
   return c;
 }
 
@@ -288,37 +307,47 @@ void tg__torch_forget_inputs(struct tg__thread *t) {
   if (t->own[TG_SLOT_TORCH_INPUTS]) tg__pages_drop(t->own[TG_SLOT_TORCH_INPUTS], sizeof(struct inputs));
 }
 
-/* Room for the next: more of it once, afterwards everything is forgotten. */
+/* More room once; afterwards everything is forgotten. */
 static void make_room(struct tg__thread *t, struct inputs *c) {
   uint8_t *const more = c->bytes == c->first && !in_trial(t) ? tg__guest_pages(MORE_BYTES) : NULL;
   if (more) {
     c->bytes = more;
     c->room = MORE_BYTES;
   }
-  memset(c->sets, 0, sizeof c->sets);
-  c->used = 0;
+  forget_all(c);
 }
 
-/* Were these the inputs of the name before? In front of its set from now on. */
-static uint32_t recall(struct inputs *c, uint32_t key, const uint8_t *value, uint32_t count) {
-  struct seen *const set = c->sets[key >> 24];
-  for (size_t way = 0; way < WAYS; way++) {
-    if (set[way].key != key || !same_values(value, count, &set[way], c)) continue;
-    const struct seen hit = set[way];
-    memmove(set + 1, set, way * sizeof *set);
-    set[0] = hit;
-    return hit.id;
-  }
+/* Place of these inputs when the name had them before; 0 = no. */
+__attribute__((noinline)) static uint32_t recall(const struct inputs *c, uint32_t key, const uint8_t *value, uint32_t count) {
+  const struct slot *const set = c->sets[key >> 24];
+  for (size_t way = 0; way < WAYS; way++)
+    if (set[way].key == key && same_values(value, count, seen_at(c, set[way].at))) return set[way].at;
   return 0;
 }
 
+/* What is behind all that is remembered becomes remembered. */
+static uint32_t remember(struct inputs *c, uint32_t key, uint32_t id, uint32_t len) {
+  struct slot *const set = c->sets[key >> 24];
+  const uint32_t at = c->used;
+  size_t way = 0;
+  while (way < WAYS && set[way].key) way++;
+  if (way == WAYS) way = at / sizeof(struct seen) % WAYS; /* any will do */
+  set[way] = (struct slot){key, at};
+  seen_at(c, at)->id = id;
+  seen_at(c, at)->len = len;
+  seen_at(c, at)->next = 0;
+  c->used = (at + (uint32_t)sizeof(struct seen) + len + 15) & ~15u;
+  return at;
+}
+
 /* The inputs behind those that are remembered already; their bytes. */
-static size_t write_somewhere(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count, bool keep) {
+static uint32_t write_somewhere(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count, bool keep) {
   for (int tries = 0;; tries++) {
-    const uint32_t room = c->room - c->used < WRITTEN_MAX ? c->room - c->used : WRITTEN_MAX;
-    uint8_t *const begin = c->bytes + c->used;
+    const uint32_t taken = c->used + (uint32_t)sizeof(struct seen) + 16; /* 16: so that the next is aligned */
+    const uint32_t left = c->room > taken ? c->room - taken : 0, room = left < WRITTEN_MAX ? left : WRITTEN_MAX;
+    uint8_t *const begin = seen_at(c, c->used)->bytes;
     struct pen w = {.p = begin, .end = begin + room, .drop = !keep};
-    if (write_values(value, count, &w, false) || room == WRITTEN_MAX || tries == 2) return (size_t)(w.p - begin);
+    if ((left && write_values(value, count, &w, false)) || room == WRITTEN_MAX || tries == 2) return (uint32_t)(w.p - begin);
     make_room(t, c);
   }
 }
@@ -329,27 +358,21 @@ static bool keeps_scalars(struct tg__thread *t, const struct inputs *c, uint32_t
   return false;
 }
 
-__attribute__((noinline)) static uint32_t inputs_slow(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count,
-                                                      uint32_t name) {
+/* Place of inputs that are new, or were forgotten; 0 = no room in the file. */
+__attribute__((noinline)) static uint32_t learn(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count,
+                                                uint32_t name) {
   const bool keep = keeps_scalars(t, c, name);
   const uint32_t key = key_of(value, count, name, !keep);
-  if (!keep) {
-    const uint32_t id = recall(c, key, value, count);
-    if (id) return id;
-  }
-  const size_t len = write_somewhere(t, c, value, count, keep);
-  const uint8_t *const bytes = c->bytes + c->used;
-  const uint32_t id = tg__torch_intern(t, TG_RAW_D_SHAPE, bytes, len);
+  const uint32_t known = keep ? 0 : recall(c, key, value, count);
+  if (known) return known;
+  const uint32_t len = write_somewhere(t, c, value, count, keep);
+  const uint32_t id = tg__torch_intern(t, TG_RAW_D_SHAPE, seen_at(c, c->used)->bytes, len);
   if (!id) return 0;
   if (id > c->top) {
     c->top = id;
     c->fresh[name % NAMES] += c->fresh[name % NAMES] < NEW_MAX;
   }
-  struct seen *const set = c->sets[key >> 24];
-  memmove(set + 1, set, (WAYS - 1) * sizeof *set);
-  set[0] = (struct seen){key, id, c->used, (uint32_t)len};
-  c->used += (uint32_t)len;
-  return id;
+  return remember(c, key, id, len);
 }
 
 /* In the self-test nothing is believed: every pointer is asked for, and nothing remembered. */
@@ -370,9 +393,16 @@ uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name
   if (!count) return 0; /* as torch: nothing to say */
   if (TG_UNLIKELY(in_trial(t))) return inputs_careful(t, c, value, count);
   value += (all - count) * VALUE; /* of an operation called through the interpreter torch shows the whole stack */
-  const uint32_t key = key_of(value, count, name, false);
-  const struct seen *const first = c->sets[key >> 24];
-  if (TG_LIKELY(first->key == key) && same_values(value, count, first, c)) return first->id;
-  const uint32_t id = recall(c, key, value, count);
-  return id ? id : inputs_slow(t, c, value, count, name);
+  uint32_t at = seen_at(c, c->previous)->next;
+  if (!same_values(value, count, seen_at(c, at))) {
+    at = recall(c, key_of(value, count, name, false), value, count);
+    if (TG_UNLIKELY(!at)) at = learn(t, c, value, count, name);
+    if (TG_UNLIKELY(!at)) return 0;
+    seen_at(c, c->previous)->next = at;
+  }
+  const struct seen *const now = seen_at(c, at), *const next = seen_at(c, now->next);
+  __builtin_prefetch(next); /* needed some 100 ns from here */
+  __builtin_prefetch(next->bytes + 48);
+  c->previous = at;
+  return now->id;
 }
