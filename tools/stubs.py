@@ -22,7 +22,9 @@ from .profiler import (
     supported_activities as supported_activities, tensorboard_trace_handler as tensorboard_trace_handler)
 from ._conditions import baseline as baseline, conditions as conditions
 from ._events import EventList as EventList, FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg
+from ._module_labels import modules as modules
 from ._phases import module_times as module_times, phases as phases, training_result as training_result
+from ._session import session as session
 from .timing import latency as latency, throughput as throughput, timer as timer, warm_up as warm_up
 
 __version__: str

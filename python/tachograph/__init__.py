@@ -32,6 +32,8 @@ _RECORDING = {
                  "ProfilerActivity", "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig",
                  "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker", "RecordScope", "itt"),
     "_events": ("EventList", "FunctionEvent", "FunctionEventAvg"),
+    "_module_labels": ("modules",),
+    "_session": ("session",),
     "timing": ("timer", "latency", "throughput", "warm_up"),
     "_phases": ("phases", "request_phases", "module_times", "training_result"),
     "_trainer": ("TrainerCallback",),

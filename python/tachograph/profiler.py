@@ -27,6 +27,7 @@ from ._handlers import tensorboard_trace_handler
 from ._observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
 from ._say import tell, warn, warn_once
 from ._schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
+from ._step_times import StepTimes
 from ._window import _KinetoProfile, kineto_available, supported_activities
 
 __all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
@@ -74,6 +75,7 @@ class profile(_KinetoProfile):
         self._owner: Optional[int] = None  # the process that started it and has not stopped it
         self._in_handler = self._stop_asked = False
         self._advised = False
+        self.step_times = StepTimes()
         self._complete = 0  # windows that got all their steps
         self._files: list[list[str]] = []  # written by the handler, by window
         KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
@@ -110,6 +112,7 @@ class profile(_KinetoProfile):
                 return
             action = as_action(self.schedule(self.step_num + 1))
             self._check_stop(self.current_action, action)
+            self.step_times.ended(self.current_action)
             self._leave_step()
             self.step_num += 1
             before, self.current_action = self.current_action, action
@@ -137,6 +140,7 @@ class profile(_KinetoProfile):
             finally:
                 self._finish()
             self._tell_incomplete(action)
+            self._tell_price()
 
     def _finish(self) -> None:
         self._owner, self._stop_asked = None, False
@@ -157,6 +161,7 @@ class profile(_KinetoProfile):
                                "only stop() works there")
 
     def _enter_step(self) -> None:
+        self.step_times.began()
         if self.record_steps and self._recording is not None and self._recording.running:
             self.step_rec_fn = record_function(f"{PROFILER_STEP_NAME}#{self.step_num}")
             self.step_rec_fn.__enter__()
@@ -242,6 +247,14 @@ class profile(_KinetoProfile):
                  + ("; nothing was recorded" if action is not ProfilerAction.RECORD else ""))
         elif action is ProfilerAction.RECORD:
             tell(f"the last window is incomplete: the loop ended at step {self.step_num}")
+
+    def _tell_price(self) -> None:
+        """What the recording has cost, where steps without it were timed."""
+        words = self.step_times.words()
+        if words:
+            events = self._windows[-1].stats.number_of_events
+            lost = self._windows[-1].lost
+            tell((f"{events:,} events recorded, {lost:,} lost; " if events else "") + words)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         """callback() names the windows to come."""

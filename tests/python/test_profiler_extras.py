@@ -1,0 +1,116 @@
+"""What profile() has beyond torch.profiler: labels for modules, session folders, its own price, budgets, advice."""
+import json
+import logging
+import os
+import time
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import tachograph as tg
+from recording import BACKENDS, CPU, load, loop, names
+from tachograph._step_times import StepTimes
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    return request.param
+
+
+def test_module_labels(backend):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(4, 2)))
+    keys = list(model.state_dict())
+    with tg.profile(activities=[CPU], backend=backend) as prof:
+        with tg.modules(model):
+            model(torch.ones(2, 4))
+            assert list(model.state_dict()) == keys
+            with pytest.raises(RuntimeError):
+                model(torch.ones(2, 5))  # the first layer fails, and its label ends all the same
+        model(torch.ones(2, 4))
+    assert list(model.state_dict()) == keys and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    labels = names(prof, "user_annotation", "module_")
+    assert sorted(labels) == ["module_0", "module_0", "module_1.0", "module_1.1"]
+    rows = {row["id"]: row for row in prof.trace.ask("events")}
+    relus = [row for row in rows.values() if row["name"] == "aten::relu"]
+    assert [rows[row["parent"]]["name"] for row in relus if row["parent"] is not None] == ["module_1.0"]  # the other one has no label
+
+
+def test_all_modules(backend):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    with tg.profile(activities=[CPU], backend=backend) as prof, tg.modules(model, leaves=False):
+        model(torch.ones(2, 4))
+    assert sorted(names(prof, "user_annotation")) == ["module_0", "module_Sequential"]
+
+
+def test_session(backend, tmp_path):
+    model = torch.nn.Linear(4, 4)
+    with tg.session(tmp_path / "runs" / "a", model, activities=[CPU], backend=backend) as prof:
+        model(torch.ones(2, 4)).sum().backward()
+    folder = tmp_path / "runs" / "a"
+    assert sorted(os.listdir(folder)) == ["conditions.json", "report.txt", "summary.json", "trace.json.gz"]
+    assert "aten::addmm" in names(folder / "trace.json.gz", "cpu_op")
+    assert json.loads((folder / "conditions.json").read_text()) and json.loads((folder / "summary.json").read_text())
+    assert (folder / "report.txt").read_text() == prof.trace.report()
+
+
+def test_price_is_told(backend, caplog, monkeypatch):
+    """Steps of 4 ms without recording and 6 ms with it: half as long again."""
+    caplog.set_level(logging.INFO, "tachograph")
+    clock = types.SimpleNamespace(now=0, perf_counter_ns=lambda: clock.now)
+    monkeypatch.setattr("tachograph._step_times.time", clock)
+    prof = tg.profile(activities=[CPU], backend=backend, schedule=tg.schedule(wait=4, warmup=1, active=3, repeat=1))
+    with prof:
+        for _ in range(8):
+            torch.ones(2)
+            clock.now += 6_000_000 if prof._recording is not None and prof._recording.running else 4_000_000
+            prof.step()
+    assert len(prof.step_times.without_ns) == 3 and len(prof.step_times.with_ns) == 3  # the first and the warm-up step do not count
+    assert prof.step_times.inflation_pct() == 50
+    words = "recording made the step 50.0 % longer (6.000 ms, median of 3, against 4.000 ms, median of 3 without)"
+    assert any(r.getMessage().endswith(words) for r in caplog.records)
+
+
+def test_step_times(monkeypatch):
+    moments = iter([0, 100, 200, 210, 300, 312, 400, 499, 500, 515])
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: next(moments))
+    times, none = StepTimes(), tg.ProfilerAction.NONE
+    for action in (none, none, none, tg.ProfilerAction.WARMUP, tg.ProfilerAction.RECORD):
+        times.began()
+        times.ended(action)
+        if action is tg.ProfilerAction.WARMUP:
+            continue
+    # First step: not counted, and its end is not looked at; so the clock runs 0 | 100..200 | 210..300 | 312 | 400..499.
+    assert times.without_ns == [100, 90] and times.with_ns == [99]
+    assert times.inflation_pct() == pytest.approx((99 / 95 - 1) * 100)
+    assert "4.2 % longer" in times.words()
+
+
+def test_advice_after_a_long_window(backend, caplog):
+    caplog.set_level(logging.INFO, "tachograph")
+    layer = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    for steps in (10, 11):
+        with tg.profile(activities=[CPU], backend=backend) as prof:
+            for _ in range(steps):
+                layer(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+        prof.key_averages()
+        prof.key_averages()
+    told = [r.getMessage() for r in caplog.records if "one window holds" in r.getMessage()]
+    assert len(told) == 1 and told[0].startswith("one window holds 11 steps")
+
+
+@pytest.mark.skipif("native" not in BACKENDS, reason="budgets are those of our recorder")
+def test_disk_budget(caplog):
+    """A window that outgrows its budget keeps the newest events, and says how many are lost."""
+    with tg.profile(activities=[CPU], backend="native", disk_budget=1 << 20) as prof:
+        for _ in range(100_000):
+            torch.add(1, 1)
+        torch.ones(2).erf()
+    assert "aten::erf" in names(prof, "cpu_op")
+    lost = prof._windows[-1].lost
+    assert lost > 0
+    assert any(f"{lost:,} records were lost" in r.getMessage() for r in caplog.records)
+    size = sum(os.path.getsize(os.path.join(prof._windows[-1].directory, f)) for f in os.listdir(prof._windows[-1].directory))
+    assert size <= 2 << 20
