@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+_Static_assert((int)TG_RAW_HAS_CALLS == TG_RECORD_CALLS && (int)TG_RAW_HAS_MODULE_SPANS == TG_RECORD_MODULE_SPANS, "readers go by these bits");
+
 enum { FIRST_CHUNK_END = TG_GREETING_BYTES + TG_CHUNK_HEAD_BYTES + TG_RAW_PROCESS_BYTES };
 _Static_assert(FIRST_CHUNK_END % 8 == 0, "the next chunk begins there");
 

@@ -237,6 +237,7 @@ struct tg__raw_process {
   uint32_t reserved[5];
   uint64_t counts[TG_RAW_COUNTS];
 };
+enum { TG_RAW_HAS_CALLS = 32, TG_RAW_HAS_MODULE_SPANS = 256 }; /* of its features, those that change what its records mean */
 bool tg__raw_process_read(const uint8_t *payload, uint64_t len, struct tg__raw_process *out); /* false when too short */
 
 /* A clock chunk: pairs of 64 bits, tick counter and wall clock in ns since 1970, read at the same moment; any number, ascending. */

@@ -2,8 +2,6 @@
  * import, and go the way of events read from JSON: build.c makes columns of them. */
 #include "trace/import_raw.h"
 
-#include "tachograph/record.h"
-
 /* ---- one file -------------------------------------------------------------------------------------------------------------------- */
 
 static void take_process(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c, const uint8_t *payload) {
@@ -77,7 +75,7 @@ static bool chunk_has_modules(const struct tg__raw_job *j) {
 static void find_modules(struct tg__raw *w, const struct jobs *jobs) {
   for (size_t i = 0; i < jobs->count && w->module_count; i++) {
     struct tg__raw_file *const f = jobs->items[i].file;
-    const bool could = !f->has_process || f->process.features & (TG_RECORD_CALLS | TG_RECORD_MODULE_SPANS);
+    const bool could = !f->has_process || f->process.features & (TG_RAW_HAS_CALLS | TG_RAW_HAS_MODULE_SPANS);
     if (could && !f->has_modules) f->has_modules = chunk_has_modules(&jobs->items[i]);
   }
 }

@@ -1,6 +1,5 @@
 /* Dictionaries of a recording: what the numbers in its records mean. Ids count up from 1 in each, so tables by id are dense; one
  * that is not finds its place in a map, so that no id can ask for more memory than the file has bytes. */
-#include "tachograph/record.h"
 #include "trace/import_raw.h"
 
 enum { NO_MODULE = TG_NONE - 1, DENSE_SLACK = 1024 };
@@ -57,7 +56,7 @@ static struct tg__raw_part *part_of(struct tg__raw_file *f, uint32_t number) {
 
 struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread) {
   return (struct tg__raw_ids){tg__raw_part_find(f, thread), tg__raw_part_find(f, TG_RAW_EVERY_THREAD),
-                              f->process.features & TG_RECORD_CALLS};
+                              f->process.features & TG_RAW_HAS_CALLS};
 }
 
 void tg__raw_file_free(struct tg__raw_file *f) {
