@@ -250,11 +250,10 @@ class profile(_KinetoProfile):
 
     def _tell_price(self) -> None:
         """What the recording has cost, where steps without it were timed."""
-        words = self.step_times.words()
-        if words:
-            events = self._windows[-1].stats.number_of_events
-            lost = self._windows[-1].lost
-            tell((f"{events:,} events recorded, {lost:,} lost; " if events else "") + words)
+        words, window = self.step_times.words(), self._windows[-1] if self._windows else None
+        if words and window is not None:
+            events = window.stats.number_of_events  # torch's collector knows it only when its file has been read
+            tell((f"{events:,} events recorded, {window.lost:,} lost; " if events else "") + words)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         """callback() names the windows to come."""
