@@ -40,7 +40,7 @@ def ops(events):
 
 
 def named(events, name):
-    return [e for e in ops(events) if e["name"] == name]
+    return sorted((e for e in ops(events) if e["name"] == name), key=lambda e: e["ts"])
 
 
 def under_torch(folder, body, **flags):
