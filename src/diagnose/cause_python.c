@@ -1,7 +1,7 @@
 /* A program without a device spends its step in Python: which function, and what it is likely to be doing. */
 #include "diagnose/findings.h"
 
-enum { THRESHOLD_PCT = 10 };
+enum { THRESHOLD_PCT = 10, EXPLAINS = 10 }; /* a function with less than a tenth of the time does not explain it */
 
 /* Own time per name: a slice adds its duration to its name and takes it from its parent's. */
 struct frames {
@@ -67,15 +67,20 @@ void tg__judge_python(struct tg__facts *f) {
   const double share = tg__pct(other, f->total_ns);
   if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE) return; /* idle-device looks at devices */
   int64_t own_ns;
-  const uint32_t frame = busiest_frame(f, &own_ns);
+  uint32_t frame = busiest_frame(f, &own_ns);
+  if (own_ns < other / EXPLAINS) frame = TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
   const enum tg__cause cause = cause_of(f, frame);
   struct tg__finding *x = tg__find(f, cause, share, tg__per_step(f, other));
   TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%)", tg__ms(x->cost_ns),
          tg__ms(tg__per_step(f, f->total_ns)), share);
   TG_SAY(x->advice, "%s", advice_for(cause));
   TG_SAY(x->where, "Python, between operators; record with with_stack=True to see where");
-  if (frame == TG_NONE) return;
   const size_t len = strlen(x->evidence);
+  if (frame == TG_NONE) {
+    const int64_t quiet_ns = tg__quietest_place(f, x->where, sizeof x->where);
+    if (quiet_ns) tg__say(x->evidence + len, sizeof x->evidence - len, "; %.2f ms of them there", tg__ms(tg__per_step(f, quiet_ns < other ? quiet_ns : other)));
+    return;
+  }
   tg__where_slice(f, frame, x);
   tg__say(x->evidence + len, sizeof x->evidence - len, "; the Python function with most own time takes %.2f ms of it",
           tg__ms(tg__per_step(f, own_ns)));

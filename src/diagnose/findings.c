@@ -67,7 +67,7 @@ static struct tg__str user_frame_of_stack(struct tg__str stack) {
 }
 
 /* Where the program called for this slice: a Python frame around it, else what was recorded with it or with an operator around it. */
-static struct tg__str user_frame_around(const struct tg_trace *t, uint32_t slice) {
+struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice) {
   for (uint32_t s = t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
     const struct tg__str frame = tg__name(t, t->slices.name[s]);
     if (tg__slice_class(t, s) == TG__CLASS_PYTHON && is_user_frame(frame)) return frame;
@@ -82,7 +82,7 @@ static struct tg__str user_frame_around(const struct tg_trace *t, uint32_t slice
 
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
-  const struct tg__str frame = is_user_frame(name) ? (struct tg__str){"", 0} : user_frame_around(f->t, slice);
+  const struct tg__str frame = is_user_frame(name) ? (struct tg__str){"", 0} : tg__user_frame(f->t, slice);
   if (frame.len) TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
   else TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
 }

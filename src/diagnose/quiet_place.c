@@ -1,0 +1,54 @@
+/* Where a program lets its operators wait: the two lines between which most time passes with no operator running. */
+#include "diagnose/findings.h"
+
+enum { PLACES = 64, LEAST_SHARE = 200 }; /* pauses below 1/200 of a step are how Python is, not a place */
+
+struct place {
+  struct tg__str before, after; /* frames of the program */
+  int64_t ns;
+};
+struct search {
+  const struct tg__facts *f;
+  uint32_t track, last; /* the slice that ended last, TG_NONE = none yet */
+  int64_t end_ns, least_ns;
+  struct place places[PLACES];
+  size_t count;
+};
+
+static void add_pause(struct search *s, uint32_t next, int64_t ns) {
+  const struct tg__str before = tg__user_frame(s->f->t, s->last), after = tg__user_frame(s->f->t, next);
+  if (!before.len || !after.len) return;
+  size_t i = 0;
+  while (i < s->count && !(tg__str_eq(s->places[i].before, before) && tg__str_eq(s->places[i].after, after))) i++;
+  if (i == PLACES) return;
+  if (i == s->count) s->places[s->count++] = (struct place){before, after, 0};
+  s->places[i].ns += ns;
+}
+
+static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct search *const s = ctx;
+  const struct tg_trace *const t = s->f->t;
+  const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning((struct tg__facts *)(uintptr_t)s->f, slice) & TG__NAME_DATALOADER);
+  if ((cls != TG__CLASS_OP && !is_loader) || tg__slice_track(t, slice) != s->track) return;
+  const int64_t pause_ns = t->slices.start_ns[slice] - s->end_ns;
+  if (s->last != TG_NONE && pause_ns >= s->least_ns) add_pause(s, slice, pause_ns);
+  if (s->last != TG_NONE && tg__slice_end(t, slice) <= s->end_ns) return;
+  s->last = slice;
+  s->end_ns = tg__slice_end(t, slice);
+}
+
+int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
+  struct search s = {.f = f, .last = TG_NONE};
+  const uint32_t step = f->steps.count ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
+  if (step == TG_NONE) return 0;
+  s.track = tg__slice_track(f->t, step);
+  s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
+  tg__visit(f, see, &s);
+  const struct place *best = NULL;
+  for (size_t i = 0; i < s.count; i++)
+    if (!best || s.places[i].ns > best->ns) best = &s.places[i];
+  if (!best) return 0;
+  if (tg__str_eq(best->before, best->after)) tg__say(where, size, "at %.*s", (int)best->after.len, best->after.ptr);
+  else tg__say(where, size, "between %.*s and %.*s", (int)best->before.len, best->before.ptr, (int)best->after.len, best->after.ptr);
+  return best->ns;
+}
