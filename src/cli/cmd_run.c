@@ -187,20 +187,41 @@ static enum tg_err start(struct run *r, struct tg_error *e) {
 
 /* ---- afterwards ---------------------------------------------------------------------------------------------------------------------------- */
 
+/* Without steps the answer is one row for the whole, which has another name. */
+static bool names_a_step(const struct tg_table *t) {
+  static const char prefix[] = "ProfilerStep#";
+  for (size_t c = 0; tg_table_rows(t) && c < tg_table_columns(t); c++) {
+    size_t len;
+    const char *text = strcmp(tg_column_name(t, c), "name") == 0 ? tg_cell_text(t, c, 0, &len) : NULL;
+    if (text) return len >= sizeof prefix && memcmp(text, prefix, sizeof prefix - 1) == 0;
+  }
+  return false;
+}
+
+static bool has_steps(const char *path) {
+  struct tg_trace *trace = NULL;
+  struct tg_table *steps = NULL;
+  const bool has = tg_open(path, NULL, &trace, NULL) == TG_OK && tg_ask(trace, "steps", NULL, 0, &steps, NULL) == TG_OK && names_a_step(steps);
+  tg_table_free(steps);
+  tg_close(trace);
+  return has;
+}
+
+/* Is this start-PID.tacho, or start-PARENT.PID.tacho of a process that was forked? end: "PID.tacho". */
+static bool is_beginning_of(const char *path, const char *end) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  const size_t n = strlen(name), m = strlen(end);
+  return strncmp(name, "start-", 6) == 0 && n > m && strcmp(name + n - m, end) == 0 && (name[n - m - 1] == '-' || name[n - m - 1] == '.');
+}
+
 /* Where a process has a window, what it recorded before is not wanted; its children's files stay: they have no window of their own. */
 static void drop_beginnings(const char *const *names, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const char *slash = strrchr(names[i], '/');
-    if (!slash || strncmp(slash, "/window-", 8) != 0) continue;
-    char start_path[PATH_MAX + 32];
-    struct tg_trace *window = NULL;
-    struct tg_table *steps = NULL;
-    if (tg_open(names[i], NULL, &window, NULL) == TG_OK && tg_ask(window, "steps", NULL, 0, &steps, NULL) == TG_OK && tg_table_rows(steps) > 0) {
-      snprintf(start_path, sizeof start_path, "%.*s/start-%s", (int)(slash - names[i]), names[i], slash + 8);
-      tg__path_remove(start_path);
+    if (!slash || strncmp(slash, "/window-", 8) != 0 || !has_steps(names[i])) continue;
+    for (size_t k = 0; k < count; k++) {
+      if (is_beginning_of(names[k], slash + 8)) tg__path_remove(names[k]);
     }
-    tg_table_free(steps);
-    tg_close(window);
   }
 }
 
