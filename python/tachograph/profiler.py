@@ -123,7 +123,7 @@ class profile(_KinetoProfile):
                 self._finish()
             else:
                 self._enter_step()
-        _launch.step()
+        _launch.step(self.step_rec_fn is not None)
 
     def stop(self) -> None:
         with self._lock:
@@ -250,10 +250,11 @@ class profile(_KinetoProfile):
 
     def _tell_price(self) -> None:
         """What the recording has cost, where steps without it were timed."""
-        words, window = self.step_times.words(), self._windows[-1] if self._windows else None
-        if words and window is not None:
-            events = window.stats.number_of_events  # torch's collector knows it only when its file has been read
-            tell((f"{events:,} events recorded, {window.lost:,} lost; " if events else "") + words)
+        words = self.step_times.words()
+        if words:
+            events = self._windows[-1].stats.number_of_events
+            lost = self._windows[-1].lost
+            tell((f"{events:,} events recorded, {lost:,} lost; " if events else "") + words)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         """callback() names the windows to come."""

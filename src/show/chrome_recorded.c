@@ -3,8 +3,8 @@
 
 struct tg__recorded {
   const struct tg_trace *t;
-  uint32_t *frames;    /* by slice: Python id, 0 = no frame; NULL when there are none */
-  uint32_t *flows;     /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
+  uint32_t *frames;  /* by slice: Python id, 0 = no frame; NULL when there are none */
+  uint32_t *flows;   /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
   int64_t events, ops; /* written so far */
 };
 

@@ -167,8 +167,8 @@ static void lose_many(struct tg__raw *w, enum tg__loss what, uint64_t count) {
 
 /* Counted twice by the recorder, in the heads of chunks and for the process; a killed one may not have come to the second. */
 static void count_losses(struct tg__raw *w, const struct jobs *jobs) {
-  static const enum tg__loss loss_of[TG_RAW_COUNTS] = {
-      [TG_RAW_C_OVERWRITTEN] = TG__LOSS_skipped_overwritten, [TG_RAW_C_TOO_DEEP] = TG__LOSS_skipped_too_deep};
+  static const enum tg__loss loss_of[TG_RAW_COUNTS] = {[TG_RAW_C_OVERWRITTEN] = TG__LOSS_skipped_overwritten,
+                                                       [TG_RAW_C_TOO_DEEP] = TG__LOSS_skipped_too_deep};
   for (size_t f = 0; f < w->file_count; f++) {
     const struct tg__raw_file *const file = &w->files[f];
     const uint64_t *const counts = file->process.counts;

@@ -27,7 +27,7 @@ struct tg__raw_clock {
 /* Remembers the stretch it was asked about last. */
 struct tg__raw_cursor {
   const struct tg__raw_clock *clock;
-  uint64_t low, high; /* ticks of the stretch; high exclusive */
+  uint64_t low, high;   /* ticks of the stretch; high exclusive */
   struct tg__raw_pair from;
   uint64_t span_ticks, span_ns;
   uint64_t whole, part; /* ns per tick, and 2^-64 of it, rounded up */
@@ -40,7 +40,7 @@ bool tg__raw_wall_ns(struct tg__raw_cursor *c, uint64_t ticks, int64_t *ns); /* 
 /* ---- dictionaries (import_raw_dict.c) ------------------------------------------------------------------------------------------ */
 
 struct tg__raw_table { /* id → number */
-  uint32_t *near;      /* TG_NONE = not there */
+  uint32_t *near;     /* TG_NONE = not there */
   size_t near_cap, seen;
   struct tg__map far; /* ids that are not dense */
 };
@@ -100,8 +100,7 @@ struct tg__raw {
   struct tg__raw_module *modules;
   struct tg__raw_forward *forwards;
   struct tg__raw_layout *layouts;
-  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count, forward_cap,
-      layout_count, layout_cap;
+  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count, forward_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
   unsigned threads;
   int64_t base_ns, start_ns; /* taken off all times; when recording began, after that. TG_NULL_INT = not known */
@@ -134,11 +133,10 @@ static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, 
 }
 
 /* Of a stack given by its id. All take the lock the first time. */
-uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);  /* text, TG_NONE = unknown */
-uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack); /* text, TG_NONE = outside modules */
-uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s,
-                              uint32_t stack);                                              /* id of the innermost module frame, 0 = none */
-uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack); /* text file:line, TG_NONE = unknown */
+uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);   /* text, TG_NONE = unknown */
+uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);  /* text, TG_NONE = outside modules */
+uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack); /* id of the innermost module frame, 0 = none */
+uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);     /* text file:line, TG_NONE = unknown */
 
 /* import_raw_inputs.c: a SHAPE entry. false: not readable. */
 bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_shape *out);
@@ -184,10 +182,10 @@ const char *tg__raw_category(uint8_t scope);
 void tg__raw_add_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top);
 void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category);
 
-void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);   /* names of processes and threads */
+void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* names of processes and threads */
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* import_raw_memory.c */
 void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* where none were recorded */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns);                                /* the recording itself */
-void tg__raw_document(struct tg__raw *w);                                                  /* members beside the events */
+void tg__raw_document(struct tg__raw *w);                                                   /* members beside the events */
 
 #endif

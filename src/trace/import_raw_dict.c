@@ -134,7 +134,7 @@ static bool find_line(struct tg__str frame, uint32_t *from, uint32_t *to) {
     if (frame.ptr[i] != ')' || frame.ptr[i + 1] != ':') continue;
     *from = *to = i;
     while (*from > 0 && frame.ptr[*from - 1] >= '0' && frame.ptr[*from - 1] <= '9') --*from;
-    if (*from<*to && * from> 0 && frame.ptr[*from - 1] == '(') return true;
+    if (*from < *to && *from > 0 && frame.ptr[*from - 1] == '(') return true;
   }
   return false;
 }

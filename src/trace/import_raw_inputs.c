@@ -207,7 +207,7 @@ static bool keyword_value(struct tg__raw *w, const struct tg__input_value *v, co
 }
 
 static bool is_taken(const struct tg__packed_val *vals, size_t count, uint32_t key) {
-  static const uint32_t ours[] = {TG__K_SEQUENCE_NUMBER, TG__K_FWD_THREAD_ID, TG__K_CALL_STACK,         TG__K_MODULE_HIERARCHY,
+  static const uint32_t ours[] = {TG__K_SEQUENCE_NUMBER, TG__K_FWD_THREAD_ID, TG__K_CALL_STACK,        TG__K_MODULE_HIERARCHY,
                                   TG__K_OVERLOAD_NAME,   TG__K_EXTERNAL_ID,   TG__K_RECORD_FUNCTION_ID, TG__K_EV_IDX};
   for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
     if (ours[i] == key) return true;
@@ -219,8 +219,7 @@ static bool is_taken(const struct tg__packed_val *vals, size_t count, uint32_t k
 }
 
 /* The keyword's name has been read; its value follows. A list of tensors is passed over whole. */
-static bool take_keyword(struct tg__raw *w, struct tg__bytes *b, const struct tg__input_value *name, struct tg__packed_val *vals,
-                         size_t *count) {
+static bool take_keyword(struct tg__raw *w, struct tg__bytes *b, const struct tg__input_value *name, struct tg__packed_val *vals, size_t *count) {
   struct tg__input_value v, item;
   if (!tg__input_next(b, &v) || v.kind == TG_INPUT_KEYWORD) return false;
   for (unsigned i = 0; v.kind == TG_INPUT_TENSOR_LIST && i < v.count; i++) {

@@ -2,7 +2,7 @@
  * block; where the recording has the allocation too, its size counts. */
 #include "trace/import_raw.h"
 
-struct allocations {            /* of one process */
+struct allocations { /* of one process */
   struct tg__raw_memory *items; /* thread after thread, each in its own order */
   size_t count, cap;
   uint32_t *order; /* of items, by time */
@@ -31,7 +31,7 @@ static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size
 /* Give frees the size of their allocation. Of two that claim one address the older is freed first: the times of allocations are a little early
  * (EARLY in format/events.def), so a block may seem to be given away again before it was freed. */
 static bool settle_sizes(struct allocations *all) {
-  struct tg__map oldest = {0}, newest = {0};                       /* address → allocation that is live there */
+  struct tg__map oldest = {0}, newest = {0}; /* address → allocation that is live there */
   uint32_t *const next = tg__alloc(all->count * sizeof *next + 1); /* the one after it at the same address, + 1 */
   bool ok = next != NULL;
   for (size_t i = 0; i < all->count && ok; i++) {

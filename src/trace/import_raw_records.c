@@ -60,19 +60,13 @@ static const struct {
   enum tg__kind kind;
   bool top;
 } fields[] = {
-    {HAS_SEQUENCE, TG__K_SEQUENCE_NUMBER, TG__KIND_INT, false},
-    {HAS_SEQUENCE, TG__K_FWD_THREAD_ID, TG__KIND_INT, false},
-    {HAS_OVERLOAD, TG__K_OVERLOAD_NAME, TG__KIND_STR, false},
-    {HAS_MODULES, TG__K_MODULE_HIERARCHY, TG__KIND_STR, false},
-    {HAS_STACK, TG__K_CALL_STACK, TG__KIND_STR, false},
-    {HAS_MODULE_ID, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, false},
-    {HAS_MODULE_PATH, TG__K_MODULE_PATH, TG__KIND_STR, false},
-    {HAS_CALLER, TG__K_CALL_FROM, TG__KIND_STR, false},
-    {HAS_GENERATION, TG__K_GENERATION, TG__KIND_INT, false},
-    {HAS_GENERATION, TG__K_COLLECTED, TG__KIND_INT, false},
+    {HAS_SEQUENCE, TG__K_SEQUENCE_NUMBER, TG__KIND_INT, false},  {HAS_SEQUENCE, TG__K_FWD_THREAD_ID, TG__KIND_INT, false},
+    {HAS_OVERLOAD, TG__K_OVERLOAD_NAME, TG__KIND_STR, false},    {HAS_MODULES, TG__K_MODULE_HIERARCHY, TG__KIND_STR, false},
+    {HAS_STACK, TG__K_CALL_STACK, TG__KIND_STR, false},          {HAS_MODULE_ID, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, false},
+    {HAS_MODULE_PATH, TG__K_MODULE_PATH, TG__KIND_STR, false},   {HAS_CALLER, TG__K_CALL_FROM, TG__KIND_STR, false},
+    {HAS_GENERATION, TG__K_GENERATION, TG__KIND_INT, false},     {HAS_GENERATION, TG__K_COLLECTED, TG__KIND_INT, false},
     {IS_ASYNC, TG__K_ASYNC, TG__KIND_TRUE, false},
-    {IS_CUT, TG__K_FINISHED, TG__KIND_FALSE, false},
-    {IS_COUNTER, TG__K_VALUE, TG__KIND_INT, false},
+    {IS_CUT, TG__K_FINISHED, TG__KIND_FALSE, false},             {IS_COUNTER, TG__K_VALUE, TG__KIND_INT, false},
     {IS_MARK, TG__K_S, TG__KIND_STR, true},
 };
 
@@ -385,9 +379,7 @@ static bool key_before(const struct key *a, const struct key *b) {
   if (a->dur != b->dur) return a->dur > b->dur;
   return a->at > b->at; /* what ended later lies around the other */
 }
-static bool key_less(uint32_t a, uint32_t b, const void *ctx) {
-  return key_before((const struct key *)ctx + a, (const struct key *)ctx + b);
-}
+static bool key_less(uint32_t a, uint32_t b, const void *ctx) { return key_before((const struct key *)ctx + a, (const struct key *)ctx + b); }
 
 /* Records lie in the order of their ends, so one goes back over all that ran inside it: few, but for a chunk made to hurt. */
 static void insert_by_start(uint32_t *order, const struct key *keys, uint32_t count) {
@@ -461,8 +453,7 @@ static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
 void tg__raw_job_run(void *jobs, size_t i) {
   struct tg__raw_job *const out = (struct tg__raw_job *)jobs + i;
   struct tg__raw_chunk chunk;
-  struct job j = {
-      .out = out, .raw = out->raw, .scope = tg__raw_ids_of(out->file, out->chunk->part), .cursor = {.clock = &out->file->clock}};
+  struct job j = {.out = out, .raw = out->raw, .scope = tg__raw_ids_of(out->file, out->chunk->part), .cursor = {.clock = &out->file->clock}};
   for (size_t k = 0; k < SCHEMA_CACHE; k++) j.schemas[k].schema = TG_NONE;
   memset(j.cats, 0xff, sizeof j.cats);
   uint8_t *const payload = tg__raw_fetch(out->file, out->chunk, &out->damaged);

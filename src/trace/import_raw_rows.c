@@ -209,8 +209,7 @@ static uint32_t text_track(struct tg__raw *w, const char *pid, const char *tid) 
 static void add_instant(struct tg__raw *w, const char *name, uint32_t track, int64_t ts_ns) {
   tg__raw_add_value(w->parser, TG__K_S, TG__KIND_STR, TG__K_G, true);
   tg__raw_add_event(
-      w,
-      (struct tg__record){.ts_ns = ts_ns, .dur_ns = TG_NULL_INT, .name = tg__raw_intern(w, name, strlen(name)), .track = track, .ph = 'i'},
+      w, (struct tg__record){.ts_ns = ts_ns, .dur_ns = TG_NULL_INT, .name = tg__raw_intern(w, name, strlen(name)), .track = track, .ph = 'i'},
       NULL);
 }
 

@@ -22,8 +22,7 @@ static void read_member(const char *path, struct member *m) {
     m->is_packed = !m->is_raw;
     const struct tg__chunk *const c = m->is_raw ? tg__tacho_find(&f, TG_CHUNK_RAW_PROCESS, 0) : NULL;
     uint8_t payload[TG_RAW_PROCESS_BYTES];
-    m->has_process = c && c->length >= sizeof payload &&
-                     f.reader.read(f.reader.ctx, c->offset + TG_CHUNK_HEAD_BYTES, payload, sizeof payload) &&
+    m->has_process = c && c->length >= sizeof payload && f.reader.read(f.reader.ctx, c->offset + TG_CHUNK_HEAD_BYTES, payload, sizeof payload) &&
                      tg__raw_process_read(payload, sizeof payload, &m->process);
   }
   tg__tacho_drop(&f);
@@ -32,8 +31,7 @@ static void read_member(const char *path, struct member *m) {
 static const struct member *by_pid(const struct tg__run *r, const struct member *child) {
   for (size_t i = 0; i < r->count; i++) {
     const struct member *const m = &r->members[i];
-    if (m != child && m->has_process && m->process.session == child->process.session && m->process.process == child->process.parent)
-      return m;
+    if (m != child && m->has_process && m->process.session == child->process.session && m->process.process == child->process.parent) return m;
   }
   return NULL;
 }

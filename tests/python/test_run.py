@@ -366,19 +366,77 @@ def test_workers_are_on_tracks_of_their_own(program, tmp_path, how):
     assert len(workers) == 2 and len(trainers) == 1 and not workers & trainers, rows
 
 
-def test_ranks_lie_in_one_file_by_number(program, tmp_path):
+FORKS = """
+    import multiprocessing, time, torch
+    torch.set_num_threads(1)
+
+    def train():
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(50):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            time.sleep(0.002)
+
+    children = [multiprocessing.get_context("fork").Process(target=train) for _ in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+"""
+
+
+def test_forked_trainers_have_windows_of_their_own(program, tmp_path):
     pytest.importorskip("torch")
     native_or_skip("kill")
-    trains = program(TRAINS)
-    both = program(f"""
-        import os, subprocess, sys
-        children = [subprocess.Popen([sys.executable, {str(trains)!r}, "60"], env=dict(os.environ, RANK=str(r), WORLD_SIZE="2")) for r in (1, 0)]
+    under = run("-o", "out", "--steps", "10", program(FORKS), cwd=tmp_path)
+    assert under.returncode == 0, under.stderr
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        rows = trace.sql("SELECT t.pid AS pid, count(*) AS n FROM slices s JOIN tracks t ON s.track = t.track AND s.rank = t.rank "
+                         "WHERE s.name = 'aten::addmm' GROUP BY 1").to_dicts()
+    assert len(rows) == 2 and all(row["n"] == 10 for row in rows), rows
+
+
+RANKS = """
+    import os, pathlib, subprocess, sys, time
+    place = pathlib.Path(__file__).parent
+    if "RANK" not in os.environ and sys.argv[1] == "environment":
+        children = [subprocess.Popen([sys.executable, __file__, "environment"], env=dict(os.environ, RANK=str(r), WORLD_SIZE="2")) for r in (1, 0)]
         sys.exit(max(child.wait() for child in children))
-    """, "both.py")
-    under = run("-o", "out", both, cwd=tmp_path)
+    import torch
+    import torch.distributed as dist
+
+    def train(rank):
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", init_method=f"file://{place}/meeting", rank=rank, world_size=2)
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(50):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            dist.all_reduce(model.weight.grad)
+            optimizer.step()
+            time.sleep(0.002)
+        dist.destroy_process_group()
+
+    if __name__ == "__main__":
+        if sys.argv[1] == "environment":
+            train(int(os.environ["RANK"]))
+        else:
+            torch.multiprocessing.spawn(train, nprocs=2)
+"""
+
+
+@pytest.mark.parametrize("how", ["environment", "spawn"])
+def test_ranks_lie_in_one_file_and_record_the_same_steps(program, tmp_path, how):
+    torch = pytest.importorskip("torch")
+    if not torch.distributed.is_available():
+        pytest.skip("this torch cannot do distributed training")
+    native_or_skip("kill")
+    under = run("-o", "out", "--steps", "10", program(RANKS), how, cwd=tmp_path)
     assert under.returncode == 0, under.stderr
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         ranks = [row["rank"] for row in trace.sql("SELECT rank FROM ranks ORDER BY rank")]
-        counted = {row["rank"]: row["n"] for row in trace.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank")}
-        numbers = {row["rank"]: row["first"] for row in trace.sql("SELECT rank, min(step) AS first FROM steps GROUP BY rank")}
-    assert ranks == [0, 1] and counted == {0: 20, 1: 20} and numbers[0] == numbers[1]
+        steps = {row["rank"]: (row["first"], row["n"]) for row in trace.sql("SELECT rank, min(step) AS first, count(*) AS n FROM steps GROUP BY rank")}
+    assert ranks == [0, 1] and steps[0] == steps[1] and steps[0][1] == 10

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Callable, Optional
 
-listener: Optional[Callable[[], None]] = None  # of the session, where there is one
+listener: Optional[Callable[[bool], None]] = None  # of the session, where there is one
 
 
-def step() -> None:
-    """Say that a step of the program ends here and the next begins. `tachograph run` goes by that; without it this does nothing."""
+def step(labelled: bool = False) -> None:
+    """Say that a step of the program ends here and the next begins. `tachograph run` goes by that; without it this does nothing.
+
+    labelled: the step has a ProfilerStep label already."""
     if listener is not None:
-        listener()
+        listener(labelled)

@@ -26,7 +26,8 @@ LEAD_STEPS = 3  # ranks are no further apart than this
 
 # Programs that start the ranks and are none themselves, and torch's own helpers: nothing in them is the user's work.
 STARTERS = {"torchrun", "torchrun-script", "accelerate", "deepspeed"}
-STARTER_MODULES = {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "torch._inductor.compile_worker"}
+STARTER_MODULES = {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
+COMPILE_WORKER = "compile_worker"  # part of the path or the module of Inductor's pool
 
 
 def begin() -> None:
@@ -43,7 +44,8 @@ def begin() -> None:
 def _is_starter() -> bool:
     words = getattr(sys, "orig_argv", [])
     modules = {words[i + 1] for i, word in enumerate(words[:-1]) if word == "-m"}
-    return os.path.basename(sys.argv[0] if getattr(sys, "argv", None) else "") in STARTERS or bool(modules & STARTER_MODULES)
+    name = os.path.basename(sys.argv[0] if getattr(sys, "argv", None) else "")
+    return name in STARTERS or bool(modules & STARTER_MODULES) or any(COMPILE_WORKER in word for word in words[:4])
 
 
 def _say(settings: str, error: BaseException) -> None:
@@ -200,7 +202,7 @@ class Session:
             self.finder.remove()
             self.log.write("phase none")
             return
-        if self.recorder is not None:
+        if self.recorder is not None and not self.finder.labelled:
             self.recorder.step_begin(self._number)
         changed = next_phase != phase  # what the change took belongs to no step
         self._last_ns, self._last_cpu_ns = (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)

@@ -26,6 +26,7 @@ class StepFinder:
         self.torch, self.on_kind, self.on_boundary, self.on_break = torch, on_kind, on_boundary, on_break
         self.kind: Optional[int] = None
         self.locked = False  # the kind is settled: the recording has begun
+        self.labelled = False  # the program puts labels on its steps itself
         self._seen = [0, 0, 0, 0]
         self._owner: dict[int, Any] = {}  # the first optimizer, loader and module: others tell of other things
         self._optimizer_made = False
@@ -120,12 +121,16 @@ class StepFinder:
         def wrap(original: Callable) -> Callable:
             def step(profile: Any) -> Any:
                 result = original(profile)
-                self.sign(STEP)
+                self._stepped(profile.record_steps)
                 return result
             return step
         self._replace(profiler.profile, "step", wrap)
-        _launch.listener = lambda: self.sign(STEP)
+        _launch.listener = self._stepped
         self._undo.append(lambda: setattr(_launch, "listener", None))
+
+    def _stepped(self, labelled: bool) -> None:
+        self.labelled = labelled
+        self.sign(STEP)
 
     def _watch_optimizers(self) -> None:
         from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
