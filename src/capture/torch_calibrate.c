@@ -309,6 +309,7 @@ enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e) {
   memset(&sieve, 0, sizeof sieve);
   memset(&tg__torch_abi, 0, sizeof tg__torch_abi);
   *known = 0;
+  tg__torch_symbols.thread_id(); /* torch numbers threads when it is first asked: this one before those of the calibration */
   if (!tg__torch_run_known) return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch can only be understood with Python in the process");
   if (!tg__torch_watch_begin()) return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
   const enum tg_err err = tg__torch_run_known(TG_TORCH_CALIBRATION, e);

@@ -198,7 +198,10 @@ ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) 
     if (scope == TG_RAW_BACKWARD) o->stack = (uint32_t)tg__at64(rf + TG_FACT(forward_thread));
   }
   if ((how & STACK) && scope == TG_RAW_BACKWARD) o->stack = forward_entry(t, n, o->stack, tg__stack_of(t));
-  if ((how & STACK) && scope != TG_RAW_BACKWARD) o->stack = tg__stack_of(t);
+  if ((how & STACK) && scope != TG_RAW_BACKWARD) {
+    uint32_t (*const stack_of)(struct tg__thread *) = tg__stack_of; /* switched off while a thread is still on its way here: NULL */
+    if (stack_of) o->stack = stack_of(t);
+  }
   if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) tell_engine(t, o);
   o->start_ticks = tg__ticks();
 }
@@ -337,6 +340,10 @@ void tg__torch_trial_end(void) { remove_callbacks(trial_handles); }
 /* ---- the sources --------------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t known; /* of this torch: TG_RECORD_OPS, TG_RECORD_SHAPES */
+static struct {
+  size_t variant;
+  bool inputs;
+} chosen;
 
 static enum tg_err torch_prepare(uint32_t features, struct tg_error *e) { return tg__torch_understand(&known, e); }
 
@@ -345,9 +352,17 @@ static void torch_stop(void) { remove_callbacks(handles); }
 static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
   const bool shapes = features & known & TG_RECORD_SHAPES, stack = tg__stack_of != NULL, bare = !(known & TG_RECORD_OPS);
   remove_callbacks(handles);
-  if (add_callbacks(bare ? 4u + stack : (size_t)shapes + 2 * stack, end, shapes && !bare, handles)) return TG_OK;
+  chosen.variant = bare ? 4u + stack : (size_t)shapes + 2 * stack;
+  chosen.inputs = shapes && !bare;
+  if (add_callbacks(chosen.variant, end, chosen.inputs, handles)) return TG_OK;
   torch_stop();
   return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
+}
+
+/* Somebody may have removed all callbacks there are, as tests of torch do: ours come back. */
+static void torch_tick(void) {
+  if (handles[0] && tg__torch_symbols.has_callbacks && !tg__torch_symbols.has_callbacks())
+    add_callbacks(chosen.variant, end, chosen.inputs, handles);
 }
 
 static bool torch_is_off(void) { return !(handles[0] | handles[1] | handles[2]); }
@@ -358,6 +373,7 @@ const struct tg__source tg__source_torch = {
     .prepare = torch_prepare,
     .start = torch_start,
     .stop = torch_stop,
+    .tick = torch_tick,
     .is_off = torch_is_off,
 };
 
