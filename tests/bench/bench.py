@@ -187,6 +187,20 @@ class Bench:
         self.table.add("%d MB: re-open from .tacho, first small answer" % size, median(total for _, total in opens), "ms", 100, 30,
                        note="%.0f MB file; open alone %.2f ms" % (tacho.stat().st_size / 1e6, median(o for o, _ in opens)))
 
+    def recordings(self, door):
+        """A million operators as the recorder left them: opened, asked for operators, exported; on one core."""
+        maker = pathlib.Path(self.binary).parent / "raw_make"
+        if not maker.exists() or not door:
+            return self.skip("recordings", "%s is not built" % maker)
+        for name, more, must in (("names and times", [], 300), ("shapes, stacks, memory", ["shapes", "stacks", "memory"], None)):
+            path = self.work / ("recording-%d.tacho" % len(more))
+            if not path.exists():
+                subprocess.run([str(maker), str(path), "1000000", *more], check=True)
+            opens = json.loads(output([door, "--open", str(path), "9"], self.one))["opens_ms"]
+            got = json.loads(output([door, str(path), "ops"], self.one))
+            self.table.add("recording of 10⁶ operators (%s): open" % name, median(o for o, _ in opens), "ms", must,
+                           note="%.0f MB; operators by name %.0f ms, Chrome JSON %.1f s" % (path.stat().st_size / 1e6, got["ops"]["ms"], got["export_ms"] / 1e3))
+
     def against_hta(self, size, path, python):
         command = [python, str(HERE / "hta_load.py"), str(path)]
         try:
@@ -214,6 +228,7 @@ class Bench:
         door = self.compile("door.c", os.environ.get("CC", "cc"),
                             ["-std=gnu11", "-I" + str(REPO / "include"), "-L" + library, "-ltachograph", "-Wl,-rpath," + library])
         python = self.hta_python()
+        self.recordings(door)
         for size, path in self.inputs().items():
             self.against_simdjson(size, path, peer)
             self.against_gzip(size, path)
