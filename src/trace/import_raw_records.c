@@ -235,7 +235,7 @@ static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, st
   if (frame) set_caller(j, frame->parent, v);
   const uint32_t module = r->scope == TG_RAW_MODULE ? describe_module(j, r->stack, v) : TG_NONE;
   if (module != TG_NONE) return module;
-  if (frame && r->scope == TG_RAW_PYTHON_CALL) return frame->name;
+  if (frame && r->scope == TG_RAW_PYTHON_CALL) return frame->text; /* the line it was entered at: a generator goes on at its yield */
   return name_of(j, r->name, v, offset);
 }
 

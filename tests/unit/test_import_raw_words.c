@@ -228,17 +228,18 @@ static void test_keywords(void **state) {
 
 /* ---- modules and frames ---------------------------------------------------------------------------------------------------------- */
 
-/* main → Net (model) → Linear 3 (fc) called at net.py:20; the frame of the linear call is entry 3. */
+/* main → Net (model) → Linear 3 (fc) called at net.py:20; the frame of the linear call is entry 3, as it was entered 4. */
 static void begin_program(uint32_t features) {
   const struct tg__raw_process p = {.session = 5, .process = 4242, .rank = -1, .features = features, .start_ns = 1, .stop_ns = 100000};
   static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm")}, {2, 0, TG_STR("aten::relu")}, {3, 0, TG_STR("<built-in len>")},
                                                {4, 0, TG_STR("Python GC")}, {5, 0, TG_STR("rss")}, {6, 0, TG_STR("here")}};
-  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("net.py(20): forward")}, {3, 2, TG_STR("linear.py(31): forward\00030\0/lib/\0007")}};
+  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("net.py(20): forward")}, {3, 2, TG_STR("linear.py(31): forward\00030\0/lib/\0007")},
+                                                {4, 2, TG_STR("linear.py(30): forward\00030\0/lib/")}};
   static const struct tg__raw_entry modules[] = {{2, 0, TG_STR("Net\0model")}, {3, 3, TG_STR("Linear")}};
   raw_begin(&file);
   raw_process(&file, &p);
   raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 6);
-  raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_STACK, frames, 3);
+  raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_STACK, frames, 4);
   raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_MODULE, modules, 2);
 }
 
@@ -255,7 +256,7 @@ static void test_frames(void **state) {
   const struct tg__raw_record r[] = {
       {.start_ticks = 300, .dur_ticks = 10, .name = 1, .stack = 3, .scope = TG_RAW_OP, .flags = VALID},
       {.start_ticks = 320, .dur_ticks = 5, .name = 3, .stack = 3, .scope = TG_RAW_PYTHON_C_CALL, .flags = VALID},
-      {.start_ticks = 250, .dur_ticks = 100, .stack = 3, .scope = TG_RAW_PYTHON_CALL, .flags = VALID},
+      {.start_ticks = 250, .dur_ticks = 100, .stack = 4, .scope = TG_RAW_PYTHON_CALL, .flags = VALID},
       {.start_ticks = 240, .dur_ticks = 120, .stack = 3, .scope = TG_RAW_MODULE, .flags = VALID},
       {.start_ticks = 200, .dur_ticks = 200, .stack = 2, .scope = TG_RAW_MODULE, .flags = VALID},
       {.start_ticks = 410, .dur_ticks = 50, .name = 4, .seq = 3, .scope = TG_RAW_GC, .flags = VALID},
