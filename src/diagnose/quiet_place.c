@@ -37,6 +37,36 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   s->end_ns = tg__slice_end(t, slice);
 }
 
+/* "file(" and "): function" of "file(12): function", and the line between them. */
+struct split {
+  struct tg__str file, line, function;
+};
+static bool split_frame(struct tg__str frame, struct split *out) {
+  const char *const bracket = memchr(frame.ptr, '(', frame.len);
+  const char *const close = bracket ? memchr(bracket, ')', frame.len - (size_t)(bracket - frame.ptr)) : NULL;
+  if (!close) return false;
+  const char *const end = frame.ptr + frame.len;
+  out->file = (struct tg__str){frame.ptr, (uint32_t)(bracket - frame.ptr)};
+  out->line = (struct tg__str){bracket, (uint32_t)(close + 1 - bracket)};
+  out->function = (struct tg__str){close + 1, (uint32_t)(end - close - 1)};
+  return true;
+}
+
+/* What two places have in common is said once: "between train.py(9): load and (12): train", "between train.py(9) and (12): train". */
+static void say_place(const struct place *p, char *where, size_t size) {
+  struct split a, b;
+  const bool both = split_frame(p->before, &a) && split_frame(p->after, &b) && tg__str_eq(a.file, b.file);
+  if (tg__str_eq(p->before, p->after)) {
+    tg__say(where, size, "at %.*s", (int)p->after.len, p->after.ptr);
+  } else if (both) {
+    const struct tg__str first = tg__str_eq(a.function, b.function) ? (struct tg__str){"", 0} : a.function;
+    tg__say(where, size, "between %.*s%.*s%.*s and %.*s%.*s", (int)a.file.len, a.file.ptr, (int)a.line.len, a.line.ptr, (int)first.len, first.ptr,
+            (int)b.line.len, b.line.ptr, (int)b.function.len, b.function.ptr);
+  } else {
+    tg__say(where, size, "between %.*s and %.*s", (int)p->before.len, p->before.ptr, (int)p->after.len, p->after.ptr);
+  }
+}
+
 int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
   struct search s = {.f = f, .last = TG_NONE};
   const uint32_t step = f->steps.count ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
@@ -48,7 +78,6 @@ int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
   for (size_t i = 0; i < s.count; i++)
     if (!best || s.places[i].ns > best->ns) best = &s.places[i];
   if (!best) return 0;
-  if (tg__str_eq(best->before, best->after)) tg__say(where, size, "at %.*s", (int)best->after.len, best->after.ptr);
-  else tg__say(where, size, "between %.*s and %.*s", (int)best->before.len, best->before.ptr, (int)best->after.len, best->after.ptr);
+  say_place(best, where, size);
   return best->ns;
 }

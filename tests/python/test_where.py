@@ -28,7 +28,7 @@ def test_the_pause_lies_between_two_lines_of_the_program(tmp_path):
     found = findings(tmp_path, events)
     assert "gc-pressure" not in found  # the collector took 2 of 650 quiet µs
     place = found["slow-python-transform"]
-    assert place["where"] == "between train.py(10): load and train.py(12): train"
+    assert place["where"] == "between train.py(10): load and (12): train"
     assert "0.60 ms of them there" in place["evidence"] and place["share_pct"] > 60
 
 
@@ -49,5 +49,5 @@ def test_waiting_for_the_loader_is_no_pause_of_the_program(tmp_path):
         events.append(slice_event("aten::add", 1000 * k + 700, 300, stack="train.py(12): train"))
     found = findings(tmp_path, events)
     assert found["loader-in-main-process"]["where"].endswith(" at train.py(9): train")
-    assert found["slow-python-transform"]["where"] == "between train.py(9): train and train.py(12): train"
+    assert found["slow-python-transform"]["where"] == "between train.py(9) and (12): train"
     assert "0.20 ms of them there" in found["slow-python-transform"]["evidence"]
