@@ -177,7 +177,6 @@ static void set_caller(struct job *j, uint32_t stack, struct packing *v) {
   if (v->caller != TG_NONE) v->set |= HAS_CALLER;
 }
 
-/* Kineto gives both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
 /* What the stack field of an autograd node says. */
 static void split_forward(const struct job *j, uint32_t field, uint32_t *thread, uint32_t *stack) {
   *thread = field;
@@ -192,7 +191,8 @@ static void split_forward(const struct job *j, uint32_t field, uint32_t *thread,
   *stack = j->raw->forwards[at].stack;
 }
 
-static void describe_op(struct job *j, const struct tg__raw_record *r, struct packing *v) {
+/* Kineto gives both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
+static void describe_op(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
   uint32_t stack = r->stack, forward_thread = 0;
   if (r->scope == TG_RAW_BACKWARD) split_forward(j, r->stack, &forward_thread, &stack);
   if (r->seq) {
@@ -202,11 +202,13 @@ static void describe_op(struct job *j, const struct tg__raw_record *r, struct pa
   }
   const uint32_t shape = r->shape ? tg__raw_find(&j->scope, TG_RAW_D_SHAPE, r->shape) : TG_NONE;
   if (shape != TG_NONE) v->shape = &j->raw->shapes[shape];
+  if (r->shape && shape == TG_NONE) tg__lose(&j->out->losses, TG__LOSS_bent_no_details, offset);
   if (!stack) return;
   v->stack = tg__raw_whole_stack(j->raw, &j->scope, stack);
+  if (v->stack == TG_NONE) tg__lose(&j->out->losses, TG__LOSS_bent_no_details, offset);
   v->modules = tg__raw_modules_text(j->raw, &j->scope, stack);
   if (v->stack != TG_NONE) v->set |= HAS_STACK;
-  if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, r->stack, v); /* else the stack itself says the line */
+  if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, stack, v); /* else the stack itself says the line */
   if (v->modules != TG_NONE) v->set |= HAS_MODULES;
 }
 
@@ -266,7 +268,7 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
     return name;
   }
   default:
-    describe_op(j, r, v);
+    describe_op(j, r, v, offset);
     return name_of(j, r->name, v, offset);
   }
 }
@@ -281,7 +283,7 @@ static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t t
     return;
   }
   /* A little on, so that it lies behind what it was dated by also where readers keep times as doubles, which are 1 ns coarse there. */
-  const int64_t later_ns = r->flags & TG_RAW_F_EARLY && ts_ns != TG_NULL_INT ? 2 : 0;
+  const int64_t later_ns = r->flags & TG_RAW_F_EARLY && ts_ns != TG_NULL_INT && ts_ns < INT64_MAX - 2 ? 2 : 0;
   out->memory[out->memory_count++] = (struct tg__raw_memory){.ts_ns = ts_ns + later_ns,
                                                              .bytes = wide(r->dur_ticks, r->seq),
                                                              .address = (uint64_t)wide(r->shape, r->stack),
@@ -311,9 +313,8 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
   const uint8_t ph = memory || r->scope == TG_RAW_MARK ? 'i' : r->scope == TG_RAW_COUNTER ? 'C' : 'X';
   struct tg__record record = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .track = out->track, .ph = ph};
   set_times(j, r, dur_ticks, &record, offset);
-  if (memory) { /* "behind" is not at the same moment */
-    const bool behind = r->flags & TG_RAW_F_EARLY && record.ts_ns != TG_NULL_INT && record.ts_ns < INT64_MAX;
-    take_memory(j, r, record.ts_ns + behind);
+  if (memory) {
+    take_memory(j, r, record.ts_ns);
     return;
   }
   struct packing v = {0};

@@ -281,6 +281,19 @@ static void test_frames(void **state) {
   tg__trace_free(t);
 }
 
+/* Numbers that no dictionary has: the operator is there without them, and they are counted. */
+static void test_details_that_are_missing(void **state) {
+  const struct tg__raw_record r[] = {{.start_ticks = 250, .dur_ticks = 100, .name = 1, .stack = 77, .shape = 5, .flags = VALID},
+                                     {.start_ticks = 450, .dur_ticks = 100, .stack = 77, .scope = TG_RAW_PYTHON_CALL, .flags = VALID}};
+  begin_program(TG_RECORD_STACKS);
+  raw_records(&file, 0, 2, r, 2, true);
+  struct tg_trace *const t = open_file();
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_details], 2);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_dictionary], 1);
+  find(t, "name#0"); /* the frame */
+  tg__trace_free(t);
+}
+
 /* A stack says the lines being run, but where frames were recorded, by whose names it goes. */
 static void test_lines_of_stacks(void **state) {
   static const struct tg__raw_entry frames[] = {{8, 1, TG_STR("f(x): g.py(99): f\0007\0\0")}, {9, 1, TG_STR("no line at all\0007")}};
@@ -372,8 +385,8 @@ static void test_early_allocation(void **state) {
   raw_dictionary(&file, 0, TG_RAW_D_NAME, names, 2);
   raw_records(&file, 0, 4, r, 4, true);
   struct tg_trace *const t = open_file();
-  assert_memory(t, 106, 8, 8, -1, false);
-  assert_memory(t, 141, 16, 24, -1, false);
+  assert_memory(t, 107, 8, 8, -1, false);
+  assert_memory(t, 142, 16, 24, -1, false);
   tg__trace_free(t);
 }
 
@@ -470,6 +483,7 @@ int main(void) {
       cmocka_unit_test(test_lists_of_scalars),
       cmocka_unit_test(test_keywords),
       cmocka_unit_test(test_frames),
+      cmocka_unit_test(test_details_that_are_missing),
       cmocka_unit_test(test_lines_of_stacks),
       cmocka_unit_test(test_modules_from_operators),
       cmocka_unit_test(test_memory_totals),
