@@ -62,7 +62,7 @@ _REMOVED = ("profiler_metrics", "profiler_measure_per_kernel")
 
 def read_experimental(config: Any) -> ExperimentalConfig:
     """torch's own object keeps most of its fields to itself; they are read from its pickled state, whose length and first member say
-    which layout it has: up to 2.14 a list of metrics comes first, from 2.15 on `verbose` does."""
+    which layout it has: up to 2.14 a list of metrics comes first, from 2.15 on `verbose` does; the oldest have the events last."""
     if config is None:
         return ExperimentalConfig()
     if isinstance(config, ExperimentalConfig):
@@ -73,6 +73,8 @@ def read_experimental(config: Any) -> ExperimentalConfig:
         raise TypeError(f"experimental_config must be an _ExperimentalConfig, not {type(config).__name__}") from None
     current = [f.name for f in fields(ExperimentalConfig) if f.name not in _REMOVED]
     names = current if state and isinstance(state[0], bool) else [*_REMOVED, *current]
+    if len(state) == 5 and isinstance(state[3], bool):
+        state = (*state[:3], state[4], state[3])
     return ExperimentalConfig(**{name: _as_text(value) for name, value in zip(names, state)})
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import threading
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from ._annotate import forward
 from ._backend import Busy, Recipe, Recording
 from ._config import ExperimentalConfig
 from ._export import finish_document
+from ._say import warn
 
 
 class KinetoWindow(Recording):
@@ -21,6 +23,8 @@ class KinetoWindow(Recording):
     def _prepare(self) -> None:
         _refuse_second_profiler()
         self._torch = _accepted(torch.profiler._KinetoProfile, _keywords(self.recipe, self.trace_id))
+        if "custom_trace_id_callback" not in inspect.signature(torch.profiler._KinetoProfile).parameters:  # then its file has no id
+            self.add_metadata("trace_id", json.dumps(self.trace_id))
         self._path = os.path.join(self.directory, "kineto.json")
         self._thread: Optional[int] = None
         self._torch.prepare_trace()
@@ -44,6 +48,8 @@ class KinetoWindow(Recording):
         self._torch.stop_trace()
 
     def _toggle(self, enable: bool, activities: Any) -> None:
+        if not hasattr(self._torch, "toggle_collection_dynamic"):
+            raise RuntimeError(f"the collector of torch {torch.__version__} cannot be switched while it records; with backend='native' it can")
         self._torch.toggle_collection_dynamic(enable, activities)
 
     def _file(self) -> str:
@@ -61,10 +67,13 @@ def _refuse_second_profiler() -> None:
 
 def _keywords(recipe: Recipe, trace_id: str) -> dict[str, Any]:
     activities: list[Any] = []
+    types_known = "dict" in str(inspect.signature(torch.profiler._KinetoProfile).parameters["activities"].annotation)
     for activity in recipe.activities:
         config = recipe.activity_configs.get(activity)
         types = config.activity_types if config else None
-        activities.append(activity if types is None else {activity: types})
+        if types is not None and not types_known:
+            warn(f"torch {torch.__version__} cannot select activity types: all of {activity.name} are recorded")
+        activities.append({activity: types} if types is not None and types_known else activity)
     return {
         "activities": activities,
         "record_shapes": recipe.record_shapes,

@@ -79,7 +79,8 @@ class TorchSide:
         cache = getattr(sys.modules["torch._inductor.codecache"], "PyCodeCache", None)
         if cache is None or not self._is_in:
             return
-        for module in list(getattr(cache, "modules", ())):
+        loaded = getattr(cache, "modules", None)
+        for module in list(cache.cache.values() if loaded is None else loaded):  # up to 2.6 they are known by their keys
             self._wrap_module(module)
         self._load = cache.__dict__.get("load_by_key_path")
         if isinstance(self._load, classmethod):

@@ -41,6 +41,7 @@ def test_backend_of_the_environment(monkeypatch):
 
 
 @native
+@pytest.mark.filterwarnings("ignore:torch .* cannot select activity types")
 def test_what_only_torch_has():
     assert kind(activities=[{CPU: ["CPU_OP", "USER_ANNOTATION"]}]) == "kineto"
 

@@ -1,4 +1,5 @@
 """schedule() against a list of steps written out, and every transition of a profiler against the table of torch's behaviour."""
+import inspect
 import itertools
 import random
 import warnings
@@ -10,6 +11,8 @@ import tachograph as tg
 from tachograph._schedule import TRANSITIONS
 
 NONE, WARMUP, RECORD, SAVE = tg.ProfilerAction.NONE, tg.ProfilerAction.WARMUP, tg.ProfilerAction.RECORD, tg.ProfilerAction.RECORD_AND_SAVE
+
+FIRST_WAIT = "skip_first_wait" in inspect.signature(torch.profiler.schedule).parameters  # torch 2.4 has no such keyword
 
 
 def written_out(steps, wait, warmup, active, repeat, skip_first, skip_first_wait):
@@ -29,10 +32,11 @@ def test_every_step(repeat, skip_first, skip_first_wait):
     for wait, warmup, active in itertools.product((0, 1, 3), (1, 2), (1, 2, 5)):
         arguments = dict(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first, skip_first_wait=skip_first_wait)
         plan = tg.schedule(**arguments)
-        theirs = torch.profiler.schedule(**arguments)
         expected = written_out(40, **arguments)
         assert [plan(n) for n in range(40)] == expected
-        assert [theirs(n) for n in range(40)] == expected  # members of both enumerations are equal
+        if FIRST_WAIT:
+            theirs = torch.profiler.schedule(**arguments)
+            assert [theirs(n) for n in range(40)] == expected  # members of both enumerations are equal
         assert plan.steps_needed == expected.index(SAVE) + 1
 
 
@@ -44,6 +48,8 @@ def test_wrong_arguments(wrong):
         with pytest.raises(AssertionError) as caught:
             make(**arguments)
         messages.append(str(caught.value))
+    if not FIRST_WAIT:  # nor said torch 2.4 what it got
+        messages[0] = messages[0].split(".")[0]
     assert messages[0] == messages[1]
     with pytest.raises(AssertionError, match="Step must be non-negative. Got -1."):
         tg.schedule(wait=1, warmup=1, active=1)(-1)

@@ -1,6 +1,7 @@
 """The same program under torch.profiler and under tachograph. Allowed differences, all of them where this torch is not 2.15 or where
 torch breaks off: named at the test that meets them."""
 import glob
+import inspect
 import os
 import re
 import threading
@@ -11,6 +12,9 @@ torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU, load
 
+# What torch 2.4 did not have yet: its files have these members less, and its refusals are without words.
+OLD = "custom_trace_id_callback" not in inspect.signature(torch.profiler.profile).parameters
+MEMBERS_SINCE = {"trace_id", "host_name"} if OLD else set()
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -68,7 +72,7 @@ def test_files(both):
     (theirs,), (ours,) = (glob.glob(str(folder / "*")) for folder in both[1])
     assert re.sub(r"\d{15,}", "N", os.path.basename(ours)) == re.sub(r"\d{15,}", "N", os.path.basename(theirs))
     theirs, ours = load(theirs), load(ours)
-    assert set(ours) == set(theirs)
+    assert set(ours) - MEMBERS_SINCE == set(theirs) - MEMBERS_SINCE
     assert ours["schemaVersion"] == theirs["schemaVersion"] and ours["displayTimeUnit"] == theirs["displayTimeUnit"]
 
     def count(document, key):
@@ -85,7 +89,9 @@ def test_attributes(both):
     theirs, ours = both[0]
     for name in ("record_shapes", "with_stack", "with_flops", "with_modules", "profile_memory", "acc_events", "activities", "step_num",
                  "record_steps", "preset_metadata", "has_cudagraphs", "mem_tl", "use_device"):
-        assert getattr(ours, name) == getattr(theirs, name), name
+        assert hasattr(ours, name)
+        if not OLD or hasattr(theirs, name):
+            assert getattr(ours, name) == getattr(theirs, name), name
     assert ours.current_action == theirs.current_action
 
 
@@ -99,7 +105,7 @@ def test_before_anything_was_recorded(backend, calls):
         with pytest.raises(AssertionError) as caught:
             getattr(prof, name)(*arguments)
         said.append(str(caught.value))
-    assert said[0] == said[1]
+    assert said[0] == ("" if OLD else said[1])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -115,6 +121,7 @@ def test_window_that_ended_in_warmup(backend):
     assert lengths == [(0, 0), (0, 0)]
 
 
+@pytest.mark.skipif(OLD, reason="this torch accumulates no events")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_accumulated_events(backend):
     counts = []
@@ -127,6 +134,7 @@ def test_accumulated_events(backend):
     assert counts[0] == counts[1] and counts[1]["aten::erf"] == 3
 
 
+@pytest.mark.skipif("profile_all_threads:" not in torch._C._profiler._ExperimentalConfig.__init__.__doc__, reason="this torch sees one thread")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("all_threads", [False, True])
 def test_threads_of_a_table(backend, all_threads):

@@ -364,6 +364,10 @@ def test_presets(profile):
 def test_toggle(profile):
     with profile(activities=[CPU]) as prof:
         torch.ones(3).sin()
+        if prof.backend == "kineto" and not hasattr(torch.profiler.profile, "toggle_collection_dynamic"):  # torch 2.4
+            with pytest.raises(RuntimeError, match="cannot be switched while it records; with backend='native' it can"):
+                prof.toggle_collection_dynamic(False, [CPU])
+            return
         prof.toggle_collection_dynamic(False, [CPU])
         torch.ones(3).cos()
         prof.toggle_collection_dynamic(True, [CPU])

@@ -1,4 +1,5 @@
 """What the recorder says to torch while it runs, and takes back: annotations of torch's own, compiled kernels, labels under dynamo."""
+import contextlib
 import json
 import os
 import subprocess
@@ -98,8 +99,23 @@ assert record.self_check()["clean"]
     assert "aten::add" in names_in(tmp_path)
 
 
+def torch_compiles_objects():
+    """torch 2.4 breaks a graph at its own record_function, too, where the object was made outside."""
+    made = torch.profiler.record_function("object")
+
+    def model(x):
+        with made:
+            return x + 1
+    torch._dynamo.reset()
+    try:
+        torch.compile(model, fullgraph=True, backend="eager")(torch.ones(2))
+    except torch._dynamo.exc.Unsupported:
+        return False
+    return True
+
+
 def test_labels_do_not_break_graphs(tmp_path):
-    made_before = tg.record_function("object")
+    made_before = tg.record_function("object") if torch_compiles_objects() else contextlib.nullcontext()
 
     @tg.record_function("decorated")
     def part(x):
@@ -130,14 +146,19 @@ def test_compiled_regions_and_kernels_appear_and_are_left_as_they_were(tmp_path)
     compiled = torch.compile(model)
     x = torch.arange(64.0)
     compiled(x)
-    kernels = {(m.__name__, n): f for m in PyCodeCache.modules for n, f in vars(m).items() if n.startswith("cpp_fused")}
+
+    def kernels_now():
+        loaded = PyCodeCache.modules if hasattr(PyCodeCache, "modules") else PyCodeCache.cache.values()
+        return {(m.__name__, n): f for m in loaded for n, f in vars(m).items() if n.startswith("cpp_fused")}
+    kernels = kernels_now()
     load = PyCodeCache.__dict__["load_by_key_path"]
     with NativeRecording(tmp_path / "first.tacho") as recording:
         compiled(x)
     names = names_in(recording.path)
     assert sum(name.startswith("cpp_fused") for name in names) == 1
-    assert any(name.startswith("## Call CompiledFxGraph") for name in names)
-    assert kernels == {(m.__name__, n): f for m in PyCodeCache.modules for n, f in vars(m).items() if n.startswith("cpp_fused")}
+    if hasattr(PyCodeCache, "modules"):  # torch 2.4 gives its compiled regions no names
+        assert any(name.startswith("## Call CompiledFxGraph") for name in names)
+    assert kernels == kernels_now()
     with NativeRecording(tmp_path / "second.tacho") as recording:  # a module that is loaded while recording
         late = PyCodeCache.load("def cpp_fused_late(x, *, y=2): return x + y\nclass triton_x: pass\nother = cpp_fused_late\n")
         assert late.cpp_fused_late(3, y=4) == 7 and late.cpp_fused_late.__name__ == "cpp_fused_late"

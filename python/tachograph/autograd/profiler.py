@@ -29,19 +29,20 @@ class profile:
     """Records the block: `with profile() as prof: …`, then prof.key_averages().table(). One window, no schedule.
 
     All of torch.autograd.profiler.profile: enabled=False does nothing; use_device="cuda" adds the device; use_kineto and the
-    private keywords change nothing here. use_cuda=True is an old way to say use_device="cuda"."""
+    private keywords change nothing here. use_cuda=True and use_mtia=True are old ways to say use_device="cuda" and "mtia"."""
 
     def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: Optional[str] = None, record_shapes: bool = False,
                  with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False, with_modules: bool = False,
                  use_kineto: bool = False, use_cpu: bool = True, experimental_config: Any = None, acc_events: bool = False,
                  custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
-                 activity_filters: Any = None, _profiler_extensions: Optional[dict[str, str]] = None) -> None:
+                 activity_filters: Any = None, _profiler_extensions: Optional[dict[str, str]] = None, use_mtia: bool = False) -> None:
         self.enabled = enabled
         if not enabled:
             return
         if use_cuda:
             warnings.warn("`use_cuda` is deprecated, please use `use_device='cuda'` instead.", FutureWarning, stacklevel=2)
             use_device = "cuda"
+        use_device = "mtia" if use_mtia else use_device
         if not use_cpu and not use_kineto:
             raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
         activities = _activities(use_cpu, use_device, activity_filters)
@@ -133,11 +134,12 @@ class profile:
         """The sum of all events."""
         return self.function_events.total_average()
 
-    def export_chrome_trace(self, path: str, metadata: Optional[dict[str, Any]] = None, use_python_export: bool = False) -> None:
+    def export_chrome_trace(self, path: str, metadata: Optional[dict[str, Any]] = None, use_python_export: bool = False,
+                            cuda_graph_annotations: Any = None, graph_lanes: str = "none", default_stream: int = 7) -> None:
         """Write all that was recorded as Chrome JSON, packed if path ends in .gz."""
         for key, value in (metadata or {}).items():
             self._windows.add_metadata(key, str(value))
-        self._windows.export_chrome_trace(path)
+        self._windows.export_chrome_trace(path, use_python_export, cuda_graph_annotations, graph_lanes, default_stream)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write folded stacks for flame graphs."""
