@@ -273,8 +273,10 @@ static void print_what(const struct run *r, const struct tg__run_log *log) {
   else if (*log->source)
     fprintf(stderr, "recorded   the first steps of %lld (%s): the program ended before step times were stable\n", (long long)log->steps, log->source);
   else
-    fprintf(stderr, "recorded   the whole run, %s preset: no steps were found (no step(), optimizer, DataLoader or model calls)\n", r->preset);
-  if (log->lost) fprintf(stderr, "lost       %s records found no room (--bytes, --memory)\n", tg__human_count(log->lost, count));
+    fprintf(stderr, "recorded   the %s run, %s preset: no steps were found (no step(), optimizer, DataLoader or model calls)\n",
+            log->lost ? "end of the" : "whole", r->preset);
+  if (log->lost) fprintf(stderr, "lost       %s records %s\n", tg__human_count(log->lost, count),
+                         log->window_began ? "found no room: record fewer steps (3 to 10 are enough), or give more --bytes" : "gave way to newer ones (--bytes)");
   if (strcmp(log->recorder, "kineto") == 0) fprintf(stderr, "recorder   torch's own collector\n");
 }
 

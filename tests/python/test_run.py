@@ -329,6 +329,25 @@ def test_it_says_how_it_found_steps(program, tmp_path, kind, said):
         assert len(steps_of(tmp_path / "out")) == 20
 
 
+def test_of_a_long_run_without_steps_the_end_is_kept(program, tmp_path):
+    pytest.importorskip("torch")
+    native_or_skip("kill")
+    script = program("""
+        import torch
+        x = torch.zeros(3)
+        for _ in range(40000):
+            x = x + 1
+        for _ in range(10):
+            x = x * 2
+    """)
+    under = run("-o", "out", "--bytes", "1M", script, cwd=tmp_path)
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        calls = {row["name"]: row["calls"] for row in trace.ask("ops")}
+    assert calls["aten::mul"] == 10 and calls["aten::add"] < 40000
+    lost = int(re.search(r"lost +([\d ]+) records gave way", under.stderr).group(1).replace(" ", ""))
+    assert lost == 40000 - calls["aten::add"] and "recorded   the end of the run" in under.stderr
+
+
 WORKERS = """
     import sys, time, torch
     from torch.utils.data import DataLoader, Dataset
