@@ -335,17 +335,19 @@ def test_of_a_long_run_without_steps_the_end_is_kept(program, tmp_path):
     script = program("""
         import torch
         x = torch.zeros(3)
+        one = torch.ones(3)
         for _ in range(40000):
-            x = x + 1
+            x = x + one
         for _ in range(10):
-            x = x * 2
+            x = x * one
     """)
     under = run("-o", "out", "--bytes", "1M", script, cwd=tmp_path)
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         calls = {row["name"]: row["calls"] for row in trace.ask("ops")}
     assert calls["aten::mul"] == 10 and calls["aten::add"] < 40000
     lost = int(re.search(r"lost +([\d ]+) records gave way", under.stderr).group(1).replace(" ", ""))
-    assert lost == 40000 - calls["aten::add"] and "recorded   the end of the run" in under.stderr
+    others = lost - (40000 - calls["aten::add"])  # zeros and ones with what they call, a run of the collector, samples of the process
+    assert 6 <= others < 30 and "recorded   the end of the run" in under.stderr
 
 
 WORKERS = """
