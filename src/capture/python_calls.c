@@ -90,7 +90,8 @@ static struct calls *calls_first(struct tg__thread *t, bool begins, uint64_t sta
 
 static inline struct calls *calls_here(struct tg__thread *t, bool begins) {
   struct calls *const k = t->own[TG_SLOT_CALLS];
-  return TG_LIKELY(k && k->known == attachment_of(t)) ? k : calls_first(t, begins, attached.begin_ticks);
+  const bool own = t->own_generation[TG_SLOT_CALLS] == t->generation; /* not when the state was another thread's before */
+  return TG_LIKELY(k && own && k->known == attachment_of(t)) ? k : calls_first(t, begins, attached.begin_ticks);
 }
 
 void tg__calls_thread_begins(void) {

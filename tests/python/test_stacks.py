@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+import time
 import weakref
 
 import pytest
@@ -456,6 +457,31 @@ def test_calls_are_those_that_torch_records(run):
         theirs = counted([e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"])
     os.remove(path)
     assert ours == theirs
+
+
+def test_threads_one_after_the_other_have_names_of_their_own(run):
+    def first():
+        for function in (abs, len, ord, hex, oct):
+            function("a") if function in (len, ord) else function(1)
+
+    def second():
+        hex(1), oct(1), chr(97), ord("a")
+
+    def work():
+        for target in (first, second, first, second):
+            thread = threading.Thread(target=target)
+            thread.start()
+            thread.join()
+            time.sleep(0.02)  # join returns before the thread is quite gone, and only then another takes over its state
+
+    result = run(record.CALLS, work)
+    wanted = {"first": ["abs", "len", "ord", "hex", "oct"], "second": ["hex", "oct", "chr", "ord"]}
+    for name, functions in wanted.items():
+        calls = [e for e in result.events if e["name"].endswith(f": {name}")]
+        assert len(calls) == 2
+        for call in calls:
+            inside = [e for e in result.events if e["tid"] == call["tid"] and call["ts"] < e["ts"] < call["ts"] + call["dur"]]
+            assert [e["name"] for e in sorted(inside, key=lambda e: e["ts"])] == [f"<built-in function {f}>" for f in functions]
 
 
 def test_recursion_deeper_than_is_followed(run):
