@@ -67,9 +67,10 @@ static const char calibration[] =
     "look(VALUES, 0)\n"
     "mark('values', small, 1234567890123, 2.5, True, 1 + 2j, 'a text that is too long for the object itself', None,\n"
     "     [11, 22, 33], [small, small])\n"
-    "tensors = small, wrapped('sizes'), wrapped('strides'), sparse\n"
-    "look(CLASSES, 0)\n"
-    "mark('classes', *tensors)\n";
+    "for i in range(4):\n"
+    "    tensors = filled((2, 3), (3, 1)), wrapped('sizes'), wrapped('strides'), sparse\n"
+    "    look(CLASSES, 0)\n"
+    "    mark('classes', *tensors)\n";
 
 static const char trial[] =
     "NOTE_FORWARD, NOTE_OP = 8, 9\n"

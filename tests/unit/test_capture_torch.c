@@ -1,0 +1,241 @@
+/* The hook on a torch of our own making (fake_torch.h): what calibration finds in layouts that never existed, that wrong findings are
+ * refused, and that what is remembered of inputs is always theirs. */
+#include "fake_torch.h"
+#include "recording.h"
+
+static int teardown(void **state) {
+  fake_free();
+  return 0;
+}
+
+/* ---- calibration ------------------------------------------------------------------------------------------------------------------ */
+
+static void check_layout(const struct fake_layout *at) {
+  struct tg_error e;
+  uint32_t known = 0;
+  fake_install(at);
+  if (tg__torch_calibrate(&known, &e)) fail_msg("%s", e.text);
+  assert_int_equal(known, TG_RECORD_OPS | TG_RECORD_SHAPES);
+  assert_int_equal(TG_FACT(sequence), at->sequence);
+  assert_int_equal(TG_FACT(forward_thread), at->forward_thread);
+  assert_int_equal(TG_FACT(name), at->name);
+  assert_int_equal(TG_FACT(name_kind), at->name_kind);
+  assert_int_equal(TG_FACT(string_length), at->old_string ? -24 : 8);
+  assert_int_equal(TG_FACT(inputs), at->inputs);
+  assert_int_equal(TG_FACT(kind_int), at->integer);
+  assert_int_equal(TG_FACT(kind_list), at->list);
+  assert_int_equal(TG_FACT(kind_none), at->none);
+  assert_int_equal(TG_FACT(tensor_dims), at->dims);
+  assert_int_equal(TG_FACT(tensor_strides), 48);
+  assert_int_equal(TG_FACT(tensor_type), at->type);
+  assert_int_equal(TG_FACT(tensor_policy), at->policy);
+  assert_ptr_equal(tg__torch_abi.tensor_type, fake_tensor_type);
+  if (tg__torch_self_test(known, &e)) fail_msg("%s", e.text);
+  assert_false(fake_has_callbacks());
+}
+
+static void test_layouts(void **state) {
+  check_layout(&fake_new);
+  check_layout(&fake_old);
+  check_layout(&fake_other);
+}
+
+static void test_nothing_to_be_found(void **state) {
+  struct fake_layout at = fake_new;
+  struct tg_error e;
+  uint32_t known;
+  at.sequence_is_noise = true;
+  fake_install(&at);
+  assert_int_equal(tg__torch_calibrate(&known, &e), TG_UNSUPPORTED);
+  assert_int_equal(known, 0);
+  assert_non_null(strstr(e.text, "'sequence' could be in 0 places"));
+  at = fake_new;
+  at.integer = at.real; /* kinds that cannot be told apart */
+  fake_install(&at);
+  assert_int_equal(tg__torch_calibrate(&known, &e), TG_UNSUPPORTED);
+  assert_int_equal(known, TG_RECORD_OPS);
+  assert_non_null(strstr(e.text, "do not say their kind"));
+}
+
+static void test_wrong_facts_are_refused(void **state) {
+  static const int32_t deltas[] = {1, -1, 8, -8, 16, 64, 100000, -100000};
+  struct tg_error e;
+  uint32_t known = 0;
+  fake_install(&fake_new);
+  assert_int_equal(tg__torch_understand(&known, &e), TG_OK);
+  assert_int_equal(known, TG_RECORD_OPS | TG_RECORD_SHAPES);
+  const char *name, *meaning;
+  int64_t value;
+  size_t facts = 0;
+  for (; tg__torch_abi_at(facts, &name, &meaning, &value); facts++)
+    for (size_t i = 0; i < sizeof deltas / sizeof *deltas; i++) {
+      const enum tg_err err = tg__torch_abi_falsify(name, deltas[i], &e);
+      if (err != TG_UNSUPPORTED) fail_msg("%s by %d is not noticed", name, deltas[i]);
+    }
+  assert_int_equal(facts, TG_TORCH_FACTS);
+  assert_int_equal(tg__torch_abi_falsify("sequence", 0, &e), TG_OK);
+}
+
+/* ---- inputs --------------------------------------------------------------------------------------------------------------------------- */
+
+/* What a value is written as, said a second time. */
+static struct fake_value random_value(uint64_t *seed, struct tg__out *o, bool in_list);
+static uint64_t pick(uint64_t *seed, uint64_t below) {
+  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+  return (*seed >> 33) % below;
+}
+
+static struct fake_value random_tensor(uint64_t *seed, struct tg__out *o) {
+  struct fake_sizes s = {.dims = pick(seed, 9)};
+  const uint16_t type = (uint16_t)pick(seed, 3);
+  const unsigned policy = pick(seed, 10) ? 0 : (unsigned)pick(seed, 3);
+  const bool is_strided = pick(seed, 8) > 0;
+  for (size_t i = 0; i < s.dims; i++) s.sizes[i] = (int64_t)pick(seed, 3), s.strides[i] = (int64_t)pick(seed, 2);
+  if (policy == 2) {
+    tg__put8(o, TG_INPUT_UNDEFINED);
+  } else {
+    tg__put32(o, TG_INPUT_TENSOR | (uint32_t)type << 8 | (uint32_t)s.dims << 16 | (uint32_t)is_strided << 24);
+    for (size_t i = 0; i < s.dims; i++) tg__put64(o, (uint64_t)s.sizes[i]);
+    for (size_t i = 0; i < s.dims && is_strided; i++) tg__put64(o, (uint64_t)s.strides[i]);
+  }
+  return fake_tensor(type, s, policy, is_strided ? fake_class : fake_unknown_class);
+}
+
+static struct fake_value random_list(uint64_t *seed, struct tg__out *o) {
+  enum { MOST = 40 };
+  struct fake_value items[MOST];
+  const size_t count = pick(seed, 5) ? pick(seed, 4) : pick(seed, MOST);
+  const bool tensors = pick(seed, 3) == 0;
+  if (tensors || count <= 30) {
+    tg__put8(o, tensors ? TG_INPUT_TENSOR_LIST : TG_INPUT_INT_LIST);
+    tg__put16(o, (uint16_t)count);
+  } else {
+    tg__put8(o, TG_INPUT_SCALAR_LIST);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (tensors) {
+      items[i] = random_tensor(seed, o);
+      continue;
+    }
+    items[i] = fake_int((int64_t)pick(seed, 3));
+    if (count <= 30) tg__put64(o, items[i].payload);
+  }
+  return fake_list(tensors ? fake_tensor_type : fake_int_type, items, count);
+}
+
+static struct fake_value random_value(uint64_t *seed, struct tg__out *o, bool in_list) {
+  struct fake_value v;
+  switch (pick(seed, 8)) {
+  case 0:
+    v = fake_int((int64_t)pick(seed, 3) - 1);
+    tg__put8(o, TG_INPUT_INT);
+    tg__put64(o, v.payload);
+    return v;
+  case 1:
+    v = fake_real((double)pick(seed, 3) / 2);
+    tg__put8(o, TG_INPUT_DOUBLE);
+    tg__put64(o, v.payload);
+    return v;
+  case 2:
+    v = fake_bool(pick(seed, 2));
+    tg__put8(o, TG_INPUT_BOOL);
+    tg__put8(o, v.payload & 1);
+    return v;
+  case 3:
+    tg__put8(o, TG_INPUT_NONE);
+    return fake_none();
+  case 4: {
+    static const char *const texts[] = {"", "floor", "trunc"};
+    const char *const text = texts[pick(seed, 3)];
+    tg__put8(o, TG_INPUT_STRING);
+    tg__put16(o, (uint16_t)strlen(text));
+    tg__out_bytes(o, text, strlen(text));
+    return fake_text(text);
+  }
+  case 5:
+    return random_list(seed, o);
+  default:
+    return random_tensor(seed, o);
+  }
+}
+
+/* Numbers and inputs belong together one to one, however often what was remembered is forgotten. */
+static void test_inputs_and_their_numbers(void **state) {
+  enum { NAMES = 8, CALLS = 6000, MOST = 4 };
+  static struct {
+    char *bytes;
+    size_t len;
+  } of_id[CALLS + 1];
+  struct tg_error e;
+  uint64_t seed = 4711;
+  size_t distinct = 0;
+  fake.margin = 16;
+  recording_start((struct tg_record_options){.features = TG_RECORD_OPS | TG_RECORD_SHAPES, .required = TG_RECORD_OPS, .rank = -1});
+  struct tg__thread *const t = tg__thread();
+  for (int call = 0; call < CALLS; call++) {
+    struct fake_value values[MOST];
+    struct tg__out o = {0};
+    const size_t count = 1 + pick(&seed, MOST);
+    for (size_t i = 0; i < count; i++) values[i] = random_value(&seed, &o, false);
+    const struct fake_op *const op = fake_op_make(add_schema, "x", "", -1, 0, values, count);
+    const uint32_t id = tg__torch_inputs(t, op->bytes, (uint32_t)pick(&seed, NAMES), (uint32_t)count);
+    assert_in_range(id, 1, CALLS);
+    if (!of_id[id].bytes) {
+      assert_int_equal(id, ++distinct); /* so the same inputs never got a second number: */
+      for (uint32_t k = 1; k < id; k++) assert_false(of_id[k].len == o.len && memcmp(of_id[k].bytes, o.buf, o.len) == 0);
+      of_id[id].bytes = memcpy(fake_keep(malloc(o.len)), o.buf, of_id[id].len = o.len);
+    }
+    assert_int_equal(of_id[id].len, o.len);
+    assert_memory_equal(of_id[id].bytes, o.buf, o.len);
+    tg__out_free(&o);
+  }
+  assert_true(distinct > 1500);
+  assert_int_equal(tg_record_close(NULL, &e), TG_OK);
+}
+
+/* ---- a recording ------------------------------------------------------------------------------------------------------------------------ */
+
+static void *end_it(void *op) {
+  fake_end(op, USER);
+  return NULL;
+}
+
+static void test_recording(void **state) {
+  pthread_t thread;
+  recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
+  assert_true(fake_has_callbacks());
+  struct fake_op *const label = fake_op_make(NULL, "label", "", -1, 0, NULL, 0), *const handed =
+                                                                                     fake_op_make(NULL, "handed over", "", -1, 0, NULL, 0);
+  struct fake_op *const add = fake_op_make(add_schema, "aten::add", "Tensor", 3, 0, NULL, 0);
+  fake_begin(label, USER);
+  fake_call(add, OP);
+  fake_begin(handed, USER);
+  fake_call(fake_op_make(NULL, "AddBackward0", "", 3, 77, NULL, 0), NODE);
+  assert_int_equal(pthread_create(&thread, NULL, end_it, handed), 0);
+  pthread_join(thread, NULL);
+  fake_call(add, OP);
+  fake_end(label, USER);
+  fake_end(label, USER); /* an end that nobody began */
+  assert_int_equal(recording_close().records, 5);
+  assert_false(fake_has_callbacks());
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_slices(t), 5);
+  assert_int_equal(recording_count(t, "aten::add", NULL), 2);
+  const uint32_t outer = recording_find(t, "label");
+  assert_int_equal(t->slices.parent[recording_find(t, "AddBackward0")], outer);
+  assert_int_equal(t->slices.parent[recording_find(t, "handed over")], TG_NONE); /* it is on the thread that ended it */
+  assert_int_equal(t->slices.parent[outer], TG_NONE);
+  tg_close(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(test_layouts, teardown),
+      cmocka_unit_test_teardown(test_nothing_to_be_found, teardown),
+      cmocka_unit_test_teardown(test_wrong_facts_are_refused, teardown), /* from here on this torch is the process' */
+      cmocka_unit_test_setup_teardown(test_inputs_and_their_numbers, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_recording, recording_setup, recording_teardown),
+  };
+  tg__source_add(&tg__source_torch_inputs);
+  return cmocka_run_group_tests(tests, NULL, teardown);
+}
