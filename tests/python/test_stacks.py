@@ -2,6 +2,7 @@
 import _thread
 import asyncio
 import collections
+import decimal
 import gc
 import inspect
 import json
@@ -38,7 +39,7 @@ class Recorded:
         with tg.open(str(path)) as trace:
             trace.export(str(path) + ".json", to="chrome")
         with open(str(path) + ".json", encoding="utf-8") as file:
-            everything = json.load(file)["traceEvents"]
+            everything = json.load(file, parse_float=decimal.Decimal)["traceEvents"]
         self.events = [e for e in everything if e.get("ph") == "X"]
         self.marks = [e["name"] for e in everything if e.get("ph") == "i"]
 
@@ -444,7 +445,7 @@ def test_calls_are_those_that_torch_records(run):
 
     def counted(events):
         (around,) = [e for e in events if e["name"].endswith(": inner")]
-        inside = (e for e in events if e["cat"] == "python_function" and e["ts"] >= around["ts"] and e["ts"] + e["dur"] <= around["ts"] + around["dur"] + 0.001)
+        inside = (e for e in events if e["cat"] == "python_function" and e["ts"] >= around["ts"] and e["ts"] + e["dur"] <= around["ts"] + around["dur"] + decimal.Decimal("0.001"))
         return collections.Counter(re.sub(r" object at 0x[0-9a-f]+", "", e["name"]) for e in inside)
 
     inner()
@@ -454,7 +455,7 @@ def test_calls_are_those_that_torch_records(run):
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"stacks-{os.getpid()}.json")
     prof.export_chrome_trace(path)
     with open(path, encoding="utf-8", errors="replace") as file:  # torch has bytes of freed names in it now and then
-        theirs = counted([e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"])
+        theirs = counted([e for e in json.load(file, parse_float=decimal.Decimal)["traceEvents"] if e.get("ph") == "X"])
     os.remove(path)
     assert ours == theirs
 
