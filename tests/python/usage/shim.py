@@ -65,6 +65,8 @@ for _name in ("randn", "rand", "zeros", "ones", "empty", "full", "tensor", "aran
     setattr(torch, _name, _without_cuda(getattr(torch, _name)))
 torch.Tensor.to, torch.nn.Module.to = _moved(torch.Tensor.to), _moved(torch.nn.Module.to)
 torch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *_, **__: self
+if hasattr(getattr(torch, "_streambase", None), "_EventBase"):  # torch 2.4: dynamo, which optimizers import, wants an event of torch's own class
+    import torch._dynamo  # noqa: F401
 torch.cuda.Event = Event
 torch.cuda.synchronize = torch.cuda.empty_cache = torch.cuda.reset_peak_memory_stats = lambda *_: None
 torch.cuda.memory_allocated = torch.cuda.max_memory_allocated = torch.cuda.memory_reserved = _live_bytes
