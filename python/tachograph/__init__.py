@@ -210,7 +210,7 @@ class Trace(_read.Trace):
         draft = f"{target}.{os.getpid()}.part"
         try:
             with builtins.open(draft, "xb", buffering=0) as file:
-                self._export(to or _format_of(target), _texts(args), file.fileno())
+                self._export(to or _format_of(target), _texts({"trace_name": target, **args}), file.fileno())
             os.replace(draft, target)
         except BaseException:
             if os.path.exists(draft):

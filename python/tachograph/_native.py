@@ -35,7 +35,8 @@ class NativeRecording:
         if os.path.isdir(self.path):
             self.path = os.path.join(self.path, "main.tacho" if self.rank < 0 else f"rank{self.rank}.tacho")
         self.stats: Optional[dict[str, Any]] = None
-        self._metadata = {"host_name": json.dumps(platform.node()), "trace_id": json.dumps(uuid.uuid4().hex.upper()), **(metadata or {})}
+        self._metadata = {"host_name": json.dumps(platform.node()), "trace_id": json.dumps(uuid.uuid4().hex.upper()),
+                          "process_name": json.dumps(process_name(), ensure_ascii=False), **(metadata or {})}
         self._written: set[str] = set()
         self._lock = threading.RLock()
         self._torch = TorchSide(self._torch_came) if features & _record.OPS else None
@@ -133,6 +134,17 @@ def distributed_info() -> Optional[dict[str, Any]]:
     """The job this process is a rank of, None outside of one."""
     from ._metadata import distributed_info as info
     return info()
+
+
+def process_name() -> str:
+    """What Kineto calls this process: the first word of its command line, without its folder."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            words = file.read().split(b"\0")[0].decode(errors="replace").split()
+    except OSError:
+        words = sys.orig_argv[:1]
+    name = os.path.basename(words[0]) if words else ""
+    return name.replace("\\", "/").replace('"', "'") or "python"
 
 
 def job_rank() -> int:

@@ -23,7 +23,7 @@ class NativeWindow(Recording):
         try:
             features = _features(recipe)
             self._native = NativeRecording(self.directory, features, required=features & _MUST, memory_bytes=recipe.memory_budget,
-                                           disk_bytes=recipe.disk_budget, keep=recipe.keep, metadata={"trace_id": json.dumps(self.trace_id)})
+                                           disk_bytes=recipe.disk_budget, keep=recipe.keep, metadata=_members(recipe, self.trace_id))
         except RecordError as e:
             if e.code == "BUSY":
                 raise Busy(f"this process is being recorded already: {e}") from None
@@ -55,6 +55,13 @@ class NativeWindow(Recording):
 
     def _file(self) -> str:
         return self.directory
+
+
+def _members(recipe: Recipe, trace_id: str) -> dict[str, str]:
+    members = {"trace_id": json.dumps(trace_id)}
+    if recipe.experimental.capture_overload_names:
+        members["capture_overload_names"] = "1"  # an export then calls operators name.overload, as torch's does
+    return members
 
 
 def _features(recipe: Recipe) -> int:

@@ -39,12 +39,17 @@ static int unknown_format(const struct tg__cli *c, const char *name) {
 }
 
 static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format) {
-  struct tg_error e = {0};
+  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg__sink sink;
+  const bool to_file = strcmp(c->out_path, "-") != 0;
+  struct tg_arg *const args = tg__arena_get(&c->arena, (c->argument_count + 1) * sizeof *args);
+  if (!args) return tg__cli_failed(c, &e, NULL);
+  for (size_t i = 0; i < c->argument_count; i++) args[i] = c->arguments[i];
+  args[c->argument_count] = (struct tg_arg){"trace_name", c->out_path};
   if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
-  const enum tg_err err = tg_export(trace, format->name, c->arguments, c->argument_count, sink.out.write, sink.out.ctx, &e);
+  const enum tg_err err = tg_export(trace, format->name, args, c->argument_count + to_file, sink.out.write, sink.out.ctx, &e);
   const int status = tg__sink_close(&sink, c, err, &e);
-  if (status || strcmp(c->out_path, "-") == 0) return status;
+  if (status || !to_file) return status;
   if (!tg__cli_wants_json(c)) {
     char size[32];
     fprintf(stderr, "%s: %s\n", c->out_path, tg__human_bytes(sink.bytes, size));

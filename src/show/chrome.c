@@ -6,7 +6,9 @@
  *
  * A viewer that nests slices by time drops those that overlap, so slices of sub-lanes go to a tid of their own, named "… (overlap
  * 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document on the common clock, with pids and
- * flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c decides on the pids and tids. */
+ * flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c decides on the pids and tids.
+ *
+ * A recording of ours has no name yet: trace_name=PATH gives its document one, as Kineto calls its documents by their path. */
 #include "show/argsjson.h"
 #include "show/chrome_recorded.h"
 #include "show/chrome_track.h"
@@ -18,6 +20,7 @@ enum { EVENT_FIXED = 256 }; /* punctuation, keys and numbers of an event without
  * time of a file has decimals all get three, as Kineto writes them. */
 struct style {
   bool ts, dur; /* with decimals */
+  bool overloads; /* operators are called name.overload: what a recording was asked for, other files have it in the name already */
 };
 
 struct chrome {
@@ -30,6 +33,7 @@ struct chrome {
   struct style *styles; /* by rank */
   struct tg__recorded *recorded; /* NULL: no rank in the document is a recording */
   struct tg__arena arena;
+  const char *name; /* of a recording's document, NULL = none */
   bool merged; /* several ranks in one document */
 };
 
@@ -90,10 +94,17 @@ static void put_rest(struct chrome *c, const struct event *ev) {
 
 static char *put_us(char *p, int64_t ns, bool decimals) { return decimals ? tg__pen_us_fixed(p, ns) : tg__pen_us(p, ns); }
 
+static struct tg__str overload_of(struct chrome *c, const struct event *ev) {
+  if (!ev->is_recorded || !c->styles[c->t->tracks[ev->track].rank].overloads) return TG_STR("");
+  const uint32_t overload = tg__arg_str(c->t, ev->args, TG__K_OVERLOAD_NAME);
+  return overload == TG_NONE ? TG_STR("") : tg__form_body(c->forms, overload, c->out);
+}
+
 static void put_event(struct chrome *c, const struct event *ev, bool first) {
   const struct tg__str cat = c->cats[ev->cat];
   const struct tg__str name = tg__form_body(c->forms, ev->name, c->out);
-  if (!tg__pen_room(&c->pen, (size_t)EVENT_FIXED + cat.len + name.len + ev->place.len)) return;
+  const struct tg__str overload = overload_of(c, ev);
+  if (!tg__pen_room(&c->pen, (size_t)EVENT_FIXED + cat.len + name.len + overload.len + ev->place.len)) return;
   char *p = first ? TG__PEN_LITERAL(c->pen.p, "\n{") : TG__PEN_LITERAL(c->pen.p, ",\n{");
   if (ev->ph > ' ' && ev->ph != '"' && ev->ph != '\\') { /* also in a damaged .tacho */
     p = TG__PEN_LITERAL(p, "\"ph\":\"");
@@ -102,6 +113,10 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   }
   p = tg__pen_copy(p, cat.ptr, cat.len);
   p = tg__pen_copy(p, name.ptr, name.len);
+  if (overload.len) {
+    *p++ = '.';
+    p = tg__pen_copy(p, overload.ptr, overload.len);
+  }
   *p++ = '"';
   p = tg__pen_copy(p, ev->place.ptr, ev->place.len);
   const struct style style = c->styles[c->t->tracks[ev->track].rank];
@@ -206,10 +221,18 @@ static bool render_cats(struct chrome *c) {
   return c->cats != NULL;
 }
 
+static bool has_member(const struct tg__rank *rank, uint32_t key) {
+  for (size_t i = 0; i < rank->meta_count; i++) {
+    if (rank->meta[i].key == key) return true;
+  }
+  return false;
+}
+
 static bool find_styles(struct chrome *c) {
   const struct tg_trace *t = c->t;
   c->styles = tg__alloc(((size_t)t->rank_count + 1) * sizeof *c->styles);
   if (!c->styles) return false;
+  for (uint32_t r = 0; r < t->rank_count; r++) c->styles[r].overloads = t->ranks[r].is_recording && has_member(&t->ranks[r], TG__K_CAPTURE_OVERLOAD_NAMES);
   for (uint32_t k = 0; k < t->track_count; k++) {
     struct style *style = &c->styles[t->tracks[k].rank];
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count && !(style->ts && style->dur); i++) {
@@ -261,6 +284,11 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
   tg__out_text(c->out, "\n]");
   if (!bare) {
     put_members(c, who, true);
+    if (c->name && who->is_recording && !has_member(who, TG__K_TRACE_NAME)) {
+      tg__out_text(c->out, ",\n\"traceName\":\"");
+      tg__json_body(c->out, (struct tg__str){c->name, (uint32_t)strlen(c->name)});
+      tg__out_char(c->out, '"');
+    }
     tg__out_text(c->out, "\n}");
   }
   tg__out_char(c->out, '\n');
@@ -274,7 +302,7 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   uint32_t count = 0;
   struct tg__ask pick;
   struct tg__event *events = NULL;
-  struct chrome c = {.t = t, .out = out, .pen = {.out = out}};
+  struct chrome c = {.t = t, .out = out, .pen = {.out = out}, .name = tg__show_arg(o, "trace_name")};
   enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
   if (err) goto done;
   const uint32_t rank = t->rank_count == 1 ? 0 : pick.rank;

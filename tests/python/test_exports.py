@@ -183,6 +183,14 @@ def test_random_traces_come_back(tachograph, tmp_path, seed):
         assert exact(got) == exact(members)
 
 
+@pytest.mark.parametrize("name", [None, "made elsewhere"])
+def test_chrome_file_of_others_keeps_its_name_or_none(tachograph, tmp_path, name):
+    document = {"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}], **({"traceName": name} if name else {})}
+    path = write(tmp_path, json.dumps(document))
+    assert tachograph("export", path, "-o", tmp_path / "out.json").returncode == 0
+    assert json.loads((tmp_path / "out.json").read_text()).get("traceName") == name
+
+
 # ---- Chrome: sub-lanes and ranks -------------------------------------------------------------------------------------------------
 
 

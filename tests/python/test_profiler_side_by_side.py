@@ -85,6 +85,32 @@ def test_files(both):
     assert {name: n for name, n in count(ours, "name").items() if name} == count(theirs, "name")
 
 
+    def processes(document):
+        return {e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name" and e["pid"] == os.getpid()}
+    assert processes(ours) == processes(theirs)
+
+
+def test_document_is_called_by_its_path(both, tmp_path):
+    both[0][1].export_chrome_trace(str(tmp_path / "named.json"))
+    (handled,) = glob.glob(str(both[1][1] / "*"))
+    assert load(handled)["traceName"] == handled  # by the name it was given first
+    assert load(tmp_path / "named.json")["traceName"] == handled
+
+
+@pytest.mark.skipif("capture_overload_names:" not in torch._C._profiler._ExperimentalConfig.__init__.__doc__, reason="this torch knows no overloads")
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_overloads_in_names(backend, captured, tmp_path):
+    found = []
+    for package, more in ((torch.profiler, {}), (tg, {"backend": backend})):
+        config = torch._C._profiler._ExperimentalConfig(capture_overload_names=captured)
+        with package.profile(activities=[CPU], experimental_config=config, **more) as prof:
+            (torch.ones(3, requires_grad=True) + 1).sum().backward()
+        prof.export_chrome_trace(str(tmp_path / "trace.json"))
+        found.append(sorted(e["name"] for e in load(tmp_path / "trace.json")["traceEvents"] if e.get("cat") == "cpu_op"))
+    assert found[0] == found[1] and ("aten::add.Tensor" in found[1]) == captured
+
+
 def test_attributes(both):
     theirs, ours = both[0]
     for name in ("record_shapes", "with_stack", "with_flops", "with_modules", "profile_memory", "acc_events", "activities", "step_num",

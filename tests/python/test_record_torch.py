@@ -1,5 +1,6 @@
 """What the recorder says to torch while it runs, and takes back: annotations of torch's own, compiled kernels, labels under dynamo."""
 import contextlib
+import gzip
 import json
 import os
 import subprocess
@@ -69,6 +70,10 @@ def test_metadata_says_how_it_was_recorded(tmp_path):
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["record_shapes"] == 1 and document["note"] == "x" and len(document["trace_id"]) == 32
     assert "profile_memory" not in document and "with_stack" not in document
+    assert document["traceName"] == str(tmp_path / "out.json")
+    assert {e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"} == {os.path.basename(sys.orig_argv[0])}
+    subprocess.run([sys.executable, "-m", "tachograph", "export", recording.path, "-o", tmp_path / "named.json.gz"], check=True)
+    assert json.loads(gzip.decompress((tmp_path / "named.json.gz").read_bytes()))["traceName"] == str(tmp_path / "named.json.gz")
 
 
 def test_a_rank_names_its_file(tmp_path, monkeypatch):
