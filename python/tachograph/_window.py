@@ -12,8 +12,9 @@ from . import Trace, _metadata
 from ._backend import BACKENDS, ProfilerStats, Recipe, Recording, new_recording
 from ._config import ProfilerActivityConfig, available_activities, check_options, parse_activities, preset_flags, read_experimental
 from ._graph_lanes import bake_annotations, check_lanes
+from ._nvtx import NvtxRanges
 from ._observer import ITraceObserver
-from ._say import warn_once
+from ._say import tell, warn_once
 
 
 # Threads that torch makes for work it was given by another one: of autograd and of its pools; not those of a DataLoader.
@@ -24,20 +25,26 @@ class _KinetoProfile:
     """Low-level profiler: start() and stop() bound a window, of which events(), tables and files can be had.
 
     Beyond torch's: preset= "lean", "default", "deep" or "train"; memory_budget=, disk_budget= in bytes; backend= "auto",
-    "native" (our recorder) or "kineto" (torch's collector); the attribute `trace` (an open tachograph.Trace)."""
+    "native" (our recorder) or "kineto" (torch's collector); nvtx=True (an NVTX range per operator, for Nsight, which then has the
+    device to itself); the attribute `trace` (an open tachograph.Trace)."""
 
     def __init__(self, *, activities: Optional[Iterable[Any]] = None, record_shapes: bool = False, profile_memory: bool = False,
                  with_stack: bool = False, with_flops: bool = False, with_modules: bool = False, experimental_config: Any = None,
                  execution_trace_observer: Optional[ITraceObserver] = None, acc_events: bool = False,
                  custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
-                 preset: Optional[str] = None, memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto") -> None:
+                 preset: Optional[str] = None, memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto",
+                 nvtx: bool = False) -> None:
         if backend not in BACKENDS:
             raise ValueError(f"backend={backend!r}: there are {', '.join(BACKENDS)}")
         flags = preset_flags(preset)
         self.activity_configs = parse_activities(supported_activities() if activities is None else activities, ProfilerActivity)
         self.activities = set(self.activity_configs)
         self._usable, self.use_device = available_activities(self.activities, supported_activities(), ProfilerActivity.CPU)
+        if nvtx and self.use_device is not None:  # one collector at a time can have the device
+            self._usable, self.use_device = {ProfilerActivity.CPU}, None
+            tell("nvtx=True: work on the device is left to the recorder of the NVTX ranges; the CPU is recorded here")
         self.record_shapes = record_shapes or "record_shapes" in flags
+        self._nvtx = NvtxRanges(self.record_shapes) if nvtx else None
         self.with_flops = with_flops or "with_flops" in flags
         self.profile_memory = profile_memory or "profile_memory" in flags
         self.with_stack = with_stack or bool(flags & {"with_stack", "with_stack_per_op"})
@@ -94,6 +101,8 @@ class _KinetoProfile:
         if self.execution_trace_observer:
             self.execution_trace_observer.start()
         self._recording.start()
+        if self._nvtx:
+            self._nvtx.begin(self._recording.kind)
         for key, text in {**_metadata.automatic(self), **self.preset_metadata, **self._early_metadata}.items():
             self._recording.add_metadata(key, text)
         self._early_metadata.clear()
@@ -104,6 +113,9 @@ class _KinetoProfile:
         if self._recording is None:
             raise AssertionError("Profiler must be initialized before stopping trace")
         recording = self._recording
+        recording.check_stop()
+        if self._nvtx:
+            self._nvtx.end()
         recording.stop()
         self._recording, self._events = None, None
         self._windows = [*self._windows, recording] if self.acc_events else [recording]

@@ -48,7 +48,7 @@ class profile(_KinetoProfile):
                  execution_trace_observer: Any = None, acc_events: bool = False,
                  custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
                  use_cuda: Optional[bool] = None, preset: Optional[str] = None, keep_last: Optional[int] = None,
-                 memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto") -> None:
+                 memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto", nvtx: bool = False) -> None:
         if use_cuda is not None:
             warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
             activities = _with_cuda(activities, use_cuda)
@@ -59,7 +59,7 @@ class profile(_KinetoProfile):
                          execution_trace_observer=execution_trace_observer or ExecutionTraceObserver.build_execution_trace_obs_from_env(),
                          acc_events=acc_events, custom_trace_id_callback=custom_trace_id_callback,
                          post_processing_timeout_s=post_processing_timeout_s, preset=preset, memory_budget=memory_budget,
-                         disk_budget=disk_budget, backend=backend)
+                         disk_budget=disk_budget, backend=backend, nvtx=nvtx)
         if schedule is None and preset == "train":
             schedule = Schedule(wait=1, warmup=2, active=3, repeat=1, skip_first=0, skip_first_wait=0)
         self.schedule = schedule or always_record

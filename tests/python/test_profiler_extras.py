@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
-from recording import BACKENDS, CPU, load, loop, names
+from recording import BACKENDS, CPU, CUDA, load, loop, names, needs_no_cuda, quiet_schedule
+from tachograph import _nvtx, _say, _window
 from tachograph._step_times import StepTimes
 
 
@@ -114,3 +115,47 @@ def test_disk_budget(caplog):
     assert any(f"{lost:,} records were lost" in r.getMessage() for r in caplog.records)
     size = sum(os.path.getsize(os.path.join(prof._windows[-1].directory, f)) for f in os.listdir(prof._windows[-1].directory))
     assert size <= 2 << 20
+
+
+# ---- labels for Nsight ------------------------------------------------------------------------------------------------------------
+
+@needs_no_cuda
+def test_nvtx_needs_cuda(backend):
+    _say._said.clear()
+    with pytest.warns(UserWarning, match="nvtx=True: no NVTX ranges are made: .*CUDA") as said:
+        for _ in range(2):
+            with tg.profile(activities=[CPU], backend=backend, nvtx=True) as prof:
+                torch.ones(1)
+    assert len(said) == 1 and names(prof, "cpu_op", "aten::ones")
+
+
+@pytest.mark.skipif("native" not in BACKENDS, reason="needs our recorder")
+def test_nvtx_ranges_are_made_in_windows(monkeypatch):
+    """On a machine without NVTX by torch's ranges for ITT, which come about in the same way."""
+    on, kinds = torch._C._autograd._profiler_enabled, []
+
+    def ranges(record_shapes):
+        kinds.append(record_shapes)
+        return torch.autograd.profiler.emit_itt(record_shapes=record_shapes)
+    monkeypatch.setattr(torch.autograd.profiler, "emit_nvtx", ranges)
+    monkeypatch.setattr(_nvtx, "unavailable", lambda: None)
+    monkeypatch.setattr(torch._C._itt, "is_available", lambda: True)
+    seen = []
+    with tg.profile(activities=[CPU], backend="native", nvtx=True, record_shapes=True, schedule=quiet_schedule(wait=1, warmup=1, active=1)) as prof:
+        for _ in range(6):
+            torch.ones(3)
+            seen.append(on())
+            prof.step()
+    assert seen == [False, False, True] * 2 and not on() and kinds == [True, True]
+    assert names(prof, "cpu_op").count("aten::ones") == 1
+    with pytest.warns(UserWarning, match="nvtx=True: no NVTX ranges are made: torch's own collector"):
+        with tg.profile(activities=[CPU], backend="kineto", nvtx=True):
+            torch.ones(3)
+
+
+def test_nvtx_leaves_the_device_to_its_recorder(monkeypatch, caplog):
+    monkeypatch.setattr(_window, "supported_activities", lambda: {CPU, CUDA})
+    with caplog.at_level(logging.INFO, "tachograph"):
+        prof = tg.profile(nvtx=True)
+    assert prof.use_device is None and prof._recipe().only_kineto() is None and "left to the recorder" in caplog.text
+    assert tg.profile().use_device == "cuda"

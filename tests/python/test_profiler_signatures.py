@@ -13,7 +13,7 @@ NOTHING = inspect.Parameter.empty
 PROFILE = {"activities": None, "schedule": None, "on_trace_ready": None, "record_shapes": False, "profile_memory": False, "with_stack": False,
            "with_flops": False, "with_modules": False, "experimental_config": None, "execution_trace_observer": None, "acc_events": False,
            "custom_trace_id_callback": None, "post_processing_timeout_s": None}
-PROFILE_OURS = {"use_cuda", "preset", "keep_last", "memory_budget", "disk_budget", "backend"}  # use_cuda: gone from 2.15, still passed
+PROFILE_OURS = {"use_cuda", "preset", "keep_last", "memory_budget", "disk_budget", "backend", "nvtx"}  # use_cuda: gone from 2.15, still passed
 LOW_LEVEL = {name: value for name, value in PROFILE.items() if name not in ("schedule", "on_trace_ready")}
 
 METHODS = {
