@@ -1,4 +1,4 @@
-/* tachograph doctor: what this build can read and what this machine offers. */
+/* tachograph doctor: what this build can read, what this machine offers, and what can be recorded on it. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -59,15 +59,34 @@ static void check_machine(struct tg_table *t) {
   put_line(t, "memory", tg__human_bytes(bytes, amount), is_enough, is_enough ? NULL : "a 1 GB trace takes about 0.3 GB; convert it to .tacho elsewhere");
 }
 
-/* torch is looked for, not imported: that would take seconds. */
-static void check_torch(struct tg_table *t) {
-  static const char command[] = "python3 -c \"import importlib.metadata as m; print(m.version('torch'))\" 2>/dev/null";
-  char version[64] = "";
-  FILE *p = popen(command, "r");
-  const bool found = p && fgets(version, sizeof version, p);
-  if (p) pclose(p);
-  version[strcspn(version, "\r\n")] = 0;
-  put_line(t, "torch", found ? version : "not found", found, found ? NULL : "python3 does not find torch; only needed to record, not to read");
+/* The next cell of a line, which ends at a tab or at the end of the line. */
+static const char *cell(char **line) {
+  char *const begin = *line;
+  *line += strcspn(*line, "\t");
+  if (**line) *(*line)++ = 0;
+  return begin;
+}
+
+/* What can be recorded only Python and its torch know: python/tachograph/_doctor.py tells us, a line for each row. */
+static void check_recording(struct tg_table *t) {
+  static const char ask[] = "import sys; sys.path.remove('') if '' in sys.path else None; from tachograph._doctor import main; main()";
+  const char *const caller = tg__getenv("TACHOGRAPH_PYTHON"), *const python = caller && *caller ? caller : "python3";
+  const char *const question[] = {python, "-c", ask, NULL};
+  char text[8192], value[256];
+  if (!tg__program_says(question, text, sizeof text)) {
+    snprintf(value, sizeof value, "no: %.200s cannot import the package tachograph", python);
+    put_line(t, "recording", value, false, "pip install tachograph; only needed to record, not to read");
+    return;
+  }
+  for (char *at = text; *at;) {
+    char *line = at;
+    at += strcspn(at, "\n");
+    if (*at) *at++ = 0;
+    const char *const item = cell(&line), *const said = cell(&line);
+    const bool is_fine = strcmp(cell(&line), "1") == 0;
+    const char *const advice = cell(&line);
+    put_line(t, item, said, is_fine, *advice ? advice : NULL);
+  }
 }
 
 /* Nobody hands us counters, and none are made up. */
@@ -86,7 +105,7 @@ int tg__cmd_doctor(struct tg__cli *c) {
   tg__table_add_column(t, "advice", TG_TEXT, "");
   check_build(t);
   check_machine(t);
-  check_torch(t);
+  check_recording(t);
   say_counters(t);
   const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, 0);
   tg_table_free(t);

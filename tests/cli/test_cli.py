@@ -383,6 +383,17 @@ def test_doctor_advises_only_on_what_is_missing(tachograph):
             assert fine and not advice, advice
 
 
+def test_doctor_shows_what_the_package_says_of_recording(tachograph, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nprintf 'torch\\t2.13.0\\t1\\t\\nour recorder\\tno: because\\t0\\tdo this\\n'\n")
+    python.chmod(0o755)
+    rows = answer(tachograph("doctor", "--json", env={"TACHOGRAPH_PYTHON": str(python)}))["rows"]
+    assert rows[-3:-1] == [["torch", "2.13.0", True, None], ["our recorder", "no: because", False, "do this"]]
+    python.write_text("#!/bin/sh\nexit 1\n")
+    rows = answer(tachograph("doctor", "--json", env={"TACHOGRAPH_PYTHON": str(python)}))["rows"]
+    assert rows[-2][:3] == ["recording", f"no: {python} cannot import the package tachograph", False]
+
+
 def test_bash_completion_completes(tachograph, tmp_path):
     (tmp_path / "complete.bash").write_text(tachograph("completion", "bash").stdout)
 

@@ -1,4 +1,8 @@
 """Which collector records, and what is said when it is not ours."""
+import json
+import subprocess
+import sys
+import types
 import warnings
 
 import pytest
@@ -7,6 +11,7 @@ torch = pytest.importorskip("torch")
 import tachograph as tg
 import tachograph._say
 from recording import BACKENDS, CPU, names
+from tachograph import _doctor
 
 native = pytest.mark.skipif("native" not in BACKENDS, reason="this build has no recorder")
 
@@ -91,3 +96,52 @@ def test_feature_that_cannot_be_had(monkeypatch):
     monkeypatch.setattr(_record, "state", lambda: {**state(), "missing": _record.MEMORY, "why": "memory: no slot was found"})
     with pytest.warns(UserWarning, match="^not everything asked for can be recorded here: memory: no slot was found$"):
         assert kind(profile_memory=True) == "native"
+
+
+# ---- tachograph doctor ------------------------------------------------------------------------------------------------------------
+
+def test_doctor_tells_what_can_be_recorded():
+    run = subprocess.run([sys.executable, "-m", "tachograph", "doctor", "--json"], capture_output=True, text=True, check=True)
+    rows = {item: (value, fine) for item, value, fine, _ in json.loads(run.stdout)["rows"]}
+    assert rows["torch"] == (torch.__version__, True)
+    usable = "native" in BACKENDS
+    assert rows["our recorder"][1] == usable and rows["our recorder"][0].startswith("yes" if usable else "no: ")
+    assert rows["torch's collector"] == ("yes, for " + ", ".join(sorted(a.name for a in torch.profiler.supported_activities())), True)
+    assert rows["NVIDIA, AMD devices"][0].startswith("yes, " if torch.cuda.is_available() else "no: ")
+
+
+def test_doctor_gives_the_reason_of_the_self_test(monkeypatch):
+    monkeypatch.setattr("tachograph._native.available", lambda: (False, "the offset of the name is off by 8"))
+    assert _doctor.rows()[1][:3] == ("our recorder", "no: the offset of the name is off by 8", False)
+
+
+def test_doctor_without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    rows = _doctor.rows()
+    assert [row[0] for row in rows] == ["torch", "our recorder"] and rows[0][1].startswith("not found")
+
+
+def devices(cuda=None, hip=None, cuda_here=False, activities=(), mps=(False, False), xpu=(False, False)):
+    """A torch as far as its devices are asked for."""
+    named = types.SimpleNamespace
+    kinds = named(CUDA=named(name="CUDA"))
+    usable = [kinds.CUDA if name == "CUDA" else named(name=name) for name in activities]
+    return named(version=named(cuda=cuda, hip=hip), profiler=named(ProfilerActivity=kinds, supported_activities=lambda: usable),
+                 cuda=named(is_available=lambda: cuda_here, device_count=lambda: 2, get_device_name=lambda i: "H"),
+                 xpu=named(_is_compiled=lambda: xpu[0], is_available=lambda: xpu[1], device_count=lambda: 1, get_device_name=lambda i: "X"),
+                 backends=named(mps=named(is_built=lambda: mps[0], is_available=lambda: mps[1])))
+
+
+@pytest.mark.parametrize("given, row, value, fine", [
+    ({}, 0, "no: this torch is built without CUDA and ROCm", True),
+    ({"cuda": "13.2"}, 0, "no: built for CUDA 13.2, and no device of that kind can be used here", True),
+    ({"cuda": "13.2", "cuda_here": True, "activities": ["CUDA"]}, 0, "yes, CUDA 13.2: 2 × H", True),
+    ({"hip": "7.0", "cuda_here": True}, 0, "no: the collector of this torch has no activity for them", False),
+    ({}, 1, "no: this torch is built without XPU", True),
+    ({"xpu": (True, True), "activities": ["XPU"]}, 1, "yes, 1 × X", True),
+    ({"mps": (True, False)}, 2, "no: built for MPS, and no device of that kind can be used here", True),
+    ({"mps": (True, True)}, 2, "no: torch's collector has no activity for them", False),
+])
+def test_doctor_on_devices(given, row, value, fine):
+    _, said, is_fine, advice = _doctor._devices(devices(**given))[row]
+    assert (said, is_fine) == (value, fine) and bool(advice) != is_fine
