@@ -251,7 +251,7 @@ class profile(_KinetoProfile):
     def _tell_price(self) -> None:
         """What the recording has cost, where steps without it were timed."""
         words = self.step_times.words()
-        if words:
+        if words and self._windows:
             events = self._windows[-1].stats.number_of_events
             lost = self._windows[-1].lost
             tell((f"{events:,} events recorded, {lost:,} lost; " if events else "") + words)

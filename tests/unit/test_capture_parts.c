@@ -92,34 +92,42 @@ static bool read_bytes(void *file, uint64_t offset, void *to, size_t len) {
 /* Every third record is longer than 32 bits of ticks, so that one falls on each side of the end of a chunk. */
 static uint64_t duration(uint64_t i) { return i % 3 ? i : ((uint64_t)1 << 32) + i; }
 
-static void check_chunk(const struct tg__chunk *c, const uint8_t *payload, uint64_t *seen) {
+enum { LONG_RECORDS = 50000 };
+static bool met[LONG_RECORDS];
+
+/* Chunks lie in the file as there was room; within one the records follow each other. */
+static uint64_t check_chunk(const struct tg__chunk *c, const uint8_t *payload) {
   struct tg__raw_chunk chunk;
   struct tg__raw_record r;
-  uint64_t dur;
+  uint64_t dur, first = 0, count = 0;
   bool torn;
   assert_int_equal(tg__raw_chunk_read(c, payload, &chunk), TG_OK); /* among it: the checksum */
   assert_false(chunk.is_open);
-  for (uint32_t i = 0; tg__raw_next(&chunk, &i, &r, &dur, &torn); ++*seen) {
+  for (uint32_t i = 0; tg__raw_next(&chunk, &i, &r, &dur, &torn); count++) {
     assert_false(torn);
-    assert_int_equal(r.start_ticks, 1000 + *seen);
-    assert_true(dur == duration(*seen));
-    assert_int_equal(r.flags & TG_RAW_F_LONG, *seen % 3 ? 0 : TG_RAW_F_LONG);
+    if (count == 0) first = r.start_ticks - 1000;
+    const uint64_t number = r.start_ticks - 1000;
+    assert_int_equal(number, first + count);
+    assert_true(number < LONG_RECORDS && !met[number]);
+    met[number] = true;
+    assert_true(dur == duration(number));
+    assert_int_equal(r.flags & TG_RAW_F_LONG, number % 3 ? 0 : TG_RAW_F_LONG);
   }
+  return count;
 }
 
 static void test_long_durations(void **state) {
-  enum { RECORDS = 50000 };
   struct stat st;
   struct tg__walk w;
   struct tg__chunk c;
   uint64_t seen = 0;
   recording_start((struct tg_record_options){.rank = -1});
   struct tg__thread *const t = tg__thread();
-  for (uint64_t i = 0; i < RECORDS; i++) {
+  for (uint64_t i = 0; i < LONG_RECORDS; i++) {
     const struct tg__open o = {.start_ticks = 1000 + i, .scope = TG_RAW_OP};
     tg__record_put(t, &o, 1000 + i + duration(i), 0);
   }
-  assert_int_equal(recording_close().records, RECORDS); /* extensions are no records */
+  assert_int_equal(recording_close().records, LONG_RECORDS); /* extensions are no records */
   FILE *const f = fopen(recording_path, "rb");
   assert_int_equal(fstat(fileno(f), &st), 0);
   const struct tg__reader reader = {.read = read_bytes, .ctx = f, .len = (uint64_t)st.st_size};
@@ -127,11 +135,11 @@ static void test_long_durations(void **state) {
     uint8_t *const payload = malloc(c.length);
     assert_true(read_bytes(f, c.offset + TG_CHUNK_HEAD_BYTES, payload, c.length));
     assert_true(tg__chunk_is_intact(&c, payload));
-    if (c.type == TG_CHUNK_RAW_RECORDS) check_chunk(&c, payload, &seen);
+    if (c.type == TG_CHUNK_RAW_RECORDS) seen += check_chunk(&c, payload);
     free(payload);
   }
   assert_int_equal(w.gaps, 0);
-  assert_int_equal(seen, RECORDS);
+  assert_int_equal(seen, LONG_RECORDS);
   fclose(f);
 }
 
