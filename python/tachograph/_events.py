@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional
 
 from ._event_source import EventSource, Kernel, is_user_frame
 from ._function_event import DeviceType, EventMetadata, FormattedTimesMixin, FunctionEvent, FunctionEventAvg, Interval, device_type
-from ._table import build_table, device_spelling
+from ._table import build_table, device_spelling, format_time
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "FormattedTimesMixin", "Interval", "Kernel", "EventMetadata"]
 
@@ -48,6 +48,7 @@ class EventList(list):
         self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
         self._sources: list[EventSource] = []  # nothing has been changed by hand
         self._parts: list[_Part] = []          # filled when an event is first looked at
+        self._whole: Optional[EventList] = None  # what these are averages of, when its Python functions have no row here
         self._tree_built = True
 
     @classmethod
@@ -147,6 +148,7 @@ class EventList(list):
         else:
             rows = _averages_by_hand(self, group_by_input_shapes, group_by_stack_n, group_by_overload_name, include_python_functions)
         list.extend(result, rows)
+        result._whole = None if include_python_functions else self
         if group_by_input_shapes and rows and not any(row.input_shapes for row in rows):
             warnings.warn("no input shapes were recorded, so group_by_input_shape tells nothing apart: profile with record_shapes=True", stacklevel=3)
         if group_by_stack_n > 0 and rows and not any(row.stack for row in rows):
@@ -156,6 +158,15 @@ class EventList(list):
             row.input_shapes = row.input_shapes if group_by_input_shapes else ""
             row.overload_name = row.overload_name if group_by_overload_name else ""
         return result
+
+    @property
+    def python_time_left_out(self) -> float:
+        """Microseconds of the host's own time in Python functions, which these averages leave out."""
+        whole = self._whole
+        if whole is None:
+            return 0.0
+        rows = (row for index in range(len(whole._sources)) for row in _averages(whole, index, "name", True)) if whole._sources else whole
+        return sum(row.self_cpu_time_total for row in rows if getattr(row, "is_python_function", False))
 
     def total_average(self) -> FunctionEventAvg:
         """One FunctionEventAvg, called Total, of all events."""
@@ -171,13 +182,15 @@ class EventList(list):
 
     def table(self, sort_by: Optional[str] = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
               max_shapes_column_width: int = 80, header: Optional[str] = None, top_level_events_only: bool = False,
-              time_unit: Optional[str] = None) -> str:
+              time_unit: Optional[str] = None, left_out: bool = False) -> str:
         """The events as a table. sort_by: an attribute, largest first, such as self_cpu_time_total, cuda_time_total, count or flops.
-        row_limit -1: all rows. time_unit: s, ms or us for all times."""
-        return build_table(self, sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
+        row_limit -1: all rows. time_unit: s, ms or us for all times. left_out=True: a last line with the time of the Python functions
+        that have no row."""
+        text = build_table(self, sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
                            max_name_column_width=max_name_column_width, max_shapes_column_width=max_shapes_column_width, header=header,
                            profile_memory=self._profile_memory, with_flops=self._with_flops, top_level_events_only=top_level_events_only,
                            time_unit=time_unit)
+        return text + f"Self CPU time of Python functions, left out: {format_time(self.python_time_left_out)}\n" if left_out and text else text
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """The events alone, in Chrome's format. A profile's export_chrome_trace() writes all that was recorded."""

@@ -141,6 +141,10 @@ def test_python_functions_are_left_out_unless_asked_for(opened):
     rows = {e.key: e for e in events.key_averages(include_python_functions=True)}
     assert len(rows) == 5 and rows["train.py(9): right"].self_cpu_time_total == 10
     assert len(events) == 6 and sum(e.is_python_function for e in events) == 4
+    averages, full = events.key_averages(), events.key_averages(include_python_functions=True)
+    assert averages.python_time_left_out == 50 + 12 + 10 + 16 and full.python_time_left_out == 0
+    assert EventList(list(events)).key_averages().python_time_left_out == 88
+    assert averages.table(left_out=True) == averages.table() + "Self CPU time of Python functions, left out: 88.000us\n"
     assert events.total_average().count == 6
 
 
