@@ -34,7 +34,7 @@ from tachograph import _record  # noqa: E402
 
 torch.set_num_threads(1)
 median = statistics.median
-ALL_FLAGS = dict(record_shapes=True, profile_memory=True, with_stack=True, with_modules=True)
+ALL_FLAGS = dict(record_shapes=True, profile_memory=True, with_stack=True, with_flops=True, with_modules=True)
 NAMES = _record.OPS
 SHAPES = _record.OPS | _record.SHAPES
 EVERYTHING = SHAPES | _record.STACKS | _record.MODULES | _record.MEMORY
@@ -128,23 +128,25 @@ def records(table, args, folder):
 
 
 def everything(table, args, folder):
+    for label, make in (("torch.add", workloads.add_loop), ("4-op mix", workloads.mix_loop)):
+        loop = make(2000)
+
+        def run():
+            workloads.at_depth(20, loop)
+        count = records_of(run, NAMES, folder)
+        extra = compare(run, {"bare": bare, "all": ours(EVERYTHING, folder), "torch all": theirs(**ALL_FLAGS)}, args.rounds)
+        mine = per_record(table, label + ", depth 20: everything on", extra, count, "all", must=220, aim=180)
+        base = per_record(table, label + ", depth 20: torch.profiler with all flags", extra, count, "torch all")
+        table.add(label + ", depth 20: everything on, ours / torch.profiler", mine / base, "x", must=0.3)
+
+
+def presets(table, args, folder):
+    """What `tachograph run --preset` costs an operator, twenty calls deep. deep records calls of Python functions too."""
     loop = workloads.mix_loop(2000)
 
     def run():
         workloads.at_depth(20, loop)
     count = records_of(run, NAMES, folder)
-    extra = compare(run, {"bare": bare, "all": ours(EVERYTHING, folder), "torch all": theirs(**ALL_FLAGS)}, args.rounds)
-    mine = per_record(table, "everything on, depth 20 (4-op mix)", extra, count, "all", must=220, aim=180)
-    base = per_record(table, "torch.profiler with all flags", extra, count, "torch all")
-    table.add("everything on: ours / torch.profiler", mine / base, "x", must=0.3)
-
-
-def presets(table, args, folder):
-    """What `tachograph run --preset` costs an operator, twenty calls deep. deep records calls of Python functions too."""
-    loop, count = workloads.mix_loop(2000)
-
-    def run():
-        workloads.at_depth(20, loop)
 
     def preset(features):
         @contextlib.contextmanager
@@ -162,19 +164,39 @@ def presets(table, args, folder):
         per_record(table, "preset %s (4-op mix, depth 20)" % name, extra, count, name)
 
 
+class Loop(torch.nn.Module):
+    def forward(self, x, n):
+        for _ in range(n):
+            torch.add(x, x)
+        return x
+
+
+class Around(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x, n):
+        return self.inner(x, n)
+
+
 def modules(table, args, folder):
-    """Relu layers without parameters: little work around each call."""
-    model = torch.nn.Sequential(*[torch.nn.Identity() for _ in range(4)], *[torch.nn.ReLU() for _ in range(4)])
+    """Beside stacks: many operators of one module, three modules deep; and modules of one operator each."""
+    deep, flat = Around(Around(Loop())), torch.nn.Sequential(*[torch.nn.ReLU() for _ in range(8)])
     x = torch.ones(4)
 
-    def run():
+    def inside():
+        deep(x, 2000)
+
+    def each():
         with torch.no_grad():
             for _ in range(100):
-                model(x)
-    count = records_of(run, NAMES, folder)
-    extra = compare(run, {"bare": bare, "stacks": ours(NAMES | _record.STACKS, folder), "both": ours(NAMES | _record.STACKS | _record.MODULES, folder)},
-                    args.rounds)
-    table.add("module path, per operator (beside stacks)", (extra["both"][0] - extra["stacks"][0]) / count, "ns/record", must=5)
+                flat(x)
+    for what, run, must in (("within a module", inside, 5), ("a module for every operator", each, None)):
+        count = records_of(run, NAMES, folder)
+        extra = compare(run, {"bare": bare, "stacks": ours(NAMES | _record.STACKS, folder),
+                              "both": ours(NAMES | _record.STACKS | _record.MODULES, folder)}, args.rounds)
+        table.add("module path, per operator, " + what, (extra["both"][0] - extra["stacks"][0]) / count, "ns/record", must=must)
 
 
 def memory(table, args, folder):
@@ -223,40 +245,59 @@ def calls(table, args, folder):
         return None
 
     def run():
-        for _ in range(2000):
+        for _ in range(20000):
             leaf()
     extra = compare(run, {"bare": bare, "calls": ours(_record.CALLS, folder), "torch": theirs(with_stack=True)}, args.rounds)
-    mine = extra["calls"][0] / 2000
+    mine = extra["calls"][0] / 20000
     table.add("call timeline, per call of a Python function", mine, "ns", must=45 if sys.version_info >= (3, 12) else None)
-    table.add("the same in torch.profiler(with_stack=True)", extra["torch"][0] / 2000, "ns")
-    table.add("call timeline: ours / torch", mine / (extra["torch"][0] / 2000), "x", must=0.75)
+    table.add("the same in torch.profiler(with_stack=True)", extra["torch"][0] / 20000, "ns")
+    table.add("call timeline: ours / torch", mine / (extra["torch"][0] / 20000), "x", must=0.75)
+
+
+@contextlib.contextmanager
+def resumed():
+    """A recording that is open already, as between the steps of a schedule."""
+    _record.resume()
+    try:
+        yield
+    finally:
+        _record.pause()
+
+
+def inflation(make, rounds, clock, folder):
+    """(ms a step bare, our inflation with everything on, torch.profiler's with everything off)."""
+    torch.manual_seed(0)
+    step = make()
+    for _ in range(5):
+        step()
+    begin = time.process_time_ns()
+    step()
+    times = max(1, int(20e6 / (time.process_time_ns() - begin)))
+
+    def run():
+        for _ in range(times):
+            step()
+    _record.open(os.path.join(folder, "steps.tacho"), features=EVERYTHING)
+    try:
+        extra = compare(run, {"bare": bare, "all": resumed, "torch": theirs()}, rounds, clock)
+    finally:
+        _record.close()
+    base = extra["bare"][3]
+    return base / times / 1e6, 1 + extra["all"][0] / base, 1 + extra["torch"][0] / base
 
 
 def whole_steps(table, args, folder):
-    ratios = []
-    for label, make in workloads.STEPS.items():
-        torch.manual_seed(0)
-        step = make()
-        for _ in range(5):
-            step()
-        begin = time.process_time_ns()
-        step()
-        times = max(1, int(20e6 / (time.process_time_ns() - begin)))
-
-        def run():
-            for _ in range(times):
-                step()
-        extra = compare(run, {"bare": bare, "all": ours(EVERYTHING, folder), "torch": theirs()}, max(11, args.rounds // 2), time.process_time_ns)
-        base = extra["bare"][3]
-        mine, other = 1 + extra["all"][0] / base, 1 + extra["torch"][0] / base
-        ratios.append(mine / other)
-        table.add("%s step, everything on: inflation" % label, mine, "x", note="%.3g ms a step bare" % (base / times / 1e6))
-        table.add("%s step, torch.profiler(): inflation" % label, other, "x")
-        table.add("%s step: ours / theirs" % label, mine / other, "x", must=1.15)
-    product = 1.0
-    for r in ratios:
-        product *= r
-    table.add("steps: geometric mean of ours / theirs", product ** (1 / len(ratios)), "x", must=1.0, aim=0.7)
+    """CPU time of the thread that trains; and of the process, our helper thread with it."""
+    for whose, clock in (("thread", time.thread_time_ns), ("process", time.process_time_ns)):
+        product, is_bound = 1.0, whose == "thread"
+        for label, make in workloads.STEPS.items():
+            ms, mine, other = inflation(make, max(11, args.rounds // 2), clock, folder)
+            product *= mine / other
+            table.add("%s step, %s: ours, everything on" % (label, whose), mine, "x", note="%.3g ms a step bare" % ms)
+            table.add("%s step, %s: torch.profiler()" % (label, whose), other, "x")
+            table.add("%s step, %s: ours / theirs" % (label, whose), mine / other, "x", must=1.15 if is_bound else None)
+        table.add("steps, %s: geometric mean of ours / theirs" % whose, product ** (1 / len(workloads.STEPS)), "x",
+                  must=1.0 if is_bound else None, aim=0.7 if is_bound else None)
 
 
 def resident():
@@ -374,29 +415,31 @@ def tables(table, args, folder):
 
 
 def afterwards(table, args, folder):
-    """Steps of a process that recorded and stopped against those before: thread CPU time, taking turns in pairs."""
+    """Steps after a recording was stopped, against steps before; the same without a recording between them, in turn."""
     torch.manual_seed(0)
     step = workloads.mlp()
-    for _ in range(200):
-        step()
 
     def block():
         begin = time.thread_time_ns()
         for _ in range(20):
             step()
         return time.thread_time_ns() - begin
-    differences = []
-    around = ours(EVERYTHING, folder)
+    differences, around = [], ours(EVERYTHING, folder)
     for _ in range(args.rounds * 5):
-        before = block()
-        with around():
-            step()
-        step()
-        differences.append(block() / before - 1)
+        ratios = []
+        for between in random.sample((around, bare), 2):
+            before = block()
+            with between():
+                step()
+            for _ in range(100):  # what closing put out of the caches comes back within some ms
+                step()
+            ratios.append((between is around, block() / before))
+        differences.append(dict(ratios)[True] - dict(ratios)[False])
     differences.sort()
     n = len(differences)
     low, high = differences[int(n / 2 - 0.98 * n**0.5)], differences[min(n - 1, int(n / 2 + 0.98 * n**0.5) + 1)]
-    table.add("step after stop against before: median difference", median(differences) * 100, "%", note="95 %% interval %.2f to %.2f %%" % (low * 100, high * 100))
+    table.add("step after stop against never started: median difference", median(differences) * 100, "%",
+              note="95 %% interval %.2f to %.2f %%" % (low * 100, high * 100))
     table.add("the interval's wider end", max(abs(low), abs(high)) * 100, "%", must=1)
 
 
