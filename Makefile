@@ -31,7 +31,7 @@ all: deps ## the library and the command line, in $(O)/
 demo: package ## record a small training loop, say what slows it down, cure it, compare
 	$(Q)$(VENV)/python tools/demo.py
 
-test: build-tests package ## everything a change must pass; installs what it needs; < 3 min after that
+test: build-tests package ## everything a change must pass; installs what it needs; about 5 min after that
 	$(Q)$(VENV)/python tools/suite.py --build $(O)
 
 check: deps-check layers ## layers, sanitizers, clang, clang-tidy, fuzz corpora

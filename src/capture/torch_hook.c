@@ -72,21 +72,15 @@ static uint32_t intern_op(struct tg__thread *t, const void *rf) {
   return tg__torch_intern(t, TG_RAW_D_NAME, text, name_len + 1 + overload_len);
 }
 
-/* Not the first of its set: find it behind, or learn it, and put it in front. */
-__attribute__((noinline)) static struct op_name schema_slow(struct tg__thread *t, const void *rf, const void *schema,
-                                                            struct schema_name *set) {
-  struct schema_name hit = {0};
-  size_t way = 1;
-  while (way < WAYS - 1 && (!set || set[way].schema != schema)) way++;
-  if (set && set[way].schema == schema)
-    hit = set[way];
-  else
-    hit = (struct schema_name){schema, intern_op(t, rf), (uint32_t)tg__torch_symbols.num_inputs(rf)};
-  if (set && hit.id) { /* without a number there was no room: asked again the next time */
-    memmove(set + 1, set, way * sizeof *set);
-    set[0] = hit;
+/* First sight: learn it, and put it in front of its set. */
+__attribute__((noinline)) static struct op_name schema_learn(struct tg__thread *t, const void *rf, const void *schema,
+                                                             struct schema_name *set) {
+  const struct schema_name fresh = {schema, intern_op(t, rf), (uint32_t)tg__torch_symbols.num_inputs(rf)};
+  if (set && fresh.id) { /* without a number there was no room: asked again the next time */
+    memmove(set + 1, set, (WAYS - 1) * sizeof *set);
+    set[0] = fresh;
   }
-  return (struct op_name){hit.id, hit.inputs};
+  return (struct op_name){fresh.id, fresh.inputs};
 }
 
 ALWAYS_INLINE bool same_text(const char *a, const char *b, size_t len) {
@@ -145,8 +139,9 @@ ALWAYS_INLINE struct op_name name_of(struct tg__thread *t, struct names *n, cons
   if (rf[TG_FACT(name_kind)] != 1) return (struct op_name){string_id(t, n, rf + TG_FACT(name), careful), UINT32_MAX};
   const void *const schema = tg__at_pointer(rf + TG_FACT(name));
   struct schema_name *const set = n ? n->schemas[((uintptr_t)schema * 0x9e3779b97f4a7c15u) >> 57] : NULL;
-  if (TG_LIKELY(set && set->schema == schema)) return (struct op_name){set->id, set->inputs};
-  return schema_slow(t, rf, schema, set);
+  for (size_t way = 0; set && way < WAYS; way++) /* where they stand: two that take turns must not change places each time */
+    if (set[way].schema == schema) return (struct op_name){set[way].id, set[way].inputs};
+  return schema_learn(t, rf, schema, set);
 }
 _Static_assert(SCHEMA_SETS == 1 << (64 - 57), "the shift in name_of");
 
