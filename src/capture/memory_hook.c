@@ -4,17 +4,14 @@
  *
  * A free does not say how large the block was. Keeping a table of sizes would cost more than all the rest, so the reader looks
  * the size up from the allocation in the recording; what the allocator says of the block stands in for it where there is none. */
-#include <dlfcn.h>
 #include <malloc.h>
 
 #include "capture/elf_slots.h"
-
-static const char ALLOC[] = "_ZN3c109alloc_cpuEm", FREE[] = "_ZN3c108free_cpuEPv";
+#include "capture/torch.h"
 
 enum { SLOTS_MAX = 64 };
 static struct hook {
-  void *(*alloc)(size_t);
-  void (*free)(void *);
+  struct tg__torch_allocator real;
   struct tg__slot slots[2][SLOTS_MAX]; /* of alloc, of free */
   size_t count[2];
   uint64_t epoch; /* of the loaded libraries when they were searched last */
@@ -57,7 +54,7 @@ static void end_attempt(const struct attempt *a) {
 
 static void *recorded_alloc(size_t bytes) {
   __attribute__((cleanup(end_attempt))) struct attempt attempt = {bytes, true};
-  void *const block = hook.alloc(bytes);
+  void *const block = hook.real.alloc(bytes);
   attempt.failed = false;
   if (block) note(TG_RAW_MEMORY, block, (int64_t)bytes);
   return block;
@@ -66,18 +63,11 @@ static void *recorded_alloc(size_t bytes) {
 /* Noted before it is done: afterwards another thread may have been given the same address already. */
 static void recorded_free(void *block) {
   if (block) note(TG_RAW_MEMORY, block, -(int64_t)malloc_usable_size(block));
-  hook.free(block);
+  hook.real.free(block);
 }
 
 static enum tg_err memory_prepare(uint32_t features, struct tg_error *e) {
-  if (hook.alloc) return TG_OK;
-  void *const c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
-  if (!c10) return tg__fail(e, TG_NO_DATA, -1, "allocations: torch is not loaded yet");
-  *(void **)&hook.free = dlsym(c10, FREE);
-  *(void **)&hook.alloc = hook.free ? dlsym(c10, ALLOC) : NULL;
-  dlclose(c10);
-  if (!hook.alloc) return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: this torch has no c10::alloc_cpu and c10::free_cpu to watch");
-  return TG_OK;
+  return hook.real.alloc ? TG_OK : tg__torch_find_allocator(&hook.real, e);
 }
 
 /* Put `to` into every slot for the symbol. */
@@ -92,8 +82,8 @@ static bool redirect(int which, const char *symbol, void *to) {
 
 static void memory_stop(void) {
   hook.is_on = false;
-  for (size_t i = 0; i < hook.count[0]; i++) tg__slot_set(&hook.slots[0][i], *(void **)&hook.alloc);
-  for (size_t i = 0; i < hook.count[1]; i++) tg__slot_set(&hook.slots[1][i], *(void **)&hook.free);
+  for (size_t i = 0; i < hook.count[0]; i++) tg__slot_set(&hook.slots[0][i], *(void **)&hook.real.alloc);
+  for (size_t i = 0; i < hook.count[1]; i++) tg__slot_set(&hook.slots[1][i], *(void **)&hook.real.free);
   hook.count[0] = hook.count[1] = 0;
 }
 
@@ -101,7 +91,7 @@ static enum tg_err memory_start(uint32_t features, struct tg_error *e) {
   void *(*const alloc)(size_t) = recorded_alloc;
   void (*const release)(void *) = recorded_free;
   hook.epoch = tg__slots_epoch();
-  if (redirect(0, ALLOC, *(void *const *)&alloc) && redirect(1, FREE, *(void *const *)&release)) {
+  if (redirect(0, TG_TORCH_ALLOC, *(void *const *)&alloc) && redirect(1, TG_TORCH_FREE, *(void *const *)&release)) {
     hook.is_on = true;
     return TG_OK;
   }

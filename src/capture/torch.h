@@ -36,6 +36,15 @@ extern struct tg__torch_symbols {
 /* TG_NO_DATA when torch is not loaded, TG_UNSUPPORTED when it lacks something. */
 enum tg_err tg__torch_find_symbols(struct tg_error *e);
 
+/* What CPU tensors are allocated with, and the names under which torch's libraries ask for it. */
+#define TG_TORCH_ALLOC "_ZN3c109alloc_cpuEm"
+#define TG_TORCH_FREE "_ZN3c108free_cpuEPv"
+struct tg__torch_allocator {
+  void *(*alloc)(size_t bytes); /* throws when there is no memory */
+  void (*free)(void *block);
+};
+enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_error *e);
+
 /* ---- what was found out (torch_calibrate.c) ---------------------------------------------------------------------------------- */
 
 enum tg__torch_fact {

@@ -71,3 +71,14 @@ done: /* the handles only count references: torch itself is never unloaded */
   if (c10) dlclose(c10);
   return err;
 }
+
+enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_error *e) {
+  void *const c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (!c10) return tg__fail(e, TG_NO_DATA, -1, "allocations: torch is not loaded yet");
+  struct tg__torch_allocator found;
+  const bool both = find(c10, TG_TORCH_ALLOC, &found.alloc) && find(c10, TG_TORCH_FREE, &found.free);
+  dlclose(c10);
+  if (!both) return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: this torch has no c10::alloc_cpu and c10::free_cpu to watch");
+  *out = found;
+  return TG_OK;
+}

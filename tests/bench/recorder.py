@@ -47,10 +47,11 @@ def bare():
     yield
 
 
-def ours(features, folder):
+def ours(features, folder, required=None):
+    """required: what must be had of the features, all of them unless said."""
     @contextlib.contextmanager
     def around():
-        _record.open(os.path.join(folder, "bench.tacho"), features=features, required=features)
+        _record.open(os.path.join(folder, "bench.tacho"), features=features, required=features if required is None else required)
         _record.resume()
         try:
             yield
@@ -148,18 +149,8 @@ def presets(table, args, folder):
         workloads.at_depth(20, loop)
     count = records_of(run, NAMES, folder)
 
-    def preset(features):
-        @contextlib.contextmanager
-        def around():
-            _record.open(os.path.join(folder, "bench.tacho"), features=features, required=_record.OPS)
-            _record.resume()
-            try:
-                yield
-            finally:
-                _record.close()
-        return around
     names = {"lean": _record.LEAN, "default": _record.DEFAULT, "deep": _record.DEEP}
-    extra = compare(run, {"bare": bare, **{name: preset(features) for name, features in names.items()}}, args.rounds)
+    extra = compare(run, {"bare": bare, **{name: ours(features, folder, _record.OPS) for name, features in names.items()}}, args.rounds)
     for name in names:
         per_record(table, "preset %s (4-op mix, depth 20)" % name, extra, count, name)
 

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -79,6 +82,32 @@ static inline uint32_t recording_find(const struct tg_trace *t, const char *name
   uint32_t i = TG_NONE;
   if (recording_count(t, name, &i) != 1) fail_msg("%s is there %zu times", name, recording_count(t, name, NULL));
   return i;
+}
+
+/* That many ranges on the calling thread. */
+static inline void recording_make(const char *name, int count) {
+  for (int i = 0; i < count; i++) {
+    tg_range_begin(name);
+    tg_range_end();
+  }
+}
+
+static inline void sleep_us(long us) {
+  const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+  nanosleep(&t, NULL);
+}
+
+static inline void *shared_page(void) {
+  void *const p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  return p;
+}
+
+static inline void assert_exits_with_zero(pid_t child) {
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 #endif

@@ -2,36 +2,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #include "unit/recording.h"
-
-static void make(const char *name, int count) {
-  for (int i = 0; i < count; i++) {
-    tg_range_begin(name);
-    tg_range_end();
-  }
-}
-
-static void sleep_us(long us) {
-  const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-  nanosleep(&t, NULL);
-}
-
-static void *shared_page(void) {
-  void *const p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  assert_ptr_not_equal(p, MAP_FAILED);
-  return p;
-}
-
-static void assert_exits_with_zero(pid_t child) {
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
-}
 
 /* ---- killed -------------------------------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +18,7 @@ static void *until_killed(void *number) {
     tg_range_begin(killed_names[i]);
     if (n % TEXT_EVERY == 0) { /* texts must be there before what uses them */
       snprintf(text, sizeof text, "text %d %llu", i, (unsigned long long)n);
-      make(text, 1);
+      recording_make(text, 1);
     }
     tg_range_end();
     atomic_store_explicit(&ended[i], n + 1, memory_order_release);
@@ -121,7 +93,7 @@ static void test_killed_while_overwriting(void **state) {
 
 static void *forever(void *recorded_once) {
   for (;;) {
-    make("thread", 1);
+    recording_make("thread", 1);
     atomic_store((_Atomic bool *)recorded_once, true);
   }
   return NULL;
@@ -134,7 +106,7 @@ static void test_exit_without_close(void **state) {
     pthread_t thread;
     recording_start((struct tg_record_options){.rank = -1});
     pthread_create(&thread, NULL, forever, &recorded_once);
-    make("main", 1000);
+    recording_make("main", 1000);
     while (!atomic_load(&recorded_once)) sleep_us(1000);
     exit(0); /* the other thread goes on recording until the very end */
   }
@@ -149,7 +121,7 @@ static void test_exit_without_close(void **state) {
 static _Atomic bool stop;
 static void *until_stopped(void *made) {
   uint64_t n = 0;
-  for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++) make("busy", 1);
+  for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++) recording_make("busy", 1);
   *(uint64_t *)made = n;
   return NULL;
 }
@@ -189,7 +161,7 @@ static void *change(void *number) {
     struct tg_record_stats stats;
     tg_record_open(&options, &e);
     tg_record_resume(&e);
-    make("work", 10);
+    recording_make("work", 10);
     tg_record_meta("a", "1", &e);
     tg_record_state(&stats);
     tg_record_close(NULL, &e);

@@ -2,36 +2,8 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #include "unit/recording.h"
-
-static void make(const char *name, int count) {
-  for (int i = 0; i < count; i++) {
-    tg_range_begin(name);
-    tg_range_end();
-  }
-}
-
-static void sleep_us(long us) {
-  const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-  nanosleep(&t, NULL);
-}
-
-static void *shared_page(void) {
-  void *const p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  assert_ptr_not_equal(p, MAP_FAILED);
-  return p;
-}
-
-static void assert_exits_with_zero(pid_t child) {
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
-}
 
 static struct tg_trace *read_child(pid_t pid) {
   char path[128];
@@ -48,11 +20,11 @@ static size_t files(void) {
 }
 
 static void be_child(_Atomic pid_t *grandchild) {
-  make("child", 1000);
+  recording_make("child", 1000);
   tg_range_begin("around the fork");
   const pid_t pid = fork();
   if (pid == 0) {
-    make("grandchild", 2000);
+    recording_make("grandchild", 2000);
     exit(0); /* through the handlers of the end: its file is closed */
   }
   *grandchild = pid;
@@ -65,12 +37,12 @@ static void test_fork(void **state) {
   _Atomic pid_t *const grandchild = shared_page();
   recording_start((struct tg_record_options){.rank = 1, .session = 77, .features = TG_RECORD_PROCESS});
   tg_range_begin("around the fork");
-  make("before", 500);
+  recording_make("before", 500);
   const pid_t child = fork();
   if (child == 0) be_child(grandchild);
   const pid_t silent = fork();
   if (silent == 0) _exit(0);
-  make("after", 3000);
+  recording_make("after", 3000);
   tg_range_end();
   assert_exits_with_zero(child);
   assert_exits_with_zero(silent);
@@ -101,7 +73,7 @@ static void test_fork(void **state) {
 static _Atomic bool stop;
 static void *until_stopped(void *made) {
   uint64_t n = 0;
-  for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++) make("busy", 1);
+  for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++) recording_make("busy", 1);
   *(uint64_t *)made = n;
   return NULL;
 }
@@ -119,7 +91,7 @@ static void test_fork_while_threads_record(void **state) {
     sleep_us(1000);
     children[i] = fork();
     if (children[i] == 0) {
-      make("in the child", 100);
+      recording_make("in the child", 100);
       _exit(0);
     }
   }
@@ -144,7 +116,7 @@ static void test_fork_while_threads_record(void **state) {
 /* A child may close what it inherited and record on its own. */
 static void test_session_in_a_child(void **state) {
   recording_start((struct tg_record_options){.rank = -1});
-  make("parent", 10);
+  recording_make("parent", 10);
   const pid_t child = fork();
   if (child == 0) {
     struct tg_error e;
@@ -152,11 +124,11 @@ static void test_session_in_a_child(void **state) {
     snprintf(path, sizeof path, "%s/own.tacho", recording_dir);
     const struct tg_record_options options = {.path = path, .rank = -1};
     if (tg_record_close(NULL, &e) || tg_record_open(&options, &e) || tg_record_resume(&e)) _exit(1);
-    make("own", 20);
+    recording_make("own", 20);
     _exit(tg_record_close(NULL, &e) ? 2 : 0);
   }
   assert_exits_with_zero(child);
-  make("parent", 10);
+  recording_make("parent", 10);
   assert_int_equal(recording_close().records, 20);
   char path[128];
   snprintf(path, sizeof path, "%s/own.tacho", recording_dir);

@@ -9,13 +9,6 @@
 
 #include "unit/recording.h"
 
-static void make(const char *name, int count) {
-  for (int i = 0; i < count; i++) {
-    tg_range_begin(name);
-    tg_range_end();
-  }
-}
-
 /* What the trace says was lost, by the names of losses. */
 static int64_t lost_in(const struct tg_trace *t, enum tg__loss what) {
   int64_t n = 0;
@@ -31,8 +24,8 @@ static int64_t file_bytes(const char *path) {
 static void test_keep_first(void **state) {
   enum { MADE = 200000, DISK = 1 << 20 };
   recording_start((struct tg_record_options){.rank = -1, .disk_bytes = DISK});
-  make("first", 10);
-  make("later", MADE - 10);
+  recording_make("first", 10);
+  recording_make("later", MADE - 10);
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records + stats.lost, MADE);
   assert_true(stats.records > DISK / 32 / 2 && stats.records < DISK / 32);
@@ -47,9 +40,9 @@ static void test_keep_first(void **state) {
 static void test_keep_last(void **state) {
   enum { MADE = 200000, DISK = 1 << 20 };
   recording_start((struct tg_record_options){.rank = -1, .disk_bytes = DISK, .keep = TG_KEEP_LAST});
-  make("first", 10);
-  make("later", MADE - 20);
-  make("last", 10);
+  recording_make("first", 10);
+  recording_make("later", MADE - 20);
+  recording_make("last", 10);
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records + stats.lost, MADE);
   assert_true(stats.records > DISK / 32 / 2 && stats.records < DISK / 32);
@@ -69,7 +62,7 @@ static void test_texts_without_end(void **state) {
   recording_start((struct tg_record_options){.rank = -1, .disk_bytes = DISK});
   for (int i = 0; i < MADE; i++) {
     snprintf(name, sizeof name, "a name that is never seen again, %d", i);
-    make(name, 1);
+    recording_make(name, 1);
   }
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records + stats.lost, MADE);
@@ -86,7 +79,7 @@ static int each;
 
 static void *work(void *unused) {
   pthread_barrier_wait(&barrier);
-  make("work", each);
+  recording_make("work", each);
   pthread_barrier_wait(&barrier); /* all have recorded … */
   pthread_barrier_wait(&barrier); /* … and end from here on */
   return NULL;
@@ -163,7 +156,7 @@ static int64_t resident_pages(void) {
 
 static void one_session(void) {
   recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_PROCESS});
-  make("work", 100);
+  recording_make("work", 100);
   assert_true(recording_close().records >= 100); /* samples of the process may be among them */
 }
 
@@ -237,7 +230,7 @@ static void test_file_size_limit(void **state) {
     const struct rlimit limit = {LIMIT, LIMIT};
     setrlimit(RLIMIT_FSIZE, &limit);
     recording_start((struct tg_record_options){.rank = -1});
-    make("work", MADE);
+    recording_make("work", MADE);
     const struct tg_record_stats stats = recording_close();
     _exit(stats.records + stats.lost == MADE && stats.records > 10000 && stats.lost > 10000 ? 0 : 1);
   }
@@ -257,7 +250,7 @@ static void test_replaces(void **state) {
   fclose(f);
   f = fopen(recording_path, "r");
   recording_start((struct tg_record_options){.rank = -1});
-  make("work", 1);
+  recording_make("work", 1);
   recording_close();
   assert_int_equal(fread(text, 1, sizeof text, f), 6);
   assert_string_equal(text, "before");
