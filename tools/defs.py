@@ -14,9 +14,15 @@ def _arguments(text):
         yield "".join(ast.literal_eval(s) for s in re.findall(r'"(?:\\.|[^"\\])*"', part)) if part.startswith('"') else part
 
 
+def _included(path):
+    """The text of a .def file with the lists it includes in their place."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.sub(r'^#include "(.*\.def)"$', lambda m: _included("src/" + m[1]), text, flags=re.M)
+
+
 def read(path):
-    """[(macro, [arguments])] of one .def file, in order."""
-    text = re.sub(r"/\*.*?\*/", "", (ROOT / path).read_text(encoding="utf-8"), flags=re.S)
+    """[(macro, [arguments])] of one .def file and of those it includes, in order."""
+    text = re.sub(r"/\*.*?\*/", "", _included(path), flags=re.S)
     rows = re.findall(r'^([A-Z_]+)\(((?:"(?:\\.|[^"\\])*"|[^")])*)\)', text, flags=re.M)
     return [(macro, list(_arguments(body))) for macro, body in rows]
 

@@ -107,6 +107,57 @@ class StepsRow(TypedDict):
     neither_ns: Optional[int]  # ns: neither computation nor communication
     device_events: Optional[int]  # kernels, copies and memsets it launched
 
+class TracksRow(TypedDict):
+    """threads, streams and other tracks"""
+    track: Optional[int]  # number, for the argument track of other questions
+    rank: Optional[int]  # rank of the job
+    kind: Optional[str]  # cpu, device, async, other
+    pid: Optional[str]  # process id, as written
+    tid: Optional[str]  # thread or stream id, as written
+    process: Optional[str]  # process name
+    name: Optional[str]  # thread or stream name
+    slices: Optional[int]  # slices on it
+    lanes: Optional[int]  # sub-lanes needed; 1 = everything nests
+    first_ns: Optional[int]  # ns: start of the first slice
+    last_ns: Optional[int]  # ns: end of the last slice
+    busy_ns: Optional[int]  # ns: time at least one slice is on
+
+class EventsRow(TypedDict):
+    """raw rows: every slice, or every mark"""
+    id: Optional[int]  # number of the slice or mark
+    rank: Optional[int]  # rank of the job
+    track: Optional[int]  # track number
+    category: Optional[str]  # category
+    name: Optional[str]  # name
+    phase: Optional[str]  # X, B, b for slices; the phase letter for marks
+    start_ns: Optional[int]  # ns: start
+    dur_ns: Optional[int]  # ns: duration; unknown for marks
+    self_ns: Optional[int]  # ns: duration minus that of direct children; unknown for marks
+    depth: Optional[int]  # nesting depth on its track; unknown for marks
+    parent: Optional[int]  # number of the enclosing slice
+    cause: Optional[int]  # number of the slice that made it happen
+
+class LossesRow(TypedDict):
+    """everything that was lost or bent while reading"""
+    rank: Optional[int]  # rank of the job
+    file: Optional[str]  # file
+    loss: Optional[str]  # what happened
+    kind: Optional[str]  # skipped, cut or bent
+    count: Optional[int]  # how often
+    offset: Optional[int]  # first byte it happened at, of the unpacked text
+    meaning: Optional[str]  # in words
+
+class FindingsRow(TypedDict):
+    """what to change first, with the evidence"""
+    cause: Optional[str]  # stable name of the cause
+    severity: Optional[str]  # high, medium or low, by share of the step
+    rank: Optional[int]  # rank of the job
+    share_pct: Optional[float]  # %: share of the step, or the figure the rule tests
+    cost_ns: Optional[int]  # ns: time a step; unknown where the rule gives none
+    where: Optional[str]  # operator, annotation, kernel or device
+    evidence: Optional[str]  # the numbers, in words
+    advice: Optional[str]  # what to do
+
 class OpsRow(TypedDict):
     """operators: calls, host and device time, memory, FLOPs"""
     name: Optional[str]  # operator
@@ -152,6 +203,28 @@ class KeyAveragesRow(TypedDict):
     dur_ns: Optional[int]  # ns: its duration
     event: Optional[int]  # the first event: number of the slice; unknown for memory events
     parent: Optional[int]  # what the first event ran in, on its thread: number of the slice
+
+class AnnotationsRow(TypedDict):
+    """user annotations, on the CPU and on devices"""
+    name: Optional[str]  # annotation
+    side: Optional[str]  # cpu or gpu
+    rank: Optional[int]  # rank of the job
+    calls: Optional[int]  # how often
+    total_ns: Optional[int]  # ns: sum of durations, nested ones counted each
+    mean_ns: Optional[float]  # ns: mean duration
+    std_ns: Optional[float]  # ns: sample standard deviation; unknown for one
+    min_ns: Optional[int]  # ns: shortest
+    max_ns: Optional[int]  # ns: longest
+    device_ns: Optional[int]  # ns: device work launched inside, by the thread itself or by autograd on its behalf, summed; side cpu only
+
+class StacksRow(TypedDict):
+    """time by source line, function or whole call stack"""
+    name: Optional[str]  # file(line): function, module path, or frames joined by ;
+    calls: Optional[int]  # how often it was on
+    cpu_ns: Optional[int]  # ns: host time while it was on, recursion counted once
+    self_cpu_ns: Optional[int]  # ns: host time in it and not in a deeper frame
+    device_ns: Optional[int]  # ns: device work launched while it was on, recursion counted once
+    self_device_ns: Optional[int]  # ns: device work launched with it as the innermost frame
 
 class KernelsRow(TypedDict):
     """device work by kernel"""
@@ -220,79 +293,6 @@ class MemoryRow(TypedDict):
     never_freed: Optional[int]  # allocations without a free in the trace
     free_without_alloc: Optional[int]  # frees of what was allocated before the trace
 
-class AnnotationsRow(TypedDict):
-    """user annotations, on the CPU and on devices"""
-    name: Optional[str]  # annotation
-    side: Optional[str]  # cpu or gpu
-    rank: Optional[int]  # rank of the job
-    calls: Optional[int]  # how often
-    total_ns: Optional[int]  # ns: sum of durations, nested ones counted each
-    mean_ns: Optional[float]  # ns: mean duration
-    std_ns: Optional[float]  # ns: sample standard deviation; unknown for one
-    min_ns: Optional[int]  # ns: shortest
-    max_ns: Optional[int]  # ns: longest
-    device_ns: Optional[int]  # ns: device work launched inside, by the thread itself or by autograd on its behalf, summed; side cpu only
-
-class StacksRow(TypedDict):
-    """time by source line, function or whole call stack"""
-    name: Optional[str]  # file(line): function, module path, or frames joined by ;
-    calls: Optional[int]  # how often it was on
-    cpu_ns: Optional[int]  # ns: host time while it was on, recursion counted once
-    self_cpu_ns: Optional[int]  # ns: host time in it and not in a deeper frame
-    device_ns: Optional[int]  # ns: device work launched while it was on, recursion counted once
-    self_device_ns: Optional[int]  # ns: device work launched with it as the innermost frame
-
-class TracksRow(TypedDict):
-    """threads, streams and other tracks"""
-    track: Optional[int]  # number, for the argument track of other questions
-    rank: Optional[int]  # rank of the job
-    kind: Optional[str]  # cpu, device, async, other
-    pid: Optional[str]  # process id, as written
-    tid: Optional[str]  # thread or stream id, as written
-    process: Optional[str]  # process name
-    name: Optional[str]  # thread or stream name
-    slices: Optional[int]  # slices on it
-    lanes: Optional[int]  # sub-lanes needed; 1 = everything nests
-    first_ns: Optional[int]  # ns: start of the first slice
-    last_ns: Optional[int]  # ns: end of the last slice
-    busy_ns: Optional[int]  # ns: time at least one slice is on
-
-class EventsRow(TypedDict):
-    """raw rows: every slice, or every mark"""
-    id: Optional[int]  # number of the slice or mark
-    rank: Optional[int]  # rank of the job
-    track: Optional[int]  # track number
-    category: Optional[str]  # category
-    name: Optional[str]  # name
-    phase: Optional[str]  # X, B, b for slices; the phase letter for marks
-    start_ns: Optional[int]  # ns: start
-    dur_ns: Optional[int]  # ns: duration; unknown for marks
-    self_ns: Optional[int]  # ns: duration minus that of direct children; unknown for marks
-    depth: Optional[int]  # nesting depth on its track; unknown for marks
-    parent: Optional[int]  # number of the enclosing slice
-    cause: Optional[int]  # number of the slice that made it happen
-
-class LossesRow(TypedDict):
-    """everything that was lost or bent while reading"""
-    rank: Optional[int]  # rank of the job
-    file: Optional[str]  # file
-    loss: Optional[str]  # what happened
-    kind: Optional[str]  # skipped, cut or bent
-    count: Optional[int]  # how often
-    offset: Optional[int]  # first byte it happened at, of the unpacked text
-    meaning: Optional[str]  # in words
-
-class FindingsRow(TypedDict):
-    """what to change first, with the evidence"""
-    cause: Optional[str]  # stable name of the cause
-    severity: Optional[str]  # high, medium or low, by share of the step
-    rank: Optional[int]  # rank of the job
-    share_pct: Optional[float]  # %: share of the step, or the figure the rule tests
-    cost_ns: Optional[int]  # ns: time a step; unknown where the rule gives none
-    where: Optional[str]  # operator, annotation, kernel or device
-    evidence: Optional[str]  # the numbers, in words
-    advice: Optional[str]  # what to do
-
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -301,9 +301,21 @@ class Trace:
     @overload
     def ask(self, question: Literal["steps"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepsRow]: ...
     @overload
+    def ask(self, question: Literal["tracks"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[TracksRow]: ...
+    @overload
+    def ask(self, question: Literal["events"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., args: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[EventsRow]: ...
+    @overload
+    def ask(self, question: Literal["losses"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LossesRow]: ...
+    @overload
+    def ask(self, question: Literal["findings"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[FindingsRow]: ...
+    @overload
     def ask(self, question: Literal["ops"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpsRow]: ...
     @overload
     def ask(self, question: Literal["key_averages"], *, rank: Any = ..., pid: Any = ..., thread: Any = ..., by: Any = ..., python: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KeyAveragesRow]: ...
+    @overload
+    def ask(self, question: Literal["annotations"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[AnnotationsRow]: ...
+    @overload
+    def ask(self, question: Literal["stacks"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StacksRow]: ...
     @overload
     def ask(self, question: Literal["kernels"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelsRow]: ...
     @overload
@@ -312,18 +324,6 @@ class Trace:
     def ask(self, question: Literal["gaps"], *, rank: Any = ..., step: Any = ..., by: Any = ..., min_us: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[GapsRow]: ...
     @overload
     def ask(self, question: Literal["memory"], *, rank: Any = ..., by: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryRow]: ...
-    @overload
-    def ask(self, question: Literal["annotations"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[AnnotationsRow]: ...
-    @overload
-    def ask(self, question: Literal["stacks"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StacksRow]: ...
-    @overload
-    def ask(self, question: Literal["tracks"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[TracksRow]: ...
-    @overload
-    def ask(self, question: Literal["events"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., args: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[EventsRow]: ...
-    @overload
-    def ask(self, question: Literal["losses"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LossesRow]: ...
-    @overload
-    def ask(self, question: Literal["findings"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[FindingsRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...
