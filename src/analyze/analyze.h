@@ -156,6 +156,7 @@ bool tg__name_is_dataloader(struct tg__str annotation);   /* enumerate(DataLoade
 bool tg__name_is_optimizer_step(struct tg__str annotation);
 bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
 const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice); /* COMPUTATION, COMMUNICATION, MEMORY, OTHER */
+const char *tg__kernel_type_by_name(struct tg__str name);              /* the same by HTA's rule, which knows nothing but the name */
 
 /* The same questions asked once per distinct string instead of once per event: for loops over all slices. */
 enum {

@@ -77,7 +77,7 @@ static bool contains_from(struct tg__str s, size_t from, const char *part) {
 }
 
 /* MTIA files all device work under one category, so only names tell copies, collectives and bookkeeping from kernels. */
-static const char *type_by_name(struct tg__str name) {
+const char *tg__kernel_type_by_name(struct tg__str name) {
   static const char *const comm[] = {"nccl", "hip", "hccl"};
   static const char *const memory[] = {"Memcpy", "Memset", "dma"};
   static const char *const other[] = {
@@ -104,7 +104,7 @@ static const char *type_by_class(enum tg__class cls) {
 const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(t, slice);
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
-  if (cls == TG__CLASS_DEVICE_OTHER) return type_by_name(name);
+  if (cls == TG__CLASS_DEVICE_OTHER) return tg__kernel_type_by_name(name);
   const char *type = type_by_class(cls);
   if (type) return type;
   return tg__name_is_collective_kernel(name) ? "COMMUNICATION" : "COMPUTATION";
