@@ -123,6 +123,20 @@ static void column_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
+/* A copy: the bytes outlive the table. */
+static PyObject *column_codes(PyObject *object, PyObject *unused) {
+  (void)unused;
+  const Column *self = (Column *)object;
+  const uint32_t *codes = tg_column_codes(column_table(self), self->index);
+  const Py_ssize_t rows = column_length(object);
+  if (!codes && rows > 0) return PyErr_Format(PyExc_TypeError, "only a column of text has codes");
+  return PyBytes_FromStringAndSize((const char *)codes, rows * (Py_ssize_t)sizeof *codes);
+}
+
+static PyMethodDef column_methods[] = {
+    {"codes", column_codes, METH_NOARGS, "a uint32 a row, as bytes: equal texts have equal numbers, also in other columns of the table; 4294967295 = unknown"},
+    {0},
+};
 static PyGetSetDef column_getset[] = {
     {"name", column_get, NULL, "name of the column", "n"},
     {"unit", column_get, NULL, "unit of its values, \"\" for none", "u"},
@@ -131,7 +145,7 @@ static PyGetSetDef column_getset[] = {
 };
 static PyType_Slot column_slots[] = {
     {Py_tp_dealloc, column_dealloc}, {Py_sq_length, column_length}, {Py_sq_item, column_item},
-    {Py_bf_getbuffer, column_buffer}, {Py_tp_getset, column_getset}, {0},
+    {Py_bf_getbuffer, column_buffer}, {Py_tp_getset, column_getset}, {Py_tp_methods, column_methods}, {0},
 };
 static PyType_Spec column_spec = {"tachograph._read.Column", sizeof(Column), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, column_slots};
 

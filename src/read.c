@@ -78,6 +78,7 @@ enum tg_type tg_column_type(const struct tg_table *t, size_t c) { return t->colu
 const int64_t *tg_column_ints(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_INT ? t->columns[c].ints : NULL; }
 const double *tg_column_reals(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_REAL ? t->columns[c].reals : NULL; }
 const int8_t *tg_column_bools(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_BOOL ? t->columns[c].bools : NULL; }
+const uint32_t *tg_column_codes(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_TEXT ? t->columns[c].texts : NULL; }
 
 const char *tg_cell_text(const struct tg_table *t, size_t c, size_t row, size_t *len) {
   *len = 0;

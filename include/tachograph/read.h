@@ -78,6 +78,7 @@ TG_API enum tg_type tg_column_type(const struct tg_table *t, size_t c);
 TG_API const int64_t *tg_column_ints(const struct tg_table *t, size_t c);   /* NULL unless TG_INT */
 TG_API const double *tg_column_reals(const struct tg_table *t, size_t c);   /* NULL unless TG_REAL */
 TG_API const int8_t *tg_column_bools(const struct tg_table *t, size_t c);   /* NULL unless TG_BOOL: 0, 1, -1 unknown */
+TG_API const uint32_t *tg_column_codes(const struct tg_table *t, size_t c);  /* NULL unless TG_TEXT: equal texts of a table have equal codes, UINT32_MAX unknown */
 TG_API const char *tg_cell_text(const struct tg_table *t, size_t c, size_t row, size_t *len); /* TG_TEXT only; NULL = unknown */
 TG_API size_t tg_table_notes(const struct tg_table *t);
 TG_API const char *tg_table_note(const struct tg_table *t, size_t i); /* one sentence a reader of the numbers should know */

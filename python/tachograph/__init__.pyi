@@ -55,6 +55,7 @@ class Column:
     def __len__(self) -> int: ...
     def __getitem__(self, row: int) -> Any: ...
     def __iter__(self) -> Iterator[Any]: ...
+    def codes(self) -> bytes: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Table(Generic[_Row]):
@@ -293,6 +294,28 @@ class MemoryRow(TypedDict):
     never_freed: Optional[int]  # allocations without a free in the trace
     free_without_alloc: Optional[int]  # frees of what was allocated before the trace
 
+class RowsRow(TypedDict):
+    """complete events in file order, as frames of HolisticTraceAnalysis hold them: microseconds from the first start of all ranks"""
+    rank: Optional[int]  # rank of the job
+    slice: Optional[int]  # number of the slice
+    track: Optional[int]  # its track
+    index: Optional[int]  # ordinal among all events of its file
+    category: Optional[str]  # category
+    name: Optional[str]  # name
+    start_ns: Optional[int]  # ns: start, as written in the file
+    ts_us: Optional[float]  # us: start, from the earliest of all ranks; rules=hta: rounded up where the file has fractions
+    dur_us: Optional[float]  # us: duration; rules=hta: rounded end minus rounded start, -1 is possible
+    stream: Optional[int]  # stream of device work, -1 on the host; rules=hta: whatever args.stream says
+    correlation: Optional[int]  # correlation of call and device work, -1 without
+    index_correlation: Optional[int]  # index of the partner by correlation; 0 without a partner, -1 without a correlation
+    iteration: Optional[int]  # number of the step it starts in, device work that of its call; -1 outside
+
+class DocumentRow(TypedDict):
+    """what a file says beside its events: distributedInfo, deviceProperties, schemaVersion and the like"""
+    rank: Optional[int]  # rank of the job
+    member: Optional[str]  # name of the member
+    json: Optional[str]  # its value as JSON text
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -324,6 +347,10 @@ class Trace:
     def ask(self, question: Literal["gaps"], *, rank: Any = ..., step: Any = ..., by: Any = ..., min_us: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[GapsRow]: ...
     @overload
     def ask(self, question: Literal["memory"], *, rank: Any = ..., by: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryRow]: ...
+    @overload
+    def ask(self, question: Literal["rows"], *, rank: Any = ..., rules: Any = ..., steps: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RowsRow]: ...
+    @overload
+    def ask(self, question: Literal["document"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DocumentRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

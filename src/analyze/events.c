@@ -2,6 +2,7 @@
 #include "analyze/analyze.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- args as columns ------------------------------------------------------------------------------------------------- */
 
@@ -93,6 +94,21 @@ static void put_text_value(const struct tg_trace *t, const struct extra *x, cons
   tg__out_free(&json);
 }
 
+/* Correctly rounded: by one division where both numbers are exact, else through the text. */
+static double real_value(const struct tg__val *val) {
+  enum { MOST_EXACT_POWER = 22 };
+  const int64_t exact = (int64_t)1 << 53;
+  if (val->kind != TG__KIND_DEC) return (double)val->i;
+  if (val->i > exact || val->i < -exact || val->decimals > MOST_EXACT_POWER) {
+    char text[TG__VAL_TEXT + 1];
+    text[tg__val_text(val, text)] = '\0';
+    return strtod(text, NULL);
+  }
+  double unit = 1;
+  for (unsigned d = 0; d < val->decimals; d++) unit *= 10;
+  return (double)val->i / unit;
+}
+
 static void put_extra(const struct tg_trace *t, uint32_t args, const struct extra *x, struct tg_table *out) {
   struct tg__val val;
   if (x->key == TG_NONE || !find_value(t, args, x->key, &val) || val.kind == TG__KIND_NULL) {
@@ -109,12 +125,9 @@ static void put_extra(const struct tg_trace *t, uint32_t args, const struct extr
   case TG_TEXT:
     put_text_value(t, x, &val, out);
     break;
-  case TG_REAL: {
-    double unit = 1;
-    for (unsigned d = 0; val.kind == TG__KIND_DEC && d < val.decimals; d++) unit *= 10;
-    tg__put_real(out, (double)val.i / unit);
+  case TG_REAL:
+    tg__put_real(out, real_value(&val));
     break;
-  }
   }
 }
 

@@ -26,6 +26,8 @@ QUESTIONS = {
     "stacks": [[], ["--by", "function"], ["--by", "file"], ["--by", "module"], ["--by", "stack"]],
     "tracks": [[]],
     "events": [[], ["--by", "mark"]],
+    "rows": [[], ["--rules", "hta", "--steps", "without_last"]],
+    "document": [[]],
     "losses": [[]],
     "findings": [[]],
 }

@@ -1,0 +1,105 @@
+"""The files behind a TraceAnalysis: which rank each is, and questions asked of them rank by rank."""
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any, Iterable, Optional
+
+import tachograph
+
+ENDINGS = (".gz", ".json", ".zst", ".tacho")
+NO_DATA = 3  # status of an error that says: this trace lacks what the question needs
+
+
+def files_of(trace_dir: str) -> list[str]:
+    """What a folder holds that may be a trace, by name."""
+    if not os.path.isdir(trace_dir):
+        raise FileNotFoundError(f"{trace_dir} is not a directory: trace_dir= names the folder of the traces, trace_files= the files themselves")
+    found = sorted(os.path.join(trace_dir, name) for name in os.listdir(trace_dir) if name.endswith(ENDINGS))
+    if not found:
+        raise FileNotFoundError(f"{trace_dir} holds no trace: no file in it ends in {', '.join(ENDINGS)}")
+    return found
+
+
+class Engine:
+    """Ranks by number, each with the open trace it is in. Files are opened together, so that they share one beginning of time."""
+
+    def __init__(self, files: Optional[Any], trace_dir: str):
+        self.paths: dict[int, str] = {}
+        self._homes: dict[int, tuple[tachograph.Trace, int]] = {}
+        if isinstance(files, (str, os.PathLike)):
+            files = [files]
+        if files is None:
+            self._open_together(files_of(trace_dir), None)
+        else:
+            pairs = list(files.items()) if isinstance(files, dict) else [(None, name) for name in files]
+            if not pairs:
+                raise ValueError("trace_files names no file")
+            paths = [os.path.join(trace_dir or "", os.fspath(name)) for _, name in pairs]
+            for path in paths:
+                if not os.path.exists(path):
+                    raise FileNotFoundError(f"{path}: no such file")
+            self._open_together(paths, [rank for rank, _ in pairs] if isinstance(files, dict) else None)
+
+    @property
+    def ranks(self) -> list[int]:
+        return sorted(self._homes)
+
+    def _open_together(self, paths: list[str], numbers: Optional[list[int]]) -> None:
+        if len(paths) == 1:
+            trace = tachograph.open(paths[0])
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                for i, path in enumerate(paths):
+                    os.symlink(os.path.abspath(path), os.path.join(folder, "%06d-%s" % (i, os.path.basename(path))))
+                trace = tachograph.open(folder)
+        own = [(row["rank"], row["text"]) for row in trace.ask("overview", where='quantity = "file"', limit="all")]
+        told = [rank for rank, _ in own]
+        if len(paths) > 1 and len(set(told)) < len(told):
+            return self._open_apart(paths, numbers)
+        for rank, name in own:
+            at = int(os.path.basename(name)[:6]) if len(paths) > 1 else 0
+            number = numbers[at] if numbers else rank
+            self._homes[number], self.paths[number] = (trace, rank), paths[at]
+
+    def _open_apart(self, paths: list[str], numbers: Optional[list[int]]) -> None:
+        """Two files say they are the same rank. Names that were given tell them apart; else the later one takes the place of the earlier."""
+        for at, path in enumerate(paths):
+            trace = tachograph.open(path)
+            rank = next(row["rank"] for row in trace.ask("overview", where='quantity = "file"'))
+            number = numbers[at] if numbers else rank
+            self._homes[number], self.paths[number] = (trace, rank), path
+
+    def trace_of(self, rank: int) -> tuple[tachograph.Trace, int]:
+        """The open trace, and the number it knows this rank by."""
+        if rank not in self._homes:
+            raise ValueError(f"rank {rank} is not among the traces; there are {', '.join(map(str, self.ranks))}")
+        return self._homes[rank]
+
+    def ask(self, question: str, rank: int, **args: Any) -> Optional[tachograph.Table]:
+        """The answer for one rank; None when the trace lacks what it needs."""
+        trace, number = self.trace_of(rank)
+        try:
+            return trace.ask(question, rank=number, **args)
+        except tachograph.TachographError as error:
+            if error.status == NO_DATA:
+                return None
+            raise
+
+    def together(self) -> Optional[tachograph.Trace]:
+        """The one open trace of all ranks; None when files had to be opened apart."""
+        traces = {id(trace): trace for trace, _ in self._homes.values()}
+        return next(iter(traces.values())) if len(traces) == 1 else None
+
+    def outer(self, number: int) -> int:
+        """Our number of a rank for the one the trace has."""
+        return next((rank for rank, (_, own) in self._homes.items() if own == number), number)
+
+    def pick(self, ranks: Optional[Iterable[int]]) -> list[int]:
+        """The ranks asked for; by default rank 0, or the lowest there is."""
+        if ranks is None or (hasattr(ranks, "__len__") and len(ranks) == 0):
+            return [0 if 0 in self._homes else self.ranks[0]]
+        chosen = list(ranks)
+        for rank in chosen:
+            self.trace_of(rank)
+        return chosen

@@ -1,0 +1,99 @@
+"""From answers to pandas frames: microseconds, text without one Python object a row, columns for when there are no rows."""
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import tachograph
+
+
+def integers(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
+    """An integer column as int64; unknown stands for what the trace does not say."""
+    import numpy
+    values = numpy.asarray(table[name])
+    missing = values == numpy.iinfo(numpy.int64).min
+    return numpy.where(missing, unknown, values) if missing.any() else values
+
+
+def reals(table: tachograph.Table, name: str, scale: float = 1.0) -> Any:
+    """A number column as float64, NaN where unknown, divided by scale."""
+    import numpy
+    values = numpy.asarray(table[name])
+    if values.dtype == numpy.float64:
+        return values / scale
+    result = values / scale
+    result[values == numpy.iinfo(numpy.int64).min] = numpy.nan
+    return result
+
+
+def micros(table: tachograph.Table, name: str) -> Any:
+    """Nanoseconds as float64 microseconds."""
+    return reals(table, name, 1000.0)
+
+
+def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]:
+    """A text column as numbers into the list of its distinct texts, in the order in which they come."""
+    import numpy
+    raw = numpy.frombuffer(table[name].codes(), dtype=numpy.uint32)
+    _, first, inverse = numpy.unique(raw, return_index=True, return_inverse=True)
+    order = numpy.argsort(first, kind="stable")
+    place = numpy.empty_like(order)
+    place[order] = numpy.arange(len(order))
+    column = table[name]
+    return place[inverse].astype(numpy.int64), [column[int(row)] for row in first[order]]
+
+
+def texts(table: tachograph.Table, name: str) -> Any:
+    """A text column as an object array."""
+    import numpy
+    numbers, distinct = codes(table, name)
+    known = numpy.empty(len(distinct), dtype=object)
+    known[:] = distinct
+    return known[numbers] if len(distinct) else numpy.empty(0, dtype=object)
+
+
+def small(values: Any) -> Any:
+    """The same integers in the narrowest type that holds them, as HTA keeps its columns."""
+    import numpy
+    if len(values) == 0:
+        return values.astype(numpy.int8)
+    low, high = values.min(), values.max()
+    for kind in (numpy.int8, numpy.int16, numpy.int32):
+        if numpy.iinfo(kind).min <= low and high <= numpy.iinfo(kind).max:
+            return values.astype(kind)
+    return values
+
+
+def frame(columns: dict[str, Any], index: Any = None) -> Any:
+    """A DataFrame; texts stay Python objects whatever the version of pandas makes of them by itself."""
+    import pandas
+    made = {}
+    for name, values in columns.items():
+        is_text = getattr(values, "dtype", None) == object or (isinstance(values, list) and any(isinstance(v, str) for v in values))
+        made[name] = pandas.Series(values, index=index, dtype=object if is_text else None)
+    return pandas.DataFrame(made, index=index)
+
+
+def empty(kinds: Sequence[tuple[str, str]]) -> Any:
+    """A frame of these columns without a row."""
+    import pandas
+    return pandas.DataFrame({name: pandas.Series([], dtype=kind) for name, kind in kinds})
+
+
+def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]]) -> Any:
+    """Frames of ranks, one below the other, numbered anew; an empty frame of the right columns when there is none."""
+    import pandas
+    there = [f for f in frames if f is not None and len(f)]
+    return pandas.concat(there, ignore_index=True) if there else empty(kinds)
+
+
+def described(values: Any) -> dict[str, float]:
+    """count, mean, std, min, quartiles and max, as pandas' describe gives them: sample deviation, linear interpolation."""
+    import numpy
+    if len(values) == 0:
+        return {"count": 0.0, **{k: numpy.nan for k in ("mean", "std", "min", "25%", "50%", "75%", "max")}}
+    quartiles = numpy.percentile(values, [0, 25, 50, 75, 100])
+    return {"count": float(len(values)), "mean": float(values.mean()), "std": float(values.std(ddof=1)) if len(values) > 1 else numpy.nan,
+            **dict(zip(("min", "25%", "50%", "75%", "max"), map(float, quartiles)))}
+
+
+DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")

@@ -1,0 +1,1 @@
+"""The modules that HTA has under this name, as far as notebooks use them."""

@@ -1,0 +1,254 @@
+"""Trace: the frames of all ranks with HTA's columns, made one rank at a time when first looked at."""
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import MutableMapping
+from typing import Any, Iterator, Optional, Union
+
+from .. import _frames
+from .._engine import Engine
+from .trace_symbol_table import TraceSymbolTable
+
+# Column of the frame: the key in an event's args, its kind, and what stands where the event has none.
+ARGS = {
+    "bytes": ("bytes", int, -1), "memory_bw_gbps": ("memory bandwidth (GB/s)", float, 0.0), "wait_on_stream": ("wait_on_stream", int, -1),
+    "wait_on_cuda_event_record_corr_id": ("wait_on_cuda_event_record_corr_id", int, -1), "input_dims": ("Input Dims", str, "-1"),
+    "input_type": ("Input type", str, "-1"), "input_strides": ("Input Strides", str, "-1"), "external_id": ("External id", int, -1),
+    "python_id": ("Python id", int, -1), "python_parent_id": ("Python parent id", int, -1), "collective_name": ("Collective name", str, ""),
+    "in_msg_nelems": ("In msg nelems", int, 0), "out_msg_nelems": ("Out msg nelems", int, 0), "msg_dtype": ("dtype", str, ""),
+    "group_size": ("Group size", int, -1), "process_rank": ("Rank", int, -1), "in_split_size": ("In split size", str, "[]"),
+    "out_split_size": ("Out split size", str, "[]")}
+
+
+class _Lazy(MutableMapping):
+    """Frames by rank; one is made when it is first asked for and is the caller's to change from then on."""
+
+    def __init__(self, ranks: list[int], make: Any):
+        self._made: dict[int, Any] = {}
+        self._ranks, self._make = dict.fromkeys(ranks), make
+
+    def __getitem__(self, rank: int) -> Any:
+        if rank not in self._made:
+            if rank not in self._ranks:
+                raise KeyError(rank)
+            self._made[rank] = self._make(rank)
+        return self._made[rank]
+
+    def __setitem__(self, rank: int, frame: Any) -> None:
+        self._ranks[rank] = None
+        self._made[rank] = frame
+
+    def __delitem__(self, rank: int) -> None:
+        del self._ranks[rank]
+        self._made.pop(rank, None)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ranks)
+
+    def __len__(self) -> int:
+        return len(self._ranks)
+
+
+class Trace:
+    """Opens the files at once; everything else waits until it is asked for."""
+
+    def __init__(self, trace_files: Optional[Union[list[str], dict[int, str]]] = None, trace_dir: str = "/tmp/trace",
+                 parser_config: Any = None, hta_compat: bool = False, include_last_profiler_step: bool = False, step_filter: bool = False) -> None:
+        self.engine = Engine(trace_files, trace_dir)
+        self.trace_path, self.trace_files = trace_dir, dict(self.engine.paths)
+        self.parser_config = parser_config
+        self.hta_compat = hta_compat
+        self.steps = "all" if not step_filter else "upto_last" if include_last_profiler_step else "without_last"
+        self.symbol_table = TraceSymbolTable(self._all_symbols)
+        self.traces: MutableMapping[int, Any] = _Lazy(self.engine.ranks, self._make)
+        self.is_parsed = False
+        self._min_ts: Optional[float] = None
+        self._meta: Optional[dict[int, dict[str, Any]]] = None
+
+    # ---- what HTA's Trace offers ----------------------------------------------------------------------------------------------
+
+    def parse_traces(self, max_ranks: int = -1, use_multiprocessing: bool = True, use_memory_profiling: bool = True) -> None:
+        """Nothing is left to parse: opening did."""
+        self.is_parsed = True
+
+    def align_and_filter_trace(self, include_last_profiler_step: Optional[bool] = False) -> None:
+        self.steps = "upto_last" if include_last_profiler_step else "without_last"
+        self.traces = _Lazy(self.engine.ranks, self._make)
+
+    def load_traces(self, include_last_profiler_step: Optional[bool] = False, use_multiprocessing: bool = True,
+                    use_memory_profiling: bool = True) -> None:
+        self.parse_traces()
+        self.align_and_filter_trace(include_last_profiler_step)
+
+    def get_ranks(self) -> list[int]:
+        return sorted(self.traces)
+
+    def get_all_traces(self) -> MutableMapping[int, Any]:
+        return self.traces
+
+    def get_trace(self, rank: int) -> Any:
+        if rank not in self.traces:
+            raise ValueError(f"rank {rank} is not among the traces; there are {', '.join(map(str, self.get_ranks()))}")
+        return self.traces[rank]
+
+    def get_trace_df(self, rank: int) -> Any:
+        return self.get_trace(rank)
+
+    def get_iterations(self, rank: Optional[int] = None) -> list[int]:
+        frame = self.get_trace(self.get_ranks()[0] if rank is None else rank)
+        return sorted(int(i) for i in frame["iteration"].dropna().unique() if i >= 0)
+
+    def get_trace_duration(self, rank: Optional[int] = None) -> int:
+        """From the first start to the last start, microseconds."""
+        frame = self.get_trace(self.get_ranks()[0] if rank is None else rank)
+        return frame["ts"].max() - frame["ts"].min()
+
+    @property
+    def meta_data(self) -> dict[int, dict[str, Any]]:
+        """The members of each file beside its events."""
+        if self._meta is None:
+            self._meta = {rank: self._metadata_of(rank) for rank in self.engine.ranks}
+        return self._meta
+
+    @property
+    def min_ts(self) -> float:
+        """What was taken off every ts: the earliest of all ranks, microseconds."""
+        if self._min_ts is None:
+            rows = self.engine.ask("rows", self.engine.ranks[0], rules="hta" if self.hta_compat else "exact", limit=1)
+            start, ts = rows["start_ns"][0], rows["ts_us"][0]
+            self._min_ts = math.ceil(start / 1000) - int(ts) if self.hta_compat else (start - round(1000 * ts)) / 1000
+        return self._min_ts
+
+    def get_trace_start_unixtime_ns(self, rank: int) -> int:
+        base = self.meta_data[rank].get("baseTimeNanoseconds")
+        if base is None:
+            raise KeyError(f"the trace of rank {rank} has no baseTimeNanoseconds: its clock cannot be told from others'")
+        return round(self.min_ts * 1000) + int(base)
+
+    def decode_symbol_ids(self, use_shorten_name: bool = True) -> None:
+        """s_name and s_cat in every frame."""
+        from ..utils.utils import shorten_name
+        for frame in self.traces.values():
+            self.symbol_table.decode_df(frame)
+            if use_shorten_name:
+                short = {name: shorten_name(name) for name in frame["s_name"].unique()}
+                frame["s_name"] = frame["s_name"].map(short)
+
+    def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
+        """The document as it stands in the file."""
+        trace, number = self.engine.trace_of(rank)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            trace.export(path, to="chrome", rank=number)
+            with open(path, encoding="utf-8", errors="surrogateescape") as f:
+                return json.load(f)
+
+    def write_raw_trace(self, output_file: str, trace_contents: dict[str, Any]) -> None:
+        import gzip
+        with (gzip.open(output_file, "wt") if output_file.endswith(".gz") else open(output_file, "w")) as f:
+            json.dump(trace_contents, f)
+
+    # ---- frames ----------------------------------------------------------------------------------------------------------------
+
+    def _rows(self, rank: int, **args: Any) -> Any:
+        return self.engine.ask("rows", rank, rules="hta" if self.hta_compat else "exact", steps=self.steps, limit="all", **args)
+
+    def _all_symbols(self) -> None:
+        for rank in self.engine.ranks:
+            rows = self._rows(rank)
+            for column in ("category", "name"):
+                self.symbol_table.numbers_of(_frames.codes(rows, column)[1])
+        self.symbol_table.add_symbols([""])
+
+    def _symbols(self, rows: Any, column: str) -> Any:
+        numbers, distinct = _frames.codes(rows, column)
+        return self.symbol_table.numbers_of(distinct)[numbers]
+
+    def _make(self, rank: int) -> Any:
+        import pandas
+        rows = self._rows(rank)
+        index = _frames.integers(rows, "index")
+        columns = {"index": _frames.small(index), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name")}
+        columns.update(self._places(rank, rows))
+        columns.update(self._times(rows))
+        for name in ("stream", "correlation"):
+            columns[name] = _frames.small(_frames.integers(rows, name))
+        columns.update(self._of_args(rank, rows))
+        columns["index_correlation"] = _frames.small(_frames.integers(rows, "index_correlation"))
+        iteration = _frames.reals(rows, "iteration")
+        columns["iteration"] = iteration if (iteration != iteration).any() else _frames.small(iteration.astype("int64"))
+        return _frames.frame(columns, pandas.Index(index))
+
+    def _times(self, rows: Any) -> dict[str, Any]:
+        """ts, dur and end. In HTA end stays on the file's clock while ts moves; ours is ts + dur."""
+        ts, dur = _frames.reals(rows, "ts_us"), _frames.reals(rows, "dur_us")
+        if not self.hta_compat:
+            return {"ts": ts, "dur": dur, "end": ts + dur}
+        return {"ts": ts.astype("int64"), "dur": dur, "end": ts + dur + self.min_ts}
+
+    def _places(self, rank: int, rows: Any) -> dict[str, Any]:
+        """pid and tid as numbers where all are, as they stand where the file mixes numbers and words."""
+        import numpy
+        tracks = _frames.integers(rows, "track")
+        table = self.engine.ask("tracks", rank, limit="all")
+        known = _frames.integers(table, "track")
+        place = numpy.searchsorted(known, tracks)
+        made = {}
+        for name in ("pid", "tid"):
+            written = _frames.texts(table, name)[place] if len(tracks) else numpy.empty(0, dtype=object)
+            distinct = {text: int(text) if text is not None and text.lstrip("-").isdigit() else text for text in set(written)}
+            if all(isinstance(value, int) for value in distinct.values()):
+                made[name] = numpy.array([distinct[text] for text in written], dtype=numpy.int64)
+            else:
+                made[name] = numpy.array([distinct[text] for text in written], dtype=object)
+        return made
+
+    def _of_args(self, rank: int, rows: Any) -> dict[str, Any]:
+        """The columns that come from args."""
+        import numpy
+        table = self.engine.ask("events", rank, args=[key for key, _, _ in ARGS.values()], limit="all")
+        place = numpy.searchsorted(_frames.integers(table, "id"), _frames.integers(rows, "slice"))
+        made = {}
+        for column, (key, kind, missing) in ARGS.items():
+            values = _arg(table, key, kind, missing)[place]
+            made[column] = _frames.small(values) if kind is int else values
+        return made
+
+    def _metadata_of(self, rank: int) -> dict[str, Any]:
+        table = self.engine.ask("document", rank, limit="all")
+        return {row["member"]: json.loads(row["json"]) for row in table}
+
+
+def _arg(table: Any, key: str, kind: type, missing: Any) -> Any:
+    """The values of one key. A key named like a column of the table stands there as args.key."""
+    import numpy
+    key = f"args.{key}" if f"args.{key}" in table.columns else key
+    if table[key].type == "text":
+        numbers, distinct = _frames.codes(table, key)
+        known = numpy.empty(len(distinct), dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
+        for i, text in enumerate(distinct):
+            known[i] = missing if text is None else _value(text, kind, missing)
+        return known[numbers] if len(distinct) else known
+    if kind is str:
+        return numpy.array([missing if v is None else str(v) for v in table[key]], dtype=object)
+    if kind is int and table[key].type == "int":
+        return _frames.integers(table, key, missing)
+    values = numpy.nan_to_num(_frames.reals(table, key), nan=missing)
+    return values.astype(numpy.int64) if kind is int else values
+
+
+def _value(text: str, kind: type, missing: Any) -> Any:
+    """A list where the text is one; AMD's "0x0" and other words are no numbers to HTA."""
+    if kind is str:
+        return json.loads(text) if text.startswith("[") and missing == "-1" else text
+    try:
+        return kind(text)
+    except ValueError:
+        return missing
+
+
+def normalize_path(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))

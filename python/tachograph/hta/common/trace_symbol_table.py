@@ -1,0 +1,90 @@
+"""Names and categories as numbers: the symbol table that all ranks of a Trace share."""
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Iterable, Optional
+
+
+class TraceSymbolTable:
+    """sym_table: texts by number; sym_index: numbers by text. fill is called before the first look: names come with the frames."""
+
+    def __init__(self, fill: Optional[Callable[[], None]] = None) -> None:
+        self._table: list[str] = []
+        self._index: dict[str, int] = {}
+        self._fill = fill
+
+    def _complete(self) -> None:
+        if self._fill:
+            fill, self._fill = self._fill, None
+            fill()
+
+    @property
+    def sym_table(self) -> list[str]:
+        self._complete()
+        return self._table
+
+    @property
+    def sym_index(self) -> dict[str, int]:
+        self._complete()
+        return self._index
+
+    def add_symbols(self, symbols: Iterable[str]) -> None:
+        for symbol in symbols:
+            if symbol not in self._index:
+                self._index[symbol] = len(self._table)
+                self._table.append(symbol)
+
+    def numbers_of(self, symbols: list[Optional[str]]) -> Any:
+        """The number of each, added where new."""
+        import numpy
+        self.add_symbols(s or "" for s in symbols)
+        return numpy.array([self._index[s or ""] for s in symbols], dtype=numpy.int64)
+
+    def is_empty(self) -> bool:
+        return not self.sym_table
+
+    def get_sym_table(self) -> list[str]:
+        return self.sym_table
+
+    def get_sym_id_map(self) -> dict[str, int]:
+        return self.sym_index
+
+    get_sym_index = get_sym_id_map
+
+    def get_sym_table_series(self) -> Any:
+        import pandas
+        return pandas.Series(self.sym_table, dtype=object)
+
+    def get_sym_index_series(self) -> Any:
+        import pandas
+        return pandas.Series(self.sym_index)
+
+    def find_matched_symbols(self, patterns: list[str]) -> list[str]:
+        """Symbols that begin with a match of one of the patterns."""
+        kept = [re.compile(p) for p in patterns]
+        return [s for s in self.sym_table if any(p.match(s) for p in kept)]
+
+    def find_matches(self, patterns: list[str]) -> list[int]:
+        return [self.sym_index[s] for s in self.find_matched_symbols(patterns)]
+
+    def get_symbol_names(self, symbol_ids: Iterable[int]) -> dict[int, str]:
+        return {i: self.sym_table[i] for i in symbol_ids}
+
+    def get_profiler_step_ids(self) -> list[int]:
+        return self.find_matches([r"ProfilerStep#\d+"])
+
+    def decode_df(self, df: Any, create_new_columns: bool = True) -> None:
+        """Texts for the numbers in name and cat: as s_name and s_cat, or in their place."""
+        for column in ("cat", "name"):
+            if column in df.columns and df[column].dtype.kind == "i":
+                df[f"s_{column}" if create_new_columns else column] = self._decoded(df[column])
+
+    def add_symbols_to_trace_df(self, trace_df: Any, col: str) -> None:
+        trace_df[f"s_{col}"] = self._decoded(trace_df[col])
+
+    def _decoded(self, numbers: Any) -> Any:
+        import numpy
+        import pandas
+        known = numpy.empty(len(self.sym_table), dtype=object)
+        known[:] = self.sym_table
+        return pandas.Series(known[numbers.to_numpy()], index=numbers.index, dtype=object)

@@ -1,0 +1,131 @@
+/* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, and document, what a file says
+ * beside its events. */
+#include "analyze/analyze.h"
+#include "analyze/hta_rows.h"
+
+/* The columns of questions.def, in order. */
+enum { RANK, SLICE, TRACK, INDEX, CATEGORY, NAME, START, TS, DUR, STREAM, CORRELATION, INDEX_CORRELATION, ITERATION, COLUMNS };
+
+struct rows {
+  const struct tg_trace *t;
+  struct tg__hta hta;
+  bool is_exact;
+  int64_t zero_ns;        /* exact: the earliest start of all ranks on the common clock */
+  const uint32_t *tracks; /* of each slice */
+};
+
+static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_t slice) {
+  return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
+}
+
+static int64_t earliest(const struct tg_trace *t, const uint32_t *tracks) {
+  int64_t least = INT64_MAX;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (tg__slice_class(t, i) == TG__CLASS_SPAN) continue; /* the recording itself is no row */
+    const int64_t start = on_common_clock(t, tracks[i], i);
+    if (start < least) least = start;
+  }
+  return least == INT64_MAX ? 0 : least;
+}
+
+static uint32_t *tracks_of_slices(const struct tg_trace *t) {
+  uint32_t *const tracks = tg__alloc(((size_t)t->slices.count + 1) * sizeof *tracks);
+  if (!tracks) return NULL;
+  for (uint32_t k = 0; k < t->track_count; k++)
+    for (uint32_t i = 0; i < t->tracks[k].count; i++) tracks[t->tracks[k].first + i] = k;
+  return tracks;
+}
+
+/* The last step of this rank that begins at or before ns and has not ended; steps are in order of their start. */
+static int64_t step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
+  uint32_t from = 0, to = t->step_count;
+  while (from < to) {
+    const uint32_t mid = from + (to - from) / 2;
+    const struct tg__step *const s = &t->steps[mid];
+    if (s->rank < rank || (s->rank == rank && s->start_ns <= ns)) from = mid + 1;
+    else to = mid;
+  }
+  if (from == 0 || t->step_kind != TG__STEP_PROFILER) return -1;
+  const struct tg__step *const s = &t->steps[from - 1];
+  return s->rank == rank && ns < s->end_ns ? s->number : -1;
+}
+
+/* Device work belongs to the step of the call that launched it. */
+static int64_t exact_iteration(const struct rows *r, const struct tg__hta_rank *of, uint32_t rank, const struct tg__hta_row *row) {
+  const bool on_device = r->t->tracks[r->tracks[row->slice]].kind == TG__TRACK_DEVICE;
+  if (on_device && row->link == TG_NONE) return -1;
+  const uint32_t slice = on_device ? of->rows[row->link].slice : row->slice;
+  return step_at(r->t, rank, r->t->slices.start_ns[slice]);
+}
+
+static int64_t exact_stream(const struct rows *r, const struct tg__hta_row *row) {
+  const struct tg__track *const track = &r->t->tracks[r->tracks[row->slice]];
+  return track->kind == TG__TRACK_DEVICE ? track->stream : -1;
+}
+
+static void put_row(const struct rows *r, uint32_t rank, const struct tg__hta_row *row, struct tg_table *out) {
+  const struct tg_trace *const t = r->t;
+  const struct tg__hta_rank *const of = &r->hta.ranks[rank];
+  struct tg__column *const c = out->columns;
+  const size_t at = out->rows;
+  const uint32_t i = row->slice;
+  c[RANK].ints[at] = tg__rank_number(t, rank);
+  c[SLICE].ints[at] = i;
+  c[TRACK].ints[at] = r->tracks[i];
+  c[INDEX].ints[at] = row->index;
+  c[CATEGORY].texts[at] = tg__table_text(out, t, t->cats[t->slices.cat[i]].name);
+  c[NAME].texts[at] = tg__table_text(out, t, t->slices.name[i]);
+  c[START].ints[at] = t->slices.start_ns[i];
+  c[TS].reals[at] = r->is_exact ? (double)(on_common_clock(t, r->tracks[i], i) - r->zero_ns) / 1000 : (double)row->ts_us;
+  c[DUR].reals[at] = (r->is_exact ? (double)t->slices.dur_ns[i] : (double)tg__hta_dur_ns(&r->hta, of, row)) / 1000;
+  c[STREAM].ints[at] = r->is_exact ? exact_stream(r, row) : row->stream;
+  c[CORRELATION].ints[at] = row->correlation;
+  c[INDEX_CORRELATION].ints[at] = row->index_correlation;
+  c[ITERATION].ints[at] = r->is_exact ? exact_iteration(r, of, rank, row) : row->iteration;
+  tg__table_wrote(out, COLUMNS);
+}
+
+static enum tg_err put_rows(const struct rows *r, const struct tg__ask *a, struct tg_table *out) {
+  size_t count = 0;
+  for (uint32_t rank = 0; rank < r->t->rank_count; rank++) count += r->hta.ranks[rank].count;
+  if (!tg__table_reserve(out, count)) return TG_MEMORY;
+  for (uint32_t rank = 0; rank < r->t->rank_count; rank++) {
+    const struct tg__hta_rank *const of = &r->hta.ranks[rank];
+    if (!tg__ask_has_rank(a, rank)) continue;
+    for (size_t i = 0; i < of->count && !out->failed; i++) put_row(r, rank, &of->rows[i], out);
+  }
+  return TG_OK;
+}
+
+enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const rules[] = {"exact", "hta"}, *const steps[] = {"all", "without_last", "upto_last"};
+  static const enum tg__hta_filter filters[] = {TG__HTA_EVERY_ROW, TG__HTA_WITHOUT_LAST_STEP, TG__HTA_WITH_LAST_STEP};
+  size_t rule, filter;
+  enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
+  if (!err) err = tg__ask_choice(a, "steps", steps, 3, &filter, e);
+  if (err) return err;
+  struct rows r = {.t = t, .is_exact = rule == 0};
+  uint32_t *const tracks = tracks_of_slices(t);
+  err = tracks ? tg__hta_open(&r.hta, t, a->rank, filters[filter]) : TG_MEMORY;
+  if (!err) {
+    r.tracks = tracks;
+    r.zero_ns = r.is_exact ? earliest(t, tracks) : 0;
+    err = put_rows(&r, a, out);
+  }
+  tg__hta_close(&r.hta);
+  tg__free(tracks);
+  return err;
+}
+
+enum tg_err tg__answer_document(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  (void)e;
+  for (uint32_t rank = 0; rank < t->rank_count; rank++) {
+    if (!tg__ask_has_rank(a, rank)) continue;
+    for (size_t i = 0; i < t->ranks[rank].meta_count; i++) {
+      tg__put_rank(out, t, rank);
+      tg__put_trace_text(out, t, t->ranks[rank].meta[i].key);
+      tg__put_trace_text(out, t, t->ranks[rank].meta[i].raw);
+    }
+  }
+  return TG_OK;
+}
