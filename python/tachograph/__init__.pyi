@@ -177,6 +177,9 @@ class OpsRow(TypedDict):
     flops: Optional[int]  # FLOP: floating-point operations, torch's own formulas; unknown where shapes are missing
     self_cpu_pct: Optional[float]  # %: share of all self host time in this table
     self_device_pct: Optional[float]  # %: share of all self device time in this table
+    tensor_eligible: Optional[bool]  # its work, or that of an operator in it, suits tensor cores; unknown without kernels
+    tensor_pct: Optional[float]  # %: share of its device time in kernels that use tensor cores, children included
+    self_tensor_pct: Optional[float]  # %: the same of its self device time
 
 class KeyAveragesRow(TypedDict):
     """the rows of torch's key_averages(): operators, annotations, runtime calls, Python frames and device work by name"""
@@ -242,6 +245,9 @@ class KernelsRow(TypedDict):
     pct: Optional[float]  # %: share of the summed durations in this table
     blocks_per_sm: Optional[float]  # mean weighted by duration, as the trace states it
     occupancy_pct: Optional[float]  # %: estimated achieved occupancy, mean weighted by duration, as the trace states it
+    tensor_cores: Optional[bool]  # its name says that it uses tensor cores; unknown for a matrix kernel whose name does not tell
+    op_eligible: Optional[bool]  # the launching operator's work suits tensor cores (by=op, config)
+    low_occupancy: Optional[bool]  # a computing kernel whose stated occupancy is below 30 %; by=config says its grid and block
 
 class LaunchesRow(TypedDict):
     """how device work finds its host call and operator, and how long it waits to start"""
@@ -316,6 +322,20 @@ class DocumentRow(TypedDict):
     member: Optional[str]  # name of the member
     json: Optional[str]  # its value as JSON text
 
+class DeviceMetricsRow(TypedDict):
+    """how busy each device was: utilisation, SM efficiency, occupancy, tensor cores"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[int]  # device
+    name: Optional[str]  # what it is called
+    start_ns: Optional[int]  # ns: start of the window: of the first step, or of the first operator; by=time: of the row
+    dur_ns: Optional[int]  # ns: length of the window, time between steps included; by=time: of the row
+    kernels: Optional[int]  # kernels in the whole recording; by=time: that start in the row
+    busy_ns: Optional[int]  # ns: a kernel runs: union inside the window
+    utilization_pct: Optional[float]  # %: busy_ns as a share of the window
+    sm_efficiency_pct: Optional[float]  # %: mean over the window of the blocks per SM of what runs, at most 1 at any time; unknown when no kernel states them
+    occupancy_pct: Optional[float]  # %: estimated achieved occupancy, mean weighted by the kernels' time in the window; unknown when none states it
+    tensor_core_pct: Optional[float]  # %: share of kernel time in kernels that use tensor cores: of the whole recording; by=time: of the row
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -332,7 +352,7 @@ class Trace:
     @overload
     def ask(self, question: Literal["findings"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[FindingsRow]: ...
     @overload
-    def ask(self, question: Literal["ops"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpsRow]: ...
+    def ask(self, question: Literal["ops"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., tensor: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpsRow]: ...
     @overload
     def ask(self, question: Literal["key_averages"], *, rank: Any = ..., pid: Any = ..., thread: Any = ..., by: Any = ..., python: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KeyAveragesRow]: ...
     @overload
@@ -340,7 +360,7 @@ class Trace:
     @overload
     def ask(self, question: Literal["stacks"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StacksRow]: ...
     @overload
-    def ask(self, question: Literal["kernels"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelsRow]: ...
+    def ask(self, question: Literal["kernels"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., tensor: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelsRow]: ...
     @overload
     def ask(self, question: Literal["launches"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LaunchesRow]: ...
     @overload
@@ -351,6 +371,8 @@ class Trace:
     def ask(self, question: Literal["rows"], *, rank: Any = ..., rules: Any = ..., steps: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RowsRow]: ...
     @overload
     def ask(self, question: Literal["document"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DocumentRow]: ...
+    @overload
+    def ask(self, question: Literal["device_metrics"], *, rank: Any = ..., by: Any = ..., bucket_us: Any = ..., tensor: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DeviceMetricsRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

@@ -8,52 +8,62 @@
 #define BLOCK_UNIT 1e12
 #define MOST_BLOCKS 8e6 /* keeps a kernel's share inside int64; one full SM is 1 */
 
-struct point {
-  int64_t ns, blocks;
-};
-struct points {
-  struct point *items;
-  size_t count, cap;
-  bool failed;
-};
 struct measure {
   const struct tg_trace *t;
   struct tg__spans busy;
-  struct points points;
+  struct tg__sm_load load;
   long double occupancy, occupied_ns;
 };
 
-static void add_point(struct points *p, int64_t ns, int64_t blocks) {
+/* ---- how much of the SMs is asked for -------------------------------------------------------------------------------------------- */
+
+static void add_point(struct tg__sm_load *p, int64_t ns, int64_t blocks) {
   if (!tg__grow((void **)&p->items, &p->cap, p->count + 1, sizeof *p->items)) {
     p->failed = true;
     return;
   }
-  p->items[p->count++] = (struct point){ns, blocks};
+  p->items[p->count++] = (struct tg__sm_point){ns, blocks};
+}
+
+void tg__sm_load_add(struct tg__sm_load *p, int64_t start_ns, int64_t end_ns, double blocks_per_sm) {
+  if (!(blocks_per_sm > 0) || start_ns >= end_ns) return;
+  const int64_t share = llround((blocks_per_sm < MOST_BLOCKS ? blocks_per_sm : MOST_BLOCKS) * BLOCK_UNIT);
+  add_point(p, start_ns, share);
+  add_point(p, end_ns, -share);
 }
 
 static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
-  return ((const struct point *)ctx)[a].ns < ((const struct point *)ctx)[b].ns;
+  return ((const struct tg__sm_point *)ctx)[a].ns < ((const struct tg__sm_point *)ctx)[b].ns;
 }
 
-/* Area under min(1, blocks per SM running), in BLOCK_UNIT × ns. */
-static __int128 block_area(struct points *p) {
+void tg__sm_load_sweep(struct tg__sm_load *p, tg__sm_visitor *visit, void *ctx) {
   uint32_t *order = tg__alloc((p->count + 1) * sizeof *order);
   for (size_t i = 0; order && i < p->count; i++) order[i] = (uint32_t)i;
   if (!order || !tg__sort_index(order, p->count, earlier, p->items)) {
     p->failed = true;
     tg__free(order);
-    return 0;
+    return;
   }
-  __int128 running = 0, area = 0;
-  for (size_t i = 0; i < p->count; i++) {
-    const struct point *now = &p->items[order[i]];
-    const struct point *next = i + 1 < p->count ? &p->items[order[i + 1]] : now;
+  __int128 running = 0;
+  for (size_t i = 0; i + 1 < p->count; i++) {
+    const struct tg__sm_point *now = &p->items[order[i]], *next = &p->items[order[i + 1]];
     running += now->blocks;
-    area += (running < (__int128)BLOCK_UNIT ? running : (__int128)BLOCK_UNIT) * (next->ns - now->ns);
+    const __int128 capped = running < (__int128)BLOCK_UNIT ? running : (__int128)BLOCK_UNIT;
+    if (capped > 0 && next->ns > now->ns) visit(ctx, now->ns, next->ns, (long double)capped / BLOCK_UNIT);
   }
   tg__free(order);
-  return area;
 }
+
+void tg__sm_load_free(struct tg__sm_load *p) {
+  tg__free(p->items);
+  *p = (struct tg__sm_load){0};
+}
+
+static void add_area(void *area, int64_t start_ns, int64_t end_ns, long double share) {
+  *(long double *)area += share * (long double)(end_ns - start_ns);
+}
+
+/* ---- one device --------------------------------------------------------------------------------------------------------------------- */
 
 static void add_kernel(struct measure *m, uint32_t slice, const struct tg__window *w) {
   const int64_t start = m->t->slices.start_ns[slice] > w->start_ns ? m->t->slices.start_ns[slice] : w->start_ns;
@@ -62,11 +72,7 @@ static void add_kernel(struct measure *m, uint32_t slice, const struct tg__windo
   const uint32_t args = m->t->slices.args[slice];
   const double blocks = tg__arg_real(m->t, args, TG__K_BLOCKS_PER_SM, 0), occupancy = tg__arg_real(m->t, args, TG__K_OCCUPANCY, -1);
   tg__spans_add(&m->busy, start, end);
-  if (blocks > 0) {
-    const int64_t share = llround((blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS) * BLOCK_UNIT);
-    add_point(&m->points, start, share);
-    add_point(&m->points, end, -share);
-  }
+  tg__sm_load_add(&m->load, start, end, blocks);
   if (occupancy >= 0) {
     m->occupancy += (long double)occupancy * (long double)(end - start);
     m->occupied_ns += (long double)(end - start);
@@ -84,13 +90,15 @@ static bool measure_device(const struct tg_trace *t, struct tg__gpu *g) {
       if (tg__slice_class(t, i) == TG__CLASS_KERNEL) add_kernel(&m, i, &g->window);
   }
   tg__spans_union(&m.busy);
-  g->utilization = length > 0 ? (double)tg__spans_length(&m.busy) / length : NAN;
-  g->sm_efficiency =
-      length > 0 && m.points.count > 0 ? (double)((long double)block_area(&m.points) / BLOCK_UNIT / (long double)length) : NAN;
+  g->busy_ns = tg__spans_length(&m.busy);
+  g->utilization = length > 0 ? (double)g->busy_ns / length : NAN;
+  long double area = 0;
+  tg__sm_load_sweep(&m.load, add_area, &area);
+  g->sm_efficiency = length > 0 && m.load.count > 0 ? (double)(area / (long double)length) : NAN;
   g->occupancy_pct = m.occupied_ns > 0 ? (double)(m.occupancy / m.occupied_ns) : NAN;
-  const bool done = !m.busy.failed && !m.points.failed;
+  const bool done = !m.busy.failed && !m.load.failed;
   tg__spans_free(&m.busy);
-  tg__free(m.points.items);
+  tg__sm_load_free(&m.load);
   return done;
 }
 

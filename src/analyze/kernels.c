@@ -1,6 +1,9 @@
 /* The question kernels: device work by kernel, and by what launched or configured it. */
 #include "analyze/frames.h"
 #include "analyze/op_tree.h"
+#include "analyze/tensor_cores.h"
+
+#define LOW_OCCUPANCY 30.0 /* % below which a computing kernel is worth a look */
 
 enum by { BY_NAME, BY_OP, BY_CONFIG, BY_STREAM };
 
@@ -13,9 +16,10 @@ struct facts {
 };
 struct row {
   uint32_t name, cat, group, slice; /* slice: the first one, for what all of them share */
+  uint32_t op;                      /* string id, TG_NONE: none, or not asked for */
   struct tg__stats dur;
   double blocks_area, occupancy_area; /* value × ns */
-  bool is_kernel;
+  bool is_kernel, states_occupancy;
 };
 struct work {
   const struct tg_trace *t;
@@ -28,6 +32,7 @@ struct work {
   struct row *rows;
   size_t count, cap;
   bool has_blocks, has_occupancy; /* some kernel states it */
+  struct tg__tensor_names tensor;
 };
 
 /* ---- args ------------------------------------------------------------------------------------------------------------------------- */
@@ -95,14 +100,13 @@ static uint32_t number_label(struct work *w, int64_t v) {
   return *slot;
 }
 
-static uint32_t group_of(struct work *w, uint32_t track, uint32_t slice, const struct facts *f) {
+static uint32_t group_of(struct work *w, uint32_t track, uint32_t op, const struct facts *f) {
   if (w->by == BY_NAME) return 0;
   if (w->by == BY_STREAM) {
     const uint32_t device = number_label(w, w->t->tracks[track].device);
     return tg__paths_step(&w->groups, tg__paths_step(&w->groups, 0, device), number_label(w, w->t->tracks[track].stream));
   }
-  const uint32_t op = tg__launching_op(w->t, slice);
-  uint32_t group = tg__paths_step(&w->groups, 0, op == TG_NONE ? TG_NONE : w->t->slices.name[op]);
+  uint32_t group = tg__paths_step(&w->groups, 0, op);
   if (w->by == BY_OP) return group;
   group = tg__paths_step(&w->groups, group, f->grid);
   group = tg__paths_step(&w->groups, group, f->block);
@@ -167,10 +171,19 @@ static struct row *row_of(struct work *w, uint32_t slice, uint32_t group) {
   return &w->rows[*slot];
 }
 
+/* String id of the operator that launched it, where the grouping tells operators apart. */
+static uint32_t op_of(const struct work *w, uint32_t slice) {
+  const uint32_t op = w->by == BY_OP || w->by == BY_CONFIG ? tg__launching_op(w->t, slice) : TG_NONE;
+  return op == TG_NONE ? TG_NONE : w->t->slices.name[op];
+}
+
 static bool count_one(struct work *w, uint32_t track, uint32_t slice) {
   const struct facts f = read_facts(w->t, slice);
-  struct row *r = row_of(w, slice, group_of(w, track, slice, &f));
+  const uint32_t op = op_of(w, slice);
+  struct row *r = row_of(w, slice, group_of(w, track, op, &f));
   if (!r) return false;
+  r->op = op;
+  r->states_occupancy |= f.has_occupancy;
   const int64_t dur = w->t->slices.dur_ns[slice];
   tg__stats_add(&r->dur, dur);
   r->blocks_area += f.blocks_per_sm * (double)dur;
@@ -210,10 +223,30 @@ static void put_mean(struct tg_table *out, const struct row *r, double area) {
     tg__put_null(out);
 }
 
-static void put_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t whole, struct tg_table *out) {
+static void put_tensor_cores(struct work *w, const struct row *r, struct tg_table *out) {
+  const enum tg__matrix_unit unit = r->is_kernel ? tg__tensor_unit(&w->tensor, r->name) : TG__UNIT_UNKNOWN;
+  if (unit == TG__UNIT_UNKNOWN)
+    tg__put_null(out);
+  else
+    tg__put_bool(out, unit == TG__UNIT_TENSOR_CORE);
+  if (r->is_kernel && r->op != TG_NONE)
+    tg__put_bool(out, tg__tensor_op(&w->tensor, r->op));
+  else
+    tg__put_null(out);
+}
+
+static void put_low_occupancy(const struct row *r, const char *type, struct tg_table *out) {
+  if (r->states_occupancy && r->dur.sum && strcmp(type, "COMPUTATION") == 0)
+    tg__put_bool(out, r->occupancy_area / (double)r->dur.sum < LOW_OCCUPANCY);
+  else
+    tg__put_null(out);
+}
+
+static void put_row(struct work *w, const struct row *r, const struct tg__out *group, int64_t whole, struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   tg__put_trace_text(out, w->t, w->t->cats[r->cat].name);
-  tg__put_cstr(out, tg__kernel_type(w->t, r->slice));
+  const char *type = tg__kernel_type(w->t, r->slice);
+  tg__put_cstr(out, type);
   tg__put_text(out, (struct tg__str){group->len ? group->buf : "", (uint32_t)group->len});
   tg__put_int(out, r->dur.count);
   tg__put_int(out, r->dur.sum);
@@ -227,9 +260,11 @@ static void put_row(const struct work *w, const struct row *r, const struct tg__
     tg__put_null(out);
   put_mean(out, r, r->blocks_area);
   put_mean(out, r, r->occupancy_area);
+  put_tensor_cores(w, r, out);
+  put_low_occupancy(r, type, out);
 }
 
-static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
+static enum tg_err put_rows(struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out text = {0};
   int64_t whole = 0;
@@ -263,10 +298,14 @@ enum tg_err tg__answer_kernels(const struct tg_trace *t, const struct tg__ask *a
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {.t = t, .by = (enum by)by};
-  err = tg__paths_open(&w.groups, t) ? count_all(&w, a) : TG_MEMORY;
+  bool plugin;
+  err = tg__tensor_rules(a, &plugin, e);
+  if (err) return err;
+  err = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, plugin) ? count_all(&w, a) : TG_MEMORY;
   if (!err) err = put_rows(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while summing up kernels");
   tg__paths_close(&w.groups);
+  tg__tensor_names_close(&w.tensor);
   tg__map_free(&w.number_id);
   tg__map_free(&w.row_of);
   tg__free(w.numbers);

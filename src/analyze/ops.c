@@ -1,7 +1,7 @@
 /* The question ops: calls, host and device time, memory and FLOPs of each operator. */
 #include "analyze/op_flops.h"
 #include "analyze/op_group.h"
-#include "analyze/op_tree.h"
+#include "analyze/op_tensor.h"
 
 struct row {
   uint32_t name, group;
@@ -9,6 +9,8 @@ struct row {
   int64_t bytes[2], self_bytes[2]; /* CPU, devices */
   int64_t flops;
   bool flops_known; /* some call told */
+  int64_t tensor_ns, self_tensor_ns;
+  bool eligible; /* some call is */
 };
 
 struct work {
@@ -22,6 +24,7 @@ struct work {
   struct row *rows;
   size_t count, cap;
   struct tg__op_flops flops;
+  struct tg__op_tensor tensor;
 };
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
@@ -49,6 +52,11 @@ static bool count_call(struct work *w, uint32_t node) {
   for (int d = 0; d < 2 && w->bytes.total; d++) {
     r->bytes[d] += w->bytes.total[node][d];
     r->self_bytes[d] += w->bytes.self[node][d];
+  }
+  if (w->tensor.eligible) {
+    r->tensor_ns += w->tensor.total_ns[node];
+    r->self_tensor_ns += w->tensor.self_ns[node];
+    r->eligible |= w->tensor.eligible[node];
   }
   if (!tg__op_flops_any(&w->flops)) return true;
   const int64_t flops = tg__op_flops_of(&w->flops, n->slice, tg__name(w->t, w->t->slices.name[n->slice]));
@@ -109,6 +117,12 @@ static void put_row(const struct work *w, const struct row *r, const char *group
   tg__put_int(out, r->flops_known || none ? r->flops : TG_NULL_INT);
   put_share(out, r->self_cpu_ns, whole[0]);
   put_share(out, r->self_device_ns, whole[1]);
+  if (w->tensor.eligible)
+    tg__put_bool(out, r->eligible);
+  else
+    tg__put_null(out);
+  put_share(out, r->tensor_ns, r->device_ns);
+  put_share(out, r->self_tensor_ns, r->self_device_ns);
 }
 
 static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
@@ -139,7 +153,11 @@ done:
 }
 
 static enum tg_err prepare(struct work *w, struct tg_error *e) {
-  enum tg_err err = tg__op_tree_build(w->t, &w->tree);
+  bool plugin;
+  enum tg_err err = tg__tensor_rules(w->ask, &plugin, e);
+  if (err) return err;
+  err = tg__op_tree_build(w->t, &w->tree);
+  if (!err) err = tg__op_tensor_sum(w->t, &w->tree, plugin, &w->tensor);
   if (!err) err = tg__memory_events_read(w->t, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, &w->memory, &w->bytes);
   if (err) return tg__fail(e, err, -1, "out of memory while building the operator tree");
@@ -160,6 +178,7 @@ enum tg_err tg__answer_ops(const struct tg_trace *t, const struct tg__ask *a, st
   tg__memory_events_free(&w.memory);
   tg__memory_sums_free(&w.bytes);
   tg__op_flops_close(&w.flops);
+  tg__op_tensor_free(&w.tensor);
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   return err;

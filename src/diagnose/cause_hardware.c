@@ -1,4 +1,5 @@
 /* What the device could do and does not: tensor cores; and what it soon cannot: memory. */
+#include "analyze/tensor_cores.h"
 #include "diagnose/findings.h"
 
 #include <stdio.h>
@@ -6,28 +7,6 @@
 enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5 };
 
 /* ---- tensor cores -------------------------------------------------------------------------------------------------------------------- */
-
-enum matrix_unit { NOT_LOOKED_AT, UNIT_UNKNOWN, UNIT_TENSOR_CORE, UNIT_PLAIN };
-
-/* A name that is in neither list counts as unknown, and unknown names never lead to advice. */
-static enum matrix_unit matrix_unit(struct tg__str kernel) {
-#define PLAIN(part)                                                                                                                        \
-  if (tg__str_contains(kernel, part)) return UNIT_PLAIN;
-#include "diagnose/matrix_names.def"
-#define TENSOR(part)                                                                                                                       \
-  if (tg__str_contains(kernel, part)) return UNIT_TENSOR_CORE;
-#include "diagnose/matrix_names.def"
-  return UNIT_UNKNOWN;
-}
-
-static bool is_matrix_op(struct tg__str op) {
-  if (!tg__str_has_prefix(op, "aten::")) return false;
-  const struct tg__str name = {op.ptr + 6, op.len - 6};
-#define OP(op_name)                                                                                                                        \
-  if (tg__str_eq(name, TG_STR(op_name))) return true;
-#include "diagnose/matrix_names.def"
-  return false;
-}
 
 static const struct tg__device *find_device(const struct tg__facts *f, int64_t id) {
   const struct tg__rank *r = &f->t->ranks[f->rank];
@@ -41,7 +20,7 @@ struct matrix_work {
   int64_t all_ns, plain_ns, tensor_ns, matrix_ns;
   uint32_t longest;   /* plain kernel */
   bool has_new_types; /* bfloat16 and TF32: from capability 8 on */
-  uint8_t *units;     /* enum matrix_unit per string id: a name is searched once, not at every launch */
+  struct tg__tensor_names names;
 };
 
 static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -51,15 +30,13 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__device *d = find_device(m->f, t->tracks[tg__slice_track(t, slice)].device);
   if (!d || d->compute_major < 7) return;
   const int64_t dur = t->slices.dur_ns[slice];
-  const uint32_t name = t->slices.name[slice];
-  if (m->units[name] == NOT_LOOKED_AT) m->units[name] = (uint8_t)matrix_unit(tg__name(t, name));
-  const enum matrix_unit unit = (enum matrix_unit)m->units[name];
+  const enum tg__matrix_unit unit = tg__tensor_unit(&m->names, t->slices.name[slice]);
   m->all_ns += dur;
-  if (unit == UNIT_TENSOR_CORE) m->tensor_ns += dur;
+  if (unit == TG__UNIT_TENSOR_CORE) m->tensor_ns += dur;
   const uint32_t call = t->slices.cause[slice], op = call == TG_NONE ? TG_NONE : t->slices.cause[call];
-  if (op == TG_NONE || !is_matrix_op(tg__name(t, t->slices.name[op]))) return;
+  if (op == TG_NONE || !tg__tensor_op(&m->names, t->slices.name[op])) return;
   m->matrix_ns += dur;
-  if (unit != UNIT_PLAIN) return;
+  if (unit != TG__UNIT_PLAIN) return;
   m->plain_ns += dur;
   m->has_new_types = d->compute_major >= 8;
   if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;
@@ -70,13 +47,13 @@ void tg__judge_precision(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no device work in the trace");
     return;
   }
-  struct matrix_work m = {.f = f, .longest = TG_NONE, .units = tg__alloc((size_t)tg__strings_count(f->t->strings) + 1)};
-  if (!m.units) {
+  struct matrix_work m = {.f = f, .longest = TG_NONE};
+  if (tg__tensor_names_open(&m.names, f->t, false))
+    tg__visit(f, see_kernel, &m);
+  else
     f->failed = true;
-    return;
-  }
-  tg__visit(f, see_kernel, &m);
-  tg__free(m.units);
+  tg__tensor_names_close(&m.names);
+  if (f->failed) return;
   if (!m.all_ns) tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
   const double share = tg__pct(m.plain_ns, f->total_ns);
   if (m.tensor_ns || share <= ELIGIBLE_PCT) return;

@@ -30,6 +30,7 @@ QUESTIONS = {
     "document": [[]],
     "losses": [[]],
     "findings": [[]],
+    "device_metrics": [[], ["--tensor", "plugin"], ["--by", "time"]],
 }
 for _question, _variants in QUESTIONS.items():
     COMMANDS[_question] = [["ask", "{}", _question, *arguments] for arguments in _variants]

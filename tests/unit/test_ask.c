@@ -186,7 +186,7 @@ static void losses_beside_the_rows(void **state) {
 
 static void list_of_questions(void **state) {
   (void)state;
-  assert_int_equal(tg__question_count(), 14);
+  for (size_t k = 0; k < tg__question_count(); k++) assert_ptr_equal(tg__question_find(tg__questions[k].name), &tg__questions[k]);
   assert_null(tg__question_find("nothing"));
   const struct tg__question *q = tg__question_find("gaps"), *last = tg__question_find("findings"), *few = tg__question_find("losses");
   assert_string_equal(tg__question_argument(q, 0)->name, "rank");
