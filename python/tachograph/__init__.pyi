@@ -336,6 +336,45 @@ class DeviceMetricsRow(TypedDict):
     occupancy_pct: Optional[float]  # %: estimated achieved occupancy, mean weighted by the kernels' time in the window; unknown when none states it
     tensor_core_pct: Optional[float]  # %: share of kernel time in kernels that use tensor cores: of the whole recording; by=time: of the row
 
+class TotalsRow(TypedDict):
+    """times of the whole run that count nothing twice, beside the sums that do"""
+    rank: Optional[int]  # rank of the job
+    track: Optional[int]  # track number, by=track only
+    name: Optional[str]  # thread or stream name, by=track only
+    wall_ns: Optional[int]  # ns: from the first event to the end of the last
+    cpu_ns: Optional[int]  # ns: a thread is inside an operator: union over all threads, never above wall_ns
+    thread_cpu_ns: Optional[int]  # ns: the same per thread, added up over threads
+    self_cpu_ns: Optional[int]  # ns: self time of all operators, added up
+    runtime_ns: Optional[int]  # ns: runtime calls of operators; with self_cpu_ns it makes thread_cpu_ns, but for what else runs inside operators
+    nested_cpu_ns: Optional[int]  # ns: durations of all operators added up, nested ones counted again and again: what summing the rows of a table gives
+    ops: Optional[int]  # operator calls
+    device_ns: Optional[int]  # ns: a device works: union over all streams and devices
+    device_sum_ns: Optional[int]  # ns: durations of kernels, copies and memsets, added up
+    device_events: Optional[int]  # kernels, copies and memsets
+
+class OpClassesRow(TypedDict):
+    """where the time goes by kind of work: convolution, norm, matrix product, attention, …"""
+    class: Optional[str]  # conv, norm, gemm, attention, elementwise, copy, comm or other
+    fraction: Optional[float]  # share of device time, or of host time where there is no device work; the rows add up to 1
+    calls: Optional[int]  # operator calls
+    self_cpu_ns: Optional[int]  # ns: host time in these operators and in no other, runtime calls included
+    cpu_pct: Optional[float]  # %: share of the column before
+    device_events: Optional[int]  # kernels, copies and memsets
+    device_ns: Optional[int]  # ns: their durations, added up
+    device_pct: Optional[float]  # %: share of the column before
+
+class TopRow(TypedDict):
+    """what takes most time on the device, or on the host where there is none"""
+    name: Optional[str]  # kernel, copy, memset or operator
+    kind: Optional[str]  # kernel, copy, memset, device work, operator
+    calls: Optional[int]  # how often
+    total_ns: Optional[int]  # ns: sum of durations; of operators: self time
+    total_ms: Optional[float]  # ms: the same in milliseconds
+    pct: Optional[float]  # %: share of the sum over everything, shown or not
+    running_pct: Optional[float]  # %: this row and those above it
+    mean_ns: Optional[float]  # ns: mean duration
+    max_ns: Optional[int]  # ns: longest
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -373,6 +412,12 @@ class Trace:
     def ask(self, question: Literal["document"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DocumentRow]: ...
     @overload
     def ask(self, question: Literal["device_metrics"], *, rank: Any = ..., by: Any = ..., bucket_us: Any = ..., tensor: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DeviceMetricsRow]: ...
+    @overload
+    def ask(self, question: Literal["totals"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[TotalsRow]: ...
+    @overload
+    def ask(self, question: Literal["op_classes"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpClassesRow]: ...
+    @overload
+    def ask(self, question: Literal["top"], *, rank: Any = ..., step: Any = ..., side: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[TopRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

@@ -183,6 +183,17 @@ class _KinetoProfile:
         self._finished("getting key averages")
         return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions)
 
+    def totals(self) -> Any:
+        """Times of the whole window that count nothing twice: wall_ms, cpu_ms, device_ms and more; see Totals."""
+        from ._totals import totals
+        return totals(self._finished("adding up the run").trace())
+
+    def by_class(self, device: Optional[bool] = None) -> dict[str, float]:
+        """The share of time of each kind of work (conv, norm, gemm, attention, elementwise, copy, comm, other); the shares add up to 1.
+        device: True for device time, False for host time; by default device time where there is any."""
+        from ._totals import by_class
+        return by_class(self._finished("sorting operators into classes").trace(), device)
+
     def export_chrome_trace(self, path: str, use_python_export: bool = False, cuda_graph_annotations: Any = None,
                             graph_lanes: str = "none", default_stream: int = 7) -> None:
         """Write the last window as Chrome JSON, packed if path ends in .gz. As often as you like, also after a trace handler.

@@ -260,7 +260,7 @@ static bool is_one_of(const char *name, const char *const *list) {
 }
 
 static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
-  static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks",
+  static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks", "op_classes", "top",
                                           NULL}; /* the others go by time or do not count device work */
   if (!a->has_steps || !is_one_of(a->question->name, by_launch)) return;
   int64_t without = 0;

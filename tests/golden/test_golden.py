@@ -31,6 +31,9 @@ QUESTIONS = {
     "losses": [[]],
     "findings": [[]],
     "device_metrics": [[], ["--tensor", "plugin"], ["--by", "time"]],
+    "totals": [[], ["--by", "track"]],
+    "op_classes": [[]],
+    "top": [[], ["--side", "cpu"]],
 }
 for _question, _variants in QUESTIONS.items():
     COMMANDS[_question] = [["ask", "{}", _question, *arguments] for arguments in _variants]

@@ -1,0 +1,45 @@
+/* tachograph top: the question top with a short list of rows, the one that is asked first. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+
+enum { ROWS = 10 };
+
+/* -1: the number makes no sense. */
+static long row_count(const struct tg__cli *c) {
+  const char *text = tg__cli_setting(c, "rows");
+  if (!text) return ROWS;
+  char *end;
+  const long n = strtol(text, &end, 10);
+  return *end || end == text || n < 1 ? -1 : n;
+}
+
+int tg__cmd_top(struct tg__cli *c) {
+  if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
+  const bool device = tg__cli_setting(c, "device") != NULL, cpu = tg__cli_setting(c, "cpu") != NULL;
+  if (device && cpu) return tg__cli_usage(c, NULL, "--device and --cpu exclude each other");
+  const long rows = row_count(c);
+  if (rows < 0) return tg__cli_usage(c, NULL, "-n is a number of rows from 1 on, not '%s'", tg__cli_setting(c, "rows"));
+  struct tg_trace *trace = NULL;
+  struct tg_table *t = NULL;
+  struct tg_error e = {0};
+  if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
+  int status;
+  if (!args) {
+    tg__fail(&e, TG_MEMORY, -1, "out of memory");
+    status = tg__cli_failed(c, &e, NULL);
+  } else {
+    memcpy(args, c->arguments, c->argument_count * sizeof *args);
+    args[c->argument_count] = (struct tg_arg){"side", device ? "device" : cpu ? "cpu" : "auto"};
+    if (tg_ask(trace, "top", args, c->argument_count + 1, &t, &e)) {
+      status = tg__cli_failed(c, &e, device ? "tachograph top --cpu FILE" : NULL);
+    } else {
+      status = tg__cli_table(c, t, (size_t)rows);
+    }
+  }
+  tg__free(args);
+  tg_table_free(t);
+  tg_close(trace);
+  return status;
+}
