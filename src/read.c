@@ -65,6 +65,26 @@ enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **ou
   return tg__sql_run(trace, sql, out, error);
 }
 
+/* ---- two traces ------------------------------------------------------------------------------------------------------- */
+
+enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                    struct tg_error *error) {
+  return tg__diff_run(a, b, args, arg_count, out, error);
+}
+
+bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {
+  const struct tg__argument_info *a = tg__diff_argument(k);
+  if (!a) return false;
+  give(name, a->name);
+  give(fallback, a->fallback);
+  give(meaning, a->meaning);
+  return true;
+}
+
+enum tg_err tg_diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *error) {
+  return tg__diff_fails(diff, expression, fails, error);
+}
+
 /* ---- tables ----------------------------------------------------------------------------------------------------------- */
 
 void tg_table_free(struct tg_table *t) { tg__table_free(t); }
@@ -132,6 +152,17 @@ enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigne
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = f->table(t, &options, &out);
   if (err) tg__fail(error, err, -1, "%s while writing a table", tg_err_text(err));
+  return finish(&out, err, error);
+}
+
+enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
+                          struct tg_error *error) {
+  const bool markdown = strcmp(format, "markdown") == 0;
+  if ((!markdown && strcmp(format, "text") != 0) || !tg__diff_is_page(diff)) return no_such_format(format, "this diff", error);
+  const struct tg__show_options options = {.width = width, .color = color};
+  struct tg__out out = {.write = write, .ctx = ctx};
+  const enum tg_err err = tg__diff_page(diff, &options, markdown, &out);
+  if (err) tg__fail(error, err, -1, "%s while writing a diff", tg_err_text(err));
   return finish(&out, err, error);
 }
 

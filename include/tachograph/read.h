@@ -62,6 +62,16 @@ TG_API enum tg_err tg_ask(struct tg_trace *trace, const char *question, const st
 /* Any single SELECT over the tables slices, marks, tracks, … (tachograph sql --schema lists them). */
 TG_API enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error);
 
+/* ---- two traces ------------------------------------------------------------------------------------------------------------- */
+
+/* Hold b against a: one row a figure, with a 95 % interval of the change and a verdict; the first note is the headline. Arguments:
+ * by, rank, step, least, accept, question, … as listed by tg_diff_argument. Neither trace may be asked elsewhere meanwhile. */
+TG_API enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                           struct tg_error *error);
+TG_API bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning); /* false past the end */
+/* Does an assertion such as  step.p50 > +5%  hold? When it does, error->text says for which row. */
+TG_API enum tg_err tg_diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *error);
+
 /* ---- tables --------------------------------------------------------------------------------------------------------------- */
 
 enum tg_type { TG_TEXT, TG_INT, TG_REAL, TG_BOOL };
@@ -101,6 +111,9 @@ TG_API size_t tg_format_count(void);
 TG_API const char *tg_format_name(size_t i); /* "text", "json", "csv", "chrome", "perfetto", "folded", "speedscope" */
 /* Write a table as "text", "json" or "csv". width: columns of the terminal, 0 = unlimited. */
 TG_API enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write, void *ctx, struct tg_error *error);
+/* Write a diff for a person: format "text" or "markdown". */
+TG_API enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
+                                 struct tg_error *error);
 /* Write a whole trace in a format that carries one ("chrome", "perfetto", "folded", "speedscope", "csv", "json"). */
 TG_API enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count, tg_write_fn *write,
                              void *ctx, struct tg_error *error);

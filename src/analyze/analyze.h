@@ -126,6 +126,13 @@ const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const 
 enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e);
 
+/* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin with the headline. */
+enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                         struct tg_error *e);
+const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
+/* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
+enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *e);
+
 /* where.c: an expression over the columns of a table, such as  dur_ns > 1ms and name ~ "conv". */
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 

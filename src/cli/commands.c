@@ -25,6 +25,7 @@ enum { OPTION_COUNT = sizeof options / sizeof *options };
 size_t tg__command_count(void) { return sizeof tg__commands / sizeof *tg__commands; }
 
 const struct tg__command *tg__command_find(const char *name) {
+  if (strcmp(name, "compare") == 0) name = "diff"; /* what people try first */
   for (size_t i = 0; i < tg__command_count(); i++) {
     if (strcmp(tg__commands[i].name, name) == 0) return &tg__commands[i];
   }

@@ -39,7 +39,9 @@ static const char *question_argument(size_t k) {
   return NULL;
 }
 
-static bool takes_questions(const struct tg__command *command) { return strcmp(command->name, "ask") == 0; }
+static bool takes_questions(const struct tg__command *command) {
+  return strcmp(command->name, "ask") == 0 || strcmp(command->name, "diff") == 0;
+}
 
 static const char *option_name(const void *ctx, size_t k) {
   const struct tg__command *command = ctx;
@@ -50,20 +52,21 @@ static const char *option_name(const void *ctx, size_t k) {
   return takes_questions(command) ? question_argument(k - own) : NULL;
 }
 
+/* min-us and min_us are one name. */
+static bool same_name(const char *name, const char *typed, size_t len) {
+  if (strlen(name) != len) return false;
+  for (size_t i = 0; i < len; i++) {
+    if ((name[i] == '-' ? '_' : name[i]) != (typed[i] == '-' ? '_' : typed[i])) return false;
+  }
+  return true;
+}
+
 static const struct tg__option *find_option(const struct tg__command *command, const char *name, size_t len, char letter) {
   const struct tg__option *option;
   for (size_t k = 0; (option = tg__command_option(command, k)) != NULL; k++) {
-    if (letter ? option->letter == letter : strlen(option->name) == len && memcmp(option->name, name, len) == 0) return option;
+    if (letter ? option->letter == letter : same_name(option->name, name, len)) return option;
   }
   return NULL;
-}
-
-static bool same_name(const char *argument, const char *typed, size_t len) {
-  if (strlen(argument) != len) return false;
-  for (size_t i = 0; i < len; i++) {
-    if (argument[i] != (typed[i] == '-' ? '_' : typed[i])) return false;
-  }
-  return true;
 }
 
 static const char *find_argument(const char *typed, size_t len) {

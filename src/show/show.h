@@ -23,6 +23,10 @@ const struct tg__format *tg__format_find(const char *name); /* NULL when unknown
 enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
 enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
 
+/* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
+enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown, struct tg__out *out);
+bool tg__diff_is_page(const struct tg_table *t); /* has it? */
+
 /* sql.c: SQLite over the columns. Only the sql_*.c files and it include sqlite3.h. */
 enum tg_err tg__sql_run(struct tg_trace *t, const char *sql, struct tg_table **out, struct tg_error *e);
 const char *tg__sql_schema(void); /* the tables and their columns, as text */

@@ -1,0 +1,107 @@
+/* tachograph diff: two traces held against each other, for a person, a pull request or a program. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+enum { ROWS_AS_TEXT = 20 };
+
+static const char *next_step(const struct tg__cli *c, enum tg_err err, char *buf, size_t room) {
+  if (err == TG_USAGE) return "tachograph diff --help";
+  if (err != TG_NO_DATA) return NULL;
+  snprintf(buf, room, "tachograph diff %.200s %.200s --by conditions", c->operands[0], c->operands[1]);
+  return buf;
+}
+
+static int failed(const struct tg__cli *c, enum tg_err err, const struct tg_error *e) {
+  char next[512];
+  return tg__cli_failed(c, e, next_step(c, err, next, sizeof next));
+}
+
+/* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions). */
+static int show(const struct tg__cli *c, struct tg_table *t) {
+  const bool markdown = tg__cli_setting(c, "markdown") != NULL;
+  if (strcmp(c->format, "text") != 0 || !tg__diff_is_page(t)) {
+    if (markdown) return tg__cli_usage(c, NULL, "--markdown is for the diff by step, op, …; not for --question, --by name or --json");
+    return tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
+  }
+  struct tg_error e = {0};
+  struct tg__sink sink;
+  if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
+  const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
+  const enum tg_err err = tg__diff_page(t, &options, markdown, &sink.out);
+  if (err) tg__fail(&e, err, -1, "%s while writing the diff", tg_err_text(err));
+  return tg__sink_close(&sink, c, err == TG_IO ? TG_OK : err, &e);
+}
+
+/* ---- --fail-if ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_assertion(const struct tg_arg *setting) { return strcmp(setting->name, "fail-if") == 0; }
+
+/* Assertions may be about rows that --by, --where or --limit do not show: they are judged on the whole. */
+static enum tg_err whole_diff(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b, struct tg_table **out, struct tg_error *e) {
+  static const char *const narrow[] = {"by", "where", "sort", "limit"};
+  struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
+  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  const bool question = tg__cli_argument(c, "question") != NULL;
+  size_t count = 0;
+  for (size_t i = 0; i < c->argument_count; i++) {
+    bool drop = false;
+    for (size_t k = question ? 3 : 0; k < sizeof narrow / sizeof *narrow; k++) drop |= strcmp(c->arguments[i].name, narrow[k]) == 0;
+    if (!drop) args[count++] = c->arguments[i];
+  }
+  const enum tg_err err = tg_diff(a, b, args, count, out, e);
+  tg__free(args);
+  return err;
+}
+
+/* One assertion: of a diff in its own words, of --question as an expression over the columns. */
+static enum tg_err judge(struct tg_table *t, const char *expression, bool *fails, struct tg_error *e) {
+  if (tg__diff_is_page(t)) return tg_diff_fails(t, expression, fails, e);
+  const size_t all = t->rows;
+  const enum tg_err err = tg__where_filter(t, expression, e);
+  *fails = !err && t->rows > 0;
+  if (*fails) snprintf(e->text, sizeof e->text, "%.200s holds for %zu of %zu rows", expression, t->rows, all);
+  return err;
+}
+
+static int judge_all(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
+  int status = TG__EXIT_OK;
+  for (size_t i = 0; i < c->setting_count; i++) {
+    if (!is_assertion(&c->settings[i])) continue;
+    struct tg_table *t = NULL;
+    struct tg_error e = {0};
+    bool fails = false;
+    enum tg_err err = whole_diff(c, a, b, &t, &e);
+    if (!err) err = judge(t, c->settings[i].value, &fails, &e);
+    tg_table_free(t);
+    if (err) return failed(c, err, &e);
+    if (fails) fprintf(stderr, "tachograph: threshold failed: %s\n", e.text);
+    if (fails) status = TG__EXIT_THRESHOLD;
+  }
+  return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------------------------------------- */
+
+static int compare(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
+  struct tg_error e = {0};
+  struct tg_table *t = NULL;
+  const enum tg_err err = tg_diff(a, b, c->arguments, c->argument_count, &t, &e);
+  if (err) return failed(c, err, &e);
+  const int status = show(c, t);
+  tg_table_free(t);
+  return status ? status : judge_all(c, a, b);
+}
+
+int tg__cmd_diff(struct tg__cli *c) {
+  if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
+  if (tg__cli_setting(c, "markdown") && tg__cli_wants_json(c)) return tg__cli_usage(c, NULL, "--markdown and --json contradict each other");
+  struct tg_trace *a = NULL, *b = NULL;
+  struct tg_error e = {0};
+  int status;
+  if (tg__cli_open(c, c->operands[0], &a, &e) || tg__cli_open(c, c->operands[1], &b, &e)) status = tg__cli_failed(c, &e, NULL);
+  else status = compare(c, a, b);
+  tg_close(a);
+  tg_close(b);
+  return status;
+}
