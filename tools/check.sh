@@ -27,5 +27,6 @@ ctest --test-dir build-clang --output-on-failure --timeout 120 -j2 -Q --output-l
 grep 'tests passed' build-clang/ctest.log
 
 echo "check: clang-tidy"
-find src -name '*.c' -not -path 'src/capture/*' -print0 | xargs -0 -n 4 -P "$jobs" clang-tidy -p build-clang --quiet --warnings-as-errors='*' 2>/dev/null
+python_headers=$(python3 -c "import sysconfig; print(sysconfig.get_path('include'))")
+find src -name '*.c' -print0 | xargs -0 -n 4 -P "$jobs" clang-tidy -p build-clang --quiet --warnings-as-errors='*' --extra-arg=-I"$python_headers" 2>/dev/null
 echo "check: all passed"

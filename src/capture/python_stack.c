@@ -44,7 +44,7 @@ static void folders_renew(void) {
       memcpy(text, PyBytes_AS_STRING(folders), len);
       text_len = len;
       atomic_store(&path_folders, text);
-    } else if (len != text_len || memcmp(text, PyBytes_AS_STRING(folders), len)) {
+    } else if (len != text_len || memcmp(text, PyBytes_AS_STRING(folders), len) != 0) {
       Py_INCREF(folders); /* kept for ever: sys.path rarely changes between recordings */
       atomic_store(&path_folders, PyBytes_AS_STRING(folders));
     }

@@ -166,17 +166,17 @@ static void see_list(const uint8_t *ints, const uint8_t *tensors) {
   if (of_ints != of_tensors && tg__guest_can_read(of_ints, 8) && tg__guest_can_read(of_tensors, 8)) sieve.tensor_type = of_tensors;
 }
 
+#define TWO_AND_A_HALF 0x4004000000000000 /* 2.5 as its bits */
 static const char long_text[] = "a text that is too long for the object itself";
 
 /* Inputs: tensor, 1234567890123, 2.5, True, 1+2j, the text, None, [11, 22, 33], [tensor, tensor]. */
 static void see_values(const uint8_t *rf) {
   enum { TENSOR, INT, REAL, BOOL, COMPLEX, TEXT, NONE, INTS, TENSORS, COUNT };
-  const double real = 2.5;
   size_t left;
   const int32_t place = only_place(TG_TORCH_inputs, &left);
   const uint8_t *const value = place < 0 ? NULL : tg__at_pointer(rf + place);
   if (!value || tg__at64(rf + place + 8) != COUNT || !tg__guest_can_read(value, COUNT * VALUE)) return;
-  if (tg__at64(value + INT * VALUE) != 1234567890123 || memcmp(value + REAL * VALUE, &real, 8) != 0 || value[BOOL * VALUE] != 1) return;
+  if (tg__at64(value + INT * VALUE) != 1234567890123 || tg__at64(value + REAL * VALUE) != TWO_AND_A_HALF || value[BOOL * VALUE] != 1) return;
   for (size_t i = 0; i < COUNT; i++) sieve.value_kinds[i] = tg__at32(value + i * VALUE + 8);
   for (size_t i = 0; i < PLACES; i++) /* behind the payload, and the same for the two lists */
     strike(TG_TORCH_value_kind, i, i == 8 && sieve.value_kinds[INTS] == sieve.value_kinds[TENSORS]);
