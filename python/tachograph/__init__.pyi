@@ -375,6 +375,36 @@ class TopRow(TypedDict):
     mean_ns: Optional[float]  # ns: mean duration
     max_ns: Optional[int]  # ns: longest
 
+class RooflineRow(TypedDict):
+    """operators by the work they do: FLOP/s and bytes/s against the device's peaks, and what bounds them"""
+    name: Optional[str]  # operator, kind or kernel
+    group: Optional[str]  # the rest of the grouping key; empty for by=name
+    kind: Optional[str]  # matmul, convolution, attention, normalisation, embedding, elementwise, copy, reduction; unknown = no FLOP figure
+    precision: Optional[str]  # fp64, fp32, tf32, fp16 (bf16 too), fp8, int8: of the inputs, tf32 where the kernel says so
+    calls: Optional[int]  # calls
+    time_ns: Optional[int]  # ns: device time of what it launched, else host time, children included; of kind unknown: self time
+    time_pct: Optional[float]  # %: share of time_ns over the table
+    flops: Optional[int]  # FLOP: floating-point operations by formula; a multiplication and an addition are two
+    bytes: Optional[int]  # bytes: read and written at the least: each input once, the result once
+    flop_per_s: Optional[float]  # FLOP/s: flops / time_ns
+    bytes_per_s: Optional[float]  # B/s: bytes / time_ns
+    intensity: Optional[float]  # FLOP/B: flops / bytes
+    ridge: Optional[float]  # FLOP/B: peak FLOP/s / peak bytes/s of the device: below it memory bounds, above it computation
+    bound: Optional[str]  # memory or compute, by intensity against ridge
+    peak_pct: Optional[float]  # %: of the roof at this intensity: flop_per_s against the peak, or bytes_per_s against that of memory
+
+class MfuRow(TypedDict):
+    """how much of the device's peak the model's operations use, step by step"""
+    rank: Optional[int]  # rank of the job
+    step: Optional[str]  # number of the step; empty for by=rank
+    time_ns: Optional[int]  # ns: length of the step, device work it launched included; by=rank: from the first to the last step
+    flops: Optional[int]  # FLOP: floating-point operations by formula
+    flop_per_s: Optional[float]  # FLOP/s: flops / time_ns
+    coverage_pct: Optional[float]  # %: share of the device time (host time without a device) of operators that have a FLOP figure
+    precision: Optional[str]  # that of most of the operations
+    peak_flop_per_s: Optional[float]  # FLOP/s: peak of the device at this precision
+    mfu_pct: Optional[float]  # %: model FLOP utilisation: time each precision's operations would take at its peak, as a share of time_ns
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -418,6 +448,10 @@ class Trace:
     def ask(self, question: Literal["op_classes"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpClassesRow]: ...
     @overload
     def ask(self, question: Literal["top"], *, rank: Any = ..., step: Any = ..., side: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[TopRow]: ...
+    @overload
+    def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
+    @overload
+    def ask(self, question: Literal["mfu"], *, rank: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MfuRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

@@ -225,6 +225,18 @@ static void drop_beginnings(const char *const *names, size_t count) {
   }
 }
 
+/* What the CPU could do, measured now that the program has ended: without it the question roofline cannot say what bounds an operator. */
+static void note_cpu_peak(struct tg_trace *trace) {
+  struct tg__cpu_peak peak;
+  char text[256];
+  for (uint32_t i = 0; i < trace->rank_count; i++)
+    if (trace->ranks[i].device_count) return; /* the list of devices has theirs */
+  if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
+  snprintf(text, sizeof text, "{\"fp32_flop_per_s\": %.4g, \"fp64_flop_per_s\": %.4g, \"bytes_per_s\": %.4g, \"threads\": %u}",
+           peak.fp32_flop_per_s, peak.fp64_flop_per_s, peak.bytes_per_s, peak.threads);
+  (void)tg__trace_add_meta(trace, "cpuPeak", text);
+}
+
 /* Everything that was recorded becomes one packed file; the raw files go when it is written. */
 static enum tg_err pack(struct run *r, struct tg_error *e) {
   struct tg__arena arena = {0};
@@ -238,6 +250,7 @@ static enum tg_err pack(struct run *r, struct tg_error *e) {
     drop_beginnings(names, count);
     err = tg__cli_open(r->c, r->raw, &trace, e);
   }
+  if (!err) note_cpu_peak(trace);
   if (!err) err = tg_save(trace, r->file, e);
   r->packed = !err;
   for (size_t i = 0; r->packed && i < count; i++) tg__path_remove(names[i]);

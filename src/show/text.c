@@ -34,6 +34,18 @@ static void instant_text(int64_t ns, char *buf) {
   snprintf(buf, CELL_BYTES, "%s%llu.%03llu us", sign, (unsigned long long)(v / 1000), (unsigned long long)(v % 1000));
 }
 
+/* "5.51 TFLOP", "1.01 TB/s": rates and counts of operations, which are large. */
+static bool is_large_unit(const char *unit) { return strcmp(unit, "FLOP") == 0 || strcmp(unit, "FLOP/s") == 0 || strcmp(unit, "B/s") == 0; }
+static void large_text(double v, const char *unit, char *buf) {
+  static const char prefixes[] = " kMGTPE";
+  unsigned i = 0;
+  while (fabs(v) >= 999.5 && i < sizeof prefixes - 2) v /= 1000, i++;
+  if (i)
+    snprintf(buf, CELL_BYTES, "%.3g %c%s", v, prefixes[i], unit);
+  else
+    snprintf(buf, CELL_BYTES, "%.3g %s", v, unit);
+}
+
 static void int_text(const struct tg__column *c, int64_t v, char *buf) {
   if (strcmp(c->unit, "ns") == 0) {
     if (is_instant(c)) {
@@ -43,6 +55,8 @@ static void int_text(const struct tg__column *c, int64_t v, char *buf) {
     }
   } else if (strcmp(c->unit, "bytes") == 0) {
     tg__human_bytes(v, buf);
+  } else if (is_large_unit(c->unit)) {
+    large_text((double)v, c->unit, buf);
   } else {
     snprintf(buf, CELL_BYTES, "%lld", (long long)v);
   }
@@ -54,6 +68,8 @@ static void real_text(const struct tg__column *c, double v, char *buf) {
     tg__human_ns((int64_t)llround(v), buf);
   } else if (fits && strcmp(c->unit, "bytes") == 0) {
     tg__human_bytes((int64_t)llround(v), buf);
+  } else if (is_large_unit(c->unit)) {
+    large_text(v, c->unit, buf);
   } else if (strcmp(c->unit, "%") == 0) {
     snprintf(buf, CELL_BYTES, "%.2f %%", v);
   } else if (v == floor(v) && fabs(v) < 1e15) {

@@ -169,3 +169,17 @@ void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_m
     if (t->marks.ph[i] == 'M') take_name(t, rank, i);
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) classify_track(t, &t->tracks[k]);
 }
+
+bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw) {
+  const uint32_t key_id = tg__strings_add(t->strings, key, strlen(key)), raw_id = tg__strings_add(t->strings, raw, strlen(raw));
+  if (key_id == TG_NONE || raw_id == TG_NONE) return false;
+  for (uint32_t i = 0; i < t->rank_count; i++) {
+    struct tg__rank *const r = &t->ranks[i];
+    struct tg__meta *const more = tg__arena_get(&t->arena, (r->meta_count + 1) * sizeof *more);
+    if (!more) return false;
+    if (r->meta_count) memcpy(more, r->meta, r->meta_count * sizeof *more);
+    more[r->meta_count++] = (struct tg__meta){.key = key_id, .raw = raw_id};
+    r->meta = more;
+  }
+  return true;
+}

@@ -239,6 +239,8 @@ enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads
 enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e); /* make columns present */
 bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);                 /* needs TG__COL_ALL loaded */
 enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e); /* save.c; needs TG__COL_ALL */
+/* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its value. false on no memory. */
+bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
 
 static inline struct tg__str tg__name(const struct tg_trace *t, uint32_t string_id) { return tg__strings_get(t->strings, string_id); }
 static inline enum tg__class tg__slice_class(const struct tg_trace *t, uint32_t slice) {

@@ -22,6 +22,8 @@ QUESTIONS = {
     "launches": [[], ["--by", "call"], ["--by", "event"]],
     "gaps": [[], ["--by", "cause"]],
     "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"]],
+    "roofline": [[], ["--by", "kind"]],
+    "mfu": [[]],
     "annotations": [[]],
     "stacks": [[], ["--by", "function"], ["--by", "file"], ["--by", "module"], ["--by", "stack"]],
     "tracks": [[]],

@@ -1,0 +1,77 @@
+/* Which operators of a trace count, and what they had to do. */
+#include "analyze/op_work.h"
+
+#include "analyze/call_names.h"
+
+struct reader {
+  const struct tg_trace *t;
+  struct tg__op_work *out;
+  struct tg__schema_mask dims, dims_old;
+  struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
+  struct tg__map of;           /* signature → index into works */
+  uint8_t *formula;            /* by string id: 0 not looked up, 1 none, 2 has one */
+};
+
+static struct tg__str text_of(const struct tg_trace *t, uint32_t id) { return id == TG_NONE ? TG_STR("") : tg__name(t, id); }
+
+/* Index into works; TG_NONE when the call has no formula, does not say, or memory ran out (signatures.failed). */
+static uint32_t work_of(struct reader *r, uint32_t slice) {
+  const struct tg_trace *t = r->t;
+  const uint32_t name = t->slices.name[slice], args = t->slices.args[slice];
+  if (!r->formula[name]) r->formula[name] = tg__work_has_formula(tg__name(t, name)) ? 2 : 1;
+  if (r->formula[name] == 1) return TG_NONE;
+  uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
+  if (dims == TG_NONE) dims = tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD);
+  if (dims == TG_NONE) return TG_NONE;
+  const uint32_t types = tg__arg_str(t, args, TG__K_INPUT_TYPE), concrete = tg__arg_str(t, args, TG__K_CONCRETE_INPUTS);
+  uint32_t key = 0;
+  const uint32_t parts[] = {name, dims, types, concrete};
+  for (size_t i = 0; i < 4; i++) key = tg__paths_step(&r->signatures, key, parts[i]);
+  uint32_t known = tg__map_get(&r->of, key);
+  struct tg__op_work *const out = r->out;
+  if (known == TG_NONE) {
+    known = (uint32_t)out->count;
+    if (!tg__grow((void **)&out->works, &out->cap, out->count + 1, sizeof *out->works) || !tg__map_put(&r->of, key, known)) {
+      r->signatures.failed = true;
+      return TG_NONE;
+    }
+    out->works[out->count++] = tg__work_of(tg__name(t, name), tg__name(t, dims), text_of(t, types), text_of(t, concrete));
+  }
+  return out->works[known].kind == TG__WORK_UNKNOWN ? TG_NONE : known;
+}
+
+static bool place(struct reader *r) {
+  struct tg__op_work *const out = r->out;
+  for (size_t i = 0; i < out->tree->count; i++) { /* a parent stands before its children */
+    const struct tg__op_node *n = &out->tree->nodes[i];
+    const uint32_t around = n->absorbed_by != TG_NONE ? n->absorbed_by : n->parent;
+    out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
+    out->work_of[i] = TG_NONE;
+    if (n->is_op && !out->inside[i]) out->work_of[i] = work_of(r, n->slice);
+  }
+  return !r->signatures.failed;
+}
+
+enum tg_err tg__op_work_build(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__op_work *out) {
+  *out = (struct tg__op_work){.tree = tree};
+  struct reader r = {.t = t, .out = out};
+  out->work_of = tg__alloc((tree->count + 1) * sizeof *out->work_of);
+  out->inside = tg__alloc((tree->count + 1) * sizeof *out->inside);
+  r.formula = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
+  const bool done = tg__paths_open(&r.signatures, t) && out->work_of && out->inside && r.formula &&
+                    tg__schema_mask_make(t, TG__K_INPUT_DIMS, &r.dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &r.dims_old) &&
+                    place(&r);
+  out->any_shapes = r.dims.any || r.dims_old.any;
+  tg__schema_mask_free(&r.dims);
+  tg__schema_mask_free(&r.dims_old);
+  tg__paths_close(&r.signatures);
+  tg__map_free(&r.of);
+  tg__free(r.formula);
+  return done ? TG_OK : TG_MEMORY;
+}
+
+void tg__op_work_free(struct tg__op_work *w) {
+  tg__free(w->work_of);
+  tg__free(w->inside);
+  tg__free(w->works);
+}

@@ -1,0 +1,185 @@
+"""The questions roofline and mfu: operations as torch.utils.flop_counter counts them, against peaks."""
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import tachograph as tg  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+PRODUCTS = ("matmul", "convolution", "attention")
+
+
+def rand(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def conv_block():
+    x = F.conv2d(rand(2, 6, 12, 12), rand(8, 3, 3, 3), rand(8), stride=2, padding=1, groups=2)
+    F.conv_transpose2d(x, rand(8, 4, 3, 3), stride=2).sum().backward()
+
+
+PROGRAMS = {
+    "mm": lambda: torch.mm(rand(30, 20), rand(20, 10)).sum().backward(),
+    "addmm": lambda: torch.addmm(rand(10), rand(30, 20), rand(20, 10)).sum().backward(),
+    "bmm": lambda: torch.bmm(rand(4, 30, 20), rand(4, 20, 10)).sum().backward(),
+    "baddbmm": lambda: torch.baddbmm(rand(4, 30, 10), rand(4, 30, 20), rand(4, 20, 10)).sum().backward(),
+    "matmul": lambda: torch.matmul(rand(3, 4, 30, 20), rand(3, 4, 20, 10)).sum().backward(),
+    "einsum": lambda: torch.einsum("bik,bkj->bij", rand(4, 30, 20), rand(4, 20, 10)).sum().backward(),
+    "linear": lambda: F.linear(rand(5, 7, 20), rand(10, 20), rand(10)).sum().backward(),
+    "conv1d": lambda: F.conv1d(rand(2, 4, 30), rand(8, 4, 5), padding=2).sum().backward(),
+    "conv2d": lambda: F.conv2d(rand(2, 4, 20, 20), rand(8, 4, 3, 3), rand(8), stride=2).sum().backward(),
+    "conv3d": lambda: F.conv3d(rand(2, 4, 8, 8, 8), rand(8, 4, 3, 3, 3)).sum().backward(),
+    "conv_transpose2d": lambda: F.conv_transpose2d(rand(2, 8, 6, 6), rand(8, 4, 3, 3), stride=2).sum().backward(),
+    "conv without gradient of its input": lambda: F.conv2d(torch.randn(2, 4, 20, 20), rand(8, 4, 3, 3)).sum().backward(),
+}
+
+
+@pytest.fixture(scope="module")
+def record():
+    def record(body, **flags):
+        with tg.profile(activities=[tg.ProfilerActivity.CPU], record_shapes=True, **flags) as prof:
+            body()
+        return prof.trace
+    return record
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_operations_are_those_of_the_flop_counter(record, name):
+    body = PROGRAMS[name]
+    with FlopCounterMode(display=False) as counter:
+        body()
+    rows = list(record(body).ask("roofline"))
+    assert counter.get_total_flops() > 0
+    assert sum(r["flops"] for r in rows if r["kind"] in PRODUCTS) == counter.get_total_flops()
+
+
+def test_operations_of_grouped_convolutions_are_those_that_are_done(record):
+    """Each filter of a group sees its group's channels alone; flop_counter takes all of them in the gradient of the weight."""
+    rows = list(record(conv_block).ask("roofline"))
+    forward = 2 * 2 * (6 * 6) * 9 * 3 * 8
+    transposed = 2 * 2 * (6 * 6) * 9 * 8 * 4
+    assert sum(r["flops"] for r in rows if r["kind"] == "convolution") == 3 * (forward + transposed)
+
+
+def test_attention_is_two_products_forward_and_five_backward(record):
+    """By hand: flop_counter of this torch does not know the CPU's attention."""
+    def body():
+        F.scaled_dot_product_attention(rand(2, 4, 32, 16), rand(2, 4, 48, 16), rand(2, 4, 48, 16)).sum().backward()
+    rows = [r for r in record(body).ask("roofline") if r["kind"] == "attention"]
+    once = 2 * (2 * 4) * 32 * 48 * 16
+    assert sorted(r["flops"] for r in rows) == [2 * once, 5 * once]
+
+
+def test_time_is_counted_once(record):
+    """linear stands for the addmm inside it; the time of all rows is within the time of the operators at the top."""
+    def body():
+        for _ in range(20):
+            torch.relu(F.linear(torch.randn(64, 256), torch.randn(256, 256)))
+    trace = record(body)
+    rows = {r["name"]: r for r in trace.ask("roofline")}
+    assert "aten::linear" in rows and "aten::addmm" not in rows and "aten::mm" not in rows
+    assert rows["aten::linear"]["flops"] == 20 * 2 * 64 * 256 * 256 and rows["aten::linear"]["calls"] == 20
+    ops = {r["name"]: r for r in trace.ask("ops")}
+    assert rows["aten::linear"]["time_ns"] == ops["aten::linear"]["cpu_ns"]
+    top = sum(r["dur_ns"] for r in trace.ask("events") if r["category"] == "cpu_op" and r["depth"] == 0)
+    assert 0 < sum(r["time_ns"] for r in rows.values()) <= top
+
+
+def test_memory_bounds_an_addition_and_computation_a_large_product(record):
+    def body():
+        torch.randn(512, 512) + torch.randn(512, 512)
+        torch.randn(512, 512) @ torch.randn(512, 512)
+    rows = {r["name"]: r for r in record(body).ask("roofline", peak_tflops="0.1", peak_gbs="20")}
+    add, mm = rows["aten::add"], rows["aten::matmul"] if "aten::matmul" in rows else rows["aten::mm"]
+    assert add["bound"] == "memory" and add["intensity"] == pytest.approx(1 / 12) and add["ridge"] == pytest.approx(5)
+    assert mm["bound"] == "compute" and mm["intensity"] == pytest.approx(2 * 512 ** 3 / (3 * 4 * 512 ** 2))
+    assert mm["flop_per_s"] == pytest.approx(2 * 512 ** 3 / (mm["time_ns"] / 1e9))
+    assert mm["peak_pct"] == pytest.approx(100 * mm["flop_per_s"] / 0.1e12)
+    assert add["peak_pct"] == pytest.approx(100 * add["bytes_per_s"] / 20e9)
+
+
+def trace_of(*events, device="NVIDIA H100 80GB HBM3"):
+    return json.dumps({"deviceProperties": [{"id": 0, "name": device}], "traceEvents": list(events)})
+
+
+def slice_of(cat, name, ts, dur, tid=1, pid=1, **args):
+    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "tid": tid, "pid": pid, "args": args}
+
+
+def launched(correlation, kernel, ts, dur, cat="kernel", **args):
+    return [slice_of("cuda_runtime", "cudaLaunchKernel", correlation * 10 + 1, 2, correlation=correlation),
+            slice_of(cat, kernel, ts, dur, tid=7, pid=0, device=0, stream=7, correlation=correlation, **args)]
+
+
+def opened(tmp_path, text):
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    return tg.open(path)
+
+
+def test_a_device_by_hand(tmp_path):
+    """One step of 100 µs: a 4096³ product in half precision of 50 µs, an addition of 25 MB and a copy of 1 MB within the device."""
+    half = {"Input type": ["c10::Half", "c10::Half"]}
+    trace = opened(tmp_path, trace_of(
+        slice_of("user_annotation", "ProfilerStep#3", 0, 100),
+        slice_of("cpu_op", "aten::mm", 10, 5, **{"Input Dims": [[4096, 4096], [4096, 4096]]}, **half), *launched(1, "gemm", 20, 50),
+        slice_of("cpu_op", "aten::add", 20, 5, **{"Input Dims": [[4194304], [4194304]]}, **half), *launched(2, "add", 70, 20),
+        slice_of("cpu_op", "aten::copy_", 30, 5), *launched(3, "Memcpy DtoD (Device -> Device)", 90, 1, "gpu_memcpy", bytes=1000000)))
+    rows = {r["name"]: r for r in trace.ask("roofline")}
+    mm, add = rows["aten::mm"], rows["aten::add"]
+    assert (mm["kind"], mm["precision"], mm["time_ns"], mm["flops"], mm["bytes"]) == ("matmul", "fp16", 50000, 2 * 4096 ** 3, 3 * 2 * 4096 ** 2)
+    assert mm["ridge"] == pytest.approx(989.4e12 / 3352e9) and mm["bound"] == "compute"
+    assert mm["peak_pct"] == pytest.approx(100 * (2 * 4096 ** 3 / 50e-6) / 989.4e12)
+    assert (add["bound"], add["bytes"]) == ("memory", 3 * 2 * 4194304)
+    assert add["peak_pct"] == pytest.approx(100 * (3 * 2 * 4194304 / 20e-6) / 3352e9)
+    kernels = {r["name"]: r for r in trace.ask("roofline", by="kernel")}
+    assert kernels["gemm"]["flops"] == mm["flops"]
+    assert kernels["Memcpy DtoD (Device -> Device)"]["bytes"] == 2000000
+    assert kernels["Memcpy DtoD (Device -> Device)"]["bytes_per_s"] == pytest.approx(2e12)
+    (step,) = trace.ask("mfu")
+    assert (step["step"], step["time_ns"], step["flops"], step["precision"]) == ("3", 100000, 2 * 4096 ** 3, "fp16")
+    assert step["mfu_pct"] == pytest.approx(100 * 2 * 4096 ** 3 / 100e-6 / 989.4e12)
+    assert step["coverage_pct"] == pytest.approx(100 * 70 / 71)
+
+
+def test_kernels_share_the_work_of_their_operator_by_time_and_tf32_has_its_own_peak(tmp_path):
+    trace = opened(tmp_path, trace_of(
+        slice_of("cpu_op", "aten::mm", 10, 15, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}),
+        *launched(1, "sm90_gemm_tf32", 20, 30), *launched(2, "splitk_reduce", 60, 10)))
+    kernels = {r["name"]: r for r in trace.ask("roofline", by="kernel")}
+    assert kernels["sm90_gemm_tf32"]["flops"] == 65536 * 3 // 4 and kernels["splitk_reduce"]["flops"] == 65536 // 4
+    (row,) = trace.ask("roofline")
+    assert row["precision"] == "tf32" and row["ridge"] == pytest.approx(494.7e12 / 3352e9)
+
+
+def test_an_unknown_device_says_so(tmp_path):
+    trace = opened(tmp_path, trace_of(
+        slice_of("cpu_op", "aten::mm", 10, 15, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}),
+        *launched(1, "gemm", 20, 30), device="Unheard of 9000"))
+    table = trace.ask("roofline")
+    (row,) = table
+    assert row["bound"] is None and row["peak_pct"] is None and row["flops"] == 65536
+    assert any("peak_tflops" in note for note in table.notes)
+
+
+def test_without_shapes_it_says_which_option_gives_them(tmp_path):
+    trace = opened(tmp_path, trace_of(slice_of("cpu_op", "aten::mm", 10, 15)))
+    with pytest.raises(Exception, match="record_shapes=True"):
+        trace.ask("roofline")
+
+
+@pytest.mark.parametrize("scale, shift", [(1, 1000), (2, 0)])
+def test_times_shifted_and_scaled(tmp_path, scale, shift):
+    def make(k, d):
+        def at(ts):
+            return ts * k + d
+        return trace_of(
+            slice_of("cpu_op", "aten::mm", at(10), 5 * k, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}),
+            slice_of("cuda_runtime", "cudaLaunchKernel", at(11), 2 * k, correlation=1),
+            slice_of("kernel", "gemm", at(20), 50 * k, tid=7, pid=0, device=0, stream=7, correlation=1))
+    (before,) = opened(tmp_path, make(1, 0)).ask("roofline")
+    (after,) = opened(tmp_path, make(scale, shift)).ask("roofline")
+    assert after["time_ns"] == scale * before["time_ns"] and after["flop_per_s"] == pytest.approx(before["flop_per_s"] / scale)
+    assert {k: after[k] for k in ("flops", "bytes", "bound", "intensity")} == {k: before[k] for k in ("flops", "bytes", "bound", "intensity")}

@@ -1,0 +1,148 @@
+/* work: operations and bytes of one call, by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+/* cmocka wants the four above */
+#include <cmocka.h>
+
+#include "analyze/device_peaks.h"
+#include "analyze/work.h"
+
+static struct tg__str str(const char *s) { return (struct tg__str){s, (uint32_t)strlen(s)}; }
+static struct tg__work work(const char *op, const char *dims, const char *types, const char *concrete) {
+  return tg__work_of(str(op), str(dims), str(types), str(concrete));
+}
+#define assert_work(w, kind_, flops_, bytes_)                                                                                              \
+  do {                                                                                                                                     \
+    const struct tg__work w_ = (w);                                                                                                        \
+    assert_int_equal(w_.kind, kind_);                                                                                                      \
+    assert_int_equal(w_.flops, flops_);                                                                                                    \
+    assert_int_equal(w_.bytes, bytes_);                                                                                                    \
+  } while (0)
+
+static void test_matrices(void **state) {
+  static const char two[] = "[\"float\", \"float\"]", half[] = "[\"c10::Half\", \"c10::Half\"]";
+  assert_work(work("aten::mm", "[[64, 32], [32, 16]]", two, ""), TG__WORK_MATMUL, 2 * 64 * 32 * 16, 4 * (64 * 32 + 32 * 16 + 64 * 16));
+  assert_work(work("aten::mm", "[[64, 32], [32, 16]]", half, ""), TG__WORK_MATMUL, 2 * 64 * 32 * 16, 2 * (64 * 32 + 32 * 16 + 64 * 16));
+  assert_int_equal(work("aten::mm", "[[64, 32], [32, 16]]", half, "").precision, TG__FP16);
+  /* 7 × 5 rows of 32, each against 16 columns */
+  assert_work(work("aten::linear", "[[7, 5, 32], [16, 32], [16]]", "[\"float\", \"float\", \"float\"]", ""), TG__WORK_MATMUL,
+              2 * 35 * 32 * 16, 4 * (35 * 32 + 16 * 32 + 16 + 35 * 16));
+  /* batch dimensions 3 × 1 against 4: twelve products of 2 × 8 with 8 × 5 */
+  assert_work(work("aten::matmul", "[[3, 1, 2, 8], [4, 8, 5]]", two, ""), TG__WORK_MATMUL, 12 * 2 * 2 * 8 * 5,
+              4 * (3 * 2 * 8 + 4 * 8 * 5 + 12 * 2 * 5));
+  assert_work(work("aten::dot", "[[9], [9]]", two, ""), TG__WORK_MATMUL, 18, 4 * (9 + 9 + 1));
+  assert_work(work("aten::_grouped_mm", "[[100, 32], [6, 32, 16], [6]]", "[\"float\", \"float\", \"int\"]", ""), TG__WORK_MATMUL,
+              2 * 100 * 32 * 16, 4 * (3200 + 6 * 512 + 6 + 1600));
+  assert_int_equal(work("aten::mm", "[[64, 32], [31, 16]]", two, "").kind, TG__WORK_UNKNOWN); /* they do not fit */
+  assert_work(work("aten::mm", "[[2, 2], [2, 2]]", "", ""), TG__WORK_MATMUL, 16, -1);         /* no types: operations, no bytes */
+}
+
+static void test_convolutions(void **state) {
+  static const char three[] = "[\"float\", \"float\", \"float\"]";
+  /* (10 + 2 - 3) / 2 + 1 = 5 positions an axis; 8 images, 3 → 16 channels */
+  static const char stride_2[] = "[\"\", \"\", \"\", \"[2, 2]\", \"[1, 1]\", \"[1, 1]\", \"False\", \"[0, 0]\", \"1\"]";
+  assert_work(work("aten::convolution", "[[8, 3, 10, 10], [16, 3, 3, 3], [16]]", three, stride_2), TG__WORK_CONVOLUTION,
+              2 * 8 * 25 * 9 * 3 * 16, 4 * (8 * 300 + 16 * 27 + 16 + 8 * 16 * 25));
+  /* two groups: each of 16 filters sees 4 of 8 channels; 1-D, (20 + 0 - 2 × 4 - 1) / 1 + 1 = 12 positions with kernel 5, dilation 2 */
+  static const char dilated[] = "[\"\", \"\", \"\", \"[1]\", \"[0]\", \"[2]\", \"2\"]";
+  assert_work(work("aten::conv1d", "[[1, 8, 20], [16, 4, 5], []]", "[\"float\", \"float\", \"\"]", dilated), TG__WORK_CONVOLUTION,
+              2 * 12 * 5 * 4 * 16, 4 * (160 + 320 + 16 * 12));
+  /* transposed: every input position meets every weight; (6 - 1) × 2 - 2 + 2 + 1 + 1 = 12 positions out, 5 channels × 2 groups */
+  static const char transposed[] = "[\"\", \"\", \"\", \"[2]\", \"[1]\", \"[1]\", \"2\", \"[1]\"]";
+  assert_work(work("aten::conv_transpose1d", "[[3, 4, 6], [4, 5, 3], []]", "[\"float\", \"float\", \"\"]", transposed),
+              TG__WORK_CONVOLUTION, 2 * 3 * 6 * 3 * 4 * 5, 4 * (72 + 60 + 3 * 10 * 12));
+  /* gradients of input and weight: the forward's operations twice */
+  static const char both[] = "[\"\",\"\",\"\",\"[16]\",\"[2, 2]\",\"[1, 1]\",\"[1, 1]\",\"False\",\"[0, 0]\",\"1\",\"[True, True, True]\"]";
+  static const char weight[] =
+      "[\"\",\"\",\"\",\"[16]\",\"[2, 2]\",\"[1, 1]\",\"[1, 1]\",\"False\",\"[0, 0]\",\"1\",\"[False, True, False]\"]";
+  static const char grad[] = "[[8, 16, 5, 5], [8, 3, 10, 10], [16, 3, 3, 3]]";
+  assert_int_equal(work("aten::convolution_backward", grad, three, both).flops, 2 * 2 * 8 * 25 * 9 * 3 * 16);
+  assert_work(work("aten::convolution_backward", grad, three, weight), TG__WORK_CONVOLUTION, 2 * 8 * 25 * 9 * 3 * 16,
+              4 * (8 * 16 * 25 + 8 * 300 + 16 * 27 + 16 * 27));
+  assert_int_equal(work("aten::convolution", "[[8, 3, 10, 10], [16, 3, 3, 3], [16]]", three, "").kind, TG__WORK_UNKNOWN);
+}
+
+static void test_attention(void **state) {
+  static const char three[] = "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\"]";
+  /* 2 × 4 heads, 10 queries, 12 keys, width 8; values of width 6 */
+  static const char dims[] = "[[2, 4, 10, 8], [2, 4, 12, 8], [2, 4, 12, 6]]";
+  assert_work(work("aten::scaled_dot_product_attention", dims, three, ""), TG__WORK_ATTENTION, 2 * 8 * 10 * 12 * (8 + 6),
+              2 * 8 * (80 + 96 + 72 + 60));
+  static const char four[] = "[\"float\", \"float\", \"float\", \"float\"]";
+  static const char backward[] = "[[2, 4, 10, 6], [2, 4, 10, 8], [2, 4, 12, 8], [2, 4, 12, 6]]";
+  assert_work(work("aten::_scaled_dot_product_flash_attention_backward", backward, four, ""), TG__WORK_ATTENTION,
+              2 * 8 * 10 * 12 * (3 * 8 + 2 * 6), 4 * 8 * (60 + 2 * (80 + 96 + 72)));
+  static const char inside[] = "[[2, 10, 4, 8], [2, 12, 4, 8], [2, 12, 4, 8]]";
+  assert_int_equal(work("aten::_flash_attention_forward", inside, three, "").flops, 2 * 8 * 10 * 12 * 16);
+}
+
+static void test_others(void **state) {
+  static const char two[] = "[\"float\", \"float\"]";
+  assert_work(work("aten::add", "[[8, 1, 5], [3, 1]]", two, ""), TG__WORK_ELEMENTWISE, 120, 4 * (40 + 3 + 120));
+  assert_work(work("aten::add", "[[8], []]", "[\"float\", \"Scalar\"]", ""), TG__WORK_ELEMENTWISE, 8, 4 * 16);
+  assert_work(work("aten::gt", "[[8], []]", "[\"double\", \"Scalar\"]", ""), TG__WORK_ELEMENTWISE, 8, 8 * 8 + 8);
+  assert_work(work("aten::copy_", "[[4, 6], [6]]", "[\"float\", \"c10::Half\"]", ""), TG__WORK_COPY, 0, 24 * 4 + 24 * 2);
+  assert_work(work("aten::zero_", "[[100]]", "[\"float\"]", ""), TG__WORK_COPY, 0, 400);
+  assert_work(work("aten::embedding", "[[50000, 64], [16, 9]]", "[\"float\", \"long int\"]", ""), TG__WORK_EMBEDDING, 0,
+              2 * 144 * 64 * 4 + 144 * 8);
+  assert_work(work("aten::index_select", "[[10, 7], [], [3]]", "[\"float\", \"Scalar\", \"long int\"]", "[\"\", \"1\", \"\"]"),
+              TG__WORK_EMBEDDING, 0, 2 * 10 * 3 * 4 + 24);
+  assert_work(work("aten::sum", "[[6, 7]]", "[\"float\"]", ""), TG__WORK_REDUCTION, 42, 168);
+  assert_int_equal(work("aten::add", "[[8, 2], [3]]", two, "").kind, TG__WORK_UNKNOWN);
+  assert_int_equal(work("aten::view", "[[8]]", "[\"float\"]", "").kind, TG__WORK_UNKNOWN);
+}
+
+static void test_hostile_text(void **state) {
+  static const char *const texts[] = {"",
+                                      "[",
+                                      "[[",
+                                      "[[9223372036854775807, 9223372036854775807], [9223372036854775807, 2]]",
+                                      "[[-1, 2], [2, 3]]",
+                                      "[[1, 2], [2",
+                                      "\"",
+                                      "[[[1, 2]], [[2, 3]]]",
+                                      "[[4, 5, 6], [7, 8, 9], [1, 2, 3], [4, 5, 6]]"};
+  static const char *const ops[] = {"aten::mm",
+                                    "aten::matmul",
+                                    "aten::linear",
+                                    "aten::convolution",
+                                    "aten::convolution_backward",
+                                    "aten::conv_transpose2d",
+                                    "aten::scaled_dot_product_attention",
+                                    "aten::add",
+                                    "aten::embedding",
+                                    "aten::index_select",
+                                    "aten::layer_norm"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+      for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+        const struct tg__work w = work(ops[o], texts[i], texts[k], texts[k]);
+        assert_true(w.flops >= -1 && w.bytes >= -1);
+        assert_true(w.kind != TG__WORK_UNKNOWN || w.flops == -1);
+      }
+}
+
+static void test_devices(void **state) {
+  struct tg__peaks p;
+  assert_true(tg__peaks_of_device(str("NVIDIA H100 80GB HBM3"), &p));
+  assert_true(p.flops[TG__FP16] == 989.4e12 && p.bytes == 3352e9);
+  assert_true(tg__peaks_of_device(str("NVIDIA H100 PCIe"), &p));
+  assert_true(p.flops[TG__FP16] == 756e12);
+  assert_true(tg__peaks_of_device(str("NVIDIA A100-SXM4-40GB"), &p));
+  assert_true(p.bytes == 1555e9);
+  assert_true(tg__peaks_of_device(str("NVIDIA L40S"), &p));
+  assert_true(p.flops[TG__FP16] == 362e12); /* not the L4 */
+  assert_true(tg__peaks_of_device(str("Tesla V100-SXM2-32GB"), &p));
+  assert_true(p.flops[TG__FP32] == 15.7e12 && p.flops[TG__TF32] == 0);
+  assert_false(tg__peaks_of_device(str("NVIDIA H1000"), &p));
+  assert_false(tg__peaks_of_device(str(""), &p));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_attention),
+                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_devices)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
