@@ -303,7 +303,9 @@ static bool has_memory_marks(const struct tg_trace *t) {
 /* A question about what was never recorded is refused, with the option that would have recorded it: an empty table would read
  * as "there was none". */
 static enum tg_err check_data(const struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
-  static const char *const need_device[] = {"kernels", "launches", "gaps", "device_metrics", NULL};
+  static const char *const need_device[] = {"kernels", "launches", "gaps", "device_metrics",
+                                            "op_kernels", "sequences", "kernel_annotations",
+                                            NULL};
   if (is_one_of(q->name, need_device) && !has_class(t, tg__class_is_device_work))
     return tg__fail(
         e, TG_NO_DATA, -1,
