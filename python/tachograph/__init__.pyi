@@ -405,6 +405,104 @@ class MfuRow(TypedDict):
     peak_flop_per_s: Optional[float]  # FLOP/s: peak of the device at this precision
     mfu_pct: Optional[float]  # %: model FLOP utilisation: time each precision's operations would take at its peak, as a share of time_ns
 
+class OpKernelsRow(TypedDict):
+    """operators with the kernels they launched, in order, and how long those took to begin"""
+    op: Optional[str]  # operator that launched
+    sequence: Optional[str]  # kernels, copies and memsets in the order of their launches, joined by ->; unknown for by=op
+    rank: Optional[int]  # rank of the job
+    calls: Optional[int]  # calls of the operator that launched them
+    sequences: Optional[int]  # different sequences in this row
+    kernels: Optional[int]  # kernels, copies and memsets launched
+    op_ns: Optional[int]  # ns: host time of these calls, children included
+    device_ns: Optional[int]  # ns: sum of the device work launched
+    launch_delay_ns: Optional[float]  # ns: start of the operator to the start of its first launch, mean
+    runtime_delay_ns: Optional[float]  # ns: start of the first launch to the start of what it launched, mean
+    event: Optional[int]  # the earliest of these calls: number of the slice
+    start_ns: Optional[int]  # ns: its start
+
+class SequencesRow(TypedDict):
+    """which kernels follow one another below operators of a name, and how often"""
+    rank: Optional[int]  # rank of the job
+    op: Optional[str]  # operator; those inside another one of the wanted name are part of it
+    pattern: Optional[str]  # operator and the kernels, copies and memsets below it as they began, joined by |
+    kernels: Optional[int]  # kernels, copies and memsets in the pattern
+    count: Optional[int]  # operators with this pattern
+    kernel_ns: Optional[int]  # ns: durations of the device work of all of them, summed
+    op_ns: Optional[int]  # ns: host time of all of them, children included
+    event: Optional[int]  # the earliest of them: number of the slice
+    start_ns: Optional[int]  # ns: its start
+
+class KernelAnnotationsRow(TypedDict):
+    """each kernel, copy and memset with the user annotation it belongs to"""
+    rank: Optional[int]  # rank of the job
+    annotation: Optional[str]  # the shortest annotation that shares time with it (side=cpu: the innermost around its launch); unknown: none does
+    short_annotation: Optional[str]  # the same without arguments and template arguments
+    kernel: Optional[str]  # kernel, copy or memset; by=kernel only, as the next three
+    short_kernel: Optional[str]  # its name without arguments, template arguments and return type
+    device: Optional[int]  # device
+    stream: Optional[int]  # stream
+    kernels: Optional[int]  # kernels, copies and memsets in this row
+    device_ns: Optional[int]  # ns: their durations, summed
+    mean_ns: Optional[float]  # ns: mean duration
+    event: Optional[int]  # number of its slice; by=kernel only, as the next two
+    start_ns: Optional[int]  # ns: its start
+    annotation_event: Optional[int]  # number of the slice of the annotation
+
+class CallGraphRow(TypedDict):
+    """every event with what it ran in, across threads and devices, and the device work below it"""
+    id: Optional[int]  # number of the slice
+    rank: Optional[int]  # rank of the job
+    track: Optional[int]  # track number
+    category: Optional[str]  # category
+    name: Optional[str]  # name
+    start_ns: Optional[int]  # ns: start
+    dur_ns: Optional[int]  # ns: duration
+    parent: Optional[int]  # slice it ran in; of device work the host call that launched it; of backward work at the top of its thread the annotation or step of the thread that waits for it
+    depth: Optional[int]  # 0 at the top, one more than that of the parent
+    height: Optional[int]  # device work 0; else one more than the highest below it, at least 1
+    kernels: Optional[int]  # kernels, copies and memsets below it, or itself
+    kernel_ns: Optional[int]  # ns: their durations, summed
+    first_ns: Optional[int]  # ns: start of the first of them
+    last_ns: Optional[int]  # ns: end of the last of them
+    kernel_span_ns: Optional[int]  # ns: from the one to the other
+    thread: Optional[str]  # main: has steps or backward annotations; bwd: runs autograd; else the first event of the thread
+    forward: Optional[int]  # of backward operators: slice of the forward operator
+
+class CallStackRow(TypedDict):
+    """one event with everything it ran in and everything that ran in it"""
+    relation: Optional[str]  # ancestor, itself or descendant
+    id: Optional[int]  # number of the slice
+    rank: Optional[int]  # rank of the job
+    track: Optional[int]  # track number
+    category: Optional[str]  # category
+    name: Optional[str]  # name
+    start_ns: Optional[int]  # ns: start
+    dur_ns: Optional[int]  # ns: duration
+    parent: Optional[int]  # as in call_graph, as all that follow
+    depth: Optional[int]  # 0 at the top
+    height: Optional[int]  # device work 0
+    kernels: Optional[int]  # kernels, copies and memsets below it, or itself
+    kernel_ns: Optional[int]  # ns: their durations, summed
+    first_ns: Optional[int]  # ns: start of the first of them
+    last_ns: Optional[int]  # ns: end of the last of them
+    kernel_span_ns: Optional[int]  # ns: from the one to the other
+    thread: Optional[str]  # main, bwd, or the first event of the thread
+    forward: Optional[int]  # of backward operators: slice of the forward operator
+
+class ForwardBackwardRow(TypedDict):
+    """forward operators and the backward operators that compute their gradients"""
+    rank: Optional[int]  # rank of the job
+    forward: Optional[str]  # forward operator
+    backward: Optional[str]  # backward operator linked to it, by flow or sequence number
+    calls: Optional[int]  # backward calls
+    forward_ns: Optional[int]  # ns: host time of the forward calls, children included; once per backward call
+    backward_ns: Optional[int]  # ns: host time of the backward calls, children included
+    forward_device_ns: Optional[int]  # ns: device work launched below the forward calls, summed
+    backward_device_ns: Optional[int]  # ns: device work launched below the backward calls, summed
+    ratio: Optional[float]  # backward over forward: of device time where the forward calls have any, else of host time
+    forward_event: Optional[int]  # slice of the (first) forward call
+    event: Optional[int]  # slice of the (first) backward call
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -452,6 +550,18 @@ class Trace:
     def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
     @overload
     def ask(self, question: Literal["mfu"], *, rank: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MfuRow]: ...
+    @overload
+    def ask(self, question: Literal["op_kernels"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpKernelsRow]: ...
+    @overload
+    def ask(self, question: Literal["sequences"], *, rank: Any = ..., step: Any = ..., op: Any = ..., min_length: Any = ..., top_k: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SequencesRow]: ...
+    @overload
+    def ask(self, question: Literal["kernel_annotations"], *, rank: Any = ..., step: Any = ..., by: Any = ..., side: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelAnnotationsRow]: ...
+    @overload
+    def ask(self, question: Literal["call_graph"], *, rank: Any = ..., step: Any = ..., track: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CallGraphRow]: ...
+    @overload
+    def ask(self, question: Literal["call_stack"], *, rank: Any = ..., event: Any = ..., ancestors: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CallStackRow]: ...
+    @overload
+    def ask(self, question: Literal["forward_backward"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ForwardBackwardRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

@@ -21,7 +21,7 @@ struct builder {
   uint32_t *open;
 };
 
-static int64_t start_ns(const struct builder *b, uint32_t row) { return b->rank->rows[row].ts_us * 1000; }
+static int64_t start_ns(const struct builder *b, uint32_t row) { return (b->rank->rows[row].ts_us + b->h->min_ts_us) * 1000; }
 static int64_t dur_ns(const struct builder *b, uint32_t row) {
   const int64_t ns = tg__hta_dur_ns(b->h, b->rank, &b->rank->rows[row]);
   return ns > 0 ? ns : 0;

@@ -194,9 +194,9 @@ static bool put_rows(struct work *w, struct tg_table *out) {
 }
 
 static void add_notes(const struct work *w, struct tg_table *out) {
-  if (w->hta && w->unlinked) tg__table_note(out, "%lld launches with no kernel, or several, are in no row", (long long)w->unlinked);
-  else if (w->unlinked) tg__table_note(out, "%lld device events without a host call are in no row", (long long)w->unlinked);
-  if (w->outside) tg__table_note(out, "%lld device events whose host call lies outside all operators are in no row", (long long)w->outside);
+  if (w->hta && w->unlinked) tg__table_note(out, "in no row: launches with no kernel, or several: %lld", (long long)w->unlinked);
+  else if (w->unlinked) tg__table_note(out, "in no row: device work without a host call: %lld", (long long)w->unlinked);
+  if (w->outside) tg__table_note(out, "in no row: device work whose host call lies outside all operators: %lld", (long long)w->outside);
 }
 
 /* What HTA found in one rank it shows again with the next. */
