@@ -27,7 +27,9 @@ MAY_INCLUDE = {
 
 # A header that is neither a front door nor private: what diagnose judges is what these declare, and putting
 # them into analyze.h would show them to everybody.
-SIDE_DOORS = {"analyze/steps.h": {"diagnose"}, "analyze/gaps.h": {"diagnose"}, "analyze/tensor_cores.h": {"diagnose"}}
+# Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
+SIDE_DOORS = {"analyze/steps.h": {"diagnose"}, "analyze/gaps.h": {"diagnose"}, "analyze/tensor_cores.h": {"diagnose"},
+              "trace/summary.h": {"analyze", ""}, "analyze/summarize.h": {""}}
 
 # third-party header → the only files that may include it (regular expressions on the path below the root)
 GATES = {

@@ -503,6 +503,85 @@ class ForwardBackwardRow(TypedDict):
     forward_event: Optional[int]  # slice of the (first) forward call
     event: Optional[int]  # slice of the (first) backward call
 
+class RanksRow(TypedDict):
+    """one line a rank: where its step goes, how much communication it hides, how long it waits for others"""
+    rank: Optional[int]  # rank of the job
+    step: Optional[str]  # number of the step; empty for by=rank
+    steps: Optional[int]  # steps in this row
+    step_ns: Optional[float]  # ns: length of a step, with the device work it launched
+    compute_ns: Optional[float]  # ns: a kernel runs, collectives not counted; an operator where the rank has no device work
+    communication_ns: Optional[float]  # ns: a collective runs on the device; in the host's library where the rank has no device work
+    exposed_ns: Optional[float]  # ns: of it, not hidden behind computation
+    overlap_pct: Optional[float]  # %: share of the communication that computation hides
+    wait_ns: Optional[float]  # ns: in its collectives, until the last rank had come; summed, unknown where no other rank takes part
+    transfer_ns: Optional[float]  # ns: in its collectives, from then on; summed
+    copy_ns: Optional[float]  # ns: copies and memsets, outside of the above
+    data_ns: Optional[float]  # ns: the data loader, outside of the above
+    host_ns: Optional[float]  # ns: operators and runtime calls, outside of the above
+    idle_ns: Optional[float]  # ns: none of all this: Python, or nothing
+    collectives: Optional[int]  # collectives it took part in
+    last: Optional[int]  # of those with several ranks, how often it came last
+    straggler_pct: Optional[float]  # %: share of the steps that its coming last cost the others; see stragglers
+    state: Optional[str]  # what is wrong with its file, if anything: cut, killed, fewer steps, no collectives
+
+class CollectivesRow(TypedDict):
+    """collectives matched over the ranks: who came last, waiting apart from transfer"""
+    rank: Optional[int]  # rank of the job; unknown where a row is about several
+    kind: Optional[str]  # all_reduce, all_gather, …; the name as written with rules=plugin
+    group: Optional[str]  # process group; empty where the trace does not name it
+    sequence: Optional[int]  # number within the group, as the trace gives it
+    step: Optional[str]  # step in which the host asked for it; empty outside of steps
+    calls: Optional[int]  # collectives in this row
+    ranks: Optional[int]  # ranks that took part, of those that are here
+    missing: Optional[int]  # members of its group that are not; unknown where the trace does not give its size
+    bytes: Optional[int]  # bytes: put in by one rank, the largest; summed over the calls
+    start_ns: Optional[int]  # ns: when the first rank came, on the common clock
+    skew_ns: Optional[int]  # ns: from the first rank's coming to the last's; the largest
+    last_rank: Optional[int]  # rank that came last, most often
+    last_calls: Optional[int]  # how often that was; by=rank: how often this one did
+    total_ns: Optional[int]  # ns: time inside, summed over calls and ranks
+    wait_ns: Optional[int]  # ns: of it, until the last rank came; unknown where only one is here
+    transfer_ns: Optional[int]  # ns: of it, from then on
+    gb_per_s: Optional[float]  # GB/s: bytes by the mean transfer time of a rank
+
+class StragglersRow(TypedDict):
+    """which rank holds up the others, by how much a step, and what it does longer than they"""
+    place: Optional[int]  # 1 = costs most
+    rank: Optional[int]  # rank of the job
+    straggler_pct: Optional[float]  # %: late_ns by the mean length of a step of all ranks
+    late_ns: Optional[float]  # ns: a step: in collectives where it came last, how much later than the middle one of the others
+    last: Optional[int]  # how often it came last; rules=hta: how often it was among the latest
+    collectives: Optional[int]  # matched collectives it took part in
+    cause: Optional[str]  # what it does longer than the others: compute, copy, data, host; empty where it is never late
+    excess_ns: Optional[float]  # ns: a step: by how much, against the middle one of the others
+    evidence: Optional[str]  # the numbers, in words
+
+class ClocksRow(TypedDict):
+    """how far the ranks' clocks are apart, told by the ends of their collectives"""
+    rank: Optional[int]  # rank of the job
+    reference: Optional[int]  # rank it was compared with
+    files_ns: Optional[int]  # ns: what its file says must be added to its times to get the common clock
+    offset_ns: Optional[int]  # ns: its clock is ahead by so much even then; unknown where it shares no collective with the others
+    drift_ppm: Optional[float]  # ppm: and gains so much; 0 where there is too little to tell
+    spread_ns: Optional[int]  # ns: half of the ends lie closer to the alignment than this
+    low_ns: Optional[int]  # ns: the offset is no less: no collective ends on one rank before it began on another
+    high_ns: Optional[int]  # ns: and no more, for the same reason; below low_ns where the clocks went astray in between
+    error_ns: Optional[int]  # ns: the offset is wrong by no more than this, by the two before
+    collectives: Optional[int]  # it rests on so many
+
+class SpreadRow(TypedDict):
+    """operators and kernels whose time differs between the ranks"""
+    name: Optional[str]  # kernel or operator; (others) where a rank has too many names
+    ranks: Optional[int]  # ranks that have it
+    calls: Optional[int]  # calls, all ranks
+    total_ns: Optional[int]  # ns: sum of the durations, all ranks
+    mean_ns: Optional[float]  # ns: by rank that has it
+    least_ns: Optional[int]  # ns: sum of the durations on the rank with the least
+    least_rank: Optional[int]  # that rank
+    most_ns: Optional[int]  # ns: sum of the durations on the rank with the most
+    most_rank: Optional[int]  # that rank
+    spread_ns: Optional[int]  # ns: from the least to the most
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -562,6 +641,16 @@ class Trace:
     def ask(self, question: Literal["call_stack"], *, rank: Any = ..., event: Any = ..., ancestors: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CallStackRow]: ...
     @overload
     def ask(self, question: Literal["forward_backward"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ForwardBackwardRow]: ...
+    @overload
+    def ask(self, question: Literal["ranks"], *, rank: Any = ..., by: Any = ..., clock: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RanksRow]: ...
+    @overload
+    def ask(self, question: Literal["collectives"], *, rank: Any = ..., by: Any = ..., clock: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CollectivesRow]: ...
+    @overload
+    def ask(self, question: Literal["stragglers"], *, rules: Any = ..., candidates: Any = ..., clock: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StragglersRow]: ...
+    @overload
+    def ask(self, question: Literal["clocks"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ClocksRow]: ...
+    @overload
+    def ask(self, question: Literal["spread"], *, by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SpreadRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

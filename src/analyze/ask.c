@@ -344,6 +344,16 @@ static enum tg_err add_columns(const struct tg__question *q, struct tg_table *ou
   return out->failed ? TG_MEMORY : TG_OK;
 }
 
+/* Questions about ranks are answered from all columns or, where there are none, from the summaries of the ranks. */
+static enum tg_err load(struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
+  if (q->needs == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
+  if (t->summaries)
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "this is a summary of %u ranks, which answers ranks, collectives, stragglers, clocks and spread; %s needs the traces it was made of",
+                    t->rank_count, q->name);
+  return tg__trace_load(t, q->needs, e);
+}
+
 static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   size_t limit;
   enum tg_err err = check_names(a, e);
@@ -351,7 +361,7 @@ static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table
   if (err == TG_OK) err = parse_rank(t, a, e);
   if (err == TG_OK) err = parse_track(t, a, e);
   if (err == TG_OK) err = parse_steps(t, a, e);
-  if (err == TG_OK) err = tg__trace_load(t, a->question->needs, e);
+  if (err == TG_OK) err = load(t, a->question, e);
   if (err == TG_OK) err = check_data(t, a->question, e);
   if (err == TG_OK) err = add_columns(a->question, out);
   if (err == TG_OK) err = a->question->answer(t, a, out, e);

@@ -1,6 +1,7 @@
 /* open: from a path to a trace. One file is one rank; a directory or a glob is a trace of many. */
 #include "trace/import.h"
 #include "trace/store.h"
+#include "trace/summary.h"
 #include "trace/tacho.h"
 
 struct opening {
@@ -45,6 +46,7 @@ void tg__trace_free(struct tg_trace *t) {
   tg__free(t->schemas);
   tg__free(t->steps);
   tg__strings_free(t->strings);
+  tg__summaries_free(t->summaries);
   tg__arena_free(&t->arena);
   tg__free(t);
 }

@@ -198,8 +198,10 @@ enum { /* columns for tg__trace_load and questions.def */
   TG__COL_MARKS = 1024,
   TG__COL_CORE = TG__COL_START | TG__COL_DUR | TG__COL_NAME | TG__COL_CAT,
   TG__COL_SLICES = 1023, TG__COL_ALL = 2047,
+  TG__COL_RANKS = 4095, /* of questions about ranks: all columns, or the summaries in their place */
 };
 
+struct tg__summaries; /* trace/summary.h */
 struct tg__store; /* private: what backs the columns (memory, or chunks of a .tacho file) */
 struct tg_trace {
   const char *path; /* as it was opened; NULL = bytes in memory */
@@ -226,6 +228,7 @@ struct tg_trace {
   uint32_t loaded;          /* TG__COL_* present now */
   struct tg__arena arena;
   struct tg__store *store;
+  struct tg__summaries *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
 };
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------ */

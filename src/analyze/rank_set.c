@@ -1,0 +1,204 @@
+/* rank_set: the summaries a question about ranks works on, and when their collectives waited and when they moved data. */
+#include "analyze/ranks.h"
+#include "analyze/summarize.h"
+
+#include <stdlib.h>
+
+static void place_part(const struct tg__ranks *r, struct tg__part *p) {
+  const struct tg__sum_collective *const c = &r->s->ranks[p->rank].collectives[p->index];
+  p->start_ns = tg__ranks_time(r, p->rank, c->start_ns);
+  p->end_ns = p->start_ns + tg__sum_length(c); /* a length is not stretched by the drift: that is below its own error */
+}
+
+/* Whoever came before the last waited for it; what is left is the transfer. Clocks that disagree cannot make more of it than there is. */
+static void split_waits(struct tg__ranks *r) {
+  for (size_t i = 0; i < r->match_count; i++) {
+    struct tg__match *const m = &r->matches[i];
+    struct tg__part *const parts = r->parts + m->first;
+    int64_t first_ns = 0;
+    for (uint32_t k = 0; k < m->count; k++) {
+      place_part(r, &parts[k]);
+      if (k == 0 || parts[k].start_ns < first_ns) first_ns = parts[k].start_ns;
+      if (k == 0 || parts[k].start_ns > m->last_ns) {
+        m->last_ns = parts[k].start_ns;
+        m->last = m->first + k;
+      }
+    }
+    m->skew_ns = m->last_ns - first_ns;
+    for (uint32_t k = 0; k < m->count; k++) {
+      const int64_t until = m->last_ns < parts[k].end_ns ? m->last_ns : parts[k].end_ns;
+      parts[k].wait_ns = until - parts[k].start_ns;
+    }
+  }
+}
+
+static bool match_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__ranks *const r = ctx;
+  const struct tg__match *const x = &r->matches[a], *const y = &r->matches[b];
+  return x->last_ns - x->skew_ns < y->last_ns - y->skew_ns;
+}
+
+static bool sort_matches(struct tg__ranks *r) {
+  uint32_t *const order = tg__alloc((r->match_count + 1) * sizeof *order);
+  struct tg__match *const sorted = tg__alloc((r->match_count + 1) * sizeof *sorted);
+  for (size_t i = 0; order && i < r->match_count; i++) order[i] = (uint32_t)i;
+  const bool done = order && sorted && tg__sort_index(order, r->match_count, match_before, r);
+  for (size_t i = 0; done && i < r->match_count; i++) sorted[i] = r->matches[order[i]];
+  tg__free(order);
+  tg__free(done ? r->matches : sorted);
+  if (done) r->matches = sorted;
+  return done;
+}
+
+/* Where the rank asked for stands after the summaries were put in order. */
+static uint32_t find_rank(const struct tg__summaries *s, uint32_t path, int64_t number) {
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->ranks[i].path == path && s->ranks[i].number == number) return i;
+  return TG_NONE;
+}
+
+static bool summarize(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a) {
+  r->s = r->own = tg__summaries_new();
+  if (!r->own || tg__summarize(t, r->own) != TG_OK) return false;
+  const uint32_t path = a->rank == TG_NONE ? TG_NONE : r->own->ranks[a->rank].path;
+  const int64_t number = a->rank == TG_NONE ? 0 : r->own->ranks[a->rank].number;
+  if (!tg__summaries_sort(r->own)) return false;
+  if (a->rank != TG_NONE) r->only = find_rank(r->own, path, number);
+  return true;
+}
+
+enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align, struct tg_error *e) {
+  *r = (struct tg__ranks){.s = t->summaries, .only = a->rank};
+  bool done = r->s || summarize(r, t, a);
+  if (done) {
+    r->clocks = tg__alloc(((size_t)r->s->count + 1) * sizeof *r->clocks);
+    done = r->clocks && tg__ranks_match(r) && (!align || tg__ranks_align(r));
+  }
+  if (done) {
+    split_waits(r);
+    done = sort_matches(r);
+  }
+  return done ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while comparing the ranks");
+}
+
+void tg__ranks_close(struct tg__ranks *r) {
+  tg__free(r->matches);
+  tg__free(r->parts);
+  tg__free(r->clocks);
+  tg__summaries_free(r->own);
+  *r = (struct tg__ranks){0};
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool has_numbered_steps(const struct tg__rank_summary *r) { return r->step_count > 0 && r->steps[0].number >= 0; }
+
+/* Ranks with numbered steps, and per number how many of them have it. */
+static uint32_t count_numbers(const struct tg__ranks *r, struct tg__map *seen, bool *failed) {
+  uint32_t ranks = 0;
+  for (uint32_t i = 0; i < r->s->count; i++) {
+    const struct tg__rank_summary *const rank = &r->s->ranks[i];
+    if (!has_numbered_steps(rank)) continue;
+    for (uint32_t k = 0; k < rank->step_count && !*failed; k++) {
+      uint32_t *const slot = tg__map_slot(seen, (uint64_t)rank->steps[k].number, 0);
+      *failed |= !slot;
+      if (slot && *slot == ranks) ++*slot; /* each rank counts once, and only while all before it had the number */
+    }
+    ranks++;
+  }
+  return ranks;
+}
+
+bool *tg__ranks_common_steps(const struct tg__ranks *r, bool *has_common) {
+  size_t total = 0, at = 0;
+  struct tg__map seen = {0};
+  bool failed = false;
+  const uint32_t ranks = count_numbers(r, &seen, &failed);
+  for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
+  bool *const common = failed ? NULL : tg__alloc(total + 1);
+  *has_common = false;
+  for (uint32_t i = 0; common && i < r->s->count; i++) {
+    const struct tg__rank_summary *const rank = &r->s->ranks[i];
+    for (uint32_t k = 0; k < rank->step_count; k++, at++) {
+      common[at] = has_numbered_steps(rank) && tg__map_get(&seen, (uint64_t)rank->steps[k].number) == ranks;
+      *has_common |= common[at];
+    }
+  }
+  for (size_t i = 0; common && !*has_common && i < total; i++) common[i] = true;
+  tg__map_free(&seen);
+  return common;
+}
+
+/* ---- what should be said ------------------------------------------------------------------------------------------------------------ */
+
+static int64_t world_size(const struct tg__ranks *r) {
+  int64_t most = -1;
+  for (uint32_t i = 0; i < r->s->count; i++)
+    if (r->s->ranks[i].world_size > most) most = r->s->ranks[i].world_size;
+  return most;
+}
+
+static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
+  const int64_t world = world_size(r);
+  uint32_t unnamed = 0, twice = 0, cut = 0;
+  for (uint32_t i = 0; i < r->s->count; i++) {
+    const struct tg__rank_summary *const rank = &r->s->ranks[i];
+    unnamed += !rank->number_is_given;
+    twice += i > 0 && rank->number == r->s->ranks[i - 1].number;
+    cut += rank->is_cut || rank->is_killed;
+  }
+  if (world > r->s->count)
+    tg__table_note(out, "%u of %lld ranks are here: what the others did is not known, and waiting is counted among these alone",
+                   (unsigned)r->s->count, (long long)world);
+  if (unnamed && r->s->count > 1)
+    tg__table_note(out, "%u of the files do not say which rank they are (distributedInfo): numbered in the order of their names",
+                   (unsigned)unnamed);
+  if (twice)
+    tg__table_note(out, "%u of the files say that they are a rank that another file is, too: each counts by itself", (unsigned)twice);
+  if (cut) tg__table_note(out, "%u of the ranks ended before their time (cut or killed): what they had recorded counts", (unsigned)cut);
+}
+
+static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
+  int64_t most = 0, spread = 0;
+  uint32_t aligned = 0, alone = 0, astray = 0;
+  for (uint32_t i = 0; i < r->s->count; i++) {
+    const struct tg__clock *const c = &r->clocks[i];
+    if (c->is_aligned && c->collectives == 0) continue; /* the reference */
+    aligned += c->is_aligned;
+    alone += !c->is_aligned;
+    astray += c->is_aligned && c->low_ns > c->high_ns;
+    if (c->is_aligned && llabs(c->offset_ns) > most) most = llabs(c->offset_ns);
+    if (c->is_aligned && c->spread_ns > spread) spread = c->spread_ns;
+  }
+  if (aligned)
+    tg__table_note(
+        out,
+        "clocks are aligned on the ends of collectives: by up to %.1f us, half of the ends within %.1f us (the question clocks says more)",
+        (double)most / 1000, (double)spread / 1000);
+  if (astray)
+    tg__table_note(out,
+                   "on %u ranks a collective ends before it began on another, whatever the clocks: what is matched here is not all one "
+                   "collective, so waits are not to be trusted",
+                   (unsigned)astray);
+  if (aligned && alone)
+    tg__table_note(out, "%u ranks share no collective with the others that would tell their clock: taken as their files say",
+                   (unsigned)alone);
+}
+
+void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
+  int64_t bare = 0, dropped = 0;
+  for (uint32_t i = 0; i < r->s->count; i++) {
+    bare += r->s->ranks[i].bare_requests;
+    dropped += r->s->ranks[i].dropped;
+  }
+  note_ranks(r, out);
+  if (r->s->count > 1) note_clocks(r, out);
+  if (r->by_order && r->s->count > 1)
+    tg__table_note(out, "the trace does not number its collectives: the n-th of its kind in a group is taken for the n-th of every rank%s",
+                   r->uneven ? ", within a step where the ranks do not have equally many" : "");
+  if (r->differing)
+    tg__table_note(out, "%lld collectives are larger on one rank than on another: not the same one, so nothing is said of waiting in them",
+                   (long long)r->differing);
+  if (bare) tg__table_note(out, "%lld collectives were launched and no kernel of theirs is in the trace: left out", (long long)bare);
+  if (dropped) tg__table_note(out, "%lld rows are beyond what is kept of one rank and left out", (long long)dropped);
+}

@@ -1,0 +1,69 @@
+/* ranks: what the questions about many ranks share: whose summaries they look at, which collectives are the same one, and how the
+ * ranks' clocks lie to each other. */
+#ifndef TG_RANKS_H
+#define TG_RANKS_H
+
+#include "analyze/analyze.h"
+#include "trace/summary.h"
+
+/* One rank's part in a collective, and when it came on the common clock. */
+struct tg__part {
+  uint32_t rank, index; /* into the summaries, into its collectives */
+  int64_t start_ns, end_ns, wait_ns;
+};
+struct tg__match {
+  uint32_t first, count; /* in parts; by rank */
+  uint32_t group, kind;
+  int64_t sequence; /* -1 = matched by order */
+  int64_t last_ns;  /* when the last one came */
+  int64_t skew_ns;  /* from the first to the last */
+  uint32_t last;    /* part that came last */
+  bool differs;     /* in bytes, where they must be equal: what is matched here is not one collective */
+};
+/* Is there anybody to wait for, and is it the same collective? */
+static inline bool tg__match_is_shared(const struct tg__match *m) { return m->count > 1 && !m->differs; }
+
+struct tg__clock {
+  bool is_aligned;
+  int64_t offset_ns;       /* this rank's clock is so much ahead of the reference's, at the first collective used */
+  double drift;            /* and gains so much a ns; 0 where too little is known */
+  int64_t origin_ns;       /* where the drift counts from, on the common clock */
+  int64_t low_ns, high_ns; /* the offset must lie between: no such collective ends anywhere before it began everywhere */
+  int64_t spread_ns;       /* median distance of the ends from the alignment */
+  int64_t collectives;     /* it rests on */
+  uint32_t reference;      /* rank compared with; itself for the one that all others go back to */
+};
+
+struct tg__ranks {
+  const struct tg__summaries *s;
+  struct tg__summaries *own; /* made for this question, or NULL */
+  uint32_t only;             /* the one that was asked for; TG_NONE = all */
+  struct tg__match *matches; /* by when the first rank came */
+  size_t match_count;
+  struct tg__part *parts;
+  struct tg__clock *clocks; /* by rank */
+  int64_t uneven;           /* groups and kinds whose number of collectives differs between ranks: matched within steps */
+  int64_t differing;        /* matches that differ in bytes */
+  bool by_order;
+};
+
+/* Everything above for a trace of either sort. align: false takes the files' clocks as they are. Free with tg__ranks_close, after a
+ * failure too. */
+enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align, struct tg_error *e);
+void tg__ranks_close(struct tg__ranks *r);
+
+bool tg__ranks_match(struct tg__ranks *r); /* rank_match.c: fills matches and parts; false on no memory */
+bool tg__ranks_align(struct tg__ranks *r); /* rank_clocks.c: fills clocks, from matches; false on no memory */
+int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank, int64_t ns); /* a time of this rank on the common clock */
+
+/* May steps be compared between the ranks by their numbers? `common` gets one flag for each step of each rank, in order: those whose
+ * number every rank with steps has, or all when there is none such. *has_common: whether there was. NULL on no memory. */
+bool *tg__ranks_common_steps(const struct tg__ranks *r, bool *has_common);
+
+/* What every answer about ranks should say of its data. */
+void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out);
+
+static inline bool tg__ranks_wanted(const struct tg__ranks *r, uint32_t rank) { return r->only == TG_NONE || r->only == rank; }
+static inline int64_t tg__sum_length(const struct tg__sum_collective *c) { return c->end_ns - c->start_ns; }
+
+#endif

@@ -1,0 +1,10 @@
+/* stragglers: the parts of the question. */
+#ifndef TG_STRAGGLERS_H
+#define TG_STRAGGLERS_H
+
+#include "analyze/analyze.h"
+
+/* rules=hta, in stragglers_hta.c. */
+enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, size_t candidates, struct tg_table *out, struct tg_error *e);
+
+#endif

@@ -1,0 +1,96 @@
+/* summary: what the questions about many ranks need to know of each, small enough that hundreds fit into memory. Made from a trace
+ * by analyze/summarize.c; a .tsum file holds nothing else (summary_file.c). A side door: analyze and src/ include it, nobody else.
+ *
+ * Times are as in the file of their rank; add base_ns to compare ranks by the files' own clocks. */
+#ifndef TG_SUMMARY_H
+#define TG_SUMMARY_H
+
+#include "trace/trace.h"
+
+enum {
+  TG__SUM_MOST_ROWS = 1 << 20, /* of one list of one rank; what is beyond is counted in `dropped` */
+  TG__SUM_MOST_NAMES = 1024,   /* operators, and kernels, with totals of their own; the rest is one row */
+};
+
+/* What a step's time goes to; each instant counts for the first that is going on, so the shares add up to the step. */
+enum tg__share {
+  TG__SHARE_COMPUTE,       /* kernels but collectives; operators where the rank has no device work */
+  TG__SHARE_COMMUNICATION, /* collectives on the device, else those of the host */
+  TG__SHARE_COPY,          /* copies and memsets */
+  TG__SHARE_DATA,          /* the data loader */
+  TG__SHARE_HOST,          /* operators and runtime calls */
+  TG__SHARE_REST,
+  TG__SHARE_COUNT
+};
+struct tg__sum_step {
+  int64_t number;           /* of the step; -1 = the whole recording taken as one */
+  int64_t start_ns, end_ns; /* device work it launched included */
+  int64_t share_ns[TG__SHARE_COUNT];
+  int64_t communication_ns; /* the whole of it: the share is what computation does not hide */
+};
+/* One collective as one rank took part in it. */
+struct tg__sum_collective {
+  int64_t start_ns, end_ns; /* of its device work; of the host's span where it has none */
+  int64_t call_ns;          /* when the host asked for it; TG_NULL_INT = not known */
+  int64_t bytes;            /* this rank put in; -1 = not known */
+  int64_t sequence;         /* number within its group; -1 = not known */
+  uint32_t group, kind;     /* strings */
+  uint32_t step;            /* index into the steps, TG_NONE */
+  uint32_t group_size;      /* 0 = not known */
+  bool on_device;
+};
+enum tg__sum_what { TG__SUM_OP, TG__SUM_KERNEL, TG__SUM_WHATS };
+struct tg__sum_total {
+  uint32_t name; /* string; TG_NONE = all those beyond TG__SUM_MOST_NAMES */
+  enum tg__sum_what what;
+  int64_t calls, total_ns, min_ns, max_ns;
+};
+/* A collective as the TensorBoard plugin sees it: the host's range, or its copy on the device, with the kernels of its external id. */
+struct tg__sum_node {
+  int64_t start_ns, end_ns, bytes;
+  uint32_t name;                       /* string */
+  uint32_t first_kernel, kernel_count; /* in node_kernels */
+};
+struct tg__sum_range {
+  int64_t start_ns, end_ns;
+};
+
+struct tg__rank_summary {
+  uint32_t path, host; /* strings; host TG_NONE = not known */
+  int64_t number, world_size, base_ns, json_bytes, events;
+  int64_t first_ns, last_ns; /* start of its first and end of its last complete slice */
+  int64_t lost;              /* events and stretches of the input that could not be read */
+  int64_t dropped;           /* rows beyond TG__SUM_MOST_ROWS */
+  int64_t bare_requests;     /* collectives that were asked for and never seen to run */
+  enum tg__step_kind step_kind;
+  bool number_is_given, is_cut, is_killed, has_device_work;
+  struct tg__sum_step *steps;
+  uint32_t step_count, steps_left_out;    /* at the end, their device work is not in the trace */
+  struct tg__sum_collective *collectives; /* as they were asked for */
+  uint32_t collective_count;
+  struct tg__sum_total *totals; /* by what, then name */
+  uint32_t total_count;
+  struct tg__sum_node *nodes; /* by start */
+  uint32_t node_count;
+  struct tg__sum_range *node_kernels;
+  uint32_t node_kernel_count;
+};
+struct tg__summaries {
+  struct tg__strings *strings;
+  struct tg__rank_summary *ranks; /* by number, then path */
+  uint32_t count;
+};
+
+struct tg__summaries *tg__summaries_new(void);    /* empty; NULL on no memory */
+void tg__summaries_free(struct tg__summaries *s); /* NULL is fine */
+void tg__rank_summary_free(struct tg__rank_summary *r);
+bool tg__summaries_sort(struct tg__summaries *s); /* by number, then path; false on no memory */
+
+/* A trace without events that answers the questions about ranks alone. Takes the summaries over, numbers ranks that have none and
+ * puts them in order; also after a failure they are not the caller's any more. */
+enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out, struct tg_error *e);
+enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e);
+/* Add the ranks of a .tsum file to `s`. *damaged: how many of them could not be read. */
+enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, int64_t *damaged, struct tg_error *e);
+
+#endif
