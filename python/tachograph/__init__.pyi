@@ -582,6 +582,31 @@ class SpreadRow(TypedDict):
     most_rank: Optional[int]  # that rank
     spread_ns: Optional[int]  # ns: from the least to the most
 
+class CriticalPathRow(TypedDict):
+    """the longest chain of work and waiting through a rank: what a faster run has to make faster"""
+    rank: Optional[int]  # rank of the job
+    name: Optional[str]  # event the time is booked on; empty for time between events
+    category: Optional[str]  # its category as written in the trace
+    kind: Optional[str]  # of an edge: operator, dependency, launch_delay, kernel_delay or sync_dependency
+    bound_by: Optional[str]  # what the time goes to: cpu_bound, data_loading, gpu_compute_bound, gpu_communication_bound, gpu_copy_bound, gpu_kernel_kernel_overhead, gpu_kernel_launch_overhead; empty for mere order
+    weight_ns: Optional[int]  # ns: length of the edges, summed
+    pct: Optional[float]  # %: share of the path
+    edges: Optional[int]  # edges of the path
+    events: Optional[int]  # events of the path
+    nodes: Optional[int]  # starts and ends on the path, by=rank only
+    graph_edges: Optional[int]  # edges of the whole graph, by=kind and by=rank
+    graph_nodes: Optional[int]  # starts and ends in the whole graph, by=rank only
+    critical: Optional[bool]  # on the path
+    event: Optional[int]  # number of the slice the time is booked on
+    index: Optional[int]  # its position in traceEvents, counted from 0; rules=hta only
+    track: Optional[int]  # its track
+    stream: Optional[int]  # its stream; -1 on the host
+    start_ns: Optional[int]  # ns: of an edge where it begins; of an event its start
+    from_event: Optional[int]  # slice an edge leads from
+    from_end: Optional[bool]  # from its end, not its start
+    to_event: Optional[int]  # slice an edge leads to
+    to_end: Optional[bool]  # to its end, not its start
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -651,6 +676,8 @@ class Trace:
     def ask(self, question: Literal["clocks"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ClocksRow]: ...
     @overload
     def ask(self, question: Literal["spread"], *, by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SpreadRow]: ...
+    @overload
+    def ask(self, question: Literal["critical_path"], *, rank: Any = ..., step: Any = ..., annotation: Any = ..., instance: Any = ..., by: Any = ..., edges: Any = ..., data_load_events: Any = ..., launch_edges: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CriticalPathRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...
