@@ -74,8 +74,10 @@ static bool file_write(void *ctx, const char *bytes, size_t len) { /* called wit
 
 /* ---- traces ------------------------------------------------------------------------------------------------------------------- */
 
-/* Take the trace for this thread; the GIL is let go while waiting, so that its holder can finish. NULL: closed, error set. */
-static struct tg_trace *trace_take(Trace *self) {
+bool is_trace(PyObject *object) { return PyObject_TypeCheck(object, trace_type); }
+
+struct tg_trace *trace_take(PyObject *object) { /* the GIL is let go while waiting, so that its holder can finish */
+  Trace *self = (Trace *)object;
   if (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
     Py_BEGIN_ALLOW_THREADS
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
@@ -89,7 +91,7 @@ static struct tg_trace *trace_take(Trace *self) {
 
 static PyObject *trace_close(PyObject *object, PyObject *unused) {
   Trace *self = (Trace *)object;
-  struct tg_trace *trace = trace_take(self);
+  struct tg_trace *trace = trace_take(object);
   if (!trace) {
     PyErr_Clear(); /* closing twice is fine */
     Py_RETURN_NONE;
@@ -111,12 +113,9 @@ static void trace_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* Arguments of a question from a dict of str to str. The texts belong to the dict, which must live as long. */
-struct args {
-  struct tg_arg *items;
-  size_t count;
-};
-static bool args_from_dict(PyObject *dict, struct args *out) {
+void trace_give(PyObject *object) { PyThread_release_lock(((Trace *)object)->lock); }
+
+bool args_from_dict(PyObject *dict, struct args *out) {
   out->items = PyMem_Calloc((size_t)PyDict_Size(dict) + 1, sizeof *out->items);
   out->count = 0;
   if (!out->items) PyErr_NoMemory();
@@ -138,14 +137,14 @@ static PyObject *trace_ask(PyObject *object, PyObject *python_args) {
   PyObject *dict, *result = NULL;
   struct args args = {0};
   if (!PyArg_ParseTuple(python_args, "O!sO!", &PyType_Type, &type, &question, &PyDict_Type, &dict)) return NULL;
-  struct tg_trace *trace = args_from_dict(dict, &args) ? trace_take((Trace *)object) : NULL;
+  struct tg_trace *trace = args_from_dict(dict, &args) ? trace_take(object) : NULL;
   if (trace) {
     struct tg_table *table = NULL;
     struct tg_error e = {0};
     enum tg_err err;
     Py_BEGIN_ALLOW_THREADS
     err = tg_ask(trace, question, args.items, args.count, &table, &e);
-    PyThread_release_lock(((Trace *)object)->lock);
+    trace_give(object);
     Py_END_ALLOW_THREADS
     result = err ? raise_error(err, &e) : make_table(type, table);
   }
@@ -158,26 +157,26 @@ static PyObject *trace_sql(PyObject *object, PyObject *args) {
   PyTypeObject *type;
   const char *query;
   if (!PyArg_ParseTuple(args, "O!s", &PyType_Type, &type, &query)) return NULL;
-  struct tg_trace *trace = trace_take((Trace *)object);
+  struct tg_trace *trace = trace_take(object);
   if (!trace) return NULL;
   struct tg_table *table = NULL;
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS
   err = tg_sql(trace, query, &table, &e);
-  PyThread_release_lock(((Trace *)object)->lock);
+  trace_give(object);
   Py_END_ALLOW_THREADS
   return err ? raise_error(err, &e) : make_table(type, table);
 }
 
 static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes */
-  struct tg_trace *trace = PyBytes_Check(path) ? trace_take((Trace *)object) : NULL;
+  struct tg_trace *trace = PyBytes_Check(path) ? trace_take(object) : NULL;
   if (!trace) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "bytes expected");
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS
   err = tg_save(trace, PyBytes_AS_STRING(path), &e);
-  PyThread_release_lock(((Trace *)object)->lock);
+  trace_give(object);
   Py_END_ALLOW_THREADS
   if (err) return raise_error(err, &e);
   Py_RETURN_NONE;
@@ -190,13 +189,13 @@ static PyObject *trace_export(PyObject *object, PyObject *python_args) {
   struct file file = {0};
   struct args args = {0};
   if (!PyArg_ParseTuple(python_args, "sO!i", &format, &PyDict_Type, &dict, &file.fd)) return NULL;
-  struct tg_trace *trace = args_from_dict(dict, &args) ? trace_take((Trace *)object) : NULL;
+  struct tg_trace *trace = args_from_dict(dict, &args) ? trace_take(object) : NULL;
   if (trace) {
     struct tg_error e = {0};
     enum tg_err err;
     Py_BEGIN_ALLOW_THREADS
     err = tg_export(trace, format, args.items, args.count, file_write, &file, &e);
-    PyThread_release_lock(((Trace *)object)->lock);
+    trace_give(object);
     Py_END_ALLOW_THREADS
     if (file.error) {
       errno = file.error;
@@ -215,14 +214,14 @@ static PyObject *trace_report(PyObject *object, PyObject *args) {
   unsigned width;
   int color;
   if (!PyArg_ParseTuple(args, "sIp", &format, &width, &color)) return NULL;
-  struct tg_trace *trace = trace_take((Trace *)object);
+  struct tg_trace *trace = trace_take(object);
   if (!trace) return NULL;
   struct text text = {.lines_left = SIZE_MAX};
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS
   err = tg_report(trace, format, width, color != 0, text_write, &text, &e);
-  PyThread_release_lock(((Trace *)object)->lock);
+  trace_give(object);
   Py_END_ALLOW_THREADS
   if (err == TG_OK || text.failed) return text_finish(&text);
   text_drop(&text);
@@ -347,7 +346,7 @@ PyMODINIT_FUNC PyInit__read(void) {
                                          NULL, NULL);
   trace_type = (PyTypeObject *)PyType_FromSpec(&trace_spec);
   if (PyModule_AddObjectRef(module, "TachographError", error_type) || PyModule_AddObjectRef(module, "Trace", (PyObject *)trace_type) ||
-      add_table_types(module) ||
+      add_table_types(module) || add_diff(module) ||
       PyModule_AddStringConstant(module, "version", tg_version())) {
     Py_DECREF(module);
     return NULL;

@@ -1,4 +1,4 @@
-/* What python/_read.c and python/_read_table.c share. */
+/* What python/_read.c, _read_table.c and _read_diff.c share. */
 #ifndef TG_PYTHON_READ_H
 #define TG_PYTHON_READ_H
 
@@ -13,6 +13,23 @@ PyObject *raise_error(enum tg_err code, const struct tg_error *e);
 /* A new object of `type`, a subclass of _read.Table. Takes the table, even when it fails. */
 PyObject *make_table(PyTypeObject *type, struct tg_table *table);
 int add_table_types(PyObject *module); /* Table and Column */
+
+struct tg_table *table_of(PyObject *object); /* NULL with TypeError set when it is no Table */
+
+/* Take the trace of a Trace for this thread; the GIL is let go while waiting. NULL: closed, error set. trace_give needs no GIL. */
+bool is_trace(PyObject *object);
+struct tg_trace *trace_take(PyObject *object);
+void trace_give(PyObject *object);
+
+/* Arguments of a question from a dict of str to str; false with an error set. The texts belong to the dict, which must live as long;
+ * items are freed with PyMem_Free either way. */
+struct args {
+  struct tg_arg *items;
+  size_t count;
+};
+bool args_from_dict(PyObject *dict, struct args *out);
+
+int add_diff(PyObject *module); /* its functions diff, diff_text, diff_fails */
 
 /* Text coming out of the library piece by piece. */
 struct text { /* bytes collected from a tg_write_fn */

@@ -151,6 +151,12 @@ static PyType_Spec column_spec = {"tachograph._read.Column", sizeof(Column), 0, 
 
 /* ---- tables ---------------------------------------------------------------------------------------------------------------- */
 
+struct tg_table *table_of(PyObject *object) {
+  if (PyObject_TypeCheck(object, table_type)) return ((Table *)object)->table;
+  PyErr_SetString(PyExc_TypeError, "a Table expected");
+  return NULL;
+}
+
 PyObject *make_table(PyTypeObject *type, struct tg_table *table) {
   Table *self = (Table *)type->tp_alloc(type, 0);
   if (!self) {

@@ -39,6 +39,7 @@ _RECORDING = {
     "_trainer": ("TrainerCallback",),
     "_conditions": ("conditions", "baseline"),
     "_launch": ("step",),
+    "_diff": ("diff", "Diff"),
 }
 _MODULES = ("profiler", "autograd", "timing", "memory")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}

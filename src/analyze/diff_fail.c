@@ -192,11 +192,14 @@ static bool holds(const struct test *t, const struct columns *c, size_t row) {
 static void say_row(const struct test *t, const struct columns *c, size_t row) {
   const struct tg__str name = cell(c, c->name, row), quantity = cell(c, c->quantity, row);
   const double a = c->a->reals[row], b = c->b->reals[row];
-  const bool time = tg__str_eq(cell(c, c->unit, row), TG_STR("ns"));
+  const struct tg__str unit = cell(c, c->unit, row);
+  const bool time = tg__str_eq(unit, TG_STR("ns"));
+  const char *const said = time ? " ms" : unit.len ? " bytes" : "";
   char share[32] = "";
   if (a != 0) snprintf(share, sizeof share, " (%+.1f %%)", 100 * (b - a) / fabs(a));
-  snprintf(t->e->text, sizeof t->e->text, "%.200s holds: %.*s %.*s is %.6g in A and %.6g in B%s%s", t->text, (int)(name.len < 120 ? name.len : 120),
-           name.ptr, (int)quantity.len, quantity.ptr, time ? a / 1e6 : a, time ? b / 1e6 : b, time ? " ms" : "", share);
+  snprintf(t->e->text, sizeof t->e->text, "%.200s holds: %.*s %.*s is %.10g%s in A and %.10g%s in B%s", t->text,
+           (int)(name.len < 120 ? name.len : 120), name.ptr, (int)quantity.len, quantity.ptr, time ? a / 1e6 : a, said, time ? b / 1e6 : b, said,
+           share);
 }
 
 /* ---- what there is not -------------------------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 struct join {
   struct tg_table *sides[TG__SIDES];
   bool *is_key, *is_value; /* by column */
+  size_t by;               /* the column whose change rows are sorted by; SIZE_MAX = none */
   struct tg__strings *keys; /* texts of keys, the n-th occurrence told apart → position in pairs */
   uint32_t (*pairs)[TG__SIDES];
   size_t count, cap;
@@ -35,6 +36,18 @@ static enum tg_err pick_columns(const struct tg_table *t, const char *list, cons
   return TG_OK;
 }
 
+/* The column named first; where none is named the first that is a time, else the first there is. */
+static void choose_order(struct join *j, const char *columns) {
+  const struct tg_table *t = j->sides[0];
+  j->by = SIZE_MAX;
+  for (size_t c = t->column_count; c-- > 0;) {
+    const size_t len = strlen(t->columns[c].name);
+    const bool named = strncmp(columns, t->columns[c].name, len) == 0 && (!columns[len] || columns[len] == ',');
+    const bool time = strcmp(t->columns[c].unit, "ns") == 0, better = *columns ? named : time || j->by == SIZE_MAX || strcmp(t->columns[j->by].unit, "ns") != 0;
+    if (j->is_value[c] && better) j->by = c;
+  }
+}
+
 static enum tg_err choose_columns(struct join *j, const struct tg__diff_ask *ask, struct tg_error *e) {
   const struct tg_table *t = j->sides[0];
   const char *keys = tg__diff_arg(ask, "keys"), *columns = tg__diff_arg(ask, "columns");
@@ -52,6 +65,7 @@ static enum tg_err choose_columns(struct join *j, const struct tg__diff_ask *ask
     if (!*columns && !j->is_key[c]) j->is_value[c] = number;
     if (j->is_key[c]) j->is_value[c] = false;
   }
+  choose_order(j, columns);
   return TG_OK;
 }
 
@@ -192,14 +206,12 @@ static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, 
   return err;
 }
 
-/* How much the first compared column of a pair changed, rows that only one side has counted whole. */
+/* How much a pair changed; rows that only one side has count whole. */
 static double change_of(const struct join *j, const uint32_t rows[TG__SIDES]) {
   double v[TG__SIDES] = {0, 0};
-  size_t c = 0;
-  while (c < j->sides[0]->column_count && !j->is_value[c]) c++;
-  for (int side = 0; c < j->sides[0]->column_count && side < TG__SIDES; side++) {
+  for (int side = 0; j->by != SIZE_MAX && side < TG__SIDES; side++) {
     if (rows[side] == TG_NONE) continue;
-    const struct tg__column *column = &j->sides[side]->columns[c];
+    const struct tg__column *column = &j->sides[side]->columns[j->by];
     if (column->type == TG_REAL) v[side] = isnan(column->reals[rows[side]]) ? 0 : column->reals[rows[side]];
     else if (column->ints[rows[side]] != TG_NULL_INT) v[side] = (double)column->ints[rows[side]];
   }
