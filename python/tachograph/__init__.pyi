@@ -376,6 +376,29 @@ class TopRow(TypedDict):
     mean_ns: Optional[float]  # ns: mean duration
     max_ns: Optional[int]  # ns: longest
 
+class ModulesRow(TypedDict):
+    """time, operators and memory of each module, as a tree"""
+    rank: Optional[int]  # rank of the job
+    name: Optional[str]  # class of the module and its number; by=class: the class
+    depth: Optional[int]  # modules around it; text shows it as indentation
+    attribute: Optional[str]  # what its parent calls it, where the trace says so
+    calls: Optional[int]  # how often it was called; unknown where only operators name their module
+    pct: Optional[float]  # %: share of all device time, forward and backward, modules in it included; of host time where there is no device work
+    self_pct: Optional[float]  # %: the same without the modules in it
+    ops: Optional[int]  # outermost operators of its forward that are in no module in it
+    cpu_ns: Optional[int]  # ns: host time of its forward, modules in it included
+    self_cpu_ns: Optional[int]  # ns: the same without the modules in it
+    python_ns: Optional[int]  # ns: of that, outside of operators, too
+    device_ns: Optional[int]  # ns: device work its forward launched, modules in it included
+    self_device_ns: Optional[int]  # ns: the same without the modules in it
+    backward_ops: Optional[int]  # outermost operators that autograd ran for it and for no module in it
+    backward_cpu_ns: Optional[int]  # ns: host time of its backward, modules in it included
+    backward_self_cpu_ns: Optional[int]  # ns: the same without the modules in it
+    backward_device_ns: Optional[int]  # ns: device work its backward launched, modules in it included
+    backward_self_device_ns: Optional[int]  # ns: the same without the modules in it
+    cpu_memory_bytes: Optional[int]  # bytes: allocated minus freed on the CPU by operators of its forward: what it leaves behind
+    device_memory_bytes: Optional[int]  # bytes: the same on devices
+
 class RooflineRow(TypedDict):
     """operators by the work they do: FLOP/s and bytes/s against the device's peaks, and what bounds them"""
     name: Optional[str]  # operator, kind or kernel
@@ -651,6 +674,8 @@ class Trace:
     def ask(self, question: Literal["op_classes"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpClassesRow]: ...
     @overload
     def ask(self, question: Literal["top"], *, rank: Any = ..., step: Any = ..., side: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[TopRow]: ...
+    @overload
+    def ask(self, question: Literal["modules"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ModulesRow]: ...
     @overload
     def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
     @overload

@@ -30,6 +30,7 @@ struct tg_table {
   struct tg__loss_row *losses;
   size_t loss_count;
   bool failed;         /* out of memory somewhere; the runner turns it into TG_MEMORY */
+  bool is_tree;        /* rows stand below the one they belong to: text indents the column `name` by the column `depth` */
   size_t cell;         /* next column of the row being written */
   unsigned references; /* 1, plus one per exported Arrow array */
   struct tg__arena arena;

@@ -99,14 +99,28 @@ static bool add_node(struct builder *b, uint32_t *top, uint32_t slice, uint8_t k
   return true;
 }
 
+/* Slices [from, to) begin and end together. A module's frame is around an operator of the same extent: where frames were derived
+ * from operators, a call begins with its first one. */
+static bool add_together(struct builder *b, uint32_t *top, uint32_t from, uint32_t to) {
+  for (int operators = 0; operators < 2; operators++) {
+    for (uint32_t i = from; i < to; i++) {
+      const bool frame = to - from > 1 && !b->calls && tg__slice_class(b->t, i) == TG__CLASS_PYTHON;
+      uint8_t kind;
+      if (frame == !operators && is_node(b, i, &kind) && !add_node(b, top, i, kind)) return false;
+    }
+  }
+  return true;
+}
+
 static bool add_tracks(struct builder *b) {
+  const struct tg__slices *s = &b->t->slices;
   for (uint32_t k = 0; k < b->t->track_count; k++) {
-    const struct tg__track *track = &b->t->tracks[k];
+    const uint32_t end = b->t->tracks[k].first + b->t->tracks[k].count;
     uint32_t top = TG_NONE;
     b->tree->first[k] = (uint32_t)b->tree->count;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
-      uint8_t kind;
-      if (is_node(b, i, &kind) && !add_node(b, &top, i, kind)) return false;
+    for (uint32_t i = b->t->tracks[k].first, next; i < end; i = next) {
+      for (next = i + 1; next < end && s->start_ns[next] == s->start_ns[i] && s->dur_ns[next] == s->dur_ns[i]; next++) continue;
+      if (!add_together(b, &top, i, next)) return false;
     }
   }
   b->tree->first[b->t->track_count] = (uint32_t)b->tree->count;

@@ -183,6 +183,7 @@ static enum tg_err parse_key(const struct tg_table *t, struct tg__str text, stru
 }
 
 enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error *e) {
+  t->is_tree = false; /* rows no longer stand below those they belong to */
   struct sort_key parsed[MOST_KEYS];
   size_t count = 0;
   for (const char *from = keys;; from++) {

@@ -8,6 +8,8 @@ enum {
   NAME_MIN = 16,     /* a text column is not squeezed below this */
   GAP = 2,           /* blanks between columns */
   HEADER_LINES = 8,
+  INDENT = 2,        /* blanks for each level of a tree */
+  INDENT_MOST = 40,
 };
 
 struct col {
@@ -104,6 +106,14 @@ static bool cell_says_something(const struct tg_table *t, const struct tg__colum
   return cell_is_known(c, row) && (c->type != TG_TEXT || tg__strings_get(t->strings, c->texts[row]).len);
 }
 
+/* Blanks in front of the name of a row in a tree. */
+static unsigned indent_of(const struct tg_table *t, const struct tg__column *c, size_t row) {
+  if (!t->is_tree || strcmp(c->name, "name") != 0) return 0;
+  const size_t depth = tg__table_column_index(t, "depth");
+  const int64_t levels = depth == SIZE_MAX ? 0 : t->columns[depth].ints[row];
+  return levels <= 0 ? 0 : levels < INDENT_MOST / INDENT ? (unsigned)levels * INDENT : INDENT_MOST;
+}
+
 /* ---- layout ------------------------------------------------------------------------------------------------------------------------ */
 
 /* A header is broken at underscores, so its column need only be as wide as its longest word with the underscore behind it. */
@@ -125,7 +135,7 @@ static void measure(const struct tg_table *t, struct col *cols) {
     col->empty = t->rows > 0;
     for (size_t row = 0; row < t->rows; row++) {
       char buf[CELL_BYTES];
-      const unsigned w = tg__text_width(cell_text(t, col->c, row, buf));
+      const unsigned w = tg__text_width(cell_text(t, col->c, row, buf)) + indent_of(t, col->c, row);
       if (w > col->width) col->width = w;
       if (col->empty && cell_says_something(t, col->c, row)) col->empty = false;
     }
@@ -178,12 +188,14 @@ static struct tg__str header_line(const char **p, unsigned width) {
   return (struct tg__str){start, (uint32_t)(end - start)};
 }
 
-static void put_aligned(struct tg__out *out, struct tg__str s, const struct col *col, bool last) {
+static void put_aligned(struct tg__out *out, struct tg__str s, unsigned indent, const struct col *col, bool last) {
   const bool left = col->c->type == TG_TEXT;
-  const unsigned w = tg__text_width(s);
-  if (!left && w < col->width) tg__put_blanks(out, col->width - w);
-  const unsigned used = tg__put_fitted(out, s, col->width);
-  if (left && !last && used < col->width) tg__put_blanks(out, col->width - used);
+  if (indent > col->width / 2) indent = col->width / 2; /* where the column had to give way, the name keeps a part of it */
+  const unsigned w = tg__text_width(s), room = col->width - indent;
+  tg__put_blanks(out, indent);
+  if (!left && w < room) tg__put_blanks(out, room - w);
+  const unsigned used = tg__put_fitted(out, s, room);
+  if (left && !last && used < room) tg__put_blanks(out, room - used);
   if (!last) tg__put_blanks(out, GAP);
 }
 
@@ -226,7 +238,7 @@ static void put_header(struct tg__out *out, const struct col *cols, size_t count
     }
     if (color) tg__out_text(out, "\033[1m");
     for (size_t i = 0; i <= last && i < count; i++) {
-      if (!cols[i].empty) put_aligned(out, header_part(&cols[i], height, line), &cols[i], i == last);
+      if (!cols[i].empty) put_aligned(out, header_part(&cols[i], height, line), 0, &cols[i], i == last);
     }
     tg__out_text(out, color ? "\033[0m\n" : "\n");
   }
@@ -237,7 +249,7 @@ static void put_rows(const struct tg_table *t, struct tg__out *out, const struct
   for (size_t row = 0; row < t->rows; row++) {
     for (size_t i = 0; i < count; i++) {
       char buf[CELL_BYTES];
-      if (!cols[i].empty) put_aligned(out, cell_text(t, cols[i].c, row, buf), &cols[i], i == last);
+      if (!cols[i].empty) put_aligned(out, cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
     }
     tg__out_char(out, '\n');
   }

@@ -339,7 +339,7 @@ static bool add_run(struct tg__raw_job *out, uint32_t module, const struct tg__r
 }
 
 /* Records lie in the order of their ends, so going back through them an operator comes before what ran inside it, which is
- * passed over: its module is that of the outer one. */
+ * passed over: its module is that of the outer one. What runs outside of all frames ends the calls before it. */
 static void gather_runs(struct job *j, const struct tg__raw_chunk *chunk) {
   struct tg__raw_record r;
   uint64_t dur, inside_from = UINT64_MAX;
@@ -347,12 +347,13 @@ static void gather_runs(struct job *j, const struct tg__raw_chunk *chunk) {
   for (uint32_t i = chunk->count; i-- > 0 && !j->out->no_memory;) {
     tg__raw_record_read(chunk->records + (size_t)i * TG_RAW_RECORD_BYTES, &r);
     const bool op = r.scope == TG_RAW_OP || r.scope == TG_RAW_SCRIPT || r.scope == TG_RAW_USER;
-    if (!op || !r.stack || r.start_ticks >= inside_from) continue;
+    if (!op || r.start_ticks >= inside_from) continue;
     uint32_t at = i;
     tg__raw_next(chunk, &at, &r, &dur, &torn);
     if (dur > UINT64_MAX - r.start_ticks) continue;
-    if (r.scope == TG_RAW_OP) inside_from = r.start_ticks;
-    if (!add_run(j->out, tg__raw_module_frame(j->raw, &j->scope, r.stack), &r, dur)) j->out->no_memory = true;
+    if (r.scope == TG_RAW_OP && r.stack) inside_from = r.start_ticks;
+    const uint32_t module = r.stack ? tg__raw_module_frame(j->raw, &j->scope, r.stack) : 0;
+    if (!add_run(j->out, module, &r, dur)) j->out->no_memory = true;
   }
 }
 

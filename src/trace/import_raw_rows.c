@@ -110,10 +110,8 @@ struct calls { /* of one thread */
   uint32_t depth;
 };
 
-static void end_call(struct calls *c) {
-  const struct open_call *const call = &c->open[--c->depth];
+static void put_call(struct calls *c, const struct open_call *call) {
   struct tg__raw *const w = c->raw;
-  if (c->depth && c->open[c->depth - 1].end < call->end) c->open[c->depth - 1].end = call->end; /* a call lies in its caller's */
   const uint32_t at = tg__raw_find(&c->scope, TG_RAW_D_MODULE, call->module);
   struct tg__record r = {.track = c->job->track, .ph = 'X'};
   int64_t end_ns;
@@ -125,6 +123,14 @@ static void end_call(struct calls *c) {
   if (m->path != TG__K_EMPTY) tg__raw_add_value(w->parser, TG__K_MODULE_PATH, TG__KIND_STR, m->path, false);
   tg__raw_add_value(w->parser, TG__K_DERIVED, TG__KIND_TRUE, 0, false);
   tg__raw_add_event(w, r, tg__raw_category(TG_RAW_MODULE));
+}
+
+/* A call lies in its caller's, and is written behind it: where both have the same extent, the order says which is around which. */
+static void end_calls(struct calls *c, uint32_t keep) {
+  for (uint32_t i = c->depth; i-- > keep && i > 0;)
+    if (c->open[i - 1].end < c->open[i].end) c->open[i - 1].end = c->open[i].end;
+  for (uint32_t i = keep; i < c->depth; i++) put_call(c, &c->open[i]);
+  c->depth = keep;
 }
 
 /* Module calls around a STACK entry, outermost first; their number. */
@@ -147,7 +153,7 @@ static void take_run(struct calls *c, const struct tg__raw_run *run) {
   uint32_t chain[TG__RAW_STACK_MAX], same = 0;
   const uint32_t n = chain_of(c, run->module, chain);
   while (same < n && same < c->depth && c->open[same].module == chain[same]) same++;
-  while (c->depth > same) end_call(c);
+  if (c->depth > same) end_calls(c, same);
   for (uint32_t i = same; i < n; i++) c->open[c->depth++] = (struct open_call){chain[i], run->start_ticks, run->end_ticks};
   if (c->depth && c->open[c->depth - 1].end < run->end_ticks) c->open[c->depth - 1].end = run->end_ticks;
 }
@@ -169,7 +175,7 @@ static bool derive_calls(struct tg__raw *w, const struct tg__raw_job *job, const
     c->scope = tg__raw_ids_of(job->file, job->chunk->part);
     c->cursor.clock = &job->file->clock;
     for (size_t i = 0; i < count && !w->no_memory; i++) take_run(c, &runs[order[i]]);
-    while (c->depth && !w->no_memory) end_call(c);
+    end_calls(c, 0);
   }
   tg__free(order);
   tg__free(c);

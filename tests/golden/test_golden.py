@@ -48,6 +48,7 @@ QUESTIONS = {
     "totals": [[], ["--by", "track"]],
     "op_classes": [[]],
     "top": [[], ["--side", "cpu"]],
+    "modules": [[], ["--by", "class"]],
 }
 for _question, _variants in QUESTIONS.items():
     COMMANDS[_question] = [["ask", "{}", _question, *arguments] for arguments in _variants]
