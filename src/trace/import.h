@@ -180,6 +180,14 @@ struct tg__import { /* one file, read */
 };
 void tg__import_reset(struct tg__import *im);   /* forget the file, keep the pool and what files share (open.c) */
 void tg__import_release(struct tg__import *im); /* everything but the pool */
+/* Events that do not come from JSON (import_rows.c): their values one by one (at most 64), then the event; category: string id or TG_NONE.
+ * false on no memory. */
+void tg__row_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top);
+bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category);
+/* What has been added becomes a block of the import, and the parser is empty again. */
+bool tg__commit_rows(struct tg__import *im, struct tg__parser *p);
+/* A block whose args are in a pool of its own: they move to the end of the import's, its records' references with them. */
+bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]);
 /* Text source: up to len bytes into buf, 0 at the end, -1 broken (*e set). */
 typedef int64_t tg__source_fn(void *ctx, void *buf, size_t len, struct tg_error *e);
 struct tg__import_how {

@@ -92,38 +92,6 @@ static bool note_logical(struct tg__raw *w, const struct tg__raw_job *j) {
 
 /* ---- results --------------------------------------------------------------------------------------------------------------------- */
 
-static bool add_segment(struct tg__import *im, struct tg__segment s) {
-  if (!tg__grow((void **)&im->segments, &im->segment_cap, im->segment_count + 1, sizeof *im->segments)) return false;
-  im->segments[im->segment_count++] = s;
-  im->events_read += (int64_t)s.count;
-  return true;
-}
-
-/* Args of a block move to the end of the pool; its records' references with them. */
-static bool commit(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]) {
-  const uint64_t base = im->pool_len / 4;
-  if (base + len / 4 >= TG_NONE || !tg__pages_grow((void **)&im->pool, &im->pool_cap, im->pool_len + len + 1)) return false;
-  if (len) memcpy(im->pool + im->pool_len, pool, len);
-  im->pool_len += len;
-  for (size_t i = 0; i < s->count; i++) s->records[i].args += (uint32_t)base;
-  for (int i = 0; i < 128; i++) im->phases[i] += phases[i];
-  return add_segment(im, *s);
-}
-
-/* What the rows written by hand have become so far, as a block of their own. */
-static bool commit_rows(struct tg__raw *w) {
-  struct tg__parser *const p = w->parser;
-  const size_t bytes = (p->record_count + 1) * sizeof *p->records;
-  struct tg__segment s = {tg__pages_get(bytes), p->record_count, bytes};
-  if (!s.records) return false;
-  if (p->record_count) memcpy(s.records, p->records, p->record_count * sizeof *p->records);
-  const bool ok = commit(w->im, &s, p->pool, p->pool_len, p->phases);
-  if (!ok) tg__pages_drop(s.records, bytes);
-  tg__losses_add(&w->im->losses, &p->losses);
-  tg__parser_reset(p);
-  return ok;
-}
-
 static bool commit_jobs(struct tg__raw *w, struct jobs *jobs) {
   uint64_t bytes = w->im->pool_len + 1;
   for (size_t i = 0; i < jobs->count; i++) bytes += jobs->items[i].pool_len;
@@ -136,7 +104,7 @@ static bool commit_jobs(struct tg__raw *w, struct jobs *jobs) {
       tg__raw_lose_chunk(w, j->file, j->chunk);
       continue;
     }
-    if (!commit(w->im, &j->records, j->pool, j->pool_len, j->phases)) return false;
+    if (!tg__commit_block(w->im, &j->records, j->pool, j->pool_len, j->phases)) return false;
     j->records = (struct tg__segment){0};
     tg__free(j->pool);
     j->pool = NULL;
@@ -223,13 +191,13 @@ static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
     if (!note_logical(w, &jobs->items[i])) return false;
   }
   tg__raw_head_rows(w, jobs->items, jobs->count);
-  if (w->no_memory || !commit_rows(w) || !commit_jobs(w, jobs)) return false;
+  if (w->no_memory || !tg__commit_rows(w->im, w->parser) || !commit_jobs(w, jobs)) return false;
   tg__raw_module_rows(w, jobs->items, jobs->count);
   tg__raw_memory_rows(w, jobs->items, jobs->count);
-  if (w->no_memory || !commit_rows(w)) return false;
+  if (w->no_memory || !tg__commit_rows(w->im, w->parser)) return false;
   if (w->im->events_read > w->im->phases['M']) tg__raw_tail_rows(w, last_end(w));
   count_losses(w, jobs);
-  return !w->no_memory && commit_rows(w);
+  return !w->no_memory && tg__commit_rows(w->im, w->parser);
 }
 
 static void release(struct tg__raw *w, struct jobs *jobs) {

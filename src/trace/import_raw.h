@@ -179,7 +179,6 @@ const char *tg__raw_category(uint8_t scope);
 /* ---- rows (import_raw_rows.c) ---------------------------------------------------------------------------------------------------- */
 
 /* Append one event with the values that stand in w->parser; false on no memory. */
-void tg__raw_add_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top);
 void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category);
 
 void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* names of processes and threads */

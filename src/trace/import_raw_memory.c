@@ -60,13 +60,13 @@ static bool settle_sizes(struct allocations *all) {
 static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_t total) {
   struct tg__parser *const p = w->parser;
   const int type = m->device >> 8, index = m->device & 0xff;
-  tg__raw_add_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
-  tg__raw_add_value(p, TG__K_TOTAL_RESERVED, TG__KIND_INT, 0, false);
-  tg__raw_add_value(p, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, total, false);
-  tg__raw_add_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
-  tg__raw_add_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false); /* processors have no number */
-  tg__raw_add_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
-  if (!m->failed) tg__raw_add_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
+  tg__row_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
+  tg__row_value(p, TG__K_TOTAL_RESERVED, TG__KIND_INT, 0, false);
+  tg__row_value(p, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, total, false);
+  tg__row_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
+  tg__row_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false); /* processors have no number */
+  tg__row_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
+  if (!m->failed) tg__row_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
   const uint32_t name = m->failed ? TG__K_OUT_OF_MEMORY : TG__K_MEMORY;
   tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = m->track, .ph = 'i'},
                     "cpu_instant_event");

@@ -80,7 +80,7 @@ static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
     if (inputs->count) memcpy(p->vals, inputs->fields, inputs->count * sizeof *p->vals);
     p->val_count = inputs->count;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-      if (set & fields[i].set) tg__raw_add_value(p, fields[i].key, fields[i].kind, 0, fields[i].top);
+      if (set & fields[i].set) tg__row_value(p, fields[i].key, fields[i].kind, 0, fields[i].top);
     }
     const struct tg__guess *const schema = tg__intern_schema(p, !(set & IS_MARK), p->vals, p->val_count);
     if (schema) id = schema->id;

@@ -10,30 +10,15 @@ static const int64_t QUARTER_NS = INT64_C(7889238) * 1000000000; /* Kineto's bas
 
 /* ---- one event ------------------------------------------------------------------------------------------------------------------- */
 
-void tg__raw_add_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top) {
-  p->vals[p->val_count++] = (struct tg__packed_val){.key = key, .kind = (uint8_t)kind, .i = i, .top = top}; /* room for 64 is there */
-}
-
 void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category) {
-  struct tg__parser *const p = w->parser;
-  bool has_args = false;
-  for (size_t i = 0; i < p->val_count; i++) has_args |= !p->vals[i].top;
-  r.cat = (uint16_t)tg__intern_cat(p, category ? tg__raw_intern(w, category, strlen(category)) : TG_NONE);
-  const struct tg__guess *const schema = tg__intern_schema(p, has_args, p->vals, p->val_count);
-  r.args = schema ? tg__pack_args(p, schema->id, p->vals, p->val_count) : TG_NONE;
-  p->val_count = 0;
-  if (p->no_memory || !tg__grow((void **)&p->records, &p->record_cap, p->record_count + 1, sizeof *p->records)) {
-    w->no_memory = true;
-    return;
-  }
-  p->records[p->record_count++] = r;
-  p->phases[r.ph]++;
+  const uint32_t cat = category ? tg__raw_intern(w, category, strlen(category)) : TG_NONE;
+  if (!tg__row_add(w->parser, r, cat)) w->no_memory = true;
 }
 
 /* ---- processes and threads ------------------------------------------------------------------------------------------------------- */
 
 static void add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind, int64_t value) {
-  tg__raw_add_value(w->parser, key, kind, value, false);
+  tg__row_value(w->parser, key, kind, value, false);
   const int64_t ts = w->start_ns; /* Kineto gives these a time, too */
   tg__raw_add_event(w, (struct tg__record){.ts_ns = ts, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'}, NULL);
 }
@@ -119,9 +104,9 @@ static void put_call(struct calls *c, const struct open_call *call) {
   const struct tg__raw_module *const m = &w->modules[at];
   if (__builtin_sub_overflow(end_ns, r.ts_ns, &r.dur_ns) || __builtin_sub_overflow(r.ts_ns, w->base_ns, &r.ts_ns)) return;
   r.name = m->name;
-  tg__raw_add_value(w->parser, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, m->number, false);
-  if (m->path != TG__K_EMPTY) tg__raw_add_value(w->parser, TG__K_MODULE_PATH, TG__KIND_STR, m->path, false);
-  tg__raw_add_value(w->parser, TG__K_DERIVED, TG__KIND_TRUE, 0, false);
+  tg__row_value(w->parser, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, m->number, false);
+  if (m->path != TG__K_EMPTY) tg__row_value(w->parser, TG__K_MODULE_PATH, TG__KIND_STR, m->path, false);
+  tg__row_value(w->parser, TG__K_DERIVED, TG__KIND_TRUE, 0, false);
   tg__raw_add_event(w, r, tg__raw_category(TG_RAW_MODULE));
 }
 
@@ -213,7 +198,7 @@ static uint32_t text_track(struct tg__raw *w, const char *pid, const char *tid) 
 }
 
 static void add_instant(struct tg__raw *w, const char *name, uint32_t track, int64_t ts_ns) {
-  tg__raw_add_value(w->parser, TG__K_S, TG__KIND_STR, TG__K_G, true);
+  tg__row_value(w->parser, TG__K_S, TG__KIND_STR, TG__K_G, true);
   tg__raw_add_event(
       w, (struct tg__record){.ts_ns = ts_ns, .dur_ns = TG_NULL_INT, .name = tg__raw_intern(w, name, strlen(name)), .track = track, .ph = 'i'},
       NULL);
@@ -229,7 +214,7 @@ void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns) {
   }
   if (start == TG_NULL_INT || stop < start) return;
   static const char name[] = "PyTorch Profiler (0)";
-  tg__raw_add_value(w->parser, TG__K_OP_COUNT, TG__KIND_INT, 0, false);
+  tg__row_value(w->parser, TG__K_OP_COUNT, TG__KIND_INT, 0, false);
   tg__raw_add_event(w,
                     (struct tg__record){.ts_ns = start,
                                         .dur_ns = stop - start,
