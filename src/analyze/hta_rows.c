@@ -4,14 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct field_at { /* per schema: position of the field, -1 = none */
+struct tg__hta_fields { /* positions in a schema, -1 = none */
   int16_t stream, correlation;
-};
-struct loader {
-  struct tg__hta *h;
-  const struct tg_trace *t;
-  struct field_at *fields; /* by schema */
-  uint8_t *cat_counts;     /* by category: does a slice of it become a row? */
 };
 
 /* ---- which slices are rows ---------------------------------------------------------------------------------------------------- */
@@ -22,27 +16,21 @@ static int16_t field_of(const struct tg__schema *s, uint32_t key) {
   return -1;
 }
 
-static bool loader_open(struct loader *l, struct tg__hta *h) {
+static bool find_fields(struct tg__hta *h) {
   const struct tg_trace *t = h->t;
-  *l = (struct loader){.h = h, .t = t};
-  l->fields = tg__alloc(((size_t)t->schema_count + 1) * sizeof *l->fields);
-  l->cat_counts = tg__alloc((size_t)t->cat_count + 1);
-  if (!l->fields || !l->cat_counts) return false;
+  h->fields = tg__alloc(((size_t)t->schema_count + 1) * sizeof *h->fields);
+  h->cat_counts = tg__alloc((size_t)t->cat_count + 1);
+  if (!h->fields || !h->cat_counts) return false;
   for (uint32_t i = 0; i < t->schema_count; i++)
-    l->fields[i] = (struct field_at){field_of(&t->schemas[i], TG__K_STREAM), field_of(&t->schemas[i], TG__K_CORRELATION)};
+    h->fields[i] = (struct tg__hta_fields){field_of(&t->schemas[i], TG__K_STREAM), field_of(&t->schemas[i], TG__K_CORRELATION)};
   for (uint32_t c = 0; c < t->cat_count; c++)
-    l->cat_counts[c] = t->cats[c].name != TG_NONE && !tg__str_eq(tg__name(t, t->cats[c].name), TG_STR("Trace"));
+    h->cat_counts[c] = t->cats[c].name != TG_NONE && !tg__str_eq(tg__name(t, t->cats[c].name), TG_STR("Trace"));
   return true;
 }
 
-static void loader_close(struct loader *l) {
-  tg__free(l->fields);
-  tg__free(l->cat_counts);
-}
-
-static bool is_row(const struct loader *l, uint32_t slice) {
-  const struct tg__slices *s = &l->t->slices;
-  return !(s->flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)) && l->cat_counts[s->cat[slice]];
+static bool is_row(const struct tg__hta *h, uint32_t slice) {
+  const struct tg__slices *s = &h->t->slices;
+  return !(s->flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)) && h->cat_counts[s->cat[slice]];
 }
 
 struct bounds { uint32_t first, past; };
@@ -95,15 +83,15 @@ static void set_times(struct tg__hta_row *row, const struct tg__slices *s, bool 
   row->dur_us = (int64_t)end - row->ts_us;
 }
 
-static int64_t least_ts(const struct loader *l) {
+static int64_t least_ts(const struct tg__hta *h) {
   int64_t least = INT64_MAX;
-  for (uint32_t r = 0; r < l->t->rank_count; r++) {
-    const struct bounds b = slices_of(l->t, r);
+  for (uint32_t r = 0; r < h->t->rank_count; r++) {
+    const struct bounds b = slices_of(h->t, r);
     struct tg__hta_row first = {.slice = TG_NONE};
     for (uint32_t i = b.first; i < b.past; i++)
-      if (is_row(l, i) && (first.slice == TG_NONE || l->t->slices.start_ns[i] < l->t->slices.start_ns[first.slice])) first.slice = i;
+      if (is_row(h, i) && (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice])) first.slice = i;
     if (first.slice == TG_NONE) continue;
-    set_times(&first, &l->t->slices, is_rounded(l->t, r)); /* rounding keeps order, so one row stands for all */
+    set_times(&first, &h->t->slices, is_rounded(h->t, r)); /* rounding keeps order, so one row stands for all */
     if (first.ts_us < least) least = first.ts_us;
   }
   return least == INT64_MAX ? 0 : least;
@@ -129,8 +117,8 @@ static void sort_round(const struct event *from, struct event *to, size_t n, uns
 }
 
 /* All events of a rank in file order; slice is TG_NONE for what can be no row. NULL on no memory. */
-static struct event *events_in_order(const struct loader *l, uint32_t rank, size_t *count) {
-  const struct tg_trace *t = l->t;
+static struct event *events_in_order(const struct tg__hta *h, uint32_t rank, size_t *count) {
+  const struct tg_trace *t = h->t;
   const struct bounds b = slices_of(t, rank);
   const uint32_t mark = first_mark_of(t, rank), past_mark = first_mark_of(t, rank + 1);
   *count = (size_t)(b.past - b.first) + (past_mark - mark);
@@ -138,7 +126,7 @@ static struct event *events_in_order(const struct loader *l, uint32_t rank, size
   uint32_t *starts = tg__alloc((1 << 16) * sizeof *starts);
   if (events && other && starts) {
     size_t n = 0;
-    for (uint32_t i = b.first; i < b.past; i++) events[n++] = (struct event){t->slices.args[i], is_row(l, i) ? i : TG_NONE};
+    for (uint32_t i = b.first; i < b.past; i++) events[n++] = (struct event){t->slices.args[i], is_row(h, i) ? i : TG_NONE};
     for (uint32_t i = mark; i < past_mark; i++) events[n++] = (struct event){t->marks.args[i], TG_NONE};
     sort_round(events, other, n, 0, starts);
     sort_round(other, events, n, 16, starts);
@@ -161,32 +149,32 @@ static int64_t id_at(const struct tg_trace *t, uint32_t args, const struct tg__a
   return it.val.i;
 }
 
-static void set_ids(const struct loader *l, struct tg__hta_row *row) {
-  const uint32_t args = l->t->slices.args[row->slice];
+static void set_ids(const struct tg__hta *h, struct tg__hta_row *row) {
+  const uint32_t args = h->t->slices.args[row->slice];
   struct tg__args_iter it;
-  tg__args_begin(l->t, args, &it);
+  tg__args_begin(h->t, args, &it);
   row->stream = row->correlation = -1;
   if (!it.schema) return;
-  const struct field_at at = l->fields[it.schema - l->t->schemas];
-  row->stream = id_at(l->t, args, &it, at.stream);
-  row->correlation = id_at(l->t, args, &it, at.correlation);
+  const struct tg__hta_fields at = h->fields[it.schema - h->t->schemas];
+  row->stream = id_at(h->t, args, &it, at.stream);
+  row->correlation = id_at(h->t, args, &it, at.correlation);
 }
 
-static bool load_rank(const struct loader *l, uint32_t rank, struct tg__hta_rank *out) {
+static bool load_rank(const struct tg__hta *h, uint32_t rank, struct tg__hta_rank *out) {
   size_t events;
-  struct event *order = events_in_order(l, rank, &events);
+  struct event *order = events_in_order(h, rank, &events);
   if (!order) return false;
   for (size_t i = 0; i < events; i++) out->count += order[i].slice != TG_NONE;
-  out->is_rounded = is_rounded(l->t, rank);
+  out->is_rounded = is_rounded(h->t, rank);
   out->rows = tg__alloc((out->count + 1) * sizeof *out->rows);
   size_t n = 0;
   for (size_t i = 0; out->rows && i < events; i++) {
     if (order[i].slice == TG_NONE) continue;
     struct tg__hta_row *row = &out->rows[n++];
     *row = (struct tg__hta_row){.slice = order[i].slice, .link = TG_NONE, .index = (int64_t)i};
-    set_times(row, &l->t->slices, out->is_rounded);
-    row->ts_us -= l->h->min_ts_us;
-    set_ids(l, row);
+    set_times(row, &h->t->slices, out->is_rounded);
+    row->ts_us -= h->min_ts_us;
+    set_ids(h, row);
   }
   tg__free(order);
   return out->rows != NULL;
@@ -281,14 +269,14 @@ static int64_t step_at(const struct steps *s, int64_t ts) {
   return edge == SIZE_MAX ? -1 : s->numbers[edge];
 }
 
-static bool number_rows(const struct tg__hta *h, struct tg__hta_rank *rank, struct tg__names *names) {
+static bool number_rows(struct tg__hta *h, struct tg__hta_rank *rank) {
   const struct tg_trace *t = h->t;
   struct steps steps = {0};
   bool ok = true;
   for (size_t i = 0; i < rank->count && ok; i++) {
     const struct tg__hta_row *row = &rank->rows[i];
     struct step step = {row->ts_us, row->ts_us + row->dur_us, 0};
-    if (!(tg__names_of(names, t->slices.name[row->slice]) & TG__NAME_PROFILER_STEP)) continue;
+    if (!(tg__names_of(&h->names, t->slices.name[row->slice]) & TG__NAME_PROFILER_STEP)) continue;
     tg__name_is_profiler_step(tg__name(t, t->slices.name[row->slice]), &step.number);
     ok = tg__grow((void **)&steps.items, &steps.cap, steps.count + 1, sizeof *steps.items);
     if (ok) steps.items[steps.count++] = step;
@@ -317,12 +305,12 @@ static bool is_step_name(struct tg__str name) {
 }
 
 /* Are there two different step names among the rows of all ranks? */
-static bool has_two_steps(const struct loader *l, struct tg__names *names) {
+static bool has_two_steps(struct tg__hta *h) {
   uint32_t seen = TG_NONE;
-  for (uint32_t i = 0; i < l->t->slices.count; i++) {
-    const uint32_t name = l->t->slices.name[i];
-    if (name == seen || !(tg__names_of(names, name) & TG__NAME_PROFILER_STEP) || !is_row(l, i)) continue;
-    if (!is_step_name(tg__name(l->t, name))) continue;
+  for (uint32_t i = 0; i < h->t->slices.count; i++) {
+    const uint32_t name = h->t->slices.name[i];
+    if (name == seen || !(tg__names_of(&h->names, name) & TG__NAME_PROFILER_STEP) || !is_row(h, i)) continue;
+    if (!is_step_name(tg__name(h->t, name))) continue;
     if (seen != TG_NONE) return true;
     seen = name;
   }
@@ -330,12 +318,12 @@ static bool has_two_steps(const struct loader *l, struct tg__names *names) {
 }
 
 /* Host rows before this time stay. */
-static int64_t last_step_start(const struct tg__hta *h, const struct tg__hta_rank *rank, struct tg__names *names) {
+static int64_t last_step_start(struct tg__hta *h, const struct tg__hta_rank *rank) {
   int64_t last = INT64_MIN;
   for (size_t i = 0; i < rank->count; i++) {
     const struct tg__hta_row *row = &rank->rows[i];
     const uint32_t name = h->t->slices.name[row->slice];
-    if (row->ts_us <= last || !(tg__names_of(names, name) & TG__NAME_PROFILER_STEP)) continue;
+    if (row->ts_us <= last || !(tg__names_of(&h->names, name) & TG__NAME_PROFILER_STEP)) continue;
     if (is_step_name(tg__name(h->t, name)) && !tg__hta_is_gpu(h, row)) last = row->ts_us;
   }
   return last; /* a rank without steps loses every row */
@@ -413,34 +401,45 @@ static bool filter_rows(const struct tg__hta *h, struct tg__hta_rank *rank, int6
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------- */
 
-enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter) {
+enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter) {
   *h = (struct tg__hta){.t = t,
+                        .filter = filter,
                         .event_sync = tg__strings_find(t->strings, "Event Sync", 10),
                         .context_sync = tg__strings_find(t->strings, "Context Sync", 12)};
-  struct loader l;
-  struct tg__names names = {0};
-  bool ok = loader_open(&l, h) && tg__names_open(&names, t);
   h->ranks = tg__alloc(((size_t)t->rank_count + 1) * sizeof *h->ranks);
   h->types = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
-  ok = ok && h->ranks && h->types;
-  if (ok) h->min_ts_us = least_ts(&l);
-  const bool filters = ok && filter != TG__HTA_EVERY_ROW && has_two_steps(&l, &names);
-  for (uint32_t r = 0; r < t->rank_count && ok; r++) {
-    if (rank != TG_NONE && rank != r) continue;
-    struct tg__hta_rank *rows = &h->ranks[r];
-    ok = load_rank(&l, r, rows) && link_rows(h, rows) && number_rows(h, rows, &names);
-    const int64_t before = filter == TG__HTA_WITH_LAST_STEP ? INT64_MAX : ok && filters ? last_step_start(h, rows, &names) : 0;
-    if (ok && filters) ok = filter_rows(h, rows, before);
-  }
-  loader_close(&l);
-  tg__names_close(&names);
-  return ok ? TG_OK : TG_MEMORY;
+  if (!h->ranks || !h->types || !tg__names_open(&h->names, t) || !find_fields(h)) return TG_MEMORY;
+  h->min_ts_us = least_ts(h);
+  h->filters = filter != TG__HTA_EVERY_ROW && has_two_steps(h);
+  return TG_OK;
+}
+
+enum tg_err tg__hta_load(struct tg__hta *h, uint32_t rank) {
+  struct tg__hta_rank *rows = &h->ranks[rank];
+  if (!load_rank(h, rank, rows) || !link_rows(h, rows) || !number_rows(h, rows)) return TG_MEMORY;
+  if (!h->filters) return TG_OK;
+  return filter_rows(h, rows, h->filter == TG__HTA_WITH_LAST_STEP ? INT64_MAX : last_step_start(h, rows)) ? TG_OK : TG_MEMORY;
+}
+
+void tg__hta_drop(struct tg__hta *h, uint32_t rank) {
+  tg__free(h->ranks[rank].rows);
+  h->ranks[rank] = (struct tg__hta_rank){0};
+}
+
+enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter) {
+  enum tg_err err = tg__hta_begin(h, t, filter);
+  for (uint32_t r = 0; r < t->rank_count && !err; r++)
+    if (rank == TG_NONE || rank == r) err = tg__hta_load(h, r);
+  return err;
 }
 
 void tg__hta_close(struct tg__hta *h) {
-  for (uint32_t r = 0; h->ranks && r < h->t->rank_count; r++) tg__free(h->ranks[r].rows);
+  for (uint32_t r = 0; h->ranks && r < h->t->rank_count; r++) tg__hta_drop(h, r);
   tg__free(h->ranks);
   tg__free(h->types);
+  tg__free(h->fields);
+  tg__free(h->cat_counts);
+  tg__names_close(&h->names);
   *h = (struct tg__hta){0};
 }
 

@@ -37,10 +37,19 @@ struct tg__hta {
   int64_t min_ts_us;          /* what was taken off every ts */
   uint8_t *types;             /* enum tg__hta_type by string id, filled on first use */
   uint32_t event_sync, context_sync; /* string ids */
+  enum tg__hta_filter filter;
+  bool filters; /* there are steps to filter by */
+  struct tg__names names;
+  struct tg__hta_fields *fields; /* private: by schema */
+  uint8_t *cat_counts;           /* private: by category */
 };
 /* rank: only the rows of this one (TG_NONE = of all); its times and the step filter follow from all ranks either way.
  * TG_OK or TG_MEMORY; close it either way. */
 enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter);
+/* The same one rank after the other, so that the rows of all are never there at once. */
+enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter);
+enum tg_err tg__hta_load(struct tg__hta *h, uint32_t rank);
+void tg__hta_drop(struct tg__hta *h, uint32_t rank);
 void tg__hta_close(struct tg__hta *h);
 
 /* Its two ways to tell device from host. The first: temporal and kernel breakdown, overlap, queue, bandwidth, launch statistics,
