@@ -282,6 +282,122 @@ class GapsRow(TypedDict):
     after: Optional[str]  # device work that ended the gap
     op: Optional[str]  # operator that launched what came after
 
+class BreakdownRow(TypedDict):
+    """how the time from the first to the last device work divides into computing, other work and idle"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[int]  # device, with by=device
+    kernel_time_ns: Optional[int]  # ns: from the first start to the last end of device work
+    busy_ns: Optional[int]  # ns: of it, some device work runs
+    compute_ns: Optional[int]  # ns: of it, a compute kernel runs
+    non_compute_ns: Optional[int]  # ns: of it, communication, copies or other work runs, but no compute kernel
+    idle_ns: Optional[int]  # ns: of it, nothing runs
+    communication_ns: Optional[int]  # ns: of it, a collective runs, computing or not
+    memory_ns: Optional[int]  # ns: of it, a copy or memset runs, computing or not
+    summed_ns: Optional[int]  # ns: durations of all device work added up: above busy_ns where it overlaps
+    busy_pct: Optional[float]  # %: busy_ns of kernel_time_ns
+    compute_pct: Optional[float]  # %: compute_ns of kernel_time_ns
+    non_compute_pct: Optional[float]  # %: non_compute_ns of kernel_time_ns
+    idle_pct: Optional[float]  # %: idle_ns of kernel_time_ns
+
+class OverlapRow(TypedDict):
+    """how much of the communication is hidden under computing"""
+    rank: Optional[int]  # rank of the job
+    step: Optional[str]  # number of the step, with by=step
+    communication_ns: Optional[int]  # ns: a collective runs
+    computation_ns: Optional[int]  # ns: a compute kernel runs
+    overlap_ns: Optional[int]  # ns: both at once
+    exposed_ns: Optional[int]  # ns: a collective runs and no compute kernel does
+    overlap_pct: Optional[float]  # %: overlap_ns of communication_ns; unknown without communication
+    total_ns: Optional[int]  # ns: length of the step; by=rank: from the first start to the last end of device work
+    share_pct: Optional[float]  # %: communication_ns of total_ns
+
+class KernelTypesRow(TypedDict):
+    """time in which exactly this set of kernel types runs"""
+    rank: Optional[int]  # rank of the job, with by=rank
+    type: Optional[str]  # COMPUTATION, COMMUNICATION, MEMORY, or several of them joined by ' overlapping '
+    total_ns: Optional[int]  # ns: how long
+    pct: Optional[float]  # %: of the time listed for this rank (by=all: of all)
+
+class IdleRow(TypedDict):
+    """time between the device work of a stream, by what it waited for"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[int]  # device; unknown with rules=hta, which takes equal stream numbers for one stream
+    stream: Optional[int]  # stream
+    cause: Optional[str]  # host_wait: launched only after the stream had fallen idle; kernel_wait: launched before, and started within delay_us; other
+    start_ns: Optional[int]  # ns: end of the work before, by=interval only
+    idle_ns: Optional[int]  # ns: how long; rules=hta: below zero where work overlaps
+    pct: Optional[float]  # %: of the idle time of this stream (by=cause: of this rank)
+    intervals: Optional[int]  # places where one piece of work follows another
+    mean_ns: Optional[float]  # ns: mean interval
+    std_ns: Optional[float]  # ns: sample standard deviation; unknown for one
+    min_ns: Optional[float]  # ns: shortest
+    p25_ns: Optional[float]  # ns: 25th percentile
+    p50_ns: Optional[float]  # ns: median
+    p75_ns: Optional[float]  # ns: 75th percentile
+    max_ns: Optional[float]  # ns: longest
+    before: Optional[str]  # device work that ended, by=interval only
+    after: Optional[str]  # device work that began, by=interval only
+
+class QueueRow(TypedDict):
+    """device work that was launched and has not begun, per stream"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[int]  # device; unknown with rules=hta
+    stream: Optional[int]  # stream
+    ts_ns: Optional[int]  # ns: when it changed, by=series only
+    length: Optional[int]  # length from then on, by=series only
+    event: Optional[int]  # the launch or the device work that changed it: number of the slice; rules=hta: ordinal in its file
+    track: Optional[int]  # track of the device work, by=series only
+    points: Optional[int]  # changes; by=full: of them, those to max_length or above
+    mean: Optional[float]  # mean length over changes
+    std: Optional[float]  # sample standard deviation over changes
+    min: Optional[float]  # shortest
+    p25: Optional[float]  # 25th percentile over changes
+    p50: Optional[float]  # median over changes
+    p75: Optional[float]  # 75th percentile over changes
+    max: Optional[float]  # longest
+    negative: Optional[int]  # changes to a length below zero: clocks of host and device disagree
+    time_mean: Optional[float]  # mean length over time, from the first change to the last
+    full_ns: Optional[int]  # ns: time at max_length and above
+    full_pct: Optional[float]  # %: of the time from the first start of any event of the rank to the last
+
+class CopyBandwidthRow(TypedDict):
+    """copies and memsets: how much, which way, how fast, and who asked for them"""
+    rank: Optional[int]  # rank of the job
+    kind: Optional[str]  # Memset, Memcpy and its direction, Memcpy Unknown
+    direction: Optional[str]  # host to device, device to host, device to device, peer to peer, set; empty when the name does not say
+    op: Optional[str]  # operator behind the call, by=op only
+    line: Optional[str]  # innermost Python frame around it, by=op only
+    ts_ns: Optional[int]  # ns: when the bandwidth changed, by=series only
+    gbps: Optional[float]  # GB/s: bandwidth of all copies of this kind that run from then on, by=series only
+    event: Optional[int]  # the copy that began or ended: number of the slice; rules=hta: ordinal in its file
+    track: Optional[int]  # track of the copy, by=series only
+    copies: Optional[int]  # how many
+    bytes: Optional[int]  # bytes: moved; unknown when the trace states none
+    total_ns: Optional[int]  # ns: sum of their durations
+    rate_gbps: Optional[float]  # GB/s: bytes by total_ns
+    points: Optional[int]  # changes of the bandwidth to a value above 0
+    mean_gbps: Optional[float]  # GB/s: mean over those
+    std_gbps: Optional[float]  # GB/s: sample standard deviation over those
+    min_gbps: Optional[float]  # GB/s: least
+    p25_gbps: Optional[float]  # GB/s: 25th percentile
+    p50_gbps: Optional[float]  # GB/s: median
+    p75_gbps: Optional[float]  # GB/s: 75th percentile
+    max_gbps: Optional[float]  # GB/s: most
+
+class LaunchStatsRow(TypedDict):
+    """launch calls beside what they launched: kernels shorter than their launch, slow calls, late starts"""
+    rank: Optional[int]  # rank of the job
+    call: Optional[str]  # host call, with by=call, event
+    kernel: Optional[str]  # device work, with by=kernel, event
+    correlation: Optional[int]  # what links them, with by=event
+    launches: Optional[int]  # device work with a known call
+    call_ns: Optional[int]  # ns: durations of the calls, once for each piece of device work
+    device_ns: Optional[int]  # ns: durations of the device work
+    delay_ns: Optional[int]  # ns: end of the call to start on the device, never below 0
+    short_kernels: Optional[int]  # device work shorter than its call, where the call is no outlier
+    call_outliers: Optional[int]  # calls longer than call_us
+    delay_outliers: Optional[int]  # delays longer than delay_us
+
 class MemoryRow(TypedDict):
     """memory of each device: totals, timeline, and what was alive at the peak"""
     rank: Optional[int]  # rank of the job
@@ -660,6 +776,20 @@ class Trace:
     def ask(self, question: Literal["launches"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LaunchesRow]: ...
     @overload
     def ask(self, question: Literal["gaps"], *, rank: Any = ..., step: Any = ..., by: Any = ..., min_us: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[GapsRow]: ...
+    @overload
+    def ask(self, question: Literal["breakdown"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BreakdownRow]: ...
+    @overload
+    def ask(self, question: Literal["overlap"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OverlapRow]: ...
+    @overload
+    def ask(self, question: Literal["kernel_types"], *, rank: Any = ..., step: Any = ..., by: Any = ..., memory: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelTypesRow]: ...
+    @overload
+    def ask(self, question: Literal["idle"], *, rank: Any = ..., step: Any = ..., by: Any = ..., delay_us: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[IdleRow]: ...
+    @overload
+    def ask(self, question: Literal["queue"], *, rank: Any = ..., step: Any = ..., by: Any = ..., max_length: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[QueueRow]: ...
+    @overload
+    def ask(self, question: Literal["copy_bandwidth"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CopyBandwidthRow]: ...
+    @overload
+    def ask(self, question: Literal["launch_stats"], *, rank: Any = ..., step: Any = ..., by: Any = ..., call_us: Any = ..., delay_us: Any = ..., memory: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LaunchStatsRow]: ...
     @overload
     def ask(self, question: Literal["memory"], *, rank: Any = ..., by: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryRow]: ...
     @overload

@@ -99,6 +99,10 @@ void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const 
 /* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
 enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count, size_t *which, struct tg_error *e);
 
+/* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is none. */
+enum tg_err tg__ask_whole(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
+enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e);
+
 typedef enum tg_err tg__question_fn(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
 struct tg__question {
   const char *name, *meaning;

@@ -96,6 +96,26 @@ static bool read_number(const char *text, const char *end, int64_t *out) {
   return true;
 }
 
+enum tg_err tg__ask_whole(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e) {
+  const char *value = tg__ask_arg(a, arg);
+  if (value && read_number(value, value + strlen(value), out) && *out >= 0) return TG_OK;
+  return tg__fail(e, TG_USAGE, -1, "%s: %s=%.60s is not a whole number", a->question->name, arg, value ? value : "");
+}
+
+/* Up to three decimals, as one would type them. */
+enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e) {
+  const char *value = tg__ask_arg(a, arg);
+  const char *dot = value ? strchrnul(value, '.') : NULL;
+  int64_t whole = 0, part = 0, unit = 100;
+  bool good = value && dot > value && read_number(value, dot, &whole) && whole >= 0 && whole <= INT64_MAX / 1000 - 1;
+  for (const char *p = good && *dot ? dot + 1 : NULL; p && *p; p++, unit /= 10) {
+    good = good && *p >= '0' && *p <= '9';
+    part += (*p - '0') * unit;
+  }
+  *ns = whole * 1000 + part;
+  return good ? TG_OK : tg__fail(e, TG_USAGE, -1, "%s: %s=%.60s is not a number of microseconds", a->question->name, arg, value ? value : "");
+}
+
 static bool is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
 
 static enum tg_err parse_rank(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
@@ -261,6 +281,7 @@ static bool is_one_of(const char *name, const char *const *list) {
 
 static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
   static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks", "op_classes", "top",
+                                          "breakdown", "overlap", "kernel_types", "idle", "queue", "copy_bandwidth", "launch_stats",
                                           NULL}; /* the others go by time or do not count device work */
   if (!a->has_steps || !is_one_of(a->question->name, by_launch)) return;
   int64_t without = 0;
@@ -305,7 +326,8 @@ static bool has_memory_marks(const struct tg_trace *t) {
 static enum tg_err check_data(const struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
   static const char *const need_device[] = {"kernels", "launches", "gaps", "device_metrics",
                                             "op_kernels", "sequences", "kernel_annotations",
-                                            NULL};
+                                             "breakdown", "overlap", "kernel_types", "idle", "queue", "copy_bandwidth", "launch_stats",
+                                             NULL};
   if (is_one_of(q->name, need_device) && !has_class(t, tg__class_is_device_work))
     return tg__fail(
         e, TG_NO_DATA, -1,

@@ -84,32 +84,13 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
   return err;
 }
 
-/* Whole decimal microseconds with up to three decimals, as one would type them; false when it is no such number. */
-static bool parse_us(const char *text, int64_t *ns) {
-  int64_t whole = 0, part = 0, unit = 1000;
-  const char *p = text;
-  for (; *p >= '0' && *p <= '9'; p++) {
-    if (whole > INT64_MAX / 10000 - 10) return false;
-    whole = whole * 10 + (*p - '0');
-  }
-  if (*p == '.')
-    for (p++; *p >= '0' && *p <= '9'; p++) {
-      unit /= 10;
-      part += (*p - '0') * unit;
-    }
-  if (*p || p == text) return false;
-  *ns = whole * 1000 + part;
-  return true;
-}
-
 enum tg_err tg__answer_gaps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const choices[] = {"gap", "cause"};
-  const char *shortest = tg__ask_arg(a, "min_us");
   size_t by_cause;
   int64_t shortest_ns;
-  const enum tg_err wrong = tg__ask_choice(a, "by", choices, 2, &by_cause, e);
+  enum tg_err wrong = tg__ask_choice(a, "by", choices, 2, &by_cause, e);
+  if (!wrong) wrong = tg__ask_us(a, "min_us", &shortest_ns, e);
   if (wrong) return wrong;
-  if (!parse_us(shortest, &shortest_ns)) return tg__fail(e, TG_USAGE, -1, "gaps: min_us=%s is not a number of microseconds", shortest);
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     const enum tg_err err = answer_rank(t, a, r, by_cause != 0, shortest_ns, out);

@@ -2,7 +2,7 @@
 import math
 
 LABELS = {"policy", "columns"}          # they name things; they are no answers
-MAPS = {"memory", "categories", "phases"}   # keys are data: one of ours that the oracle lacks is a difference
+MAPS = {"memory", "categories", "phases", "types", "idle", "queue", "bandwidth"}   # keys are data: one of ours that the oracle lacks is a difference
 
 
 class Absent:
@@ -32,7 +32,7 @@ def close(want, got, path):
         return got == want
     if not math.isfinite(want):
         return got == want
-    if path.endswith("_pct"):
+    if path.endswith("pct"):
         return abs(got - want) <= 0.005
     return abs(got - want) <= max(1e-9 * abs(want), 0.001 if is_time(path) else 0.0)
 
@@ -40,9 +40,12 @@ def close(want, got, path):
 TIMES = {"sum", "max", "min", "mean", "std", "dev_self", "dev_total", "host_self", "host_total"}
 
 
+NO_TIMES = (".gpu.", ".queue.", ".bandwidth.")     # shares, lengths of queues, GB/s
+
+
 def is_time(path):
     """Is the value at this path a time in microseconds? Then 0.001 of it is 1 ns."""
-    if ".gpu." in path:
+    if any(section in path for section in NO_TIMES):
         return False
     last = path.rsplit(".", 1)[-1].split("[")[0]
     last = last[4:] if last.startswith("sum_") else last

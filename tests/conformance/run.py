@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compare our answers with the oracle's, value by value.
 
-    run.py --traces DIR --oracle DIR [--bin PATH] [--only TRACE,...] [--quiet]
+    run.py --traces DIR --oracle DIR [--bin PATH] [--only TRACE,...] [--rules hta] [--quiet]
 
 DIR/oracle holds one JSON per trace folder; every value below reference.units.UNIT.exact_policy that a question of the engine
-answers is compared, and so is the malformed set. Prints every difference and, last, `N of M values agree`.
+answers is compared, and so is the malformed set. With --rules hta: every value below hta_policy that a question with rules=hta gives. Prints every difference and, last, `N of M values agree`.
 Exit status: 0 when every difference is a named defect of defects.json, 1 otherwise, 2 when there is nothing to compare.
 """
 import argparse
@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from compare import GONE, Absent, Count, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
-from shape import SECTIONS  # noqa: E402
+from shape import BOTH_RULES, SECTIONS  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLOSING = set("EeF")            # phases that end what another event began
@@ -36,12 +36,15 @@ NO_DATA = 3  # exit status: the trace lacks the data
 class Asker:
     """One rank of one trace; answers are kept, since several sections use the same one."""
 
-    def __init__(self, engine, path, rank):
-        self.engine, self.path, self.rank, self.kept = engine, path, rank, {}
+    def __init__(self, engine, path, rank, rules=None):
+        self.engine, self.path, self.rank, self.rules, self.kept = engine, path, rank, rules, {}
+        self.want = None        # the section of the oracle that is compared
 
     def __call__(self, question, **args):
         if self.rank is not None:
             args["rank"] = self.rank
+        if self.rules is not None:
+            args["rules"] = self.rules
         key = (question, tuple(sorted(args.items())))
         if key not in self.kept:
             self.kept[key] = self.fetch(question, args)
@@ -57,13 +60,14 @@ class Asker:
             return []
 
 
-def compare_unit(engine, path, policy, count, errors):
+def compare_unit(engine, path, policy, count, errors, rules=None):
     ranks = policy["ranks"]
     for rank, sections in ranks.items():
-        ask = Asker(engine, path, rank if len(ranks) > 1 else None)
+        ask = Asker(engine, path, rank if len(ranks) > 1 else None, rules)
         for name, want in sections.items():
-            if name not in SECTIONS:
+            if name not in (SECTIONS if rules is None else BOTH_RULES):
                 continue
+            ask.want = want
             try:
                 got = SECTIONS[name](ask)
             except Refused as refusal:
@@ -155,6 +159,7 @@ def main(argv=None):
     parser.add_argument("--oracle", type=pathlib.Path, required=True)
     parser.add_argument("--bin", help="the tachograph command (default: the newest build of this tree, the installed one, the package)")
     parser.add_argument("--only", help="comma-separated trace folders")
+    parser.add_argument("--rules", choices=["hta"], help="compare answers by HolisticTraceAnalysis' rules instead")
     parser.add_argument("--quiet", action="store_true", help="do not list named defects")
     args = parser.parse_args(argv)
     engine, report = open_engine(args.bin), Report(args.quiet)
@@ -164,14 +169,15 @@ def main(argv=None):
             continue
         units = (json.loads(oracle.read_text()).get("reference") or {}).get("units") or {}
         for unit, policies in units.items():
-            if "ranks" not in (policies.get("exact_policy") or {}):
+            policy = policies.get("hta_policy" if args.rules else "exact_policy") or {}
+            if "ranks" not in policy:
                 continue
             count, errors = Count(), []
             folder = args.traces / oracle.stem
             path = unit_path(folder, unit) if folder.is_dir() else folder
-            compare_unit(engine, path, policies["exact_policy"], count, errors)
+            compare_unit(engine, path, policy, count, errors, args.rules)
             report.unit(oracle.stem, unit, count, errors)
-    for expected in sorted(args.traces.glob("*/expected.json")):
+    for expected in [] if args.rules else sorted(args.traces.glob("*/expected.json")):
         wants = json.loads(expected.read_text())
         if (only and expected.parent.name not in only) or not all(isinstance(w, dict) and "events_kept_min" in w for w in _values(wants)):
             continue

@@ -133,6 +133,65 @@ def memory(ask):
                           "peak_total_reserved": r["peak_reserved_bytes"]} for r in ask("memory")}
 
 
+def temporal(ask):
+    for r in ask("breakdown"):
+        return {"idle_us": us(r["idle_ns"]), "compute_us": us(r["compute_ns"]), "non_compute_us": us(r["non_compute_ns"]),
+                "kernel_time_us": us(r["kernel_time_ns"]), "idle_pct": r["idle_pct"], "compute_pct": r["compute_pct"],
+                "non_compute_pct": r["non_compute_pct"]}
+    return None
+
+
+def overlap(ask):
+    for r in ask("overlap"):
+        return {"overlap_us": us(r["overlap_ns"]), "communication_us": us(r["communication_ns"]), "pct": r["overlap_pct"]}
+    return {"overlap_us": 0, "communication_us": 0, "pct": None}
+
+
+def types(ask):
+    return {r["type"]: us(r["total_ns"]) for r in ask("kernel_types")}
+
+
+def stream(row):
+    return str(row["stream"]) if row["device"] is None else "%s/%s" % (row["device"], row["stream"])
+
+
+def idle(ask):
+    out = {}
+    for r in ask("idle"):
+        out.setdefault(stream(r), {})[r["cause"]] = {"idle_us": us(r["idle_ns"]), "count": r["intervals"], "max": us(r["max_ns"]),
+                                                     "min": us(r["min_ns"]), "mean": us(r["mean_ns"]), "std": us(r["std_ns"])}
+    return out
+
+
+def spread(row, count, suffix=""):
+    keys = (("mean", "mean"), ("std", "std"), ("min", "min"), ("25%", "p25"), ("50%", "p50"), ("75%", "p75"), ("max", "max"))
+    return {"count": row[count], **{k: row[c + suffix] for k, c in keys}}
+
+
+def queue(ask):
+    """The oracle takes a length of its own for each trace as full, so that a queue is full at times."""
+    out = {stream(r): {**spread(r, "points"), "negative_points": r["negative"], "time_weighted_mean": r["time_mean"]} for r in ask("queue")}
+    for limit in {w["blocked_limit"] for w in ask.want.values() if "blocked_limit" in w}:
+        for r in ask("queue", by="full", max_length=limit):
+            out[stream(r)].update(blocked_us=us(r["full_ns"]), blocked_limit=limit,
+                                  blocked_relative=None if r["full_pct"] is None else r["full_pct"] / 100)
+    return out
+
+
+def bandwidth(ask):
+    return {r["kind"]: spread(r, "points", "_gbps") for r in ask("copy_bandwidth")}
+
+
+def launch_stats(ask):
+    rows = ask("launch_stats")
+    pairs = (("rows", "launches"), ("short_kernels", "short_kernels"), ("runtime_outliers", "call_outliers"),
+             ("launch_delay_outliers", "delay_outliers"))
+    times = (("cpu_sum_us", "call_ns"), ("gpu_sum_us", "device_ns"), ("delay_sum_us", "delay_ns"))
+    return {**{k: total(rows, c) for k, c in pairs}, **{k: us(total(rows, c)) for k, c in times}}
+
+
 SECTIONS = {"summary": summary, "steps": steps, "links": links, "tb_steps_fixed": tb_steps_fixed, "operators": operators,
             "tb_kernels": tb_kernels, "kernels": kernels, "annotations_cpu": annotations("cpu"),
-            "annotations_gpu": annotations("gpu"), "memory": memory}
+            "annotations_gpu": annotations("gpu"), "memory": memory, "temporal": temporal, "overlap": overlap, "types": types,
+            "idle": idle, "queue": queue, "bandwidth": bandwidth, "launch_stats": launch_stats}
+BOTH_RULES = ("temporal", "overlap", "types", "idle", "queue", "bandwidth", "launch_stats")    # their questions take rules=hta
