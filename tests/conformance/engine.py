@@ -35,7 +35,13 @@ class CommandLine:
         self.binary, self.timeout = binary, timeout
 
     def ask(self, path, question, **args):
-        command = [self.binary, "ask", str(path), question, "--json"]
+        return self.rows(["ask", str(path), question], args)
+
+    def diff(self, a, b, **args):
+        return self.rows(["diff", str(a), str(b)], args)
+
+    def rows(self, words, args):
+        command = [self.binary, *words, "--json"]
         for key, value in args.items():
             command += ["--" + key.replace("_", "-"), str(value)]
         run = subprocess.run(command, capture_output=True, timeout=self.timeout)
@@ -62,6 +68,12 @@ class Package:
                 self.trace = self.package.open(str(path))
                 self.path = seen
             return self.trace.ask(question, **args).to_dicts()
+        except self.package.TachographError as error:
+            raise Refused(getattr(error, "status", 5), str(error)) from error
+
+    def diff(self, a, b, **args):
+        try:
+            return self.package.diff(a, b, **args).to_dicts()
         except self.package.TachographError as error:
             raise Refused(getattr(error, "status", 5), str(error)) from error
 

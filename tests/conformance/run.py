@@ -15,6 +15,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import diff  # noqa: E402
 from compare import GONE, Absent, Count, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
 from shape import BOTH_RULES, SECTIONS  # noqa: E402
@@ -167,7 +168,11 @@ def main(argv=None):
     for oracle in sorted(args.oracle.glob("*.json")):
         if only and oracle.stem not in only:
             continue
-        units = (json.loads(oracle.read_text()).get("reference") or {}).get("units") or {}
+        document, errors = json.loads(oracle.read_text()), []
+        pair = diff.compare_pair(engine, args.traces / oracle.stem, document, errors)
+        if pair:
+            report.unit(oracle.stem, "trace diff", pair, errors)
+        units = (document.get("reference") or {}).get("units") or {}
         for unit, policies in units.items():
             policy = policies.get("hta_policy" if args.rules else "exact_policy") or {}
             if "ranks" not in policy:
