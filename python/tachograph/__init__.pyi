@@ -515,6 +515,19 @@ class ModulesRow(TypedDict):
     cpu_memory_bytes: Optional[int]  # bytes: allocated minus freed on the CPU by operators of its forward: what it leaves behind
     device_memory_bytes: Optional[int]  # bytes: the same on devices
 
+class MemoryOpsRow(TypedDict):
+    """what operators allocate, and what of it they leave behind"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    op: Optional[str]  # operator
+    calls: Optional[int]  # calls, of any device
+    net_bytes: Optional[int]  # bytes: allocated minus freed, by operators in it too
+    self_net_bytes: Optional[int]  # bytes: the same by itself
+    allocations: Optional[int]  # allocations, by operators in it too
+    self_allocations: Optional[int]  # the same by itself
+    alloc_bytes: Optional[int]  # bytes: allocated, by operators in it too
+    self_alloc_bytes: Optional[int]  # bytes: the same by itself
+
 class RooflineRow(TypedDict):
     """operators by the work they do: FLOP/s and bytes/s against the device's peaks, and what bounds them"""
     name: Optional[str]  # operator, kind or kernel
@@ -806,6 +819,8 @@ class Trace:
     def ask(self, question: Literal["top"], *, rank: Any = ..., step: Any = ..., side: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[TopRow]: ...
     @overload
     def ask(self, question: Literal["modules"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ModulesRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_ops"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryOpsRow]: ...
     @overload
     def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
     @overload

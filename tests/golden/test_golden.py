@@ -56,6 +56,7 @@ QUESTIONS = {
     "op_classes": [[]],
     "top": [[], ["--side", "cpu"]],
     "modules": [[], ["--by", "class"]],
+    "memory_ops": [[]],
 }
 for _question, _variants in QUESTIONS.items():
     COMMANDS[_question] = [["ask", "{}", _question, *arguments] for arguments in _variants]
