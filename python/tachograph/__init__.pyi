@@ -760,6 +760,21 @@ class CriticalPathRow(TypedDict):
     to_event: Optional[int]  # slice an edge leads to
     to_end: Optional[bool]  # to its end, not its start
 
+class CuptiRow(TypedDict):
+    """hardware counters measured per kernel by CUPTI's profiler, joined to the operators that launched the kernels"""
+    rank: Optional[int]  # rank of the job
+    name: Optional[str]  # kernel, as the range is called
+    bottom_level_op: Optional[str]  # innermost operator around the launch
+    top_level_op: Optional[str]  # outermost operator around the launch
+    op_stack: Optional[str]  # operators around the launch, outermost first, joined by >
+    counter: Optional[str]  # counter; empty for by=range
+    value: Optional[float]  # its value, summed over the ranges of the row
+    flops: Optional[int]  # FLOP: floating-point operations by the counters that count them: 2 for each fused multiply-add, else 1; unknown without such a counter
+    ranges: Optional[int]  # ranges in this row
+    event: Optional[int]  # number of the range's slice
+    launch: Optional[int]  # number of the launch call's slice
+    start_ns: Optional[int]  # ns: start of the range
+
 class Trace:
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -849,6 +864,8 @@ class Trace:
     def ask(self, question: Literal["spread"], *, by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SpreadRow]: ...
     @overload
     def ask(self, question: Literal["critical_path"], *, rank: Any = ..., step: Any = ..., annotation: Any = ..., instance: Any = ..., by: Any = ..., edges: Any = ..., data_load_events: Any = ..., launch_edges: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CriticalPathRow]: ...
+    @overload
+    def ask(self, question: Literal["cupti"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CuptiRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

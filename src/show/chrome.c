@@ -8,8 +8,11 @@
  * 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document on the common clock, with pids and
  * flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c decides on the pids and tids.
  *
+ * critical=path, only or all draws the critical path into it (chrome_critical.c).
+ *
  * A recording of ours has no name yet: trace_name=PATH gives its document one, as Kineto calls its documents by their path. */
 #include "show/argsjson.h"
+#include "show/chrome_critical.h"
 #include "show/chrome_recorded.h"
 #include "show/chrome_track.h"
 #include "show/eventrow.h"
@@ -32,6 +35,7 @@ struct chrome {
   struct tg__str *cats; /* by category: ,"cat":"kernel","name":" */
   struct style *styles; /* by rank */
   struct tg__recorded *recorded; /* NULL: no rank in the document is a recording */
+  struct tg__overlay *overlay;   /* NULL: the critical path is not asked for */
   struct tg__arena arena;
   const char *name; /* of a recording's document, NULL = none */
   bool merged; /* several ranks in one document */
@@ -83,13 +87,14 @@ static bool put_merged_process_name(struct chrome *c, const struct event *ev) {
   return true;
 }
 
-static void put_rest(struct chrome *c, const struct event *ev) {
+/* Returns whether there was an args object, which then stands last. */
+static bool put_rest(struct chrome *c, const struct event *ev) {
   tg__put_top(c->forms, &c->pen, ev->args, c->merged ? TG__K_ID : TG_NONE);
   if (c->merged) {
     put_merged_id(c, ev);
-    if (put_merged_process_name(c, ev)) return;
+    if (put_merged_process_name(c, ev)) return true;
   }
-  tg__put_args(c->forms, &c->pen, ev->args, TG_STR(",\"args\":"));
+  return tg__put_args(c->forms, &c->pen, ev->args, TG_STR(",\"args\":"));
 }
 
 static char *put_us(char *p, int64_t ns, bool decimals) { return decimals ? tg__pen_us_fixed(p, ns) : tg__pen_us(p, ns); }
@@ -123,8 +128,9 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   if (ev->ts_ns != TG_NULL_INT) p = put_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns, style.ts);
   if (ev->has_dur) p = put_us(TG__PEN_LITERAL(p, ",\"dur\":"), ev->dur_ns, style.dur);
   c->pen.p = p;
-  put_rest(c, ev);
+  const bool has_args = put_rest(c, ev);
   if (ev->is_recorded) tg__recorded_args(c->recorded, &c->pen, ev->slice, (enum tg__class)c->t->cats[ev->cat].cls);
+  if (c->overlay && ev->slice != TG_NONE) tg__overlay_args(c->overlay, &c->pen, ev->slice, has_args);
   if (tg__pen_room(&c->pen, 1)) *c->pen.p++ = '}';
 }
 
@@ -280,6 +286,7 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
   }
   tg__out_char(c->out, '[');
   put_events(c, events, count);
+  if (c->overlay) tg__overlay_arrows(c->overlay, c->tracks, &c->pen);
   tg__chrome_put_lane_names(c->tracks, c->out, count == 0);
   tg__out_text(c->out, "\n]");
   if (!bare) {
@@ -310,6 +317,9 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   c.forms = tg__forms_new(t);
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
   events = tg__walk_new(t, &pick, &count);
+  err = tg__overlay_new(t, o, &c.overlay, e);
+  if (err) goto done;
+  if (events && c.overlay) count = tg__overlay_filter(c.overlay, events, count);
   if (events && tg__recorded_any(t)) c.recorded = tg__recorded_new(t, events, count);
   if (!c.forms || !c.tracks || !events || (!c.recorded && tg__recorded_any(t)) || !render_cats(&c) || !find_styles(&c)) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while preparing the export");
@@ -322,6 +332,7 @@ done:
   tg__free(events);
   tg__chrome_tracks_free(c.tracks);
   tg__recorded_free(c.recorded);
+  tg__overlay_free(c.overlay);
   tg__free(c.styles);
   tg__forms_free(c.forms);
   tg__arena_free(&c.arena);

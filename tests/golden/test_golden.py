@@ -50,6 +50,7 @@ QUESTIONS = {
     "stragglers": [[], ["--rules", "hta"]],
     "clocks": [[]],
     "spread": [[], ["--by", "op"]],
+    "cupti": [[]],
     "critical_path": [["--by", "edge"], [], ["--by", "bound"], ["--by", "kind"], ["--by", "event"], ["--by", "rank"], ["--by", "edge", "--rules", "hta"]],
     "device_metrics": [[], ["--tensor", "plugin"], ["--by", "time"]],
     "totals": [[], ["--by", "track"]],
