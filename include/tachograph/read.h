@@ -37,6 +37,11 @@ struct tg_open_options {
 /* Open a trace: a file (.json, .json.gz, .json.zst, .tacho; told apart by content), a directory or a glob of such files (one
  * per rank), or "-" for standard input. options may be NULL. */
 TG_API enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error);
+/* Open the ranks of one run for the questions about ranks alone (ranks, collectives, stragglers, clocks, spread): each file is read,
+ * summed up and let go, two at a time, so this takes the memory of two ranks and about a megabyte for each of the others. paths:
+ * folders, globs, traces and .tsum files, together the ranks of one run. */
+TG_API enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options, struct tg_trace **out,
+                                 struct tg_error *error);
 TG_API void tg_close(struct tg_trace *trace); /* NULL is fine */
 
 /* Check every invariant of the in-memory trace. false: *error names the first that does not hold (a defect of this library). */
@@ -119,6 +124,8 @@ TG_API enum tg_err tg_export(struct tg_trace *trace, const char *format, const s
                              void *ctx, struct tg_error *error);
 /* Save as a native .tacho file; it appears under its name only when complete. */
 TG_API enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error);
+/* Save what the questions about ranks need as a .tsum file, which tg_open and tg_open_ranks open again. */
+TG_API enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_error *error);
 /* The one-screen report as text (format "text") or one JSON object ("json"). color: 1 = ANSI colours. */
 TG_API enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
                              struct tg_error *error);

@@ -369,7 +369,7 @@ static enum tg_err add_columns(const struct tg__question *q, struct tg_table *ou
 /* Questions about ranks are answered from all columns or, where there are none, from the summaries of the ranks. */
 static enum tg_err load(struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
   if (q->needs == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
-  if (t->summaries)
+  if (t->summaries && q->needs != TG__COL_NONE)
     return tg__fail(e, TG_NO_DATA, -1,
                     "this is a summary of %u ranks, which answers ranks, collectives, stragglers, clocks and spread; %s needs the traces it was made of",
                     t->rank_count, q->name);

@@ -269,7 +269,7 @@ static void note_headline(const struct tg__ranks *r, struct tg_table *out) {
   }
   if (wait + transfer > 0)
     tg__table_note(out, "%zu collective%s of several ranks: %.0f %% of the time in %s is waiting for the last one to come", matched,
-                   matched == 1 ? "" : "s", matched == 1 ? "it" : "them", 100 * (double)wait / (double)(wait + transfer));
+                   matched == 1 ? "" : "s", 100 * (double)wait / (double)(wait + transfer), matched == 1 ? "it" : "them");
 }
 
 static bool has_collectives(const struct tg__ranks *r) {

@@ -67,6 +67,8 @@ int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format,
 /* ---- input and output (screen.c) ------------------------------------------------------------------------------------------------- */
 
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e); /* with a progress bar */
+/* The same for tg_open_ranks. */
+enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e);
 
 /* Where output goes: a file that appears when complete, or standard output; compressed when its name says so. */
 struct tg__sink {
@@ -99,6 +101,7 @@ int tg__cli_result(const struct tg__cli *c, const char *path, const char *format
 #undef OPTION
 #undef ARGUMENT
 #undef COMMAND
+int tg__cli_sum_up(struct tg__cli *c, const char *target); /* the operands' ranks into one .tsum file (cmd_summarize.c) */
 void tg__help_command(const struct tg__command *command, struct tg__out *out);
 
 #endif

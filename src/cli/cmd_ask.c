@@ -5,11 +5,16 @@
 
 enum { ROWS_AS_TEXT = 20 };
 
-static const char *next_step(enum tg_err err, const char *path, const char *question, char *buf, size_t room) {
-  if (err == TG_USAGE && tg__question_find(question)) snprintf(buf, room, "tachograph questions %s", question);
-  else if (err == TG_USAGE) snprintf(buf, room, "tachograph questions");
-  else if (err == TG_NO_DATA) snprintf(buf, room, "tachograph ask %s overview", path);
-  else return NULL;
+static const char *next_step(enum tg_err err, const struct tg_trace *trace, const char *path, const char *question, char *buf,
+                             size_t room) {
+  if (err == TG_USAGE && tg__question_find(question))
+    snprintf(buf, room, "tachograph questions %s", question);
+  else if (err == TG_USAGE)
+    snprintf(buf, room, "tachograph questions");
+  else if (err == TG_NO_DATA)
+    snprintf(buf, room, "tachograph ask %s %s", path, trace->summaries ? "ranks" : "overview");
+  else
+    return NULL;
   return buf;
 }
 
@@ -18,7 +23,8 @@ static void explain(struct tg_table *t, const char *question) {
   const size_t q = (size_t)(tg__question_find(question) - tg__questions);
   const char *name, *unit, *meaning;
   for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++)
-    if (tg__table_column_index(t, name) != SIZE_MAX) tg__table_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
+    if (tg__table_column_index(t, name) != SIZE_MAX)
+      tg__table_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
 }
 
 /* --fail-if: does the expression hold for any row? Asked again without a limit, so that no row escapes it. */
@@ -49,14 +55,24 @@ static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *p
   if (!err && fail_if) err = count_failing(c, trace, question, fail_if, &failing, &e);
   if (!err && tg__cli_setting(c, "explain")) explain(t, question);
   int status;
-  if (err) status = tg__cli_failed(c, &e, next_step(err, path, question, next, sizeof next));
-  else status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
+  if (err)
+    status = tg__cli_failed(c, &e, next_step(err, trace, path, question, next, sizeof next));
+  else
+    status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
   tg_table_free(t);
   if (status == TG__EXIT_OK && failing) {
     fprintf(stderr, "tachograph: threshold failed: %s holds for %zu row%s of %s\n", fail_if, failing, failing == 1 ? "" : "s", question);
     status = TG__EXIT_THRESHOLD;
   }
   return status;
+}
+
+/* A folder of ranks is read rank by rank for the questions that need no more than that; rules=hta looks at single kernels. */
+static bool is_about_ranks(const struct tg__cli *c, const char *path, const char *question) {
+  const char *const rules = tg__cli_argument(c, "rules");
+  const enum tg__path_kind kind = tg__path_kind(path);
+  return tg__question_find(question)->needs == TG__COL_RANKS && !(rules && strcmp(rules, "hta") == 0) &&
+         (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
 }
 
 int tg__cmd_ask(struct tg__cli *c) {
@@ -74,7 +90,9 @@ int tg__cmd_ask(struct tg__cli *c) {
   }
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
-  if (tg__cli_open(c, path, &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  const enum tg_err err =
+      is_about_ranks(c, path, question) ? tg__cli_open_ranks(c, &path, 1, &trace, &e) : tg__cli_open(c, path, &trace, &e);
+  if (err) return tg__cli_failed(c, &e, NULL);
   const int status = answer(c, trace, path, question);
   tg_close(trace);
   return status;

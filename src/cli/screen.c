@@ -130,16 +130,31 @@ static void name_the_file(struct tg_error *e, const char *path) {
   snprintf(e->text, sizeof e->text, "%.160s: %.300s", strcmp(path, "-") == 0 ? name : path, said.text);
 }
 
-enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
-  struct progress p = {.begin_ns = tg__clock_ns()};
+static struct tg_open_options opening(const struct tg__cli *c, struct progress *p) {
   struct tg_open_options options = {.threads = c->threads};
+  p->begin_ns = tg__clock_ns();
   if (tg__is_terminal(STDERR_FILENO)) {
     options.progress = show_progress;
-    options.progress_ctx = &p;
+    options.progress_ctx = p;
   }
+  return options;
+}
+
+enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+  struct progress p = {0};
+  const struct tg_open_options options = opening(c, &p);
   const enum tg_err err = tg_open(path, &options, out, e);
   wipe_line(p.shown_ns);
   if (err) name_the_file(e, path);
+  return err;
+}
+
+enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e) {
+  struct progress p = {0};
+  const struct tg_open_options options = opening(c, &p);
+  const enum tg_err err = tg_open_ranks(paths, count, &options, out, e);
+  wipe_line(p.shown_ns);
+  if (err && count == 1) name_the_file(e, paths[0]);
   return err;
 }
 

@@ -28,6 +28,7 @@ struct tg__losses {
   int64_t count[TG__LOSS_COUNT], offset[TG__LOSS_COUNT]; /* offset: first byte, valid when count > 0 */
 };
 void tg__lose(struct tg__losses *l, enum tg__loss what, int64_t offset); /* count one */
+struct tg_trace *tg__trace_new(void);              /* empty, ready to be filled (open.c); NULL on no memory */
 bool tg__add_known_strings(struct tg__strings *s); /* keys.def, so that TG__K_* are their ids; s is empty (open.c) */
 void tg__losses_add(struct tg__losses *into, const struct tg__losses *from);
 

@@ -119,7 +119,7 @@ static enum tg_err list_chunks(struct tg__tacho *f) {
   size_t kept = 0;
   for (size_t i = 0; i < f->chunk_count; i++) {
     const struct tg__chunk c = f->chunks[i];
-    const bool is_frame = c.type < TG_CHUNK_SUMMARY, is_raw = c.type >= TG_CHUNK_RAW_RECORDS;
+    const bool is_frame = c.type < TG_CHUNK_SUMMARY, is_raw = c.type >= TG_CHUNK_RAW_RECORDS && c.type < TG_CHUNK_RANKS_HEAD;
     const bool again = kept && f->chunks[kept - 1].type == c.type && f->chunks[kept - 1].part == c.part && !is_raw;
     if (!tg__chunk_name(c.type) || (again && !is_frame)) {
       tg__tacho_lose(f, 1, c.offset);
@@ -409,7 +409,8 @@ enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_erro
 }
 
 bool tg__tacho_is_raw(const struct tg__tacho *f) {
-  const bool has_raw = f->chunk_count && f->chunks[f->chunk_count - 1].type >= TG_CHUNK_RAW_RECORDS;
+  const uint16_t last = f->chunk_count ? f->chunks[f->chunk_count - 1].type : 0;
+  const bool has_raw = last >= TG_CHUNK_RAW_RECORDS && last < TG_CHUNK_RANKS_HEAD;
   return has_raw && !tg__tacho_find(f, TG_CHUNK_SUMMARY, 0);
 }
 

@@ -27,7 +27,7 @@ bool tg__add_known_strings(struct tg__strings *s) {
   return true;
 }
 
-static struct tg_trace *new_trace(void) {
+struct tg_trace *tg__trace_new(void) {
   struct tg_trace *t = tg__alloc(sizeof *t);
   if (!t) return NULL;
   t->strings = tg__strings_new();
@@ -53,6 +53,9 @@ void tg__trace_free(struct tg_trace *t) {
 
 enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e) {
   if ((t->loaded & columns) == columns) return TG_OK;
+  if (t->summaries)
+    return tg__fail(e, TG_NO_DATA, -1, "this is a summary of %u ranks without their events: it answers the questions about ranks alone",
+                    t->rank_count);
   return tg__tacho_load(t, columns, e);
 }
 
@@ -187,7 +190,7 @@ static enum tg_err read_part(struct opening *o, const struct tg__run *run, const
 static enum tg_err opening_begin(struct opening *o, const struct tg_open_options *options, struct tg_error *e) {
   static const struct tg_open_options defaults;
   o->options = options ? options : &defaults;
-  o->trace = o->build.trace = new_trace();
+  o->trace = o->build.trace = tg__trace_new();
   o->import.shared.trace = o->trace;
   o->import.shared.lock = tg__lock_new();
   if (!o->trace || !o->import.shared.lock) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
@@ -292,6 +295,20 @@ static enum tg_err name_file(struct tg_error *e, const char *path) {
   return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path, bare.text);
 }
 
+static enum tg_err open_summary(const char *path, struct tg_trace **out, struct tg_error *e) {
+  int64_t damaged;
+  struct tg__summaries *const s = tg__summaries_new();
+  if (!s) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  enum tg_err err = tg__summaries_read(s, path, &damaged, e);
+  if (err) {
+    tg__summaries_free(s);
+    return err;
+  }
+  err = tg__trace_of_summaries(s, path, out, e);
+  if (!err) (*out)->ranks[0].loss[TG__LOSS_skipped_file] = damaged;
+  return err;
+}
+
 static enum tg_err open_tacho(const char *path, struct tg_trace **out, struct tg_error *e) {
   const enum tg_err err = tg__tacho_open(path, out, e);
   if (err != TG_OK || (*out)->slices.count > 0 || (*out)->marks.count > 0) return err;
@@ -304,7 +321,7 @@ static enum tg_err open_any(const char *path, const struct tg_open_options *opti
   int64_t size;
   const int tacho = is_tacho(path, &size, e);
   if (tacho < 0) return e->code;
-  if (tacho) return open_tacho(path, out, e);
+  if (tacho) return tg__summaries_recognise(path) ? open_summary(path, out, e) : open_tacho(path, out, e);
   struct opening *o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   o->total_bytes = tg__path_kind(path) == TG__PATH_DIR || tg__path_kind(path) == TG__PATH_NONE ? 0 : size;
@@ -325,6 +342,69 @@ enum tg_err tg__trace_open(const char *path, const struct tg_open_options *optio
   tg__trace_free(*out);
   *out = NULL;
   return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+}
+
+/* ---- one rank after the other ---------------------------------------------------------------------------------------------------------- */
+
+struct tg__folder {
+  struct tg__arena arena;
+  const char **names;
+  size_t count;
+  struct tg__run *run; /* NULL: one file, whatever it is called */
+};
+
+enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e) {
+  struct tg__folder *const f = tg__alloc(sizeof *f);
+  const enum tg__path_kind kind = tg__path_kind(path);
+  enum tg_err err = TG_MEMORY;
+  *out = NULL;
+  if (!f) return tg__fail(e, err, -1, "out of memory while looking at %s", path);
+  if (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?["))) {
+    err = tg__path_list(path, &f->arena, &f->names, &f->count, e);
+    f->run = err ? NULL : tg__run_new(f->names, f->count);
+    if (!err && !f->run) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at the files of %s", path);
+  } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) && (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {
+    f->count = 1;
+    err = TG_OK;
+  }
+  if (err) tg__folder_close(f);
+  else *out = f;
+  return err;
+}
+
+void tg__folder_close(struct tg__folder *f) {
+  if (!f) return;
+  if (f->run) tg__run_free(f->run);
+  tg__arena_free(&f->arena);
+  tg__free(f);
+}
+
+size_t tg__folder_count(const struct tg__folder *f) { return f->count; }
+
+static bool is_summary_name(const char *name) { return has_suffix(name, ".tsum"); }
+
+int64_t tg__folder_bytes(const struct tg__folder *f, size_t i) {
+  struct tg__file *file;
+  if (f->run && !is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) return 0;
+  if (tg__file_open(f->names[i], &file, NULL) != TG_OK) return 0;
+  const int64_t size = tg__file_size(file);
+  tg__file_close(file);
+  return size < 0 ? 0 : size;
+}
+
+enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options, struct tg_trace **out,
+                            struct tg_error *e) {
+  *out = NULL;
+  const enum tg__run_part part = f->run ? tg__run_part(f->run, i) : TG__RUN_OTHER;
+  if (f->run && ((!is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) || part == TG__RUN_MORE)) return TG_OK;
+  if (part != TG__RUN_FIRST) return tg__trace_open(f->names[i], options, out, e);
+  struct opening *const o = tg__alloc(sizeof *o);
+  if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading %s", f->names[i]);
+  enum tg_err err = opening_begin(o, options, e);
+  if (err == TG_OK) err = read_recorded(o, f->run, f->names, i, e);
+  err = opening_end(o, err, out, e);
+  tg__free(o);
+  return err;
 }
 
 /* ---- bytes in memory: for tests and fuzzing ------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* summary: lists of rank summaries in memory, and the trace that stands for one. */
 #include "trace/summary.h"
 
-#include "trace/store.h"
+#include "trace/import.h"
 
 struct tg__summaries *tg__summaries_new(void) {
   struct tg__summaries *const s = tg__alloc(sizeof *s);
@@ -45,4 +45,78 @@ bool tg__summaries_sort(struct tg__summaries *s) {
   tg__free(done ? s->ranks : sorted);
   if (done) s->ranks = sorted;
   return done;
+}
+
+/* ---- a trace that stands for them ------------------------------------------------------------------------------------------------------ */
+
+/* Ranks that do not say their number get the smallest free ones, in order of their files. */
+static bool number_ranks(struct tg__summaries *s) {
+  struct tg__map taken = {0};
+  bool done = true;
+  int64_t next = 0;
+  for (uint32_t i = 0; i < s->count && done; i++)
+    if (s->ranks[i].number_is_given) done = tg__map_put(&taken, (uint64_t)s->ranks[i].number, 1);
+  for (uint32_t i = 0; i < s->count && done; i++) {
+    if (s->ranks[i].number_is_given) continue;
+    while (tg__map_get(&taken, (uint64_t)next) != TG_NONE) next++;
+    s->ranks[i].number = next++;
+  }
+  tg__map_free(&taken);
+  return done;
+}
+
+/* The same rank twice, as when a summary is merged with one it went into: once is enough. */
+static bool is_again(const struct tg__rank_summary *a, const struct tg__rank_summary *b) {
+  return a->path == b->path && a->number == b->number && a->base_ns == b->base_ns && a->first_ns == b->first_ns &&
+         a->last_ns == b->last_ns && a->events == b->events && a->collective_count == b->collective_count;
+}
+
+static void drop_copies(struct tg__summaries *s) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < s->count; i++) {
+    if (kept && is_again(&s->ranks[kept - 1], &s->ranks[i]))
+      tg__rank_summary_free(&s->ranks[i]);
+    else
+      s->ranks[kept++] = s->ranks[i];
+  }
+  s->count = kept;
+}
+
+static bool fill_ranks(struct tg_trace *t, const struct tg__summaries *s) {
+  int64_t least = INT64_MAX;
+  t->ranks = tg__alloc(((size_t)s->count + 1) * sizeof *t->ranks);
+  if (!t->ranks) return false;
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->ranks[i].base_ns < least) least = s->ranks[i].base_ns;
+  for (uint32_t i = 0; i < s->count; i++) {
+    const struct tg__rank_summary *const from = &s->ranks[i];
+    const struct tg__str path = tg__strings_get(s->strings, from->path);
+    t->ranks[i] = (struct tg__rank){.path = tg__strings_add(t->strings, path.ptr, path.len),
+                                    .number = from->number,
+                                    .number_is_given = from->number_is_given,
+                                    .world_size = from->world_size,
+                                    .base_ns = from->base_ns,
+                                    .clock_offset_ns = from->base_ns - least,
+                                    .json_bytes = from->json_bytes};
+    if (t->ranks[i].path == TG_NONE) return false;
+    t->rank_count++;
+  }
+  return true;
+}
+
+enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out, struct tg_error *e) {
+  struct tg_trace *const t = tg__trace_new();
+  *out = NULL;
+  if (t)
+    t->summaries = s;
+  else
+    tg__summaries_free(s);
+  bool done = t && number_ranks(s) && tg__summaries_sort(s);
+  if (done) drop_copies(s);
+  if (done && fill_ranks(t, s) && (t->path = tg__arena_copy(&t->arena, path, strlen(path))) != NULL) {
+    *out = t;
+    return TG_OK;
+  }
+  if (t) tg__trace_free(t);
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
 }

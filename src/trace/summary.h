@@ -86,11 +86,27 @@ void tg__summaries_free(struct tg__summaries *s); /* NULL is fine */
 void tg__rank_summary_free(struct tg__rank_summary *r);
 bool tg__summaries_sort(struct tg__summaries *s); /* by number, then path; false on no memory */
 
+bool tg__summaries_recognise(const char *path); /* is this file one? */
+/* All ranks of one list into another that may have other strings; false on no memory, and then neither is of use. */
+bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
+
 /* A trace without events that answers the questions about ranks alone. Takes the summaries over, numbers ranks that have none and
  * puts them in order; also after a failure they are not the caller's any more. */
 enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out, struct tg_error *e);
 enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e);
 /* Add the ranks of a .tsum file to `s`. *damaged: how many of them could not be read. */
 enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, int64_t *damaged, struct tg_error *e);
+
+/* ---- one rank after the other (open.c): so that never more than a few are in memory ---------------------------------------------- */
+
+struct tg__folder; /* the files of a folder or glob, those that belong together put together; or a single file */
+enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e);
+void tg__folder_close(struct tg__folder *f); /* NULL is fine */
+size_t tg__folder_count(const struct tg__folder *f);
+int64_t tg__folder_bytes(const struct tg__folder *f, size_t i); /* of file i on disk; 0 when it is no trace by its name */
+/* File i as a trace of its own. *out is NULL and all is well when it is no trace by its name or part of one before it. May be called
+ * from several threads. */
+enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options, struct tg_trace **out,
+                            struct tg_error *e);
 
 #endif

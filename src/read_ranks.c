@@ -1,0 +1,142 @@
+/* The door for runs of many ranks: read one after the other, and only what the questions about ranks need is kept of each. */
+#include "analyze/summarize.h"
+#include "tachograph/read.h"
+#include "trace/summary.h"
+
+enum { AT_ONCE = 2 }; /* more would not be faster than the memory they take is worth */
+
+struct unit { /* a file */
+  const struct tg__folder *folder;
+  size_t index;
+  int64_t bytes;
+  struct tg__summaries ranks; /* what became of it; the strings are everybody's */
+  enum tg_err err;
+  struct tg_error error;
+};
+struct reading {
+  const struct tg_open_options *options;
+  struct tg_open_options each;
+  struct unit *units;
+  size_t count, cap;
+  struct tg__lock *lock;
+  int64_t done_bytes, total_bytes;
+  bool stopped;
+};
+
+static enum tg_err add_units(struct reading *r, const struct tg__folder *folder) {
+  for (size_t i = 0; i < tg__folder_count(folder); i++) {
+    const int64_t bytes = tg__folder_bytes(folder, i);
+    if (!tg__grow((void **)&r->units, &r->cap, r->count + 1, sizeof *r->units)) return TG_MEMORY;
+    r->units[r->count++] = (struct unit){.folder = folder, .index = i, .bytes = bytes};
+    r->total_bytes += bytes;
+  }
+  return TG_OK;
+}
+
+static void report(struct reading *r, const struct unit *u) {
+  tg__lock_take(r->lock);
+  r->done_bytes += u->bytes;
+  if (r->options->progress && !r->stopped && !r->options->progress(r->options->progress_ctx, r->done_bytes, r->total_bytes))
+    r->stopped = true;
+  tg__lock_drop(r->lock);
+}
+
+static void read_unit(void *ctx, size_t i) {
+  struct reading *const r = ctx;
+  struct unit *const u = &r->units[i];
+  struct tg_trace *t = NULL;
+  tg__lock_take(r->lock);
+  const bool stopped = r->stopped;
+  tg__lock_drop(r->lock);
+  if (stopped) return;
+  u->err = tg__folder_read(u->folder, u->index, &r->each, &t, &u->error);
+  if (t && t->summaries) {
+    if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while reading a summary");
+  } else if (t) {
+    u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
+    if (!u->err && tg__summarize(t, &u->ranks) != TG_OK)
+      u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while summing up a rank");
+  }
+  tg_close(t);
+  report(r, u);
+}
+
+/* The ranks of all files, in the order of the files. Those that could not be read are passed over and counted, unless none could. */
+static enum tg_err gather(struct reading *r, struct tg__summaries *s, int64_t *passed_over, struct tg_error *e) {
+  const struct unit *bad = NULL;
+  for (size_t i = 0; i < r->count; i++) {
+    struct unit *const u = &r->units[i];
+    if (u->err == TG_MEMORY || u->err == TG_INTERNAL) {
+      if (e) *e = u->error;
+      return u->err;
+    }
+    *passed_over += u->err != TG_OK;
+    if (u->err && !bad) bad = u;
+    if (u->ranks.count && !tg__summaries_move(&u->ranks, s))
+      return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  }
+  if (r->stopped) return tg__fail(e, TG_CANCELLED, -1, "stopped on request");
+  if (s->count) return TG_OK;
+  if (!bad) return tg__fail(e, TG_NOT_A_TRACE, -1, "there are no traces: no file ends in .json, .json.gz, .json.zst, .tacho or .tsum");
+  return tg__fail(e, bad->error.code, bad->error.offset, "no file could be read; the first that failed says: %s", bad->error.text);
+}
+
+static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace **out, struct tg_error *e) {
+  int64_t passed_over = 0;
+  struct tg__summaries *const s = tg__summaries_new();
+  if (!s || !r->lock) {
+    tg__summaries_free(s);
+    return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
+  }
+  const unsigned threads = r->options->threads ? r->options->threads : tg__cpu_count();
+  const unsigned at_once = threads < AT_ONCE || r->count < AT_ONCE ? 1 : AT_ONCE;
+  r->each = (struct tg_open_options){.threads = threads / at_once};
+  for (size_t i = 0; i < r->count; i++) r->units[i].ranks.strings = s->strings;
+  tg__parallel(at_once, r->count, read_unit, r);
+  enum tg_err err = gather(r, s, &passed_over, e);
+  for (size_t i = 0; i < r->count; i++) {
+    for (uint32_t k = 0; k < r->units[i].ranks.count; k++) tg__rank_summary_free(&r->units[i].ranks.ranks[k]);
+    tg__free(r->units[i].ranks.ranks);
+  }
+  if (err)
+    tg__summaries_free(s);
+  else
+    err = tg__trace_of_summaries(s, path, out, e);
+  if (!err) (*out)->ranks[0].loss[TG__LOSS_skipped_file] = passed_over;
+  return err;
+}
+
+enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options, struct tg_trace **out,
+                          struct tg_error *error) {
+  static const struct tg_open_options defaults;
+  struct tg_error ignored;
+  struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new()};
+  struct tg__folder **const folders = tg__alloc((count + 1) * sizeof *folders);
+  struct tg_error *const e = error ? error : &ignored;
+  enum tg_err err = folders ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
+  *out = NULL;
+  if (!err && count == 0) err = tg__fail(e, TG_USAGE, -1, "there are no ranks to open: name their files or folder");
+  for (size_t i = 0; i < count && !err; i++) {
+    err = tg__folder_open(paths[i], &folders[i], e);
+    if (!err && add_units(&r, folders[i])) err = tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
+  }
+  if (!err) err = read_all(&r, paths[0], out, e);
+  for (size_t i = 0; folders && i < count; i++) tg__folder_close(folders[i]);
+  tg__free(folders);
+  tg__free(r.units);
+  tg__lock_free(r.lock);
+  return err;
+}
+
+enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_error *error) {
+  if (trace->summaries) return tg__summaries_save(trace->summaries, path, error);
+  enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+  if (err) return err;
+  struct tg__summaries *const s = tg__summaries_new();
+  if (!s || tg__summarize(trace, s) != TG_OK || !tg__summaries_sort(s))
+    err = tg__fail(error, TG_MEMORY, -1, "out of memory while summing up the ranks");
+  else
+    err = tg__summaries_save(s, path, error);
+  tg__summaries_free(s);
+  return err;
+}
