@@ -318,6 +318,19 @@ class KernelTypesRow(TypedDict):
     total_ns: Optional[int]  # ns: how long
     pct: Optional[float]  # %: of the time listed for this rank (by=all: of all)
 
+class KernelBreakdownRow(TypedDict):
+    """kernels of each type on each rank, the smaller ones as one row if wanted"""
+    rank: Optional[int]  # rank of the job
+    type: Optional[str]  # COMPUTATION, COMMUNICATION or MEMORY
+    name: Optional[str]  # kernel, copy or memset; others
+    names: Optional[int]  # how many names the row stands for
+    calls: Optional[int]  # how often they ran
+    total_ns: Optional[int]  # ns: sum of durations
+    mean_ns: Optional[float]  # ns: mean duration; rules=hta with a row others: of the sums of its names, as all that follows
+    std_ns: Optional[float]  # ns: sample standard deviation; unknown for one call (rules=hta: 0)
+    min_ns: Optional[int]  # ns: shortest
+    max_ns: Optional[int]  # ns: longest
+
 class IdleRow(TypedDict):
     """time between the device work of a stream, by what it waited for"""
     rank: Optional[int]  # rank of the job
@@ -810,6 +823,8 @@ class Trace:
     def ask(self, question: Literal["overlap"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OverlapRow]: ...
     @overload
     def ask(self, question: Literal["kernel_types"], *, rank: Any = ..., step: Any = ..., by: Any = ..., memory: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelTypesRow]: ...
+    @overload
+    def ask(self, question: Literal["kernel_breakdown"], *, rank: Any = ..., step: Any = ..., kernels: Any = ..., ratio: Any = ..., memory: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelBreakdownRow]: ...
     @overload
     def ask(self, question: Literal["idle"], *, rank: Any = ..., step: Any = ..., by: Any = ..., delay_us: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[IdleRow]: ...
     @overload

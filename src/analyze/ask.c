@@ -281,7 +281,7 @@ static bool is_one_of(const char *name, const char *const *list) {
 
 static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
   static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks", "op_classes", "top",
-                                          "breakdown", "overlap", "kernel_types", "idle", "queue", "copy_bandwidth", "launch_stats",
+                                          "breakdown", "overlap", "kernel_types", "kernel_breakdown", "idle", "queue", "copy_bandwidth", "launch_stats",
                                           NULL}; /* the others go by time or do not count device work */
   if (!a->has_steps || !is_one_of(a->question->name, by_launch)) return;
   int64_t without = 0;
@@ -326,7 +326,7 @@ static bool has_memory_marks(const struct tg_trace *t) {
 static enum tg_err check_data(const struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
   static const char *const need_device[] = {"kernels", "launches", "gaps", "device_metrics",
                                             "op_kernels", "sequences", "kernel_annotations",
-                                             "breakdown", "overlap", "kernel_types", "idle", "queue", "copy_bandwidth", "launch_stats",
+                                             "breakdown", "overlap", "kernel_types", "kernel_breakdown", "idle", "queue", "copy_bandwidth", "launch_stats",
                                              NULL};
   if (is_one_of(q->name, need_device) && !has_class(t, tg__class_is_device_work))
     return tg__fail(

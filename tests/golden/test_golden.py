@@ -24,6 +24,7 @@ QUESTIONS = {
     "breakdown": [[], ["--by", "device"], ["--rules", "hta"]],
     "overlap": [[], ["--by", "step"], ["--rules", "hta"]],
     "kernel_types": [[], ["--by", "all", "--memory", "0"], ["--rules", "hta"]],
+    "kernel_breakdown": [[], ["--kernels", "1"], ["--kernels", "1", "--rules", "hta"]],
     "idle": [[], ["--by", "cause", "--delay-us", "10"], ["--by", "interval"], ["--rules", "hta"]],
     "queue": [[], ["--by", "series"], ["--by", "full", "--max-length", "1"], ["--rules", "hta"]],
     "copy_bandwidth": [[], ["--by", "series"], ["--by", "op"], ["--rules", "hta"]],
