@@ -4,7 +4,7 @@
  * thread or on one that helps it. A thread that runs backward operators helps the thread on which most of their forward operators
  * ran: autograd's workers launch the work of the backward() that another thread waits in. A thread with neither forward links nor
  * annotations helps every thread of its rank. */
-#include "analyze/analyze.h"
+#include "analyze/hta_rows.h"
 
 /* Host calls that launched device work, by start; device_ns[k] = device work of the calls before the k-th. */
 struct launches {
@@ -28,6 +28,7 @@ struct work {
   struct group *groups;
   size_t group_count, group_cap;
   struct tg__map index; /* name, side and rank → group */
+  bool hta; /* by HTA's rules: device_ns is not known */
   bool failed;
 };
 
@@ -194,7 +195,7 @@ static void put_groups(const struct work *w, struct tg_table *out) {
     tg__put_real(out, tg__stats_std(&g->stats));
     tg__put_int(out, g->stats.min);
     tg__put_int(out, g->stats.max);
-    tg__put_int(out, g->is_gpu ? TG_NULL_INT : g->device_ns);
+    tg__put_int(out, g->is_gpu || w->hta ? TG_NULL_INT : g->device_ns);
   }
 }
 
@@ -233,26 +234,53 @@ static void add_ranks(struct work *w) {
   }
 }
 
+/* HTA's rows, with their rounded durations, those of the last of several steps left out. */
+static void add_rows_of_hta(struct work *w) {
+  struct tg__hta h;
+  w->failed = tg__hta_open(&h, w->t, w->a->rank, TG__HTA_WITHOUT_LAST_STEP) != TG_OK;
+  for (uint32_t r = 0; r < w->t->rank_count && !w->failed; r++) {
+    if (!tg__ask_has_rank(w->a, r)) continue;
+    const struct tg__hta_rank *rank = &h.ranks[r];
+    for (size_t i = 0; i < rank->count && !w->failed; i++) {
+      const uint32_t slice = rank->rows[i].slice;
+      const enum tg__class cls = tg__slice_class(w->t, slice);
+      if (cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
+      struct group *g = group_of(w, w->t->slices.name[slice], r, cls == TG__CLASS_GPU_ANNOTATION);
+      w->failed = g == NULL;
+      if (g) tg__stats_add(&g->stats, tg__hta_dur_ns(&h, rank, &rank->rows[i]));
+    }
+  }
+  tg__hta_close(&h);
+}
+
+static void add_all(struct work *w) {
+  const size_t tracks = (size_t)w->t->track_count + 1;
+  w->device_of = tg__alloc(((size_t)w->t->slices.count + 1) * sizeof *w->device_of);
+  w->annotated = tg__alloc(tracks);
+  w->helps_all = tg__alloc(tracks);
+  w->first_helper = tg__alloc(tracks * sizeof *w->first_helper);
+  w->next_helper = tg__alloc(tracks * sizeof *w->next_helper);
+  w->failed = !w->device_of || !w->annotated || !w->helps_all || !w->first_helper || !w->next_helper;
+  if (!w->failed) prepare(w);
+  if (!w->failed) add_ranks(w);
+  tg__free(w->device_of);
+  tg__free(w->annotated);
+  tg__free(w->helps_all);
+  tg__free(w->first_helper);
+  tg__free(w->next_helper);
+}
+
 enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  struct work w = {.t = t, .a = a};
-  const size_t tracks = (size_t)t->track_count + 1;
-  w.device_of = tg__alloc(((size_t)t->slices.count + 1) * sizeof *w.device_of);
-  w.annotated = tg__alloc(tracks);
-  w.helps_all = tg__alloc(tracks);
-  w.first_helper = tg__alloc(tracks * sizeof *w.first_helper);
-  w.next_helper = tg__alloc(tracks * sizeof *w.next_helper);
-  w.failed = !w.device_of || !w.annotated || !w.helps_all || !w.first_helper || !w.next_helper;
-  (void)e;
-  if (!w.failed) prepare(&w);
-  if (!w.failed) add_ranks(&w);
+  static const char *const rules[] = {"exact", "hta"};
+  size_t hta;
+  const enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &hta, e);
+  if (err) return err;
+  struct work w = {.t = t, .a = a, .hta = hta};
+  if (hta) add_rows_of_hta(&w);
+  else add_all(&w);
   if (!w.failed) put_sorted(&w, out);
   if (w.group_count == 0 && !w.failed)
     tg__table_note(out, "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
-  tg__free(w.device_of);
-  tg__free(w.annotated);
-  tg__free(w.helps_all);
-  tg__free(w.first_helper);
-  tg__free(w.next_helper);
   tg__free(w.groups);
   tg__map_free(&w.index);
   return w.failed ? TG_MEMORY : TG_OK;

@@ -4,7 +4,8 @@
     run.py --traces DIR --oracle DIR [--bin PATH] [--only TRACE,...] [--rules hta] [--quiet]
 
 DIR/oracle holds one JSON per trace folder; every value below reference.units.UNIT.exact_policy that a question of the engine
-answers is compared, and so is the malformed set. With --rules hta: every value below hta_policy that a question with rules=hta gives. Prints every difference and, last, `N of M values agree`.
+answers is compared, and so is the malformed set. With --rules hta: every value below hta_policy that a question with rules=hta gives, and those
+of hta.units that hta_ops.py knows. Prints every difference and, last, `N of M values agree`.
 Exit status: 0 when every difference is a named defect of defects.json, 1 otherwise, 2 when there is nothing to compare.
 """
 import argparse
@@ -18,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import diff  # noqa: E402
 from compare import GONE, Absent, Count, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
+import hta_ops  # noqa: E402
 from shape import BOTH_RULES, SECTIONS  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -173,6 +175,10 @@ def main(argv=None):
         if pair:
             report.unit(oracle.stem, "trace diff", pair, errors)
         units = (document.get("reference") or {}).get("units") or {}
+        for unit, peer in ((document.get("hta") or {}).get("units") or {}).items() if args.rules else ():
+            count = Count()
+            hta_ops.compare_unit(engine, unit_path(args.traces / oracle.stem, unit), peer, count)
+            report.unit(oracle.stem, unit + " (HTA itself)", count, [])
         for unit, policies in units.items():
             policy = policies.get("hta_policy" if args.rules else "exact_policy") or {}
             if "ranks" not in policy:
