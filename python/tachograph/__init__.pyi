@@ -155,6 +155,7 @@ class FindingsRow(TypedDict):
     severity: Optional[str]  # high, medium or low, by share of the step
     rank: Optional[int]  # rank of the job
     share_pct: Optional[float]  # %: share of the step, or the figure the rule tests
+    threshold_pct: Optional[float]  # %: the rule fires when that is above this; unknown where something else decides
     cost_ns: Optional[int]  # ns: time a step; unknown where the rule gives none
     where: Optional[str]  # operator, annotation, kernel or device
     evidence: Optional[str]  # the numbers, in words

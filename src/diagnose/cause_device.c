@@ -81,8 +81,8 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   const int64_t busy = tg__spans_inside(&kernels, w->start_ns, w->end_ns);
   f->failed |= kernels.failed;
   tg__spans_free(&kernels);
-  if (!any || window <= 0 || 2 * busy >= window) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(window - busy, window), tg__per_step(f, window - busy));
+  if (!any || window <= 0 || 100 * (window - busy) <= IDLE_PCT * window) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(window - busy, window), IDLE_PCT, tg__per_step(f, window - busy));
   TG_SAY(x->where, "device %lld", (long long)device);
   TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s", tg__pct(busy, window), tg__ms(tg__per_step(f, busy)),
          tg__ms(tg__per_step(f, window)), tg__per(f));
@@ -103,7 +103,7 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
     count++;
     if (!longest || g->end_ns - g->start_ns > longest->end_ns - longest->start_ns) longest = g;
   }
-  struct tg__finding *x = tg__find(f, finding, share, tg__per_step(f, f->gap_ns[cause]));
+  struct tg__finding *x = tg__find(f, finding, share, HOLD_UP_PCT, tg__per_step(f, f->gap_ns[cause]));
   if (longest && longest->during != TG_NONE)
     tg__where_slice(f, longest->during, x);
   else
@@ -187,7 +187,7 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
   const int64_t wait = f->gap_ns[TG__GAP_PYTHON] + f->gap_ns[TG__GAP_HOST] + f->gap_ns[TG__GAP_LAUNCH];
   const double share = tg__pct(wait, (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count);
   if (pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, wait));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, FEEDING_PCT, tg__per_step(f, wait));
   TG_SAY(x->where, "kernels of the %s", tg__period(f));
   TG_SAY(x->evidence,
          "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to launch the next",
@@ -199,7 +199,7 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
 static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {
   const double share = tg__pct(short_ns, f->total_ns);
   if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, tg__per_step(f, short_ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, SHORT_OPS_PCT, tg__per_step(f, short_ns));
   TG_SAY(x->where, "operators of the %s", tg__period(f));
   TG_SAY(x->evidence, "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
          (long long)pieces, tg__per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__per(f), share);

@@ -1,10 +1,10 @@
-/* What the device could do and does not: tensor cores; and what it soon cannot: memory. */
+/* What the device could do and does not: tensor cores, full multiprocessors; and what it soon cannot: memory. */
 #include "analyze/tensor_cores.h"
 #include "diagnose/findings.h"
 
 #include <stdio.h>
 
-enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5 };
+enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5, OCCUPANCY_PCT = 30, LOW_TIME_PCT = 10 };
 
 /* ---- tensor cores -------------------------------------------------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ void tg__judge_precision(struct tg__facts *f) {
   if (!m.all_ns) tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
   const double share = tg__pct(m.plain_ns, f->total_ns);
   if (m.tensor_ns || share <= ELIGIBLE_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, tg__per_step(f, m.plain_ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, tg__per_step(f, m.plain_ns));
   tg__where_slice(f, m.longest, x);
   TG_SAY(x->evidence,
          "matrix operators launch %.1f %% of the kernel time; kernels known to do without tensor cores run %.2f ms %s (%.1f %%), none that "
@@ -67,6 +67,61 @@ void tg__judge_precision(struct tg__facts *f) {
          m.has_new_types ? "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
                            "torch.set_float32_matmul_precision(\"high\")."
                          : "Compute under torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler(\"cuda\").");
+}
+
+/* ---- occupancy ----------------------------------------------------------------------------------------------------------------------- */
+
+struct occupancy {
+  struct tg__facts *f;
+  struct tg__tensor_names names;
+  int64_t low_ns, count;
+  uint32_t longest;
+  bool stated; /* some kernel's */
+};
+
+/* Kernels that multiply matrices keep few, large blocks by design: to them a low figure says nothing. */
+static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct occupancy *o = ctx;
+  const struct tg_trace *t = o->f->t;
+  if (cls != TG__CLASS_KERNEL) return;
+  const double pct = tg__arg_real(t, t->slices.args[slice], TG__K_OCCUPANCY, -1);
+  o->stated |= pct >= 0;
+  if (pct < 0 || pct >= OCCUPANCY_PCT || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE) return;
+  if (tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL) return;
+  o->low_ns += t->slices.dur_ns[slice];
+  o->count++;
+  if (o->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[o->longest]) o->longest = slice;
+}
+
+static struct tg__str arg_text(const struct tg_trace *t, uint32_t slice, uint32_t key) {
+  const uint32_t id = tg__arg_str(t, t->slices.args[slice], key);
+  return id == TG_NONE ? TG_STR("unknown") : tg__name(t, id);
+}
+
+static void describe_occupancy(const struct occupancy *o, struct tg__finding *x) {
+  const struct tg_trace *t = o->f->t;
+  const struct tg__str grid = arg_text(t, o->longest, TG__K_GRID), block = arg_text(t, o->longest, TG__K_BLOCK);
+  tg__where_slice(o->f, o->longest, x);
+  TG_SAY(x->evidence,
+         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms (%.1f %%); the longest: "
+         "%.0f %%, grid %.*s, block %.*s",
+         (long long)tg__per_step(o->f, o->count), tg__per(o->f), OCCUPANCY_PCT, tg__ms(tg__per_step(o->f, o->low_ns)), x->share_pct,
+         tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr, (int)block.len, block.ptr);
+  TG_SAY(x->advice, "Give a launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel of one's own: more threads a "
+                    "block, fewer registers, less shared memory.");
+}
+
+void tg__judge_occupancy(struct tg__facts *f) {
+  struct occupancy o = {.f = f, .longest = TG_NONE};
+  if (tg__tensor_names_open(&o.names, f->t, false))
+    tg__visit(f, see_occupancy, &o);
+  else
+    f->failed = true;
+  tg__tensor_names_close(&o.names);
+  const double share = tg__pct(o.low_ns, f->total_ns);
+  if (f->has_device_work && !o.stated) tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");
+  if (f->failed || o.longest == TG_NONE || share <= LOW_TIME_PCT) return;
+  describe_occupancy(&o, tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, TG_NULL_INT));
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */
@@ -96,7 +151,7 @@ void tg__judge_device_memory(struct tg__facts *f) {
     const double share = tg__pct(peak, d->total_memory_bytes);
     known |= peak > 0;
     if (share <= MEMORY_PCT) continue;
-    struct tg__finding *x = tg__find(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, TG_NULL_INT);
+    struct tg__finding *x = tg__find(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, MEMORY_PCT, TG_NULL_INT);
     TG_SAY(x->where, "device %lld", (long long)d->id);
     TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30),
            (double)d->total_memory_bytes / (1 << 30), share);

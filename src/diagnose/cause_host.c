@@ -55,7 +55,7 @@ void tg__judge_scalar_reads(struct tg__facts *f) {
   const struct host h = look_at_host(f);
   const double share = tg__pct(h.read_ns, f->total_ns);
   if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, tg__per_step(f, h.read_ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h.read_ns));
   tg__where_slice(f, h.read, x);
   TG_SAY(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
          (long long)tg__per_step(f, h.reads), tg__per(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
@@ -70,7 +70,7 @@ void tg__judge_optimizer(struct tg__facts *f) {
     return;
   }
   if (h.multi_tensor || h.update_ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, tg__per_step(f, h.update_ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h.update_ns));
   tg__where_slice(f, h.update, x);
   TG_SAY(x->evidence, "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
          tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.update_ops));
@@ -116,7 +116,7 @@ void tg__judge_stalls(struct tg__facts *f) {
   }
   const double share = tg__pct(excess, f->total_ns);
   if (stalls < 2 || share <= STALL_PCT || 4 * stalls > (int64_t)f->steps.count) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, tg__per_step(f, excess));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, excess));
   TG_SAY(x->where, "step %lld", (long long)f->t->steps[f->steps.steps[at].step].number);
   TG_SAY(x->evidence,
          "%lld of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms a step (%.1f %%)",
@@ -149,7 +149,7 @@ void tg__judge_overhead(struct tg__facts *f) {
   const double share = tg__pct(inside, f->steps.window.end_ns - f->steps.window.start_ns);
   f->failed |= o.spans.failed;
   if (share > OVERHEAD_PCT) {
-    struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, tg__per_step(f, inside));
+    struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
     tg__where_slice(f, o.longest, x);
     TG_SAY(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns), tg__per(f), share);
     TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "

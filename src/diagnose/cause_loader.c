@@ -26,7 +26,7 @@ void tg__judge_loader(struct tg__facts *f) {
   if (l.longest == TG_NONE) return; /* one that began before the steps */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
   struct tg__finding *x =
-      tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share, tg__per_step(f, wait));
+      tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share, THRESHOLD_PCT, tg__per_step(f, wait));
   tg__where_slice(f, l.longest, x);
   TG_SAY(x->evidence, "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld calls, the longest %.2f ms%s",
          tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share, (long long)l.calls,

@@ -28,7 +28,7 @@ void tg__judge_communication(struct tg__facts *f) {
   if (c.longest == TG_NONE) return;
   int64_t all = 0;
   for (size_t i = 0; i < f->steps.count; i++) all += f->steps.steps[i].communication_ns;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, tg__per_step(f, exposed));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, c.longest, x);
   TG_SAY(x->evidence, "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
          tg__ms(tg__per_step(f, all)), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share);
@@ -78,7 +78,8 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
   tg__visit(f, see_wrapper, &w);
   if (w.data_parallel != TG_NONE && f->gaps.device_count > 1) {
     struct tg__finding *x =
-        tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(w.data_parallel_ns, f->total_ns), tg__per_step(f, w.data_parallel_ns));
+        tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(w.data_parallel_ns, f->total_ns), TG__NO_THRESHOLD,
+                 tg__per_step(f, w.data_parallel_ns));
     tg__where_slice(f, w.data_parallel, x);
     TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s", f->gaps.device_count,
            tg__ms(x->cost_ns), tg__per(f));
@@ -87,7 +88,7 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
   }
   if (w.distributed != TG_NONE && !w.has_nccl && has_nccl_device(f)) {
     struct tg__finding *x =
-        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns), TG_NULL_INT);
+        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns), TG__NO_THRESHOLD, TG_NULL_INT);
     tg__where_slice(f, w.distributed, x);
     TG_SAY(x->evidence, "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
     TG_SAY(x->advice, "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between CUDA devices.");

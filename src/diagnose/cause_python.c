@@ -70,7 +70,7 @@ void tg__judge_python(struct tg__facts *f) {
   uint32_t frame = busiest_frame(f, &own_ns);
   if (own_ns < other / EXPLAINS) frame = TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
   const enum tg__cause cause = cause_of(f, frame);
-  struct tg__finding *x = tg__find(f, cause, share, tg__per_step(f, other));
+  struct tg__finding *x = tg__find(f, cause, share, THRESHOLD_PCT, tg__per_step(f, other));
   TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%)", tg__ms(x->cost_ns),
          tg__ms(tg__per_step(f, f->total_ns)), share);
   TG_SAY(x->advice, "%s", advice_for(cause));

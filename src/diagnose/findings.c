@@ -26,13 +26,14 @@ void tg__say(char *buf, size_t size, const char *format, ...) {
   buf[cut] = 0;
 }
 
-struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, int64_t cost_ns) {
+struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct, int64_t cost_ns) {
   struct tg__finding *new = &f->scrap;
   if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found))
     new = &f->found[f->found_count++];
   else
     f->failed = true;
-  *new = (struct tg__finding){.cause = cause, .rank = f->rank, .share_pct = share_pct, .cost_ns = cost_ns};
+  *new = (struct tg__finding){
+      .cause = cause, .rank = f->rank, .share_pct = share_pct, .threshold_pct = threshold_pct, .cost_ns = cost_ns};
   return new;
 }
 
@@ -162,6 +163,7 @@ static void put_finding(const struct tg_trace *t, const struct tg__finding *x, s
   tg__put_cstr(out, severities[severity(x)]);
   tg__put_rank(out, t, x->rank);
   tg__put_real(out, x->share_pct);
+  tg__put_real(out, x->threshold_pct);
   tg__put_int(out, x->cost_ns);
   tg__put_cstr(out, x->where);
   tg__put_cstr(out, x->evidence);

@@ -6,6 +6,8 @@
 #include "analyze/steps.h"
 #include "diagnose/diagnose.h"
 
+#include <math.h>
+
 enum tg__cause {
 #define CAUSE(id, name, meaning) TG__CAUSE_##id,
 #include "diagnose/causes.def"
@@ -16,7 +18,8 @@ enum tg__cause {
 struct tg__finding {
   enum tg__cause cause;
   uint32_t rank;
-  double share_pct; /* of the step, or the figure the rule tests */
+  double share_pct;     /* of the step, or the figure the rule tests */
+  double threshold_pct; /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
   int64_t cost_ns;  /* a step; TG_NULL_INT = the rule gives none */
   char where[200], evidence[400], advice[400];
 };
@@ -38,7 +41,8 @@ struct tg__facts {
 };
 
 /* A new finding with its numbers, to be given its texts; never NULL. */
-struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, int64_t cost_ns);
+#define TG__NO_THRESHOLD ((double)NAN)
+struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct, int64_t cost_ns);
 void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);

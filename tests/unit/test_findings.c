@@ -1,4 +1,5 @@
 /* The question findings: for every rule a trace in which it fires, with figures added up by hand, and one in which it must not. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +62,9 @@ static void expect_absent(struct scene *s, const char *cause) {
 static void expect_present(struct scene *s, const char *cause, double share_pct, int64_t cost_ns, const char *severity) {
   struct tg_table *t = ask(s);
   const size_t row = mini_row(t, "cause", cause);
+  const double limit = mini_real(t, row, "threshold_pct");
   assert_float_equal(mini_real(t, row, "share_pct"), share_pct, 1e-9);
+  assert_true(isnan(limit) || share_pct > limit);
   assert_int_equal(mini_int(t, row, "cost_ns"), cost_ns);
   assert_string_equal(mini_cell(t, row, "severity"), severity);
   assert_non_null(mini_cell(t, row, "evidence"));
@@ -420,6 +423,44 @@ static void test_device_memory(void **state) {
   tg__table_free(t);
 }
 
+/* One step of 10 ms in which this kernel runs for `dur`, with this occupancy, and another one fills the rest. */
+static struct tg_table *occupancy(const char *kernel, int64_t dur, int64_t pct) {
+  struct scene s = begin(1, 10 * MS);
+  work(&s, 100, 100, MS, dur, kernel);
+  mini_arg_int(s.m, "est. achieved occupancy %", pct);
+  mini_arg_raw(s.m, "grid", "[8, 1, 1]");
+  mini_arg_raw(s.m, "block", "[32, 1, 1]");
+  work(&s, 300, 100, MS + dur, 9 * MS - dur, "full");
+  mini_arg_int(s.m, "est. achieved occupancy %", 90);
+  return ask_wrapper(&s);
+}
+
+static void test_occupancy(void **state) {
+  const char *cause = "low-occupancy";
+  struct tg_table *t = occupancy("index_kernel", 2 * MS, 20);
+  const size_t row = mini_row(t, "cause", cause);
+  assert_float_equal(mini_real(t, row, "share_pct"), 20, 1e-9);
+  assert_float_equal(mini_real(t, row, "threshold_pct"), 10, 0);
+  assert_string_equal(mini_cell(t, row, "where"), "index_kernel");
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "the longest: 20 %, grid [8, 1, 1], block [32, 1, 1]"));
+  tg__table_free(t);
+  const struct {
+    const char *kernel;
+    int64_t dur, pct;
+  } silent[] = {
+      {"index_kernel", MS, 20},                                   /* 10 % of the step exactly */
+      {"index_kernel", 2 * MS, 30},                               /* 30 % exactly */
+      {"nvjet_tst_128x64", 2 * MS, 13},                           /* few large blocks by design */
+      {"ampere_sgemm_128x64_nn", 2 * MS, 13},                     /* the same */
+      {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2 * MS, 1},     /* a collective needs no more */
+  };
+  for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+    t = occupancy(silent[i].kernel, silent[i].dur, silent[i].pct);
+    assert_false(has(t, cause));
+    tg__table_free(t);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loader),        cmocka_unit_test(test_loader_fast_enough), cmocka_unit_test(test_communication),
@@ -427,7 +468,7 @@ int main(void) {
       cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
       cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_stalls),
       cmocka_unit_test(test_python),        cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
-      cmocka_unit_test(test_device_memory),
+      cmocka_unit_test(test_device_memory), cmocka_unit_test(test_occupancy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
