@@ -158,6 +158,16 @@ static PyObject *record_range_end(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
+static PyObject *record_tensor(PyObject *module, PyObject *args) {
+  const char *kind, *name;
+  unsigned long long address;
+  long long bytes;
+  int type, index;
+  if (!PyArg_ParseTuple(args, "ssKLii:tensor", &kind, &name, &address, &bytes, &type, &index)) return NULL;
+  tg_tensor(kind, name, (const void *)(uintptr_t)address, (int64_t)bytes, type, index);
+  Py_RETURN_NONE;
+}
+
 static PyObject *record_counter(PyObject *module, PyObject *args) {
   const char *name;
   long long value;
@@ -184,6 +194,7 @@ static PyMethodDef module_methods[] = {
     {"range_end", record_range_end, METH_NOARGS, "range_end()"},
     {"mark", record_mark, METH_O, "mark(name): a moment"},
     {"counter", record_counter, METH_VARARGS, "counter(name, value)"},
+    {"tensor", record_tensor, METH_VARARGS, "tensor(kind, name, address, bytes, device type, device index): what a block of memory holds"},
     {"thread_name", record_thread_name, METH_O, "thread_name(name): of the calling thread"},
     {0},
 };

@@ -84,6 +84,10 @@ TG_API void tg_step_begin(const char *name);  /* a training or serving step: the
 TG_API void tg_step_end(void);
 TG_API void tg_mark(const char *name); /* a moment */
 TG_API void tg_counter(const char *name, int64_t value);
+/* What the block of memory at this address holds, for recordings with TG_RECORD_MEMORY: while one is open, running or not. kind: one
+ * of "parameter", "buffer", "gradient", "optimizer_state", "input"; name: of the tensor, such as "layers.0.weight". The device as
+ * torch numbers types: 0 = CPU, 1 = CUDA. */
+TG_API void tg_tensor(const char *kind, const char *name, const void *address, int64_t bytes, int device_type, int device_index);
 TG_API void tg_thread_name(const char *name); /* of the calling thread; else the operating system's is shown */
 
 /* ---- for the Python extension ------------------------------------------------------------------------------------------------ */

@@ -422,14 +422,40 @@ class MemoryRow(TypedDict):
     allocations: Optional[int]  # of them, allocations
     alloc_bytes: Optional[int]  # bytes: allocated
     free_bytes: Optional[int]  # bytes: freed
-    net_bytes: Optional[int]  # bytes: allocated minus freed; by=time: so far
-    peak_net_bytes: Optional[int]  # bytes: largest value of the running allocated-minus-freed
+    net_bytes: Optional[int]  # bytes: allocated minus freed; by=time: so far; by=peak, category: alive at the peak
+    peak_net_bytes: Optional[int]  # bytes: largest value of the running allocated-minus-freed; by=category: most of it alive at once
     peak_allocated_bytes: Optional[int]  # bytes: largest Total Allocated the allocator reported
     peak_reserved_bytes: Optional[int]  # bytes: largest Total Reserved the allocator reported
     with_addr: Optional[int]  # events that carry an address
     paired: Optional[int]  # frees matched to their allocation by address
     never_freed: Optional[int]  # allocations without a free in the trace
     free_without_alloc: Optional[int]  # frees of what was allocated before the trace
+    category: Optional[str]  # what it is for (by=peak, category)
+    tensor: Optional[str]  # name of the tensor in it, where the program said it (by=peak)
+    module: Optional[str]  # path of the module it was taken for (by=peak)
+    line: Optional[str]  # the program's own line that led there (by=peak)
+
+class MemoryBlocksRow(TypedDict):
+    """each block of memory: what for, by which operator, line and module it was taken, for how long; or such blocks together"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    category: Optional[str]  # what it is for
+    known: Optional[str]  # how that is known: registered = the program said it; lifetime = from when it was taken and freed; place = guessed from who took it (by=block)
+    tensor: Optional[str]  # name of the tensor in it, where the program said it (by=block)
+    op: Optional[str]  # innermost operator that took it
+    module: Optional[str]  # path of the module it was taken for, of a backward node that of its forward operator; by=layer: of the layer
+    line: Optional[str]  # the program's own line that led there
+    blocks: Optional[int]  # number of blocks
+    bytes: Optional[int]  # bytes: taken, summed over the blocks
+    peak_bytes: Optional[int]  # bytes: most of these bytes alive at once
+    bytes_at_peak: Optional[int]  # bytes: alive when the device had most in use
+    made_ns: Optional[int]  # ns: when it was taken; empty: before the trace (by=block)
+    freed_ns: Optional[int]  # ns: when it was freed; empty: not in the trace (by=block)
+    held_ns: Optional[int]  # ns: between the two; of several blocks the longest
+    freed_by: Optional[str]  # operator in which it was freed (by=block)
+    forward_op: Optional[str]  # outermost forward operator it was taken for (by=block)
+    track: Optional[int]  # track on which it was taken, or freed where that is not known; the question tracks lists them (by=block)
+    address: Optional[int]  # address (by=block)
 
 class RowsRow(TypedDict):
     """complete events in file order, as frames of HolisticTraceAnalysis hold them: microseconds from the first start of all ranks"""
@@ -856,6 +882,7 @@ class Trace:
     def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
     @overload
     def ask(self, question: Literal["mfu"], *, rank: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MfuRow]: ...
+    def ask(self, question: Literal["memory_blocks"], *, rank: Any = ..., device: Any = ..., by: Any = ..., category: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryBlocksRow]: ...
     @overload
     def ask(self, question: Literal["op_kernels"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpKernelsRow]: ...
     @overload

@@ -3,67 +3,132 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Any, Iterable, Iterator, Optional
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
-KINDS = ("GRADIENT", "PARAMETER", "OPTIMIZER_STATE")  # as torch ranks them
+from ._say import log
 
-
-def _objects() -> tuple[list[Any], list[Any]]:
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return [], []
-    modules, optimizers = [], []
-    for thing in gc.get_objects():
-        if issubclass(type(thing), torch.nn.Module):  # type(): asking the object could run its code
-            modules.append(thing)
-        elif issubclass(type(thing), torch.optim.Optimizer):
-            optimizers.append(thing)
-    return modules, optimizers
+# Of tensors that share their memory the first kind counts; gradients before parameters, as torch ranks them.
+KINDS = ("gradient", "parameter", "optimizer_state", "buffer", "input")
+_DEVICES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19, "privateuseone": 20}  # as torch numbers them
 
 
-def _tensors() -> Iterator[tuple[str, Any]]:
-    modules, optimizers = _objects()
-    groups = [group["params"] for optimizer in optimizers for group in optimizer.param_groups]
-    parameters = [p for m in modules for p in m._parameters.values() if p is not None] + [p for group in groups for p in group]
-    yield from (("GRADIENT", p.grad) for p in parameters if p.grad is not None)
-    yield from (("PARAMETER", p) for p in parameters)
-    for optimizer in optimizers:
-        for state in optimizer.state.values():
-            yield from (("OPTIMIZER_STATE", t) for t in state.values() if hasattr(t, "untyped_storage"))
+class Held(NamedTuple):
+    """What a piece of memory holds."""
+    kind: str
+    name: str
+    device: tuple[str, int]
+    address: int
+    nbytes: int
 
 
-def _blocks() -> Iterator[tuple[str, tuple[str, int], int, int]]:
-    for kind, tensor in _tensors():
-        try:
-            storage = tensor.untyped_storage()
-            address, nbytes = storage.data_ptr(), storage.nbytes()
-        except (RuntimeError, NotImplementedError):  # without storage: meta, sparse, of a subclass
+class _Found(NamedTuple):
+    modules: list[Any]
+    optimizers: list[Any]
+    tensors: list[Any]  # plain ones
+
+
+def _find(torch: Any) -> _Found:
+    things = gc.get_objects()
+    kinds = set(map(type, things))  # type(): asking an object could run its code
+    modules = {k for k in kinds if issubclass(k, torch.nn.Module)}
+    optimizers = {k for k in kinds if issubclass(k, torch.optim.Optimizer)}
+    return _Found([t for t in things if type(t) in modules], [t for t in things if type(t) in optimizers],
+                  [t for t in things if type(t) is torch.Tensor])
+
+
+def _paths(modules: list[Any]) -> Iterator[tuple[str, Any]]:
+    """(path, module) from the models down, each module once."""
+    inner = {id(child) for m in modules for child in vars(m).get("_modules", {}).values()}
+    open_ones = [("", m) for m in reversed(modules) if id(m) not in inner]
+    seen: set[int] = set()
+    while open_ones:
+        path, module = open_ones.pop()
+        if module is None or id(module) in seen:
             continue
-        if address and nbytes:
-            yield kind, (tensor.device.type, tensor.device.index or 0), address, nbytes
+        seen.add(id(module))
+        yield path, module
+        open_ones += [(f"{path}{name}.", child) for name, child in reversed(vars(module).get("_modules", {}).items())]
+
+
+def _states(optimizer: Any, names: dict[int, str]) -> Iterator[tuple[str, str, Any]]:
+    for parameter, state in list(getattr(optimizer, "state", {}).items()):
+        if isinstance(state, dict):
+            yield from (("optimizer_state", f"{names.get(id(parameter), '')}.{key}".lstrip("."), t) for key, t in state.items())
+
+
+def _tensors(torch: Any, inputs: bool) -> Iterator[tuple[str, str, Any]]:
+    """(kind, name, tensor), the kinds in their order."""
+    found = _find(torch)
+    parameters: dict[int, tuple[str, Any]] = {}
+    buffers: list[tuple[str, Any]] = []
+    for path, module in _paths(found.modules):
+        for name, parameter in vars(module).get("_parameters", {}).items():
+            if parameter is not None:
+                parameters.setdefault(id(parameter), (path + name, parameter))
+        buffers += [(path + name, b) for name, b in vars(module).get("_buffers", {}).items() if b is not None]
+    for optimizer in found.optimizers:
+        for group in getattr(optimizer, "param_groups", ()):
+            for parameter in group.get("params", ()):
+                parameters.setdefault(id(parameter), ("", parameter))
+    yield from (("gradient", name, p.grad) for name, p in parameters.values() if p.grad is not None)
+    yield from (("parameter", name, p) for name, p in parameters.values())
+    names = {number: name for number, (name, _) in parameters.items()}
+    for optimizer in found.optimizers:
+        yield from _states(optimizer, names)
+    yield from (("buffer", name, b) for name, b in buffers)
+    if inputs:
+        yield from (("gradient" if which else "input", _described(t), t) for t in found.tensors if t.is_leaf
+                    for which, t in ((0, t), (1, t.grad)) if t is not None)
+
+
+def _described(tensor: Any) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" if tensor.layout is sys.modules["torch"].strided else ""
+
+
+def held(inputs: bool = False) -> Iterator[Held]:
+    """Each piece of memory once. inputs: also tensors that belong to no model and were computed from nothing, as data are."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "optim"):  # not imported to the end
+        return
+    known: set[tuple[Any, int]] = set()
+    with torch._C.DisableTorchFunctionSubclass():
+        for kind, name, tensor in _tensors(torch, inputs):
+            try:
+                storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
+                device, address, nbytes = (storage.device.type, storage.device.index or 0), storage.data_ptr(), storage.nbytes()
+            except (RuntimeError, NotImplementedError, AttributeError):  # no tensor; or one without storage: meta, sparse, of a subclass
+                continue
+            if address and nbytes and (device, address) not in known:
+                known.add((device, address))
+                yield Held(kind, name, device, address, nbytes)
+
+
+def tell_tensors(write: Callable[..., None], told: set[tuple[Any, ...]], inputs: bool = False) -> None:
+    """Tell the open recording what memory holds; `told` is what was said before, which is not said again."""
+    try:
+        for tensor in held(inputs):
+            if tensor.kind != "gradient" and tensor in told:  # gradients come anew at the same place
+                continue
+            told.add(tensor)
+            write(tensor.kind, tensor.name, tensor.address, tensor.nbytes, _DEVICES.get(tensor.device[0], 20), tensor.device[1])
+    except Exception as e:  # whatever a model of the program does when it is looked at: the program goes on
+        log.debug("tensors are recorded without names: %r", e)
 
 
 class LiveTensors:
-    """Parameters, gradients and optimizer state by device and address."""
+    """Parameters, gradients and so on by device and address."""
 
-    def __init__(self, found: Optional[Iterable[tuple[str, tuple[str, int], int, int]]] = None) -> None:
-        self._kinds: dict[tuple[tuple[str, int], int], tuple[str, int]] = {}
-        for kind, device, address, nbytes in _blocks() if found is None else found:
-            known = self._kinds.get((device, address))
-            if known is None or KINDS.index(kind) < KINDS.index(known[0]):
-                self._kinds[device, address] = kind, nbytes
+    def __init__(self, found: Optional[Iterable[Held]] = None) -> None:
+        self._held = {(h.device, h.address): h for h in (held() if found is None else found)}
 
     def __bool__(self) -> bool:
-        return bool(self._kinds)
+        return bool(self._held)
 
-    def kind_of(self, block: Any) -> Optional[str]:
+    def kind_of(self, device: tuple[str, int], address: Optional[int], nbytes: int) -> Optional[str]:
         """What a block that was never given back holds; the tensor must fit into it."""
-        kind, nbytes = self._kinds.get((block.device, block.address), (None, 0))
-        return kind if nbytes <= block.nbytes else None
+        found = self._held.get((device, address)) if address is not None else None
+        return found.kind if found is not None and found.nbytes <= nbytes else None
 
-    def before(self, blocks: Iterable[Any]) -> Iterator[tuple[tuple[str, int], str, int]]:
-        """(device, kind, bytes) of the tensors whose memory the recording never saw taken or given back."""
-        seen = {(block.device, block.address) for block in blocks}
-        for (device, address), (kind, nbytes) in self._kinds.items():
-            if (device, address) not in seen:
-                yield device, kind, nbytes
+    def before(self, seen: set[tuple[tuple[str, int], Optional[int]]]) -> Iterator[Held]:
+        """The tensors whose memory the recording never saw taken or given back."""
+        yield from (h for place, h in self._held.items() if place not in seen)

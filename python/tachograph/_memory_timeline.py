@@ -1,8 +1,7 @@
 """Memory over time by what it was for: export_memory_timeline() and _memory_profile() of the profiler.
 
-torch follows every tensor through every operator; a recording of ours has blocks of memory, the operators and annotations in
-which they were taken and given back, and at its end the model and optimizer that are still there. A block's category follows
-from these (see `category_of`), for the whole of its life: there are no versions, so no action INCREMENT_VERSION."""
+The engine tells what each block of memory was for, and from when to when (the question memory_blocks). torch follows versions of
+tensors; a block has one category for the whole of its life, so there is no action INCREMENT_VERSION."""
 from __future__ import annotations
 
 import enum
@@ -11,8 +10,8 @@ import json
 from functools import cached_property
 from typing import Any, Iterator, NamedTuple, Optional
 
+from . import TachographError
 from ._live_tensors import LiveTensors
-from ._memory_blocks import Block, read_blocks
 from ._memory_page import page
 
 
@@ -39,12 +38,6 @@ COLOURS: dict[Optional[Category], str] = {
     Category.ACTIVATION: "red", Category.GRADIENT: "mediumblue", Category.AUTOGRAD_DETAIL: "royalblue", None: "grey"}
 _INDEX = {category: i for i, category in enumerate(COLOURS)}
 _BEFORE = -1  # time of what was there when the recording began
-# Operators that bring data in, where they stand outside of modules and of the backward pass.
-_SOURCES = ("aten::empty", "aten::zeros", "aten::ones", "aten::full", "aten::rand", "aten::arange", "aten::linspace", "aten::eye", "aten::to",
-            "aten::_to_copy", "aten::stack", "aten::pin_memory", "aten::lift", "aten::clone", "aten::tensor", "aten::normal", "aten::one_hot",
-            "aten::scalar_tensor", "aten::from_file", "aten::_pin_memory")
-
-
 class Change(NamedTuple):
     """One step of the timeline; time_ns is that of the system's clock, -1 for what was there before."""
     time_ns: int
@@ -53,27 +46,43 @@ class Change(NamedTuple):
     nbytes: int
 
 
-def category_of(block: Block, live: LiveTensors) -> Optional[Category]:
-    """The first that fits, in the order of torch's own inference: what live objects say; what outlives the backward pass or an
-    operator it was made in; what was made outside of modules to bring data in; what the forward pass made."""
-    known = live.kind_of(block) if block.freed_ns is None else None
-    if known is not None:
-        return Category[known]
-    made, freed = block.made_in, block.freed_in
-    if made is None:
-        return None
-    if made.backward:
-        if freed is not None and freed.top == made.top:
-            return Category.TEMPORARY
-        return Category.AUTOGRAD_DETAIL if block.freed_ns is not None and block.freed_ns <= made.pass_end_ns else Category.GRADIENT
-    if freed is not None and made.top is not None and freed.top == made.top:
-        return Category.TEMPORARY
-    if made.optimizer:
-        outlives = block.freed_ns is None or block.freed_ns > made.optimizer_end_ns
-        return Category.OPTIMIZER_STATE if outlives else Category.TEMPORARY
-    if made.loader or (made.name is not None and made.name.startswith(_SOURCES) and not made.module):
-        return Category.INPUT
-    return Category.ACTIVATION if made.name is not None else None
+class Block(NamedTuple):
+    device: tuple[str, int]
+    address: Optional[int]
+    nbytes: int
+    made_ns: Optional[int]   # of the system's clock; None: before the recording
+    freed_ns: Optional[int]  # None: not in the recording
+    category: Optional[Category]
+
+
+def read_blocks(trace: Any, pid: Optional[int] = None) -> list[Block]:
+    """Every block that was taken or given back, of one process or of all."""
+    base = trace.ask("overview", where='quantity == "base_ns"')["value"]
+    base_ns = int(base[0]) if len(base) and base[0] is not None else 0
+    columns = ("track", "device", "category", "bytes", "made_ns", "freed_ns", "address")
+    try:
+        table = trace.ask("memory_blocks")
+    except TachographError as e:
+        if e.code != "NO_DATA":
+            raise
+        return []
+    tracks = {row["track"] for row in trace.ask("tracks") if pid is None or row["pid"] == str(pid)}
+
+    def moment(ns: Optional[int]) -> Optional[int]:
+        return None if ns is None else ns + base_ns
+    return [Block(_device(device), address, nbytes, moment(made), moment(freed), Category.__members__.get(category.upper()))
+            for track, device, category, nbytes, made, freed, address in zip(*(table[c] for c in columns)) if track in tracks]
+
+
+def _device(name: str) -> tuple[str, int]:
+    """As torch names devices: "GPU1" is ("cuda", 1), "type12:0" ("xpu", 0)."""
+    if name.startswith("GPU"):
+        return "cuda", max(int(name[3:]), 0)
+    kind, _, index = name.removeprefix("type").partition(":")
+    return (_DEVICES.get(kind, "cpu"), max(int(index), 0)) if index else ("cpu", 0)
+
+
+_DEVICES = {"6": "cuda", "12": "xpu", "13": "mps", "15": "hpu", "19": "mtia", "20": "privateuse1"}
 
 
 class MemoryProfile:
@@ -81,24 +90,35 @@ class MemoryProfile:
 
     def __init__(self, trace: Any, profile: Any = None) -> None:
         self.blocks = read_blocks(trace, profile._trace_scope(trace).get("pid") if profile is not None else None)
-        self.live = LiveTensors() if self.blocks else LiveTensors(())
-        self.missing = ["identity of tensors: categories are those of blocks, by where each was taken and given back"]
+        self.missing: list[str] = []
+        self.live = LiveTensors(())
+        if self.blocks and not trace.ask("events", by="mark", where='name == "[tensor]"', limit=1):
+            self._ask_live_tensors()
+
+    def _ask_live_tensors(self) -> None:
+        """The recording does not say what its tensors are: models and optimizers that are still there do."""
+        self.live = LiveTensors()
+        self.missing.append("identity of tensors: categories follow from where and when blocks were taken and freed")
         if not self.live:
             self.missing.append("a model or optimizer that is still there: parameters from before the recording are not shown")
+        self.blocks = [b._replace(category=self._category(b)) for b in self.blocks]
+
+    def _category(self, block: Block) -> Optional[Category]:
+        kind = None if block.freed_ns is not None else self.live.kind_of(block.device, block.address, block.nbytes)
+        return block.category if kind is None else Category.__members__.get(kind.upper())
 
     @cached_property
     def changes(self) -> dict[tuple[str, int], list[Change]]:
         """The timeline by device (type, index), in the order of time."""
         result: dict[tuple[str, int], list[Change]] = {}
         for block in self.blocks:
-            category = category_of(block, self.live)
-            begin = Change(_BEFORE, Action.PREEXISTING, category, block.nbytes) if block.made_ns is None else \
-                Change(block.made_ns, Action.CREATE, category, block.nbytes)
+            begin = Change(_BEFORE, Action.PREEXISTING, block.category, block.nbytes) if block.made_ns is None else \
+                Change(block.made_ns, Action.CREATE, block.category, block.nbytes)
             result.setdefault(block.device, []).append(begin)
             if block.freed_ns is not None:
-                result[block.device].append(Change(block.freed_ns, Action.DESTROY, category, block.nbytes))
-        for device, kind, nbytes in self.live.before(self.blocks):
-            result.setdefault(device, []).append(Change(_BEFORE, Action.PREEXISTING, Category[kind], nbytes))
+                result[block.device].append(Change(block.freed_ns, Action.DESTROY, block.category, block.nbytes))
+        for h in self.live.before({(block.device, block.address) for block in self.blocks}):
+            result.setdefault(h.device, []).append(Change(_BEFORE, Action.PREEXISTING, Category.__members__.get(h.kind.upper()), h.nbytes))
         for changes in result.values():
             changes.sort(key=lambda c: (c.time_ns, c.action.value))
         return result

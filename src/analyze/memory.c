@@ -1,9 +1,9 @@
-/* The question memory: totals, curve, what was alive at the peak, and operators, per device. */
-#include "analyze/op_tree.h"
+/* The question memory: totals, curve and operators, per device, from the events as they stand. What was alive at the peak: memory_peak.c. */
+#include "analyze/memory_blocks.h"
 
 #include <stdio.h>
 
-enum by { BY_DEVICE, BY_TIME, BY_PEAK, BY_OP };
+enum by { BY_DEVICE, BY_TIME, BY_PEAK, BY_OP, BY_CATEGORY };
 
 struct device_key { /* compared as bytes: no padding */
   int64_t rank, type, id;
@@ -122,9 +122,10 @@ static enum tg_err follow_all(struct work *w, const struct tg__ask *a) {
 
 /* ---- tables ----------------------------------------------------------------------------------------------------------------------- */
 
-/* The last four columns, which only by=device fills. */
-static void put_unpaired(struct tg_table *out) {
-  for (int i = 0; i < 4; i++) tg__put_null(out);
+enum { PAIRED = 4, BLOCKS = 4 }; /* columns that only by=device has, and those at the end that only by=peak and by=category have */
+
+static void put_nulls(struct tg_table *out, int count) {
+  while (count-- > 0) tg__put_null(out);
 }
 
 static void put_head(const struct work *w, const struct device *d, uint32_t op, int64_t ts_ns, struct tg_table *out) {
@@ -153,6 +154,7 @@ static enum tg_err put_devices(const struct work *w, struct tg_table *out) {
     const int64_t cells[] = {d->events,         d->allocations,   d->alloc_bytes, d->free_bytes, d->net,        d->peak_net,
                              d->peak_allocated, d->peak_reserved, d->with_addr,   d->paired,     d->live_count, d->free_without_alloc};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
+    put_nulls(out, BLOCKS);
   }
   tg__free(order);
   return sorted ? TG_OK : TG_MEMORY;
@@ -170,64 +172,12 @@ static void put_curve(struct work *w, struct tg_table *out) {
     const int64_t cells[] = {
         1, e->bytes > 0, e->bytes > 0 ? e->bytes : 0, e->bytes > 0 ? 0 : -e->bytes, d->net, d->peak_net, e->allocated, e->reserved};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
-    put_unpaired(out);
+    put_nulls(out, PAIRED + BLOCKS);
   }
 }
 
 static uint32_t op_name(const struct work *w, const struct tg__memory_event *e) {
   return e->node == TG_NONE ? TG_NONE : w->t->slices.name[w->tree.nodes[e->node].slice];
-}
-
-static bool larger(uint32_t a, uint32_t b, const void *ctx) {
-  const struct work *w = ctx;
-  if (w->device_of[a] != w->device_of[b]) return device_before(w->device_of[a], w->device_of[b], w);
-  const struct tg__memory_event *x = &w->events.items[a], *y = &w->events.items[b];
-  return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
-}
-
-/* What is in the live maps after the events up to each device's peak. */
-static enum tg_err gather_alive(struct work *w, uint32_t **alive, size_t *count) {
-  size_t cap = 0;
-  for (size_t i = 0; i < w->device_count; i++) {
-    tg__map_free(&w->devices[i].live);
-    w->devices[i].live = (struct tg__map){0};
-  }
-  for (size_t i = 0; i < w->events.count; i++) {
-    if (w->device_of[i] == TG_NONE) continue;
-    struct device *d = &w->devices[w->device_of[i]];
-    if (d->peak_event == SIZE_MAX || i > d->peak_event) continue;
-    if (!follow_address(d, &w->events.items[i], i)) return TG_MEMORY;
-  }
-  for (size_t i = 0; i < w->device_count; i++) {
-    const struct tg__map *live = &w->devices[i].live;
-    for (size_t k = 0; k < live->cap; k++) {
-      if (!live->used[k] || live->values[k] == TG_NONE) continue;
-      if (!tg__grow((void **)alive, &cap, *count + 1, sizeof **alive)) return TG_MEMORY;
-      (*alive)[(*count)++] = live->values[k];
-    }
-  }
-  return TG_OK;
-}
-
-static enum tg_err put_alive(struct work *w, struct tg_table *out) {
-  uint32_t *alive = NULL;
-  size_t count = 0;
-  int64_t unknown = 0;
-  for (size_t i = 0; i < w->device_count; i++) unknown += w->devices[i].alloc_without_addr;
-  enum tg_err err = gather_alive(w, &alive, &count);
-  if (!err && !tg__sort_index(alive, count, larger, w)) err = TG_MEMORY;
-  for (size_t i = 0; !err && i < count; i++) {
-    const struct tg__memory_event *e = &w->events.items[alive[i]];
-    put_head(w, &w->devices[w->device_of[alive[i]]], op_name(w, e), e->ts_ns, out);
-    const int64_t cells[] = {1, 1, e->bytes, 0, e->bytes, TG_NULL_INT, TG_NULL_INT, TG_NULL_INT};
-    for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
-    put_unpaired(out);
-  }
-  if (!err && unknown)
-    tg__table_note(out, "%lld allocations carry no address, so whether they were alive at the peak is not known; they are left out",
-                   (long long)unknown);
-  tg__free(alive);
-  return err;
 }
 
 /* ---- per operator ----------------------------------------------------------------------------------------------------------------- */
@@ -283,7 +233,7 @@ static enum tg_err put_ops(const struct work *w, struct tg_table *out) {
     const int64_t cells[] = {r->events,   r->allocations, r->alloc_bytes, r->free_bytes, r->alloc_bytes - r->free_bytes,
                              TG_NULL_INT, TG_NULL_INT,    TG_NULL_INT};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
-    put_unpaired(out);
+    put_nulls(out, PAIRED + BLOCKS);
   }
   err = TG_OK;
 done:
@@ -300,23 +250,21 @@ static enum tg_err put_table(struct work *w, struct tg_table *out) {
   case BY_TIME:
     put_curve(w, out);
     return TG_OK;
-  case BY_PEAK:
-    return put_alive(w, out);
   case BY_OP:
     return put_ops(w, out);
-  case BY_DEVICE:
-    break;
+  default:
+    return put_devices(w, out);
   }
-  return put_devices(w, out);
 }
 
 enum tg_err tg__answer_memory(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const choices[] = {[BY_DEVICE] = "device", [BY_TIME] = "time", [BY_PEAK] = "peak", [BY_OP] = "op"};
+  static const char *const choices[] = {[BY_DEVICE] = "device", [BY_TIME] = "time", [BY_PEAK] = "peak", [BY_OP] = "op", [BY_CATEGORY] = "category"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
+  if (by == BY_PEAK || by == BY_CATEGORY) return tg__memory_put_peak(t, a, by == BY_CATEGORY, out, e);
   struct work w = {.t = t, .by = (enum by)by};
-  const bool ops = w.by == BY_PEAK || w.by == BY_OP;
+  const bool ops = w.by == BY_OP;
   if (ops) err = tg__op_tree_build(t, &w.tree);
   if (!err) err = tg__memory_events_read(t, ops ? &w.tree : NULL, &w.events);
   if (!err) err = follow_all(&w, a);

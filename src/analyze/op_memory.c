@@ -16,7 +16,7 @@ static void read_addr(const struct tg__args_iter *it, struct tg__memory_event *e
     e->addr = (uint64_t)it->val.i;
 }
 
-static struct tg__memory_event read_event(const struct tg_trace *t, uint32_t mark) {
+struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark) {
   const uint32_t args = t->marks.args[mark];
   struct tg__memory_event e = {.ts_ns = t->marks.ts_ns[mark],
                                .device_type = -1,
@@ -79,7 +79,7 @@ enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op
       break;
     }
     struct tg__memory_event *e = &out->items[out->count++];
-    *e = read_event(t, i);
+    *e = tg__memory_event_read(t, i);
     if (next) e->node = tg__op_tree_operator(tree, node_at(t, tree, &next[e->track], e->track, e->ts_ns));
   }
   tg__free(next);

@@ -58,6 +58,7 @@ struct tg__memory_events {
   struct tg__memory_event *items; /* by time, then file order */
   size_t count, cap;
 };
+struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark); /* `node` stays TG_NONE */
 /* tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs TG__COL_MARKS. */
 enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out);
 void tg__memory_events_free(struct tg__memory_events *m);

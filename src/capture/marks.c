@@ -69,6 +69,38 @@ static void put_moment(const char *name, uint8_t scope, int64_t value) {
 void tg_mark(const char *name) { put_moment(name, TG_RAW_MARK, 0); }
 void tg_counter(const char *name, int64_t value) { put_moment(name, TG_RAW_COUNTER, value); }
 
+enum { TENSOR_TEXT = 1024 };
+
+/* kind, zero byte, name, cut between characters. */
+static size_t tensor_text(char text[TENSOR_TEXT], const char *kind, const char *name) {
+  const size_t head = strlen(kind) + 1;
+  if (head >= TENSOR_TEXT) return 0;
+  memcpy(text, kind, head);
+  size_t len = strlen(name);
+  if (len > TENSOR_TEXT - head)
+    for (len = TENSOR_TEXT - head; len && ((uint8_t)name[len] & 0xc0) == 0x80;) len--;
+  memcpy(text + head, name, len);
+  return head + len;
+}
+
+void tg_tensor(const char *kind, const char *name, const void *address, int64_t bytes, int device_type, int device_index) {
+  struct tg__thread *const t = kind && address ? tg__thread() : NULL; /* also while it is paused: before the first event, behind the last */
+  char text[TENSOR_TEXT];
+  const size_t len = t ? tensor_text(text, kind, name ? name : "") : 0;
+  const uint32_t id = len ? tg__intern(t, TG_RAW_D_NAME, 0, text, len) : 0; /* before the record is claimed: it may wait for room */
+  struct tg__raw_record *const r = id ? tg__record_claim(t) : NULL;
+  if (!r) return;
+  r->start_ticks = t->last_ticks = tg__ticks();
+  r->dur_ticks = (uint32_t)(uint64_t)bytes;
+  r->seq = (uint32_t)((uint64_t)bytes >> 32);
+  r->shape = (uint32_t)(uintptr_t)address;
+  r->stack = (uint32_t)((uint64_t)(uintptr_t)address >> 32);
+  r->name = id;
+  r->depth = (uint16_t)((unsigned)device_type << 8 | ((unsigned)device_index & 0xff));
+  r->scope = TG_RAW_TENSOR;
+  tg__record_publish(r, 0);
+}
+
 void tg_thread_name(const char *name) {
   struct tg__thread *const t = name ? tg__thread() : NULL;
   if (!t || !tg__busy_enter(t)) return;

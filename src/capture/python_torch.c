@@ -158,6 +158,7 @@ static void run_with_gil(struct run *r) {
                        PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) == 0;
     if (!given || !run_text(names, common) || !run_text(names, r->which == TG_TORCH_TRIAL ? trial : calibration)) say_exception(r);
   }
+  if (names) PyDict_Clear(names); /* its functions refer to it: without this their tensors would stay until the next garbage collection */
   Py_XDECREF(function);
   Py_XDECREF(names);
   Py_XDECREF(torch);

@@ -49,41 +49,9 @@ const char *tg__per(const struct tg__facts *f) { return is_whole(f) ? "in all" :
 const char *tg__period(const struct tg__facts *f) { return is_whole(f) ? "recording" : "step"; }
 const char *tg__each(const struct tg__facts *f) { return is_whole(f) ? "the" : "each"; }
 
-/* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package. */
-static bool is_user_frame(struct tg__str name) {
-  return tg__str_contains(name, ".py(") && !tg__str_contains(name, "site-packages/") && !tg__str_contains(name, "dist-packages/") &&
-         !tg__str_contains(name, "torch/") && !tg__str_contains(name, "<frozen") && !tg__str_contains(name, "lib/python");
-}
-
-/* The innermost frame of the program in a recorded stack, "a.py(1): f;b.py(2): g;…" from the inside out; empty when there is none. */
-static struct tg__str user_frame_of_stack(struct tg__str stack) {
-  while (stack.len) {
-    const char *const end = memchr(stack.ptr, ';', stack.len);
-    const struct tg__str frame = {stack.ptr, end ? (uint32_t)(end - stack.ptr) : stack.len};
-    if (is_user_frame(frame)) return frame;
-    const uint32_t taken = frame.len + (end != NULL);
-    stack = (struct tg__str){stack.ptr + taken, stack.len - taken};
-  }
-  return stack;
-}
-
-/* Where the program called for this slice: a Python frame around it, else what was recorded with it or with an operator around it. */
-struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice) {
-  for (uint32_t s = t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
-    const struct tg__str frame = tg__name(t, t->slices.name[s]);
-    if (tg__slice_class(t, s) == TG__CLASS_PYTHON && is_user_frame(frame)) return frame;
-  }
-  for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
-    const uint32_t stack = tg__arg_str(t, t->slices.args[s], TG__K_CALL_STACK);
-    const struct tg__str frame = stack == TG_NONE ? (struct tg__str){"", 0} : user_frame_of_stack(tg__name(t, stack));
-    if (frame.len) return frame;
-  }
-  return (struct tg__str){"", 0};
-}
-
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
-  const struct tg__str frame = is_user_frame(name) ? (struct tg__str){"", 0} : tg__user_frame(f->t, slice);
+  const struct tg__str frame = tg__is_user_frame(name) ? (struct tg__str){"", 0} : tg__user_frame(f->t, slice);
   if (frame.len) TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
   else TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
 }

@@ -2,6 +2,7 @@
 #ifndef TG_FINDINGS_H
 #define TG_FINDINGS_H
 
+#include "analyze/frames.h"
 #include "analyze/gaps.h"
 #include "analyze/steps.h"
 #include "diagnose/diagnose.h"
@@ -48,8 +49,6 @@ void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((for
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
-/* That frame, or the one in the stack recorded with it; empty when there is none. */
-struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice);
 /* Write between which lines of the program most time passes without an operator; returns that time, 0 when it is not known. */
 int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size);
 static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */

@@ -143,12 +143,14 @@ bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_s
 
 /* ---- records (import_raw_records.c) ---------------------------------------------------------------------------------------------- */
 
-struct tg__raw_memory { /* an allocation, a free, or one that failed */
+struct tg__raw_memory { /* an allocation, a free, one that failed, or what a block holds */
   int64_t ts_ns, bytes;
   uint64_t address;
   uint32_t track;
   uint16_t device; /* type << 8 | index */
   bool failed;
+  bool is_tensor;             /* a tensor lies in the block at this address: */
+  uint32_t kind, tensor_name; /* string ids; the name TG_NONE = none */
 };
 struct tg__raw_run { /* operators under the same module, one after the other */
   uint64_t start_ticks, end_ticks;

@@ -37,7 +37,7 @@ static bool settle_sizes(struct allocations *all) {
   for (size_t i = 0; i < all->count && ok; i++) {
     const uint32_t at = all->order[i];
     struct tg__raw_memory *const m = &all->items[at];
-    if (m->failed) continue;
+    if (m->failed || m->is_tensor) continue;
     const uint32_t first = tg__map_get(&oldest, m->address);
     if (m->bytes > 0) {
       if (first == TG_NONE) {
@@ -72,6 +72,20 @@ static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_
                     "cpu_instant_event");
 }
 
+static void add_tensor(struct tg__raw *w, const struct tg__raw_memory *m) {
+  struct tg__parser *const p = w->parser;
+  const int type = m->device >> 8, index = m->device & 0xff;
+  tg__raw_add_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
+  if (m->tensor_name != TG_NONE) tg__raw_add_value(p, TG__K_TENSOR_NAME, TG__KIND_STR, m->tensor_name, false);
+  tg__raw_add_value(p, TG__K_TENSOR_KIND, TG__KIND_STR, m->kind, false);
+  tg__raw_add_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
+  tg__raw_add_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false);
+  tg__raw_add_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
+  tg__raw_add_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
+  tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = TG__K_TENSOR, .track = m->track, .ph = 'i'},
+                    "cpu_instant_event");
+}
+
 /* Running sums per device, from zero where the recording begins: below zero when more of what was there before was freed than taken. */
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count) {
   int64_t *const totals = tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *totals); /* by device; zeroed pages, few of which are touched */
@@ -83,6 +97,10 @@ void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size
     for (size_t i = 0; i < all.count && !w->no_memory; i++) {
       const struct tg__raw_memory *const m = &all.items[all.order[i]];
       int64_t *const total = &totals[m->device];
+      if (m->is_tensor) {
+        add_tensor(w, m);
+        continue;
+      }
       if (!m->failed && __builtin_add_overflow(*total, m->bytes, total)) *total = INT64_MAX;
       add_memory(w, m, *total);
     }

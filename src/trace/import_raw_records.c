@@ -273,9 +273,11 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
   }
 }
 
-static bool is_memory(const struct tg__raw_record *r) { return r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY; }
+static bool is_memory(const struct tg__raw_record *r) {
+  return r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY || r->scope == TG_RAW_TENSOR;
+}
 
-static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t ts_ns) {
+static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t ts_ns, int64_t offset) {
   struct tg__raw_job *const out = j->out;
   if (out->memory_count == out->memory_cap &&
       !tg__grow((void **)&out->memory, &out->memory_cap, out->memory_count + 1, sizeof *out->memory)) {
@@ -289,7 +291,13 @@ static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t t
                                                              .address = (uint64_t)wide(r->shape, r->stack),
                                                              .track = out->track,
                                                              .device = r->depth,
-                                                             .failed = r->scope == TG_RAW_OUT_OF_MEMORY};
+                                                             .failed = r->scope == TG_RAW_OUT_OF_MEMORY,
+                                                             .is_tensor = r->scope == TG_RAW_TENSOR};
+  if (r->scope != TG_RAW_TENSOR) return;
+  struct packing v = {.overload = TG_NONE};
+  struct tg__raw_memory *const m = &out->memory[out->memory_count - 1];
+  m->kind = name_of(j, r->name, &v, offset);
+  m->tensor_name = v.overload;
 }
 
 static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, struct tg__record *out, int64_t offset) {
@@ -314,7 +322,7 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
   struct tg__record record = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .track = out->track, .ph = ph};
   set_times(j, r, dur_ticks, &record, offset);
   if (memory) {
-    take_memory(j, r, record.ts_ns);
+    take_memory(j, r, record.ts_ns, offset);
     return;
   }
   struct packing v = {0};

@@ -32,6 +32,8 @@ QUESTIONS = {
     "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"]],
     "roofline": [[], ["--by", "kind"]],
     "mfu": [[]],
+    "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"], ["--by", "category"]],
+    "memory_blocks": [[], ["--by", "category"], ["--by", "op"], ["--by", "layer"]],
     "annotations": [[]],
     "stacks": [[], ["--by", "function"], ["--by", "file"], ["--by", "module"], ["--by", "stack"]],
     "tracks": [[]],

@@ -1,4 +1,4 @@
-"""Memory over time by category: blocks placed by hand, live models, and the three forms of the file."""
+"""export_memory_timeline(): blocks placed by hand, live models, and the three forms of the file."""
 import gzip
 import json
 import re
@@ -7,9 +7,8 @@ import pytest
 
 import tachograph as tg
 from tachograph._live_tensors import LiveTensors
-from tachograph._memory_blocks import read_blocks
 from tachograph._memory_page import page
-from tachograph._memory_timeline import Category, MemoryProfile, MemoryProfileTimeline, category_of, export_memory_timeline
+from tachograph._memory_timeline import Category, MemoryProfile, MemoryProfileTimeline, export_memory_timeline, read_blocks
 
 BASE = 1_000_000_000_000
 
@@ -40,7 +39,6 @@ STEP = [
     op("aten::sqrt", 840, 20), memory(845, 50, 10), op("aten::add_", 870, 20), memory(875, -50, 10),  # temporary of the step
     op("aten::zero_", 1010, 10), memory(1015, -500, 6), memory(1016, -8192, 99), memory(1030, 640, 11), memory(1040, 512, 1, 1, 1),
 ]
-NO_LIVE = LiveTensors(())
 
 
 @pytest.fixture
@@ -53,14 +51,13 @@ def opened(tmp_path):
 
 
 @pytest.fixture
-def profile(opened):
-    made = MemoryProfile(opened(STEP))
-    made.live = NO_LIVE
-    return made
+def profile(opened, monkeypatch):
+    monkeypatch.setattr("tachograph._memory_timeline.LiveTensors", lambda found=(): LiveTensors(found))  # other tests' models may be there
+    return MemoryProfile(opened(STEP))
 
 
 def test_categories(profile):
-    found = {(b.device[0], b.address): category_of(b, NO_LIVE) for b in profile.blocks}
+    found = {(b.device[0], b.address): b.category for b in profile.blocks}
     c = Category
     assert found == {("cpu", 1): c.INPUT, ("cpu", 2): c.INPUT, ("cpu", 3): c.ACTIVATION, ("cpu", 4): c.TEMPORARY, ("cpu", 5): c.ACTIVATION,
                      ("cpu", 6): c.GRADIENT, ("cpu", 7): c.TEMPORARY, ("cpu", 8): c.AUTOGRAD_DETAIL, ("cpu", 9): c.OPTIMIZER_STATE,
@@ -129,8 +126,8 @@ def test_live_models_name_parameters_gradients_and_state(opened):
     weight, state = model.weight, optimizer.state[model.weight]["momentum_buffer"]
     address = {name: t.untyped_storage().data_ptr() for name, t in (("PARAMETER", weight), ("GRADIENT", weight.grad), ("OPTIMIZER_STATE", state))}
     made = MemoryProfile(opened([op("aten::empty", 0, 100), *(memory(10 + i, 64, a) for i, a in enumerate(address.values()))]))
-    assert {category_of(b, made.live).name: b.address for b in made.blocks} == address
+    assert {b.category.name: b.address for b in made.blocks} == address
     before = sum(c.nbytes for c in made.changes["cpu", 0] if c.time_ns == -1 and c.category is Category.PARAMETER)
     assert before >= 16  # the bias, of which the recording has nothing
     freed = MemoryProfile(opened([op("aten::empty", 0, 100), memory(10, 64, address["PARAMETER"]), memory(20, -64, address["PARAMETER"])]))
-    assert category_of(freed.blocks[0], freed.live) is Category.TEMPORARY  # what is there now came later
+    assert freed.blocks[0].category is Category.TEMPORARY  # what is there now came later
