@@ -75,13 +75,13 @@ static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_
 static void add_tensor(struct tg__raw *w, const struct tg__raw_memory *m) {
   struct tg__parser *const p = w->parser;
   const int type = m->device >> 8, index = m->device & 0xff;
-  tg__raw_add_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
-  if (m->tensor_name != TG_NONE) tg__raw_add_value(p, TG__K_TENSOR_NAME, TG__KIND_STR, m->tensor_name, false);
-  tg__raw_add_value(p, TG__K_TENSOR_KIND, TG__KIND_STR, m->kind, false);
-  tg__raw_add_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
-  tg__raw_add_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false);
-  tg__raw_add_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
-  tg__raw_add_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
+  tg__row_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
+  if (m->tensor_name != TG_NONE) tg__row_value(p, TG__K_TENSOR_NAME, TG__KIND_STR, m->tensor_name, false);
+  tg__row_value(p, TG__K_TENSOR_KIND, TG__KIND_STR, m->kind, false);
+  tg__row_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
+  tg__row_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false);
+  tg__row_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
+  tg__row_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
   tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = TG__K_TENSOR, .track = m->track, .ph = 'i'},
                     "cpu_instant_event");
 }
