@@ -188,4 +188,13 @@ unsigned tg__names_of(struct tg__names *n, uint32_t string_id);     /* TG__NAME_
 const char *tg__names_kernel_type(struct tg__names *n, uint32_t slice); /* equals tg__kernel_type */
 void tg__names_close(struct tg__names *n);
 
+/* ---- the program's own lines (user_frame.c) ------------------------------------------------------------------------------------------ */
+
+bool tg__is_user_frame(struct tg__str name); /* of the program, neither of torch nor of another package */
+struct tg__str tg__user_frame_of_stack(struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
+/* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
+struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice);
+/* Append "file.py(12): function" with the line that was being run, where the trace tells it; nothing when it tells no line. */
+void tg__user_line(const struct tg_trace *t, uint32_t slice, struct tg__out *out);
+
 #endif

@@ -21,15 +21,6 @@ bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask 
 /* By slice: the innermost Python frame that contains it, itself excluded; TG_NONE. NULL on no memory. Freed with tg__free. */
 uint32_t *tg__frames_around(const struct tg_trace *t);
 
-/* ---- the program's own lines (user_frame.c) ------------------------------------------------------------------------------------------ */
-
-bool tg__is_user_frame(struct tg__str name); /* of the program, neither of torch nor of another package */
-struct tg__str tg__user_frame_of_stack(struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
-/* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
-struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice);
-/* Append "file.py(12): function" with the line that was being run, where the trace tells it; nothing when it tells no line. */
-void tg__user_line(const struct tg_trace *t, uint32_t slice, struct tg__out *out);
-
 /* ---- paths ------------------------------------------------------------------------------------------------------------------------ */
 
 /* A set of paths, each a number; equal sequences of labels have equal numbers. 0 is the empty path. A label is whatever 32-bit

@@ -1,5 +1,5 @@
 /* Which line of the program's own code something was called from. */
-#include "analyze/frames.h"
+#include "analyze/analyze.h"
 
 /* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package. */
 bool tg__is_user_frame(struct tg__str name) {

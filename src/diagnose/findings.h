@@ -2,7 +2,6 @@
 #ifndef TG_FINDINGS_H
 #define TG_FINDINGS_H
 
-#include "analyze/frames.h"
 #include "analyze/gaps.h"
 #include "analyze/steps.h"
 #include "diagnose/diagnose.h"
