@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import sys
 from typing import Any, Optional
 
@@ -37,6 +39,16 @@ def automatic(prof: Any) -> dict[str, str]:
     if job:
         members["distributedInfo"] = json.dumps(job, default=_plain)
     return members
+
+
+def conditions() -> dict[str, Any]:
+    """What a later diff wants to know of the program: versions and threads. Without torch there is nothing to say yet."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "get_num_interop_threads"):  # not there, or still being imported
+        return {}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"torch": str(torch.__version__), "python": platform.python_version(), "cuda": torch.version.cuda, "cpu_cores": cores,
+            "threads": torch.get_num_threads(), "interop_threads": torch.get_num_interop_threads()}
 
 
 def distributed_info() -> Optional[dict[str, Any]]:

@@ -94,9 +94,9 @@ class NativeRecording:
         for name, features in _NAMED:
             if recorded & features:
                 members.setdefault(name, "1")
-        info = distributed_info()
-        if info:
-            members.setdefault("distributedInfo", json.dumps(info, default=str))
+        for name, value in (("distributedInfo", distributed_info()), ("conditions", conditions())):
+            if value:
+                members.setdefault(name, json.dumps(value, default=str))
         for name in members.keys() - self._written:
             self._written.add(name)
             _record.meta(name, members[name])
@@ -141,6 +141,11 @@ def distributed_info() -> Optional[dict[str, Any]]:
     """The job this process is a rank of, None outside of one."""
     from ._metadata import distributed_info as info
     return info()
+
+
+def conditions() -> dict[str, Any]:
+    from ._metadata import conditions as found
+    return found()
 
 
 def process_name() -> str:
