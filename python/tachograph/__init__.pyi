@@ -814,6 +814,17 @@ class CuptiRow(TypedDict):
     event: Optional[int]  # number of the range's slice
     launch: Optional[int]  # number of the launch call's slice
     start_ns: Optional[int]  # ns: start of the range
+class DataHiddenRow(TypedDict):
+    """what-if: how long a step would take if worker processes loaded the data meanwhile"""
+    rank: Optional[int]  # rank of the job
+    workers: Optional[int]  # worker processes; unknown in the row that says what enough of them would give
+    step_ns: Optional[float]  # ns: mean length of a step as it is
+    data_ns: Optional[float]  # ns: mean work to load the data of a step, in one process; unknown where workers do it
+    compute_ns: Optional[float]  # ns: mean rest of a step: its length without the part in which it only waits for data
+    best_ns: Optional[float]  # ns: the longer of data_ns divided by workers, and compute_ns
+    saving_ns: Optional[float]  # ns: step_ns minus best_ns; never below 0
+    saving_pct: Optional[float]  # %: of step_ns
+    bound: Optional[str]  # data or compute: which of the two is the longer
 
 class Trace:
     questions: dict[str, Question]
@@ -910,6 +921,7 @@ class Trace:
     def ask(self, question: Literal["critical_path"], *, rank: Any = ..., step: Any = ..., annotation: Any = ..., instance: Any = ..., by: Any = ..., edges: Any = ..., data_load_events: Any = ..., launch_edges: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CriticalPathRow]: ...
     @overload
     def ask(self, question: Literal["cupti"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CuptiRow]: ...
+    def ask(self, question: Literal["data_hidden"], *, rank: Any = ..., step: Any = ..., workers: Any = ..., workers_now: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DataHiddenRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

@@ -12,7 +12,7 @@ import make_traces  # noqa: E402
 
 EXPECTED = HERE / "expected"
 # golden file → the commands whose output it holds; {} is the trace
-COMMANDS = {"report": [["report", "{}"]], "check": [["check", "{}"]]}
+COMMANDS = {"report": [["report", "{}"]], "check": [["check", "{}"]], "diff": [["diff", "{}", "{}"]]}
 QUESTIONS = {
     "overview": [[]],
     "steps": [[], ["--by", "summary"]],
@@ -46,6 +46,7 @@ QUESTIONS = {
     "call_graph": [[], ["--rules", "hta"]],
     "call_stack": [[], ["--event", "1", "--rules", "hta"]],
     "forward_backward": [[], ["--by", "call"]],
+    "data_hidden": [[], ["--workers", "1,3"]],
     "losses": [[]],
     "findings": [[]],
     "ranks": [[], ["--by", "step"]],
