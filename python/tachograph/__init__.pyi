@@ -814,6 +814,7 @@ class CuptiRow(TypedDict):
     event: Optional[int]  # number of the range's slice
     launch: Optional[int]  # number of the launch call's slice
     start_ns: Optional[int]  # ns: start of the range
+
 class DataHiddenRow(TypedDict):
     """what-if: how long a step would take if worker processes loaded the data meanwhile"""
     rank: Optional[int]  # rank of the job
@@ -921,6 +922,7 @@ class Trace:
     def ask(self, question: Literal["critical_path"], *, rank: Any = ..., step: Any = ..., annotation: Any = ..., instance: Any = ..., by: Any = ..., edges: Any = ..., data_load_events: Any = ..., launch_edges: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CriticalPathRow]: ...
     @overload
     def ask(self, question: Literal["cupti"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CuptiRow]: ...
+    @overload
     def ask(self, question: Literal["data_hidden"], *, rank: Any = ..., step: Any = ..., workers: Any = ..., workers_now: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DataHiddenRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
