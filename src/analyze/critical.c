@@ -345,10 +345,12 @@ struct wish { /* the arguments */
 
 static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
   const long long rank = c->t->ranks[c->rank].number;
+  const char *where = c->window_start == INT64_MIN ? "in the trace" : "in this window";
   if (c->refusal)
     return tg__fail(e, TG_NO_DATA, -1, "critical_path: HolisticTraceAnalysis gives none for rank %lld: %s; rules=exact (the default) does", rank, c->refusal);
+  if (c->edge_count) return tg__fail(e, TG_NO_DATA, -1, "critical_path: nothing of rank %lld %s takes time: there are only waits", rank, where);
   return tg__fail(e, TG_NO_DATA, -1, "critical_path: rank %lld has no operators, host calls or device work %s; record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
-                  rank, c->window_start == INT64_MIN ? "that could form a path" : "in this window");
+                  rank, where);
 }
 
 static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, const struct wish *wish, uint32_t rank, struct tg_table *out, struct tg_error *e) {

@@ -176,6 +176,13 @@ static uint32_t row_of(const struct fill *f, uint32_t slice) {
   return slice >= f->first_slice && slice < f->past_slice ? f->row_of[slice - f->first_slice] : TG_NONE;
 }
 
+/* Is the cause of a wait the call it names, and not the one that waits, for want of it? */
+static bool is_record(const struct tg_trace *t, uint32_t wait) {
+  const uint32_t cause = t->slices.cause[wait];
+  const int64_t id = tg__arg_int(t, t->slices.args[wait], TG__K_WAIT_ON_RECORD, -1);
+  return id >= 0 && cause != TG_NONE && tg__arg_int(t, t->slices.args[cause], TG__K_CORRELATION, -1) == id;
+}
+
 static void link_wait(struct fill *f, uint32_t row) {
   struct tg__crit *c = f->c;
   struct tg__crit_row *r = &c->rows[row];
@@ -184,7 +191,7 @@ static void link_wait(struct fill *f, uint32_t row) {
   const int64_t stream = tg__arg_int(c->t, args, TG__K_WAIT_ON_STREAM, -1);
   struct tg__crit_wait wait = {.row = row, .kind = tg__crit_wait_kind(c->t, r->slice), .record = TG_NONE, .record_place = TG_NONE};
   r->link = id < 0 ? TG_NONE : tg__map_get(&f->calls, (uint64_t)id);
-  if (stream >= 0 && tg__arg_int(c->t, args, TG__K_WAIT_ON_RECORD, -1) >= 0) {
+  if (stream >= 0 && is_record(c->t, r->slice)) {
     const int64_t key[2] = {c->t->tracks[tg__slice_track(c->t, r->slice)].device, stream};
     wait.record = row_of(f, c->t->slices.cause[r->slice]);
     wait.record_place = tg__map_get(&f->stream, tg__hash(key, sizeof key));

@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import diff  # noqa: E402
 from compare import GONE, Absent, Count, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
+import hta_critical  # noqa: E402
 import hta_ops  # noqa: E402
 from shape import BOTH_RULES, SECTIONS  # noqa: E402
 
@@ -177,7 +178,9 @@ def main(argv=None):
         units = (document.get("reference") or {}).get("units") or {}
         for unit, peer in ((document.get("hta") or {}).get("units") or {}).items() if args.rules else ():
             count = Count()
-            hta_ops.compare_unit(engine, unit_path(args.traces / oracle.stem, unit), peer, count)
+            path = unit_path(args.traces / oracle.stem, unit)
+            hta_ops.compare_unit(engine, path, peer, count)
+            hta_critical.compare(Asker(engine, path, min(peer["ranks"]) if len(peer["ranks"]) > 1 else None), peer, count)
             report.unit(oracle.stem, unit + " (HTA itself)", count, [])
         for unit, policies in units.items():
             policy = policies.get("hta_policy" if args.rules else "exact_policy") or {}
