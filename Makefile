@@ -64,7 +64,7 @@ check-arm: ## cross-build for aarch64 without codecs, unit tests under qemu
 	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh arm
 	$(Q)bash tools/check_arm.sh $(J)
 
-matrix: deps ## the recorder's tests on other versions of torch and Python (several GB)
+matrix: all ## the recorder's tests on other versions of torch and Python (several GB)
 	$(Q)bash tools/matrix.sh
 
 clean: ## remove everything that was built (.venv stays)

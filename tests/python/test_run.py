@@ -32,8 +32,9 @@ def run(*words, cwd, env=None, **kwargs):
 
 
 def begin(*words, cwd, **kwargs):
+    """As from a terminal: where the tests run in the background, SIGINT is ignored, and what they start would ignore it, too."""
     return subprocess.Popen([*RUN, *map(str, words)], cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, start_new_session=True, **kwargs)
+                            stderr=subprocess.PIPE, start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **kwargs)
 
 
 def await_file(path, text="", seconds=120):

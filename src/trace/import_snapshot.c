@@ -1,0 +1,316 @@
+/* A memory snapshot becomes a trace: one track a device, an instant for each event of its history, for each segment and each block.
+ *
+ * What a program asked for and gave back are [memory] events, as in recordings of torch.profiler, so that every question about memory answers
+ * for snapshots, too. Blocks that were there before the history begins stand at its beginning (Derived), so the running totals are those of
+ * the allocator, not only of what was seen. */
+#include "trace/snapshot.h"
+
+#include <stdio.h>
+
+struct live {
+  int64_t bytes;
+  uint32_t stack;
+};
+struct importer {
+  struct tg__import *im;
+  struct tg__parser *parser;
+  struct tg__snapshot snapshot;
+  uint32_t cat, key_requested, key_state, key_type, key_pool, key_active, key_expandable, key_metadata, key_segment, key_free;
+  uint32_t name_segment, name_block, track, device;
+  struct tg__map of_addr; /* address → index into lives + 1; 0 = given back */
+  struct live *lives;
+  size_t live_count, live_cap;
+  int64_t allocated, reserved, last_ns;
+  bool no_memory;
+};
+
+static uint32_t intern(struct importer *w, const char *text) {
+  const uint32_t id = tg__strings_add(w->im->shared.trace->strings, text, strlen(text));
+  if (id == TG_NONE) w->no_memory = true;
+  return id;
+}
+static void value(struct importer *w, uint32_t key, enum tg__kind kind, int64_t i) { tg__row_value(w->parser, key, kind, i, false); }
+static void value_text(struct importer *w, uint32_t key, uint32_t text) {
+  if (text != TG_NONE) value(w, key, TG__KIND_STR, text);
+}
+static void stack(struct importer *w, uint32_t number) {
+  if (number) value_text(w, TG__K_CALL_STACK, w->snapshot.stack_texts[number]);
+}
+
+/* The values given since the last event become one. */
+static void event(struct importer *w, uint32_t name, int64_t ts_ns) {
+  tg__row_value(w->parser, TG__K_S, TG__KIND_STR, TG__K_T, true);
+  const struct tg__record r = {.ts_ns = ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = w->track, .ph = 'i'};
+  if (!tg__row_add(w->parser, r, w->cat)) w->no_memory = true;
+  /* Blocks are committed now and then, so that records and args do not lie about twice. */
+  if (w->parser->record_count >= 1 << 16 && !tg__commit_rows(w->im, w->parser)) w->no_memory = true;
+}
+
+static int64_t to_ns(int64_t us) {
+  int64_t ns;
+  return __builtin_mul_overflow(us, 1000, &ns) ? us < 0 ? INT64_MIN / 2 : INT64_MAX / 2 : ns;
+}
+
+/* ---- [memory] events ---------------------------------------------------------------------------------------------------------------- */
+
+static void memory_event(struct importer *w, int64_t ts_ns, int64_t addr, int64_t bytes, uint32_t stack_number, bool derived) {
+  w->allocated = __builtin_add_overflow(w->allocated, bytes, &w->allocated) ? INT64_MAX : w->allocated;
+  value(w, TG__K_TOTAL_RESERVED, TG__KIND_INT, w->reserved);
+  value(w, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, w->allocated);
+  value(w, TG__K_BYTES_MEMORY, TG__KIND_INT, bytes);
+  value(w, TG__K_DEVICE_ID, TG__KIND_INT, w->device);
+  value(w, TG__K_DEVICE_TYPE, TG__KIND_INT, 1);
+  value(w, TG__K_ADDR, TG__KIND_INT, addr);
+  stack(w, stack_number);
+  if (derived) value(w, TG__K_DERIVED, TG__KIND_TRUE, 0);
+  event(w, TG__K_MEMORY, ts_ns);
+}
+
+static bool is_alive(const struct importer *w, int64_t addr, struct live *out) {
+  const uint32_t at = tg__map_get(&w->of_addr, (uint64_t)addr);
+  if (at == TG_NONE || at == 0) return false;
+  *out = w->lives[at - 1];
+  return true;
+}
+static void set_alive(struct importer *w, int64_t addr, int64_t bytes, uint32_t stack_number) {
+  if (!tg__grow((void **)&w->lives, &w->live_cap, w->live_count + 1, sizeof *w->lives) ||
+      !tg__map_put(&w->of_addr, (uint64_t)addr, (uint32_t)w->live_count + 1)) {
+    w->no_memory = true;
+    return;
+  }
+  w->lives[w->live_count++] = (struct live){bytes, stack_number};
+}
+static void set_dead(struct importer *w, int64_t addr) {
+  if (!tg__map_put(&w->of_addr, (uint64_t)addr, 0)) w->no_memory = true;
+}
+static void forget_alive(struct importer *w) {
+  tg__map_free(&w->of_addr);
+  w->of_addr = (struct tg__map){0};
+  w->live_count = 0;
+}
+
+static int64_t reserved_by(const struct tg__snapshot_entry *x) {
+  if (x->action == TG__ACTION_SEGMENT_ALLOC || x->action == TG__ACTION_SEGMENT_MAP) return x->size;
+  return x->action == TG__ACTION_SEGMENT_FREE || x->action == TG__ACTION_SEGMENT_UNMAP ? -x->size : 0;
+}
+
+/* Does this entry give back what the program had? free_completed counts where a history without free_requested has it. */
+static bool gives_back(const struct importer *w, const struct tg__snapshot_entry *x, bool has_requests, struct live *known) {
+  if (x->action != (has_requests ? TG__ACTION_FREE_REQUESTED : TG__ACTION_FREE_COMPLETED)) return false;
+  if (!is_alive(w, x->addr, known)) *known = (struct live){x->size, x->stack};
+  return true;
+}
+
+/* ---- what was there before the history -------------------------------------------------------------------------------------------------- */
+
+static uint32_t device_of_block(const struct importer *w, const struct tg__snapshot_block *b) {
+  return b->segment == TG_NONE ? TG_NONE : (uint32_t)w->snapshot.segments[b->segment].device;
+}
+static bool is_active(const struct importer *w, const struct tg__snapshot_block *b) {
+  return b->state != TG_NONE && tg__str_eq(tg__strings_get(w->im->shared.trace->strings, b->state), TG_STR("active_allocated"));
+}
+
+/* Freed without having been allocated, or still allocated at the end without ever having been. Emits one event for each. */
+static void emit_old_blocks(struct importer *w, const struct tg__snapshot_history *h, bool has_requests, int64_t ts_ns) {
+  struct live known;
+  for (size_t i = 0; i < h->count && !w->no_memory; i++) {
+    const struct tg__snapshot_entry *const x = &h->items[i];
+    const uint32_t at = tg__map_get(&w->of_addr, (uint64_t)x->addr);
+    if (x->action == TG__ACTION_ALLOC) set_alive(w, x->addr, x->size, x->stack);
+    if (!gives_back(w, x, has_requests, &known)) continue;
+    if (at == TG_NONE) memory_event(w, ts_ns, x->addr, x->size, 0, true);
+    set_dead(w, x->addr);
+  }
+  for (size_t i = 0; i < w->snapshot.block_count && !w->no_memory; i++) {
+    const struct tg__snapshot_block *const b = &w->snapshot.blocks[i];
+    if (device_of_block(w, b) != w->device || !is_active(w, b) || tg__map_get(&w->of_addr, (uint64_t)b->address) != TG_NONE) continue;
+    memory_event(w, ts_ns, b->address, b->size, b->stack, true);
+  }
+  forget_alive(w);
+}
+
+static int64_t reserved_at_the_end(const struct importer *w) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < w->snapshot.segment_count; i++)
+    if (w->snapshot.segments[i].device == w->device && __builtin_add_overflow(sum, w->snapshot.segments[i].total, &sum)) return INT64_MAX;
+  return sum;
+}
+
+/* ---- rows of a device ----------------------------------------------------------------------------------------------------------------- */
+
+static void emit_other(struct importer *w, const struct tg__snapshot_entry *x) {
+  if (x->action == TG__ACTION_OOM) {
+    value(w, TG__K_DEVICE_TYPE, TG__KIND_INT, 1);
+    value(w, TG__K_DEVICE_ID, TG__KIND_INT, w->device);
+    value(w, TG__K_BYTES_MEMORY, TG__KIND_INT, x->size);
+    value(w, w->key_free, TG__KIND_INT, x->addr);
+  } else if (x->action != TG__ACTION_SNAPSHOT) {
+    value(w, TG__K_ADDR, TG__KIND_INT, x->addr);
+    value(w, TG__K_BYTES, TG__KIND_INT, x->size);
+    value(w, TG__K_TOTAL_RESERVED, TG__KIND_INT, w->reserved);
+  }
+  value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
+  value_text(w, w->key_metadata, x->extra);
+  stack(w, x->stack);
+  event(w, x->action == TG__ACTION_OOM ? TG__K_OUT_OF_MEMORY : x->action_text == TG_NONE ? TG__K_EMPTY : x->action_text, to_ns(x->time_us));
+}
+
+static void emit_history(struct importer *w, const struct tg__snapshot_history *h) {
+  bool has_requests = false;
+  int64_t net = 0;
+  for (size_t i = 0; i < h->count; i++) {
+    has_requests |= h->items[i].action == TG__ACTION_FREE_REQUESTED;
+    if (__builtin_add_overflow(net, reserved_by(&h->items[i]), &net)) net = 0;
+  }
+  const int64_t first_ns = h->count ? to_ns(h->items[0].time_us) - 1000 : 0; /* a microsecond before all that was seen */
+  w->allocated = 0;
+  w->last_ns = h->count ? to_ns(h->items[h->count - 1].time_us) : 0;
+  w->reserved = __builtin_sub_overflow(reserved_at_the_end(w), net, &w->reserved) || w->reserved < 0 ? 0 : w->reserved;
+  emit_old_blocks(w, h, has_requests, first_ns);
+  struct live known;
+  for (size_t i = 0; i < h->count && !w->no_memory; i++) {
+    const struct tg__snapshot_entry *const x = &h->items[i];
+    if (__builtin_add_overflow(w->reserved, reserved_by(x), &w->reserved)) w->reserved = INT64_MAX;
+    if (x->action == TG__ACTION_ALLOC) {
+      set_alive(w, x->addr, x->size, x->stack);
+      value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
+      value_text(w, w->key_metadata, x->extra);
+      memory_event(w, to_ns(x->time_us), x->addr, x->size, x->stack, false);
+    } else if (gives_back(w, x, has_requests, &known)) {
+      set_dead(w, x->addr);
+      value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
+      memory_event(w, to_ns(x->time_us), x->addr, -known.bytes, x->stack, false);
+    } else {
+      emit_other(w, x);
+    }
+  }
+  forget_alive(w);
+}
+
+static void emit_segment(struct importer *w, const struct tg__snapshot_segment *g) {
+  value(w, TG__K_DEVICE_ID, TG__KIND_INT, g->device);
+  value(w, TG__K_ADDR, TG__KIND_INT, g->address);
+  value(w, TG__K_BYTES, TG__KIND_INT, g->total);
+  value(w, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, g->allocated);
+  value(w, w->key_active, TG__KIND_INT, g->active);
+  value(w, w->key_requested, TG__KIND_INT, g->requested);
+  value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[g->stream]);
+  value_text(w, w->key_type, g->type);
+  char pool[48];
+  snprintf(pool, sizeof pool, "(%lld, %lld)", (long long)g->pool[0], (long long)g->pool[1]);
+  value_text(w, w->key_pool, intern(w, pool));
+  if (g->is_expandable) value(w, w->key_expandable, TG__KIND_TRUE, 0);
+  stack(w, g->stack);
+  event(w, w->name_segment, w->last_ns);
+}
+
+static void emit_block(struct importer *w, const struct tg__snapshot_block *b) {
+  value(w, TG__K_DEVICE_ID, TG__KIND_INT, w->device);
+  value(w, TG__K_ADDR, TG__KIND_INT, b->address);
+  value(w, TG__K_BYTES, TG__KIND_INT, b->size);
+  value(w, w->key_requested, TG__KIND_INT, b->requested);
+  if (b->segment != TG_NONE) value(w, w->key_segment, TG__KIND_INT, w->snapshot.segments[b->segment].address);
+  value_text(w, w->key_state, b->state);
+  stack(w, b->stack);
+  event(w, w->name_block, w->last_ns);
+}
+
+static void emit_notes(struct importer *w) {
+  const struct tg__snapshot *const s = &w->snapshot;
+  const uint32_t cat = intern(w, "user_annotation");
+  for (size_t i = 0; i < s->note_count && !w->no_memory; i++) {
+    const struct tg__record r = {.ts_ns = to_ns(s->notes[i].time_us),
+                                 .dur_ns = TG_NULL_INT,
+                                 .name = s->notes[i].name == TG_NONE ? TG__K_EMPTY : s->notes[i].name,
+                                 .track = w->track,
+                                 .ph = s->notes[i].begins ? 'B' : 'E'};
+    if (s->notes[i].device == w->device && !tg__row_add(w->parser, r, cat)) w->no_memory = true;
+  }
+}
+
+static void emit_device(struct importer *w, uint32_t device) {
+  static const struct tg__snapshot_history none;
+  struct tg__snapshot *const s = &w->snapshot;
+  char name[48];
+  w->device = device;
+  w->track = tg__intern_track(w->parser, &(struct tg__track_key){.pid = device, .tid = 0});
+  value(w, TG__K_NAME, TG__KIND_STR, (snprintf(name, sizeof name, "memory of GPU%u", device), intern(w, name)));
+  const struct tg__record r = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_PROCESS_NAME, .track = w->track, .ph = 'M'};
+  if (!tg__row_add(w->parser, r, TG_NONE)) w->no_memory = true;
+  emit_history(w, device < s->device_count ? &s->devices[device] : &none);
+  if (device < s->device_count) { /* its rows are in the trace now */
+    tg__free(s->devices[device].items);
+    s->devices[device] = none;
+  }
+  for (size_t i = 0; i < s->segment_count && !w->no_memory; i++)
+    if (s->segments[i].device == device) emit_segment(w, &s->segments[i]);
+  for (size_t i = 0; i < s->block_count && !w->no_memory; i++)
+    if (device_of_block(w, &s->blocks[i]) == device) emit_block(w, &s->blocks[i]);
+  emit_notes(w);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
+
+static void know_words(struct importer *w) {
+  w->cat = intern(w, "memory_snapshot");
+  w->key_requested = intern(w, "requested_size");
+  w->key_state = intern(w, "state");
+  w->key_type = intern(w, "segment_type");
+  w->key_pool = intern(w, "pool");
+  w->key_active = intern(w, "active_size");
+  w->key_expandable = intern(w, "is_expandable");
+  w->key_metadata = intern(w, "user_metadata");
+  w->key_segment = intern(w, "segment");
+  w->key_free = intern(w, "device_free");
+  w->name_segment = intern(w, "segment");
+  w->name_block = intern(w, "block");
+}
+
+static bool add_member(struct importer *w, uint32_t key, uint32_t raw) {
+  struct tg__import *const im = w->im;
+  if (!tg__grow((void **)&im->meta, &im->meta_cap, im->meta_count + 1, sizeof *im->meta)) return false;
+  im->meta[im->meta_count++] = (struct tg__meta){.key = key, .raw = raw};
+  return true;
+}
+
+static bool emit_all(struct importer *w, struct tg_error *e) {
+  struct tg__snapshot *const s = &w->snapshot;
+  size_t devices = s->device_count;
+  bool found = false;
+  for (size_t i = 0; i < s->segment_count; i++)
+    if (s->segments[i].device >= 0 && s->segments[i].device < 4096 && (size_t)s->segments[i].device >= devices)
+      devices = (size_t)s->segments[i].device + 1;
+  know_words(w);
+  for (uint32_t d = 0; d < devices && !w->no_memory; d++) {
+    bool used = d < s->device_count && s->devices[d].count;
+    for (size_t i = 0; i < s->segment_count && !used; i++) used = s->segments[i].device == d;
+    if (used) emit_device(w, d);
+    found |= used;
+  }
+  if (s->settings != TG_NONE && !add_member(w, intern(w, "allocator_settings"), s->settings)) w->no_memory = true;
+  if (s->cut) tg__lose(&w->im->losses, TG__LOSS_cut_end, s->cut_offset);
+  if (s->cut_stacks) {
+    tg__lose(&w->im->losses, TG__LOSS_bent_no_details, 0);
+    w->im->losses.count[TG__LOSS_bent_no_details] += s->cut_stacks - 1;
+  }
+  if (!w->no_memory && !found)
+    tg__fail(e, TG_NO_EVENTS, -1,
+             "the memory snapshot is empty: was torch.cuda.memory._record_memory_history() called, and anything allocated on a device?");
+  return found || w->no_memory;
+}
+
+enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how,
+                                struct tg_error *e) {
+  struct importer w = {.im = im, .parser = tg__alloc(sizeof *w.parser)};
+  enum tg_err err = w.parser && tg__parser_init(w.parser, &im->shared) ? TG_OK : TG_MEMORY;
+  if (err) tg__fail(e, err, -1, "out of memory while reading the snapshot");
+  if (!err) err = tg__snapshot_read(&w.snapshot, im->shared.trace->strings, source, ctx, how, e);
+  if (!err && !emit_all(&w, e)) err = e->code;
+  if (!err && (w.no_memory || !tg__commit_rows(im, w.parser))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  tg__snapshot_free(&w.snapshot);
+  tg__map_free(&w.of_addr);
+  tg__free(w.lives);
+  if (w.parser) tg__parser_free(w.parser);
+  tg__free(w.parser);
+  return err;
+}

@@ -1,0 +1,514 @@
+/* From the containers of a snapshot's pickle to its entries, segments and blocks. What a dict is shows in its keys; it is turned into a row
+ * when it is put into its list, and nothing of it is kept beside. */
+#include "trace/snapshot.h"
+
+#include <stdio.h>
+
+#include "trace/unpickle.h"
+
+#define WORDS(X)                                                                                                                           \
+  X(SEGMENTS, "segments")                                                                                                                  \
+  X(DEVICE_TRACES, "device_traces") X(SETTINGS, "allocator_settings") X(ADDRESS, "address") X(TOTAL_SIZE, "total_size")                    \
+      X(ALLOCATED_SIZE, "allocated_size") X(ACTIVE_SIZE, "active_size") X(REQUESTED_SIZE, "requested_size") X(STREAM, "stream")            \
+          X(SEGMENT_TYPE, "segment_type") X(POOL, "segment_pool_id") X(EXPANDABLE, "is_expandable") X(FRAMES, "frames")                    \
+              X(BLOCKS, "blocks") X(SIZE, "size") X(STATE, "state") X(ACTION, "action") X(ADDR, "addr") X(DEVICE_FREE, "device_free")      \
+                  X(TIME_US, "time_us") X(USER_METADATA, "user_metadata") X(FILENAME, "filename") X(LINE, "line") X(NAME, "name")          \
+                      X(DEVICE, "device") X(STAGE, "stage")
+enum word {
+  NO_WORD,
+#define X(id, text) W_##id,
+  WORDS(X)
+#undef X
+      WORD_COUNT
+};
+static const char *const word_texts[WORD_COUNT] = {NULL,
+#define X(id, text) text,
+                                                   WORDS(X)
+#undef X
+};
+static const struct {
+  const char *text;
+  enum tg__snapshot_action action;
+} actions[] = {{"alloc", TG__ACTION_ALLOC},
+               {"free_requested", TG__ACTION_FREE_REQUESTED},
+               {"free_completed", TG__ACTION_FREE_COMPLETED},
+               {"segment_alloc", TG__ACTION_SEGMENT_ALLOC},
+               {"segment_free", TG__ACTION_SEGMENT_FREE},
+               {"segment_map", TG__ACTION_SEGMENT_MAP},
+               {"segment_unmap", TG__ACTION_SEGMENT_UNMAP},
+               {"snapshot", TG__ACTION_SNAPSHOT},
+               {"oom", TG__ACTION_OOM}};
+
+/* What the reader knows of a container, in tg__unpickler.meaning: a kind in the upper four bits, a number in the others. */
+enum meaning { UNKNOWN, OPEN_DICT, FRAME, STACK, HISTORY, BLOCKS, SEGMENTS, DEVICES, POOL, NOTES, DONE, KIND_SHIFT = 28 };
+enum {
+  MEANING_MOST = (1 << KIND_SHIFT) - 1,
+  SLOTS_MOST = 1 << 16, /* dicts that wait to be put into something; Python puts them in by the thousand */
+  JSON_MOST = 1 << 16,
+  STACK_TEXT_MOST = 1 << 27,
+  FRAMES_MOST = 1 << 12,
+};
+struct slot {    /* a dict in the making */
+  uint32_t seen; /* by word */
+  struct tg__pickle_value at[WORD_COUNT];
+  struct tg__out json; /* members with other keys */
+  uint32_t next_free;
+};
+_Static_assert(WORD_COUNT <= 32, "seen has a bit for each word");
+struct range {
+  size_t first, count;
+};
+struct reader {
+  struct tg__snapshot *s;
+  uint8_t *word_of; /* by string id, up to word_top */
+  uint32_t word_top;
+  uint32_t action_ids[sizeof actions / sizeof *actions];
+  struct slot *slots;
+  size_t slot_count, slot_cap;
+  uint32_t free_slot; /* +1 */
+  uint32_t *frames;   /* of stacks, as string ids, one stack behind the other */
+  size_t frame_count, frame_cap;
+  struct range *stacks; /* by stack */
+  size_t stacks_cap;
+  struct tg__map stack_of; /* hash of its frames → stack; equal hashes are chained through hash + 1 */
+  struct range *block_lists;
+  size_t block_list_count, block_list_cap;
+  int64_t (*pools)[2];
+  size_t pool_count, pool_cap;
+  size_t *device_of; /* by history, in order of arrival */
+  size_t device_of_cap, history_count, device_lists;
+  uint64_t text_bytes;
+  bool no_memory, is_snapshot;
+};
+
+static enum meaning kind_of(const struct tg__unpickler *u, struct tg__pickle_value v) {
+  return v.kind < TG__PICKLE_TUPLE ? UNKNOWN : (enum meaning)(u->meaning[v.id] >> KIND_SHIFT);
+}
+static uint32_t number_of(const struct tg__unpickler *u, struct tg__pickle_value v) { return u->meaning[v.id] & MEANING_MOST; }
+static void mean(struct tg__unpickler *u, struct tg__pickle_value v, enum meaning kind, size_t number) {
+  u->meaning[v.id] = (uint32_t)kind << KIND_SHIFT | (uint32_t)(number < MEANING_MOST ? number : MEANING_MOST);
+}
+
+/* ---- texts of frames and stacks ------------------------------------------------------------------------------------------------------- */
+
+static bool has(const struct slot *d, enum word w) { return d->seen >> w & 1; }
+static int64_t int_at(const struct slot *d, enum word w) { return has(d, w) && d->at[w].kind == TG__PICKLE_INT ? d->at[w].i : 0; }
+static uint32_t text_at(const struct slot *d, enum word w) { return has(d, w) && d->at[w].kind == TG__PICKLE_TEXT ? d->at[w].id : TG_NONE; }
+static struct tg__str str_at(const struct reader *r, const struct slot *d, enum word w) {
+  const uint32_t id = text_at(d, w);
+  return id == TG_NONE ? TG_STR("") : tg__strings_get(r->s->strings, id);
+}
+
+static uint32_t intern(struct reader *r, const char *text, size_t len) {
+  const uint32_t id = tg__strings_add(r->s->strings, text, len);
+  if (id == TG_NONE) r->no_memory = true;
+  return id;
+}
+
+/* "file(line): function", as Kineto writes the frames of Python. */
+static uint32_t frame_text(struct reader *r, const struct slot *d) {
+  struct tg__out text = {0};
+  const struct tg__str file = str_at(r, d, W_FILENAME), name = str_at(r, d, W_NAME);
+  tg__out_bytes(&text, file.ptr, file.len);
+  tg__out_format(&text, "(%lld): ", (long long)int_at(d, W_LINE));
+  tg__out_bytes(&text, name.ptr, name.len);
+  const uint32_t id = text.err ? TG_NONE : intern(r, text.buf, text.len);
+  r->no_memory |= id == TG_NONE;
+  tg__out_free(&text);
+  return id;
+}
+
+static uint32_t stack_text(struct reader *r, const uint32_t *frames, size_t count) {
+  struct tg__out text = {0};
+  if (r->text_bytes > STACK_TEXT_MOST && count > 2) {
+    count = 2;
+    r->s->cut_stacks++;
+  }
+  for (size_t i = 0; i < count; i++) {
+    const struct tg__str f = tg__strings_get(r->s->strings, frames[i]);
+    if (i) tg__out_char(&text, ';');
+    tg__out_bytes(&text, f.ptr, f.len);
+  }
+  const uint32_t id = text.err ? TG_NONE : intern(r, text.buf, text.len);
+  r->no_memory |= id == TG_NONE;
+  r->text_bytes += text.len;
+  tg__out_free(&text);
+  return id;
+}
+
+/* The number of a stack with these frames, which lie at the end of r->frames and stay there when it is new. */
+static uint32_t stack_number(struct reader *r, size_t first) {
+  const size_t count = r->frame_count - first;
+  const uint32_t *const frames = r->frames + first;
+  uint64_t hash = tg__hash(frames, count * sizeof *frames);
+  for (uint32_t known; (known = tg__map_get(&r->stack_of, hash)) != TG_NONE; hash++) {
+    const struct range *const s = &r->stacks[known];
+    if (s->count != count || memcmp(r->frames + s->first, frames, count * sizeof *frames) != 0) continue;
+    r->frame_count = first;
+    return known;
+  }
+  struct tg__snapshot *const s = r->s;
+  if (!tg__grow((void **)&r->stacks, &r->stacks_cap, s->stack_count + 1, sizeof *r->stacks) ||
+      !tg__grow((void **)&s->stack_texts, &s->stack_cap, s->stack_count + 1, sizeof *s->stack_texts) ||
+      !tg__map_put(&r->stack_of, hash, (uint32_t)s->stack_count)) {
+    r->no_memory = true;
+    return 0;
+  }
+  r->stacks[s->stack_count] = (struct range){first, count};
+  s->stack_texts[s->stack_count] = stack_text(r, frames, count);
+  return (uint32_t)s->stack_count++;
+}
+
+/* ---- dicts in the making -------------------------------------------------------------------------------------------------------------- */
+
+static struct slot *slot_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value dict) {
+  if (kind_of(u, dict) == OPEN_DICT) return &r->slots[number_of(u, dict)];
+  if (kind_of(u, dict) != UNKNOWN) return NULL; /* it has become a row already */
+  uint32_t number = r->free_slot;
+  if (number) {
+    r->free_slot = r->slots[--number].next_free;
+  } else {
+    if (r->slot_count == SLOTS_MOST) return NULL;
+    if (!tg__grow((void **)&r->slots, &r->slot_cap, r->slot_count + 1, sizeof *r->slots)) {
+      r->no_memory = true;
+      return NULL;
+    }
+    number = (uint32_t)r->slot_count++;
+    r->slots[number].json = (struct tg__out){0};
+  }
+  r->slots[number].seen = 0;
+  r->slots[number].json.len = 0;
+  mean(u, dict, OPEN_DICT, number);
+  return &r->slots[number];
+}
+
+static void close_slot(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value dict, enum meaning kind, size_t number) {
+  const uint32_t slot = number_of(u, dict);
+  r->slots[slot].next_free = r->free_slot;
+  r->free_slot = slot + 1;
+  mean(u, dict, kind, number);
+}
+
+static void write_json(struct reader *r, const struct tg__unpickler *u, struct tg__pickle_value v, struct tg__out *out) {
+  struct tg__jsonw w = {.out = out};
+  double real;
+  switch (v.kind) {
+  case TG__PICKLE_INT:
+    tg__json_int(&w, v.i);
+    break;
+  case TG__PICKLE_TRUE:
+  case TG__PICKLE_FALSE:
+    tg__out_text(out, v.kind == TG__PICKLE_TRUE ? "true" : "false");
+    break;
+  case TG__PICKLE_REAL:
+    memcpy(&real, &v.i, sizeof real);
+    tg__out_format(out, real - real == 0 ? "%.17g" : "null", real);
+    break;
+  case TG__PICKLE_TEXT:
+    tg__json_str(&w, tg__strings_get(r->s->strings, v.id));
+    break;
+  case TG__PICKLE_DICT:
+    tg__out_char(out, '{');
+    if (kind_of(u, v) == OPEN_DICT) tg__out_bytes(out, r->slots[number_of(u, v)].json.buf, r->slots[number_of(u, v)].json.len);
+    tg__out_char(out, '}');
+    break;
+  default:
+    tg__out_text(out, "null");
+    break;
+  }
+}
+
+static void add_json(struct reader *r, const struct tg__unpickler *u, struct slot *d, const struct tg__pickle_value *pair) {
+  if (pair[0].kind != TG__PICKLE_TEXT || d->json.len > JSON_MOST) return;
+  if (tg__strings_get(r->s->strings, pair[0].id).len > JSON_MOST) return;
+  if (pair[1].kind == TG__PICKLE_TEXT && tg__strings_get(r->s->strings, pair[1].id).len > JSON_MOST) return;
+  struct tg__jsonw w = {.out = &d->json};
+  if (d->json.len) tg__out_text(&d->json, ", ");
+  tg__json_str(&w, tg__strings_get(r->s->strings, pair[0].id));
+  tg__out_text(&d->json, ": ");
+  write_json(r, u, pair[1], &d->json);
+  if (d->json.err) r->no_memory = true;
+}
+
+static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs,
+                       size_t count) {
+  struct reader *const r = ctx;
+  struct slot *const d = count ? slot_of(r, u, into) : NULL;
+  if (!d) return !r->no_memory;
+  for (size_t i = 0; i + 1 < count; i += 2) {
+    const uint32_t key = pairs[i].id;
+    const uint8_t word = pairs[i].kind == TG__PICKLE_TEXT && key < r->word_top ? r->word_of[key] : NO_WORD;
+    if (word) {
+      d->seen |= UINT32_C(1) << word;
+      d->at[word] = pairs[i + 1];
+    }
+    if (!word) add_json(r, u, d, &pairs[i]);
+    if (word == W_SEGMENTS || word == W_DEVICE_TRACES) r->is_snapshot = true;
+    if (word == W_SETTINGS && pairs[i + 1].kind == TG__PICKLE_DICT) {
+      struct tg__out text = {0};
+      write_json(r, u, pairs[i + 1], &text);
+      r->s->settings = text.err ? TG_NONE : intern(r, text.buf, text.len);
+      tg__out_free(&text);
+    }
+  }
+  return !r->no_memory;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t stack_at(const struct tg__unpickler *u, const struct slot *d) {
+  return has(d, W_FRAMES) && kind_of(u, d->at[W_FRAMES]) == STACK ? number_of(u, d->at[W_FRAMES]) : 0;
+}
+
+static uint32_t stream_number(struct reader *r, int64_t handle) {
+  struct tg__snapshot *const s = r->s;
+  for (size_t i = s->stream_count; i-- > 0;)
+    if (s->streams[i] == handle) return (uint32_t)i;
+  if (s->stream_count >= 4096) return 4095; /* a process has a few dozen */
+  if (!tg__grow((void **)&s->streams, &s->stream_cap, s->stream_count + 1, sizeof *s->streams)) {
+    r->no_memory = true;
+    return 0;
+  }
+  s->streams[s->stream_count] = handle;
+  return (uint32_t)s->stream_count++;
+}
+
+static void add_entry(struct reader *r, const struct tg__unpickler *u, size_t history, const struct slot *d) {
+  struct tg__snapshot_history *const h = &r->s->devices[history];
+  if (!tg__grow((void **)&h->items, &h->cap, h->count + 1, sizeof *h->items)) {
+    r->no_memory = true;
+    return;
+  }
+  struct tg__snapshot_entry entry = {.time_us = int_at(d, W_TIME_US),
+                                     .addr = int_at(d, has(d, W_ADDR) ? W_ADDR : W_DEVICE_FREE),
+                                     .size = int_at(d, W_SIZE),
+                                     .action_text = text_at(d, W_ACTION),
+                                     .stack = stack_at(u, d),
+                                     .stream = stream_number(r, int_at(d, W_STREAM)),
+                                     .extra = text_at(d, W_USER_METADATA),
+                                     .action = TG__ACTION_OTHER};
+  for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+    if (entry.action_text == r->action_ids[i]) entry.action = (uint8_t)actions[i].action;
+  h->items[h->count++] = entry;
+}
+
+static void add_block(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
+  struct tg__snapshot *const s = r->s;
+  if (!tg__grow((void **)&s->blocks, &s->block_cap, s->block_count + 1, sizeof *s->blocks)) {
+    r->no_memory = true;
+    return;
+  }
+  s->blocks[s->block_count++] =
+      (struct tg__snapshot_block){.address = int_at(d, W_ADDRESS),
+                                  .size = int_at(d, W_SIZE),
+                                  .requested = has(d, W_REQUESTED_SIZE) ? int_at(d, W_REQUESTED_SIZE) : int_at(d, W_SIZE),
+                                  .state = text_at(d, W_STATE),
+                                  .stack = stack_at(u, d),
+                                  .segment = TG_NONE};
+}
+
+static void add_segment(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
+  struct tg__snapshot *const s = r->s;
+  if (!tg__grow((void **)&s->segments, &s->segment_cap, s->segment_count + 1, sizeof *s->segments)) {
+    r->no_memory = true;
+    return;
+  }
+  struct tg__snapshot_segment segment = {.device = int_at(d, W_DEVICE),
+                                         .address = int_at(d, W_ADDRESS),
+                                         .total = int_at(d, W_TOTAL_SIZE),
+                                         .allocated = int_at(d, W_ALLOCATED_SIZE),
+                                         .active = int_at(d, W_ACTIVE_SIZE),
+                                         .requested = int_at(d, W_REQUESTED_SIZE),
+                                         .stream = stream_number(r, int_at(d, W_STREAM)),
+                                         .type = text_at(d, W_SEGMENT_TYPE),
+                                         .stack = stack_at(u, d),
+                                         .is_expandable = has(d, W_EXPANDABLE) && d->at[W_EXPANDABLE].kind == TG__PICKLE_TRUE};
+  if (has(d, W_POOL) && kind_of(u, d->at[W_POOL]) == POOL) memcpy(segment.pool, r->pools[number_of(u, d->at[W_POOL])], sizeof segment.pool);
+  if (has(d, W_BLOCKS) && kind_of(u, d->at[W_BLOCKS]) == BLOCKS) {
+    const struct range *const list = &r->block_lists[number_of(u, d->at[W_BLOCKS])];
+    for (size_t i = 0; i < list->count; i++) s->blocks[list->first + i].segment = (uint32_t)s->segment_count;
+  }
+  s->segments[s->segment_count++] = segment;
+}
+
+static void add_note(struct reader *r, const struct slot *d) {
+  struct tg__snapshot *const s = r->s;
+  if (!tg__grow((void **)&s->notes, &s->note_cap, s->note_count + 1, sizeof *s->notes)) {
+    r->no_memory = true;
+    return;
+  }
+  s->notes[s->note_count++] = (struct tg__snapshot_note){.time_us = int_at(d, W_TIME_US),
+                                                         .device = int_at(d, W_DEVICE),
+                                                         .name = text_at(d, W_NAME),
+                                                         .begins = tg__str_eq(str_at(r, d, W_STAGE), TG_STR("START"))};
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------------------------------------------ */
+
+static size_t history_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list) {
+  if (kind_of(u, list) == HISTORY) return number_of(u, list);
+  struct tg__snapshot *const s = r->s;
+  if (r->history_count >= 4096 || !tg__grow((void **)&s->devices, &s->device_cap, r->history_count + 1, sizeof *s->devices) ||
+      !tg__grow((void **)&r->device_of, &r->device_of_cap, r->history_count + 1, sizeof *r->device_of)) {
+    r->no_memory = true;
+    return 0;
+  }
+  s->devices[r->history_count] = (struct tg__snapshot_history){0};
+  r->device_of[r->history_count] = SIZE_MAX;
+  mean(u, list, HISTORY, r->history_count);
+  return r->history_count++;
+}
+
+static bool block_list_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list) {
+  if (kind_of(u, list) != BLOCKS) {
+    if (!tg__grow((void **)&r->block_lists, &r->block_list_cap, r->block_list_count + 1, sizeof *r->block_lists)) return false;
+    r->block_lists[r->block_list_count] = (struct range){r->s->block_count, 0};
+    mean(u, list, BLOCKS, r->block_list_count++);
+  }
+  r->block_lists[number_of(u, list)].count++;
+  return true;
+}
+
+/* A dict is put into a list: it becomes what its keys say. */
+static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict) {
+  const struct slot *const d = &r->slots[number_of(u, dict)];
+  if (has(d, W_FILENAME)) {
+    const uint32_t text = frame_text(r, d);
+    close_slot(r, u, dict, FRAME, text == TG_NONE ? 0 : text);
+    return;
+  }
+  if (has(d, W_ACTION)) {
+    const size_t history = history_of(r, u, list);
+    if (!r->no_memory) add_entry(r, u, history, d);
+  } else if (has(d, W_TOTAL_SIZE)) {
+    add_segment(r, u, d);
+  } else if (has(d, W_STATE)) {
+    if (!block_list_of(r, u, list)) r->no_memory = true;
+    add_block(r, u, d);
+  } else if (has(d, W_STAGE)) {
+    add_note(r, d);
+  }
+  close_slot(r, u, dict, DONE, 0);
+}
+
+static bool add_frame(struct reader *r, uint32_t text) {
+  if (!tg__grow((void **)&r->frames, &r->frame_cap, r->frame_count + 1, sizeof *r->frames)) return false;
+  r->frames[r->frame_count++] = text;
+  return true;
+}
+
+/* Frames are gathered behind those of all stacks; a list that goes on begins with the ones it has. */
+static bool take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
+                        size_t count) {
+  const size_t first = r->frame_count;
+  if (kind_of(u, list) == STACK) {
+    const struct range own = r->stacks[number_of(u, list)];
+    for (size_t i = 0; i < own.count; i++)
+      if (!add_frame(r, r->frames[own.first + i])) return false;
+  }
+  for (size_t i = 0; i < count && r->frame_count - first < FRAMES_MOST; i++)
+    if (kind_of(u, items[i]) == FRAME && !add_frame(r, number_of(u, items[i]))) return false;
+  mean(u, list, STACK, stack_number(r, first));
+  return !r->no_memory;
+}
+
+static bool is_int_pair(const struct tg__pickle_value *items, size_t count) {
+  return count == 2 && items[0].kind == TG__PICKLE_INT && items[1].kind == TG__PICKLE_INT;
+}
+
+static bool take_pool(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value tuple, const struct tg__pickle_value *items) {
+  size_t at = r->pool_count; /* a process has a handful */
+  for (size_t i = 0; i < r->pool_count && i < 64; i++)
+    if (r->pools[i][0] == items[0].i && r->pools[i][1] == items[1].i) at = i;
+  if (at == r->pool_count) {
+    if (!tg__grow((void **)&r->pools, &r->pool_cap, at + 1, sizeof *r->pools)) return false;
+    r->pools[at][0] = items[0].i, r->pools[at][1] = items[1].i;
+    r->pool_count++;
+  }
+  mean(u, tuple, POOL, at);
+  return true;
+}
+
+static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *items,
+                       size_t count) {
+  struct reader *const r = ctx;
+  if (into.kind == TG__PICKLE_TUPLE) return !is_int_pair(items, count) || take_pool(r, u, into, items);
+  for (size_t i = 0; i < count && !r->no_memory; i++) {
+    const enum meaning kind = kind_of(u, items[i]);
+    if (kind == OPEN_DICT) take_dict(r, u, into, items[i]);
+    if (items[i].kind != TG__PICKLE_LIST || (kind != HISTORY && kind != UNKNOWN)) continue;
+    if (kind == HISTORY && number_of(u, items[i]) < r->history_count) r->device_of[number_of(u, items[i])] = r->device_lists;
+    r->device_lists++; /* lists within a list: one a device, empty where nothing was recorded */
+  }
+  return !r->no_memory && (count == 0 || kind_of(u, items[0]) != FRAME || take_frames(r, u, into, items, count));
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Histories arrive in the order of devices, but devices without one leave no trace until their list is full. */
+static bool place_histories(struct reader *r) {
+  struct tg__snapshot *const s = r->s;
+  size_t most = r->device_lists;
+  for (size_t i = 0; i < r->history_count; i++)
+    if (r->device_of[i] == SIZE_MAX) r->device_of[i] = most++; /* the file was cut before */
+  struct tg__snapshot_history *const placed = tg__alloc((most + 1) * sizeof *placed);
+  if (!placed) return false;
+  for (size_t i = 0; i < r->history_count; i++) placed[r->device_of[i]] = s->devices[i];
+  tg__free(s->devices);
+  s->devices = placed;
+  s->device_count = most;
+  return true;
+}
+
+static bool reader_begin(struct reader *r) {
+  uint32_t ids[WORD_COUNT] = {0};
+  for (unsigned w = 1; w < WORD_COUNT; w++) {
+    ids[w] = intern(r, word_texts[w], strlen(word_texts[w]));
+    if (ids[w] != TG_NONE && ids[w] >= r->word_top) r->word_top = ids[w] + 1;
+  }
+  for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) r->action_ids[i] = intern(r, actions[i].text, strlen(actions[i].text));
+  r->word_of = tg__alloc(r->word_top + 1);
+  for (unsigned w = 1; w < WORD_COUNT && r->word_of && !r->no_memory; w++) r->word_of[ids[w]] = (uint8_t)w;
+  return r->word_of && !r->no_memory && stack_number(r, 0) == 0 && !r->no_memory; /* stack 0: no frames */
+}
+
+static void reader_end(struct reader *r) {
+  for (size_t i = 0; i < r->slot_count; i++) tg__out_free(&r->slots[i].json);
+  tg__free(r->slots);
+  tg__free(r->word_of);
+  tg__free(r->frames);
+  tg__free(r->stacks);
+  tg__map_free(&r->stack_of);
+  tg__free(r->block_lists);
+  tg__free(r->pools);
+  tg__free(r->device_of);
+}
+
+enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *strings, tg__source_fn *source, void *ctx,
+                              const struct tg__import_how *how, struct tg_error *e) {
+  *s = (struct tg__snapshot){.strings = strings, .settings = TG_NONE};
+  struct reader r = {.s = s};
+  struct tg__unpickler u = {.strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs};
+  enum tg_err err =
+      reader_begin(&r) ? tg__unpickle(&u, source, ctx, how, e) : tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  if (!err && !place_histories(&r)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  if (!err && !r.is_snapshot && !s->segment_count && !r.history_count)
+    err = tg__fail(e, TG_NOT_A_TRACE, -1, "a pickle, but no memory snapshot: it has neither segments nor device_traces");
+  if (err && !s->device_count) s->device_count = r.history_count; /* to be freed */
+  s->cut = u.cut;
+  s->cut_offset = u.cut_offset;
+  tg__unpickle_free(&u);
+  reader_end(&r);
+  return err;
+}
+
+void tg__snapshot_free(struct tg__snapshot *s) {
+  for (size_t i = 0; i < s->device_count; i++) tg__free(s->devices[i].items);
+  tg__free(s->devices);
+  tg__free(s->segments);
+  tg__free(s->blocks);
+  tg__free(s->notes);
+  tg__free(s->streams);
+  tg__free(s->stack_texts);
+  *s = (struct tg__snapshot){0};
+}

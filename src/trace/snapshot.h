@@ -1,0 +1,73 @@
+/* snapshot: a memory snapshot of torch.cuda.memory._dump_snapshot, between its pickle (read_snapshot.c) and the rows of a trace
+ * (import_snapshot.c). */
+#ifndef TG_SNAPSHOT_H
+#define TG_SNAPSHOT_H
+
+#include "trace/import.h"
+
+enum tg__snapshot_action {
+  TG__ACTION_NONE,
+  TG__ACTION_ALLOC,
+  TG__ACTION_FREE_REQUESTED,
+  TG__ACTION_FREE_COMPLETED,
+  TG__ACTION_SEGMENT_ALLOC,
+  TG__ACTION_SEGMENT_FREE,
+  TG__ACTION_SEGMENT_MAP,
+  TG__ACTION_SEGMENT_UNMAP,
+  TG__ACTION_SNAPSHOT,
+  TG__ACTION_OOM,
+  TG__ACTION_OTHER, /* of a newer torch: kept under its name */
+};
+struct tg__snapshot_entry {    /* one event of a device's history */
+  int64_t time_us, addr, size; /* addr of OOM: free bytes of the device */
+  uint32_t action_text, stack; /* string id; number in stacks */
+  uint32_t stream, extra;      /* number in streams; user_metadata as a string id, TG_NONE */
+  uint8_t action;
+};
+struct tg__snapshot_block {
+  int64_t address, size, requested;
+  uint32_t state, stack, segment; /* state: string id */
+};
+struct tg__snapshot_segment {
+  int64_t device, address, total, allocated, active, requested;
+  uint32_t stream, type, stack; /* type: string id */
+  int64_t pool[2];
+  bool is_expandable;
+};
+struct tg__snapshot_note { /* external annotation */
+  int64_t time_us, device;
+  uint32_t name;
+  bool begins;
+};
+struct tg__snapshot_history {
+  struct tg__snapshot_entry *items;
+  size_t count, cap;
+};
+struct tg__snapshot {
+  struct tg__strings *strings;
+  struct tg__snapshot_history *devices;
+  size_t device_count, device_cap;
+  struct tg__snapshot_segment *segments;
+  size_t segment_count, segment_cap;
+  struct tg__snapshot_block *blocks;
+  size_t block_count, block_cap;
+  struct tg__snapshot_note *notes;
+  size_t note_count, note_cap;
+  int64_t *streams; /* handles as they stand in the file */
+  size_t stream_count, stream_cap;
+  uint32_t *stack_texts; /* by stack: string id of its frames, innermost first, joined by ';'; [0] = none */
+  size_t stack_count, stack_cap;
+  uint32_t settings;  /* allocator_settings as JSON: string id, TG_NONE */
+  int64_t cut_stacks; /* of which the outer frames were left out: their texts would be larger than the file */
+  bool cut;
+  int64_t cut_offset;
+};
+/* TG_NOT_A_TRACE when the pickle is no snapshot, or holds code. tg__snapshot_free either way. */
+enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *strings, tg__source_fn *source, void *ctx,
+                              const struct tg__import_how *how, struct tg_error *e);
+void tg__snapshot_free(struct tg__snapshot *s);
+/* The rows of a trace. TG_NO_EVENTS for a snapshot without segments and without history. */
+enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how,
+                                struct tg_error *e);
+
+#endif

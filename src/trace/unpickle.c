@@ -1,0 +1,450 @@
+/* A pickle machine without the opcodes that run code. */
+#include "trace/unpickle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+  BUFFER = 1 << 18,
+  TEXT_MOST = 1 << 28, /* a longer text is damage, or an attack */
+  NAME = 100,
+};
+struct memo { /* texts and containers: numbers are not worth a memo, and Python gives them none */
+  enum tg__pickle_kind kind;
+  uint32_t id; /* TG_NONE: nothing was put there */
+};
+struct machine {
+  struct tg__unpickler *u;
+  tg__source_fn *source;
+  void *source_ctx;
+  const struct tg__import_how *how;
+  uint8_t *buffer;
+  size_t buffer_cap, at, end; /* bytes [at, end) of the buffer are unread */
+  int64_t offset;             /* of buffer[0] in the input */
+  struct tg__pickle_value *stack;
+  size_t depth, stack_cap;
+  struct memo *memo;
+  size_t memo_count, memo_cap, meaning_cap;
+  uint8_t op;
+  enum tg_err err;
+  struct tg_error *e;
+};
+enum verdict { GO_ON, STOP, CUT, FAILED };
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------------------------ */
+
+/* At least n unread bytes in the buffer: false at the end of the input, or when m->err says why not. */
+static bool fill(struct machine *m, size_t n) {
+  if (m->at) memmove(m->buffer, m->buffer + m->at, m->end - m->at);
+  m->offset += (int64_t)m->at;
+  m->end -= m->at;
+  m->at = 0;
+  if (n > m->buffer_cap && !tg__grow((void **)&m->buffer, &m->buffer_cap, n, 1)) {
+    m->err = tg__fail(m->e, TG_MEMORY, -1, "out of memory while reading a text of the snapshot");
+    return false;
+  }
+  if (m->how && m->how->progress && !m->how->progress(m->how->progress_ctx)) {
+    m->err = tg__fail(m->e, TG_CANCELLED, -1, "cancelled");
+    return false;
+  }
+  while (m->end < n) {
+    const int64_t got = m->source(m->source_ctx, m->buffer + m->end, m->buffer_cap - m->end, m->e);
+    if (got < 0) m->err = m->e->code;
+    if (got <= 0) return false;
+    m->end += (size_t)got;
+  }
+  return true;
+}
+static inline const uint8_t *take(struct machine *m, size_t n) {
+  if (TG_UNLIKELY(m->end - m->at < n) && !fill(m, n)) return NULL;
+  m->at += n;
+  return m->buffer + m->at - n;
+}
+/* Little endian, n ≤ 8 bytes. */
+static inline uint64_t number_of(const uint8_t *p, unsigned n) {
+  uint64_t v = 0;
+  for (unsigned i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
+  return v;
+}
+/* A line without its end; NULL when there is none. */
+static const uint8_t *take_line(struct machine *m, size_t *len) {
+  for (size_t n = 1; n < TEXT_MOST; n++) {
+    if (m->end - m->at < n && !fill(m, n)) return NULL;
+    if (m->buffer[m->at + n - 1] != '\n') continue;
+    *len = n - 1;
+    m->at += n;
+    return m->buffer + m->at - n;
+  }
+  return NULL;
+}
+
+/* ---- the stack and the memo ---------------------------------------------------------------------------------------------------------- */
+
+static enum verdict no_memory(struct machine *m) {
+  m->err = tg__fail(m->e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  return FAILED;
+}
+
+static inline enum verdict push(struct machine *m, struct tg__pickle_value v) {
+  if (TG_UNLIKELY(m->depth == m->stack_cap) && !tg__grow((void **)&m->stack, &m->stack_cap, m->depth + 1, sizeof *m->stack))
+    return no_memory(m);
+  m->stack[m->depth++] = v;
+  return GO_ON;
+}
+static enum verdict push_int(struct machine *m, int64_t i) { return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_INT, .i = i}); }
+static enum verdict push_text(struct machine *m, const uint8_t *p, size_t len) {
+  const uint32_t id = tg__strings_add(m->u->strings, (const char *)p, len);
+  if (id == TG_NONE) return no_memory(m);
+  return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_TEXT, .id = id});
+}
+static enum verdict push_container(struct machine *m, enum tg__pickle_kind kind) {
+  struct tg__unpickler *const u = m->u;
+  if (TG_UNLIKELY(u->container_count == m->meaning_cap) &&
+      !tg__grow((void **)&u->meaning, &m->meaning_cap, u->container_count + 1, sizeof *u->meaning))
+    return no_memory(m);
+  if (u->container_count >= TG_NONE - 1) return no_memory(m);
+  u->meaning[u->container_count] = 0;
+  return push(m, (struct tg__pickle_value){.kind = kind, .id = (uint32_t)u->container_count++});
+}
+
+/* Past the last mark: the first value above it; SIZE_MAX when there is none. */
+static size_t above_mark(const struct machine *m) {
+  for (size_t i = m->depth; i-- > 0;)
+    if (m->stack[i].kind == TG__PICKLE_MARK) return i + 1;
+  return SIZE_MAX;
+}
+
+/* Hand values [from, depth) to the container below them, which is left on top. `below`: how far below `from` it is. */
+static enum verdict put_into(struct machine *m, size_t from, size_t below) {
+  if (from < below) return CUT;
+  const struct tg__pickle_value into = m->stack[from - below];
+  const size_t count = m->depth - from;
+  bool ok = true;
+  if (into.kind == TG__PICKLE_DICT)
+    ok = count % 2 == 0 && m->u->pairs(m->u->ctx, m->u, into, m->stack + from, count);
+  else if (into.kind == TG__PICKLE_LIST)
+    ok = m->u->items(m->u->ctx, m->u, into, m->stack + from, count);
+  else
+    return CUT;
+  if (into.kind == TG__PICKLE_DICT && count % 2) return CUT;
+  m->depth = from - below + 1;
+  return ok ? GO_ON : no_memory(m);
+}
+
+/* The values [from, depth) become a container of their own, in place of the mark below them when there is one. */
+static enum verdict gather(struct machine *m, size_t from, enum tg__pickle_kind kind, bool has_mark) {
+  const size_t count = m->depth - from;
+  enum verdict v = push_container(m, kind);
+  if (v != GO_ON) return v;
+  const struct tg__pickle_value made = m->stack[--m->depth];
+  if (kind == TG__PICKLE_DICT && count % 2) return CUT;
+  const bool ok = kind == TG__PICKLE_DICT ? m->u->pairs(m->u->ctx, m->u, made, m->stack + from, count)
+                                          : m->u->items(m->u->ctx, m->u, made, m->stack + from, count);
+  if (!ok) return no_memory(m);
+  m->depth = from - has_mark;
+  return push(m, made);
+}
+
+static bool fits_memo(enum tg__pickle_kind kind) { return kind >= TG__PICKLE_TEXT && kind != TG__PICKLE_MARK; }
+
+static enum verdict memo_put(struct machine *m, uint64_t at) {
+  /* Python numbers them one after the other; room for wild numbers would be memory without bytes to show for it. */
+  if (!m->depth || !fits_memo(m->stack[m->depth - 1].kind) || at > m->memo_count + 65536) return CUT;
+  if (at >= m->memo_cap && !tg__grow((void **)&m->memo, &m->memo_cap, at + 1, sizeof *m->memo)) return no_memory(m);
+  for (; m->memo_count <= at; m->memo_count++) m->memo[m->memo_count] = (struct memo){.id = TG_NONE};
+  m->memo[at] = (struct memo){m->stack[m->depth - 1].kind, m->stack[m->depth - 1].id};
+  return GO_ON;
+}
+static inline enum verdict memo_get(struct machine *m, uint64_t at) {
+  if (at >= m->memo_count || m->memo[at].id == TG_NONE) return CUT;
+  return push(m, (struct tg__pickle_value){.kind = m->memo[at].kind, .id = m->memo[at].id});
+}
+
+/* ---- opcodes ------------------------------------------------------------------------------------------------------------------------- */
+
+/* What a file must not hold here, by the names of Python's pickletools. */
+static enum verdict refuse(struct machine *m, const char *opcode) {
+  char what[NAME * 2 + 2] = "";
+  size_t len;
+  const uint8_t *line = m->op == 'c' || m->op == 'i' ? take_line(m, &len) : NULL;
+  if (line) snprintf(what, sizeof what, "%.*s", (int)(len < NAME ? len : NAME), (const char *)line);
+  line = line ? take_line(m, &len) : NULL;
+  if (line) snprintf(what + strlen(what), sizeof what - strlen(what), ".%.*s", (int)(len < NAME ? len : NAME), (const char *)line);
+  if (m->op == 0x93 && m->depth >= 2 && m->stack[m->depth - 1].kind == TG__PICKLE_TEXT && m->stack[m->depth - 2].kind == TG__PICKLE_TEXT) {
+    const struct tg__str module = tg__strings_get(m->u->strings, m->stack[m->depth - 2].id);
+    const struct tg__str name = tg__strings_get(m->u->strings, m->stack[m->depth - 1].id);
+    snprintf(what, sizeof what, "%.*s.%.*s", module.len < NAME ? (int)module.len : NAME, module.ptr, name.len < NAME ? (int)name.len : NAME,
+             name.ptr);
+  }
+  m->err =
+      m->err
+          ? m->err
+          : tg__fail(
+                m->e, TG_NOT_A_TRACE, m->offset + (int64_t)m->at,
+                "the pickle wants to run code (%s%s%s): a memory snapshot holds plain lists, dicts, numbers and texts, and nothing in it "
+                "is executed here",
+                opcode, *what ? " " : "", what);
+  return FAILED;
+}
+
+static enum verdict text_number(struct machine *m) {
+  size_t len;
+  char text[32];
+  const uint8_t *line = take_line(m, &len);
+  if (!line || len >= sizeof text) return CUT;
+  memcpy(text, line, len);
+  text[len] = 0;
+  if (m->op == 'I' && len == 2 && text[0] == '0' && (text[1] == '0' || text[1] == '1'))
+    return push(m, (struct tg__pickle_value){.kind = text[1] == '1' ? TG__PICKLE_TRUE : TG__PICKLE_FALSE});
+  if (m->op == 'F') {
+    const double real = strtod(text, NULL);
+    struct tg__pickle_value v = {.kind = TG__PICKLE_REAL};
+    memcpy(&v.i, &real, sizeof v.i);
+    return push(m, v);
+  }
+  return push_int(m, text[0] == '-' ? strtoll(text, NULL, 10) : (int64_t)strtoull(text, NULL, 10));
+}
+
+static enum verdict sized_text(struct machine *m, unsigned length_bytes) {
+  const uint8_t *p = take(m, length_bytes);
+  const uint64_t len = p ? number_of(p, length_bytes) : UINT64_MAX;
+  p = len < TEXT_MOST ? take(m, (size_t)len) : NULL;
+  return p ? push_text(m, p, (size_t)len) : CUT;
+}
+
+/* LONG1, LONG4: two's complement of any length; what lies beyond 64 bits is dropped. */
+static enum verdict long_number(struct machine *m, unsigned length_bytes) {
+  const uint8_t *p = take(m, length_bytes);
+  const uint64_t len = p ? number_of(p, length_bytes) : UINT64_MAX;
+  p = len <= 1024 ? take(m, (size_t)len) : NULL;
+  if (!p) return CUT;
+  uint64_t v = number_of(p, len < 8 ? (unsigned)len : 8);
+  if (len && len < 8 && p[len - 1] & 0x80) v |= UINT64_MAX << 8 * len;
+  return push_int(m, (int64_t)v);
+}
+
+static enum verdict fixed_number(struct machine *m, unsigned bytes) {
+  const uint8_t *const p = take(m, bytes);
+  if (!p) return CUT;
+  return push_int(m, m->op == 'J' ? (int32_t)number_of(p, 4) : (int64_t)number_of(p, bytes));
+}
+
+static enum verdict binary_float(struct machine *m) {
+  const uint8_t *const p = take(m, 8);
+  uint64_t bits = 0;
+  if (!p) return CUT;
+  for (unsigned i = 0; i < 8; i++) bits = bits << 8 | p[i]; /* the one big-endian number of pickles */
+  return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_REAL, .i = (int64_t)bits});
+}
+
+static enum verdict memo_number(struct machine *m, unsigned bytes, bool put) {
+  const uint8_t *const p = take(m, bytes);
+  if (!p) return CUT;
+  return put ? memo_put(m, number_of(p, bytes)) : memo_get(m, number_of(p, bytes));
+}
+static enum verdict memo_line(struct machine *m, bool put) {
+  size_t len;
+  const uint8_t *const p = take_line(m, &len);
+  char text[16] = "";
+  if (!p || len >= sizeof text) return CUT;
+  memcpy(text, p, len);
+  const uint64_t at = strtoull(text, NULL, 10);
+  return put ? memo_put(m, at) : memo_get(m, at);
+}
+
+static enum verdict line_text(struct machine *m) {
+  size_t len;
+  const uint8_t *p = take_line(m, &len);
+  if (!p) return CUT;
+  if (m->op == 'S' && len >= 2) p++, len -= 2; /* its quotes; escapes stay as they are: protocol 0 is not what torch writes */
+  return push_text(m, p, len);
+}
+
+static enum verdict close_marked(struct machine *m, enum tg__pickle_kind kind) {
+  const size_t from = above_mark(m);
+  return from == SIZE_MAX ? CUT : gather(m, from, kind, true);
+}
+static enum verdict put_marked(struct machine *m) {
+  const size_t from = above_mark(m);
+  if (from == SIZE_MAX || from < 2) return CUT;
+  return put_into(m, from, 2); /* the container, the mark, the values */
+}
+static enum verdict put_last(struct machine *m, size_t count) { return m->depth <= count ? CUT : put_into(m, m->depth - count, 1); }
+static enum verdict tuple_of(struct machine *m, size_t count) {
+  return m->depth < count ? CUT : gather(m, m->depth - count, TG__PICKLE_TUPLE, false);
+}
+static enum verdict drop(struct machine *m, bool to_mark) {
+  const size_t from = to_mark ? above_mark(m) : m->depth;
+  if (from == SIZE_MAX || from == 0) return CUT;
+  m->depth = from - 1;
+  return GO_ON;
+}
+
+/* Opcodes that a snapshot has no need of, most of which would run code. */
+static enum verdict rare_op(struct machine *m) {
+  static const struct {
+    uint8_t op;
+    const char *name;
+  } refused[] = {{'c', "GLOBAL"}, {0x93, "STACK_GLOBAL"}, {'R', "REDUCE"},     {'b', "BUILD"},        {'i', "INST"},
+                 {'o', "OBJ"},    {0x81, "NEWOBJ"},       {0x92, "NEWOBJ_EX"}, {'P', "PERSID"},       {'Q', "BINPERSID"},
+                 {0x82, "EXT1"},  {0x83, "EXT2"},         {0x84, "EXT4"},      {0x97, "NEXT_BUFFER"}, {0x98, "READONLY_BUFFER"}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if (m->op == refused[i].op) return refuse(m, refused[i].name);
+  switch (m->op) {
+  case 'I':
+  case 'L':
+  case 'F':
+    return text_number(m);
+  case 'S':
+  case 'V':
+    return line_text(m);
+  case 'G':
+    return binary_float(m);
+  case 'X':
+    return sized_text(m, 4);
+  case 0x8d:
+    return sized_text(m, 8);
+  case 'T':
+    return sized_text(m, 4);
+  case 'U':
+    return sized_text(m, 1);
+  case 'B':
+    return sized_text(m, 4);
+  case 'C':
+    return sized_text(m, 1);
+  case 0x8e:
+  case 0x96:
+    return sized_text(m, 8);
+  case 'l':
+    return close_marked(m, TG__PICKLE_LIST);
+  case 'd':
+    return close_marked(m, TG__PICKLE_DICT);
+  case 0x8f:
+    return push_container(m, TG__PICKLE_LIST);
+  case 0x90:
+    return put_marked(m);
+  case 0x91:
+    return close_marked(m, TG__PICKLE_LIST);
+  case 'p':
+    return memo_line(m, true);
+  case 'g':
+    return memo_line(m, false);
+  case '0':
+    return drop(m, false);
+  case '1':
+    return drop(m, true);
+  case '2':
+    return m->depth ? push(m, m->stack[m->depth - 1]) : CUT;
+  default:
+    return CUT;
+  }
+}
+
+static enum verdict run_op(struct machine *m) {
+  switch (m->op) {
+  case 0x80:
+    return take(m, 1) ? GO_ON : CUT;
+  case 0x95:
+    return take(m, 8) ? GO_ON : CUT; /* FRAME: how many bytes follow */
+  case '.':
+    return STOP;
+  case 'N':
+    return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_NONE});
+  case 0x88:
+    return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_TRUE});
+  case 0x89:
+    return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_FALSE});
+  case '(':
+    return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_MARK});
+  case 'K':
+    return fixed_number(m, 1);
+  case 'M':
+    return fixed_number(m, 2);
+  case 'J':
+    return fixed_number(m, 4);
+  case 0x8a:
+    return long_number(m, 1);
+  case 0x8b:
+    return long_number(m, 4);
+  case 0x8c:
+    return sized_text(m, 1);
+  case 'h':
+    return memo_number(m, 1, false);
+  case 'j':
+    return memo_number(m, 4, false);
+  case 'q':
+    return memo_number(m, 1, true);
+  case 'r':
+    return memo_number(m, 4, true);
+  case 0x94:
+    return memo_put(m, m->memo_count);
+  case '}':
+    return push_container(m, TG__PICKLE_DICT);
+  case ']':
+    return push_container(m, TG__PICKLE_LIST);
+  case ')':
+    return push_container(m, TG__PICKLE_TUPLE);
+  case 'u':
+  case 'e':
+    return put_marked(m);
+  case 's':
+    return put_last(m, 2);
+  case 'a':
+    return put_last(m, 1);
+  case 't':
+    return close_marked(m, TG__PICKLE_TUPLE);
+  case 0x85:
+    return tuple_of(m, 1);
+  case 0x86:
+    return tuple_of(m, 2);
+  case 0x87:
+    return tuple_of(m, 3);
+  default:
+    return rare_op(m);
+  }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
+
+/* The input ended within containers: what they hold so far is handed over, innermost first. A key without its value is dropped. */
+static void hand_over_rest(struct machine *m) {
+  for (size_t from; m->err == TG_OK && (from = above_mark(m)) != SIZE_MAX;) {
+    const size_t below = from - 1;
+    if (below == 0) return;
+    const enum tg__pickle_kind kind = m->stack[below - 1].kind;
+    if (kind == TG__PICKLE_DICT && (m->depth - from) % 2) m->depth--;
+    if (put_into(m, from, 2) != GO_ON) m->depth = below; /* neither list nor dict: a tuple in the making */
+  }
+}
+
+bool tg__looks_like_pickle(const char *head, size_t len) {
+  const unsigned char *const p = (const unsigned char *)head;
+  if (len >= 2 && p[0] == 0x80) return p[1] >= 1 && p[1] <= 5;
+  return len >= 2 &&
+         ((p[0] == '(' && (p[1] == 'd' || p[1] == 'l')) || (p[0] == '}' && (p[1] == 'q' || p[1] == '(')) || (p[0] == ']' && p[1] == 'q'));
+}
+
+enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx, const struct tg__import_how *how,
+                         struct tg_error *e) {
+  struct machine m = {.u = u, .source = source, .source_ctx = source_ctx, .how = how, .e = e};
+  enum verdict v = tg__grow((void **)&m.buffer, &m.buffer_cap, BUFFER, 1) ? GO_ON : no_memory(&m);
+  while (v == GO_ON) {
+    const uint8_t *const op = take(&m, 1);
+    m.op = op ? *op : 0;
+    v = op ? run_op(&m) : CUT;
+  }
+  if (v == CUT && m.err == TG_OK) {
+    u->cut = true;
+    u->cut_offset = m.offset + (int64_t)m.at;
+    hand_over_rest(&m);
+  }
+  tg__free(m.buffer);
+  tg__free(m.stack);
+  tg__free(m.memo);
+  return m.err;
+}
+
+void tg__unpickle_free(struct tg__unpickler *u) {
+  tg__free(u->meaning);
+  u->meaning = NULL;
+}
