@@ -1,5 +1,7 @@
 /* open: from a path to a trace. One file is one rank; a directory or a glob is a trace of many. */
 #include "trace/import.h"
+#include "trace/snapshot.h"
+#include "trace/unpickle.h"
 #include "trace/store.h"
 #include "trace/summary.h"
 #include "trace/tacho.h"
@@ -109,9 +111,29 @@ static enum tg_err no_events(const struct tg__import *im, struct tg_error *e) {
   return tg__fail(e, TG_NO_EVENTS, -1, "the trace holds no events: was the profiler stopped before a step was recorded?");
 }
 
+/* A source whose first bytes have been looked at. */
+struct peeked {
+  tg__source_fn *source;
+  void *ctx;
+  char head[16];
+  size_t len, at;
+};
+static int64_t read_peeked(void *ctx, void *buf, size_t len, struct tg_error *e) {
+  struct peeked *const p = ctx;
+  if (p->at == p->len) return p->source(p->ctx, buf, len, e);
+  const size_t n = p->len - p->at < len ? p->len - p->at : len;
+  memcpy(buf, p->head + p->at, n);
+  p->at += n;
+  return (int64_t)n;
+}
+
 static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx, const char *path, struct tg_error *e) {
   struct tg__import *im = &o->import;
-  enum tg_err err = tg__import_text(im, source, ctx, &o->how, e);
+  struct peeked p = {.source = source, .ctx = ctx};
+  for (int64_t n = 1; n > 0 && p.len < sizeof p.head; p.len += (size_t)n)
+    if ((n = source(ctx, p.head + p.len, sizeof p.head - p.len, e)) < 0) return e->code;
+  enum tg_err err = tg__looks_like_pickle(p.head, p.len) ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
+                                                         : tg__import_text(im, read_peeked, &p, &o->how, e);
   if (err != TG_OK) return err;
   if (im->events_read == im->phases['M']) return no_events(im, e);
   const uint32_t name = tg__strings_add(o->trace->strings, path, strlen(path));
@@ -217,7 +239,7 @@ static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg_tra
 }
 
 static bool is_trace_name(const char *name) {
-  static const char *const suffixes[] = {".json", ".json.gz", ".json.zst", ".gz", ".zst", ".tacho"};
+  static const char *const suffixes[] = {".json", ".json.gz", ".json.zst", ".gz", ".zst", ".tacho", ".pickle", ".pkl"};
   for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
     if (has_suffix(name, suffixes[i])) return true;
   return false;
