@@ -568,6 +568,68 @@ class MemoryOpsRow(TypedDict):
     alloc_bytes: Optional[int]  # bytes: allocated, by operators in it too
     self_alloc_bytes: Optional[int]  # bytes: the same by itself
 
+class SegmentsRow(TypedDict):
+    """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # GPU0, …
+    address: Optional[str]  # where it begins, hexadecimal; by=pool: number of segments
+    pool: Optional[str]  # pool: (0, 0) is the default one
+    kind: Optional[str]  # large or small; by=block: active_allocated, active_pending_free or inactive
+    total_bytes: Optional[int]  # bytes: reserved from the device; by=block: size of the block
+    allocated_bytes: Optional[int]  # bytes: in use by the program
+    active_bytes: Optional[int]  # bytes: in use, or given back and waiting for a stream
+    requested_bytes: Optional[int]  # bytes: what was asked for, before rounding
+    free_bytes: Optional[int]  # bytes: in inactive blocks
+    largest_free_bytes: Optional[int]  # bytes: the largest inactive block
+    blocks: Optional[int]  # blocks in it
+    fragmentation_pct: Optional[float]  # %: share of free_bytes outside the largest free block
+    stack: Optional[str]  # frames, innermost first, joined by ;
+
+class MemoryHistoryRow(TypedDict):
+    """what the allocator did, event by event: allocations, frees, segments, out of memory"""
+    event: Optional[int]  # number of the event on its device, from 0: for the argument at of memory_state
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    ts_ns: Optional[int]  # ns: when
+    action: Optional[str]  # alloc, free, segment_alloc, segment_free, segment_map, segment_unmap, free_completed, snapshot, oom; present = there before the history begins
+    address: Optional[str]  # hexadecimal
+    bytes: Optional[int]  # bytes: how much
+    allocated_bytes: Optional[int]  # bytes: in use by the program after it
+    reserved_bytes: Optional[int]  # bytes: reserved from the device after it
+    stack: Optional[str]  # frames, innermost first, joined by ;
+
+class MemoryStateRow(TypedDict):
+    """the blocks in use at a moment: the peak, the end, or an event of memory_history"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    address: Optional[str]  # hexadecimal
+    bytes: Optional[int]  # bytes: size of the block
+    event: Optional[int]  # event that took it
+    age_ns: Optional[int]  # ns: how long ago that was
+    stack: Optional[str]  # frames, innermost first, joined by ;
+
+class MemoryStacksRow(TypedDict):
+    """who allocated: totals per call stack"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    peak_bytes: Optional[int]  # bytes: in use at the device's peak
+    end_bytes: Optional[int]  # bytes: in use at the end
+    alloc_bytes: Optional[int]  # bytes: allocated in all
+    allocations: Optional[int]  # how often
+    largest_bytes: Optional[int]  # bytes: the largest block
+    stack: Optional[str]  # frames, innermost first, joined by ;
+
+class MemoryStatsRow(TypedDict):
+    """the allocator's statistics as torch.cuda.memory_stats() names them"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    metric: Optional[str]  # allocation, allocated_bytes, active, active_bytes, segment, reserved_bytes, num_ooms
+    pool: Optional[str]  # all, large_pool (above 1 MiB; segments above 2 MiB), small_pool
+    current: Optional[int]  # at the end
+    peak: Optional[int]  # most at once
+    allocated: Optional[int]  # sum of what came
+    freed: Optional[int]  # sum of what went
+
 class RooflineRow(TypedDict):
     """operators by the work they do: FLOP/s and bytes/s against the device's peaks, and what bounds them"""
     name: Optional[str]  # operator, kind or kernel
@@ -892,6 +954,16 @@ class Trace:
     def ask(self, question: Literal["modules"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ModulesRow]: ...
     @overload
     def ask(self, question: Literal["memory_ops"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryOpsRow]: ...
+    @overload
+    def ask(self, question: Literal["segments"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SegmentsRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_history"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryHistoryRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_state"], *, rank: Any = ..., device: Any = ..., at: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStateRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_stacks"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStacksRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_stats"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStatsRow]: ...
     @overload
     def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
     @overload

@@ -63,7 +63,11 @@ static inline const uint8_t *take(struct machine *m, size_t n) {
 /* Little endian, n ≤ 8 bytes. */
 static inline uint64_t number_of(const uint8_t *p, unsigned n) {
   uint64_t v = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  memcpy(&v, p, n);
+#else
   for (unsigned i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
+#endif
   return v;
 }
 /* A line without its end; NULL when there is none. */
@@ -237,7 +241,7 @@ static enum verdict binary_float(struct machine *m) {
   return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_REAL, .i = (int64_t)bits});
 }
 
-static enum verdict memo_number(struct machine *m, unsigned bytes, bool put) {
+static inline enum verdict memo_number(struct machine *m, unsigned bytes, bool put) {
   const uint8_t *const p = take(m, bytes);
   if (!p) return CUT;
   return put ? memo_put(m, number_of(p, bytes)) : memo_get(m, number_of(p, bytes));
@@ -404,6 +408,16 @@ static enum verdict run_op(struct machine *m) {
   }
 }
 
+/* Most of a snapshot are lists of frames that were met before: references to the memo, one after the other. */
+static enum verdict run_references(struct machine *m) {
+  enum verdict v = GO_ON;
+  while (v == GO_ON && m->end - m->at >= 5 && m->buffer[m->at] == 'j') {
+    m->at += 5;
+    v = memo_get(m, number_of(m->buffer + m->at - 4, 4));
+  }
+  return v;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
 
 /* The input ended within containers: what they hold so far is handed over, innermost first. A key without its value is dropped. */
@@ -429,6 +443,7 @@ enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *s
   struct machine m = {.u = u, .source = source, .source_ctx = source_ctx, .how = how, .e = e};
   enum verdict v = tg__grow((void **)&m.buffer, &m.buffer_cap, BUFFER, 1) ? GO_ON : no_memory(&m);
   while (v == GO_ON) {
+    if ((v = run_references(&m)) != GO_ON) break;
     const uint8_t *const op = take(&m, 1);
     m.op = op ? *op : 0;
     v = op ? run_op(&m) : CUT;
