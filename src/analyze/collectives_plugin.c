@@ -104,14 +104,14 @@ static void put_names(struct plugin *p, uint32_t rank) {
 /* ---- by step ------------------------------------------------------------------------------------------------------------------------- */
 
 static bool is_inside(const struct tg__sum_node *n, const struct tg__sum_step *s) {
-  return n->start_ns >= s->start_ns && n->end_ns <= s->end_ns;
+  return !s->is_partial && n->start_ns >= s->start_ns && n->end_ns <= s->end_ns;
 }
 
 /* A collective belongs to the step that contains it entirely; of those in none it makes a step of their own. */
 static void put_steps(struct plugin *p, uint32_t rank) {
   const struct tg__rank_summary *const r = rank_of(p, rank);
   struct sums outside = {0};
-  for (uint32_t i = 0; i < r->step_count; i++) {
+  for (uint32_t i = 0; i < r->step_count && !r->steps[i].is_partial; i++) {
     struct sums s = {0};
     char number[24];
     for (uint32_t k = 0; k < r->node_count; k++)

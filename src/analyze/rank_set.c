@@ -91,6 +91,9 @@ void tg__ranks_close(struct tg__ranks *r) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------------- */
 
+/* May the step be compared with those of the same number elsewhere? */
+static bool is_comparable(const struct tg__sum_step *s) { return s->number >= 0 && !s->is_partial; }
+
 static bool has_numbered_steps(const struct tg__rank_summary *r) { return r->step_count > 0 && r->steps[0].number >= 0; }
 
 /* Ranks with numbered steps, and per number how many of them have it. */
@@ -100,6 +103,7 @@ static uint32_t count_numbers(const struct tg__ranks *r, struct tg__map *seen, b
     const struct tg__rank_summary *const rank = &r->s->ranks[i];
     if (!has_numbered_steps(rank)) continue;
     for (uint32_t k = 0; k < rank->step_count && !*failed; k++) {
+      if (!is_comparable(&rank->steps[k])) continue;
       uint32_t *const slot = tg__map_slot(seen, (uint64_t)rank->steps[k].number, 0);
       *failed |= !slot;
       if (slot && *slot == ranks) ++*slot; /* each rank counts once, and only while all before it had the number */
@@ -120,13 +124,23 @@ bool *tg__ranks_common_steps(const struct tg__ranks *r, bool *has_common) {
   for (uint32_t i = 0; common && i < r->s->count; i++) {
     const struct tg__rank_summary *const rank = &r->s->ranks[i];
     for (uint32_t k = 0; k < rank->step_count; k++, at++) {
-      common[at] = has_numbered_steps(rank) && tg__map_get(&seen, (uint64_t)rank->steps[k].number) == ranks;
+      common[at] = is_comparable(&rank->steps[k]) && tg__map_get(&seen, (uint64_t)rank->steps[k].number) == ranks;
       *has_common |= common[at];
     }
   }
-  for (size_t i = 0; common && !*has_common && i < total; i++) common[i] = true;
   tg__map_free(&seen);
-  return common;
+  if (!common || *has_common) return common;
+  tg__free(common);
+  return tg__ranks_all_steps(r);
+}
+
+bool *tg__ranks_all_steps(const struct tg__ranks *r) {
+  size_t total = 0, at = 0;
+  for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
+  bool *const all = tg__alloc(total + 1);
+  for (uint32_t i = 0; all && i < r->s->count; i++)
+    for (uint32_t k = 0; k < r->s->ranks[i].step_count; k++) all[at++] = !r->s->ranks[i].steps[k].is_partial;
+  return all;
 }
 
 /* ---- what should be said ------------------------------------------------------------------------------------------------------------ */

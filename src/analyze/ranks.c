@@ -6,10 +6,16 @@
 
 #include "analyze/rank_steps.h"
 
-static int64_t most_steps(const struct tg__ranks *r) {
+static uint32_t whole_steps(const struct tg__rank_summary *s) {
+  uint32_t n = s->step_count;
+  while (n > 0 && s->steps[n - 1].is_partial) n--;
+  return n;
+}
+
+static uint32_t most_steps(const struct tg__ranks *r) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < r->s->count; i++)
-    if (r->s->ranks[i].step_count > most) most = r->s->ranks[i].step_count;
+    if (whole_steps(&r->s->ranks[i]) > most) most = whole_steps(&r->s->ranks[i]);
   return most;
 }
 
@@ -27,8 +33,8 @@ static void put_state(const struct tg__ranks *r, uint32_t rank, struct tg_table 
     add_words(text, sizeof text, "no steps, no operators");
   else if (s->steps[0].number < 0)
     add_words(text, sizeof text, "no steps");
-  else if (s->step_count < most_steps(r)) {
-    snprintf(words, sizeof words, "%u of %lld steps", (unsigned)s->step_count, (long long)most_steps(r));
+  else if (whole_steps(s) < most_steps(r)) {
+    snprintf(words, sizeof words, "%u of %u steps", (unsigned)whole_steps(s), (unsigned)most_steps(r));
     add_words(text, sizeof text, words);
   }
   if (s->collective_count == 0) add_words(text, sizeof text, "no collectives");
@@ -76,7 +82,7 @@ static void put_by_step(const struct tg__ranks *r, const struct tg__rank_figures
     for (uint32_t k = 0; k < rank->step_count; k++, at++) {
       char number[24] = "";
       if (rank->steps[k].number >= 0) snprintf(number, sizeof number, "%lld", (long long)rank->steps[k].number);
-      if (tg__ranks_wanted(r, i)) put_row(r, i, number, &f[at], (double)f[at].length_ns, out);
+      if (tg__ranks_wanted(r, i) && !rank->steps[k].is_partial) put_row(r, i, number, &f[at], (double)f[at].length_ns, out);
     }
   }
 }
@@ -101,14 +107,6 @@ static void note_steps(const struct tg__ranks *r, const bool *common, bool has_c
   if (without && !with) tg__table_note(out, "no steps: each row is a whole recording (call prof.step() in the loop to get steps)");
 }
 
-static bool *all_steps(const struct tg__ranks *r) {
-  size_t total = 0;
-  for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
-  bool *const all = tg__alloc(total + 1);
-  for (size_t i = 0; all && i < total; i++) all[i] = true;
-  return all;
-}
-
 enum tg_err tg__answer_ranks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const groupings[] = {"rank", "step"}, *const clocks[] = {"aligned", "files"};
   size_t by, clock;
@@ -120,7 +118,7 @@ enum tg_err tg__answer_ranks(const struct tg_trace *t, const struct tg__ask *a, 
   bool has_common = true, *steps = NULL;
   err = tg__ranks_open(&r, t, a, clock == 0, e);
   if (!err) {
-    steps = by == 1 ? all_steps(&r) : tg__ranks_common_steps(&r, &has_common);
+    steps = by == 1 ? tg__ranks_all_steps(&r) : tg__ranks_common_steps(&r, &has_common);
     f = steps ? tg__rank_figures(&r, steps, by == 1) : NULL;
     if (!f) err = TG_MEMORY;
   }

@@ -59,6 +59,7 @@ int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank, int64_t ns); /*
 /* May steps be compared between the ranks by their numbers? `common` gets one flag for each step of each rank, in order: those whose
  * number every rank with steps has, or all when there is none such. *has_common: whether there was. NULL on no memory. */
 bool *tg__ranks_common_steps(const struct tg__ranks *r, bool *has_common);
+bool *tg__ranks_all_steps(const struct tg__ranks *r); /* the same, of every step that is whole */
 
 /* What every answer about ranks should say of its data. */
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out);

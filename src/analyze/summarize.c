@@ -109,18 +109,18 @@ static void gather_shares(struct work *w) {
 static void note_steps(struct work *w) {
   struct tg__rank_summary *const r = w->r;
   const struct tg__breakdown *const b = &w->steps;
-  const size_t count = b->count < TG__SUM_MOST_ROWS ? b->count : TG__SUM_MOST_ROWS;
+  const size_t all = b->count + b->left_out, count = all < TG__SUM_MOST_ROWS ? all : TG__SUM_MOST_ROWS;
   r->steps = tg__alloc((count + 1) * sizeof *r->steps);
   w->failed |= !r->steps;
   if (w->failed) return;
   r->step_count = (uint32_t)count;
-  r->steps_left_out = (uint32_t)b->left_out;
-  r->dropped += (int64_t)(b->count - count);
+  r->dropped += (int64_t)(all - count);
   for (size_t i = 0; i < count; i++) {
     const struct tg__step_cost *const s = &b->steps[i];
     r->steps[i] = (struct tg__sum_step){.number = s->step == TG_NONE ? -1 : w->t->steps[s->step].number,
                                         .start_ns = s->start_ns,
                                         .end_ns = s->end_ns,
+                                        .is_partial = i >= b->count,
                                         .communication_ns = tg__spans_inside(&w->shares[TG__SHARE_COMMUNICATION], s->start_ns, s->end_ns)};
   }
 }

@@ -27,6 +27,7 @@ struct tg__sum_step {
   int64_t start_ns, end_ns; /* device work it launched included */
   int64_t share_ns[TG__SHARE_COUNT];
   int64_t communication_ns; /* the whole of it: the share is what computation does not hide */
+  bool is_partial;          /* at the end, and its device work is not in the trace: no figure is about it */
 };
 /* One collective as one rank took part in it. */
 struct tg__sum_collective {
@@ -65,7 +66,7 @@ struct tg__rank_summary {
   enum tg__step_kind step_kind;
   bool number_is_given, is_cut, is_killed, has_device_work;
   struct tg__sum_step *steps;
-  uint32_t step_count, steps_left_out;    /* at the end, their device work is not in the trace */
+  uint32_t step_count;
   struct tg__sum_collective *collectives; /* as they were asked for */
   uint32_t collective_count;
   struct tg__sum_total *totals; /* by what, then name */

@@ -45,7 +45,6 @@ static const struct field head_fields[] = {
     FIELD(tg__rank_summary, is_cut),
     FIELD(tg__rank_summary, is_killed),
     FIELD(tg__rank_summary, has_device_work),
-    FIELD(tg__rank_summary, steps_left_out),
 };
 #define STEP_SHARE(i)                                                                                                                      \
   { offsetof(struct tg__sum_step, share_ns) + (i) * sizeof(int64_t), sizeof(int64_t), false }
@@ -60,6 +59,7 @@ static const struct field step_fields[] = {
     STEP_SHARE(3),
     STEP_SHARE(4),
     STEP_SHARE(5),
+    FIELD(tg__sum_step, is_partial),
 };
 _Static_assert(TG__SHARE_COUNT == 6, "each share is a field of a step");
 static const struct field collective_fields[] = {

@@ -50,7 +50,7 @@ class Views:
 
     def devices(self, rank):
         """Of the devices that ran anything: name and bytes of memory."""
-        used = {r["device"] for r in self.ask("tracks", rank) if r["device"] is not None and r["kind"] == "device"}
+        used = {int(r["pid"]) for r in self.ask("tracks", rank) if r["kind"] == "device"}
         facts = {r["quantity"]: r for r in self.ask("overview", rank) if r["group"] in ("device", "property")}
         return {"GPU%d" % d: {"Name": facts[str(d)]["text"], "Memory Raw": facts["%d total_memory" % d]["value"],
                               "Compute Capability": "%d.%d" % (facts["%d compute_major" % d]["value"], facts["%d compute_minor" % d]["value"])}

@@ -17,6 +17,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import diff  # noqa: E402
+import ranks  # noqa: E402
 from compare import GONE, Absent, Count, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
 import hta_critical  # noqa: E402
@@ -191,6 +192,9 @@ def main(argv=None):
             path = unit_path(folder, unit) if folder.is_dir() else folder
             compare_unit(engine, path, policy, count, errors, args.rules)
             report.unit(oracle.stem, unit, count, errors)
+            across = None if args.rules else ranks.compare_unit(engine, path, document, unit, len(policy["ranks"]) > 1, errors)
+            if across and across.total:
+                report.unit(oracle.stem, unit + " across ranks", across, errors)
     for expected in [] if args.rules else sorted(args.traces.glob("*/expected.json")):
         wants = json.loads(expected.read_text())
         if (only and expected.parent.name not in only) or not all(isinstance(w, dict) and "events_kept_min" in w for w in _values(wants)):

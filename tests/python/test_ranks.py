@@ -1,0 +1,420 @@
+"""Many ranks: matching, clocks, waiting and stragglers against reference_ranks.py on random runs, by hand on small ones; what must
+not change when a clock is shifted or ranks are summed up one by one; and runs that are not whole. TG_EXAMPLES: tries (12)."""
+import collections
+import copy
+import json
+import os
+import random
+import subprocess
+
+import pytest
+import reference_ranks as reference
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+SETTINGS = settings(max_examples=int(os.environ.get("TG_EXAMPLES", "12")), deadline=None, suppress_health_check=list(HealthCheck))
+KINDS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
+C10D = {"all_reduce": "c10d::allreduce_", "all_gather": "c10d::_allgather_base_", "reduce_scatter": "c10d::_reduce_scatter_base_", "broadcast": "c10d::broadcast_"}
+PARAMS = {"all_reduce": "allreduce", "all_gather": "_allgather_base", "reduce_scatter": "_reduce_scatter_base", "broadcast": "broadcast"}
+KERNEL = {"all_reduce": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_gather": "ncclDevKernel_AllGather_RING_LL(x)",
+          "reduce_scatter": "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)", "broadcast": "ncclKernel_Broadcast_RING_LL_Sum_int8_t"}
+
+
+# ---- made-up runs ---------------------------------------------------------------------------------------------------------------
+
+
+def us(ns):
+    return round(ns / 1000, 3)
+
+
+def write_rank(path, rank, world, device=True, info=True):
+    """The rank as Kineto writes it: request, record_param_comms, annotation, launch and kernel; or gloo's span on a thread of its own."""
+    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "pid": 1, "tid": 1, "ts": us(a), "dur": us(b - a)} for n, a, b in rank["steps"]]
+    for k, c in enumerate(rank["collectives"], 1):
+        args = {"Collective name": PARAMS[c["kind"]], "dtype": "Float", "Group size": world}
+        if c["bytes"] is not None:
+            args["In msg nelems"] = c["bytes"] // 4
+        if c["seq"] is not None:
+            args["Seq"] = c["seq"]
+        if c["group"]:
+            args["Process Group Name"] = c["group"]
+        if device:
+            events += [{"ph": "X", "cat": "cpu_op", "name": C10D[c["kind"]], "pid": 1, "tid": 1, "ts": us(c["call"]), "dur": 0.04},
+                       {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": us(c["call"]), "dur": 0.03, "args": args},
+                       {"ph": "X", "cat": "user_annotation", "name": "nccl:" + c["kind"], "pid": 1, "tid": 1, "ts": us(c["call"]), "dur": 0.02},
+                       {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1, "ts": us(c["call"]), "dur": 0.01, "args": {"correlation": k}},
+                       {"ph": "X", "cat": "kernel", "name": KERNEL[c["kind"]], "pid": 0, "tid": 20, "ts": us(c["start"]), "dur": us(c["end"] - c["start"]),
+                        "args": {"device": 0, "stream": 20, "correlation": k}}]
+        else:
+            args = {"Input Dims": [[c["bytes"] // 4]], "Input type": ["float"]} if c["bytes"] is not None else {}
+            events += [{"ph": "X", "cat": "cpu_op", "name": C10D[c["kind"]], "pid": 1, "tid": 1, "ts": us(c["call"]), "dur": 0.001},
+                       {"ph": "X", "cat": "user_annotation", "name": "gloo:" + c["kind"], "pid": 1, "tid": 2, "ts": us(c["start"]), "dur": us(c["end"] - c["start"]),
+                        "args": args}]
+    document = {"schemaVersion": 1, "baseTimeNanoseconds": rank["base"], "traceEvents": events}
+    if info:
+        document["distributedInfo"] = {"backend": "nccl", "rank": rank["number"], "world_size": world}
+    path.write_text(json.dumps(document))
+
+
+def write(folder, run, **how):
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, rank in enumerate(run):
+        write_rank(folder / f"rank{i:03d}.json", rank, how.get("world", len(run)), how.get("device", True), how.get("info", True))
+    return folder
+
+
+def make_run(seed, numbered=True, whole=True, groups=("",), ranks=None):
+    """Ranks that meet in collectives: each comes when it will, all leave within 400 ns of one another."""
+    rnd = random.Random(seed)
+    count = ranks or rnd.randint(2, 5)
+    run = [{"number": i, "base": 1_700_000_000_000_000_000 + rnd.choice((0, 5_000, 1_000_000)), "steps": [], "collectives": []} for i in range(count)]
+    ahead = [rnd.randint(-300_000, 300_000) for _ in run]
+    now = 10_000_000
+    for step in range(rnd.randint(1, 4)):
+        begin = now
+        for k in range(rnd.randint(1, 5)):
+            group, kind = rnd.choice(groups), rnd.choice(KINDS)
+            size = 4 * rnd.randint(1, 1 << 20)
+            comes = [now + rnd.randint(0, 50_000) for _ in run]
+            done = max(comes) + rnd.randint(500, 20_000)
+            for i, rank in enumerate(run):
+                if not whole and rnd.random() < 0.2:
+                    continue
+                start = comes[i] + ahead[i] - rank["base"] + run[0]["base"]
+                end = done + rnd.randint(0, 400) + ahead[i] - rank["base"] + run[0]["base"]
+                rank["collectives"].append({"kind": kind, "group": group, "seq": 100 * step + k if numbered else None, "bytes": size if rnd.random() < 0.9 else None,
+                                            "call": start - rnd.randint(50, 4000), "start": start, "end": end})
+            now = done + 60_000
+        now += 100_000
+        for i, rank in enumerate(run):
+            shift = ahead[i] - rank["base"] + run[0]["base"]
+            rank["steps"].append((step, begin + shift - 10_000, now + shift - 20_000))
+    for rank in run:
+        rank["collectives"].sort(key=lambda c: c["call"])
+    return run
+
+
+class Asker:
+    def __init__(self, binary):
+        self.binary = str(binary)
+
+    def run(self, *words):
+        return subprocess.run([self.binary, *map(str, words)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+    def json(self, *words):
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def __call__(self, path, question, **args):
+        words = [w for k, v in args.items() for w in ("--" + k.replace("_", "-"), v)]
+        answer = self.json("ask", path, question, *words)
+        names = [c["name"] for c in answer["columns"]]
+        return [dict(zip(names, row)) for row in answer["rows"]]
+
+    def notes(self, path, question):
+        return " ".join(self.json("ask", path, question)["notes"])
+
+
+@pytest.fixture(scope="session")
+def ask(tachograph_path):
+    return Asker(tachograph_path)
+
+
+# ---- against the reference --------------------------------------------------------------------------------------------------------
+
+
+def compare_parts(ask, folder, run):
+    want = reference.parts(run)
+    got = ask(folder, "collectives", by="part")
+    key = lambda p: (p["rank"], p["start"], p["total"], p["kind"])  # noqa: E731
+    want.sort(key=key)
+    got.sort(key=lambda r: (r["rank"], r["start_ns"], r["total_ns"], r["kind"]))
+    assert len(got) == len(want)
+    for g, w in zip(got, want):
+        assert (g["rank"], g["kind"], g["group"], g["start_ns"], g["total_ns"]) == (w["rank"], w["kind"], w["group"], w["start"], w["total"])
+        assert (g["bytes"], g["step"]) == (w["bytes"], "" if w["step"] is None else str(w["step"]))
+        seen = (g["skew_ns"], g["wait_ns"], g["transfer_ns"], g["last_rank"], g["last_calls"])
+        assert seen == ((w["skew"], w["wait"], w["transfer"], w["last"], int(w["is_last"])) if w["shared"] else (None,) * 5)
+    return want
+
+
+def compare_clocks(ask, folder, run):
+    known = reference.clocks(run, reference.match(run))
+    if len(known) < 2:
+        return
+    for row, (i, rank) in zip(ask(folder, "clocks"), enumerate(run)):
+        assert row["rank"] == rank["number"]
+        assert row["offset_ns"] == (known[i][0] if i in known else None)
+        if i in known and known[i][3]:
+            assert (row["low_ns"], row["high_ns"], row["collectives"]) == known[i][1:]
+
+
+def compare_sums(ask, folder, run, want):
+    rows = {(r["kind"], r["group"]): r for r in ask(folder, "collectives", by="kind")}
+    for family in {(w["kind"], w["group"]) for w in want}:
+        mine = [w for w in want if (w["kind"], w["group"]) == family]
+        waiting = [w for w in mine if w["shared"]]
+        row = rows.pop(family)
+        assert row["calls"] == len({w["key"] for w in mine}) and row["total_ns"] == sum(w["total"] for w in mine)
+        assert row["wait_ns"] == (sum(w["wait"] for w in waiting) if waiting else None)
+        assert row["transfer_ns"] == (sum(w["transfer"] for w in waiting) if waiting else None)
+    assert not rows
+    whole = collections.defaultdict(set)  # steps at the end whose device work is missing do not count; the question steps leaves them out, too
+    for row in ask(folder, "ranks", by="step"):
+        whole[row["rank"]].add(int(row["step"]))
+    common = set.intersection(*(whole[r["number"]] for r in run))
+    if not common:
+        return
+    late = collections.Counter()
+    for w in want:
+        if w["shared"] and w["is_last"] and w["step"] in common:
+            late[w["rank"]] += w["late"]
+    for row in ask(folder, "stragglers"):
+        assert row["late_ns"] is None or row["late_ns"] == pytest.approx(late[row["rank"]] / len(common), rel=1e-12)
+
+
+@SETTINGS
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.sampled_from([("",), ("0", "1")]), st.booleans())
+def test_random_runs_equal_the_reference(ask, tmp_path_factory, seed, numbered, whole, groups, device):
+    groups = groups if device else ("",)  # gloo's spans do not say their group
+    run = make_run(seed, numbered and device, whole, groups)
+    if not any(r["collectives"] for r in run):
+        return
+    folder = write(tmp_path_factory.mktemp("run"), run, device=device)
+    want = compare_parts(ask, folder, run)
+    compare_clocks(ask, folder, run)
+    compare_sums(ask, folder, run, want)
+
+
+@SETTINGS
+@given(st.integers(0, 2**32), st.integers(-10**9, 10**9), st.integers(0, 4))
+def test_a_shifted_clock_changes_the_offset_and_nothing_else(ask, tmp_path_factory, seed, shift, which):
+    run = make_run(seed)
+    which %= len(run)
+    if not all(reference.clocks(run, reference.match(run)).get(i) for i in range(len(run))):
+        return
+    before = write(tmp_path_factory.mktemp("before"), run)
+    moved = copy.deepcopy(run)
+    for c in moved[which]["collectives"]:
+        for k in ("call", "start", "end"):
+            c[k] += shift
+    moved[which]["steps"] = [(n, a + shift, b + shift) for n, a, b in moved[which]["steps"]]
+    after = write(tmp_path_factory.mktemp("after"), moved)
+    columns = ("rank", "kind", "calls", "skew_ns", "wait_ns", "transfer_ns", "last_calls")
+    assert [[r[c] for c in columns] for r in ask(before, "collectives", by="rank")] == [[r[c] for c in columns] for r in ask(after, "collectives", by="rank")]
+    first = 0 if run[0]["collectives"] else None
+    for old, new in zip(ask(before, "clocks"), ask(after, "clocks")):
+        moves = shift if old["rank"] == which else 0
+        assert new["offset_ns"] - old["offset_ns"] == moves - (shift if which == first else 0)
+
+
+@SETTINGS
+@given(st.integers(0, 2**32), st.booleans())
+def test_summaries_answer_as_the_traces_do(ask, tmp_path_factory, seed, whole):
+    run = make_run(seed, whole=whole, groups=("0", "1"), ranks=4)
+    if not all(r["collectives"] for r in run):
+        return
+    folder = write(tmp_path_factory.mktemp("run"), run)
+    files = sorted(folder.glob("*.json"))
+    for f in reversed(files):
+        assert ask.run("summarize", f, "-o", f.with_suffix(".tsum")).returncode == 0
+    merged, again, at_once = (folder.parent / (folder.name + x) for x in ("-merged.tsum", "-again.tsum", "-at-once.tsum"))
+    assert ask.run("merge", *(f.with_suffix(".tsum") for f in files[2:]), "-o", merged).returncode == 0
+    assert ask.run("merge", merged, *(f.with_suffix(".tsum") for f in files[:3]), "-o", again).returncode == 0  # the third a second time
+    for f in files:
+        f.with_suffix(".tsum").unlink()
+    assert ask.run("summarize", folder, "-o", at_once).returncode == 0
+    assert again.read_bytes() == at_once.read_bytes()
+    for words in (["ranks"], ["ranks", "--by", "step"], ["collectives", "--by", "part"], ["collectives", "--rules", "plugin", "--by", "rank"], ["stragglers"],
+                  ["clocks"], ["spread"], ["collectives", "--rank", "2"]):
+        whole_run, summed = ask.run("ask", folder, *words, "--json"), ask.run("ask", again, *words, "--json")
+        assert (whole_run.stdout, whole_run.returncode) == (summed.stdout, summed.returncode)
+
+
+# ---- by hand ------------------------------------------------------------------------------------------------------------------------
+
+
+def collective(start, end, kind="all_reduce", seq=None, size=4000, group="", call=None):
+    return {"kind": kind, "group": group, "seq": seq, "bytes": size, "call": start - 100 if call is None else call, "start": start, "end": end}
+
+
+def simple_run(late=5000):
+    """Two ranks, two steps of 100 us with one all_reduce each; rank 1 comes `late` ns later, its clock is 70 us ahead."""
+    run = []
+    for number, ahead, lag in ((0, 0, 0), (1, 70_000, late)):
+        rank = {"number": number, "base": 1_700_000_000_000_000_000, "steps": [], "collectives": []}
+        for step in range(2):
+            t = 1_000_000 + 100_000 * step + ahead
+            rank["steps"].append((step, t, t + 100_000))
+            rank["collectives"].append(collective(t + 40_000 + lag, t + 60_000))
+        run.append(rank)
+    return run
+
+
+def test_two_ranks_by_hand(ask, tmp_path):
+    folder = write(tmp_path / "run", simple_run())
+    first, second = ask(folder, "ranks")
+    assert (first["steps"], first["step_ns"], first["communication_ns"], first["wait_ns"], first["transfer_ns"]) == (2, 100_000, 20_000, 5_000, 15_000)
+    assert (second["communication_ns"], second["wait_ns"], second["transfer_ns"], second["last"]) == (15_000, 0, 15_000, 2)
+    assert (first["straggler_pct"], second["straggler_pct"]) == (0, 5)
+    worst = ask(folder, "stragglers")[0]
+    assert (worst["rank"], worst["late_ns"], worst["straggler_pct"], worst["cause"], worst["excess_ns"]) == (1, 5_000, 5, "host", 5_000)
+    row, = ask(folder, "collectives")
+    assert (row["calls"], row["ranks"], row["missing"], row["bytes"], row["skew_ns"], row["last_rank"]) == (2, 2, 0, 8000, 5_000, 1)
+    assert row["gb_per_s"] == pytest.approx(8000 / 30_000)
+    assert [c["offset_ns"] for c in ask(folder, "clocks")] == [0, 70_000]
+    assert [r["wait_ns"] for r in ask(folder, "collectives", by="rank", clock="files")] == [40_000, 0]  # as the clocks stand, rank 1 comes after rank 0 left
+
+
+def test_drift_is_found(ask, tmp_path):
+    """A clock that gains 20 millionths: 2 s of run, one all_reduce every 50 ms."""
+    run = simple_run()
+    for rank, gain in zip(run, (0, 20e-6)):
+        at = [10_000_000 + 50_000_000 * k for k in range(41)]
+        at = [t + round(gain * (t - at[0])) for t in at]
+        rank["steps"], rank["collectives"] = [], [collective(t, t + 10_000) for t in at]
+    row = ask(write(tmp_path / "run", run), "clocks")[1]
+    assert row["drift_ppm"] == pytest.approx(20, rel=1e-3) and row["offset_ns"] == 0 and row["spread_ns"] <= 1
+    assert max(r["skew_ns"] for r in ask(tmp_path / "run", "collectives", by="collective")) <= 2
+
+
+def test_many_groups_carry_the_clock_on(ask, tmp_path):
+    """Ranks 0 and 1 meet, 1 and 2 meet, 0 and 2 never: their clocks are told by way of 1."""
+    run = [{"number": i, "base": 0, "steps": [], "collectives": []} for i in range(3)]
+    for k in range(4):
+        t = 1_000_000 * (k + 1)
+        for i, ahead in ((0, 0), (1, 1_000)):
+            run[i]["collectives"].append(collective(t + ahead, t + 500 + ahead, group="a", seq=k))
+        for i, ahead in ((1, 1_000), (2, 5_000)):
+            run[i]["collectives"].append(collective(t + 10_000 + ahead, t + 10_700 + ahead, group="b", seq=k))
+    rows = ask(write(tmp_path / "run", run), "clocks")
+    assert [(r["offset_ns"], r["reference"]) for r in rows] == [(0, 0), (1_000, 0), (5_000, 1)]
+
+
+def test_point_to_point_ends_are_matched(ask, tmp_path):
+    for rank, name in ((0, "nccl:send 0->1"), (1, "nccl:recv 1<-0")):
+        event = {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": 100 + rank, "dur": 10}
+        (tmp_path / f"r{rank}.json").write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": [event]}))
+    row, = ask(tmp_path, "collectives")
+    assert (row["kind"], row["group"], row["ranks"], row["skew_ns"], row["last_rank"]) == ("send_recv", "0->1", 2, 1000, 1)
+
+
+def test_hta_stragglers(ask, tmp_path):
+    """Rank 2 starts its kernel last in both iterations that count; the kernel must be called ncclKernel and take 1 % of a step."""
+    for rank in range(3):
+        events = []
+        for step in range(1, 4):
+            t = 1000 * step
+            events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": t, "dur": 1000},
+                       {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": t + 10, "dur": 5, "args": {"correlation": step}},
+                       {"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "pid": 0, "tid": 7, "ts": t + 100 + 50 * rank,
+                        "dur": 300 - 50 * rank, "args": {"stream": 7, "device": 0, "correlation": step}}]
+        (tmp_path / f"r{rank}.json").write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 3}, "traceEvents": events}))
+    assert [(r["rank"], r["last"]) for r in ask(tmp_path, "stragglers", rules="hta", candidates=1)] == [(2, 2)]
+    assert [r["rank"] for r in ask(tmp_path, "stragglers", rules="hta", candidates=2)] == [1, 2]
+    refused = ask.run("ask", tmp_path, "stragglers", "--rules", "hta", "--candidates", "4")
+    assert refused.returncode == 3 and "fewer ranks" in refused.stderr
+
+
+def test_plugin_loses_digits_of_epoch_times(ask, tmp_path):
+    """The plugin reads times as doubles, which hold quarters of a microsecond since 1970; ours are exact."""
+    start, length = "1712195495520870.984", "22.545"
+    text = '{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "nccl:all_reduce", "pid": 1, "tid": 1, "ts": %s, "dur": %s}]}' % (start, length)
+    (tmp_path / "t.json").write_text(text)
+    assert (float(start) + float(length)) - float(start) == 22.5
+    assert ask(tmp_path / "t.json", "collectives", by="rank", rules="plugin")[0]["total_ns"] == 22_545
+
+
+# ---- runs that are not whole -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_rank_that_died(ask, tmp_path):
+    run = simple_run()
+    folder = write(tmp_path / "run", run)
+    text = (folder / "rank001.json").read_text()
+    (folder / "rank001.json").write_text(text[:text.index("ProfilerStep#1")])  # cut while writing its second step
+    run[1]["steps"], run[1]["collectives"] = run[1]["steps"][:1], []
+    rows = ask(folder, "ranks")
+    assert [r["steps"] for r in rows] == [1, 1] and rows[0]["state"] == ""
+    assert "cut" in rows[1]["state"] and "1 of 2 steps" in rows[1]["state"] and "no collectives" in rows[1]["state"]
+    notes = ask.notes(folder, "ranks")
+    assert "1 steps that all ranks have" in notes and "ended before their time" in notes
+    assert ask.run("ask", folder, "clocks").returncode == 3
+
+
+def test_different_step_counts_and_numbers(ask, tmp_path):
+    run = simple_run()
+    run[1]["steps"].append((2, 1_270_000, 1_370_000))
+    run[1]["collectives"].append(collective(1_310_000, 1_330_000))
+    folder = write(tmp_path / "uneven", run)
+    assert [r["steps"] for r in ask(folder, "ranks")] == [2, 2] and "1 steps" not in ask.notes(folder, "ranks")
+    run[1]["steps"] = [(n + 50, a, b) for n, a, b in run[1]["steps"]]
+    folder = write(tmp_path / "apart", run)
+    assert [r["steps"] for r in ask(folder, "ranks")] == [2, 3]
+    assert "no step number is on all ranks" in ask.notes(folder, "ranks")
+
+
+def test_without_distributed_info(ask, tmp_path):
+    folder = write(tmp_path / "run", simple_run(), info=False)
+    assert [r["rank"] for r in ask(folder, "ranks")] == [0, 1] and [r["last"] for r in ask(folder, "ranks")] == [0, 2]
+    assert "do not say which rank they are" in ask.notes(folder, "ranks")
+
+
+def test_some_ranks_of_many(ask, tmp_path):
+    folder = write(tmp_path / "run", simple_run(), world=128)
+    assert ask(folder, "collectives")[0]["missing"] == 252
+    assert "2 of 128 ranks" in ask.notes(folder, "collectives")
+
+
+def test_uneven_collectives_are_matched_within_steps(ask, tmp_path):
+    run = simple_run()
+    del run[1]["collectives"][0]  # rank 1 lacks the one of step 0
+    folder = write(tmp_path / "run", run)
+    assert [(r["step"], r["ranks"]) for r in ask(folder, "collectives", by="collective")] == [("0", 1), ("1", 2)]
+    assert "within a step" in ask.notes(folder, "collectives")
+
+
+def test_other_sizes_are_not_one_collective(ask, tmp_path):
+    run = simple_run()
+    run[1]["collectives"][1]["bytes"] = 8
+    folder = write(tmp_path / "run", run)
+    assert [r["wait_ns"] for r in ask(folder, "collectives", by="collective")] == [5_000, None]
+    assert "1 collectives are larger on one rank" in ask.notes(folder, "collectives")
+
+
+def test_what_is_missing_is_said(ask, tmp_path):
+    lone = write(tmp_path / "lone", simple_run()[:1])
+    for question in ("clocks", "stragglers"):
+        refused = ask.run("ask", lone, question)
+        assert refused.returncode == 3 and "all ranks" in refused.stderr
+    (tmp_path / "plain.json").write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}')
+    refused = ask.run("ask", tmp_path / "plain.json", "collectives")
+    assert refused.returncode == 3 and "torch.distributed" in refused.stderr
+    summary = tmp_path / "lone.tsum"
+    assert ask.run("summarize", lone, "-o", summary).returncode == 0
+    for words in (["ask", summary, "ops"], ["report", summary], ["convert", summary, "-o", tmp_path / "x.tacho"], ["sql", summary, "select 1"]):
+        refused = ask.run(*words)
+        assert refused.returncode == 3 and "summary" in refused.stderr
+    assert ask.run("check", summary).returncode == 0
+
+
+def test_damaged_summaries(ask, tmp_path):
+    folder = write(tmp_path / "run", make_run(7, ranks=5))
+    whole = tmp_path / "run.tsum"
+    assert ask.run("summarize", folder, "-o", whole).returncode == 0
+    data = whole.read_bytes()
+    assert len(ask(whole, "ranks")) == 5
+    for length in range(0, len(data), 97):
+        (tmp_path / "cut.tsum").write_bytes(data[:length])
+        done = ask.run("ask", tmp_path / "cut.tsum", "ranks", "--json")
+        assert done.returncode in (0, 4), done.stderr
+        if done.returncode == 0:
+            answer = json.loads(done.stdout)
+            assert len(answer["rows"]) < 5 and answer["losses"][0]["count"] == 5 - len(answer["rows"])
+    rnd = random.Random(1)
+    for _ in range(40):
+        bad = bytearray(data)
+        bad[rnd.randrange(16, len(data))] ^= 1 << rnd.randrange(8)
+        (tmp_path / "bad.tsum").write_bytes(bad)
+        assert ask.run("ask", tmp_path / "bad.tsum", "ranks").returncode in (0, 4)
