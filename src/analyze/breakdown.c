@@ -31,7 +31,7 @@ static int64_t summed_ns(const struct tg__device_rows *d, int64_t device) {
 
 static bool put_breakdown(struct breakdown *b, const struct tg__device_rows *d, int64_t device) {
   if (!tg__device_spans(d, TG__EVERY_TYPE, device, &b->all) || !tg__device_spans(d, COMPUTE, device, &b->compute)) return false;
-  const int64_t span = span_of(&b->all), busy = tg__spans_length(&b->all), compute = tg__spans_length(&b->compute);
+  const int64_t span = span_of(&b->all), busy = tg__device_length(&b->all), compute = tg__device_length(&b->compute);
   tg__put_rank(b->out, d->t, d->rank);
   tg__put_int(b->out, device);
   tg__put_int(b->out, span);
@@ -40,9 +40,9 @@ static bool put_breakdown(struct breakdown *b, const struct tg__device_rows *d, 
   tg__put_int(b->out, busy - compute);
   tg__put_int(b->out, span - busy);
   if (!tg__device_spans(d, COMMUNICATE, device, &b->other)) return false;
-  tg__put_int(b->out, tg__spans_length(&b->other));
+  tg__put_int(b->out, tg__device_length(&b->other));
   if (!tg__device_spans(d, MOVE, device, &b->other)) return false;
-  tg__put_int(b->out, tg__spans_length(&b->other));
+  tg__put_int(b->out, tg__device_length(&b->other));
   tg__put_int(b->out, summed_ns(d, device));
   tg__put_real(b->out, percent(busy, span));
   tg__put_real(b->out, percent(compute, span));
@@ -131,7 +131,7 @@ static bool overlap_of_rank(struct tg__device_rows *d, void *ctx) {
   if (!o->by_step) {
     tg__put_rank(o->out, d->t, d->rank);
     tg__put_null(o->out);
-    put_overlap(o->out, tg__spans_length(&o->communicate), tg__spans_length(&o->compute), tg__spans_length(&o->both), span_of(&o->all));
+    put_overlap(o->out, tg__device_length(&o->communicate), tg__device_length(&o->compute), tg__device_length(&o->both), span_of(&o->all));
     return true;
   }
   struct tg__breakdown b;

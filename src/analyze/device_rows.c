@@ -265,6 +265,12 @@ bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device
   return true;
 }
 
+int64_t tg__device_length(const struct tg__spans *s) {
+  __int128 length = 0;
+  for (size_t i = 0; i < s->count; i++) length += (__int128)s->items[i].end - s->items[i].start;
+  return length > INT64_MAX ? INT64_MAX : (int64_t)length;
+}
+
 enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules, tg__device_body *body, void *ctx,
                                  struct tg_error *e) {
   struct tg__device_rows d = {.t = t, .a = a, .rules = rules};

@@ -8,10 +8,12 @@
  * 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document on the common clock, with pids and
  * flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c decides on the pids and tids.
  *
- * critical=path, only or all draws the critical path into it (chrome_critical.c).
+ * critical=path, only or all draws the critical path into it (chrome_critical.c), counters=queue, bandwidth or all adds counters
+ * (chrome_counters.c).
  *
  * A recording of ours has no name yet: trace_name=PATH gives its document one, as Kineto calls its documents by their path. */
 #include "show/argsjson.h"
+#include "show/chrome_counters.h"
 #include "show/chrome_critical.h"
 #include "show/chrome_recorded.h"
 #include "show/chrome_track.h"
@@ -36,6 +38,7 @@ struct chrome {
   struct style *styles; /* by rank */
   struct tg__recorded *recorded; /* NULL: no rank in the document is a recording */
   struct tg__overlay *overlay;   /* NULL: the critical path is not asked for */
+  struct tg__counters *counters;
   struct tg__arena arena;
   const char *name; /* of a recording's document, NULL = none */
   bool merged; /* several ranks in one document */
@@ -287,6 +290,7 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
   tg__out_char(c->out, '[');
   put_events(c, events, count);
   if (c->overlay) tg__overlay_arrows(c->overlay, c->tracks, &c->pen);
+  if (c->counters) tg__counters_put(c->counters, c->tracks, &c->pen);
   tg__chrome_put_lane_names(c->tracks, c->out, count == 0);
   tg__out_text(c->out, "\n]");
   if (!bare) {
@@ -318,6 +322,7 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
   events = tg__walk_new(t, &pick, &count);
   err = tg__overlay_new(t, o, &c.overlay, e);
+  if (!err) err = tg__counters_new(t, o, &c.counters, e);
   if (err) goto done;
   if (events && c.overlay) count = tg__overlay_filter(c.overlay, events, count);
   if (events && tg__recorded_any(t)) c.recorded = tg__recorded_new(t, events, count);
@@ -333,6 +338,7 @@ done:
   tg__chrome_tracks_free(c.tracks);
   tg__recorded_free(c.recorded);
   tg__overlay_free(c.overlay);
+  tg__counters_free(c.counters);
   tg__free(c.styles);
   tg__forms_free(c.forms);
   tg__arena_free(&c.arena);

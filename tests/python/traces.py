@@ -131,6 +131,7 @@ class Builder:
         else:
             name = "Memcpy HtoD (Pinned -> Device)" if cat == "gpu_memcpy" else "Memset (Device)"
             args["bytes"] = 4096
+            args["memory bandwidth (GB/s)"] = (start // self.grain % 7) / 4
         self.add("X", name, device, stream, cat, start, dur, args)
 
     def memory(self, pid, tid):

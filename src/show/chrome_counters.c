@@ -1,0 +1,87 @@
+/* Counters in a Chrome trace: how long the queue of each stream is, how fast copies of each kind run. Names and args are those that
+ * HolisticTraceAnalysis writes, so that what draws its files draws these. */
+#include "show/chrome_counters.h"
+
+enum { POINT_ROOM = 256 };
+struct tg__counters {
+  struct tg_table *queue, *bandwidth; /* NULL: not asked for */
+};
+
+static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, struct tg_table **out, struct tg_error *e) {
+  struct tg_arg args[3] = {{"by", "series"}};
+  size_t count = 1;
+  if (tg__show_arg(o, "rank")) args[count++] = (struct tg_arg){"rank", tg__show_arg(o, "rank")};
+  if (tg__show_arg(o, "step")) args[count++] = (struct tg_arg){"step", tg__show_arg(o, "step")};
+  return tg__ask_run(t, question, args, count, out, e);
+}
+
+enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__counters **out, struct tg_error *e) {
+  const char *what = tg__show_arg(o, "counters");
+  *out = NULL;
+  if (!what) return TG_OK;
+  const bool all = strcmp(what, "all") == 0, queue = all || strcmp(what, "queue") == 0, bandwidth = all || strcmp(what, "bandwidth") == 0;
+  if (!queue && !bandwidth) return tg__fail(e, TG_USAGE, -1, "counters=%.60s is unknown: it is queue, bandwidth or all", what);
+  struct tg__counters *c = tg__alloc(sizeof *c);
+  if (!c) return tg__fail(e, TG_MEMORY, -1, "out of memory while drawing counters");
+  enum tg_err err = TG_OK;
+  if (queue) err = ask(t, o, "queue", &c->queue, e);
+  if (bandwidth && !err) err = ask(t, o, "copy_bandwidth", &c->bandwidth, e);
+  if (err) {
+    tg__counters_free(c);
+    return err;
+  }
+  *out = c;
+  return TG_OK;
+}
+
+void tg__counters_free(struct tg__counters *c) {
+  if (!c) return;
+  tg__table_free(c->queue);
+  tg__table_free(c->bandwidth);
+  tg__free(c);
+}
+
+static const struct tg__column *column(const struct tg_table *t, const char *name) { return &t->columns[tg__table_column_index(t, name)]; }
+
+/* Everything of an event but its name and its args. */
+static char *put_head(char *p, struct tg__chrome_tracks *tracks, const struct tg_table *t, size_t row) {
+  const uint32_t track = (uint32_t)column(t, "track")->ints[row];
+  const struct tg__str place = tg__chrome_place(tracks, track, 0);
+  p = TG__PEN_LITERAL(p, ",\n{\"ph\":\"C\"");
+  p = tg__pen_copy(p, place.ptr, place.len);
+  p = TG__PEN_LITERAL(p, ",\"ts\":");
+  return tg__pen_us(p, column(t, "ts_ns")->ints[row] + tg__chrome_shift(tracks, track));
+}
+
+static void put_queue(const struct tg_table *t, struct tg__chrome_tracks *tracks, struct tg__pen *pen) {
+  const struct tg__column *stream = column(t, "stream"), *length = column(t, "length"), *track = column(t, "track");
+  for (size_t i = 0; i < t->rows; i++) {
+    if (!tg__pen_room(pen, POINT_ROOM + tg__chrome_place(tracks, (uint32_t)track->ints[i], 0).len)) return;
+    char *p = put_head(pen->p, tracks, t, i);
+    p = TG__PEN_LITERAL(p, ",\"name\":\"Queue Length\",\"id\":");
+    p = tg__pen_int(p, stream->ints[i]);
+    p = TG__PEN_LITERAL(p, ",\"args\":{\"Queue Length\":");
+    p = tg__pen_int(p, length->ints[i]);
+    pen->p = TG__PEN_LITERAL(p, "}}");
+  }
+  tg__pen_lift(pen);
+}
+
+static void put_bandwidth(const struct tg_table *t, struct tg__chrome_tracks *tracks, struct tg__pen *pen) {
+  const struct tg__column *kind = column(t, "kind"), *gbps = column(t, "gbps"), *track = column(t, "track");
+  for (size_t i = 0; i < t->rows; i++) {
+    if (!tg__pen_room(pen, POINT_ROOM + tg__chrome_place(tracks, (uint32_t)track->ints[i], 0).len)) return;
+    pen->p = put_head(pen->p, tracks, t, i);
+    tg__pen_lift(pen);
+    tg__out_text(pen->out, ",\"name\":\"");
+    tg__json_escape(pen->out, tg__strings_get(t->strings, kind->texts[i]), true);
+    tg__out_text(pen->out, "\",\"args\":{\"Memcpy BW\":");
+    tg__out_double(pen->out, gbps->reals[i]);
+    tg__out_text(pen->out, "}}");
+  }
+}
+
+void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks, struct tg__pen *pen) {
+  if (c->queue) put_queue(c->queue, tracks, pen);
+  if (c->bandwidth) put_bandwidth(c->bandwidth, tracks, pen);
+}
