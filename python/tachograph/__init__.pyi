@@ -539,6 +539,7 @@ class ModulesRow(TypedDict):
     depth: Optional[int]  # modules around it; text shows it as indentation
     attribute: Optional[str]  # what its parent calls it, where the trace says so
     calls: Optional[int]  # how often it was called; unknown where only operators name their module
+    recomputed: Optional[int]  # how often its forward was computed again inside the backward (checkpointing); empty when never
     pct: Optional[float]  # %: share of all device time, forward and backward, modules in it included; of host time where there is no device work
     self_pct: Optional[float]  # %: the same without the modules in it
     ops: Optional[int]  # outermost operators of its forward that are in no module in it
@@ -547,7 +548,7 @@ class ModulesRow(TypedDict):
     python_ns: Optional[int]  # ns: of that, outside of operators, too
     device_ns: Optional[int]  # ns: device work its forward launched, modules in it included
     self_device_ns: Optional[int]  # ns: the same without the modules in it
-    backward_ops: Optional[int]  # outermost operators that autograd ran for it and for no module in it
+    backward_ops: Optional[int]  # outermost operators that autograd ran for it and for no module in it, those of forwards computed again included
     backward_cpu_ns: Optional[int]  # ns: host time of its backward, modules in it included
     backward_self_cpu_ns: Optional[int]  # ns: the same without the modules in it
     backward_device_ns: Optional[int]  # ns: device work its backward launched, modules in it included

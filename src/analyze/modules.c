@@ -13,6 +13,10 @@ static uint32_t step_into(struct tg__modules *m, uint32_t place, uint32_t rank, 
   return tg__paths_step(&m->paths, place, tg__paths_label(&m->paths, module));
 }
 
+static uint32_t step_into_frame(struct tg__modules *m, uint32_t place, uint32_t rank, uint32_t slice) {
+  return step_into(m, place, rank, tg__module_name(tg__name(m->t, m->t->slices.name[slice])));
+}
+
 /* Bytes of the first module in the text: up to " / " as our recorder writes it, up to the dot behind "conv(Conv2d)::forward" as
  * TorchScript does. *skip: bytes of what follows it and is not yet the next one. */
 static uint32_t first_module(struct tg__str s, bool slashes, uint32_t *skip) {
@@ -61,90 +65,117 @@ static uint32_t place_of_op_text(struct tg__modules *m, uint32_t rank, uint32_t 
   return place ? *place : TG_NONE;
 }
 
-/* Frames go before texts: a text repeats what the frames say, where both are there. Parents stand before their children. */
-static bool place_nodes(struct tg__modules *m) {
+/* ---- forward ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Frames go before texts, which repeat what the frames say where both are there. */
+static uint32_t forward_place(struct tg__modules *m, uint32_t rank, uint32_t node, struct tg__map *by_text) {
+  const struct tg__op_node *n = &m->tree->nodes[node];
+  const uint32_t around = n->parent == TG_NONE ? 0 : m->place[n->parent];
+  if (tg__modules_is_frame(m, n->slice)) return step_into_frame(m, around, rank, n->slice);
+  return around || !n->is_op ? around : place_of_op_text(m, rank, n->slice, by_text);
+}
+
+static bool accumulates(const struct tg__modules *m, const struct tg__op_node *n) {
+  return tg__str_has_suffix(tg__name(m->t, m->t->slices.name[n->slice]), "AccumulateGrad");
+}
+
+static bool is_autograd(const struct tg__modules *m, const struct tg__op_node *n) {
+  if (!n->is_op) return false;
+  return m->t->slices.cause[n->slice] != TG_NONE || accumulates(m, n) ||
+         tg__str_has_prefix(tg__name(m->t, m->t->slices.name[n->slice]), "autograd::engine::evaluate_function: ");
+}
+
+/* Everything outside of autograd's nodes. Parents stand before their children. */
+static bool place_forward(struct tg__modules *m) {
   struct tg__map by_text = {0}; /* (rank, string id) → place */
   bool done = true;
   for (uint32_t k = 0; done && k < m->t->track_count; k++) {
-    const uint32_t rank = m->t->tracks[k].rank;
     for (uint32_t i = m->tree->first[k]; done && i < m->tree->first[k + 1]; i++) {
       const struct tg__op_node *n = &m->tree->nodes[i];
-      uint32_t place = n->parent == TG_NONE ? 0 : m->forward[n->parent];
-      if (tg__modules_is_frame(m, n->slice))
-        place = step_into(m, place, rank, tg__module_name(tg__name(m->t, m->t->slices.name[n->slice])));
-      else if (!place && n->is_op)
-        place = place_of_op_text(m, rank, n->slice, &by_text);
-      done = place != TG_NONE;
-      m->forward[i] = place;
+      m->in_backward[i] = is_autograd(m, n) || (n->parent != TG_NONE && m->in_backward[n->parent]);
+      if (m->in_backward[i]) continue;
+      m->place[i] = forward_place(m, m->t->tracks[k].rank, i, &by_text);
+      done = m->place[i] != TG_NONE;
     }
   }
   tg__map_free(&by_text);
   return done;
 }
 
-/* For what is no node, such as runtime calls outside of operators. */
-static void place_slices(struct tg__modules *m) {
-  const struct tg_trace *t = m->t;
-  for (uint32_t i = 0; m->module_id.any && i < t->slices.count; i++) {
-    const uint32_t parent = t->slices.parent[i]; /* has the smaller number */
-    if (tg__modules_is_frame(m, i) && m->tree->node_of[i] != TG_NONE)
-      m->at_slice[i] = m->forward[m->tree->node_of[i]];
-    else
-      m->at_slice[i] = parent == TG_NONE ? 0 : m->at_slice[parent];
-  }
-}
-
-/* ---- autograd ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- backward ----------------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t place_of_forward_op(const struct tg__modules *m, uint32_t slice) {
   const uint32_t op = m->t->slices.cause[slice], node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
-  return node == TG_NONE ? 0 : m->forward[node];
+  return node == TG_NONE ? 0 : m->place[node];
 }
 
-static bool is_outermost(const struct tg__modules *m, uint32_t node) {
-  const uint32_t parent = m->tree->nodes[node].parent;
-  return parent == TG_NONE || !m->tree->nodes[parent].is_op;
+/* Of what is no operator inside a node of autograd: a module that computes its forward again, or something without a place of its
+ * own. Checkpointing computes again when the first of the tensors is asked for, so autograd's node is one from inside the module:
+ * where the module is among those around that node, that is its place. */
+static uint32_t recomputed_place(struct tg__modules *m, uint32_t node, uint32_t around, uint32_t rank) {
+  const uint32_t slice = m->tree->nodes[node].slice, parent = m->tree->nodes[node].parent;
+  if (!tg__modules_is_frame(m, slice)) return around;
+  const uint32_t label = tg__paths_label(&m->paths, tg__module_name(tg__name(m->t, m->t->slices.name[slice])));
+  const bool is_first = parent == TG_NONE || m->tree->nodes[parent].is_op;
+  for (uint32_t place = is_first ? around : 0; place && m->paths.up[place]; place = m->paths.up[place]) /* the last is the rank */
+    if (m->paths.label[place] == label) return place;
+  return step_into_frame(m, around, rank, slice);
 }
 
 /* A node of autograd that knows its forward operator, all that runs in it, the evaluate_function around it, and the gradient
  * accumulation that comes directly behind it, which adds what it computed to the parameter, belong to one module. */
-static void place_backward(struct tg__modules *m) {
+static void place_backward(struct tg__modules *m, uint32_t track) {
   const struct tg__op_node *nodes = m->tree->nodes;
-  for (uint32_t k = 0; k < m->t->track_count; k++) {
-    uint32_t group = 0; /* place of the outermost autograd node before */
-    uint32_t outermost = TG_NONE;
-    for (uint32_t i = m->tree->first[k]; i < m->tree->first[k + 1]; i++) {
-      const uint32_t parent = nodes[i].parent;
-      if (!nodes[i].is_op || m->forward[i]) {
-        if (m->forward[i]) group = 0;
-        continue;
-      }
-      if (is_outermost(m, i)) outermost = i;
-      const uint32_t own = place_of_forward_op(m, nodes[i].slice);
-      const uint32_t around = parent == TG_NONE || !nodes[parent].is_op ? 0 : m->backward[parent];
-      m->backward[i] = own ? own : around;
-      if (own && outermost != TG_NONE && !m->backward[outermost]) group = m->backward[outermost] = own;
-      if (outermost != i) continue;
-      const bool accumulates = tg__str_has_suffix(tg__name(m->t, m->t->slices.name[nodes[i].slice]), "AccumulateGrad");
-      if (accumulates && !own) m->backward[i] = group;
-      group = m->backward[i];
+  uint32_t group = 0, outermost = TG_NONE; /* place of autograd's outermost node before; the one at hand */
+  for (uint32_t i = m->tree->first[track]; i < m->tree->first[track + 1]; i++) {
+    if (!m->in_backward[i]) {
+      if (m->place[i]) group = 0; /* a forward in between */
+      continue;
     }
+    const uint32_t parent = nodes[i].parent;
+    const bool inner = parent != TG_NONE && m->in_backward[parent];
+    const uint32_t around = inner ? m->place[parent] : 0;
+    if (!nodes[i].is_op) {
+      m->place[i] = recomputed_place(m, i, around, m->t->tracks[track].rank);
+      continue;
+    }
+    const uint32_t own = place_of_forward_op(m, nodes[i].slice);
+    m->place[i] = own ? own : around;
+    if (inner) {
+      if (own && !m->place[outermost]) group = m->place[outermost] = own;
+      continue;
+    }
+    outermost = i;
+    if (!own && accumulates(m, &nodes[i])) m->place[i] = group;
+    group = m->place[i];
   }
 }
 
 /* ---- all together ------------------------------------------------------------------------------------------------------------------- */
 
+/* For what is no node, such as runtime calls outside of operators. */
+static void place_slices(struct tg__modules *m) {
+  const struct tg_trace *t = m->t;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    const uint32_t parent = t->slices.parent[i]; /* has the smaller number */
+    if (m->module_id.any && tg__modules_is_frame(m, i))
+      m->around[i] = m->tree->node_of[i];
+    else
+      m->around[i] = parent == TG_NONE ? TG_NONE : m->around[parent];
+  }
+}
+
 enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, const struct tg__op_tree *tree) {
   *m = (struct tg__modules){.t = t, .tree = tree};
-  m->forward = tg__alloc((tree->count + 1) * sizeof *m->forward);
-  m->backward = tg__alloc((tree->count + 1) * sizeof *m->backward);
-  m->at_slice = tg__alloc(((size_t)t->slices.count + 1) * sizeof *m->at_slice);
-  const bool ready = m->forward && m->backward && m->at_slice && tg__paths_open(&m->paths, t) &&
+  m->place = tg__alloc((tree->count + 1) * sizeof *m->place);
+  m->in_backward = tg__alloc((tree->count + 1) * sizeof *m->in_backward);
+  m->around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *m->around);
+  const bool ready = m->place && m->in_backward && m->around && tg__paths_open(&m->paths, t) &&
                      tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
                      tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy);
-  if (!ready || !place_nodes(m)) return TG_MEMORY;
+  if (!ready || !place_forward(m)) return TG_MEMORY;
+  for (uint32_t k = 0; k < t->track_count; k++) place_backward(m, k);
   place_slices(m);
-  place_backward(m);
   return m->paths.failed ? TG_MEMORY : TG_OK;
 }
 
@@ -152,18 +183,22 @@ void tg__modules_close(struct tg__modules *m) {
   tg__paths_close(&m->paths);
   tg__schema_mask_free(&m->module_id);
   tg__schema_mask_free(&m->hierarchy);
-  tg__free(m->at_slice);
-  tg__free(m->forward);
-  tg__free(m->backward);
+  tg__free(m->place);
+  tg__free(m->in_backward);
+  tg__free(m->around);
   *m = (struct tg__modules){0};
 }
 
+/* Collectives that the backward launches are DistributedDataParallel's: they hang on whatever gradient was ready last. */
 uint32_t tg__modules_of_device_work(const struct tg__modules *m, uint32_t slice, bool *backward) {
   *backward = false;
   const uint32_t call = tg__launch_of(m->t, slice), op = tg__launching_op(m->t, slice);
-  const uint32_t node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
-  if (node == TG_NONE) return call == TG_NONE ? 0 : m->at_slice[call]; /* launched by Python itself, as Triton's kernels are */
-  if (m->forward[node]) return m->forward[node];
-  *backward = m->backward[node] != 0;
-  return m->backward[node];
+  uint32_t node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
+  if (node == TG_NONE && call != TG_NONE) node = m->around[call]; /* launched by Python itself, as Triton's kernels are */
+  if (node == TG_NONE) return 0;
+  if (m->in_backward[node] && tg__slice_class(m->t, slice) == TG__CLASS_KERNEL &&
+      tg__name_is_collective_kernel(tg__name(m->t, m->t->slices.name[slice])))
+    return 0;
+  *backward = m->in_backward[node] && m->place[node];
+  return m->place[node];
 }

@@ -5,16 +5,17 @@
 #include "analyze/frames.h"
 #include "analyze/op_tree.h"
 
-/* A place in the tree of modules is a path: the rank, then the modules from the outermost to the innermost. 0 = in none. */
+/* A place in the tree of modules is a path: the rank, then the modules from the outermost to the innermost. 0 = in none. What runs
+ * inside a node of autograd counts as backward, a forward that is computed again there too: it has the place it had at first. */
 struct tg__modules {
   const struct tg_trace *t;
   const struct tg__op_tree *tree;
   struct tg__paths paths;
   struct tg__schema_mask module_id, hierarchy;
-  uint32_t *at_slice; /* by slice: place of the innermost module frame around it, its own when it is one */
-  uint32_t *forward;  /* by node: the place it runs in */
-  uint32_t *backward; /* by node: of what autograd runs elsewhere, the place of the forward operator */
-  bool any;           /* some frame or operator names a module */
+  uint32_t *place;     /* by node: where it belongs */
+  bool *in_backward;   /* by node: it does so by way of autograd */
+  uint32_t *around;    /* by slice: node of the innermost module frame around it, itself when it is one; TG_NONE */
+  bool any;            /* some frame or operator names a module */
 };
 /* TG_OK or TG_MEMORY; close it either way. */
 enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, const struct tg__op_tree *tree);

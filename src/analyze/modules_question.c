@@ -2,7 +2,7 @@
 #include "analyze/modules.h"
 
 struct sums { /* of a place alone; then, in `total`, with the modules in it */
-  int64_t calls, ops, cpu_ns, python_ns, device_ns, backward_ops, backward_cpu_ns, backward_device_ns;
+  int64_t calls, recomputed, ops, cpu_ns, python_ns, device_ns, backward_ops, backward_cpu_ns, backward_device_ns;
   int64_t bytes[2]; /* CPU, devices */
 };
 struct work {
@@ -24,30 +24,36 @@ struct work {
 
 static void count_frame(struct work *w, uint32_t node) {
   const struct tg__op_node *n = &w->tree.nodes[node];
-  const uint32_t place = w->modules.forward[node];
+  const uint32_t place = w->modules.place[node];
+  struct sums *s = &w->self[place];
   const int64_t own = w->t->slices.dur_ns[n->slice] - n->kids_ns;
   w->has_frames = true;
-  w->self[place].calls++;
-  w->self[place].cpu_ns += own;
-  w->self[place].python_ns += own;
+  if (w->modules.in_backward[node]) {
+    s->recomputed++;
+    s->backward_cpu_ns += own;
+  } else {
+    s->calls++;
+    s->cpu_ns += own;
+    s->python_ns += own;
+  }
   const uint32_t attribute = tg__arg_str(w->t, w->t->slices.args[n->slice], TG__K_MODULE_PATH);
   if (attribute != TG_NONE) w->attribute[place] = attribute;
 }
 
 static void count_op(struct work *w, uint32_t node) {
   const struct tg__op_node *n = &w->tree.nodes[node];
-  const uint32_t forward = w->modules.forward[node], backward = w->modules.backward[node];
+  const uint32_t place = w->modules.place[node];
   const bool is_first = n->in_table && (n->parent == TG_NONE || !w->tree.nodes[n->parent].is_op);
-  struct sums *s = &w->self[forward ? forward : backward];
+  struct sums *s = &w->self[place];
   const int64_t own = w->t->slices.dur_ns[n->slice] - n->kids_ns;
-  if (forward || !backward) {
-    s->cpu_ns += own;
-    s->ops += is_first;
-    for (int d = 0; d < 2 && w->memory_of.self; d++) s->bytes[d] += w->memory_of.self[node][d];
-  } else {
+  if (place && w->modules.in_backward[node]) {
     s->backward_cpu_ns += own;
     s->backward_ops += is_first;
+    return;
   }
+  s->cpu_ns += own;
+  s->ops += is_first;
+  for (int d = 0; d < 2 && w->memory_of.self; d++) s->bytes[d] += w->memory_of.self[node][d];
 }
 
 static void count_track(struct work *w, uint32_t track) {
@@ -126,6 +132,7 @@ static void put_line(const struct work *w, const struct line *l, struct tg_table
   tg__put_trace_text(out, w->t, l->attribute);
   const bool frames = w->has_frames && l->self != &w->self[0];
   tg__put_int(out, frames ? l->self->calls : TG_NULL_INT);
+  tg__put_int(out, frames && l->self->recomputed ? l->self->recomputed : TG_NULL_INT);
   put_pct(w, l->total, out);
   put_pct(w, l->self, out);
   tg__put_int(out, l->self->ops);
@@ -233,6 +240,7 @@ static void see_for_class(struct work *w, uint32_t place, int64_t depth, int way
   const struct sums *s = &w->self[place];
   add_to(&r->self, s);
   r->self.calls += s->calls;
+  r->self.recomputed += s->recomputed;
   r->self.ops += s->ops;
   r->self.python_ns += s->python_ns;
   r->self.backward_ops += s->backward_ops;
