@@ -40,6 +40,16 @@ def common_arguments():
     return table(["argument", "default", "meaning"], [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in defs.common_arguments()])
 
 
+def diff_arguments():
+    rows = [a for m, a in defs.read("src/analyze/diff.def") if m == "DIFF_ARGUMENT"]
+    return table(["argument", "default", "meaning"], [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in rows])
+
+
+def diff_columns():
+    rows = [a for m, a in defs.read("src/analyze/diff.def") if m == "DIFF_COLUMN"]
+    return table(["column", "type", "unit", "meaning"], [(f"`{n}`", TYPES[t], u, m) for n, t, u, m in rows])
+
+
 def losses():
     return table(["loss", "kind", "meaning"], [(f"`{n}`", k.lower(), m) for _, (n, k, m) in defs.read("src/trace/losses.def")])
 
@@ -127,7 +137,8 @@ TABLES = {"chunks": chunks, "columns": columns,
           "raw-flags": raw("RAW_FLAG", ["flag", "bit", "meaning"]),
           "raw-dictionaries": raw("RAW_DICTIONARY", ["dictionary", "number", "meaning"]),
           "raw-counts": raw("RAW_COUNT", ["counter", "position", "loss it is added to", "meaning"]), "raw-inputs": raw_inputs,
-          "questions": questions, "question-names": question_names, "common-arguments": common_arguments, "losses": losses, "causes": causes,
+          "questions": questions, "question-names": question_names, "common-arguments": common_arguments, "diff-arguments": diff_arguments,
+          "diff-columns": diff_columns, "losses": losses, "causes": causes,
           "errors": errors, "formats": formats, "categories": categories, "commands": commands, "every-option": every_option}
 
 

@@ -151,9 +151,8 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
     if (s->whole) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
     if (s->count < TG__DRAW_LEAST)
       tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count, s->count == 1 ? "" : "s", TG__DRAW_LEAST);
-    if (s->left_out) tg__table_note(out, "%c: %zu step%s left out", letter, s->left_out, s->left_out == 1 ? "" : "s");
-    if (s->t->rank_count > 1 && s->pick.rank == TG_NONE)
-      tg__table_note(out, "%c: steps of all %u ranks count, each for itself", letter, s->t->rank_count);
+    if (s->left_out) tg__table_note(out, "%c: %zu step%s at the end left out", letter, s->left_out, s->left_out == 1 ? "" : "s");
+    if (s->ranks > 1) tg__table_note(out, "%c: every figure is the mean over %zu ranks", letter, s->ranks);
   }
 }
 

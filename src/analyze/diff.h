@@ -1,7 +1,8 @@
 /* diff: two traces held against each other; private to the folder.
  *
- * Each trace becomes a list of units, its steps; every figure is a number a unit. What the units of both sides say is compared by
- * drawing units again (bootstrap.h), so that noise is not called change. */
+ * Every figure is a number a step. What the steps of both sides say is compared by drawing steps again (bootstrap.h), so that noise is
+ * not called change. Ranks of one job wait for each other, so their steps are no independent observations: step k of a side is the k-th
+ * step of all its ranks, and its figure the mean over them. */
 #ifndef TG_DIFF_H
 #define TG_DIFF_H
 
@@ -13,8 +14,8 @@ enum { TG__SIDES = 2 };
 
 /* ---- one trace (diff_side.c) ------------------------------------------------------------------------------------------------- */
 
-struct tg__diff_unit {
-  uint32_t rank;
+struct tg__diff_unit { /* one step of one rank */
+  uint32_t rank, step;
   int64_t start_ns, end_ns; /* of the host: the annotation */
   int64_t reach_ns;         /* largest end of the units of this rank up to here */
 };
@@ -22,17 +23,19 @@ struct tg__diff_side {
   const struct tg_trace *t;
   struct tg__ask pick;
   struct tg__diff_unit *units; /* by rank, then start */
-  struct tg__step_cost *costs; /* of the same number */
-  size_t count, cap, cost_cap;
-  size_t left_out;             /* steps at the end whose device work is missing, and those beyond TG__DRAW_MOST */
+  struct tg__step_cost *costs; /* by unit */
+  size_t unit_count, cap, cost_cap;
+  size_t count;                /* steps; each has one unit a rank */
+  size_t ranks;                /* that have units */
+  size_t left_out;             /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
   bool whole;                  /* some rank has no steps: all of it is one unit */
-  struct tg__draws draws;      /* weights NULL: too few units for an interval */
+  struct tg__draws draws;      /* weights NULL: too few steps for an interval */
 };
 /* TG_NO_DATA when there is nothing to compare. *out is to be closed either way. */
 enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, uint64_t seed, struct tg__diff_side *out,
                                struct tg_error *e);
 void tg__diff_side_close(struct tg__diff_side *s);
-uint32_t tg__diff_unit_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns); /* TG_NONE outside all */
+uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns); /* from 0 on; TG_NONE outside all */
 
 /* ---- figures by name (diff_collect.c) ------------------------------------------------------------------------------------------- */
 
@@ -41,14 +44,14 @@ enum tg__diff_by { TG__DIFF_STEP, TG__DIFF_CATEGORY, TG__DIFF_OP, TG__DIFF_MODUL
 extern const char *const tg__diff_by_names[TG__DIFF_BYS + 1];
 extern const char *const tg__diff_figure_names[TG__DIFF_FIGURES + 1];
 
-struct tg__diff_entry { /* what one name came to in one unit */
-  uint32_t row, unit;
+struct tg__diff_entry { /* what one name came to in one step, summed over ranks */
+  uint32_t row, step;
   int64_t v[TG__DIFF_FIGURES];
 };
 struct tg__diff_entries {
   struct tg__diff_entry *items; /* by row once collected */
   size_t count, cap;
-  struct tg__map at;            /* row and unit → entry */
+  struct tg__map at;            /* row and step → entry */
   uint32_t *first;              /* by row, one more at the end */
 };
 /* `names` is shared by both sides: a name's id there is its row. */

@@ -15,13 +15,13 @@ struct work {
 
 /* ---- entries --------------------------------------------------------------------------------------------------------------------- */
 
-static struct tg__diff_entry *entry_of(struct tg__diff_entries *entries, uint32_t row, uint32_t unit) {
-  uint32_t *slot = tg__map_slot(&entries->at, (uint64_t)row << 32 | unit, TG_NONE);
+static struct tg__diff_entry *entry_of(struct tg__diff_entries *entries, uint32_t row, uint32_t step) {
+  uint32_t *slot = tg__map_slot(&entries->at, (uint64_t)row << 32 | step, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
     if (!tg__grow((void **)&entries->items, &entries->cap, entries->count + 1, sizeof *entries->items)) return NULL;
     *slot = (uint32_t)entries->count;
-    entries->items[entries->count++] = (struct tg__diff_entry){.row = row, .unit = unit};
+    entries->items[entries->count++] = (struct tg__diff_entry){.row = row, .step = step};
   }
   return &entries->items[*slot];
 }
@@ -77,8 +77,8 @@ static bool open_rows(struct work *w) {
 
 /* ---- operators ------------------------------------------------------------------------------------------------------------------- */
 
-static bool add_node(struct work *w, const struct tg__op_node *n, uint32_t row, uint32_t unit, bool inside) {
-  struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, unit);
+static bool add_node(struct work *w, const struct tg__op_node *n, uint32_t row, uint32_t step, bool inside) {
+  struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
   if (!entry) return false;
   const int64_t self_ns = tg__op_tree_self_ns(w->s->t, n);
   if (inside) { /* of a module: its own operators, and the sum over those inside it */
@@ -94,7 +94,7 @@ static bool add_node(struct work *w, const struct tg__op_node *n, uint32_t row, 
   return true;
 }
 
-typedef bool visit_fn(void *ctx, struct work *w, uint32_t node, uint32_t unit);
+typedef bool visit_fn(void *ctx, struct work *w, uint32_t node, uint32_t step);
 
 static bool each_operator(struct work *w, const struct tg__op_tree *tree, visit_fn *visit, void *ctx) {
   const struct tg_trace *t = w->s->t;
@@ -103,16 +103,16 @@ static bool each_operator(struct work *w, const struct tg__op_tree *tree, visit_
     for (uint32_t i = tree->first[k]; i < tree->first[k + 1]; i++) {
       const struct tg__op_node *n = &tree->nodes[i];
       if (!n->in_table || n->absorbed_by != TG_NONE) continue;
-      const uint32_t unit = tg__diff_unit_at(w->s, t->tracks[k].rank, t->slices.start_ns[n->slice]);
-      if (unit != TG_NONE && !visit(ctx, w, i, unit)) return false;
+      const uint32_t step = tg__diff_step_at(w->s, t->tracks[k].rank, t->slices.start_ns[n->slice]);
+      if (step != TG_NONE && !visit(ctx, w, i, step)) return false;
     }
   }
   return true;
 }
 
-static bool visit_op(void *ctx, struct work *w, uint32_t node, uint32_t unit) {
+static bool visit_op(void *ctx, struct work *w, uint32_t node, uint32_t step) {
   const struct tg__op_node *n = &((const struct tg__op_tree *)ctx)->nodes[node];
-  return add_node(w, n, row_of_name(w, w->s->t->slices.name[n->slice], false), unit, false);
+  return add_node(w, n, row_of_name(w, w->s->t->slices.name[n->slice], false), step, false);
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------------------------- */
@@ -133,20 +133,20 @@ static uint32_t row_of_module(struct work *w, struct modules *m, uint32_t path) 
   return *slot = row;
 }
 
-static bool visit_module(void *ctx, struct work *w, uint32_t node, uint32_t unit) {
+static bool visit_module(void *ctx, struct work *w, uint32_t node, uint32_t step) {
   struct modules *m = ctx;
   const struct tg__op_node *n = &m->tree->nodes[node];
   const uint32_t key = tg__op_group_of(&m->group, node);
   if (tg__op_group_failed(&m->group)) return false;
   uint32_t path = m->group.keys.label[key];
   if (path == TG_NONE) return true; /* outside of all modules */
-  struct tg__diff_entry *own = entry_of(w->out, row_of_module(w, m, path), unit);
+  struct tg__diff_entry *own = entry_of(w->out, row_of_module(w, m, path), step);
   if (!own) return false;
   own->v[TG__DIFF_CALLS]++;
   own->v[TG__DIFF_SELF_CPU] += tg__op_tree_self_ns(w->s->t, n);
   own->v[TG__DIFF_SELF_DEVICE] += n->device_ns;
   for (; path; path = m->group.modules.up[path])
-    if (!add_node(w, n, row_of_module(w, m, path), unit, true)) return false;
+    if (!add_node(w, n, row_of_module(w, m, path), step, true)) return false;
   return true;
 }
 
@@ -169,12 +169,12 @@ static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool
   const struct tg_trace *t = w->s->t;
   const uint32_t rank = t->tracks[track].rank, call = tg__launch_of(t, slice);
   const bool known = call != TG_NONE;
-  const uint32_t unit = known || w->s->whole ? tg__diff_unit_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
+  const uint32_t step = known || w->s->whole ? tg__diff_step_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
   *loose += !known && !w->s->whole;
-  if (unit == TG_NONE) return true;
+  if (step == TG_NONE) return true;
   const bool is_kernel = tg__slice_class(t, slice) == TG__CLASS_KERNEL; /* copies are told apart by what stands in brackets */
   const uint32_t row = row_of_name(w, t->slices.name[slice], family && is_kernel);
-  struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, unit);
+  struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
   if (!entry) return false;
   entry->v[TG__DIFF_CALLS]++;
   entry->v[TG__DIFF_DEVICE] += t->slices.dur_ns[slice];

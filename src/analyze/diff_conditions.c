@@ -215,7 +215,7 @@ static bool read_shapes(struct shapes *h, int side, const struct tg__diff_side *
       uint32_t dims = tg__arg_str(s->t, s->t->slices.args[n->slice], TG__K_INPUT_DIMS);
       if (dims == TG_NONE) dims = tg__arg_str(s->t, s->t->slices.args[n->slice], TG__K_INPUT_DIMS_OLD);
       const struct tg__str input = dims == TG_NONE ? TG_STR("") : first_input(tg__name(s->t, dims));
-      if (!input.len || tg__diff_unit_at(s, s->t->tracks[k].rank, s->t->slices.start_ns[n->slice]) == TG_NONE) continue;
+      if (!input.len || tg__diff_step_at(s, s->t->tracks[k].rank, s->t->slices.start_ns[n->slice]) == TG_NONE) continue;
       ok = add_shape(h, side, tg__name(s->t, s->t->slices.name[n->slice]), input, s->t->slices.dur_ns[n->slice] + n->device_total_ns + 1);
     }
   }

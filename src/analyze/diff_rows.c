@@ -57,14 +57,23 @@ static bool quantile_of(const int64_t *values, size_t n, double q, double *out) 
   return ok;
 }
 
+/* What a step came to: the mean over its ranks, in whole ns. */
+static void mean_of_ranks(const struct tg__diff_side *s, unsigned what, int64_t *values) {
+  for (size_t i = 0; i < s->unit_count; i++) {
+    int64_t *const v = &values[s->units[i].step];
+    if (__builtin_add_overflow(*v, value_of(&s->costs[i], what), v)) *v = INT64_MAX;
+  }
+  for (size_t i = 0; s->ranks > 1 && i < s->count; i++) values[i] = llround((double)values[i] / (double)s->ranks);
+}
+
 /* The figure of one side and, where there are steps enough, what it is in every draw. q below 0: the mean. */
 static bool measure(const struct tg__diff_side *s, unsigned what, double q, double *figure, double draws[TG__DRAWS]) {
   int64_t *values = tg__alloc(s->count * sizeof *values);
   uint32_t *steps = tg__alloc(s->count * sizeof *steps);
   bool ok = values && steps;
   struct tg__stats stats = {0};
+  if (ok) mean_of_ranks(s, what, values);
   for (size_t i = 0; ok && i < s->count; i++) {
-    values[i] = value_of(&s->costs[i], what);
     steps[i] = (uint32_t)i;
     tg__stats_add(&stats, values[i]);
   }
@@ -136,11 +145,11 @@ static bool gather(struct by_name *w, int side, uint32_t row, unsigned figure, s
   for (uint32_t i = begin; i < end; i++) {
     const int64_t v = entries->items[i].v[figure];
     if (!v) continue;
-    w->step[*count] = entries->items[i].unit;
+    w->step[*count] = entries->items[i].step;
     w->value[(*count)++] = v;
     tg__stats_add(&stats, v);
   }
-  *mean = (double)((long double)stats.sum / (long double)w->sides[side]->count);
+  *mean = (double)((long double)stats.sum / ((long double)w->sides[side]->count * (long double)w->sides[side]->ranks));
   return true;
 }
 
@@ -152,6 +161,13 @@ static bool is_constant(const struct by_name *w, int side, size_t count) {
   return true;
 }
 
+/* What the gathered figure is in every draw. */
+static void draw(const struct by_name *w, int side, size_t count, bool constant, double mean, double out[TG__DRAWS]) {
+  const struct tg__diff_side *s = w->sides[side];
+  if (!constant) tg__draws_mean(&s->draws, w->step, w->value, count, out);
+  for (size_t r = 0; r < TG__DRAWS; r++) out[r] = constant ? mean : out[r] / (double)s->ranks;
+}
+
 static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__diff_by by, uint32_t row, unsigned figure) {
   double mean[TG__SIDES];
   bool constant[TG__SIDES];
@@ -160,8 +176,7 @@ static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__d
   for (int side = 0; side < TG__SIDES; side++) {
     if (!gather(w, side, row, figure, &count[side], &mean[side])) return false;
     constant[side] = is_constant(w, side, count[side]);
-    if (draws && !constant[side]) tg__draws_mean(&w->sides[side]->draws, w->step, w->value, count[side], rows->draws[side]);
-    for (size_t r = 0; draws && constant[side] && r < TG__DRAWS; r++) rows->draws[side][r] = mean[side];
+    if (draws) draw(w, side, count[side], constant[side], mean[side], rows->draws[side]);
   }
   if (!count[0] && !count[1]) return true;
   const struct tg__str name = tg__strings_get(w->names, row);

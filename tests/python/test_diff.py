@@ -244,3 +244,49 @@ def test_pages(pair):
     assert diff.markdown().startswith("### " + diff.headline) and "| `aten::conv2d` self_cpu |" in diff.markdown()
     assert "a\\|b'c" in diff.markdown() and "<b>" in diff._repr_html_()
     assert diff.to_pandas().set_index(["by", "name", "quantity"]).loc[("step", "step", "p50"), "verdict"] == "slower"
+
+
+def test_ranks_of_one_job_are_no_more_steps(tmp_path):
+    """Two ranks that do the same at the same time tell no more than one: the same figures, the same intervals. The longer one's last
+    step, which the other lacks, is left out."""
+    for side, program in (("a", Program(seed=1, steps=12)), ("b", Program(seed=2, steps=12, conv=50))):
+        (tmp_path / side).mkdir()
+        program.write(tmp_path, f"{side}.json")
+        for rank in range(2):
+            program.document["distributedInfo"] = {"rank": rank, "world_size": 2, "backend": "gloo"}
+            program.write(tmp_path / side, f"rank{rank}.json")
+            program.step(12, 50000.0, {})
+    one, two = rows(tg.diff(tmp_path / "a.json", tmp_path / "b.json")), tg.diff(tmp_path / "a", tmp_path / "b")
+    assert any("mean over 2 ranks" in note for note in two.notes) and any("1 step at the end left out" in note for note in two.notes)
+    for key, row in rows(two).items():
+        for column in ("a", "b", "delta", "low", "high"):
+            assert row[column] == pytest.approx(one[key][column], rel=1e-6, abs=0.01), (key, column)
+        assert row["verdict"] == one[key]["verdict"]
+
+
+def test_recordings_of_one_program_and_of_a_slower_one(tmp_path):
+    """Recorded for real: three times the same loop, and one in which a layer waits a tenth of the step longer. The loop sleeps most of
+    its time, so that a busy machine does not decide the test."""
+    torch = pytest.importorskip("torch")
+    import time
+
+    def record(name, wait):
+        path = tmp_path / f"{name}.json"
+        layer, batch = torch.nn.Linear(8, 8), torch.zeros(4, 8)
+        with tg.profile(schedule=tg.schedule(wait=1, warmup=1, active=12), on_trace_ready=lambda prof: prof.export_chrome_trace(str(path))) as prof:
+            for _ in range(14):
+                with tg.record_function("forward"):
+                    layer(batch)
+                    time.sleep(wait)
+                prof.step()
+        return path
+
+    same = [record(f"same{k}", 0.03) for k in range(3)]
+    slower = record("slower", 0.033)
+    for a, b in ((0, 1), (1, 2), (0, 2)):
+        assert tg.diff(same[a], same[b]).headline.startswith("No difference")
+    diff = tg.diff(same[0], slower)
+    assert "slower" in diff.headline and 7 < rows(diff)["step", "step", "p50"]["delta_pct"] < 13
+    assert diff.failed("step.p50 > +5%") and not diff.failed("step.p50 > +15%") and not tg.diff(same[0], same[1]).failed("step.p50 > +5%")
+    conditions = {r["condition"]: r for r in tg.diff(same[0], slower, by="conditions")}
+    assert conditions["torch"]["a"] == torch.__version__ and conditions["threads"]["same"] is True
