@@ -687,6 +687,7 @@ class SequencesRow(TypedDict):
     op_ns: Optional[int]  # ns: host time of all of them, children included
     event: Optional[int]  # the earliest of them: number of the slice
     start_ns: Optional[int]  # ns: its start
+    place: Optional[int]  # by=event: of the pattern it belongs to, 1 = the first; its other figures stand with by=pattern
 
 class KernelAnnotationsRow(TypedDict):
     """each kernel, copy and memset with the user annotation it belongs to"""
@@ -972,7 +973,7 @@ class Trace:
     @overload
     def ask(self, question: Literal["op_kernels"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpKernelsRow]: ...
     @overload
-    def ask(self, question: Literal["sequences"], *, rank: Any = ..., step: Any = ..., op: Any = ..., min_length: Any = ..., top_k: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SequencesRow]: ...
+    def ask(self, question: Literal["sequences"], *, rank: Any = ..., step: Any = ..., by: Any = ..., op: Any = ..., min_length: Any = ..., top_k: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SequencesRow]: ...
     @overload
     def ask(self, question: Literal["kernel_annotations"], *, rank: Any = ..., step: Any = ..., by: Any = ..., side: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KernelAnnotationsRow]: ...
     @overload

@@ -34,6 +34,7 @@ static void put_pattern(const struct tg__patterns *p, const struct tg__pattern *
   tg__put_int(out, item->op_ns);
   tg__put_int(out, item->first);
   tg__put_int(out, p->t->slices.start_ns[item->first]);
+  tg__put_null(out);
 }
 
 /* The first `most` of each rank, moved to the front; what is looked at was not written over yet, as kept <= i. */
@@ -44,6 +45,25 @@ static size_t cut(const struct tg__patterns *p, uint32_t *order, size_t most) {
     if (of_rank < most) order[kept++] = order[i];
   }
   return kept;
+}
+
+/* by=event: an operator or kernel and the place of its pattern; patterns that were cut have place 0. */
+static bool put_members(const struct tg__patterns *p, const uint32_t *order, size_t kept, struct tg_table *out) {
+  uint32_t *place = tg__alloc((p->count + 1) * sizeof *place);
+  for (size_t i = 0; place && i < kept; i++) place[order[i]] = (uint32_t)i + 1;
+  tg__table_keep_rows(out, NULL, 0);
+  for (size_t i = 0; place && i < p->member_count && !out->failed; i++) {
+    const struct tg__pattern_member *m = &p->members[i];
+    if (!place[m->pattern]) continue;
+    tg__put_rank(out, p->t, p->items[m->pattern].rank);
+    tg__put_trace_text(out, p->t, p->t->slices.name[m->slice]);
+    for (int k = 0; k < 5; k++) tg__put_null(out); /* figures of the pattern: by=pattern has them */
+    tg__put_int(out, m->slice);
+    tg__put_int(out, p->t->slices.start_ns[m->slice]);
+    tg__put_int(out, place[m->pattern]);
+  }
+  tg__free(place);
+  return place != NULL;
 }
 
 static bool put_patterns(const struct tg__patterns *p, bool hta, size_t most, struct tg_table *out) {
@@ -57,7 +77,9 @@ static bool put_patterns(const struct tg__patterns *p, bool hta, size_t most, st
   }
   const struct order by = {p, out, tg__table_column_index(out, "pattern"), hta};
   ok = ok && tg__sort_index(order, p->count, comes_before, &by);
-  if (ok) tg__table_keep_rows(out, order, cut(p, order, most));
+  const size_t kept = ok ? cut(p, order, most) : 0;
+  if (ok && p->keeps_members) ok = put_members(p, order, kept, out);
+  else if (ok) tg__table_keep_rows(out, order, kept);
   tg__out_free(&text);
   tg__free(order);
   return ok;
@@ -74,12 +96,14 @@ static enum tg_err read_count(const struct tg__ask *a, const char *name, size_t 
 
 enum tg_err tg__answer_sequences(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const choices[] = {"exact", "hta"};
-  size_t hta, min_length, top;
+  static const char *const whats[] = {"pattern", "event"};
+  size_t hta, by, min_length, top;
   enum tg_err err = tg__ask_choice(a, "rules", choices, 2, &hta, e);
+  if (!err) err = tg__ask_choice(a, "by", whats, 2, &by, e);
   if (!err) err = read_count(a, "min_length", &min_length, e);
   if (!err) err = read_count(a, "top_k", &top, e);
   if (err) return err;
-  struct tg__patterns p = {0};
+  struct tg__patterns p = {.keeps_members = by == 1};
   struct tg__hta h = {0};
   const char *op = tg__ask_arg(a, "op");
   if (hta) err = tg__hta_open(&h, t, a->rank, TG__HTA_WITHOUT_LAST_STEP);

@@ -9,6 +9,7 @@ struct tg__pattern {
   uint32_t rank, name, sequence, first; /* name: string id of the operator; first: slice of its earliest call */
   int64_t count, kernel_ns, op_ns;
 };
+struct tg__pattern_member { uint32_t slice, pattern; }; /* an operator of a pattern, or a kernel of one of them */
 struct tg__patterns {
   const struct tg_trace *t;
   const char *op; /* "" = every operator */
@@ -20,6 +21,9 @@ struct tg__patterns {
   struct tg__sequences sequences;
   struct tg__pattern *items;
   size_t count, cap;
+  bool keeps_members; /* set before tg__patterns_find: fill the next */
+  struct tg__pattern_member *members;
+  size_t member_count, member_cap;
 };
 /* TG_OK or TG_MEMORY; free it either way. hta NULL: the exact rules. */
 enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op, size_t min_length,

@@ -54,6 +54,7 @@ static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32
       const struct tg__launched item = {.owner = root,
                                         .name = t->slices.name[i],
                                         .tie = t->slices.args[i],
+                                      .slice = i,
                                         .at_ns = t->slices.start_ns[i],
                                         .start_ns = t->slices.start_ns[i],
                                         .dur_ns = t->slices.dur_ns[i]};
@@ -78,6 +79,12 @@ static struct tg__pattern *pattern_at(struct tg__patterns *p, struct tg__map *kn
   return &p->items[*slot];
 }
 
+static bool add_member(struct tg__patterns *p, uint32_t slice, uint32_t pattern) {
+  if (!tg__grow((void **)&p->members, &p->member_cap, p->member_count + 1, sizeof *p->members)) return false;
+  p->members[p->member_count++] = (struct tg__pattern_member){slice, pattern};
+  return true;
+}
+
 static bool count_patterns(struct tg__patterns *p, const struct tg__launched_list *work, uint32_t rank, const struct tg__hta *hta) {
   const struct tg__slices *s = &p->t->slices;
   struct tg__map known = {0};
@@ -96,6 +103,8 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
     item->op_ns += row ? tg__hta_dur_ns(hta, &hta->ranks[rank], row) : s->dur_ns[slice];
     for (uint32_t k = 0; k < run->count; k++) item->kernel_ns += work->items[work->order[run->first + k]].dur_ns;
     if (!row) p->pattern[slice] = number;
+    if (p->keeps_members) ok = add_member(p, slice, number);
+    for (uint32_t k = 0; k < run->count && ok && p->keeps_members; k++) ok = add_member(p, work->items[work->order[run->first + k]].slice, number);
   }
   tg__map_free(&known);
   return ok;
@@ -104,7 +113,7 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
 enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op, size_t min_length,
                               const struct tg__hta *hta) {
   const size_t slices = (size_t)t->slices.count + 1;
-  *p = (struct tg__patterns){.t = t, .op = op, .min_length = min_length};
+  *p = (struct tg__patterns){.t = t, .op = op, .min_length = min_length, .keeps_members = p->keeps_members};
   p->is_wanted = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   if (!hta) {
     p->root = tg__alloc(slices * sizeof *p->root);
@@ -129,6 +138,7 @@ void tg__patterns_free(struct tg__patterns *p) {
   tg__free(p->root);
   tg__free(p->pattern);
   tg__free(p->items);
+  tg__free(p->members);
   tg__sequences_free(&p->sequences);
   *p = (struct tg__patterns){0};
 }

@@ -28,6 +28,7 @@ static bool add_work(const struct tg__patterns *p, const struct tg__hta *h, cons
     const struct tg__launched item = {.owner = root[i],
                                       .name = p->t->slices.name[row->slice],
                                       .tie = i,
+                                      .slice = row->slice,
                                       .at_ns = row->ts_us,
                                       .start_ns = row->ts_us * 1000,
                                       .dur_ns = tg__hta_dur_ns(h, rank, row)};

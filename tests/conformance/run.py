@@ -4,8 +4,9 @@
     run.py --traces DIR --oracle DIR [--bin PATH] [--only TRACE,...] [--rules hta] [--quiet]
 
 DIR/oracle holds one JSON per trace folder; every value below reference.units.UNIT.exact_policy that a question of the engine
-answers is compared, and so is the malformed set. With --rules hta: every value below hta_policy that a question with rules=hta gives, and those
-of hta.units that hta_ops.py knows. Prints every difference and, last, `N of M values agree`.
+answers is compared, every number below hta.units.UNIT with what the installed package's façade says (hta_facade.py), and the malformed
+set. With --rules hta: instead, every value below hta_policy that a question with rules=hta gives, and those of hta.units that hta_ops.py
+knows. Prints every difference and, last, `N of M values agree`.
 Exit status: 0 when every difference is a named defect of defects.json, 1 otherwise, 2 when there is nothing to compare.
 """
 import argparse
@@ -21,6 +22,7 @@ import ranks  # noqa: E402
 from compare import GONE, Absent, Count, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
 import hta_critical  # noqa: E402
+import hta_facade  # noqa: E402
 import hta_ops  # noqa: E402
 from shape import BOTH_RULES, SECTIONS  # noqa: E402
 
@@ -158,6 +160,18 @@ class Report:
         return 1 if self.unnamed else 0
 
 
+def compare_facade(folder, stem, hta, report):
+    """What HolisticTraceAnalysis printed, against the façade."""
+    for unit, values in hta.get("units", {}).items():
+        count, errors = hta_facade.Count(), []
+        hta_facade.compare(unit_path(folder, unit), values, count, errors)
+        report.unit(stem, unit + " (facade)", count, errors)
+    if "memory_timeline" in hta:
+        count = hta_facade.Count()
+        hta_facade.compare_timeline(folder, hta["memory_timeline"], count)
+        report.unit(stem, "memory timeline (facade)", count, [])
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=pathlib.Path, required=True)
@@ -169,6 +183,9 @@ def main(argv=None):
     args = parser.parse_args(argv)
     engine, report = open_engine(args.bin), Report(args.quiet)
     only = set(args.only.split(",")) if args.only else None
+    missing = hta_facade.missing()
+    if missing:
+        print(missing)
     for oracle in sorted(args.oracle.glob("*.json")):
         if only and oracle.stem not in only:
             continue
@@ -177,6 +194,8 @@ def main(argv=None):
         if pair:
             report.unit(oracle.stem, "trace diff", pair, errors)
         units = (document.get("reference") or {}).get("units") or {}
+        if not args.rules and not missing:
+            compare_facade(args.traces / oracle.stem, oracle.stem, document.get("hta") or {}, report)
         for unit, peer in ((document.get("hta") or {}).get("units") or {}).items() if args.rules else ():
             count = Count()
             path = unit_path(args.traces / oracle.stem, unit)

@@ -46,7 +46,7 @@ QUESTIONS = {
     "rows": [[], ["--rules", "hta", "--steps", "without_last"]],
     "document": [[]],
     "op_kernels": [[], ["--by", "op"], ["--by", "call"], ["--rules", "hta"]],
-    "sequences": [["--min_length", "1"], ["--op", "ProfilerStep", "--min_length", "2"], ["--op", "aten::", "--min_length", "1", "--rules", "hta"]],
+    "sequences": [["--min_length", "1"], ["--op", "ProfilerStep", "--min_length", "2"], ["--op", "aten::", "--min_length", "1", "--rules", "hta"], ["--min_length", "1", "--by", "event", "--top_k", "1"]],
     "kernel_annotations": [["--side", "cpu"], ["--by", "annotation"], ["--by", "annotation", "--rules", "hta"]],
     "call_graph": [[], ["--rules", "hta"]],
     "call_stack": [[], ["--event", "1", "--rules", "hta"]],

@@ -79,11 +79,11 @@ def empty(kinds: Sequence[tuple[str, str]]) -> Any:
     return pandas.DataFrame({name: pandas.Series([], dtype=kind) for name, kind in kinds})
 
 
-def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]]) -> Any:
+def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], anew: bool = True) -> Any:
     """Frames of ranks, one below the other, numbered anew; an empty frame of the right columns when there is none."""
     import pandas
     there = [f for f in frames if f is not None and len(f)]
-    return pandas.concat(there, ignore_index=True) if there else empty(kinds)
+    return pandas.concat(there, ignore_index=anew) if there else empty(kinds)
 
 
 def described(values: Any) -> dict[str, float]:

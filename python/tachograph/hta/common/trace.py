@@ -66,6 +66,8 @@ class Trace:
         self.traces: MutableMapping[int, Any] = _Lazy(self.engine.ranks, self._make)
         self.is_parsed = False
         self._min_ts: Optional[float] = None
+        self._durations: dict[int, float] = {}
+        self._zeros: dict[int, int] = {}
         self._meta: Optional[dict[int, dict[str, Any]]] = None
 
     # ---- what HTA's Trace offers ----------------------------------------------------------------------------------------------
@@ -98,13 +100,17 @@ class Trace:
         return self.get_trace(rank)
 
     def get_iterations(self, rank: Optional[int] = None) -> list[int]:
-        frame = self.get_trace(self.get_ranks()[0] if rank is None else rank)
-        return sorted(int(i) for i in frame["iteration"].dropna().unique() if i >= 0)
+        import numpy
+        numbers = _frames.integers(self.rows(self.get_ranks()[0] if rank is None else rank), "iteration")
+        return [int(n) for n in numpy.unique(numbers) if n >= 0]
 
-    def get_trace_duration(self, rank: Optional[int] = None) -> int:
+    def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
-        frame = self.get_trace(self.get_ranks()[0] if rank is None else rank)
-        return frame["ts"].max() - frame["ts"].min()
+        rank = self.get_ranks()[0] if rank is None else rank
+        if rank not in self._durations:
+            ts = _frames.reals(self.rows(rank), "ts_us")
+            self._durations[rank] = ts.max() - ts.min() if len(ts) else 0
+        return int(self._durations[rank]) if self.hta_compat else self._durations[rank]
 
     @property
     def meta_data(self) -> dict[int, dict[str, Any]]:
@@ -151,14 +157,63 @@ class Trace:
         with (gzip.open(output_file, "wt") if output_file.endswith(".gz") else open(output_file, "w")) as f:
             json.dump(trace_contents, f)
 
+    # ---- for the analyzers ------------------------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> str:
+        return "exact" if not self.hta_compat else "hta-last" if self.steps == "upto_last" else "hta"
+
+    def ask(self, question: str, rank: int, **args: Any) -> Any:
+        """The answer for one rank by our rules or HTA's; None when the trace lacks what it needs."""
+        return self.engine.ask(question, rank, rules=self.rules, limit="all", **args)
+
+    def slices(self, rank: int) -> Any:
+        """The engine's number of the event of each row of the frame, as it was first made."""
+        return _frames.integers(self.rows(rank), "slice")
+
+    def has_name(self, rank: int, part: str) -> bool:
+        """Is there a row with this in its name?"""
+        return any(part in (name or "") for name in _frames.codes(self.rows(rank), "name")[1])
+
+    def moments(self, rank: int, table: Any) -> Any:
+        """ts_ns of an answer as ts of the frames: from the earliest event of all ranks."""
+        ts = _frames.integers(table, "ts_ns")
+        return ts // 1000 if self.hta_compat else (ts - self.zero_of(rank)) / 1000
+
+    def zero_of(self, rank: int) -> int:
+        """What is taken off this rank's own times, nanoseconds."""
+        if rank not in self._zeros:
+            rows = self.engine.ask("rows", rank, limit=1)
+            self._zeros[rank] = rows["start_ns"][0] - round(1000 * rows["ts_us"][0]) if len(rows) else 0
+        return self._zeros[rank]
+
+    def zero_in_file(self, rank: int) -> int:
+        """What to add to a ts of the frames for a time of the file, nanoseconds."""
+        return round(self.min_ts * 1000) if self.hta_compat else self.zero_of(rank)
+
+    def places(self, rank: int, tracks: Any) -> dict[str, Any]:
+        """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words."""
+        import numpy
+        table = self.engine.ask("tracks", rank, limit="all")
+        place = numpy.searchsorted(_frames.integers(table, "track"), tracks)
+        made = {}
+        for name in ("pid", "tid"):
+            written = _frames.texts(table, name)
+            kept = {text: int(text) if text is not None and text.lstrip("-").isdigit() else text for text in set(written[place].tolist())}
+            whole = all(isinstance(value, int) for value in kept.values())
+            values = numpy.array([kept.get(text, 0) for text in written], dtype=numpy.int64 if whole else object)
+            made[name] = values[place]
+        return made
+
     # ---- frames ----------------------------------------------------------------------------------------------------------------
 
-    def _rows(self, rank: int, **args: Any) -> Any:
+    def rows(self, rank: int, **args: Any) -> Any:
+        """The answer the frame of a rank is made of."""
         return self.engine.ask("rows", rank, rules="hta" if self.hta_compat else "exact", steps=self.steps, limit="all", **args)
 
     def _all_symbols(self) -> None:
         for rank in self.engine.ranks:
-            rows = self._rows(rank)
+            rows = self.rows(rank)
             for column in ("category", "name"):
                 self.symbol_table.numbers_of(_frames.codes(rows, column)[1])
         self.symbol_table.add_symbols([""])
@@ -169,10 +224,10 @@ class Trace:
 
     def _make(self, rank: int) -> Any:
         import pandas
-        rows = self._rows(rank)
+        rows = self.rows(rank)
         index = _frames.integers(rows, "index")
         columns = {"index": _frames.small(index), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name")}
-        columns.update(self._places(rank, rows))
+        columns.update(self.places(rank, _frames.integers(rows, "track")))
         columns.update(self._times(rows))
         for name in ("stream", "correlation"):
             columns[name] = _frames.small(_frames.integers(rows, name))
@@ -182,29 +237,20 @@ class Trace:
         columns["iteration"] = iteration if (iteration != iteration).any() else _frames.small(iteration.astype("int64"))
         return _frames.frame(columns, pandas.Index(index))
 
+    def core_frame(self, rank: int) -> Any:
+        """index, cat, name, ts, dur, end, stream and iteration alone: much quicker to make than the whole frame."""
+        import pandas
+        rows = self.rows(rank)
+        columns = {"index": _frames.integers(rows, "index"), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name"),
+                   **self._times(rows), "stream": _frames.integers(rows, "stream"), "iteration": _frames.reals(rows, "iteration")}
+        return _frames.frame(columns, pandas.Index(columns["index"]))
+
     def _times(self, rows: Any) -> dict[str, Any]:
         """ts, dur and end. In HTA end stays on the file's clock while ts moves; ours is ts + dur."""
         ts, dur = _frames.reals(rows, "ts_us"), _frames.reals(rows, "dur_us")
         if not self.hta_compat:
             return {"ts": ts, "dur": dur, "end": ts + dur}
         return {"ts": ts.astype("int64"), "dur": dur, "end": ts + dur + self.min_ts}
-
-    def _places(self, rank: int, rows: Any) -> dict[str, Any]:
-        """pid and tid as numbers where all are, as they stand where the file mixes numbers and words."""
-        import numpy
-        tracks = _frames.integers(rows, "track")
-        table = self.engine.ask("tracks", rank, limit="all")
-        known = _frames.integers(table, "track")
-        place = numpy.searchsorted(known, tracks)
-        made = {}
-        for name in ("pid", "tid"):
-            written = _frames.texts(table, name)[place] if len(tracks) else numpy.empty(0, dtype=object)
-            distinct = {text: int(text) if text is not None and text.lstrip("-").isdigit() else text for text in set(written)}
-            if all(isinstance(value, int) for value in distinct.values()):
-                made[name] = numpy.array([distinct[text] for text in written], dtype=numpy.int64)
-            else:
-                made[name] = numpy.array([distinct[text] for text in written], dtype=object)
-        return made
 
     def _of_args(self, rank: int, rows: Any) -> dict[str, Any]:
         """The columns that come from args."""

@@ -1,0 +1,98 @@
+"""Frames about launches: calls beside what they launched, operators beside their kernels, sequences of kernels below an operator."""
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _frames
+from .._overlay import write
+from ..common.trace import Trace
+
+LAUNCH = [("correlation", "int64"), ("cpu_duration", "float64"), ("gpu_duration", "float64"), ("launch_delay", "float64")]
+
+
+def launches(t: Trace, ranks: list[int], include_memory_events: bool) -> dict[int, Any]:
+    made = {}
+    for rank in ranks:
+        table = t.ask("launch_stats", rank, by="event", memory=include_memory_events)
+        made[rank] = _frames.empty(LAUNCH) if table is None else _frames.frame({
+            "correlation": _frames.integers(table, "correlation"), "cpu_duration": _frames.micros(table, "call_ns"),
+            "gpu_duration": _frames.micros(table, "device_ns"), "launch_delay": _frames.micros(table, "delay_ns")})
+    return made
+
+
+OP_KERNELS = [("aten_op_name", "object"), ("kernel_sequence", "object"), ("occurrence_count", "int64"), ("avg_aten_op_launch_delay", "float64"),
+              ("avg_runtime_delay", "float64")]
+PATTERNS = [("pattern", "object"), ("count", "int64"), ("GPU kernel duration (us)", "float64"), ("CPU op duration (us)", "float64")]
+
+
+def op_kernels(t: Trace, ranks: list[int], sort_by: list[str]) -> dict[int, Any]:
+    """HTA's results of one rank contain those of the ranks asked for before it."""
+    made, before = {}, {}
+    for rank in ranks:
+        found = dict(before) if t.hta_compat else {}
+        table = t.ask("op_kernels", rank)
+        columns = [] if table is None else [_frames.texts(table, "op"), _frames.texts(table, "sequence"), _frames.integers(table, "calls").tolist(),
+                                            _frames.micros(table, "launch_delay_ns"), _frames.micros(table, "runtime_delay_ns")]
+        for op, sequence, calls, launch, runtime in zip(*columns):
+            old = found.get((op, sequence), (0, 0.0, 0.0))
+            found[op, sequence] = (old[0] + calls, old[1] + calls * launch, old[2] + calls * runtime)
+        before = found
+        made[rank] = _op_frame(dict(sorted(found.items()))).sort_values(by=sort_by, ascending=False, kind="stable")
+    return made
+
+
+def _op_frame(found: dict[tuple[str, str], tuple[int, float, float]]) -> Any:
+    import numpy
+    if not found:
+        return _frames.empty(OP_KERNELS)
+    calls, launch, runtime = (numpy.array(column) for column in zip(*found.values()))
+    names = [numpy.array(column, dtype=object) for column in zip(*found)]
+    return _frames.frame({"aten_op_name": names[0], "kernel_sequence": names[1], "occurrence_count": calls,
+                          "avg_aten_op_launch_delay": (launch / calls).round(3), "avg_runtime_delay": (runtime / calls).round(3)})
+
+
+def sequences(t: Trace, rank: int, operator_name: str, min_pattern_len: int) -> Any:
+    table = t.ask("sequences", rank, op=operator_name, min_length=min_pattern_len)
+    if table is None or len(table) == 0:
+        return _frames.empty(PATTERNS)
+    frame = _frames.frame({"pattern": _frames.texts(table, "pattern"), "count": _frames.integers(table, "count"),
+                           "GPU kernel duration (us)": _frames.micros(table, "kernel_ns"), "CPU op duration (us)": _frames.micros(table, "op_ns")})
+    return frame.sort_values(by=["count", "pattern"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def overlay(t: Trace, rank: int, path: str, operator_name: str, min_pattern_len: int, top_k: int, without_other_args: bool) -> str:
+    """The trace with the operators and kernels of the most frequent patterns marked."""
+    table = t.ask("sequences", rank, by="event", op=operator_name, min_length=min_pattern_len, top_k=top_k)
+    index_of = dict(zip(t.slices(rank).tolist(), _frames.integers(t.rows(rank), "index").tolist()))
+    marks: dict[int, dict[str, Any]] = {}
+    for event, place in zip(_frames.integers(table, "event").tolist(), _frames.integers(table, "place").tolist()):
+        marks.setdefault(index_of[event], {"Patterns": []})["Patterns"].append(place)
+    return write(t, rank, path, marks, (), without_other_args)
+
+
+def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> Any:
+    """The rows of device work, each with the user annotation it belongs to; None when no device track has annotations."""
+    import numpy
+    import pandas
+    from ..utils.utils import shorten_name
+    named = t.ask("annotations", rank)
+    table = t.ask("kernel_annotations", rank)
+    if table is None or named is None or "gpu" not in set(_frames.texts(named, "side")):
+        return None
+    frame, slices = t.get_trace(rank), t.slices(rank)
+    place = pandas.Series(numpy.arange(len(slices)), index=slices)
+    kernels = frame.iloc[place.loc[_frames.integers(table, "event")].to_numpy()].sort_index(kind="stable").reset_index(drop=True)
+    texts = _frames.texts(table, "annotation")[numpy.argsort(_ordinals(frame, place, table), kind="stable")]
+    known = t.symbol_table.sym_index
+    kernels["user_annotation"] = numpy.array([-1 if text is None else known[text] for text in texts], dtype=numpy.int64)
+    if expand_names:
+        t.symbol_table.decode_df(kernels)
+        kernels["s_user_annotation"] = pandas.Series(["" if text is None else text for text in texts], dtype=object)
+        if shorten_names:
+            short = {name: shorten_name(name) for name in kernels["s_name"].unique()}
+            kernels["s_name"] = kernels["s_name"].map(short).astype(object)
+    return kernels
+
+
+def _ordinals(frame: Any, place: Any, table: Any) -> Any:
+    return frame.index.to_numpy()[place.loc[_frames.integers(table, "event")].to_numpy()]

@@ -1,0 +1,35 @@
+"""Which ranks hold up the others."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+from .. import _frames
+from ..common.trace import Trace
+
+
+def stragglers(t: Trace, steps: Optional[list[int]], candidates: int, impl: Optional[Callable[..., Any]]) -> list[int]:
+    """Ranks, the worst first. By our rules those that cost the others time, by HTA's the ones that come last most often."""
+    if impl is not None:
+        return [int(rank) for rank in impl(iterations(t, steps), t.symbol_table, candidates, False).tolist()]
+    trace = t.engine.together()
+    if trace is None:
+        raise ValueError("stragglers are found among ranks, but two files say that they are the same rank")
+    how = {"step": steps} if steps else {}
+    table = trace.ask("stragglers", rules="hta" if t.hta_compat else "exact", candidates=candidates, limit="all", **how)
+    ranks = _frames.integers(table, "rank").tolist()
+    if not t.hta_compat:
+        late = _frames.reals(table, "late_ns")
+        ranks = [rank for rank, cost in zip(ranks, late) if cost > 0]
+    return [t.engine.outer(rank) for rank in ranks[:max(candidates, 1)]]
+
+
+def iterations(t: Trace, steps: Optional[list[int]]) -> Any:
+    """The rows of these steps of all ranks, with a column rank."""
+    import pandas
+    parts = []
+    for rank in t.get_ranks():
+        frame = t.get_trace(rank)
+        part = frame[frame["iteration"].isin(steps if steps else t.get_iterations(rank))].copy()
+        part["rank"] = rank
+        parts.append(part)
+    return pandas.concat(parts, ignore_index=True)

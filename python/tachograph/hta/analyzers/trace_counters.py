@@ -1,0 +1,119 @@
+"""Frames of what goes up and down over time: launches waiting per stream, and the bandwidth of copies."""
+from __future__ import annotations
+
+import json
+from typing import Any, Optional
+
+from .. import _frames
+from .._overlay import us
+from ..common.trace import Trace
+
+QUARTILES = ("p25", "p50", "p75")
+
+
+def _pids_and_tids(t: Trace, rank: int, table: Any) -> dict[str, Any]:
+    return t.places(rank, _frames.integers(table, "track"))
+
+
+def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
+    import pandas
+    made = {}
+    for rank in ranks:
+        table = t.ask("queue", rank, by="series")
+        if table is None or len(table) == 0:
+            continue
+        index = pandas.Index(_frames.integers(table, "event"), name="index")
+        made[rank] = _frames.frame({"ts": t.moments(rank, table), **_pids_and_tids(t, rank, table), "stream": _frames.integers(table, "stream"),
+                                    "queue_length": _frames.integers(table, "length")}, index)
+    return made
+
+
+def _summary(rows: list[tuple], keys: tuple[str, str], value: str) -> Optional[Any]:
+    """Described values under the two keys; None without a row."""
+    import pandas
+    if not rows:
+        return None
+    index = pandas.MultiIndex.from_tuples([row[:2] for row in rows], names=keys)
+    columns = pandas.MultiIndex.from_product([[value], _frames.DESCRIBED])
+    return pandas.DataFrame([row[2:] for row in rows], index=index, columns=columns, dtype="float64")
+
+
+def queue_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
+    rows = []
+    for rank in ranks:
+        table = t.ask("queue", rank, by="summary")
+        if table is not None:
+            columns = [_frames.reals(table, c) for c in ("points", "mean", "std", "min", *QUARTILES, "max")]
+            rows += [(rank, int(stream), *values) for stream, *values in zip(_frames.integers(table, "stream"), *columns)]
+    return _summary(rows, ("rank", "stream"), "queue_length")
+
+
+def queue_summary_of(series: dict[int, Any]) -> Optional[Any]:
+    rows = []
+    for rank, frame in series.items():
+        for stream, part in frame.groupby("stream"):
+            rows.append((rank, stream, *(_frames.described(part["queue_length"].to_numpy(dtype="float64"))[c] for c in _frames.DESCRIBED)))
+    return _summary(rows, ("rank", "stream"), "queue_length")
+
+
+def blocked(t: Trace, series: dict[int, Any], limit: int) -> Optional[Any]:
+    """Time at the limit and above, per stream. HTA keeps one stream a rank, the last."""
+    import numpy
+    rows = []
+    for rank, frame in series.items():
+        of_rank = []
+        for stream, part in frame.groupby("stream"):
+            ts = part["ts"].to_numpy(dtype="float64")
+            full = part["queue_length"].to_numpy()[:-1] >= limit if len(part) else numpy.zeros(0, dtype=bool)
+            if (part["queue_length"] >= limit).any():
+                of_rank.append((rank, stream, float(numpy.diff(ts)[full].sum())))
+        rows += of_rank[-1:] if t.hta_compat else of_rank
+    if not rows:
+        return None
+    span = {rank: float(t.get_trace_duration(rank)) for rank, _, _ in rows}
+    return _frames.frame({"rank": [r for r, _, _ in rows], "stream": [int(s) for _, s, _ in rows],
+                          "duration_at_max_queue_length": numpy.array([d for _, _, d in rows]),
+                          "relative_duration_at_max_queue_length": numpy.array([d / span[r] if span[r] else numpy.nan for r, _, d in rows])})
+
+
+def bandwidth_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
+    made = {}
+    for rank in ranks:
+        table = t.ask("copy_bandwidth", rank, by="series")
+        if table is None or len(table) == 0:
+            continue
+        made[rank] = _frames.frame({"ts": t.moments(rank, table), "pid": _pids_and_tids(t, rank, table)["pid"],
+                                    "name": _frames.texts(table, "kind"), "memory_bw_gbps": _frames.reals(table, "gbps")})
+    return made
+
+
+def bandwidth_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
+    rows, any_copy = [], False
+    for rank in ranks:
+        table = t.ask("copy_bandwidth", rank, by="summary")
+        if table is None:
+            continue
+        any_copy |= len(table) > 0
+        columns = [_frames.reals(table, c) for c in ("points", "mean_gbps", "std_gbps", "min_gbps", *(f"{q}_gbps" for q in QUARTILES), "max_gbps")]
+        rows += [(rank, kind, *values) for kind, *values in zip(_frames.texts(table, "kind"), *columns) if values[0] > 0]
+    summary = _summary(rows, ("rank", "name"), "memory_bw_gbps")
+    return _summary([(0, "", *[0.0] * len(_frames.DESCRIBED))], ("rank", "name"), "memory_bw_gbps").iloc[:0] if summary is None and any_copy else summary
+
+
+# ---- counters in the trace itself -------------------------------------------------------------------------------------------------------
+
+def _counters(frame: Any, names: Any, ids: Optional[Any], label: str, value: str, zero_ns: int) -> list[str]:
+    """The JSON text of a counter event a row."""
+    import numpy
+    times = (frame["ts"].to_numpy(dtype="float64") * 1000).round().astype(numpy.int64) + zero_ns
+    ident = [f',"id":{i}' for i in ids] if ids is not None else [""] * len(frame)
+    return [f'{{"ph":"C","name":{json.dumps(name)},"pid":{json.dumps(pid)}{i},"ts":{us(ts)},"args":{{"{label}":{number}}}}}'
+            for name, pid, i, ts, number in zip(names, frame["pid"].tolist(), ident, times.tolist(), frame[value].tolist())]
+
+
+def queue_counters(frame: Any, zero_ns: int) -> list[str]:
+    return _counters(frame, ["Queue Length"] * len(frame), frame["stream"].tolist(), "Queue Length", "queue_length", zero_ns)
+
+
+def bandwidth_counters(frame: Any, zero_ns: int) -> list[str]:
+    return _counters(frame, frame["name"], None, "Memcpy BW", "memory_bw_gbps", zero_ns)
