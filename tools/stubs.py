@@ -22,6 +22,7 @@ from .profiler import (
     supported_activities as supported_activities, tensorboard_trace_handler as tensorboard_trace_handler)
 from ._conditions import baseline as baseline, conditions as conditions
 from ._diff import Diff as Diff, diff as diff
+from ._execution_trace import ExecutionTrace as ExecutionTrace, load_execution_trace as load_execution_trace
 from ._events import EventList as EventList, FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg
 from ._module_labels import modules as modules
 from ._phases import module_times as module_times, phases as phases, training_result as training_result

@@ -40,6 +40,7 @@ _RECORDING = {
     "_conditions": ("conditions", "baseline"),
     "_launch": ("step",),
     "_diff": ("diff", "Diff"),
+    "_execution_trace": ("load_execution_trace", "ExecutionTrace"),
 }
 _MODULES = ("profiler", "autograd", "timing", "memory")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}

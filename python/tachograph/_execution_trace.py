@@ -1,0 +1,128 @@
+"""Chakra execution traces, as torch's ExecutionTraceObserver writes them, and which of their nodes an event of a profiler trace is.
+
+    et = tg.load_execution_trace("et.json.gz")
+    rows = et.correlate(tg.open("trace.json.gz"))       # {event, name, category, external_id, et_node} per operator and annotation
+    et.nodes[rows[0]["et_node"]].input_shapes
+
+Both files count the calls of record functions: "External id" here, rf_id there. The file comes from somebody else: it is parsed as JSON
+and nothing else, its size is bounded, and what is no node is left out and counted.
+"""
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from typing import IO, Any, Iterator, Optional
+
+CATEGORIES = ("cpu_op", "user_annotation")
+_MARKS = ("execution_trace|thread", "execution_trace|process")  # nodes that stand for threads, not for calls
+_PIECE = 1 << 20
+
+
+class Node:
+    """One node. Values and shapes are as the file has them; rf_id is None where it says none."""
+    __slots__ = ("id", "name", "rf_id", "parent", "op_schema", "inputs", "input_shapes", "input_types", "outputs", "output_shapes", "output_types", "attributes")
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        found = raw.get("attr")
+        attributes = {a["name"]: a.get("value") for a in found if isinstance(a, dict) and isinstance(a.get("name"), str)} if isinstance(found, list) else {}
+
+        def field(name: str, default: Any = None) -> Any:
+            return raw.get(name, attributes.get(name, default))
+        self.id, self.name = raw["id"], raw["name"]
+        self.rf_id = field("rf_id") if _is_count(field("rf_id")) else None
+        self.parent = field("parent", raw.get("ctrl_deps"))
+        self.op_schema = field("op_schema", "")
+        self.attributes = attributes
+        for side in ("input", "output"):
+            given = raw.get(side + "s")
+            nested = given if isinstance(given, dict) else {}  # from schema 1.0.2 on the three lie in one object
+            setattr(self, side + "s", nested.get("values", []) if nested else given or [])
+            setattr(self, side + "_shapes", nested.get("shapes", []) if nested else raw.get(side + "_shapes", []))
+            setattr(self, side + "_types", nested.get("types", []) if nested else raw.get(side + "_types", []))
+
+    def __repr__(self) -> str:
+        return f"Node({self.id}, {self.name!r}, rf_id={self.rf_id})"
+
+
+class ExecutionTrace:
+    """nodes: by id. skipped: entries that were no node (without id or name, or an id seen before)."""
+
+    def __init__(self, document: Any) -> None:
+        if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
+            raise ValueError("no execution trace: its JSON is not an object with a list of nodes")
+        self.schema, self.pid = document.get("schema"), document.get("pid")
+        self.nodes: dict[int, Node] = {}
+        self.skipped = 0
+        for raw in document["nodes"]:
+            if isinstance(raw, dict) and _is_count(raw.get("id")) and isinstance(raw.get("name"), str) and raw["id"] not in self.nodes:
+                self.nodes[raw["id"]] = Node(raw)
+            else:
+                self.skipped += 1
+        self._by_rf_id = {n.rf_id: n.id for n in self.nodes.values() if n.rf_id is not None}
+
+    def node_of(self, external_id: Optional[int]) -> Optional[int]:
+        """Id of the node that is this call; of several with its number the last."""
+        return None if external_id is None else self._by_rf_id.get(external_id)
+
+    def overlaps(self, least: int, most: int) -> bool:
+        """Do the external ids of a profiler trace, from least to most, enclose the calls here? Else the two saw different runs."""
+        ids = [n.rf_id for n in self.nodes.values() if n.rf_id is not None and not any(mark in n.name for mark in _MARKS)]
+        return bool(ids) and least <= min(ids) and most >= max(ids)
+
+    def correlate(self, trace: Any, rank: Optional[int] = None) -> list[dict[str, Any]]:
+        """The operators and annotations of a trace, each with the id of its node, None where it has none.
+
+        ValueError when the trace does not cover the calls of the execution trace, or says no external ids."""
+        rows = [r for key in ("External id", "external id") for r in _events(trace, key, rank)]
+        ids = [r["external_id"] for r in rows]
+        if not ids:
+            raise ValueError('the trace has no operators with an "External id" to tell them by')
+        if not self.overlaps(min(ids), max(ids)):
+            raise ValueError(f"the trace counts calls from {min(ids)} to {max(ids)}, which does not enclose those of the execution trace: "
+                             "they were not recorded together")
+        return [{**r, "et_node": self.node_of(r["external_id"])} for r in rows if r["category"] in CATEGORIES]
+
+
+def load_execution_trace(path: str | os.PathLike[str], most_bytes: int = 4 << 30) -> ExecutionTrace:
+    """Read an execution trace, plain or .gz (told by its content). ValueError says what is wrong with it; most_bytes bounds what is unpacked."""
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        text = _read_all(gzip.GzipFile(fileobj=file) if packed else file, most_bytes, path)
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"{os.fspath(path)}: nested too deep to be an execution trace") from None
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} is not JSON: {error}") from None
+    return ExecutionTrace(document)
+
+
+def _read_all(file: IO[bytes], most: int, path: Any) -> bytes:
+    pieces, size = [], 0
+    try:
+        while piece := file.read(_PIECE):
+            size += len(piece)
+            if size > most:
+                raise ValueError(f"{os.fspath(path)} unpacks to more than {most} bytes; most_bytes= raises the limit")
+            pieces.append(piece)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{os.fspath(path)} is cut or damaged: {error}") from None
+    return b"".join(pieces)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _events(trace: Any, key: str, rank: Optional[int]) -> Iterator[dict[str, Any]]:
+    """All slices that have this id."""
+    table = trace.ask("events", by="slice", args=key, rank=rank)
+    for row in table.to_dicts():
+        number = row[key]
+        if isinstance(number, str) and number.lstrip("-").isdigit():
+            number = int(number)
+        if _is_count(number):
+            yield {"event": row["id"], "name": row["name"], "category": row["category"], "external_id": number}
