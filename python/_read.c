@@ -172,10 +172,12 @@ static PyObject *trace_sql(PyObject *object, PyObject *args) {
 static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes */
   struct tg_trace *trace = PyBytes_Check(path) ? trace_take(object) : NULL;
   if (!trace) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "bytes expected");
+  const Py_ssize_t len = PyBytes_GET_SIZE(path);
+  const bool ranks = len > 5 && strcmp(PyBytes_AS_STRING(path) + len - 5, ".tsum") == 0;
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS
-  err = tg_save(trace, PyBytes_AS_STRING(path), &e);
+  err = ranks ? tg_save_ranks(trace, PyBytes_AS_STRING(path), &e) : tg_save(trace, PyBytes_AS_STRING(path), &e);
   trace_give(object);
   Py_END_ALLOW_THREADS
   if (err) return raise_error(err, &e);
@@ -259,26 +261,46 @@ static bool progress_call(void *ctx, int64_t done, int64_t total) {
   return go_on;
 }
 
-/* open(trace class, path as bytes, threads, progress or None) → Trace */
+/* The paths of a tuple of bytes, which must live as long; NULL with an error set. Freed with PyMem_Free. */
+static const char **paths_of(PyObject *tuple) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+  const char **const paths = PyMem_Calloc((size_t)count + 1, sizeof *paths);
+  if (!paths) return (const char **)PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < count; i++) {
+    paths[i] = PyBytes_AsString(PyTuple_GET_ITEM(tuple, i));
+    if (paths[i]) continue;
+    PyMem_Free(paths);
+    return NULL;
+  }
+  return paths;
+}
+
+/* open(trace class, paths as a tuple of bytes, only the ranks' summaries?, threads, progress or None) → Trace */
 static PyObject *module_open(PyObject *module, PyObject *args) {
   PyTypeObject *type;
-  const char *path;
+  PyObject *tuple;
+  int ranks;
   unsigned threads;
   struct progress progress = {0};
-  if (!PyArg_ParseTuple(args, "O!yIO", &PyType_Type, &type, &path, &threads, &progress.callback)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!O!pIO", &PyType_Type, &type, &PyTuple_Type, &tuple, &ranks, &threads, &progress.callback)) return NULL;
+  const size_t count = (size_t)PyTuple_GET_SIZE(tuple);
+  if (!ranks && count != 1) return PyErr_Format(PyExc_ValueError, "one path expected");
+  const char **const paths = paths_of(tuple);
+  if (!paths) return NULL;
   Trace *self = (Trace *)type->tp_alloc(type, 0);
-  if (!self) return NULL;
-  self->lock = PyThread_allocate_lock();
-  if (!self->lock) {
-    Py_DECREF(self);
+  if (self) self->lock = PyThread_allocate_lock();
+  if (!self || !self->lock) {
+    Py_XDECREF(self);
+    PyMem_Free(paths);
     return PyErr_NoMemory();
   }
   struct tg_open_options options = {.threads = threads, .progress = progress.callback == Py_None ? NULL : progress_call, .progress_ctx = &progress};
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS
-  err = tg_open(path, &options, &self->trace, &e);
+  err = ranks ? tg_open_ranks(paths, count, &options, &self->trace, &e) : tg_open(paths[0], &options, &self->trace, &e);
   Py_END_ALLOW_THREADS
+  PyMem_Free(paths);
   if (progress.type) PyErr_Restore(progress.type, progress.value, progress.traceback);
   if (err == TG_OK && !PyErr_Occurred()) return (PyObject *)self;
   Py_DECREF(self);

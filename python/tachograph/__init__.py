@@ -45,7 +45,7 @@ _RECORDING = {
 _MODULES = ("profiler", "autograd", "timing", "memory")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}
 
-__all__ = ["open", "questions", "formats", "Trace", "Table", "Column", "Question", "Argument", "ColumnInfo", "TachographError", "__version__",
+__all__ = ["open", "open_ranks", "questions", "formats", "Trace", "Table", "Column", "Question", "Argument", "ColumnInfo", "TachographError", "__version__",
            *(name for name in _HOME if not name.startswith("_"))]
 
 
@@ -101,7 +101,15 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Optional[Call
 
     threads: workers, 0 = one per core. progress(done, total) is called while reading, with bytes on disk, total -1 when
     unknown; when it returns False, reading stops and TachographError (code CANCELLED) is raised."""
-    return _read.open(Trace, os.fsencode(path), threads, progress)
+    return _read.open(Trace, (os.fsencode(path),), False, threads, progress)
+
+
+def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Optional[Callable[[int, int], Any]] = None) -> Trace:
+    """Open the ranks of one run for the questions about ranks alone: ranks, collectives, stragglers, clocks, spread. Folders, globs,
+    traces and .tsum files are read rank by rank and only what those questions need is kept, about a megabyte a rank at most.
+
+    threads and progress are as in open()."""
+    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, progress)
 
 
 def _texts(args: dict[str, Any]) -> dict[str, str]:
@@ -202,7 +210,8 @@ class Trace(_read.Trace):
         return self._report(format, width, color)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a native .tacho file, which opens at once. The file appears under its name only when complete."""
+        """Write a native .tacho file, which opens at once; with a name in .tsum, what the questions about ranks need and no more. The
+        file appears under its name only when complete."""
         self._save(os.fsencode(path))
 
     def export(self, path: str | os.PathLike[str], to: Optional[str] = None, **args: Any) -> None:
