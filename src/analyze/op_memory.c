@@ -63,6 +63,52 @@ static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree
   return n;
 }
 
+/* ---- threads that are written in two ways -------------------------------------------------------------------------------------------- */
+
+/* Number of the track's (rank, pid, tid) as text, in which 77 and "77" are the same; TG_NONE on no memory. */
+static uint32_t text_identity(const struct tg_trace *t, const struct tg__track *track, struct tg__strings *seen) {
+  struct tg__out text = {0};
+  const bool is_text[2] = {track->pid_is_text, track->tid_is_text};
+  const int64_t ids[2] = {track->pid, track->tid};
+  tg__out_int(&text, track->rank);
+  for (int k = 0; k < 2; k++) {
+    tg__out_char(&text, '\n');
+    const struct tg__str s = is_text[k] ? tg__name(t, (uint32_t)ids[k]) : TG_STR("");
+    if (is_text[k])
+      tg__out_bytes(&text, s.ptr, s.len);
+    else
+      tg__out_int(&text, ids[k]);
+  }
+  const uint32_t id = text.err ? TG_NONE : tg__strings_add(seen, text.buf, text.len);
+  tg__out_free(&text);
+  return id;
+}
+
+/* By track: itself, or, of a track without slices, the one with slices whose ids read the same. Kineto of 2021 writes the thread of
+ * an operator as "77" and that of its memory events as 77. NULL on no memory. */
+static uint32_t *home_tracks(const struct tg_trace *t) {
+  uint32_t *home = tg__alloc(((size_t)t->track_count + 1) * 2 * sizeof *home);
+  struct tg__strings *seen = tg__strings_new();
+  uint32_t *const with_slices = home ? home + t->track_count + 1 : NULL; /* by number of the identity: track + 1 */
+  bool done = home && seen;
+  for (int pass = 0; done && pass < 2; pass++) {
+    for (uint32_t k = 0; done && k < t->track_count; k++) {
+      const struct tg__track *track = &t->tracks[k];
+      const uint32_t id = text_identity(t, track, seen);
+      done = id != TG_NONE;
+      if (!done) break;
+      if (pass == 0 && track->count) with_slices[id] = k + 1;
+      if (pass == 1) home[k] = track->count || !with_slices[id] ? k : with_slices[id] - 1;
+    }
+  }
+  if (seen) tg__strings_free(seen);
+  if (done) return home;
+  tg__free(home);
+  return NULL;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
+
 enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out) {
   *out = (struct tg__memory_events){0};
   uint32_t *next = NULL; /* by track: first node that has not begun at the time of the event before */
@@ -71,8 +117,9 @@ enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op
     if (!next) return TG_MEMORY;
     memcpy(next, tree->first, (size_t)t->track_count * sizeof *next);
   }
-  enum tg_err err = TG_OK;
-  for (uint32_t i = 0; i < t->marks.count; i++) {
+  uint32_t *const home = home_tracks(t);
+  enum tg_err err = home ? TG_OK : TG_MEMORY;
+  for (uint32_t i = 0; !err && i < t->marks.count; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.ts_ns[i] == TG_NULL_INT || t->marks.track[i] == TG_NONE) continue;
     if (out->count == out->cap && !tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) {
       err = TG_MEMORY;
@@ -80,8 +127,10 @@ enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op
     }
     struct tg__memory_event *e = &out->items[out->count++];
     *e = tg__memory_event_read(t, i);
+    e->track = home[e->track];
     if (next) e->node = tg__op_tree_operator(tree, node_at(t, tree, &next[e->track], e->track, e->ts_ns));
   }
+  tg__free(home);
   tg__free(next);
   return err;
 }

@@ -39,7 +39,7 @@ static void add_children(const struct tg_trace *t, const struct tg__op_tree *tre
 }
 
 enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__op_tree *tree, bool plugin, struct tg__op_tensor *out) {
-  *out = (struct tg__op_tensor){0};
+  *out = (struct tg__op_tensor){.of_first_call = plugin};
   if (!has_kernels(t)) return TG_OK;
   struct tg__tensor_names names;
   enum tg_err err = TG_MEMORY;

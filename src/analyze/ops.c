@@ -56,7 +56,7 @@ static bool count_call(struct work *w, uint32_t node) {
   if (w->tensor.eligible) {
     r->tensor_ns += w->tensor.total_ns[node];
     r->self_tensor_ns += w->tensor.self_ns[node];
-    r->eligible |= w->tensor.eligible[node];
+    if (!w->tensor.of_first_call || r->calls == 1) r->eligible |= w->tensor.eligible[node];
   }
   if (!tg__op_flops_any(&w->flops)) return true;
   const int64_t flops = tg__op_flops_of(&w->flops, n->slice, tg__name(w->t, w->t->slices.name[n->slice]));

@@ -18,6 +18,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import diff  # noqa: E402
+import plugin  # noqa: E402
 import ranks  # noqa: E402
 from compare import GONE, Absent, Count, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
@@ -202,6 +203,10 @@ def main(argv=None):
             hta_ops.compare_unit(engine, path, peer, count)
             hta_critical.compare(Asker(engine, path, min(peer["ranks"]) if len(peer["ranks"]) > 1 else None), peer, count)
             report.unit(oracle.stem, unit + " (HTA itself)", count, [])
+        for unit, peer in () if args.rules else ((document.get("tb") or {}).get("units") or {}).items():
+            count = Count()
+            plugin.compare_unit(engine, unit_path(args.traces / oracle.stem, unit), peer, count)
+            report.unit(oracle.stem, unit + " (plugin)", count, [])
         for unit, policies in units.items():
             policy = policies.get("hta_policy" if args.rules else "exact_policy") or {}
             if "ranks" not in policy:

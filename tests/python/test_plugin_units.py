@@ -467,3 +467,88 @@ def test_values_are_finite(case):
     for row in case.ask("device_metrics", by="time", bucket_us=7):
         assert all(math.isfinite(v) for v in row.values() if isinstance(v, float))
     assert sum(r["busy_ns"] for r in case.ask("device_metrics", by="time", bucket_us=7)) == 60_000
+
+
+# ---- where the plugin is wrong on real traces: the defects that tests/conformance/defects.json names
+
+
+def test_call_without_external_id(case):
+    """The plugin gives it to the first node without an id: the frame of the first module."""
+    frame(case, 1, None, "nn.Module: Net_0", 0, 100, 0)
+    case.op("aten::mm", 200, 50, 1)
+    case.slice("cuda_runtime", "cudaLaunchKernel", 210, 10, 123, correlation=900)
+    case.work(300, 25, correlation=900)
+    rows = {r["name"]: r for r in case.ask("modules")}
+    assert (rows["Net_0"]["python_ns"], rows["Net_0"]["device_ns"]) == (100_000, 0)
+    assert rows["(outside of modules)"]["device_ns"] == 25_000
+
+
+def test_external_id_that_is_the_correlation(case):
+    frame(case, 1, None, "nn.Module: Net_0", 0, 100, 0)
+    case.op("aten::mm", 10, 50, 1)
+    case.call(20, 5, 900, (200, 25), correlation=900)  # in the operator
+    case.call(70, 5, 901, (230, 7), correlation=901)   # in the module alone, as Triton launches
+    assert case.ops()["aten::mm"][3] == 25
+    assert [r["device_ns"] for r in case.ask("modules") if r["name"] == "Net_0"] == [32_000]
+
+
+def test_times_are_exact(case):
+    begin = 1420179485153  # microseconds; doubles of this size are 0.24 ns apart
+    for k in range(1, 1000, 2):
+        case.op("aten::mm", f"{begin + k}.001", "0.333", k)
+    text = json.dumps({"traceEvents": case.events})
+    case.path.write_text(text.replace('"ts": "', '"ts": ').replace('.001"', ".001").replace('"0.333"', "0.333"))
+    [row] = case.engine.ask(case.path, "ops")
+    assert row["cpu_ns"] == 500 * 333
+
+
+@pytest.mark.parametrize("kernel", ["Cijk_Ailk_Bljk_BBS_BH_MT32x32x64_MI16x16x16x1_SN_1LDSB0", "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32"])
+def test_no_advice_where_matrix_instructions_are_used(case, kernel):
+    case.step(1, 0, 1000)
+    case.op("aten::mm", 10, 50, 1)
+    case.call(20, 5, 1, (100, 800, {"name": kernel}))
+    assert "mixed-precision-unused" not in {r["cause"] for r in case.ask("findings")}
+    assert [r["tensor_cores"] for r in case.ask("kernels")] == [True]
+    assert [r["tensor_cores"] for r in case.ask("kernels", tensor="plugin")] == [False]
+
+
+def test_collective_kernels_by_name(case):
+    case.step(1, 0, 1000)
+    case.op("record_param_comms", 10, 50, 1)
+    case.call(20, 5, 1, (100, 300, {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}))
+    assert case.costs()[0][3] == 300
+    [finding] = [r for r in case.ask("findings") if r["cause"] == "communication-not-overlapped"]
+    assert (finding["share_pct"], finding["threshold_pct"]) == (30, 10)
+
+
+def test_no_nccl_without_device_work(case):
+    case.step(1, 0, 100)
+    case.op("DistributedDataParallel.forward", 10, 80)
+    case.path.write_text(json.dumps({"deviceProperties": [{"id": 0, "name": "A100", "computeMajor": 8, "computeMinor": 0}], "traceEvents": case.events}))
+    assert "slow-collective-backend" not in {r["cause"] for r in case.engine.ask(case.path, "findings")}
+
+
+def test_calls_without_memory_events_count(case):
+    for ts in (0, 100):
+        case.op("aten::linear", ts, 50)
+        case.op("aten::empty", ts + 10, 20)
+    case.memory("CPU", [(15, 64)])
+    assert {r["op"]: r["calls"] for r in case.ask("memory_ops")} == {"aten::linear": 2, "aten::empty": 2}
+
+
+def test_memory_events_of_2021_find_their_thread(case):
+    """Operators say "123" there, memory events 123."""
+    case.op("aten::empty", 10, 20)
+    case.events[-1]["tid"] = "123"
+    case.memory("CPU", [(15, 64)])
+    assert [(r["op"], r["self_net_bytes"]) for r in case.ask("memory_ops")] == [("aten::empty", 64)]
+
+
+@pytest.mark.parametrize("rules, eligible", [("exact", True), ("plugin", False)])
+def test_eligible_when_any_call_is(case, rules, eligible):
+    case.op("step", 0, 50, 1)
+    case.op("aten::add", 10, 20, 2)
+    case.op("step", 100, 50, 3)
+    case.op("aten::mm", 110, 20, 4)
+    case.call(112, 1, 4, (200, 10, {"name": "gemm"}))
+    assert [r["tensor_eligible"] for r in case.ask("ops", tensor=rules) if r["name"] == "step"] == [eligible]

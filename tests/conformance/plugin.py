@@ -1,0 +1,106 @@
+"""What the TensorBoard plugin's analysis gives and the plain reference does not: modules, tensor cores, memory by operator, and which
+of its seven recommendations it makes. Ours with tensor=plugin where name lists decide."""
+from collections import Counter as Sums
+
+from compare import walk
+from engine import Refused
+from shape import us
+
+NO_DATA = 3
+# what the plugin's text holds → our causes for the same rule, in its order
+RULES = {"data loading": ("loader-in-main-process", "loader-too-slow"), "DistributedDataParallel instead": ("data-parallel-threads",),
+         "Nccl backend": ("slow-collective-backend",), "cost on communication": ("communication-not-overlapped",),
+         "low utilization": ("idle-device",), "Tensor Cores eligible": ("mixed-precision-unused",),
+         "GPU memory": ("device-memory-nearly-full",)}
+COUNTS = {"occurences": "calls", "operators": "ops"}
+TIMES = {"host": "cpu_ns", "self_host": "python_ns", "device": "device_ns", "self_device": "self_device_ns"}
+MEMORY = ("calls", "net_bytes", "self_net_bytes", "allocations", "self_allocations", "alloc_bytes", "self_alloc_bytes")
+
+
+def ask_all(engine, path, question, rank, **args):
+    """What was never recorded has no rows."""
+    try:
+        return engine.ask(path, question, **args, **({} if rank is None else {"rank": rank}))
+    except Refused as refusal:
+        if refusal.status != NO_DATA:
+            raise
+        return []
+
+
+# ---- one function per section: (the plugin's value, ours) in one form
+
+
+def flat(tree):
+    """The plugin gives a module one sum and shows it at each of its places; deep parts of the tree were cut off."""
+    out = {}
+    for node in tree:
+        if "name" in node:
+            out[node["name"]] = {**{key: node[key] for key in COUNTS}, **{key + "_us": node[key] for key in TIMES}}
+            out.update(flat(node["children"]))
+    return out
+
+
+def modules(want, engine, path, rank):
+    sums = {}
+    for row in ask_all(engine, path, "modules", rank):
+        if row["depth"] is not None:
+            sums.setdefault(row["name"], Sums()).update({column: row[column] or 0 for column in (*COUNTS.values(), *TIMES.values())})
+    return flat(want["tree"]), {name: {**{key: s[column] for key, column in COUNTS.items()},
+                                       **{key + "_us": us(s[column]) for key, column in TIMES.items()}} for name, s in sums.items()}
+
+
+def recommendations(want, engine, path, rank):
+    causes = {row["cause"] for row in ask_all(engine, path, "findings", rank)}
+    return ({rule: any(rule in text for text in want) for rule in RULES}, {rule: bool(causes & set(ours)) for rule, ours in RULES.items()})
+
+
+def tensor_cores(want, engine, path, rank):
+    """Share of kernel time, and the mark of each kernel. (The plugin's figures by operator follow from its links.)"""
+    rows = [r for r in ask_all(engine, path, "kernels", rank, tensor="plugin") if (r["category"] or "").lower() == "kernel"]
+    time = sum(r["total_ns"] for r in rows)
+    ours = {"used_ratio_pct": 100 * sum(r["total_ns"] for r in rows if r["tensor_cores"]) / time if time else None,
+            "kernels": {r["name"]: r["tensor_cores"] for r in rows}}
+    theirs = {"used_ratio_pct": want["ratio"] if want["ratio"] is None else 100 * want["ratio"],
+              "kernels": {row[0]: row[1] == "Yes" for row in want["rows"]}}
+    return theirs, ours
+
+
+def eligible(want, engine, path, rank):
+    rows = ask_all(engine, path, "ops", rank, tensor="plugin")
+    return {row["name"]: row["tc_eligible"] for row in want}, {row["name"]: row["tensor_eligible"] for row in rows}
+
+
+def kib(size):
+    """As the plugin shows sizes: two decimals, below 0.01 one significant digit."""
+    value = size / 1024
+    return round(value, 2) if abs(value) >= 0.01 else float("%.1g" % value)
+
+
+def memory(want, engine, path, rank):
+    ours = {}
+    for row in ask_all(engine, path, "memory_ops", rank):
+        figures = [kib(row[column]) if "bytes" in column else row[column] for column in MEMORY]
+        ours.setdefault(row["device"], {})[row["op"]] = dict(zip(MEMORY, figures))
+    return {device: {row[0]: dict(zip(MEMORY, row[1:])) for row in rows} for device, rows in want.items()}, ours
+
+
+def sections(worker):
+    """(name, function, the plugin's value) for what this worker has."""
+    if isinstance(worker.get("modules"), dict):
+        yield "modules", modules, worker["modules"]
+    yield "recommendations", recommendations, worker["recommendations_text"]
+    if isinstance(worker.get("kernels"), dict):
+        yield "tensor_cores", tensor_cores, {"ratio": worker["tc_used_ratio"], "rows": worker["kernels"]["rows"]}
+        yield "eligible", eligible, worker["operators"]["top"]
+    stats = (worker.get("memory") or {}).get("stats")
+    if stats:
+        yield "memory_ops", memory, stats
+
+
+def compare_unit(engine, path, unit, count):
+    """All workers of a unit of the oracle's `tb`."""
+    workers = unit.get("workers") or {}
+    for rank, worker in workers.items():
+        for name, compare, want in sections(worker):
+            theirs, ours = compare(want, engine, path, rank if len(workers) > 1 else None)
+            walk(count, "workers.%s.%s" % (rank, name), theirs, ours)
