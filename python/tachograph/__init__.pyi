@@ -458,6 +458,64 @@ class MemoryBlocksRow(TypedDict):
     track: Optional[int]  # track on which it was taken, or freed where that is not known; the question tracks lists them (by=block)
     address: Optional[int]  # address (by=block)
 
+class MemoryTimelineRow(TypedDict):
+    """bytes alive by category over time; also of PyTorch's raw memory timeline (memory.raw.json.gz)"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …; a raw timeline does not say
+    ts_ns: Optional[int]  # ns: time; what was there before the first is counted in the first
+    total: Optional[int]  # bytes: alive after all changes at this time
+    parameter: Optional[int]  # bytes: weights of models
+    gradient: Optional[int]  # bytes: what backward passes leave behind
+    optimizer_state: Optional[int]  # bytes: what optimizers keep from step to step
+    buffer: Optional[int]  # bytes: of modules
+    input: Optional[int]  # bytes: data
+    activation: Optional[int]  # bytes: made in the forward pass, alive when a backward pass begins
+    temporary: Optional[int]  # bytes: soon freed
+    autograd_detail: Optional[int]  # bytes: handed from one backward node to another
+    communication: Optional[int]  # bytes: made by collectives
+    unknown: Optional[int]  # bytes: nothing says what it is
+
+class LeaksRow(TypedDict):
+    """what steps take and never give back, by the place that took it"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    op: Optional[str]  # innermost operator that took it
+    module: Optional[str]  # path of the module it was taken for
+    line: Optional[str]  # the program's own line that led there
+    steps: Optional[int]  # steps that count: all but the first, which may set things up, and the last, which may still need what it took
+    blocks: Optional[int]  # blocks that these steps took here and that are alive when the last step has ended
+    bytes: Optional[int]  # bytes: of these blocks
+    bytes_per_step: Optional[int]  # bytes: growth in one step
+
+class FragmentationRow(TypedDict):
+    """what the allocator of a device holds against what of it is in use"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # GPU0, …
+    ts_ns: Optional[int]  # ns: by=time: of the event; by=device: when most was unused
+    reserved: Optional[int]  # bytes: what the allocator took from the device; by=device: the most of it
+    allocated: Optional[int]  # bytes: of that, in use; by=device: when most was reserved first
+    unused: Optional[int]  # bytes: reserved minus allocated
+    unused_percent: Optional[float]  # %: unused as a share of reserved
+    peak_allocated: Optional[int]  # bytes: most that was in use at any time (by=device)
+    most_unused: Optional[int]  # bytes: most that was unused at any time (by=device)
+    grown: Optional[int]  # times the allocator took more although it held as much unused as was asked for: no piece of it was large enough (by=device)
+    span_ns: Optional[int]  # ns: from the first to the last event (by=device)
+    mean_unused_percent: Optional[float]  # %: unused as a share of reserved, both summed over time (by=device)
+
+class CheckpointRow(TypedDict):
+    """what it would save, and cost, to keep only the inputs of layers and compute the rest again for the backward pass"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    layer: Optional[str]  # layer; (all) = all whose names end in a number, each checkpointed by itself
+    blocks: Optional[int]  # activations made in one forward pass
+    activation_bytes: Optional[int]  # bytes: of these
+    freed_bytes: Optional[int]  # bytes: of that, what would not be alive between the layer's forward and its backward
+    kept_bytes: Optional[int]  # bytes: what would have to stay alive longer: the layer's input, where nothing else keeps it
+    saving_bytes: Optional[int]  # bytes: freed minus kept; (all): of the peak
+    recompute_ns: Optional[int]  # ns: host time of one forward of the layer: what a step takes longer
+    peak_bytes: Optional[int]  # bytes: most in use at once, as recorded ((all) alone)
+    peak_after_bytes: Optional[int]  # bytes: the same if it were done ((all) alone)
+
 class RowsRow(TypedDict):
     """complete events in file order, as frames of HolisticTraceAnalysis hold them: microseconds from the first start of all ranks"""
     rank: Optional[int]  # rank of the job
@@ -941,6 +999,14 @@ class Trace:
     def ask(self, question: Literal["memory"], *, rank: Any = ..., by: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryRow]: ...
     @overload
     def ask(self, question: Literal["memory_blocks"], *, rank: Any = ..., device: Any = ..., by: Any = ..., category: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryBlocksRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_timeline"], *, rank: Any = ..., device: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryTimelineRow]: ...
+    @overload
+    def ask(self, question: Literal["leaks"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LeaksRow]: ...
+    @overload
+    def ask(self, question: Literal["fragmentation"], *, rank: Any = ..., device: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[FragmentationRow]: ...
+    @overload
+    def ask(self, question: Literal["checkpoint"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CheckpointRow]: ...
     @overload
     def ask(self, question: Literal["rows"], *, rank: Any = ..., rules: Any = ..., steps: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RowsRow]: ...
     @overload

@@ -51,6 +51,17 @@ const struct tg__pass *tg__pass_after(const struct tg__places *p, uint32_t track
 const struct tg__pass *tg__pass_during(const struct tg__places *p, uint32_t track, int64_t ns);
 bool tg__name_is_backward(struct tg__str op);
 
+/* Sums of bytes: a trace may say any number, and the sum stays a number. */
+static inline int64_t tg__sum_bytes(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
+}
+
+static inline int64_t tg__time_between(int64_t from_ns, int64_t to_ns) {
+  int64_t span;
+  return __builtin_sub_overflow(to_ns, from_ns, &span) ? INT64_MAX : span;
+}
+
 /* ---- blocks (memory_follow.c) ----------------------------------------------------------------------------------------------------- */
 
 enum tg__held { /* the categories, in the order of tables */

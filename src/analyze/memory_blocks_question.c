@@ -58,11 +58,12 @@ static void add_to_group(struct work *w, uint32_t block) {
   const struct tg__block *const x = &w->b.items[block];
   struct group *const g = &w->groups[w->group_of[block]];
   g->blocks++;
-  g->bytes += x->bytes;
-  g->at_peak += w->at_peak[block] ? x->bytes : 0;
-  if (x->made_ns == TG_NULL_INT) g->now += x->bytes;
+  g->bytes = tg__sum_bytes(g->bytes, x->bytes);
+  if (w->at_peak[block]) g->at_peak = tg__sum_bytes(g->at_peak, x->bytes);
+  if (x->made_ns == TG_NULL_INT) g->now = tg__sum_bytes(g->now, x->bytes);
   const bool both = x->made_ns != TG_NULL_INT && x->freed_ns != TG_NULL_INT;
-  if (both && (g->longest_ns == TG_NULL_INT || x->freed_ns - x->made_ns > g->longest_ns)) g->longest_ns = x->freed_ns - x->made_ns;
+  const int64_t held_ns = both ? tg__time_between(x->made_ns, x->freed_ns) : TG_NULL_INT;
+  if (held_ns > g->longest_ns) g->longest_ns = held_ns;
 }
 
 static bool make_groups(struct work *w) {
@@ -81,7 +82,7 @@ static bool make_groups(struct work *w) {
     const struct tg__block_change *const c = &w->b.changes[i];
     if (w->group_of[c->block] == TG_NONE) continue;
     struct group *const g = &w->groups[w->group_of[c->block]];
-    g->now += c->made ? w->b.items[c->block].bytes : -w->b.items[c->block].bytes;
+    g->now = tg__sum_bytes(g->now, c->made ? w->b.items[c->block].bytes : -w->b.items[c->block].bytes);
     if (g->now > g->peak) g->peak = g->now;
   }
   return true;
@@ -142,7 +143,7 @@ static void put_block(struct work *w, uint32_t block, struct tg_table *out) {
   tg__put_trace_text(out, w->b.t, slice_name(w, x->made.op));
   put_own_text(out, w, x->module);
   put_own_text(out, w, tg__block_line(&w->b, x));
-  const int64_t cells[] = {1, x->bytes, x->bytes, w->at_peak[block] ? x->bytes : 0, x->made_ns, x->freed_ns, both ? x->freed_ns - x->made_ns : TG_NULL_INT};
+  const int64_t cells[] = {1, x->bytes, x->bytes, w->at_peak[block] ? x->bytes : 0, x->made_ns, x->freed_ns, both ? tg__time_between(x->made_ns, x->freed_ns) : TG_NULL_INT};
   for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
   tg__put_trace_text(out, w->b.t, slice_name(w, x->freed.op));
   tg__put_trace_text(out, w->b.t, slice_name(w, tg__block_forward_op(&w->b, x)));

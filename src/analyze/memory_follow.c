@@ -91,7 +91,7 @@ static uint32_t add_block(struct work *w, const struct tg__memory_event *e, uint
                                           .tensor = TG_NONE,
                                           .module = TG_NONE,
                                           .held = TG__HELD_UNKNOWN};
-  if (made_ns == TG_NULL_INT) b->devices[device].before += bytes;
+  if (made_ns == TG_NULL_INT) b->devices[device].before = tg__sum_bytes(b->devices[device].before, bytes);
   return (uint32_t)b->count++;
 }
 
@@ -188,7 +188,7 @@ static bool take_mark(struct work *w, uint32_t mark) {
   struct space *const s = space_of(w, &e);
   if (!s) return false;
   if (is_tensor) return take_tensor(w, s, &e, mark);
-  return e.bytes > 0 ? take_allocation(w, s, &e) : e.bytes < 0 ? take_free(w, s, &e) : true;
+  return e.bytes > 0 ? take_allocation(w, s, &e) : e.bytes < 0 && e.bytes > INT64_MIN ? take_free(w, s, &e) : true;
 }
 
 static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -224,7 +224,7 @@ static bool find_peaks(struct tg__blocks *b) {
     const struct tg__block_change *const c = &b->changes[i];
     const struct tg__block *const x = &b->items[c->block];
     struct tg__block_device *const d = &b->devices[x->device];
-    now[x->device] += c->made ? x->bytes : -x->bytes;
+    now[x->device] = tg__sum_bytes(now[x->device], c->made ? x->bytes : -x->bytes);
     if (now[x->device] <= d->peak) continue;
     d->peak = now[x->device];
     d->peak_ns = c->ts_ns;

@@ -59,8 +59,8 @@ static void add_up(const struct tg__blocks *b, const bool *alive, struct sums *s
   for (size_t i = 0; i < b->count; i++) {
     const struct tg__block *const x = &b->items[i];
     struct sums *const s = &sums[x->device * TG__HELD_COUNT + x->held];
-    s->at_peak += alive[i] ? x->bytes : 0;
-    if (x->made_ns == TG_NULL_INT) s->now += x->bytes;
+    if (alive[i]) s->at_peak = tg__sum_bytes(s->at_peak, x->bytes);
+    if (x->made_ns == TG_NULL_INT) s->now = tg__sum_bytes(s->now, x->bytes);
   }
   for (size_t i = 0; i < b->device_count * TG__HELD_COUNT; i++) sums[i].peak = sums[i].now;
   for (size_t i = 0; i < b->change_count; i++) {
@@ -68,8 +68,9 @@ static void add_up(const struct tg__blocks *b, const bool *alive, struct sums *s
     struct sums *const s = &sums[x->device * TG__HELD_COUNT + x->held];
     s->events++;
     s->allocations += b->changes[i].made;
-    *(b->changes[i].made ? &s->alloc_bytes : &s->free_bytes) += x->bytes;
-    s->now += b->changes[i].made ? x->bytes : -x->bytes;
+    int64_t *const sum = b->changes[i].made ? &s->alloc_bytes : &s->free_bytes;
+    *sum = tg__sum_bytes(*sum, x->bytes);
+    s->now = tg__sum_bytes(s->now, b->changes[i].made ? x->bytes : -x->bytes);
     if (s->now > s->peak) s->peak = s->now;
   }
 }

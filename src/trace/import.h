@@ -194,11 +194,18 @@ typedef int64_t tg__source_fn(void *ctx, void *buf, size_t len, struct tg_error 
 struct tg__import_how {
   unsigned threads;
   size_t block_bytes;          /* 0 = the usual 4 MiB */
+  bool no_timeline;            /* a raw memory timeline is refused: one that lies beside the ranks is none of them */
   tg__scan_events_fn *scan;    /* NULL = the best for this CPU */
   bool (*progress)(void *ctx); /* NULL = none; false stops with TG_CANCELLED. Called under the lock. */
   void *progress_ctx;
 };
 enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how, struct tg_error *e);
+
+/* import_timeline.c: PyTorch's raw memory timeline, a list of lists of numbers. Does the text behind the first bracket begin like one?
+ * undecided: there is too little of it to tell. */
+bool tg__timeline_begins(const char *p, const char *end, bool *undecided);
+/* Takes whole elements and adds their events to the parser; how far it came. in_gap: it is inside of something damaged. closed: the list ended. */
+const char *tg__timeline_scan(struct tg__parser *p, const char *at, const char *end, bool *in_gap, bool *closed);
 
 /* ---- building: records → columns ----------------------------------------------------------------------------------------------- */
 

@@ -19,6 +19,7 @@ enum state {
   IN_DAMAGED_HEAD, /* the same, but what is there cannot be read: on the way to the array */
   IN_ARRAY,   /* between two events */
   IN_DAMAGE,  /* inside an event that is passed over */
+  IN_TIMELINE, /* the array is none of events: a memory timeline, read by import_timeline.c */
   AT_TAIL,    /* behind the array */
   AT_END,     /* behind the document */
 };
@@ -43,6 +44,8 @@ struct reader { /* one import; everything behind the lock */
   enum state state;
   bool opened;             /* saw the first byte of the document */
   bool damaged;            /* what is left over is not just incomplete */
+  bool first_is_open;      /* in a bare array whose first element was not seen yet */
+  bool in_gap;             /* IN_TIMELINE: inside of something damaged */
   int64_t reread;          /* bytes looked at again because an event did not end */
   struct block carry;      /* text left over by the last commit, to go before the next block */
   struct tg__parser *again; /* for text that is parsed in order */
@@ -286,7 +289,7 @@ static const char *read_opening(struct reader *r, const char *p, const char *end
   if (p >= end) return p;
   r->opened = true;
   if (*p == '[') {
-    r->im->bare_array = r->im->saw_events = true;
+    r->im->bare_array = r->im->saw_events = r->first_is_open = true;
     r->state = IN_ARRAY;
   } else if (*p != '{') { /* perhaps a damaged byte: look for the events before giving up */
     const char *known = known_as(p, (size_t)(end - p));
@@ -298,7 +301,31 @@ static const char *read_opening(struct reader *r, const char *p, const char *end
   return p + 1;
 }
 
+static const char *read_timeline(struct reader *r, const char *p, const char *end) {
+  struct tg__parser *ps = r->again;
+  bool closed = false;
+  tg__parser_reset(ps);
+  ps->text = r->carry.text;
+  ps->text_offset = r->carry.offset;
+  p = tg__timeline_scan(ps, p, end, &r->in_gap, &closed);
+  keep_result(r, ps);
+  if (closed) r->state = AT_TAIL;
+  return p;
+}
+
+/* What does a bare array hold? false: that cannot be told yet. */
+static bool look_at_first(struct reader *r, const char *p, const char *end) {
+  bool undecided;
+  const bool timeline = tg__timeline_begins(p, end, &undecided);
+  if (undecided) return false;
+  r->first_is_open = false;
+  if (timeline && r->how->no_timeline) stop(r, tg__fail(r->e, TG_NOT_A_TRACE, 0, "this is a raw memory timeline, not a trace: open it by itself"));
+  if (timeline) r->state = IN_TIMELINE;
+  return !timeline;
+}
+
 static const char *read_array(struct reader *r, const char *p, const char *end) {
+  if (r->first_is_open && !look_at_first(r, p, end)) return p;
   struct tg__parser *ps = r->again;
   const char *stop_at = p;
   tg__parser_reset(ps);
@@ -354,6 +381,7 @@ static void read_carry(struct reader *r) {
     case AT_TAIL: p = read_members(r, p, end); break;
     case IN_DAMAGED_HEAD: p = find_array(r, p, end); break;
     case IN_ARRAY: p = read_array(r, p, end); break;
+    case IN_TIMELINE: p = read_timeline(r, p, end); break;
     case IN_DAMAGE: {
       const char *next = tg__find_event(p, c->text, end);
       if (next) r->state = IN_ARRAY, r->im->saw_events = true;
@@ -388,7 +416,7 @@ static void read_in_order(struct reader *r) {
 static void commit(struct reader *r, const struct block *b, struct tg__parser *p, bool parsed, enum tg__scan_result result, const char *stop_at) {
   if (r->err != TG_OK) return;
   const char *rest = b->text;
-  if (parsed && r->state == IN_ARRAY && r->carry.len == 0) {
+  if (parsed && r->state == IN_ARRAY && r->carry.len == 0 && !r->first_is_open) {
     if (keep_result(r, p) != TG_OK) return;
     rest = result == TG__SCAN_CLEAN ? b->text + b->len : stop_at;
     if (result == TG__SCAN_ARRAY) r->state = AT_TAIL, rest++;

@@ -250,6 +250,7 @@ static enum tg_err read_many(struct opening *o, const char *path, const struct t
                              struct tg_error *e) {
   int64_t passed_over = 0;
   size_t tried = 0;
+  o->how.no_timeline = true;
   struct tg_error first = {0};
   for (size_t i = 0; i < count; i++) {
     if (!is_trace_name(names[i])) continue;

@@ -147,6 +147,63 @@ def memory_events():
     return r.text()
 
 
+def memory_training():
+    """Five steps that train two layers; each takes 100 bytes more in aten::cat and keeps them. The tensors of the model are told."""
+    r = Recording()
+
+    def memory(ts, size, addr, tid=1):
+        r.add(ph="i", s="t", cat="cpu_instant_event", name="[memory]", pid=1, tid=tid, ts=ts,
+              args={"Device Type": 0, "Device Id": -1, "Bytes": size, "Addr": addr})
+
+    def tensor(kind, name, size, addr):
+        r.add(ph="i", s="t", cat="cpu_instant_event", name="[tensor]", pid=1, tid=1, ts=990,
+              args={"Tensor": name, "Kind": kind, "Bytes": size, "Device Id": -1, "Device Type": 0, "Addr": addr})
+
+    def module(ts, dur, name, path):
+        r.slice("python_function", f"nn.Module: {name}", ts, dur, **{"Python module id": 0, **({"Module path": path} if path else {})})
+
+    tensor("parameter", "layers.0.weight", 400, 0x100)
+    tensor("buffer", "layers.1.mean", 40, 0x200)
+    for k in range(5):
+        t = 1000 + 100 * k
+        r.slice("user_annotation", f"ProfilerStep#{k}", t, 90)
+        module(t + 5, 30, "Net_0", "")
+        for layer, at, one, two in ((0, t + 6, 0x1000, 0x1800), (1, t + 18, 0x3000, 0x3800)):
+            module(at, 10, f"Linear_{layer}", f"layers.{layer}")
+            r.slice("cpu_op", "aten::linear", at + 1, 8, **{"Sequence number": 2 * k + layer, "Call stack": "torch/nn/linear.py(9): forward;train.py(12): step"})
+            memory(at + 2, 300, one)
+            memory(at + 3, 50, 0x2000)  # temporary
+            memory(at + 4, -50, 0x2000)
+            memory(at + 6, 200, two)    # the layer's output
+        r.slice("cpu_op", "aten::cat", t + 37, 3, **{"Call stack": "train.py(20): log"})
+        memory(t + 38, 100, 0x9000 + 0x100 * k)  # stays
+        for layer, at in ((1, t + 45), (0, t + 56)):
+            r.slice("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", at, 10, tid=2,
+                    **{"Sequence number": 2 * k + layer, "Fwd thread id": 1})
+        memory(t + 46, 400, 0x4000, tid=2)  # gradient
+        memory(t + 47, 60, 0x5000, tid=2)   # for the next node
+        memory(t + 48, -300, 0x3000, tid=2)
+        memory(t + 49, -200, 0x3800, tid=2)
+        memory(t + 57, -60, 0x5000, tid=2)
+        memory(t + 58, -300, 0x1000, tid=2)
+        memory(t + 59, -200, 0x1800, tid=2)
+        r.slice("user_annotation", "Optimizer.step#SGD.step", t + 70, 10)
+        r.slice("cpu_op", "aten::mul", t + 71, 4)
+        if k == 0:
+            memory(t + 72, 400, 0x6000)  # state
+        memory(t + 73, 20, 0x7000)
+        r.slice("cpu_op", "aten::add_", t + 76, 3)
+        memory(t + 78, -20, 0x7000)
+        memory(t + 85, -400, 0x4000)
+    return r.text()
+
+
+def memory_timeline():
+    """PyTorch's raw memory timeline: [time ns, action, bytes, category]; the last two entries are damaged."""
+    return ("[[-1, 1, 1000, 0], [-1, 1, 64, 7], [5000, 2, 300, 4], [5000, 2, 10, 3], [6000, 4, -10, 3], [7000, 3, -300, 4],\n"
+            " [7000, 3, 300, 5], [8000, 4, -300, 5], [9, 2, \"x\", 3], [9000, 2, 1, 9]]")
+
+
 def every_phase():
     """A bare array with B/E pairs (one never closed, one end too many), async spans, instants, counters, flows, an overlap."""
     at = {"pid": 1, "tid": 1}
@@ -215,6 +272,8 @@ TRACES = {
     "amd_training.json": amd_training,
     "names_of_2021.json": names_of_2021,
     "memory_events.json": memory_events,
+    "memory_training.json": memory_training,
+    "memory_timeline.json": memory_timeline,
     "every_phase.json": every_phase,
     "python_stacks.json": python_stacks,
     "damaged.json": damaged,
