@@ -18,11 +18,12 @@ def blocks(document, language):
 
 @pytest.fixture
 def folder(tmp_path):
-    """trace.json.gz with two steps, operators in both, more than five calls of one."""
+    """trace.json.gz, and the same before and after, with two steps, operators in both, more than five calls of one."""
     import gzip
     events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": 100 * i, "dur": 100} for i in (1, 2)]
     events += [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 100 + 20 * i, "dur": 10} for i in range(8)]
-    (tmp_path / "trace.json.gz").write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    for name in ("trace", "before", "after"):
+        (tmp_path / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
     return tmp_path
 
 
