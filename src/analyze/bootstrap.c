@@ -45,8 +45,10 @@ double tg__student_point(double freedom) {
   double low = 1, high = 64; /* 1.96 for many steps, 12.7 for two */
   for (int i = 0; i < 60; i++) {
     const double middle = (low + high) / 2;
-    if (tg__student_tail(middle, freedom) > 0.05) low = middle;
-    else high = middle;
+    if (tg__student_tail(middle, freedom) > 0.05)
+      low = middle;
+    else
+      high = middle;
   }
   return low;
 }
@@ -79,7 +81,8 @@ bool tg__draws_make(struct tg__draws *d, size_t steps, uint64_t seed) {
   for (size_t draw = 0; draw < TG__DRAWS; draw++) {
     for (size_t taken = 0; taken < steps;) {
       size_t at = below(&state, steps);
-      for (size_t k = 0; k < length && taken < steps; k++, taken++, at = at + 1 == steps ? 0 : at + 1) d->weights[at * TG__DRAWS + draw] += 1;
+      for (size_t k = 0; k < length && taken < steps; k++, taken++, at = at + 1 == steps ? 0 : at + 1)
+        d->weights[at * TG__DRAWS + draw] += 1;
     }
   }
   return true;
@@ -103,7 +106,8 @@ void tg__draws_mean(const struct tg__draws *d, const uint32_t *step, const int64
 static bool less_value(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
 
 /* The value at place `k` of one draw, its steps in the order of their values. *i, *seen: where the walk stands. */
-static double walk_to(const struct tg__draws *d, const int64_t *value, const uint32_t *order, size_t draw, size_t k, size_t *i, size_t *seen) {
+static double walk_to(const struct tg__draws *d, const int64_t *value, const uint32_t *order, size_t draw, size_t k, size_t *i,
+                      size_t *seen) {
   while (*i + 1 < d->steps && *seen + (size_t)d->weights[order[*i] * TG__DRAWS + draw] <= k)
     *seen += (size_t)d->weights[order[(*i)++] * TG__DRAWS + draw];
   return (double)value[order[*i]];
@@ -139,8 +143,8 @@ static double percentile(const double *sorted, double q) {
   return i + 1 >= TG__DRAWS ? sorted[TG__DRAWS - 1] : sorted[i] + (sorted[i + 1] - sorted[i]) * (place - (double)i);
 }
 
-struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, double of_a[TG__DRAWS], const struct tg__draws *b, double figure_b,
-                                   const double of_b[TG__DRAWS]) {
+struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, double of_a[TG__DRAWS], const struct tg__draws *b,
+                                   double figure_b, const double of_b[TG__DRAWS]) {
   const double delta = figure_b - figure_a;
   double squares = 0;
   for (size_t r = 0; r < TG__DRAWS; r++) {
@@ -153,7 +157,9 @@ struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, d
   /* Widening made the spread fit the 5 % point; the tail itself is Student's with the freedom of the shorter side. */
   const double freedom = (double)(a->steps < b->steps ? a->steps : b->steps) - 1;
   const double spread = sqrt(squares / TG__DRAWS) * 1.959963984540054 / tg__student_point(freedom);
-  if (spread > 0) c.p = tg__student_tail(fabs(delta) / spread, freedom);
-  else if (delta != 0) c.p = 0;
+  if (spread > 0)
+    c.p = tg__student_tail(fabs(delta) / spread, freedom);
+  else if (delta != 0)
+    c.p = 0;
   return c;
 }

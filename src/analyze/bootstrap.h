@@ -15,7 +15,7 @@ enum {
 struct tg__draws {
   float *weights; /* how often each draw took each step: [step][draw] */
   size_t steps;
-  double widen;   /* percentiles of a bootstrap are too narrow for few steps by this much (Student against normal, n against n − 1) */
+  double widen; /* percentiles of a bootstrap are too narrow for few steps by this much (Student against normal, n against n − 1) */
 };
 bool tg__draws_make(struct tg__draws *d, size_t steps, uint64_t seed); /* false on no memory; steps from TG__DRAW_LEAST to TG__DRAW_MOST */
 void tg__draws_free(struct tg__draws *d);
@@ -29,8 +29,8 @@ struct tg__change {
   double low, high; /* 95 % */
   double p;         /* chance of so large a difference where there is none; two-sided */
 };
-struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, double of_a[TG__DRAWS], const struct tg__draws *b, double figure_b,
-                                   const double of_b[TG__DRAWS]);
+struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, double of_a[TG__DRAWS], const struct tg__draws *b,
+                                   double figure_b, const double of_b[TG__DRAWS]);
 
 double tg__student_tail(double t, double freedom); /* P(|T| > t) */
 double tg__student_point(double freedom);          /* the t with P(|T| > t) = 5 % */

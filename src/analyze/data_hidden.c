@@ -27,7 +27,8 @@ static bool see_rank(struct loader *l, uint32_t rank) {
     const struct tg__track *track = &l->t->tracks[k];
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const enum tg__class c = tg__slice_class(l->t, i);
-      if ((c != TG__CLASS_OP && c != TG__CLASS_ANNOTATION) || !(tg__names_of(&l->names, l->t->slices.name[i]) & TG__NAME_DATALOADER)) continue;
+      if ((c != TG__CLASS_OP && c != TG__CLASS_ANNOTATION) || !(tg__names_of(&l->names, l->t->slices.name[i]) & TG__NAME_DATALOADER))
+        continue;
       tg__spans_add(&l->spans, l->t->slices.start_ns[i], tg__slice_end(l->t, i));
       l->calls++;
       l->has_workers |= tg__str_contains(tg__name(l->t, l->t->slices.name[i]), "MultiProcess");
@@ -78,17 +79,21 @@ static void put_rank(const struct loader *l, uint32_t rank, struct means m, int6
                      struct tg_table *out) {
   const long long number = (long long)l->t->ranks[rank].number;
   const bool waits = m.step_ns - m.compute_ns > 0.01 * m.step_ns;
-  if (l->has_workers) m.data_ns = workers_now && waits ? m.step_ns * (double)workers_now : NAN; /* they work without a pause when waited for */
+  if (l->has_workers)
+    m.data_ns = workers_now && waits ? m.step_ns * (double)workers_now : NAN; /* they work without a pause when waited for */
   for (size_t i = 0; i < count && !isnan(m.data_ns); i++) put_row(l, rank, &m, workers[i], out);
   put_row(l, rank, &m, TG_NULL_INT, out);
   if (isnan(m.data_ns) && waits)
-    tg__table_note(out, "rank %lld: its loader has workers, so what loading costs is not in the trace: give workers_now to see what more of them would do",
-                   number);
+    tg__table_note(
+        out,
+        "rank %lld: its loader has workers, so what loading costs is not in the trace: give workers_now to see what more of them would do",
+        number);
   else if (isnan(m.data_ns))
     tg__table_note(out, "rank %lld: its loader has workers and is hardly waited for: nothing to gain", number);
   else if (m.compute_ns > 0)
     tg__table_note(out, "rank %lld: data is hidden from %lld worker%s on, if as many cores are free: %.2f → %.2f ms a step", number,
-                   (long long)fmax(1, ceil(m.data_ns / m.compute_ns)), m.data_ns > m.compute_ns ? "s" : "", m.step_ns / 1e6, fmin(m.step_ns, m.compute_ns) / 1e6);
+                   (long long)fmax(1, ceil(m.data_ns / m.compute_ns)), m.data_ns > m.compute_ns ? "s" : "", m.step_ns / 1e6,
+                   fmin(m.step_ns, m.compute_ns) / 1e6);
 }
 
 /* Whole numbers above zero, joined by comma. */
@@ -128,6 +133,7 @@ enum tg_err tg__answer_data_hidden(const struct tg_trace *t, const struct tg__as
   tg__spans_free(&l.spans);
   if (err) return tg__fail(e, err, -1, "out of memory while looking at the data loader");
   if (calls) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace shows no data loader (enumerate(DataLoader)#…): data_hidden needs a recording of a loop over a torch DataLoader");
+  return tg__fail(
+      e, TG_NO_DATA, -1,
+      "the trace shows no data loader (enumerate(DataLoader)#…): data_hidden needs a recording of a loop over a torch DataLoader");
 }

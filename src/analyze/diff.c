@@ -46,8 +46,8 @@ static enum tg_err check_names(const struct tg__diff_ask *a, struct tg_error *e)
     if (!a->args[i].name) return tg__fail(e, TG_USAGE, -1, "argument %zu of a diff has no name", i + 1);
     if (find_argument(a->args[i].name) || *tg__diff_arg(a, "question")) continue; /* the question knows its own */
     const char *near = tg__nearest_text(a->args[i].name, argument_name, NULL);
-    return tg__fail(e, TG_USAGE, -1, "a diff takes no argument '%.60s'%s%s%s", a->args[i].name, near ? "; did you mean " : "", near ? near : "",
-                    near ? "?" : "");
+    return tg__fail(e, TG_USAGE, -1, "a diff takes no argument '%.60s'%s%s%s", a->args[i].name, near ? "; did you mean " : "",
+                    near ? near : "", near ? "?" : "");
   }
   return TG_OK;
 }
@@ -56,10 +56,11 @@ static enum tg_err unknown_by(struct tg__str word, struct tg_error *e) {
   char text[64];
   snprintf(text, sizeof text, "%.*s", (int)(word.len < 60 ? word.len : 60), word.ptr);
   const char *near = tg__nearest_text(text, by_name, NULL);
-  return tg__fail(e, TG_USAGE, -1,
-                  "by=%s is nothing a diff can be made by%s%s%s (step, category, op, module, kernel, family, memory, several joined by comma, "
-                  "all, conditions, name, short_name)",
-                  text, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  return tg__fail(
+      e, TG_USAGE, -1,
+      "by=%s is nothing a diff can be made by%s%s%s (step, category, op, module, kernel, family, memory, several joined by comma, "
+      "all, conditions, name, short_name)",
+      text, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static enum tg_err parse_by(struct tg__diff_ask *a, struct tg_error *e) {
@@ -101,7 +102,10 @@ static size_t side_args(const struct tg__diff_ask *a, int side, struct tg_arg ou
 /* ---- the headline -------------------------------------------------------------------------------------------------------------------- */
 
 static double scale_of(double ns, const char **unit) {
-  static const struct { double scale; const char *unit; } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+  static const struct {
+    double scale;
+    const char *unit;
+  } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
   size_t i = 0;
   while (i < 3 && ns < units[i].scale) i++;
   *unit = units[i].unit;
@@ -126,7 +130,8 @@ static void put_headline(const struct tg__diff_row *p50, const struct tg__condit
   if (deciding)
     tg__table_note(out, "No verdict: %s differs, %s in A and %s in B; %s", deciding->key, deciding->a, deciding->b, times);
   else if (faster || strcmp(p50->verdict, "slower") == 0)
-    tg__table_note(out, "B is %.1f %% %s: %s (95 %%: %.1f … %.1f %%)", fabs(pct), p50->verdict, times, faster ? -high : low, faster ? -low : high);
+    tg__table_note(out, "B is %.1f %% %s: %s (95 %%: %.1f … %.1f %%)", fabs(pct), p50->verdict, times, faster ? -high : low,
+                   faster ? -low : high);
   else {
     if (known) snprintf(interval, sizeof interval, " (95 %%: %+.1f … %+.1f %%)", low, high);
     tg__table_note(out, "%s: %s, %+.1f %%%s", known ? "No difference" : "Too few steps for a verdict", times, pct, interval);
@@ -141,16 +146,17 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
     const struct tg__condition *x = &c->items[i];
     if (tg__condition_differs(x))
       tg__table_note(out, "%s: %s in A, %s in B%s", x->key, x->a, x->b,
-                     x->accepted   ? " (accepted)"
+                     x->accepted  ? " (accepted)"
                      : x->decides ? ": other work, so times are not judged (accept= if they may be)"
-                                   : "");
+                                  : "");
   }
   for (int side = 0; side < TG__SIDES; side++) {
     const struct tg__diff_side *s = &sides[side];
     const char letter = "AB"[side];
     if (s->whole) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
     if (s->count < TG__DRAW_LEAST)
-      tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count, s->count == 1 ? "" : "s", TG__DRAW_LEAST);
+      tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count,
+                     s->count == 1 ? "" : "s", TG__DRAW_LEAST);
     if (s->left_out) tg__table_note(out, "%c: %zu step%s at the end left out", letter, s->left_out, s->left_out == 1 ? "" : "s");
     if (s->ranks > 1) tg__table_note(out, "%c: every figure is the mean over %zu ranks", letter, s->ranks);
   }
@@ -177,8 +183,9 @@ static void put_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask
     if (ask->by >> rows->items[i].by & 1) put_row(rows, &rows->items[i], out);
 }
 
-static enum tg_err add_rows(struct tg__diff_rows *rows, struct tg_trace *const traces[TG__SIDES], const struct tg__diff_side sides[TG__SIDES],
-                            const struct tg__conditions *conditions, const struct tg__diff_ask *ask, struct tg_table *out) {
+static enum tg_err add_rows(struct tg__diff_rows *rows, struct tg_trace *const traces[TG__SIDES],
+                            const struct tg__diff_side sides[TG__SIDES], const struct tg__conditions *conditions,
+                            const struct tg__diff_ask *ask, struct tg_table *out) {
   rows->withheld = tg__conditions_deciding(conditions) != NULL;
   enum tg_err err = tg__diff_step_rows(rows, &sides[0], &sides[1]);
   if (err) return err;
@@ -188,9 +195,12 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, struct tg_trace *const t
   put_notes(sides, conditions, out);
   for (unsigned by = TG__DIFF_CATEGORY; !err && by < TG__DIFF_BYS; by++) {
     if (!(ask->by >> by & 1)) continue;
-    if (by == TG__DIFF_CATEGORY) err = tg__diff_category_rows(rows, &sides[0], &sides[1]);
-    else if (by == TG__DIFF_MEMORY) err = tg__diff_memory_rows(rows, traces, ask);
-    else err = tg__diff_name_rows(rows, (enum tg__diff_by)by, &sides[0], &sides[1], ask->by == 1u << by ? out : NULL);
+    if (by == TG__DIFF_CATEGORY)
+      err = tg__diff_category_rows(rows, &sides[0], &sides[1]);
+    else if (by == TG__DIFF_MEMORY)
+      err = tg__diff_memory_rows(rows, traces, ask);
+    else
+      err = tg__diff_name_rows(rows, (enum tg__diff_by)by, &sides[0], &sides[1], ask->by == 1u << by ? out : NULL);
     tg__diff_judge(rows);
   }
   if (!err) put_rows(rows, ask, out);
@@ -203,8 +213,10 @@ static void put_conditions(const struct tg__conditions *c, struct tg_table *out)
     tg__put_cstr(out, x->key);
     tg__put_cstr(out, x->a);
     tg__put_cstr(out, x->b);
-    if (x->a && x->b) tg__put_bool(out, !tg__condition_differs(x));
-    else tg__put_null(out);
+    if (x->a && x->b)
+      tg__put_bool(out, !tg__condition_differs(x));
+    else
+      tg__put_null(out);
     tg__put_bool(out, x->decides);
   }
 }
@@ -239,8 +251,10 @@ static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__
   if (!err) {
     add_columns(only_conditions, out);
     rows->least_pct = ask->least_pct;
-    if (only_conditions) put_conditions(&conditions, out);
-    else err = add_rows(rows, traces, sides, &conditions, ask, out);
+    if (only_conditions)
+      put_conditions(&conditions, out);
+    else
+      err = add_rows(rows, traces, sides, &conditions, ask, out);
     if (err) tg__fail(e, err, -1, "out of memory while comparing");
   }
   for (int side = 0; side < TG__SIDES; side++) tg__diff_side_close(&sides[side]);
@@ -276,7 +290,8 @@ static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, 
   if (err || strcmp(limit, "all") == 0) return err;
   char *end;
   const long long most = strtoll(limit, &end, 10);
-  if (end == limit || *end || most < 0) return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", limit);
+  if (end == limit || *end || most < 0)
+    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", limit);
   if (out->rows > (unsigned long long)most) out->rows = (size_t)most;
   return TG_OK;
 }
@@ -291,7 +306,9 @@ enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg
   enum tg_err err = answer(traces, &ask, table, e);
   if (!err && table->failed) err = tg__fail(e, TG_MEMORY, -1, "out of memory while comparing");
   if (!err) err = finish(&ask, table, e);
-  if (!err) *out = table;
-  else tg__table_free(table);
+  if (!err)
+    *out = table;
+  else
+    tg__table_free(table);
   return err;
 }

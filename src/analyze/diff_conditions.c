@@ -50,8 +50,10 @@ static const char *value_end(const char *p, const char *end) {
   int depth = 0;
   for (bool quoted = false; p < end; p++) {
     if (quoted) {
-      if (*p == '\\' && p + 1 < end) p++;
-      else if (*p == '"') quoted = false;
+      if (*p == '\\' && p + 1 < end)
+        p++;
+      else if (*p == '"')
+        quoted = false;
     } else if (*p == '"') {
       quoted = true;
     } else if (*p == '[' || *p == '{') {
@@ -105,8 +107,8 @@ static void put_str(struct tg__conditions *c, int side, const char *key, bool de
 
 /* What a recording of ours says of itself, and what any Kineto trace may say. */
 static void put_document(struct tg__conditions *c, int side, const struct tg__diff_side *s) {
-  static const char *const ours[] = {"torch", "python", "cuda", "cudnn", "threads", "interop_threads", "cpu", "cpu_cores", "preset",
-                                     "cudnn_benchmark", "num_workers", "dtype", "mode"};
+  static const char *const ours[] = {"torch",  "python",          "cuda",        "cudnn", "threads", "interop_threads", "cpu", "cpu_cores",
+                                     "preset", "cudnn_benchmark", "num_workers", "dtype", "mode"};
   static const char *const work[] = {"model", "batch_size", "input_shape", "device", "gpu"};
   static const char *const options[] = {"profile_memory", "record_shapes", "with_stack", "with_modules", "with_flops"};
   const struct tg__str said = document_member(s, "conditions"), job = document_member(s, "distributedInfo");
@@ -141,7 +143,8 @@ static void put_devices(struct tg__conditions *c, int side, const struct tg__dif
 }
 
 static void put_job(struct tg__conditions *c, int side, const struct tg__diff_side *s) {
-  static const char *const kinds[] = {[TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "an annotation", [TG__STEP_PERIOD] = "a period found"};
+  static const char *const kinds[] = {
+      [TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "an annotation", [TG__STEP_PERIOD] = "a period found"};
   struct tg__out text = {0};
   int64_t world = -1;
   for (uint32_t r = 0; r < s->t->rank_count; r++)
@@ -271,9 +274,12 @@ static void put_shapes(struct tg__conditions *c, const struct shapes *h, const s
   for (int side = 0; side < TG__SIDES; side++) {
     struct tg__out text = {0};
     const struct tg__str name = other ? tg__strings_get(h->names, v->op) : TG_STR(""), shape = shapes[side];
-    if (!other) tg__out_text(&text, "the same");
-    else if (batch) tg__out_bytes(&text, shape.ptr + 1, (size_t)((const char *)memchr(shape.ptr, ',', shape.len) - shape.ptr) - 1);
-    else tg__out_format(&text, "%.*s of %.*s", (int)shape.len, shape.ptr, (int)(name.len < 64 ? name.len : 64), name.ptr);
+    if (!other)
+      tg__out_text(&text, "the same");
+    else if (batch)
+      tg__out_bytes(&text, shape.ptr + 1, (size_t)((const char *)memchr(shape.ptr, ',', shape.len) - shape.ptr) - 1);
+    else
+      tg__out_format(&text, "%.*s of %.*s", (int)shape.len, shape.ptr, (int)(name.len < 64 ? name.len : 64), name.ptr);
     put(c, side, batch ? "batch_size" : "input_shapes", true, &text);
   }
 }
@@ -302,18 +308,20 @@ static enum tg_err judge_shapes(struct tg__conditions *c, const struct tg__diff_
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------------------------ */
 
-static const char *const all_keys[] = {"all", "devices", "world_size", "step", "model", "batch_size", "input_shape", "input_shapes", "device", "gpu",
-                                       "torch", "python", "cuda", "cudnn", "threads", "interop_threads", "cpu", "cpu_cores", "preset",
-                                       "cudnn_benchmark", "num_workers", "dtype", "mode", "backend", "host", "recorded", NULL};
+static const char *const all_keys[] = {"all",         "devices",    "world_size",  "step",
+                                       "model",       "batch_size", "input_shape", "input_shapes",
+                                       "device",      "gpu",        "torch",       "python",
+                                       "cuda",        "cudnn",      "threads",     "interop_threads",
+                                       "cpu",         "cpu_cores",  "preset",      "cudnn_benchmark",
+                                       "num_workers", "dtype",      "mode",        "backend",
+                                       "host",        "recorded",   NULL};
 
 static const char *key_name(const void *ctx, size_t k) {
   (void)ctx;
   return all_keys[k];
 }
 
-static bool same_key(const char *key, const char *word, size_t len) {
-  return strlen(key) == len && memcmp(key, word, len) == 0;
-}
+static bool same_key(const char *key, const char *word, size_t len) { return strlen(key) == len && memcmp(key, word, len) == 0; }
 
 static bool is_key(const char *word, size_t len) {
   for (size_t k = 0; all_keys[k]; k++)
@@ -329,7 +337,8 @@ static enum tg_err accept_keys(struct tg__conditions *c, const char *accept, str
       char text[64];
       snprintf(text, sizeof text, "%.*s", (int)(len < 60 ? len : 60), word);
       const char *near = tg__nearest_text(text, key_name, NULL);
-      return tg__fail(e, TG_USAGE, -1, "accept: there is no condition '%s'%s%s%s", text, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+      return tg__fail(e, TG_USAGE, -1, "accept: there is no condition '%s'%s%s%s", text, near ? "; did you mean " : "", near ? near : "",
+                      near ? "?" : "");
     }
     for (size_t i = 0; i < c->count; i++) c->items[i].accepted |= same_key(c->items[i].key, word, len) || same_key("all", word, len);
     word = *end ? end + 1 : end;
@@ -337,8 +346,8 @@ static enum tg_err accept_keys(struct tg__conditions *c, const char *accept, str
   return TG_OK;
 }
 
-enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__diff_side *b, const char *accept, struct tg__conditions *out,
-                                struct tg_error *e) {
+enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__diff_side *b, const char *accept,
+                                struct tg__conditions *out, struct tg_error *e) {
   const struct tg__diff_side *const sides[] = {a, b};
   for (int side = 0; side < TG__SIDES; side++) {
     put_devices(out, side, sides[side]);

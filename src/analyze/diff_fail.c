@@ -20,16 +20,16 @@ struct test {
   bool has_name, or_equal, below; /* below: < or <= */
   bool is_change, is_share;       /* of the change; in % */
   double bound;
-  const char *dimension;          /* unit the bound needs: ns, bytes, or "" */
+  const char *dimension; /* unit the bound needs: ns, bytes, or "" */
   struct tg_error *e;
 };
 
 static const struct unit {
   const char *name, *dimension;
   double scale;
-} units[] = {{"ns", "ns", 1},      {"us", "ns", 1e3},      {"ms", "ns", 1e6},      {"s", "ns", 1e9},          {"B", "bytes", 1},
-             {"KB", "bytes", 1e3}, {"MB", "bytes", 1e6},   {"GB", "bytes", 1e9},   {"KiB", "bytes", 1024},    {"MiB", "bytes", 1048576},
-             {"GiB", "bytes", 1073741824}};
+} units[] = {{"ns", "ns", 1},        {"us", "ns", 1e3},         {"ms", "ns", 1e6},           {"s", "ns", 1e9},
+             {"B", "bytes", 1},      {"KB", "bytes", 1e3},      {"MB", "bytes", 1e6},        {"GB", "bytes", 1e9},
+             {"KiB", "bytes", 1024}, {"MiB", "bytes", 1048576}, {"GiB", "bytes", 1073741824}};
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
 
@@ -38,8 +38,9 @@ static enum tg_err expected(const struct test *t, const char *what) {
   const size_t len = strnlen(t->at, 60);
   for (size_t i = 0; i < len; i++) shown[i] = t->at[i] >= ' ' && t->at[i] < 0x7f ? t->at[i] : '?';
   shown[len] = 0;
-  return tg__fail(t->e, TG_USAGE, (int64_t)(t->at - t->text), "fail-if: expected %s at character %zu, found %s%s", what, (size_t)(t->at - t->text) + 1,
-                  len ? shown : "the end", ", as in  step.p50 > +5%  or  op[\"aten::conv2d\"].self_cpu > 2ms");
+  return tg__fail(t->e, TG_USAGE, (int64_t)(t->at - t->text), "fail-if: expected %s at character %zu, found %s%s", what,
+                  (size_t)(t->at - t->text) + 1, len ? shown : "the end",
+                  ", as in  step.p50 > +5%  or  op[\"aten::conv2d\"].self_cpu > 2ms");
 }
 
 static void skip_blanks(struct test *t) {
@@ -154,7 +155,8 @@ struct columns {
 
 static bool find_columns(const struct tg_table *table, struct columns *out) {
   static const char *const names[] = {"by", "name", "quantity", "unit", "a", "b", "low", "high", "verdict"};
-  const struct tg__column **const into[] = {&out->by, &out->name, &out->quantity, &out->unit, &out->a, &out->b, &out->low, &out->high, &out->verdict};
+  const struct tg__column **const into[] = {&out->by, &out->name, &out->quantity, &out->unit,   &out->a,
+                                            &out->b,  &out->low,  &out->high,     &out->verdict};
   out->table = table;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const size_t c = tg__table_column_index(table, names[i]);
@@ -198,8 +200,8 @@ static void say_row(const struct test *t, const struct columns *c, size_t row) {
   char share[32] = "";
   if (a != 0) snprintf(share, sizeof share, " (%+.1f %%)", 100 * (b - a) / fabs(a));
   snprintf(t->e->text, sizeof t->e->text, "%.200s holds: %.*s %.*s is %.10g%s in A and %.10g%s in B%s", t->text,
-           (int)(name.len < 120 ? name.len : 120), name.ptr, (int)quantity.len, quantity.ptr, time ? a / 1e6 : a, said, time ? b / 1e6 : b, said,
-           share);
+           (int)(name.len < 120 ? name.len : 120), name.ptr, (int)quantity.len, quantity.ptr, time ? a / 1e6 : a, said, time ? b / 1e6 : b,
+           said, share);
 }
 
 /* ---- what there is not -------------------------------------------------------------------------------------------------------------------- */
@@ -228,26 +230,30 @@ static void gather_words(struct words *w, const struct columns *c, const struct 
   }
 }
 
-static enum tg_err unknown(const struct test *t, const struct columns *c, const char *what, const struct tg__column *column, struct tg__str wanted) {
+static enum tg_err unknown(const struct test *t, const struct columns *c, const char *what, const struct tg__column *column,
+                           struct tg__str wanted) {
   struct words w = {0};
   char text[128];
   snprintf(text, sizeof text, "%.*s", (int)(wanted.len < 100 ? wanted.len : 100), wanted.ptr);
   gather_words(&w, c, column, t, column == c->by);
   const char *near = tg__nearest_text(text, word_at, &w);
-  const enum tg_err err = tg__fail(t->e, TG_USAGE, -1, "fail-if: the diff has no %s '%s'%s%.200s%s", what, text, near ? "; did you mean " : "",
-                                   near ? near : "", near ? "?" : "");
+  const enum tg_err err = tg__fail(t->e, TG_USAGE, -1, "fail-if: the diff has no %s '%s'%s%.200s%s", what, text,
+                                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
   tg__free((void *)w.items);
   tg__arena_free(&w.arena);
   return err;
 }
 
 static enum tg_err no_kind(const struct test *t, const struct columns *c) {
-  static const struct { const char *kind, *cure; } lacking[] = {
+  static const struct {
+    const char *kind, *cure;
+  } lacking[] = {
       {"module", "modules: record with --preset default, or with_stack=True"},
       {"kernel", "device work: record on a machine with a device, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
       {"family", "device work: record on a machine with a device, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
       {"memory", "memory events: record both with --preset deep, or profile_memory=True"},
-      {"op", "operators inside steps"}, {"category", "times of steps"}};
+      {"op", "operators inside steps"},
+      {"category", "times of steps"}};
   for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
     if (tg__str_eq(t->kind, (struct tg__str){lacking[i].kind, (uint32_t)strlen(lacking[i].kind)}))
       return tg__fail(t->e, TG_NO_DATA, -1, "fail-if: the traces have no %s", lacking[i].cure);
@@ -259,10 +265,12 @@ static enum tg_err no_kind(const struct test *t, const struct columns *c) {
 static enum tg_err check_row(const struct test *t, const struct columns *c, size_t row) {
   const struct tg__str unit = cell(c, c->unit, row);
   if (tg__str_eq(cell(c, c->verdict, row), TG_STR("withheld")))
-    return tg__fail(t->e, TG_NO_DATA, -1, "fail-if: times are not judged, because %.200s (see --accept)", c->table->note_count ? c->table->notes[0] : "conditions differ");
+    return tg__fail(t->e, TG_NO_DATA, -1, "fail-if: times are not judged, because %.200s (see --accept)",
+                    c->table->note_count ? c->table->notes[0] : "conditions differ");
   if (t->is_share || tg__str_eq(unit, (struct tg__str){t->dimension, (uint32_t)strlen(t->dimension)})) return TG_OK;
-  return tg__fail(t->e, TG_USAGE, -1, "fail-if: the unit of the number does not fit: %.*s is in %s, or give %%", (int)(t->quantity.len ? t->quantity.len : t->kind.len),
-                  t->quantity.len ? t->quantity.ptr : t->kind.ptr, unit.len ? tg__str_eq(unit, TG_STR("ns")) ? "ns, us, ms or s" : "B, KB, MB or GB" : "no unit");
+  return tg__fail(t->e, TG_USAGE, -1, "fail-if: the unit of the number does not fit: %.*s is in %s, or give %%",
+                  (int)(t->quantity.len ? t->quantity.len : t->kind.len), t->quantity.len ? t->quantity.ptr : t->kind.ptr,
+                  unit.len ? tg__str_eq(unit, TG_STR("ns")) ? "ns, us, ms or s" : "B, KB, MB or GB" : "no unit");
 }
 
 static enum tg_err judge(const struct test *t, const struct columns *c, bool *fails) {
@@ -290,14 +298,15 @@ enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, 
   struct columns c;
   struct test t = {.text = expression, .at = expression, .e = e ? e : &ignored};
   *fails = false;
-  if (!find_columns(diff, &c)) return tg__fail(t.e, TG_USAGE, -1, "fail-if: this table is no diff by step, category, op, module, kernel, family or memory");
+  if (!find_columns(diff, &c))
+    return tg__fail(t.e, TG_USAGE, -1, "fail-if: this table is no diff by step, category, op, module, kernel, family or memory");
   if (strnlen(expression, MOST_LENGTH + 1) > MOST_LENGTH) return tg__fail(t.e, TG_USAGE, -1, "fail-if: at most %d characters", MOST_LENGTH);
   enum tg_err err = take_quantity(&t);
   if (!err) err = take_sign(&t);
   if (!err) err = take_bound(&t);
   /* A bare kind stands for its first quantity. */
   if (!err && !t.quantity.len) {
-    static const char *const firsts[][2] = {{"step", "p50"}, {"category", "time"}, {"op", "self_cpu"}, {"module", "cpu"},
+    static const char *const firsts[][2] = {{"step", "p50"},      {"category", "time"}, {"op", "self_cpu"}, {"module", "cpu"},
                                             {"kernel", "device"}, {"family", "device"}, {"memory", "peak"}};
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
       if (tg__str_eq(t.kind, (struct tg__str){firsts[i][0], (uint32_t)strlen(firsts[i][0])}))

@@ -7,8 +7,8 @@
 
 struct join {
   struct tg_table *sides[TG__SIDES];
-  bool *is_key, *is_value; /* by column */
-  size_t by;               /* the column whose change rows are sorted by; SIZE_MAX = none */
+  bool *is_key, *is_value;  /* by column */
+  size_t by;                /* the column whose change rows are sorted by; SIZE_MAX = none */
   struct tg__strings *keys; /* texts of keys, the n-th occurrence told apart → position in pairs */
   uint32_t (*pairs)[TG__SIDES];
   size_t count, cap;
@@ -43,7 +43,8 @@ static void choose_order(struct join *j, const char *columns) {
   for (size_t c = t->column_count; c-- > 0;) {
     const size_t len = strlen(t->columns[c].name);
     const bool named = strncmp(columns, t->columns[c].name, len) == 0 && (!columns[len] || columns[len] == ',');
-    const bool time = strcmp(t->columns[c].unit, "ns") == 0, better = *columns ? named : time || j->by == SIZE_MAX || strcmp(t->columns[j->by].unit, "ns") != 0;
+    const bool time = strcmp(t->columns[c].unit, "ns") == 0,
+               better = *columns ? named : time || j->by == SIZE_MAX || strcmp(t->columns[j->by].unit, "ns") != 0;
     if (j->is_value[c] && better) j->by = c;
   }
 }
@@ -61,7 +62,8 @@ static enum tg_err choose_columns(struct join *j, const struct tg__diff_ask *ask
     const enum tg_type type = t->columns[c].type;
     const bool number = type == TG_INT || type == TG_REAL;
     if (j->is_value[c] && !number) return tg__fail(e, TG_USAGE, -1, "columns: %s holds no numbers", t->columns[c].name);
-    if (!*keys && !j->is_value[c]) j->is_key[c] = type == TG_TEXT || type == TG_BOOL || (type == TG_INT && names_something(t->columns[c].name));
+    if (!*keys && !j->is_value[c])
+      j->is_key[c] = type == TG_TEXT || type == TG_BOOL || (type == TG_INT && names_something(t->columns[c].name));
     if (!*columns && !j->is_key[c]) j->is_value[c] = number;
     if (j->is_key[c]) j->is_value[c] = false;
   }
@@ -139,12 +141,18 @@ static void add_columns(const struct join *j, struct tg_table *out) {
 }
 
 static void put_key(const struct tg_table *t, const struct tg__column *c, size_t row, struct tg_table *out) {
-  if (c->type == TG_TEXT && c->texts[row] == TG_NONE) tg__put_null(out);
-  else if (c->type == TG_TEXT) tg__put_text(out, tg__strings_get(t->strings, c->texts[row]));
-  else if (c->type == TG_INT) tg__put_int(out, c->ints[row]);
-  else if (c->type == TG_REAL) tg__put_real(out, c->reals[row]);
-  else if (c->bools[row] < 0) tg__put_null(out);
-  else tg__put_bool(out, c->bools[row]);
+  if (c->type == TG_TEXT && c->texts[row] == TG_NONE)
+    tg__put_null(out);
+  else if (c->type == TG_TEXT)
+    tg__put_text(out, tg__strings_get(t->strings, c->texts[row]));
+  else if (c->type == TG_INT)
+    tg__put_int(out, c->ints[row]);
+  else if (c->type == TG_REAL)
+    tg__put_real(out, c->reals[row]);
+  else if (c->bools[row] < 0)
+    tg__put_null(out);
+  else
+    tg__put_bool(out, c->bools[row]);
 }
 
 static void put_ints(const int64_t v[TG__SIDES], struct tg_table *out) {
@@ -166,8 +174,10 @@ static void put_row(const struct join *j, const uint32_t rows[TG__SIDES], struct
     double reals[TG__SIDES] = {NAN, NAN};
     for (int side = 0; side < TG__SIDES; side++) {
       if (rows[side] == TG_NONE) continue;
-      if (t->columns[c].type == TG_INT) ints[side] = j->sides[side]->columns[c].ints[rows[side]];
-      else reals[side] = j->sides[side]->columns[c].reals[rows[side]];
+      if (t->columns[c].type == TG_INT)
+        ints[side] = j->sides[side]->columns[c].ints[rows[side]];
+      else
+        reals[side] = j->sides[side]->columns[c].reals[rows[side]];
     }
     if (t->columns[c].type == TG_INT) {
       put_ints(ints, out);
@@ -188,7 +198,8 @@ static bool same_columns(const struct join *j) {
 }
 
 static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg_table **out, struct tg_error *e) {
-  static const char *const ours[] = {"question", "columns", "keys", "rank_a", "rank_b", "step_a", "step_b", "accept", "least", "where", "sort", "limit"};
+  static const char *const ours[] = {"question", "columns", "keys",  "rank_a", "rank_b", "step_a",
+                                     "step_b",   "accept",  "least", "where",  "sort",   "limit"};
   struct tg_arg *args = tg__alloc((ask->count + 2) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   const char *const rank = tg__diff_arg(ask, side ? "rank_b" : "rank_a"), *const step = tg__diff_arg(ask, side ? "step_b" : "step_a");
@@ -212,8 +223,10 @@ static double change_of(const struct join *j, const uint32_t rows[TG__SIDES]) {
   for (int side = 0; j->by != SIZE_MAX && side < TG__SIDES; side++) {
     if (rows[side] == TG_NONE) continue;
     const struct tg__column *column = &j->sides[side]->columns[j->by];
-    if (column->type == TG_REAL) v[side] = isnan(column->reals[rows[side]]) ? 0 : column->reals[rows[side]];
-    else if (column->ints[rows[side]] != TG_NULL_INT) v[side] = (double)column->ints[rows[side]];
+    if (column->type == TG_REAL)
+      v[side] = isnan(column->reals[rows[side]]) ? 0 : column->reals[rows[side]];
+    else if (column->ints[rows[side]] != TG_NULL_INT)
+      v[side] = (double)column->ints[rows[side]];
   }
   return fabs(v[1] - v[0]);
 }
@@ -224,12 +237,14 @@ static bool larger_change(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
-  if (!same_columns(j)) return tg__fail(e, TG_USAGE, -1, "question=%s answers the two traces with different columns", tg__diff_arg(ask, "question"));
+  if (!same_columns(j))
+    return tg__fail(e, TG_USAGE, -1, "question=%s answers the two traces with different columns", tg__diff_arg(ask, "question"));
   enum tg_err err = choose_columns(j, ask, e);
   if (err) return err;
   bool repeated = false;
   j->keys = tg__strings_new();
-  if (!j->keys || !match_rows(j, 0, &repeated) || !match_rows(j, 1, &repeated)) return tg__fail(e, TG_MEMORY, -1, "out of memory while matching rows");
+  if (!j->keys || !match_rows(j, 0, &repeated) || !match_rows(j, 1, &repeated))
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while matching rows");
   uint32_t *order = tg__alloc((j->count + 1) * sizeof *order);
   for (size_t i = 0; order && i < j->count; i++) order[i] = (uint32_t)i;
   if (!order || !tg__sort_index(order, j->count, larger_change, j)) {
@@ -243,7 +258,8 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
   return TG_OK;
 }
 
-enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
+                              struct tg_error *e) {
   struct join j = {0};
   enum tg_err err = TG_OK;
   for (int side = 0; !err && side < TG__SIDES; side++) err = ask_side(sides[side], ask, side, &j.sides[side], e);

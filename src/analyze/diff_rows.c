@@ -77,19 +77,23 @@ static bool measure(const struct tg__diff_side *s, unsigned what, double q, doub
     steps[i] = (uint32_t)i;
     tg__stats_add(&stats, values[i]);
   }
-  if (ok && q < 0) *figure = tg__stats_mean(&stats);
-  else ok = ok && quantile_of(values, s->count, q, figure);
+  if (ok && q < 0)
+    *figure = tg__stats_mean(&stats);
+  else
+    ok = ok && quantile_of(values, s->count, q, figure);
   if (ok && s->draws.weights) {
-    if (q < 0) tg__draws_mean(&s->draws, steps, values, s->count, draws);
-    else ok = tg__draws_quantile(&s->draws, values, q, draws);
+    if (q < 0)
+      tg__draws_mean(&s->draws, steps, values, s->count, draws);
+    else
+      ok = tg__draws_quantile(&s->draws, values, q, draws);
   }
   tg__free(values);
   tg__free(steps);
   return ok;
 }
 
-static bool add_step_figure(struct tg__diff_rows *rows, const struct tg__diff_side *const sides[TG__SIDES], enum tg__diff_by by, const char *name,
-                            const char *quantity, const char *unit, unsigned what, double q) {
+static bool add_step_figure(struct tg__diff_rows *rows, const struct tg__diff_side *const sides[TG__SIDES], enum tg__diff_by by,
+                            const char *name, const char *quantity, const char *unit, unsigned what, double q) {
   struct tg__diff_row *r = add_row(rows, by, name, strlen(name), quantity, unit);
   if (!r || !measure(sides[0], what, q, &r->a, rows->draws[0]) || !measure(sides[1], what, q, &r->b, rows->draws[1])) return false;
   if (has_interval(sides[0], sides[1])) {
@@ -104,16 +108,22 @@ enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff
     const char *quantity, *unit;
     enum step_value what;
     double q;
-  } figures[] = {{"p50", "ns", TOTAL, 0.5}, {"mean", "ns", TOTAL, -1}, {"p90", "ns", TOTAL, 0.9}, {"host", "ns", HOST, -1}, {"kernels", "", DEVICE_EVENTS, -1}};
+  } figures[] = {{"p50", "ns", TOTAL, 0.5},
+                 {"mean", "ns", TOTAL, -1},
+                 {"p90", "ns", TOTAL, 0.9},
+                 {"host", "ns", HOST, -1},
+                 {"kernels", "", DEVICE_EVENTS, -1}};
   const struct tg__diff_side *const sides[] = {a, b};
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-    if (!add_step_figure(rows, sides, TG__DIFF_STEP, "step", figures[i].quantity, figures[i].unit, figures[i].what, figures[i].q)) return TG_MEMORY;
+    if (!add_step_figure(rows, sides, TG__DIFF_STEP, "step", figures[i].quantity, figures[i].unit, figures[i].what, figures[i].q))
+      return TG_MEMORY;
   }
   return TG_OK;
 }
 
 enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b) {
-  static const char *const parts[TG__PART_COUNT] = {"kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other"};
+  static const char *const parts[TG__PART_COUNT] = {"kernel",  "memcpy",     "memset",   "communication",
+                                                    "runtime", "dataloader", "cpu_exec", "other"};
   const struct tg__diff_side *const sides[] = {a, b};
   for (unsigned p = 0; p < TG__PART_COUNT; p++) {
     if (!add_step_figure(rows, sides, TG__DIFF_CATEGORY, parts[p], "time", "ns", FIRST_PART + p, -1)) return TG_MEMORY;
@@ -128,7 +138,7 @@ struct by_name {
   const struct tg__diff_side *sides[TG__SIDES];
   struct tg__diff_entries entries[TG__SIDES];
   struct tg__strings *names;
-  uint32_t *step;  /* of the entries at hand */
+  uint32_t *step; /* of the entries at hand */
   int64_t *value;
   size_t room, value_room;
 };
@@ -192,8 +202,8 @@ static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__d
   return true;
 }
 
-enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a, const struct tg__diff_side *b,
-                               struct tg_table *notes) {
+enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
+                               const struct tg__diff_side *b, struct tg_table *notes) {
   struct by_name w = {.sides = {a, b}, .names = tg__strings_new()};
   enum tg_err err = w.names ? TG_OK : TG_MEMORY;
   for (int side = 0; !err && side < TG__SIDES; side++) err = tg__diff_collect(w.sides[side], by, w.names, &w.entries[side], notes);
@@ -255,7 +265,9 @@ enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, struct tg_trace *co
 
 /* ---- verdicts ---------------------------------------------------------------------------------------------------------------------------- */
 
-static bool less_p(uint32_t a, uint32_t b, const void *ctx) { return ((const struct tg__diff_row *)ctx)[a].p < ((const struct tg__diff_row *)ctx)[b].p; }
+static bool less_p(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const struct tg__diff_row *)ctx)[a].p < ((const struct tg__diff_row *)ctx)[b].p;
+}
 
 /* The largest p that still counts when so many rows are looked at once: of what is called changed, one in twenty may be chance
  * (Benjamini and Hochberg). Negative: none. */

@@ -59,8 +59,8 @@ static void keep_common(struct tg__diff_side *s) {
   s->unit_count = kept;
 }
 
-enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, uint64_t seed, struct tg__diff_side *out,
-                               struct tg_error *e) {
+enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, uint64_t seed,
+                               struct tg__diff_side *out, struct tg_error *e) {
   *out = (struct tg__diff_side){.t = t};
   enum tg_err err = tg__ask_select(t, args, arg_count, &out->pick, e);
   if (err) return err;
@@ -89,8 +89,10 @@ uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t 
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     const struct tg__diff_unit *u = &s->units[middle];
-    if (u->rank < rank || (u->rank == rank && u->start_ns <= ns)) low = middle + 1;
-    else high = middle;
+    if (u->rank < rank || (u->rank == rank && u->start_ns <= ns))
+      low = middle + 1;
+    else
+      high = middle;
   }
   while (low > 0 && s->units[low - 1].rank == rank && s->units[low - 1].reach_ns > ns)
     if (s->units[--low].end_ns > ns) return s->units[low].step;

@@ -27,8 +27,10 @@ static struct total *total_of(struct work *w, uint32_t string_id) {
   if (*row == TG_NONE) {
     const struct tg__str name = tg__name(w->t, string_id);
     struct tg__out text = {0};
-    if (w->short_names) tg__hta_short_name(name, &text);
-    else tg__out_bytes(&text, name.ptr, name.len);
+    if (w->short_names)
+      tg__hta_short_name(name, &text);
+    else
+      tg__out_bytes(&text, name.ptr, name.len);
     *row = text.err ? TG_NONE : tg__strings_add(w->names, text.buf ? text.buf : "", text.len);
     tg__out_free(&text);
     if (*row == TG_NONE || !tg__grow((void **)&w->totals, &w->cap, (size_t)*row + 1, sizeof *w->totals)) return NULL;
@@ -88,7 +90,8 @@ static enum tg_err count_exactly(struct work *w) {
 
 static enum tg_err count_side(struct work *w, const struct tg__diff_ask *ask, struct tg_error *e) {
   const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"), *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
-  const struct tg_arg args[] = {{"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")}, {"step", *own_step ? own_step : tg__diff_arg(ask, "step")}};
+  const struct tg_arg args[] = {{"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")},
+                                {"step", *own_step ? own_step : tg__diff_arg(ask, "step")}};
   enum tg_err err = tg__ask_select(w->t, args, 2, &w->pick, e);
   const size_t texts = (size_t)tg__strings_count(w->t->strings) + 1;
   w->row_of = err ? NULL : tg__alloc(texts * sizeof *w->row_of);
@@ -156,11 +159,13 @@ static enum tg_err parse(struct work *w, const struct tg__diff_ask *ask, struct 
   w->hta = strcmp(rules, "hta") == 0;
   w->device = strcmp(device, "cpu") == 0 ? DEVICE_CPU : strcmp(device, "gpu") == 0 ? DEVICE_GPU : DEVICE_ALL;
   if (!w->hta && strcmp(rules, "exact") != 0) return tg__fail(e, TG_USAGE, -1, "rules=%.60s: there are exact and hta", rules);
-  if (w->device == DEVICE_ALL && strcmp(device, "all") != 0) return tg__fail(e, TG_USAGE, -1, "device=%.60s: there are all, cpu and gpu", device);
+  if (w->device == DEVICE_ALL && strcmp(device, "all") != 0)
+    return tg__fail(e, TG_USAGE, -1, "device=%.60s: there are all, cpu and gpu", device);
   return TG_OK;
 }
 
-enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
+                            struct tg_error *e) {
   struct work w = {.names = tg__strings_new()};
   enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
   for (int side = 0; !err && side < TG__SIDES; side++) {

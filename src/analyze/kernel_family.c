@@ -8,8 +8,10 @@ static uint32_t closing(struct tg__str s, uint32_t i) {
   const char open = s.ptr[i], close = open == '<' ? '>' : ')';
   uint32_t depth = 0;
   for (; i < s.len; i++) {
-    if (s.ptr[i] == open) depth++;
-    else if (s.ptr[i] == close && !(close == '>' && s.ptr[i - 1] == '-') && --depth == 0) return i + 1;
+    if (s.ptr[i] == open)
+      depth++;
+    else if (s.ptr[i] == close && !(close == '>' && s.ptr[i - 1] == '-') && --depth == 0)
+      return i + 1;
   }
   return TG_NONE;
 }
@@ -74,9 +76,12 @@ void tg__hta_short_name(struct tg__str name, struct tg__out *out) {
   }
   for (uint32_t i = 0; i < name.len && !out->err; i++) {
     const char c = name.ptr[i];
-    if (c == '-' && i + 1 < name.len && name.ptr[i + 1] == '>') i++;
-    else if (c == '>' || c == ')') take_back(out, begin, c == '>' ? '<' : '(');
-    else tg__out_char(out, c);
+    if (c == '-' && i + 1 < name.len && name.ptr[i + 1] == '>')
+      i++;
+    else if (c == '>' || c == ')')
+      take_back(out, begin, c == '>' ? '<' : '(');
+    else
+      tg__out_char(out, c);
   }
   if (out->err) return;
   size_t word = out->len;

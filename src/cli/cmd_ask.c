@@ -45,14 +45,29 @@ static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace
   return err;
 }
 
+/* Every --fail-if there is; says which of them hold. */
+static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
+  char next[160];
+  int status = TG__EXIT_OK;
+  for (size_t i = 0; i < c->setting_count; i++) {
+    const char *const test = c->settings[i].value;
+    struct tg_error e = {0};
+    size_t failing = 0;
+    if (strcmp(c->settings[i].name, "fail-if") != 0) continue;
+    const enum tg_err err = count_failing(c, trace, question, test, &failing, &e);
+    if (err) return tg__cli_failed(c, &e, next_step(err, trace, path, question, next, sizeof next));
+    if (!failing) continue;
+    fprintf(stderr, "tachograph: threshold failed: %s holds for %zu row%s of %s\n", test, failing, failing == 1 ? "" : "s", question);
+    status = TG__EXIT_THRESHOLD;
+  }
+  return status;
+}
+
 static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
   struct tg_error e = {0};
   struct tg_table *t = NULL;
   char next[160];
-  size_t failing = 0;
-  const char *fail_if = tg__cli_setting(c, "fail-if");
-  enum tg_err err = tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
-  if (!err && fail_if) err = count_failing(c, trace, question, fail_if, &failing, &e);
+  const enum tg_err err = tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
   if (!err && tg__cli_setting(c, "explain")) explain(t, question);
   int status;
   if (err)
@@ -60,11 +75,7 @@ static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *p
   else
     status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
   tg_table_free(t);
-  if (status == TG__EXIT_OK && failing) {
-    fprintf(stderr, "tachograph: threshold failed: %s holds for %zu row%s of %s\n", fail_if, failing, failing == 1 ? "" : "s", question);
-    status = TG__EXIT_THRESHOLD;
-  }
-  return status;
+  return status ? status : judge(c, trace, path, question);
 }
 
 /* A folder of ranks is read rank by rank for the questions that need no more than that; rules=hta looks at single kernels. */

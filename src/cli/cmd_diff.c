@@ -99,8 +99,10 @@ int tg__cmd_diff(struct tg__cli *c) {
   struct tg_trace *a = NULL, *b = NULL;
   struct tg_error e = {0};
   int status;
-  if (tg__cli_open(c, c->operands[0], &a, &e) || tg__cli_open(c, c->operands[1], &b, &e)) status = tg__cli_failed(c, &e, NULL);
-  else status = compare(c, a, b);
+  if (tg__cli_open(c, c->operands[0], &a, &e) || tg__cli_open(c, c->operands[1], &b, &e))
+    status = tg__cli_failed(c, &e, NULL);
+  else
+    status = compare(c, a, b);
   tg_close(a);
   tg_close(b);
   return status;

@@ -36,9 +36,12 @@ static bool is(const struct page *p, const struct tg__column *c, size_t row, con
 
 static void write_figure(const struct page *p, size_t row, double v, bool sign, char out[CELL]) {
   char text[32];
-  if (is(p, p->unit, row, "ns")) tg__human_ns(llround(v), text);
-  else if (is(p, p->unit, row, "bytes")) tg__human_bytes(llround(v), text);
-  else snprintf(text, sizeof text, "%.4g", v);
+  if (is(p, p->unit, row, "ns"))
+    tg__human_ns(llround(v), text);
+  else if (is(p, p->unit, row, "bytes"))
+    tg__human_bytes(llround(v), text);
+  else
+    snprintf(text, sizeof text, "%.4g", v);
   snprintf(out, CELL, "%s%s", sign && v > 0 ? "+" : "", text);
 }
 
@@ -46,8 +49,10 @@ static void write_change(const struct page *p, size_t row, char out[CELL]) {
   const double a = p->a->reals[row], delta = p->b->reals[row] - a;
   char text[CELL];
   write_figure(p, row, delta, true, text);
-  if (a != 0) snprintf(out, CELL, "%.32s (%+.1f %%)", text, 100 * delta / fabs(a));
-  else snprintf(out, CELL, "%.32s", text);
+  if (a != 0)
+    snprintf(out, CELL, "%.32s (%+.1f %%)", text, 100 * delta / fabs(a));
+  else
+    snprintf(out, CELL, "%.32s", text);
 }
 
 static void write_interval(const struct page *p, size_t row, char out[CELL]) {
@@ -71,8 +76,10 @@ static void put_code(struct tg__out *out, struct tg__str s) {
   tg__out_char(out, '`');
   for (uint32_t i = 0; i < s.len && i < 160; i++) {
     const char c = s.ptr[i];
-    if (c == '|') tg__out_text(out, "\\|");
-    else tg__out_char(out, c == '`' ? '\'' : (unsigned char)c < ' ' ? ' ' : c);
+    if (c == '|')
+      tg__out_text(out, "\\|");
+    else
+      tg__out_char(out, c == '`' ? '\'' : (unsigned char)c < ' ' ? ' ' : c);
   }
   tg__out_text(out, s.len > 160 ? "…`" : "`");
 }
@@ -96,7 +103,8 @@ static void put_row(const struct page *p, size_t row, struct tg__str label, bool
   if (p->markdown) {
     tg__out_text(p->out, "| ");
     put_code(p->out, label);
-    tg__out_format(p->out, " %.*s | %s | %s | %s | %s | %.*s |\n", (int)quantity.len, quantity.ptr, a, b, change, interval, (int)verdict.len, verdict.ptr);
+    tg__out_format(p->out, " %.*s | %s | %s | %s | %s | %.*s |\n", (int)quantity.len, quantity.ptr, a, b, change, interval,
+                   (int)verdict.len, verdict.ptr);
     return;
   }
   tg__put_blanks(p->out, 2);
@@ -131,7 +139,7 @@ static bool is_settled(const struct page *p, size_t row) {
 }
 
 struct section {
-  const char *by, *title, *plural;
+  const char *by, *title, *one, *many;
   const char *quantities[2]; /* that are shown; NULL = all */
   bool all;                  /* rows without difference, too */
   bool named;                /* the name is the label, not the quantity */
@@ -147,10 +155,12 @@ static bool shows(const struct page *p, const struct section *s, size_t row) {
 
 static void put_rest(const struct page *p, const struct section *s, size_t changed, size_t shown, size_t quiet) {
   if (!quiet && changed <= shown) return;
-  if (p->markdown) tg__out_char(p->out, '\n');
-  else tg__put_blanks(p->out, 2);
+  if (p->markdown)
+    tg__out_char(p->out, '\n');
+  else
+    tg__put_blanks(p->out, 2);
   if (changed > shown) tg__out_format(p->out, "%zu more changed%s", changed - shown, quiet ? "; " : "");
-  if (quiet) tg__out_format(p->out, "%zu %s without difference", quiet, s->plural);
+  if (quiet) tg__out_format(p->out, "%zu %s without difference", quiet, quiet == 1 ? s->one : s->many);
   tg__out_char(p->out, '\n');
 }
 
@@ -160,15 +170,20 @@ static void put_section(const struct page *p, const struct section *s) {
   bool judged = false;
   for (size_t i = 0; i < p->t->rows; i++) {
     if (!shows(p, s, i)) continue;
-    if (is_settled(p, i)) quiet++;
-    else changed++;
+    if (is_settled(p, i))
+      quiet++;
+    else
+      changed++;
     judged |= !is(p, p->verdict, i, "too few steps") && !is(p, p->verdict, i, "withheld");
   }
   if (!changed && !quiet) return;
   const bool all = s->all || !judged;
-  if (all || changed) put_head(p, s->title);
-  else if (p->markdown) tg__out_format(p->out, "\n**%s**\n", s->title);
-  else tg__out_format(p->out, "\n%s\n", s->title);
+  if (all || changed)
+    put_head(p, s->title);
+  else if (p->markdown)
+    tg__out_format(p->out, "\n**%s**\n", s->title);
+  else
+    tg__out_format(p->out, "\n%s\n", s->title);
   for (size_t i = 0; i < p->t->rows && (s->all || shown < MOST_ROWS); i++) {
     if (!shows(p, s, i) || (!all && is_settled(p, i))) continue;
     put_row(p, i, cell(p, s->named ? p->name : p->quantity, i), s->named);
@@ -178,8 +193,10 @@ static void put_section(const struct page *p, const struct section *s) {
 }
 
 static void put_notes(const struct page *p) {
-  if (p->t->note_count && p->markdown) tg__out_format(p->out, "### %s\n", p->t->notes[0]);
-  else if (p->t->note_count) tg__out_format(p->out, p->color ? "\033[1m%s\033[0m\n" : "%s\n", p->t->notes[0]);
+  if (p->t->note_count && p->markdown)
+    tg__out_format(p->out, "### %s\n", p->t->notes[0]);
+  else if (p->t->note_count)
+    tg__out_format(p->out, p->color ? "\033[1m%s\033[0m\n" : "%s\n", p->t->notes[0]);
   if (p->markdown) tg__out_char(p->out, '\n');
   for (size_t i = 1; i < p->t->note_count; i++) {
     tg__out_text(p->out, p->markdown ? "- " : "");
@@ -195,14 +212,14 @@ bool tg__diff_is_page(const struct tg_table *t) {
 
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown, struct tg__out *out) {
   static const struct section sections[] = {
-      {"step", "A step", "figures", {NULL}, true, false},
-      {"category", "Where the time of a step goes", "parts", {NULL}, true, true},
-      {"op", "Operators, own host and device time a step", "figures", {"self_cpu", "self_device"}, false, true},
-      {"op", "Calls of operators a step", "operators", {"calls"}, false, true},
-      {"module", "Modules, host and device time a step, what they contain included", "figures", {"cpu", "device"}, false, true},
-      {"kernel", "Kernels, device time a step", "kernels", {"device"}, false, true},
-      {"family", "Kernel families, device time a step", "families", {"device"}, false, true},
-      {"memory", "Memory, highest peak", "devices", {NULL}, true, true},
+      {"step", "A step", "figure", "figures", {NULL}, true, false},
+      {"category", "Where the time of a step goes", "part", "parts", {NULL}, true, true},
+      {"op", "Operators, own host and device time a step", "figure", "figures", {"self_cpu", "self_device"}, false, true},
+      {"op", "Calls of operators a step", "operator", "operators", {"calls"}, false, true},
+      {"module", "Modules, host and device time a step, what they contain included", "figure", "figures", {"cpu", "device"}, false, true},
+      {"kernel", "Kernels, device time a step", "kernel", "kernels", {"device"}, false, true},
+      {"family", "Kernel families, device time a step", "family", "families", {"device"}, false, true},
+      {"memory", "Memory, highest peak", "device", "devices", {NULL}, true, true},
   };
   struct page p = {.t = t, .out = out, .markdown = markdown, .color = o->color && !markdown};
   if (!find_columns(&p)) return TG_USAGE;

@@ -28,7 +28,8 @@ static void kernel_families(void **state) {
   (void)state;
   check_name(tg__kernel_family, "void at::native::vectorized_elementwise_kernel<4, at::F<float>, Array<char*, 3> >(int, at::F<float>)",
              "at::native::vectorized_elementwise_kernel");
-  check_name(tg__kernel_family, "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 2>(int)", "at::native::CatArrayBatchedCopy");
+  check_name(tg__kernel_family, "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 2>(int)",
+             "at::native::CatArrayBatchedCopy");
   check_name(tg__kernel_family, "(anonymous namespace)::k(int)", "k");
   check_name(tg__kernel_family, "ampere_sgemm_128x64_tn", "ampere_sgemm_#_tn");
   check_name(tg__kernel_family, "sm80_gemm_f16f16_tilesize96x64x32_stage4", "sm#_gemm_f#f#_tilesize#_stage#");
@@ -97,7 +98,8 @@ static struct tg_table *diff_of(struct mini *a, struct mini *b, enum tg_err want
 
 static size_t find_row(const struct tg_table *t, const char *by, const char *name, const char *quantity) {
   for (size_t i = 0; i < t->rows; i++)
-    if (!strcmp(mini_cell(t, i, "by"), by) && !strcmp(mini_cell(t, i, "name"), name) && !strcmp(mini_cell(t, i, "quantity"), quantity)) return i;
+    if (!strcmp(mini_cell(t, i, "by"), by) && !strcmp(mini_cell(t, i, "name"), name) && !strcmp(mini_cell(t, i, "quantity"), quantity))
+      return i;
   fail_msg("no row %s %s %s", by, name, quantity);
   return SIZE_MAX;
 }
@@ -158,8 +160,12 @@ static void no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernel_families),     cmocka_unit_test(short_names),        cmocka_unit_test(students_distribution),
-      cmocka_unit_test(draws_take_every_step_alike), cmocka_unit_test(steps_without_noise), cmocka_unit_test(nothing_to_compare),
+      cmocka_unit_test(kernel_families),
+      cmocka_unit_test(short_names),
+      cmocka_unit_test(students_distribution),
+      cmocka_unit_test(draws_take_every_step_alike),
+      cmocka_unit_test(steps_without_noise),
+      cmocka_unit_test(nothing_to_compare),
       cmocka_unit_test(no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

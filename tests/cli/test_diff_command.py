@@ -1,0 +1,94 @@
+"""tachograph diff and --fail-if: what is printed where, and with which exit status."""
+import json
+
+import pytest
+
+
+def loop(path, us, name="aten::mm", steps=5, batch=8):
+    """Steps of `us` + 10 µs with one operator of `us`, no noise at all."""
+    events = []
+    for k in range(steps):
+        at = 1000 + k * (us + 20)
+        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": 1, "tid": 1, "ts": at, "dur": us + 10})
+        events.append({"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 5, "dur": us, "args": {"Input Dims": [[batch, 4], [4, 4]]}})
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return loop(tmp_path / "a.json", 90), loop(tmp_path / "b.json", 100)
+
+
+def test_page(tachograph, pair):
+    done = tachograph("diff", *pair)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "B is 10.0 % slower: 100 → 110 us a step (95 %: 10.0 … 10.0 %)"
+    assert lines[1] == "the median of 5 steps of A and 5 of B"
+    row = next(line for line in lines if line.startswith("  aten::mm"))
+    assert row.split() == "aten::mm self_cpu 90.0 us 100 us +10.0 us (+11.1 %) +10.0 us … +10.0 us slower".split()
+    assert tachograph("compare", *pair).stdout == done.stdout
+    assert lines[-1] == "  1 operator without difference" and "\033" not in done.stdout
+    assert "\033[31mslower" in tachograph("diff", *pair, "--color", "always").stdout
+
+
+def test_json_csv_and_markdown(tachograph, pair, tmp_path):
+    answer = json.loads(tachograph("diff", *pair, "--json", "--by", "op", "--where", 'quantity = "self_cpu"').stdout)
+    assert answer["question"] == "diff" and answer["rows"] == [["op", "aten::mm", "self_cpu", "ns", 90000, 100000, 10000, pytest.approx(100 / 9), 10000, 10000, "slower"]]
+    assert tachograph("diff", *pair, "-f", "csv", "--by", "step").stdout.splitlines()[1].startswith("step,step,p50,ns,100000,110000,10000,10,")
+    tachograph("diff", *pair, "--markdown", "-o", tmp_path / "diff.md")
+    assert (tmp_path / "diff.md").read_text().startswith("### B is 10.0 % slower")
+    for wrong in (["--markdown", "--json"], ["--markdown", "--by", "name"]):
+        done = tachograph("diff", *pair, *wrong)
+        assert done.returncode == 2 and "--markdown" in done.stderr
+
+
+@pytest.mark.parametrize("tests, status, said", [
+    (["step.p50 > +5%"], 1, "step p50 is 0.1 ms in A and 0.11 ms in B (+10.0 %)"), (["step.p50 > +15%"], 0, ""),
+    (["step.p50 > +15%", "op.self_cpu >= 10us"], 1, "op.self_cpu >= 10us holds: aten::mm"), (["step.p5 > 1%"], 2, "did you mean p50?"),
+    (["memory.peak > 1%"], 3, "profile_memory=True"), (["step.p50 > +5%", "nonsense > 1"], 2, "no kind 'nonsense'")])
+def test_fail_if(tachograph, pair, tests, status, said):
+    words = [word for test in tests for word in ("--fail-if", test)]
+    done = tachograph("diff", *pair, "--by", "category", *words)
+    assert done.returncode == status and said in done.stderr
+    assert done.stdout.startswith("B is 10.0 % slower")
+
+
+def test_fail_if_of_ask_and_of_a_question(tachograph, pair):
+    a, b = pair
+    assert tachograph("ask", a, "ops", "--fail-if", "cpu_ns > 1ms", "--fail-if", "calls > 4").returncode == 1
+    assert tachograph("ask", a, "ops", "--fail-if", "calls > 5", "--fail-if", "cpu_ns > 1ms").returncode == 0
+    done = tachograph("diff", a, b, "--question", "ops", "--columns", "cpu_ns", "--fail-if", "cpu_ns_delta > 40us")
+    assert done.returncode == 1 and "cpu_ns_delta > 40us holds for 1 of 1 rows" in done.stderr
+    assert done.stdout.split("\n")[2].split() == ["aten::mm", "both", "450", "us", "500", "us", "50.0", "us"]
+    assert tachograph("diff", a, b, "--question", "ops", "--fail-if", "cpu_ns_delta > 60us").returncode == 0
+
+
+def test_other_work_is_not_judged(tachograph, tmp_path):
+    a, b = loop(tmp_path / "a.json", 90, batch=8), loop(tmp_path / "b.json", 180, batch=16)
+    done = tachograph("diff", a, b, "--fail-if", "step.p50 > +5%")
+    assert done.stdout.startswith("No verdict: batch_size differs, 8 in A and 16 in B; 100 → 190 us a step")
+    assert done.returncode == 3 and "--by conditions" in done.stderr
+    assert tachograph("diff", a, b, "--fail-if", "step.p50 > +5%", "--accept", "batch_size").returncode == 1
+    done = tachograph("diff", a, b, "--accept", "batchsize")
+    assert done.returncode == 2 and "did you mean batch_size?" in done.stderr
+
+
+@pytest.mark.parametrize("words, said", [(["--by", "opp"], "did you mean op?"), (["--least", "much"], "is not a share"), (["--lest", "1%"], "--least"),
+                                         (["--limit", "few"], "is not a number of rows"), (["--by", "name", "--rules", "his"], "exact and hta"),
+                                         (["--question", "opps"], "did you mean ops?"), (["--question", "ops", "--columns", "cpu"], "did you mean cpu_ns?"),
+                                         (["--min-us", "3"], "a diff takes no argument 'min_us'"), (["--by", "name", "--device", "tpu"], "all, cpu and gpu")])
+def test_nonsense(tachograph, pair, words, said):
+    done = tachograph("diff", *pair, *words)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_files_that_cannot_be_compared(tachograph, pair, tmp_path):
+    a, _ = pair
+    assert tachograph("diff", a).returncode == 2
+    assert tachograph("diff", a, tmp_path / "none.json").returncode == 4
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"traceEvents": [{"ph": "i", "name": "mark", "pid": 1, "tid": 1, "ts": 1}]}')
+    done = tachograph("diff", a, empty)
+    assert done.returncode == 3 and "nothing to compare" in done.stderr
