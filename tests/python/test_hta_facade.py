@@ -223,6 +223,34 @@ def test_trace_frames(analysis):
     assert analysis.t.get_trace_start_unixtime_ns(0) == 1000_000
 
 
+def test_call_graph(analysis):
+    from tachograph.hta.common.trace_call_graph import CallGraph
+    graph = CallGraph(analysis.t)
+    frame = analysis.t.traces[0]
+    step, mm = frame[frame["name"] == analysis.t.symbol_table.sym_index["ProfilerStep#5"]].iloc[0], frame[frame["dur"] == 40].iloc[0]
+    assert (step["parent"], step["depth"], mm["parent"], mm["depth"], mm["height"]) == (-1, 0, step["index"], 1, 2)
+    assert (mm["num_kernels"], mm["kernel_dur_sum"], mm["first_kernel_start"], mm["last_kernel_end"], mm["kernel_span"]) == (2, 70, 20, 100.5, 80.5)
+    below = graph.get_stack_of_node(int(mm["index"]), skip_ancestors=True)
+    assert set(analysis.t.symbol_table.get_symbol_names(below["name"]).values()) >= {"aten::mm", "relu", "cudaLaunchKernel", "void gemm<float>(int)"}
+    assert len(graph.get_gpu_kernels()) == 8 and graph.get_node_attributes(int(mm["index"]))["depth"] == 1
+
+
+def test_filters(analysis):
+    from tachograph.hta.common.trace_filter import (CompositeFilter, CPUOperatorFilter, FirstIterationFilter, GPUKernelFilter, IterationFilter,
+                                                    MemCopyEventFilter, NameFilter, QueryFilter, TimeRangeFilter)
+    frame, symbols = analysis.t.traces[0], analysis.t.symbol_table
+
+    def left(chosen):
+        return sorted(symbols.sym_table[n] for n in chosen(frame, symbols)["name"])
+    assert left(NameFilter("aten::")) == ["aten::copy_", "aten::copy_", "aten::mm", "aten::mm"]
+    assert left(MemCopyEventFilter("Memcpy DtoH")) == ["Memcpy DtoH (Device -> Pageable)"] * 2
+    assert left(TimeRangeFilter((50, 101))) == ["ncclKernel_AllReduce", "relu"]
+    assert left(CompositeFilter([FirstIterationFilter(), GPUKernelFilter(), QueryFilter("stream == 7")])) == [
+        "Memcpy DtoH (Device -> Pageable)", "relu", "void gemm<float>(int)"]
+    assert len(CPUOperatorFilter()(frame, symbols)) + len(GPUKernelFilter()(frame, symbols)) == len(frame)
+    assert len(IterationFilter([5, 6])(frame)) == len(frame) - 2  # the device's annotations belong to no call
+
+
 def test_what_a_trace_lacks(tmp_path):
     document = {"traceEvents": [slice_of("cpu_op", "aten::mm", 0, 5)]}
     for compat in (False, True):
