@@ -41,6 +41,7 @@ bench: package ## side by side with other tools (docs/performance.md)
 	$(Q)$(VENV)/python tests/bench/bench.py
 	$(Q)$(VENV)/python tests/bench/hta_answers.py
 	$(Q)$(VENV)/python tests/bench/recorder.py
+	$(Q)$(VENV)/python tests/bench/snapshot.py --bin $(O)/tachograph
 
 fuzz: deps-check ## libFuzzer on every target, FUZZ_SECONDS each
 	$(Q)bash tools/fuzz.sh $(FUZZ_SECONDS)
