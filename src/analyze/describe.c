@@ -16,7 +16,7 @@ static int by_real(const void *a, const void *b) {
 
 struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
   struct tg__stats s = {0};
-  qsort(values, count, sizeof *values, by_int);
+  if (count > 1) qsort(values, count, sizeof *values, by_int);
   for (size_t i = 0; i < count; i++) tg__stats_add(&s, values[i]);
   return (struct tg__spread){.count = s.count,
                              .mean = tg__stats_mean(&s),
@@ -37,7 +37,7 @@ static double quantile(const double *sorted, size_t n, double q) {
 
 struct tg__spread tg__spread_reals(double *values, size_t count) {
   long double sum = 0, squares = 0;
-  qsort(values, count, sizeof *values, by_real);
+  if (count > 1) qsort(values, count, sizeof *values, by_real);
   for (size_t i = 0; i < count; i++) sum += values[i];
   const long double mean = count ? sum / (long double)count : 0;
   for (size_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);

@@ -33,24 +33,40 @@ static void same(const struct tg_trace *a, const struct tg_trace *b) {
 /* The formats that are JSON must be JSON whatever was read. */
 static bool is_json(const char *format) { return strcmp(format, "json") == 0 || strcmp(format, "chrome") == 0 || strcmp(format, "speedscope") == 0; }
 
+static void ask(struct tg_trace *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
+  struct tg_table *table;
+  struct tg_error e;
+  if (tg__ask_run(t, q->name, args, count, &table, &e) == TG_OK) tg_table_free(table);
+  else if (e.code == TG_INTERNAL) abort();
+}
+
+/* Every question, and those that take rules by both sets. */
+static void ask_all(struct tg_trace *t) {
+  static const struct tg_arg hta = {"rules", "hta"};
+  for (size_t i = 0; i < tg__question_count(); i++) {
+    const struct tg__argument_info *info;
+    ask(t, &tg__questions[i], NULL, 0);
+    for (size_t k = 0; (info = tg__question_argument(&tg__questions[i], k)) != NULL; k++)
+      if (strcmp(info->name, "rules") == 0) ask(t, &tg__questions[i], &hta, 1);
+  }
+}
+
+static void write_as(struct tg_trace *t, const struct tg__format *format, const struct tg_arg *args, size_t count) {
+  struct tg__out out = {0};
+  const struct tg__show_options options = {.args = args, .arg_count = count};
+  struct tg_error e;
+  const enum tg_err err = format->trace(t, &options, &out, &e);
+  if (err == TG_INTERNAL) abort();
+  if (err == TG_OK && is_json(format->name) && !tg__json_is_valid((struct tg__str){out.buf, (uint32_t)out.len})) abort();
+  tg__out_free(&out);
+}
+
 static void ask_and_write(struct tg_trace *t) {
-  static const char *const questions[] = {"overview", "steps", "ops", "kernels", "launches", "gaps", "memory", "annotations", "stacks", "tracks", "losses", "findings"};
-  for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
-    struct tg_table *table;
-    struct tg_error e;
-    if (tg__ask_run(t, questions[i], NULL, 0, &table, &e) == TG_OK) tg_table_free(table);
-    else if (e.code == TG_INTERNAL) abort();
-  }
-  for (size_t f = 0; f < tg__format_count(); f++) {
-    if (!tg__formats[f].trace) continue;
-    struct tg__out out = {0};
-    const struct tg__show_options options = {0};
-    struct tg_error e;
-    const enum tg_err err = tg__formats[f].trace(t, &options, &out, &e);
-    if (err == TG_INTERNAL) abort();
-    if (err == TG_OK && is_json(tg__formats[f].name) && !tg__json_is_valid((struct tg__str){out.buf, (uint32_t)out.len})) abort();
-    tg__out_free(&out);
-  }
+  static const struct tg_arg counters = {"counters", "all"};
+  ask_all(t);
+  for (size_t f = 0; f < tg__format_count(); f++)
+    if (tg__formats[f].trace) write_as(t, &tg__formats[f], NULL, 0);
+  write_as(t, tg__format_find("chrome"), &counters, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
