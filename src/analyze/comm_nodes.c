@@ -13,6 +13,7 @@ struct node_kernel {
   uint32_t node;
   int64_t start_ns, end_ns;
 };
+enum { NO_ID = -1 }; /* our own recordings have none: each is a collective of its own */
 struct gathering {
   const struct tg_trace *t;
   uint32_t rank;
@@ -44,7 +45,7 @@ static void add_node(struct gathering *g, uint32_t slice) {
   g->nodes[g->count++] = (struct node){.start_ns = t->slices.start_ns[slice],
                                        .end_ns = tg__slice_end(t, slice),
                                        .bytes = plugin_bytes(t, args),
-                                       .id = tg__arg_int(t, args, TG__K_EXTERNAL_ID, tg__arg_int(t, args, TG__K_EXTERNAL_ID_OLD, 0)),
+                                       .id = tg__arg_int(t, args, TG__K_EXTERNAL_ID, tg__arg_int(t, args, TG__K_EXTERNAL_ID_OLD, NO_ID)),
                                        .name = t->slices.name[slice],
                                        .order = args,
                                        .is_nccl = tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "nccl:")};
@@ -79,6 +80,7 @@ static bool order_nodes(struct gathering *g) {
   if (!done) return false;
   g->nodes = sorted;
   for (size_t i = 0; i < g->count; i++) {
+    if (g->nodes[i].id == NO_ID) continue;
     uint32_t *const at = tg__map_slot(&g->by_id, (uint64_t)g->nodes[i].id, (uint32_t)i);
     if (!at) return false;
     if (*at != i) g->nodes[*at].is_replaced = true;

@@ -1,0 +1,80 @@
+"""Two real ranks: gloo on the CPU, recorded by `tachograph run` as the program is, and analysed together."""
+import json
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+    pytest.skip("this torch has no gloo", allow_module_level=True)
+
+PROGRAM = """
+    import os, sys, time
+    import torch, torch.distributed as dist
+
+    def work(rank, port):
+        os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        dist.init_process_group("gloo", rank=rank, world_size=2)
+        for _ in range(6):
+            torch.ones(64, 64) @ torch.ones(64, 64)
+            if rank == 1:
+                time.sleep(0.05)
+            dist.all_reduce(torch.ones(1000))
+            dist.broadcast(torch.ones(250, dtype=torch.float64), 0)
+        dist.destroy_process_group()
+
+    if __name__ == "__main__":
+        torch.multiprocessing.spawn(work, args=(int(sys.argv[1]),), nprocs=2)
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gloo")
+    (folder / "job.py").write_text(textwrap.dedent(PROGRAM))
+    command = [sys.executable, "-m", "tachograph", "run", "-o", "out", "--seconds", "120", "job.py", str(free_port())]
+    done = subprocess.run(command, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "out", done.stdout + done.stderr
+
+
+@pytest.fixture
+def ask(tachograph, recording):
+    def rows(question, *words):
+        answer = json.loads(tachograph("ask", recording[0], question, *words, "--json").stdout)
+        return [dict(zip([c["name"] for c in answer["columns"]], row)) for row in answer["rows"]]
+    return rows
+
+
+def test_both_ranks_are_in_one_report_on_one_clock(ask, recording):
+    assert "2 ranks of 2" in recording[1]
+    ranks = ask("ranks")
+    assert [r["rank"] for r in ranks] == [0, 1] and [r["collectives"] for r in ranks] == [12, 12]
+    # Both clocks are the machine's, so what is found must hold 0 between its bounds: no collective ends before it began elsewhere.
+    clock = ask("clocks")[1]
+    assert clock["collectives"] == 6 and clock["low_ns"] <= 0 <= clock["high_ns"] and abs(clock["offset_ns"]) <= clock["error_ns"]
+
+
+def test_spans_are_listed_with_their_bytes(ask):
+    spans = [(r["kind"], r["bytes"]) for r in ask("collectives", "--by", "part", "--rank", "0")]
+    assert sorted(spans) == [("all_reduce", 4000)] * 6 + [("broadcast", 2000)] * 6
+    assert [(r["kind"], r["calls"], r["bytes"]) for r in ask("collectives", "--rules", "plugin", "--by", "rank", "--rank", "1")] == [
+        ("gloo:all_reduce", 6, 24000), ("gloo:broadcast", 6, 12000)]
+
+
+def test_the_rank_that_sleeps_is_named(ask):
+    worst = ask("stragglers")[0]
+    assert worst["rank"] == 1 and worst["cause"] == "host" and worst["last"] >= 5
+    reduced = [r for r in ask("collectives", "--by", "part") if r["kind"] == "all_reduce"]
+    waits = [sum(r["wait_ns"] for r in reduced if r["rank"] == rank) for rank in range(2)]
+    assert waits[0] > 100_000_000 and waits[0] > 2 * waits[1]
