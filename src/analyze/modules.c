@@ -134,7 +134,7 @@ static void place_backward(struct tg__modules *m, uint32_t track) {
     }
     const uint32_t parent = nodes[i].parent;
     const bool inner = parent != TG_NONE && m->in_backward[parent];
-    const uint32_t around = inner ? m->place[parent] : 0;
+    const uint32_t around = parent == TG_NONE ? 0 : m->place[parent];
     if (!nodes[i].is_op) {
       m->place[i] = recomputed_place(m, i, around, m->t->tracks[track].rank);
       continue;
@@ -146,7 +146,7 @@ static void place_backward(struct tg__modules *m, uint32_t track) {
       continue;
     }
     outermost = i;
-    if (!own && accumulates(m, &nodes[i])) m->place[i] = group;
+    if (!own && group && accumulates(m, &nodes[i])) m->place[i] = group;
     group = m->place[i];
   }
 }

@@ -187,7 +187,7 @@ struct tree_rows {
 
 /* Nothing of it lies in the steps asked for. */
 static bool is_empty(const struct sums *self, const struct sums *total) {
-  return !self->calls && !total->cpu_ns && !total->device_ns && !total->backward_cpu_ns && !total->backward_device_ns;
+  return !self->calls && !self->recomputed && !total->cpu_ns && !total->device_ns && !total->backward_cpu_ns && !total->backward_device_ns;
 }
 
 static void see_for_tree(struct work *w, uint32_t place, int64_t depth, int way, void *ctx) {

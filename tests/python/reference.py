@@ -172,11 +172,11 @@ class Node:
 
 
 def op_forest(rank_events, belongs=in_op_tree):
-    """All nodes, outer before inner; a node that partly overlaps an earlier one closes it."""
+    """All nodes, outer before inner; a node that partly overlaps an earlier one closes it. Of equal extents a module is around an operator."""
     nodes = []
     for track in group_by([e for e in slices(rank_events) if belongs(e)], track_of).values():
         open_nodes = []
-        for e in in_order(track):
+        for e in sorted(track, key=lambda e: (e.ts, -e.dur, belongs is in_op_tree and e.cat != "python_function", e.i)):
             node = Node(e)
             open_nodes = [n for n in open_nodes if (e.ts < n.event.end or (e.dur == 0 and n.event.ts == e.ts)) and e.end <= n.event.end]
             if open_nodes:

@@ -200,11 +200,11 @@ QUESTIONS = (("steps", {}), ("ops", {}), ("key_averages", {"python": 1}), ("kern
 TIMES = {"start_ns", "ts_ns", "first_ns", "last_ns"}
 
 
-def answers(ranks, leave_out=()):
+def answers(ranks, leave_out=(), questions=QUESTIONS):
     """Every answer of every rank, rows in an order that does not hang on the order of the file."""
     out = []
     for _, ask in ranks:
-        for question, args in QUESTIONS:
+        for question, args in questions:
             try:
                 rows = ask(question, **args)
             except Exception as refusal:                      # the same refusal is an answer too
