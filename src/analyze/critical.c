@@ -88,6 +88,12 @@ static void put_place(struct writer *w, uint32_t row) {
   tg__put_int(w->out, c->rows[row].flags & TG__CRIT_DEVICE ? c->t->tracks[track].stream : -1);
 }
 
+static int64_t weight_ns(const struct tg__crit *c, int64_t weight) {
+  int64_t ns;
+  if (weight == TG_NULL_INT) return weight;
+  return __builtin_mul_overflow(weight, c->unit_ns, &ns) ? INT64_MAX : ns;
+}
+
 static void put_line(struct writer *w, const struct line *l) {
   const struct tg__crit *c = w->c;
   const struct tg__slices *s = &c->t->slices;
@@ -98,7 +104,7 @@ static void put_line(struct writer *w, const struct line *l) {
   tg__put_trace_text(out, c->t, slice == TG_NONE ? l->cat : c->t->cats[s->cat[slice]].name);
   tg__put_cstr(out, l->kind);
   tg__put_cstr(out, l->bound);
-  tg__put_int(out, l->weight == TG_NULL_INT ? TG_NULL_INT : l->weight * c->unit_ns);
+  tg__put_int(out, weight_ns(c, l->weight));
   tg__put_real(out, l->weight == TG_NULL_INT || w->total <= 0 ? NAN : 100.0 * (double)l->weight / (double)w->total);
   tg__put_int(out, l->edges);
   tg__put_int(out, l->events);
@@ -150,7 +156,7 @@ static void put_kinds(struct writer *w) {
     lines[e->kind].graph_edges++;
     if (!e->is_critical) continue;
     lines[e->kind].edges++;
-    lines[e->kind].weight += tg__crit_weight(c, e);
+    lines[e->kind].weight = tg__crit_sum(lines[e->kind].weight, tg__crit_weight(c, e));
   }
   for (unsigned k = 0; k < TG__CRIT_KINDS; k++)
     if (lines[k].graph_edges) put_line(w, &lines[k]);
@@ -166,7 +172,7 @@ static void sum_bounds(const struct writer *w, struct line lines[BOUND_COUNT], u
   }
   for (size_t i = 0; i < c->path_count; i++) {
     struct line *l = &lines[bound_of(w, &c->edges[c->path[i]])];
-    l->weight += tg__crit_weight(c, &c->edges[c->path[i]]);
+    l->weight = tg__crit_sum(l->weight, tg__crit_weight(c, &c->edges[c->path[i]]));
     l->edges++;
   }
   for (uint32_t k = 0; k < BOUND_COUNT; k++) {
@@ -224,7 +230,7 @@ static bool add_to_op(struct writer *w, struct groups *g, const struct tg__crit_
     *seen = 0;
   }
   l->bound = bound_names[bound];
-  l->weight += tg__crit_weight(c, e);
+  l->weight = tg__crit_sum(l->weight, tg__crit_weight(c, e));
   l->edges++;
   return true;
 }
@@ -245,7 +251,7 @@ static bool add_to_events(struct writer *w, struct groups *g, const struct tg__c
   if (l) l->critical = 1;
   if (l && e->event != TG_NONE) l = event_line(w, g, e->event);
   if (l && e->event != TG_NONE) {
-    l->weight += tg__crit_weight(w->c, e);
+    l->weight = tg__crit_sum(l->weight, tg__crit_weight(w->c, e));
     l->edges++;
   }
   if (l) l = event_line(w, g, e->to >> 1);
@@ -314,7 +320,7 @@ static void put_notes(struct writer *w) {
     const char *separator = len ? ", " : "";
     len += (size_t)snprintf(text + len, sizeof text - len, "%s%s %.1f %%", separator, l->bound, 100.0 * (double)l->weight / (double)w->total);
   }
-  const double ms = (double)(w->total * c->unit_ns) / 1e6;
+  const double ms = (double)w->total * (double)c->unit_ns / 1e6;
   tg__table_note(w->out, "rank %lld: the critical path is %.3f ms long: %s", (long long)c->t->ranks[c->rank].number, ms, len ? text : "nothing but order");
   if (!c->wait_count && c->inferred.count)
     tg__table_note(w->out, "the trace has no synchronisation events: %zu waits of the host were told by the device work that ended under them "
@@ -324,7 +330,7 @@ static void put_notes(struct writer *w) {
 static enum tg_err put_answer(struct writer *w) {
   const struct tg__crit *c = w->c;
   enum tg_err err = TG_OK;
-  for (size_t i = 0; i < c->path_count; i++) w->total += tg__crit_weight(c, &c->edges[c->path[i]]);
+  for (size_t i = 0; i < c->path_count; i++) w->total = tg__crit_sum(w->total, tg__crit_weight(c, &c->edges[c->path[i]]));
   if (w->by == BY_OP || w->by == BY_EVENT) err = put_groups(w);
   if (w->by == BY_BOUND) put_bounds(w);
   if (w->by == BY_KIND) put_kinds(w);

@@ -116,6 +116,15 @@ void tg__crit_add_device(struct tg__crit *c);
 /* The longest path (critical_search.c). Sets c->path, or c->refusal. */
 void tg__crit_search(struct tg__crit *c);
 int64_t tg__crit_time(const struct tg__crit *c, uint32_t node);
+/* Times of a damaged trace may lie as far apart as 64 bits go; what does not fit is cut off there. */
+static inline int64_t tg__crit_sum(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
+}
+static inline int64_t tg__crit_span(int64_t from, int64_t to) {
+  int64_t span;
+  return __builtin_sub_overflow(to, from, &span) ? (to < from ? INT64_MIN + 1 : INT64_MAX) : span;
+}
 int64_t tg__crit_weight(const struct tg__crit *c, const struct tg__crit_edge *e); /* in c->unit_ns; below 0 with rules=hta only */
 
 void tg__crit_close(struct tg__crit *c);

@@ -164,7 +164,7 @@ static void take_work(struct pass *p, uint32_t row) {
     else if (c->hta)
       c->refusal = "it finds no node for the call that launched a kernel here";
   } else if (previous != TG_NONE) {
-    const bool is_near = r->start - c->rows[previous].end < LONGEST_DELAY_NS / c->unit_ns;
+    const bool is_near = tg__crit_span(c->rows[previous].end, r->start) < LONGEST_DELAY_NS / c->unit_ns;
     const bool is_later = source == TG_NONE || tg__crit_time(c, source) < c->rows[previous].end;
     if (is_near && is_later) tg__crit_add_edge(c, tg__crit_end(previous), start, TG__CRIT_KERNEL, previous, false);
   }

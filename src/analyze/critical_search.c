@@ -22,7 +22,7 @@ int64_t tg__crit_time(const struct tg__crit *c, uint32_t node) { return node & 1
 
 int64_t tg__crit_weight(const struct tg__crit *c, const struct tg__crit_edge *e) {
   if (e->is_free || e->kind == TG__CRIT_DEPENDENCY || e->kind == TG__CRIT_SYNC) return 0;
-  const int64_t weight = tg__crit_time(c, e->to) - tg__crit_time(c, e->from);
+  const int64_t weight = tg__crit_span(tg__crit_time(c, e->from), tg__crit_time(c, e->to));
   return weight < 0 && !c->hta ? 0 : weight;
 }
 
@@ -102,7 +102,7 @@ static void follow(struct search *s, uint32_t node) {
     if (e->is_gone) continue;
     struct node *to = &s->nodes[e->to];
     const int64_t weight = tg__crit_weight(c, e);
-    const int64_t distance = s->nodes[node].distance + (weight > 0 ? weight : 0);
+    const int64_t distance = tg__crit_sum(s->nodes[node].distance, weight > 0 ? weight : 0);
     if (to->best == TG_NONE || distance > to->distance || (distance == to->distance && s->out[i] < to->best)) {
       to->distance = distance;
       to->best = s->out[i];
