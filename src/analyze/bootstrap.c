@@ -2,7 +2,6 @@
 #include "analyze/bootstrap.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* ---- Student's distribution ------------------------------------------------------------------------------------------------- */
 
@@ -132,28 +131,39 @@ bool tg__draws_quantile(const struct tg__draws *d, const int64_t *value, double 
 
 /* ---- judging ------------------------------------------------------------------------------------------------------------------ */
 
-static int compare_reals(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
+enum { TAIL = TG__DRAWS / 40 + 1 }; /* draws at either end that the 2.5th percentile needs: a full sort costs ten times as much */
+
+/* The smallest values seen, in order. */
+struct tail {
+  double kept[TAIL];
+  size_t count;
+};
+
+static void see(struct tail *t, double v) {
+  if (t->count == TAIL && v >= t->kept[TAIL - 1]) return;
+  size_t i = t->count < TAIL ? t->count++ : TAIL - 1;
+  for (; i > 0 && t->kept[i - 1] > v; i--) t->kept[i] = t->kept[i - 1];
+  t->kept[i] = v;
 }
 
-static double percentile(const double *sorted, double q) {
-  const double place = q * (TG__DRAWS - 1);
+static double percentile(const struct tail *t) {
+  const double place = 0.025 * (TG__DRAWS - 1);
   const size_t i = (size_t)place;
-  return i + 1 >= TG__DRAWS ? sorted[TG__DRAWS - 1] : sorted[i] + (sorted[i + 1] - sorted[i]) * (place - (double)i);
+  return t->kept[i] + (t->kept[i + 1] - t->kept[i]) * (place - (double)i);
 }
 
-struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, double of_a[TG__DRAWS], const struct tg__draws *b,
+struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, const double of_a[TG__DRAWS], const struct tg__draws *b,
                                    double figure_b, const double of_b[TG__DRAWS]) {
   const double delta = figure_b - figure_a;
+  struct tail lowest = {.count = 0}, highest = {.count = 0};
   double squares = 0;
   for (size_t r = 0; r < TG__DRAWS; r++) {
     const double off = b->widen * (of_b[r] - figure_b) - a->widen * (of_a[r] - figure_a);
     squares += off * off;
-    of_a[r] = delta + off;
+    see(&lowest, delta + off);
+    see(&highest, -delta - off);
   }
-  qsort(of_a, TG__DRAWS, sizeof *of_a, compare_reals);
-  struct tg__change c = {percentile(of_a, 0.025), percentile(of_a, 0.975), 1};
+  struct tg__change c = {percentile(&lowest), -percentile(&highest), 1};
   /* Widening made the spread fit the 5 % point; the tail itself is Student's with the freedom of the shorter side. */
   const double freedom = (double)(a->steps < b->steps ? a->steps : b->steps) - 1;
   const double spread = sqrt(squares / TG__DRAWS) * 1.959963984540054 / tg__student_point(freedom);

@@ -29,7 +29,7 @@ struct tg__change {
   double low, high; /* 95 % */
   double p;         /* chance of so large a difference where there is none; two-sided */
 };
-struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, double of_a[TG__DRAWS], const struct tg__draws *b,
+struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, const double of_a[TG__DRAWS], const struct tg__draws *b,
                                    double figure_b, const double of_b[TG__DRAWS]);
 
 double tg__student_tail(double t, double freedom); /* P(|T| > t) */

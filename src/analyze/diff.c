@@ -200,7 +200,7 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, struct tg_trace *const t
     else if (by == TG__DIFF_MEMORY)
       err = tg__diff_memory_rows(rows, traces, ask);
     else
-      err = tg__diff_name_rows(rows, (enum tg__diff_by)by, &sides[0], &sides[1], ask->by == 1u << by ? out : NULL);
+      err = tg__diff_name_rows(rows, (enum tg__diff_by)by, &sides[0], &sides[1], ask->by == 1u << by, out);
     tg__diff_judge(rows);
   }
   if (!err) put_rows(rows, ask, out);

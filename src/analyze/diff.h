@@ -124,8 +124,9 @@ struct tg__diff_rows {
 };
 enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b);
 enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b);
+/* alone: nothing else was asked for, so what the traces lack for it is worth a note. */
 enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
-                               const struct tg__diff_side *b, struct tg_table *notes);
+                               const struct tg__diff_side *b, bool alone, struct tg_table *notes);
 enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask);
 void tg__diff_judge(struct tg__diff_rows *rows); /* verdicts and order of the rows added since the last call */
 

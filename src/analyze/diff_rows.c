@@ -202,17 +202,57 @@ static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__d
   return true;
 }
 
+/* Rows in the order they are to be looked at. Each costs thousands of draws, so of very many names the smallest are left out. */
+enum { MOST_NAMES = 2000 };
+
+static double size_of(const struct by_name *w, uint32_t row) {
+  double ns = 0;
+  for (int side = 0; side < TG__SIDES; side++) {
+    const struct tg__diff_entries *entries = &w->entries[side];
+    for (uint32_t i = entries->first[row]; i < entries->first[row + 1]; i++)
+      ns += fabs((double)entries->items[i].v[TG__DIFF_CPU]) + fabs((double)entries->items[i].v[TG__DIFF_DEVICE]);
+  }
+  return ns;
+}
+
+static bool larger(uint32_t a, uint32_t b, const void *ctx) { return ((const double *)ctx)[a] > ((const double *)ctx)[b]; }
+
+/* NULL on no memory. *count: of all rows, then of these. */
+static uint32_t *choose_rows(const struct by_name *w, uint32_t *count) {
+  uint32_t *order = tg__alloc(((size_t)*count + 1) * sizeof *order);
+  double *sizes = tg__alloc(((size_t)*count + 1) * sizeof *sizes);
+  bool ok = order && sizes;
+  for (uint32_t i = 0; ok && i < *count; i++) {
+    order[i] = i;
+    sizes[i] = size_of(w, i);
+  }
+  if (ok && *count > MOST_NAMES) {
+    ok = tg__sort_index(order, *count, larger, sizes);
+    *count = MOST_NAMES;
+  }
+  tg__free(sizes);
+  if (ok) return order;
+  tg__free(order);
+  return NULL;
+}
+
 enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
-                               const struct tg__diff_side *b, struct tg_table *notes) {
+                               const struct tg__diff_side *b, bool alone, struct tg_table *notes) {
   struct by_name w = {.sides = {a, b}, .names = tg__strings_new()};
   enum tg_err err = w.names ? TG_OK : TG_MEMORY;
-  for (int side = 0; !err && side < TG__SIDES; side++) err = tg__diff_collect(w.sides[side], by, w.names, &w.entries[side], notes);
-  const uint32_t count = err ? 0 : tg__strings_count(w.names);
   for (int side = 0; !err && side < TG__SIDES; side++)
-    if (!tg__diff_entries_sort(&w.entries[side], count)) err = TG_MEMORY;
-  for (uint32_t row = 0; !err && row < count; row++)
+    err = tg__diff_collect(w.sides[side], by, w.names, &w.entries[side], alone || by == TG__DIFF_FAMILY ? notes : NULL);
+  uint32_t count = err ? 0 : tg__strings_count(w.names);
+  const uint32_t all = count;
+  for (int side = 0; !err && side < TG__SIDES; side++)
+    if (!tg__diff_entries_sort(&w.entries[side], all)) err = TG_MEMORY;
+  uint32_t *order = err ? NULL : choose_rows(&w, &count);
+  if (!err && !order) err = TG_MEMORY;
+  if (!err && count < all) tg__table_note(notes, "%s: the %u smallest of %u names are left out", tg__diff_by_names[by], all - count, all);
+  for (uint32_t i = 0; !err && i < count; i++)
     for (unsigned figure = 0; !err && figure < TG__DIFF_FIGURES; figure++)
-      if (!add_figure(rows, &w, by, row, figure)) err = TG_MEMORY;
+      if (!add_figure(rows, &w, by, order[i], figure)) err = TG_MEMORY;
+  tg__free(order);
   for (int side = 0; side < TG__SIDES; side++) tg__diff_entries_free(&w.entries[side]);
   tg__free(w.step);
   tg__free(w.value);

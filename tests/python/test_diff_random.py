@@ -1,0 +1,100 @@
+"""tg.diff on random traces: its figures a step are those of the other questions, divided by the steps; what renames streams, swaps
+sides or holds a trace against itself changes nothing but what it must."""
+import pathlib
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import traces
+
+tg = pytest.importorskip("tachograph")
+SETTINGS = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+CONTENT = st.fixed_dictionaries({"seed": st.integers(0, 2**32), "size": st.integers(20, 90), "grain": st.sampled_from((250, 1000)),
+                                 "steps": st.integers(1, 4), "python": st.booleans(), "gpu": st.booleans(), "memory": st.booleans()})
+FIGURES = {"calls": "calls", "cpu": "cpu_ns", "self_cpu": "self_cpu_ns", "device": "device_ns", "self_device": "self_device_ns"}
+
+
+def opened(content, folder, change=None):
+    ranks = traces.build(**content)
+    if change:
+        change(ranks)
+    folder.mkdir()
+    return tg.open(traces.write(ranks, folder, 1, plain=True))
+
+
+def by_row(diff):
+    return {(r["by"], r["name"], r["quantity"]): r for r in diff.table}
+
+
+def kept_steps(trace):
+    """Numbers of the steps that count, or None where the trace has none."""
+    rows = trace.ask("steps").to_dicts()
+    return None if not rows or rows[0]["name"] == "whole recording" else [r["step"] for r in rows]
+
+
+def expected(trace):
+    """{(by, name, quantity): figure a step} from ops, kernels and steps."""
+    steps = kept_steps(trace)
+    args, count = ({"step": steps}, len(steps)) if steps else ({}, 1)
+    want = {}
+    for row in trace.ask("ops", **args):
+        for quantity, column in FIGURES.items():
+            want["op", row["name"], quantity] = row[column] / count
+    rows = trace.ask("steps").to_dicts()
+    for part in ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other"):
+        want["category", part, "time"] = sum(r[part + "_ns"] for r in rows) / count
+    want["step", "step", "mean"] = sum(r["total_ns"] for r in rows) / count
+    try:
+        for row in trace.ask("kernels", **args):
+            for quantity, column in (("calls", "calls"), ("device", "total_ns")):
+                key = "kernel", row["name"], quantity
+                want[key] = want.get(key, 0) + row[column] / count
+    except tg.TachographError as error:
+        assert error.code == "NO_DATA"
+    return want
+
+
+@SETTINGS
+@given(CONTENT, CONTENT)
+def test_figures_are_those_of_the_other_questions(one, other):
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [opened(content, pathlib.Path(folder) / name) for content, name in ((one, "a"), (other, "b"))]
+        try:
+            found = by_row(tg.diff(*sides))
+        except tg.TachographError as error:
+            assert error.code == "NO_DATA"  # neither steps nor operators
+            return
+        for side, trace in zip("ab", sides):
+            want = expected(trace)
+            for key, row in found.items():
+                if key[0] in ("op", "kernel", "category") or key[2] == "mean":
+                    assert row[side] == pytest.approx(want.get(key, 0), rel=1e-9, abs=1e-6), (side, key)
+            assert {k for k, v in want.items() if v} <= found.keys()
+
+
+@SETTINGS
+@given(CONTENT, CONTENT)
+def test_swapped_renamed_and_the_same(one, other):
+    def rename(ranks):
+        for event in ranks[0].events:
+            if event.cat in traces.DEVICE:
+                event.tid, event.args["stream"] = event.tid + 1000, event.args.get("stream", 0) + 1000
+
+    with tempfile.TemporaryDirectory() as folder:
+        here = pathlib.Path(folder)
+        a, b, renamed = opened(one, here / "a"), opened(other, here / "b"), opened(one, here / "renamed", rename)
+        try:
+            forth = by_row(tg.diff(a, b))
+        except tg.TachographError as error:
+            assert error.code == "NO_DATA"
+            return
+        assert by_row(tg.diff(renamed, b)) == forth
+        back = by_row(tg.diff(b, a))
+        assert back.keys() == forth.keys()
+        for key, row in forth.items():
+            assert back[key]["delta"] == -row["delta"], key
+        for row in tg.diff(a, a).table:
+            assert row["delta"] == 0 and row["verdict"] in ("no difference", "too few steps")
+            assert row["low"] is None or row["low"] <= 0 <= row["high"]
