@@ -11,7 +11,6 @@ struct tg__launched {
   uint32_t owner;                       /* the caller's number for the range of host time it counts for */
   uint32_t name;                        /* string id */
   uint32_t tie;                         /* order of what came at the same time */
-  uint32_t slice;                       /* the device work itself, for who wants to mark it */
   int64_t at_ns;                        /* what a sequence is ordered by */
   int64_t launch_ns, start_ns, dur_ns;  /* start of the host call; of the device work */
 };

@@ -13,13 +13,6 @@ void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *it
   tg__sequence_text(&p->sequences, item->sequence, p->t, item->name, "|", out);
 }
 
-uint32_t tg__pattern_root(const struct tg__patterns *p, uint32_t device_slice) {
-  const uint32_t *cause = p->t->slices.cause, call = cause[device_slice];
-  if (call == TG_NONE) return TG_NONE;
-  if (p->root[call] != TG_NONE || cause[call] == TG_NONE) return p->root[call];
-  return p->root[cause[call]];
-}
-
 /* ---- device work by the exact rules ------------------------------------------------------------------------------------------------ */
 
 static bool is_operator(const struct tg__patterns *p, uint32_t slice) {
@@ -42,6 +35,13 @@ static void find_roots(struct tg__patterns *p, const struct tg__rank *rank) {
   }
 }
 
+static uint32_t root_of(const struct tg__patterns *p, uint32_t device_slice) {
+  const uint32_t *cause = p->t->slices.cause, call = cause[device_slice];
+  if (call == TG_NONE) return TG_NONE;
+  if (p->root[call] != TG_NONE || cause[call] == TG_NONE) return p->root[call];
+  return p->root[cause[call]];
+}
+
 static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32_t rank, struct tg__launched_list *work) {
   const struct tg_trace *t = p->t;
   const struct tg__rank *r = &t->ranks[rank];
@@ -49,12 +49,11 @@ static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
-      const uint32_t root = tg__pattern_root(p, i);
+      const uint32_t root = p->root[i] = root_of(p, i);
       if (root == TG_NONE || !tg__ask_has_time(a, rank, t->slices.start_ns[root])) continue;
       const struct tg__launched item = {.owner = root,
                                         .name = t->slices.name[i],
                                         .tie = t->slices.args[i],
-                                      .slice = i,
                                         .at_ns = t->slices.start_ns[i],
                                         .start_ns = t->slices.start_ns[i],
                                         .dur_ns = t->slices.dur_ns[i]};
@@ -79,12 +78,6 @@ static struct tg__pattern *pattern_at(struct tg__patterns *p, struct tg__map *kn
   return &p->items[*slot];
 }
 
-static bool add_member(struct tg__patterns *p, uint32_t slice, uint32_t pattern) {
-  if (!tg__grow((void **)&p->members, &p->member_cap, p->member_count + 1, sizeof *p->members)) return false;
-  p->members[p->member_count++] = (struct tg__pattern_member){slice, pattern};
-  return true;
-}
-
 static bool count_patterns(struct tg__patterns *p, const struct tg__launched_list *work, uint32_t rank, const struct tg__hta *hta) {
   const struct tg__slices *s = &p->t->slices;
   struct tg__map known = {0};
@@ -102,9 +95,7 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
     item->count++;
     item->op_ns += row ? tg__hta_dur_ns(hta, &hta->ranks[rank], row) : s->dur_ns[slice];
     for (uint32_t k = 0; k < run->count; k++) item->kernel_ns += work->items[work->order[run->first + k]].dur_ns;
-    if (!row) p->pattern[slice] = number;
-    if (p->keeps_members) ok = add_member(p, slice, number);
-    for (uint32_t k = 0; k < run->count && ok && p->keeps_members; k++) ok = add_member(p, work->items[work->order[run->first + k]].slice, number);
+    p->pattern[slice] = number;
   }
   tg__map_free(&known);
   return ok;
@@ -113,16 +104,15 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
 enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op, size_t min_length,
                               const struct tg__hta *hta) {
   const size_t slices = (size_t)t->slices.count + 1;
-  *p = (struct tg__patterns){.t = t, .op = op, .min_length = min_length, .keeps_members = p->keeps_members};
+  *p = (struct tg__patterns){.t = t, .op = op, .min_length = min_length};
   p->is_wanted = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
-  if (!hta) {
-    p->root = tg__alloc(slices * sizeof *p->root);
-    p->pattern = tg__alloc(slices * sizeof *p->pattern);
-    if (!p->root || !p->pattern) return TG_MEMORY;
+  p->root = tg__alloc(slices * sizeof *p->root);
+  p->pattern = tg__alloc(slices * sizeof *p->pattern);
+  bool ok = p->is_wanted && p->root && p->pattern;
+  if (ok) {
     memset(p->pattern, 0xff, slices * sizeof *p->pattern);
     memset(p->root, 0xff, slices * sizeof *p->root);
   }
-  bool ok = p->is_wanted != NULL;
   for (uint32_t r = 0; r < t->rank_count && ok; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     struct tg__launched_list work = {0};
@@ -138,7 +128,32 @@ void tg__patterns_free(struct tg__patterns *p) {
   tg__free(p->root);
   tg__free(p->pattern);
   tg__free(p->items);
-  tg__free(p->members);
   tg__sequences_free(&p->sequences);
   *p = (struct tg__patterns){0};
+}
+
+/* ---- order ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__patterns *p = ctx;
+  const struct tg__pattern *x = &p->items[a], *y = &p->items[b];
+  if (x->rank != y->rank) return x->rank < y->rank;
+  if (x->count != y->count) return x->count > y->count;
+  if (x->kernel_ns != y->kernel_ns) return x->kernel_ns > y->kernel_ns;
+  const struct tg__slices *s = &p->t->slices;
+  return s->start_ns[x->first] != s->start_ns[y->first] ? s->start_ns[x->first] < s->start_ns[y->first] : s->args[x->first] < s->args[y->first];
+}
+
+size_t tg__patterns_cut(const struct tg__patterns *p, size_t most, uint32_t *order) {
+  size_t kept = 0, of_rank = 0;
+  for (size_t i = 0; i < p->count; i++) { /* kept <= i: what is looked at was not written over yet */
+    of_rank = i && p->items[order[i]].rank == p->items[order[i - 1]].rank ? of_rank + 1 : 0;
+    if (of_rank < most) order[kept++] = order[i];
+  }
+  return kept;
+}
+
+size_t tg__patterns_top(const struct tg__patterns *p, size_t most, uint32_t *order) {
+  for (size_t i = 0; i < p->count; i++) order[i] = (uint32_t)i;
+  return tg__sort_index(order, p->count, comes_before, p) ? tg__patterns_cut(p, most, order) : SIZE_MAX;
 }

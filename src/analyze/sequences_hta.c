@@ -11,12 +11,13 @@ static int32_t least_depth(struct tg__patterns *p, const struct tg__hta_rank *ra
   return least;
 }
 
-/* Per row the candidate it lies below, or is; parents come before their children in the reversed order. */
+/* Per row the candidate it lies below, or is, and the same by slice; parents come before their children in the reversed order. */
 static void find_roots(struct tg__patterns *p, const struct tg__hta_rank *rank, const struct tg__call_graph *g, int32_t depth, uint32_t *root) {
   for (uint32_t at = g->order_count; at-- > 0;) {
     const uint32_t i = g->order[at], up = g->parent[i];
     root[i] = up == TG_NONE ? TG_NONE : root[up];
     if (root[i] == TG_NONE && g->depth[i] == depth && tg__patterns_wants(p, p->t->slices.name[rank->rows[i].slice])) root[i] = i;
+    if (root[i] != TG_NONE) p->root[rank->rows[i].slice] = rank->rows[root[i]].slice;
   }
 }
 
@@ -28,7 +29,6 @@ static bool add_work(const struct tg__patterns *p, const struct tg__hta *h, cons
     const struct tg__launched item = {.owner = root[i],
                                       .name = p->t->slices.name[row->slice],
                                       .tie = i,
-                                      .slice = row->slice,
                                       .at_ns = row->ts_us,
                                       .start_ns = row->ts_us * 1000,
                                       .dur_ns = tg__hta_dur_ns(h, rank, row)};
