@@ -738,13 +738,14 @@ class OpKernelsRow(TypedDict):
 class SequencesRow(TypedDict):
     """which kernels follow one another below operators of a name, and how often"""
     rank: Optional[int]  # rank of the job
+    place: Optional[int]  # place of the pattern among those of its rank, 1 = the most frequent
     op: Optional[str]  # operator; those inside another one of the wanted name are part of it
-    pattern: Optional[str]  # operator and the kernels, copies and memsets below it as they began, joined by |
+    pattern: Optional[str]  # operator and the kernels, copies and memsets below it as they began, joined by |; unknown for by=event
     kernels: Optional[int]  # kernels, copies and memsets in the pattern
     count: Optional[int]  # operators with this pattern
     kernel_ns: Optional[int]  # ns: durations of the device work of all of them, summed
     op_ns: Optional[int]  # ns: host time of all of them, children included
-    event: Optional[int]  # the earliest of them: number of the slice
+    event: Optional[int]  # the earliest of them: number of the slice; by=event: the event
     start_ns: Optional[int]  # ns: its start
     place: Optional[int]  # by=event: of the pattern it belongs to, 1 = the first; its other figures stand with by=pattern
 

@@ -11,10 +11,13 @@
  * critical=path, only or all draws the critical path into it (chrome_critical.c), counters=queue, bandwidth or all adds counters
  * (chrome_counters.c).
  *
+ * patterns=TEXT marks frequent sequences of kernels (chrome_patterns.c).
+ *
  * A recording of ours has no name yet: trace_name=PATH gives its document one, as Kineto calls its documents by their path. */
 #include "show/argsjson.h"
 #include "show/chrome_counters.h"
 #include "show/chrome_critical.h"
+#include "show/chrome_patterns.h"
 #include "show/chrome_recorded.h"
 #include "show/chrome_track.h"
 #include "show/eventrow.h"
@@ -38,6 +41,7 @@ struct chrome {
   struct style *styles; /* by rank */
   struct tg__recorded *recorded; /* NULL: no rank in the document is a recording */
   struct tg__overlay *overlay;   /* NULL: the critical path is not asked for */
+  struct tg__marked *marked;     /* NULL: patterns are not asked for */
   struct tg__counters *counters;
   struct tg__arena arena;
   const char *name; /* of a recording's document, NULL = none */
@@ -131,8 +135,9 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   if (ev->ts_ns != TG_NULL_INT) p = put_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns, style.ts);
   if (ev->has_dur) p = put_us(TG__PEN_LITERAL(p, ",\"dur\":"), ev->dur_ns, style.dur);
   c->pen.p = p;
-  const bool has_args = put_rest(c, ev);
+  bool has_args = put_rest(c, ev);
   if (ev->is_recorded) tg__recorded_args(c->recorded, &c->pen, ev->slice, (enum tg__class)c->t->cats[ev->cat].cls);
+  if (c->marked && ev->slice != TG_NONE) has_args = tg__marked_args(c->marked, &c->pen, ev->slice, has_args);
   if (c->overlay && ev->slice != TG_NONE) tg__overlay_args(c->overlay, &c->pen, ev->slice, has_args);
   if (tg__pen_room(&c->pen, 1)) *c->pen.p++ = '}';
 }
@@ -322,6 +327,7 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
   events = tg__walk_new(t, &pick, &count);
   err = tg__overlay_new(t, o, &c.overlay, e);
+  if (!err) err = tg__marked_new(t, &pick, o, &c.marked, e);
   if (!err) err = tg__counters_new(t, o, &c.counters, e);
   if (err) goto done;
   if (events && c.overlay) count = tg__overlay_filter(c.overlay, events, count);
@@ -338,6 +344,7 @@ done:
   tg__chrome_tracks_free(c.tracks);
   tg__recorded_free(c.recorded);
   tg__overlay_free(c.overlay);
+  tg__marked_free(c.marked);
   tg__counters_free(c.counters);
   tg__free(c.styles);
   tg__forms_free(c.forms);

@@ -58,29 +58,36 @@ def op_kernels(events, by):
 # ---- sequences -----------------------------------------------------------------------------------------------------------------
 
 
-def sequences(events, wanted, least):
+def roots(events, wanted):
+    """{file position: the operator of the wanted name it lies below, or itself}, for what lies below one."""
     up, nodes = all_parents(events), op_forest(events)
-    classes = HOST if wanted else HOST[:1]
-
-    def outermost(e):
+    classes, out = HOST if wanted else HOST[:1], {}
+    for e in slices(events):
         found = [x for x in up_from(e, up) if x.cat in classes and wanted in x.name]
-        return found[-1] if found else None
-    below = {}
+        if found:
+            out[e.i] = found[-1]
     for work in device_work(events):
         call = host_call(events, work)
-        if call is None:
-            continue
-        root, op = outermost(call), owner(nodes, call)[1]
-        root = root or (outermost(op.event) if op is not None else None)
-        if root is not None:
-            below.setdefault(root.i, (root, []))[1].append(work)
-    rows = {}
+        op = owner(nodes, call)[1] if call is not None else None
+        for launcher in (call, op.event if op is not None else None):
+            if launcher is not None and launcher.i in out and work.i not in out:
+                out[work.i] = out[launcher.i]
+    return out
+
+
+def sequences(events, wanted, least):
+    """({(operator, pattern): figures}, [(event, pattern) …])"""
+    of, below, rows, inside = roots(events, wanted), {}, {}, []
+    for work in device_work(events):
+        if work.i in of:
+            below.setdefault(of[work.i].i, (of[work.i], []))[1].append(work)
     for root, work in below.values():
         if len(work) >= least:
-            names = tuple(w.name for w in sorted(work, key=lambda w: (w.ts, w.i)))
-            rows.setdefault((root.name, "|".join((root.name,) + names)), []).append((root, work))
+            pattern = "|".join([root.name] + [w.name for w in sorted(work, key=lambda w: (w.ts, w.i))])
+            rows.setdefault((root.name, pattern), []).append((root, work))
+            inside += [(e, pattern) for e in slices(events) if e.i in of and of[e.i] is root]
     return {key: {"count": len(found), "kernels": len(found[0][1]), "kernel_ns": sum(w.dur for _, work in found for w in work),
-                  "op_ns": sum(root.dur for root, _ in found), "start_ns": min(root.ts for root, _ in found)} for key, found in rows.items()}
+                  "op_ns": sum(root.dur for root, _ in found), "start_ns": min(root.ts for root, _ in found)} for key, found in rows.items()}, inside
 
 
 # ---- kernel_annotations ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 and what must not change when the same content is shifted, stretched, renamed or written in another order."""
 import collections
 import copy
+import json
 import os
 import pathlib
 import random
@@ -149,12 +150,16 @@ def test_op_kernels(engine, content):
 @given(content=CONTENT, wanted=st.sampled_from(("", "aten::", "Backward", "train.py", "forward", "no such name")), least=st.integers(1, 3))
 def test_sequences(engine, content, wanted, least):
     rank, _ = build(content)
-    want = reference_ops.sequences(rank.events, wanted, least)
+    want, inside = reference_ops.sequences(rank.events, wanted, least)
     with Asked(engine, rank) as ask:
         rows = ask("sequences", op=wanted, min_length=least)
         assert {(r["op"], r["pattern"]): {c: r[c] for c in ("count", "kernels", "kernel_ns", "op_ns", "start_ns")} for r in rows} == want
         assert len(rows) == len(want) and [r["count"] for r in rows] == sorted((r["count"] for r in rows), reverse=True)
         assert ask("sequences", op=wanted, min_length=least, top_k=2) == rows[:2]
+        place, events = {r["pattern"]: r["place"] for r in rows}, {r["id"]: r for r in ask("events")}
+        assert [r["place"] for r in rows] == list(range(1, len(rows) + 1))
+        marked = ask("sequences", op=wanted, min_length=least, by="event")
+        assert bag((events[r["event"]]["name"], r["start_ns"], r["place"]) for r in marked) == bag((e.name, e.ts, place[p]) for e, p in inside)
 
 
 @SETTINGS
@@ -315,3 +320,35 @@ def test_names_of_streams_change_nothing(engine, content):
             e.tid = e.args["stream"] = e.tid + 1000
     with Asked(engine, rank) as a, Asked(engine, renamed) as b:
         assert answers(a, leave_out={"stream"}) == answers(b, leave_out={"stream"})
+
+
+# ---- exports ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_patterns_are_marked_in_an_export(tachograph, tmp_path):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
+    import make_traces
+    trace = tmp_path / "trace.json"
+    trace.write_text(make_traces.TRACES["gpu_training.json"]())
+
+    def marked(*arguments):
+        done = tachograph("export", str(trace), "--to", "chrome", *arguments)
+        assert done.returncode == 0, done.stderr
+        events = json.loads(done.stdout)["traceEvents"]
+        marks = [(e["name"], e["args"]["Patterns"]) for e in events if "Patterns" in e.get("args", ())]
+        for e in events:
+            if "Patterns" in e.get("args", ()):
+                del e["args"]["Patterns"]
+                if not e["args"]:
+                    del e["args"]
+        return events, marks
+    plain, none = marked()
+    assert none == []
+    events, marks = marked("--patterns", "aten::linear", "--min_length", "1")
+    assert events == plain
+    assert bag(marks) == bag([(name, {"aten::linear|volta_sgemm_128x64_nn": 2}) for name in
+                              ("aten::linear", "aten::addmm", "cudaLaunchKernel", "volta_sgemm_128x64_nn")] * 2)
+    events, marks = marked("--patterns", "ProfilerStep", "--top_k", "1")          # both occur once: the earlier one
+    assert events == plain and len(marks) == 19 and len({json.dumps(p) for _, p in marks}) == 1
+    assert list(marks[0][1].values()) == [1] and next(iter(marks[0][1])).startswith("ProfilerStep#0|Memcpy HtoD")
+    assert tachograph("export", str(trace), "--to", "chrome", "--patterns", "x", "--top_k", "none").returncode == 2
