@@ -747,7 +747,6 @@ class SequencesRow(TypedDict):
     op_ns: Optional[int]  # ns: host time of all of them, children included
     event: Optional[int]  # the earliest of them: number of the slice; by=event: the event
     start_ns: Optional[int]  # ns: its start
-    place: Optional[int]  # by=event: of the pattern it belongs to, 1 = the first; its other figures stand with by=pattern
 
 class KernelAnnotationsRow(TypedDict):
     """each kernel, copy and memset with the user annotation it belongs to"""
