@@ -130,7 +130,7 @@ enum tg_err tg__answer_sequences(const struct tg_trace *t, const struct tg__ask 
   if (!err) err = tg__patterns_find(&p, t, a, op, how.min_length, how.hta ? &h : NULL);
   if (!err && !put_patterns(&p, &how, out)) err = TG_MEMORY;
   if (!err && !p.any) tg__table_note(out, "no operator has '%.80s' in its name", op);
-  else if (!err && !p.count) tg__table_note(out, "none of these operators launched %zu kernels, copies or memsets", how.min_length);
+  else if (!err && !p.count) tg__table_note(out, "none of these operators launched as many kernels, copies and memsets as min_length=%zu asks for", how.min_length);
   tg__patterns_free(&p);
   tg__hta_close(&h);
   return err ? tg__fail(e, err, -1, "out of memory while counting sequences of kernels") : TG_OK;

@@ -327,7 +327,7 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
   events = tg__walk_new(t, &pick, &count);
   err = tg__overlay_new(t, o, &c.overlay, e);
-  if (!err) err = tg__marked_new(t, &pick, o, &c.marked, e);
+  if (!err) err = tg__marked_new(t, o, &c.marked, e);
   if (!err) err = tg__counters_new(t, o, &c.counters, e);
   if (err) goto done;
   if (events && c.overlay) count = tg__overlay_filter(c.overlay, events, count);

@@ -7,10 +7,9 @@
 #include "show/pen.h"
 
 struct tg__marked;
-/* The patterns below operators that patterns= names; top_k= (5) of each rank, of min_length= (3) kernels or more. *out stays NULL when
+/* The patterns below operators that patterns= names; top_k= (5) of each rank, of min_length= kernels or more. *out stays NULL when
  * the options do not say patterns=. */
-enum tg_err tg__marked_new(const struct tg_trace *t, const struct tg__ask *pick, const struct tg__show_options *o, struct tg__marked **out,
-                           struct tg_error *e);
+enum tg_err tg__marked_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__marked **out, struct tg_error *e);
 void tg__marked_free(struct tg__marked *m); /* NULL is fine */
 
 /* Behind the args of a slice, if it had some. Returns whether it has some now. */
