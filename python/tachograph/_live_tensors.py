@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from itertools import compress
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
 from ._say import log
@@ -29,11 +30,12 @@ class _Found(NamedTuple):
 
 def _find(torch: Any) -> _Found:
     things = gc.get_objects()
-    kinds = set(map(type, things))  # type(): asking an object could run its code
-    modules = {k for k in kinds if issubclass(k, torch.nn.Module)}
-    optimizers = {k for k in kinds if issubclass(k, torch.optim.Optimizer)}
-    return _Found([t for t in things if type(t) in modules], [t for t in things if type(t) in optimizers],
-                  [t for t in things if type(t) is torch.Tensor])
+    types = list(map(type, things))  # type(): asking an object could run its code. One look at each: most are not in the processor's cache
+    modules = {t for t in set(types) if issubclass(t, torch.nn.Module)}
+    optimizers = {t for t in set(types) if issubclass(t, torch.optim.Optimizer)}
+    wanted = modules | optimizers | {torch.Tensor}
+    found = list(compress(things, map(wanted.__contains__, types)))
+    return _Found([t for t in found if type(t) in modules], [t for t in found if type(t) in optimizers], [t for t in found if type(t) is torch.Tensor])
 
 
 def _paths(modules: list[Any]) -> Iterator[tuple[str, Any]]:

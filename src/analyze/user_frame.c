@@ -50,7 +50,8 @@ static void put_place(const struct tg_trace *t, uint32_t slice, struct tg__str p
   const char *const colon = memrchr(place.ptr, ':', place.len);
   const uint32_t file = (uint32_t)(colon - place.ptr);
   uint32_t frame = t->slices.parent[slice];
-  while (frame != TG_NONE && tg__slice_class(t, frame) != TG__CLASS_PYTHON) frame = t->slices.parent[frame];
+  while (frame != TG_NONE && !(tg__slice_class(t, frame) == TG__CLASS_PYTHON && tg__str_contains(tg__name(t, t->slices.name[frame]), ".py(")))
+    frame = t->slices.parent[frame];
   const struct tg__str function = frame == TG_NONE ? (struct tg__str){"", 0} : function_of(tg__name(t, t->slices.name[frame]));
   tg__out_bytes(out, place.ptr, file);
   tg__out_char(out, '(');

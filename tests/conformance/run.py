@@ -18,6 +18,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import diff  # noqa: E402
+import memory_curve  # noqa: E402
 import plugin  # noqa: E402
 import ranks  # noqa: E402
 from compare import GONE, Absent, Count, walk  # noqa: E402
@@ -194,6 +195,9 @@ def main(argv=None):
         pair = diff.compare_pair(engine, args.traces / oracle.stem, document, errors)
         if pair:
             report.unit(oracle.stem, "trace diff", pair, errors)
+        timeline = None if args.rules else memory_curve.compare_timeline(engine, args.traces / oracle.stem, document, errors)
+        if timeline:
+            report.unit(oracle.stem, "memory timeline", timeline, errors)
         units = (document.get("reference") or {}).get("units") or {}
         if not args.rules and not missing:
             compare_facade(args.traces / oracle.stem, oracle.stem, document.get("hta") or {}, report)
