@@ -80,6 +80,7 @@ struct tg__block {
   uint64_t addr;
   uint32_t device;           /* of tg__blocks.devices */
   uint32_t track;            /* where it was made, else where it was freed or registered */
+  uint32_t mark;             /* of its allocation, TG_NONE */
   struct tg__place made, freed;
   uint32_t tensor;           /* string id: name of the tensor in it */
   uint32_t module;           /* text of tg__blocks.texts: path of the module it was made for; TG_NONE = outside of any */

@@ -86,6 +86,7 @@ static uint32_t add_block(struct work *w, const struct tg__memory_event *e, uint
                                           .addr = e->addr,
                                           .device = device,
                                           .track = e->track,
+                                          .mark = TG_NONE,
                                           .made = unknown_place,
                                           .freed = unknown_place,
                                           .tensor = TG_NONE,
@@ -109,11 +110,12 @@ static bool end_block(struct work *w, uint32_t block, const struct tg__memory_ev
   return add_change(w->b, e->ts_ns, block, false);
 }
 
-static bool take_allocation(struct work *w, struct space *s, const struct tg__memory_event *e) {
+static bool take_allocation(struct work *w, struct space *s, const struct tg__memory_event *e, uint32_t mark) {
   uint32_t *const at = tg__map_slot(&s->live, e->addr, TG_NONE);
   if (!at || (*at < FREED && !end_block(w, *at, e, false))) return false;
   *at = add_block(w, e, s->device, e->ts_ns, e->bytes);
   if (*at == TG_NONE) return false;
+  w->b->items[*at].mark = mark;
   w->b->items[*at].made = tg__place_at(&w->b->places, e->track, e->ts_ns);
   return add_change(w->b, e->ts_ns, *at, true);
 }
@@ -188,7 +190,7 @@ static bool take_mark(struct work *w, uint32_t mark) {
   struct space *const s = space_of(w, &e);
   if (!s) return false;
   if (is_tensor) return take_tensor(w, s, &e, mark);
-  return e.bytes > 0 ? take_allocation(w, s, &e) : e.bytes < 0 && e.bytes > INT64_MIN ? take_free(w, s, &e) : true;
+  return e.bytes > 0 ? take_allocation(w, s, &e, mark) : e.bytes < 0 && e.bytes > INT64_MIN ? take_free(w, s, &e) : true;
 }
 
 static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -291,17 +293,23 @@ bool *tg__blocks_at_peak(const struct tg__blocks *b) {
   return alive;
 }
 
-/* Operators called from one place have one line: they are known by the frame around them, or by the stack that was recorded with them. */
+/* Operators called from one place have one line: they are known by the frame around them, or by the stack that was recorded with them. The
+ * events of a memory snapshot have stacks of their own, and no operators. */
 uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x) {
   const uint32_t op = x->made.op;
-  if (op == TG_NONE) return TG_NONE;
-  const uint32_t from = tg__arg_str(b->t, b->t->slices.args[op], TG__K_CALL_FROM), stack = tg__arg_str(b->t, b->t->slices.args[op], TG__K_CALL_STACK);
+  if (op == TG_NONE && x->mark == TG_NONE) return TG_NONE;
+  const uint32_t args = op != TG_NONE ? b->t->slices.args[op] : b->t->marks.args[x->mark];
+  const uint32_t from = tg__arg_str(b->t, args, TG__K_CALL_FROM), stack = tg__arg_str(b->t, args, TG__K_CALL_STACK);
   const uint32_t own = from != TG_NONE ? from : stack;
-  uint32_t *const known = tg__map_slot(&b->line_of, (uint64_t)own << 32 | b->t->slices.parent[op], TG_NONE);
+  uint32_t *const known = tg__map_slot(&b->line_of, (uint64_t)own << 32 | (op != TG_NONE ? b->t->slices.parent[op] : TG_NONE), TG_NONE);
   if (!known) return TG_NONE;
   if (*known == TG_NONE) {
     struct tg__out text = {0};
-    tg__user_line(b->t, op, &text);
+    const struct tg__str frame = op != TG_NONE || stack == TG_NONE ? (struct tg__str){"", 0} : tg__user_frame_of_stack(tg__name(b->t, stack));
+    if (op != TG_NONE)
+      tg__user_line(b->t, op, &text);
+    else
+      tg__out_bytes(&text, frame.ptr, frame.len);
     *known = text.err ? TG_NONE : tg__strings_add(b->texts, text.len ? text.buf : "", text.len);
     tg__out_free(&text);
   }
