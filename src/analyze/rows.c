@@ -18,14 +18,44 @@ static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
 }
 
-static int64_t earliest(const struct tg_trace *t, const uint32_t *tracks) {
+/* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their start. */
+static int64_t first_of_track(const struct tg_trace *t, uint32_t track) {
+  const struct tg__track *const k = &t->tracks[track];
+  for (uint32_t i = k->first; i < k->first + k->count; i++)
+    if (tg__slice_class(t, i) != TG__CLASS_SPAN) return on_common_clock(t, track, i); /* the recording itself is no row */
+  return INT64_MAX;
+}
+
+static int64_t first_of_rank(const struct tg_trace *t, uint32_t rank) {
   int64_t least = INT64_MAX;
-  for (uint32_t i = 0; i < t->slices.count; i++) {
-    if (tg__slice_class(t, i) == TG__CLASS_SPAN) continue; /* the recording itself is no row */
-    const int64_t start = on_common_clock(t, tracks[i], i);
+  for (uint32_t k = t->ranks[rank].first_track; k < t->ranks[rank].first_track + t->ranks[rank].track_count; k++) {
+    const int64_t start = first_of_track(t, k);
+    if (start < least) least = start;
+  }
+  return least;
+}
+
+static int64_t earliest(const struct tg_trace *t) {
+  int64_t least = INT64_MAX;
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    const int64_t start = first_of_rank(t, r);
     if (start < least) least = start;
   }
   return least == INT64_MAX ? 0 : least;
+}
+
+/* by=rank: where each begins. */
+static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+  const int64_t zero = earliest(t);
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    const int64_t start = first_of_rank(t, r);
+    if (!tg__ask_has_rank(a, r) || start == INT64_MAX) continue;
+    tg__put_rank(out, t, r);
+    for (int c = SLICE; c < START; c++) tg__put_null(out);
+    tg__put_int(out, start - t->ranks[r].clock_offset_ns);
+    tg__put_real(out, (double)(start - zero) / 1000);
+    for (int c = DUR; c < COLUMNS; c++) tg__put_null(out);
+  }
 }
 
 static uint32_t *tracks_of_slices(const struct tg_trace *t) {
@@ -100,16 +130,22 @@ static enum tg_err put_rows(const struct rows *r, const struct tg__ask *a, struc
 enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta"}, *const steps[] = {"all", "without_last", "upto_last"};
   static const enum tg__hta_filter filters[] = {TG__HTA_EVERY_ROW, TG__HTA_WITHOUT_LAST_STEP, TG__HTA_WITH_LAST_STEP};
-  size_t rule, filter;
+  static const char *const whats[] = {"event", "rank"};
+  size_t rule, filter, by;
   enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
   if (!err) err = tg__ask_choice(a, "steps", steps, 3, &filter, e);
+  if (!err) err = tg__ask_choice(a, "by", whats, 2, &by, e);
   if (err) return err;
+  if (by == 1) {
+    put_begins(t, a, out);
+    return TG_OK;
+  }
   struct rows r = {.t = t, .is_exact = rule == 0};
   uint32_t *const tracks = tracks_of_slices(t);
   err = tracks ? tg__hta_open(&r.hta, t, a->rank, filters[filter]) : TG_MEMORY;
   if (!err) {
     r.tracks = tracks;
-    r.zero_ns = r.is_exact ? earliest(t, tracks) : 0;
+    r.zero_ns = r.is_exact ? earliest(t) : 0;
     err = put_rows(&r, a, out);
   }
   tg__hta_close(&r.hta);

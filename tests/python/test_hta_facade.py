@@ -327,7 +327,7 @@ def test_counters_in_the_trace(analysis, tmp_path):
     analysis.generate_trace_with_counters()
     events = json.loads((tmp_path / "rank-0_with_counters.json").read_text())["traceEvents"]
     original = small()["traceEvents"]
-    assert events[:len(original)] == original
+    assert events[-len(original):] == original
     queue = [e for e in events if e.get("name") == "Queue Length"]
     assert len(queue) == 16 and queue[0] == {"ph": "C", "name": "Queue Length", "pid": 0, "id": 7, "ts": 1005, "args": {"Queue Length": 1}}
     assert {(e["ts"], e["args"]["Memcpy BW"]) for e in events if e.get("name") == "Memcpy DtoH" and e["ph"] == "C"} == {(1110, 0.2), (1115, 0.0), (1310, 0.2), (1315, 0.0)}

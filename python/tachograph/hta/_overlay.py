@@ -1,12 +1,14 @@
 """A trace once more, with something added: read line by line from an export, so that memory does not grow with the file."""
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import json
 import os
 import shutil
 import tempfile
-from typing import Any, Iterable, Iterator, Optional
+from typing import Any, BinaryIO, Iterable, Iterator
 
 from .common.trace import Trace
 
@@ -45,56 +47,72 @@ def packed_export(t: Trace, rank: int, path: str, **how: Any) -> str:
 # The exporter writes each event from the start of a line, with its members in this order; values it took over as they stood may
 # have lines of their own.
 _BEGINS = (b'{"ph":', b'{"cat":', b'{"name":', b'{"pid":', b'{"ts":')
+_ENDS = (b"]\n", b"],\n", b"]")
 _COMPLETE, _ARGS = b'{"ph":"X"', b',"args":{'
 
 
-def _parts(path: str) -> Iterator[tuple[bool, bytes]]:
-    """(is it an event, its text without the comma behind it); what stands before and after the events is one part each."""
-    with open(path, "rb") as f:
-        head = b""
-        for line in f:
-            head += line
-            if line.startswith(b'"traceEvents"'):
-                break
-        yield False, head
-        held = b""
-        for line in f:
-            ends = line.startswith(b"]")
-            if held and (ends or (line.startswith(_BEGINS) and held.endswith(b"},\n"))):
-                yield True, held.rstrip(b",\n")
+def _events(lines: Iterator[bytes], end: list[bytes]) -> Iterator[bytes]:
+    """The text of each event with the comma and line end behind it; what follows the last is put into end."""
+    held = b""
+    for line in lines:
+        if held:
+            if line.startswith(_BEGINS) and held.endswith(b"},\n"):
+                yield held
+                held = line
+                continue
+            if line in _ENDS and held.endswith(b"}\n"):
+                yield held
                 held = b""
-            if ends:
-                yield False, b"\n" + line + f.read()
-                return
-            held += line
+        if line in _ENDS and not held:
+            end.append(line)
+            end.extend(lines)
+            return
+        held += line
 
 
-def write(t: Trace, rank: int, path: str, marks: dict[int, dict[str, Any]], added: Iterable[str], bare: bool = False) -> str:
-    """The trace of one rank. marks: args to add, by the event's place among all events; added: the JSON texts of further events;
-    bare: complete events without a mark lose their args."""
+@contextlib.contextmanager
+def _rewriting(t: Trace, rank: int, path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """(the trace of one rank, read up to its first event; the file that is written, with all that stands before it)."""
     trace, number = t.engine.trace_of(rank)
     opener = (lambda: gzip.open(path, "wb", compresslevel=1)) if path.endswith(".gz") else (lambda: open(path, "wb"))
-    with tempfile.TemporaryDirectory() as folder, opener() as out:
+    with tempfile.TemporaryDirectory() as folder, opener() as unbuffered, io.BufferedWriter(unbuffered, 1 << 20) as out:
         plain = os.path.join(folder, "trace.json")
         trace.export(plain, to="chrome", rank=number, lanes="keep")
-        place = 0
-        for is_event, text in _parts(plain):
-            if is_event:
-                text = _changed(text, marks.get(place), bare)
-                out.write(b",\n" + text if place else text)
-                place += 1
-                continue
-            for more in added if place else ():
-                out.write(b",\n" + more.encode())
-            out.write(text)
+        with open(plain, "rb") as lines:
+            for line in lines:
+                out.write(line)
+                if line.startswith(b'"traceEvents"'):
+                    break
+            yield lines, out
+
+
+def write_with(t: Trace, rank: int, path: str, added: Iterable[str]) -> str:
+    """The trace of one rank with these events, as JSON texts, before its own."""
+    with _rewriting(t, rank, path) as (lines, out):
+        for text in added:
+            out.write(text.encode() + b",\n")
+        shutil.copyfileobj(lines, out, 1 << 20)
     return path
 
 
-def _changed(event: bytes, more: Optional[dict[str, Any]], bare: bool) -> bytes:
-    if more:
-        document = json.loads(event)
-        document.setdefault("args", {}).update(more)
-        return json.dumps(document, ensure_ascii=False).encode()
-    if bare and event.startswith(_COMPLETE) and _ARGS in event:
-        return event[:event.index(_ARGS)] + b"}"
-    return event
+def write_marked(t: Trace, rank: int, path: str, marks: dict[int, dict[str, Any]], bare: bool) -> str:
+    """The trace of one rank. marks: args to add, by the event's place among all events; bare: complete events without a mark lose
+    their args."""
+    end: list[bytes] = []
+    with _rewriting(t, rank, path) as (lines, out):
+        for place, event in enumerate(_events(iter(lines), end)):
+            out.write(_changed(event, marks[place]) if place in marks else _without_args(event) if bare else event)
+        out.writelines(end)
+    return path
+
+
+def _changed(event: bytes, more: dict[str, Any]) -> bytes:
+    text = event.rstrip(b",\n")
+    document = json.loads(text)
+    document.setdefault("args", {}).update(more)
+    return json.dumps(document, ensure_ascii=False).encode() + event[len(text):]
+
+
+def _without_args(event: bytes) -> bytes:
+    at = event.find(_ARGS) if event.startswith(_COMPLETE) else -1
+    return event if at < 0 else event[:at] + (b"},\n" if event.endswith(b",\n") else b"}\n")

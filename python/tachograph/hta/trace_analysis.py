@@ -103,7 +103,7 @@ class TraceAnalysis:
                 found = series([rank]) if not wanted or word in wanted else {}
                 if rank in found:
                     added += as_events(found[rank], self.t.zero_in_file(rank))
-            _overlay.write(self.t, rank, _overlay.with_suffix(self.t.trace_files[rank], output_suffix), {}, added)
+            _overlay.write_with(self.t, rank, _overlay.with_suffix(self.t.trace_files[rank], output_suffix), added)
 
     # ---- launches ----------------------------------------------------------------------------------------------------------------
 

@@ -17,4 +17,6 @@ def overlap(t: Trace) -> Any:
         table = t.ask("overlap", rank)
         share = _frames.reals(table, "overlap_pct") if table is not None and len(table) else [numpy.nan]
         rows.append((rank, round(float(share[0]), 2)))
-    return _frames.frame({"rank": [rank for rank, _ in rows], "comp_comm_overlap_pctg": numpy.array([share for _, share in rows])}) if rows else _frames.empty(OVERLAP)
+    if not rows:
+        return _frames.empty(OVERLAP)
+    return _frames.frame({"rank": [rank for rank, _ in rows], "comp_comm_overlap_pctg": numpy.array([share for _, share in rows])})

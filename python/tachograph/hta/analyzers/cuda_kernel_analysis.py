@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _frames
-from .._overlay import write
+from .._overlay import write_marked
 from ..common.trace import Trace
 
 LAUNCH = [("correlation", "int64"), ("cpu_duration", "float64"), ("gpu_duration", "float64"), ("launch_delay", "float64")]
@@ -67,7 +67,7 @@ def overlay(t: Trace, rank: int, path: str, operator_name: str, min_pattern_len:
     marks: dict[int, dict[str, Any]] = {}
     for event, place in zip(_frames.integers(table, "event").tolist(), _frames.integers(table, "place").tolist()):
         marks.setdefault(index_of[event], {"Patterns": []})["Patterns"].append(place)
-    return write(t, rank, path, marks, (), without_other_args)
+    return write_marked(t, rank, path, marks, without_other_args)
 
 
 def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> Any:

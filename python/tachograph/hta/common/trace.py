@@ -66,7 +66,7 @@ class Trace:
         self.traces: MutableMapping[int, Any] = _Lazy(self.engine.ranks, self._make)
         self.is_parsed = False
         self._min_ts: Optional[float] = None
-        self._durations: dict[int, float] = {}
+        self._facts: dict[int, tuple[list[int], float]] = {}
         self._zeros: dict[int, int] = {}
         self._meta: Optional[dict[int, dict[str, Any]]] = None
 
@@ -78,6 +78,7 @@ class Trace:
 
     def align_and_filter_trace(self, include_last_profiler_step: Optional[bool] = False) -> None:
         self.steps = "upto_last" if include_last_profiler_step else "without_last"
+        self._facts.clear()
         self.traces = _Lazy(self.engine.ranks, self._make)
 
     def load_traces(self, include_last_profiler_step: Optional[bool] = False, use_multiprocessing: bool = True,
@@ -100,17 +101,23 @@ class Trace:
         return self.get_trace(rank)
 
     def get_iterations(self, rank: Optional[int] = None) -> list[int]:
-        import numpy
-        numbers = _frames.integers(self.rows(self.get_ranks()[0] if rank is None else rank), "iteration")
-        return [int(n) for n in numpy.unique(numbers) if n >= 0]
+        return list(self._facts_of(self.get_ranks()[0] if rank is None else rank)[0])
 
     def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
         rank = self.get_ranks()[0] if rank is None else rank
-        if rank not in self._durations:
-            ts = _frames.reals(self.rows(rank), "ts_us")
-            self._durations[rank] = ts.max() - ts.min() if len(ts) else 0
-        return int(self._durations[rank]) if self.hta_compat else self._durations[rank]
+        duration = self._facts_of(rank)[1]
+        return int(duration) if self.hta_compat else duration
+
+    def _facts_of(self, rank: int) -> tuple[list[int], float]:
+        """The steps of a rank, and the time from its first to its last start."""
+        if rank not in self._facts:
+            import numpy
+            rows = self.rows(rank)
+            ts = _frames.reals(rows, "ts_us")
+            steps = [int(n) for n in numpy.unique(_frames.integers(rows, "iteration")) if n >= 0]
+            self._facts[rank] = (steps, ts.max() - ts.min() if len(ts) else 0.0)
+        return self._facts[rank]
 
     @property
     def meta_data(self) -> dict[int, dict[str, Any]]:
@@ -124,7 +131,7 @@ class Trace:
         """What was taken off every ts: the earliest of all ranks, microseconds."""
         if self._min_ts is None:
             rows = self.engine.ask("rows", self.engine.ranks[0], rules="hta" if self.hta_compat else "exact", limit=1)
-            start, ts = rows["start_ns"][0], rows["ts_us"][0]
+            start, ts = (rows["start_ns"][0], rows["ts_us"][0]) if len(rows) else (0, 0.0)
             self._min_ts = math.ceil(start / 1000) - int(ts) if self.hta_compat else (start - round(1000 * ts)) / 1000
         return self._min_ts
 
@@ -183,8 +190,8 @@ class Trace:
     def zero_of(self, rank: int) -> int:
         """What is taken off this rank's own times, nanoseconds."""
         if rank not in self._zeros:
-            rows = self.engine.ask("rows", rank, limit=1)
-            self._zeros[rank] = rows["start_ns"][0] - round(1000 * rows["ts_us"][0]) if len(rows) else 0
+            begin = self.engine.ask("rows", rank, by="rank")
+            self._zeros[rank] = begin["start_ns"][0] - round(1000 * begin["ts_us"][0]) if begin is not None and len(begin) else 0
         return self._zeros[rank]
 
     def zero_in_file(self, rank: int) -> int:
@@ -199,7 +206,7 @@ class Trace:
         made = {}
         for name in ("pid", "tid"):
             written = _frames.texts(table, name)
-            kept = {text: int(text) if text is not None and text.lstrip("-").isdigit() else text for text in set(written[place].tolist())}
+            kept = {text: int(text) if text is not None and text.lstrip("-").isdigit() else text for text in written[numpy.unique(place)]}
             whole = all(isinstance(value, int) for value in kept.values())
             values = numpy.array([kept.get(text, 0) for text in written], dtype=numpy.int64 if whole else object)
             made[name] = values[place]
