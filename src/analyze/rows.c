@@ -18,6 +18,12 @@ static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
 }
 
+/* Microseconds without the digits that a conversion of large nanoseconds would lose. */
+static double us_of(int64_t ns) {
+  const int64_t exact = (int64_t)1 << 53;
+  return ns > -exact && ns < exact ? (double)ns / 1000 : (double)(ns / 1000) + (double)(ns % 1000) / 1000;
+}
+
 /* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their start. */
 static int64_t first_of_track(const struct tg_trace *t, uint32_t track) {
   const struct tg__track *const k = &t->tracks[track];
@@ -53,7 +59,7 @@ static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct
     tg__put_rank(out, t, r);
     for (int c = SLICE; c < START; c++) tg__put_null(out);
     tg__put_int(out, start - t->ranks[r].clock_offset_ns);
-    tg__put_real(out, (double)(start - zero) / 1000);
+    tg__put_real(out, us_of(start - zero));
     for (int c = DUR; c < COLUMNS; c++) tg__put_null(out);
   }
 }
@@ -106,8 +112,8 @@ static void put_row(const struct rows *r, uint32_t rank, const struct tg__hta_ro
   c[CATEGORY].texts[at] = tg__table_text(out, t, t->cats[t->slices.cat[i]].name);
   c[NAME].texts[at] = tg__table_text(out, t, t->slices.name[i]);
   c[START].ints[at] = t->slices.start_ns[i];
-  c[TS].reals[at] = r->is_exact ? (double)(on_common_clock(t, r->tracks[i], i) - r->zero_ns) / 1000 : (double)row->ts_us;
-  c[DUR].reals[at] = (r->is_exact ? (double)t->slices.dur_ns[i] : (double)tg__hta_dur_ns(&r->hta, of, row)) / 1000;
+  c[TS].reals[at] = r->is_exact ? us_of(on_common_clock(t, r->tracks[i], i) - r->zero_ns) : (double)row->ts_us;
+  c[DUR].reals[at] = us_of(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row));
   c[STREAM].ints[at] = r->is_exact ? exact_stream(r, row) : row->stream;
   c[CORRELATION].ints[at] = row->correlation;
   c[INDEX_CORRELATION].ints[at] = row->index_correlation;
