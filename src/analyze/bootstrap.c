@@ -163,7 +163,7 @@ struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, c
     see(&lowest, delta + off);
     see(&highest, -delta - off);
   }
-  struct tg__change c = {percentile(&lowest), -percentile(&highest), 1};
+  struct tg__change c = {0 + percentile(&lowest), 0 - percentile(&highest), 1}; /* adding makes -0 into 0 */
   /* Widening made the spread fit the 5 % point; the tail itself is Student's with the freedom of the shorter side. */
   const double freedom = (double)(a->steps < b->steps ? a->steps : b->steps) - 1;
   const double spread = sqrt(squares / TG__DRAWS) * 1.959963984540054 / tg__student_point(freedom);
