@@ -1,5 +1,6 @@
 """What the TensorBoard plugin's analysis gives and the plain reference does not: modules, tensor cores, memory by operator, and which
 of its seven recommendations it makes. Ours with tensor=plugin where name lists decide."""
+import json
 from collections import Counter as Sums
 
 from compare import walk
@@ -97,8 +98,22 @@ def sections(worker):
         yield "memory_ops", memory, stats
 
 
+def compare_counters(engine, folder, count):
+    """The utilisation the plugin writes into a trace, where the folder holds such a file: a percentage for each row of equal width. Its first two
+    points set the axis and its last one closes it."""
+    written = folder / "expected.json"
+    events = json.loads(written.read_text()).get("traceEvents", []) if written.exists() else []
+    for device in sorted({e["pid"] for e in events if e["ph"] == "C" and e["name"].endswith(" Utilization")}):
+        points = [e for e in events if e["ph"] == "C" and e["name"] == "GPU %d Utilization" % device][2:-1]
+        rows = [r for r in engine.ask(folder / "input.json", "device_metrics", by="time") if r["device"] == device]
+        walk(count, "counters.%d" % device, [{"ts": e["ts"], "utilization_pct": e["args"]["GPU Utilization"]} for e in points],
+             [{"ts": r["start_ns"] // 1000, "utilization_pct": r["utilization_pct"]} for r in rows])
+
+
 def compare_unit(engine, path, unit, count):
-    """All workers of a unit of the oracle's `tb`."""
+    """All workers of a unit of the oracle's `tb`, and the counters beside its file."""
+    if path.name == "input.json":
+        compare_counters(engine, path.parent, count)
     workers = unit.get("workers") or {}
     for rank, worker in workers.items():
         for name, compare, want in sections(worker):
