@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-COMMANDS = ["run", "report", "ask", "top", "questions", "diff", "check", "convert", "summarize", "merge", "export", "sql", "doctor", "completion", "man", "version", "help"]
+COMMANDS = ["run", "report", "ask", "top", "memory", "questions", "diff", "check", "convert", "summarize", "merge", "export", "sql", "doctor", "completion", "man", "version", "help"]
 
 
 def slice_event(name, ts, dur, **more):

@@ -65,8 +65,8 @@ def test_no_loader_and_nonsense(tmp_path):
 
 
 def test_prediction_against_measurement(tmp_path):
-    """A loop that loads 24 ms for every 15 ms of work, as recorded; then the same with one and with two workers, measured. What
-    takes the time sleeps, so that a busy machine does not decide the test."""
+    """A loop that loads 72 ms for every 45 ms of work, as recorded; then the same with one and with two workers, measured. What takes the
+    time sleeps, and the shortest of the steps count, so that a busy machine does not decide the test; where it does, again."""
     torch = pytest.importorskip("torch")
     import time
 
@@ -75,7 +75,7 @@ def test_prediction_against_measurement(tmp_path):
             return 1000
 
         def __getitem__(self, index):
-            time.sleep(0.006)
+            time.sleep(0.018)
             return torch.zeros(3)
 
     def record(workers):
@@ -84,13 +84,18 @@ def test_prediction_against_measurement(tmp_path):
         with tg.profile(schedule=tg.schedule(wait=4, warmup=2, active=8), on_trace_ready=lambda prof: prof.export_chrome_trace(str(path))) as prof:
             for _ in range(14):
                 batch = next(loader)
-                time.sleep(0.015)
+                time.sleep(0.045)
                 (batch * 2).sum()
                 prof.step()
         return tg.open(path)
 
-    predicted = {r["workers"]: r["best_ns"] for r in record(0).ask("data_hidden", workers=[1, 2])}
-    for workers in (1, 2):
-        measured = next(r["total_ns"] for r in record(workers).ask("steps", by="summary") if r["step"] == "p50")
-        assert predicted[workers] == pytest.approx(measured, rel=0.2), workers
-    assert 20e6 < predicted[1] < 35e6 and 14e6 < predicted[2] < 20e6
+    def shortest(workers):
+        return next(r["total_ns"] for r in record(workers).ask("steps", by="summary") if r["step"] == "p10")
+
+    for attempt in range(3):
+        predicted = {r["workers"]: r["best_ns"] for r in record(0).ask("data_hidden", workers=[1, 2])}
+        measured = {workers: shortest(workers) for workers in (1, 2)}
+        if all(predicted[workers] == pytest.approx(measured[workers], rel=0.2) for workers in (1, 2)):
+            break
+    assert predicted[1] == pytest.approx(measured[1], rel=0.2) and predicted[2] == pytest.approx(measured[2], rel=0.2)
+    assert 60e6 < predicted[1] < 105e6 and 42e6 < predicted[2] < 60e6
