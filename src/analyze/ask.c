@@ -201,7 +201,9 @@ static enum tg_err make_windows(const struct tg_trace *t, struct tg__ask *a, con
 }
 
 static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
-  const char *value = find_argument(a->question, "step") ? tg__ask_arg(a, "step") : NULL;
+  /* questions about ranks look at the numbers themselves: summaries have no steps of the trace */
+  const bool has_windows = find_argument(a->question, "step") && a->question->needs != TG__COL_RANKS;
+  const char *value = has_windows ? tg__ask_arg(a, "step") : NULL;
   if (is_all(value)) return TG_OK;
   if (t->step_count == 0)
     return tg__fail(e, TG_NO_DATA, -1,

@@ -91,6 +91,45 @@ void tg__ranks_close(struct tg__ranks *r) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------------- */
 
+/* A whole number at *p, which moves behind it. */
+static bool read_number(const char **p, int64_t *out) {
+  const char *const first = *p;
+  for (*out = 0; **p >= '0' && **p <= '9'; ++*p)
+    if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, **p - '0', out)) return false;
+  return *p > first;
+}
+
+enum tg_err tg__step_picks_read(struct tg__step_picks *p, const struct tg__ask *a, struct tg_error *e) {
+  const char *const text = tg__ask_arg(a, "step"), *at = text;
+  p->count = 0;
+  if (!text || !*text || strcmp(text, "all") == 0) return TG_OK;
+  for (;;) {
+    int64_t first, last;
+    if (p->count == sizeof p->items / sizeof *p->items || !read_number(&at, &first)) break;
+    last = first;
+    if (*at == ':' && (at++, !read_number(&at, &last))) break;
+    p->items[p->count].first = first;
+    p->items[p->count++].last = last;
+    if (!*at) return TG_OK;
+    if (*at++ != ',') break;
+  }
+  return tg__fail(e, TG_USAGE, -1, "step=%.60s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)", text);
+}
+
+bool tg__step_picks_has(const struct tg__step_picks *p, int64_t number) {
+  for (size_t i = 0; i < p->count; i++)
+    if (number >= p->items[i].first && number <= p->items[i].last) return true;
+  return p->count == 0;
+}
+
+enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting, struct tg_error *e) {
+  size_t total = 0, any = 0;
+  for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
+  for (size_t i = 0; i < total; i++) any += counting[i];
+  if (any || p->count == 0) return TG_OK;
+  return tg__fail(e, TG_NO_DATA, -1, "no rank has such a step whole; ranks with by=step lists those there are");
+}
+
 /* May the step be compared with those of the same number elsewhere? */
 static bool is_comparable(const struct tg__sum_step *s) { return s->number >= 0 && !s->is_partial; }
 
@@ -113,7 +152,7 @@ static uint32_t count_numbers(const struct tg__ranks *r, struct tg__map *seen, b
   return ranks;
 }
 
-bool *tg__ranks_common_steps(const struct tg__ranks *r, bool *has_common) {
+bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_picks *picks, bool *has_common) {
   size_t total = 0, at = 0;
   struct tg__map seen = {0};
   bool failed = false;
@@ -124,22 +163,24 @@ bool *tg__ranks_common_steps(const struct tg__ranks *r, bool *has_common) {
   for (uint32_t i = 0; common && i < r->s->count; i++) {
     const struct tg__rank_summary *const rank = &r->s->ranks[i];
     for (uint32_t k = 0; k < rank->step_count; k++, at++) {
-      common[at] = is_comparable(&rank->steps[k]) && tg__map_get(&seen, (uint64_t)rank->steps[k].number) == ranks;
+      common[at] = is_comparable(&rank->steps[k]) && tg__step_picks_has(picks, rank->steps[k].number) &&
+                   tg__map_get(&seen, (uint64_t)rank->steps[k].number) == ranks;
       *has_common |= common[at];
     }
   }
   tg__map_free(&seen);
   if (!common || *has_common) return common;
   tg__free(common);
-  return tg__ranks_all_steps(r);
+  return tg__ranks_all_steps(r, picks);
 }
 
-bool *tg__ranks_all_steps(const struct tg__ranks *r) {
+bool *tg__ranks_all_steps(const struct tg__ranks *r, const struct tg__step_picks *picks) {
   size_t total = 0, at = 0;
   for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
   bool *const all = tg__alloc(total + 1);
   for (uint32_t i = 0; all && i < r->s->count; i++)
-    for (uint32_t k = 0; k < r->s->ranks[i].step_count; k++) all[at++] = !r->s->ranks[i].steps[k].is_partial;
+    for (uint32_t k = 0; k < r->s->ranks[i].step_count; k++)
+      all[at++] = !r->s->ranks[i].steps[k].is_partial && tg__step_picks_has(picks, r->s->ranks[i].steps[k].number);
   return all;
 }
 
@@ -162,14 +203,14 @@ static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
     cut += rank->is_cut || rank->is_killed;
   }
   if (world > r->s->count)
-    tg__table_note(out, "%u of %lld ranks are here: what the others did is not known, and waiting is counted among these alone",
+    tg__table_note(out, "ranks here: %u of %lld; what the others did is not known, and waiting is counted among these alone",
                    (unsigned)r->s->count, (long long)world);
   if (unnamed && r->s->count > 1)
-    tg__table_note(out, "%u of the files do not say which rank they are (distributedInfo): numbered in the order of their names",
+    tg__table_note(out, "files that do not say which rank they are (distributedInfo), numbered in the order of their names: %u",
                    (unsigned)unnamed);
-  if (twice)
-    tg__table_note(out, "%u of the files say that they are a rank that another file is, too: each counts by itself", (unsigned)twice);
-  if (cut) tg__table_note(out, "%u of the ranks ended before their time (cut or killed): what they had recorded counts", (unsigned)cut);
+  if (twice) tg__table_note(out, "files of a rank that another file is of, too, each counted by itself: %u", (unsigned)twice);
+  if (cut)
+    tg__table_note(out, "ranks that ended before their time (cut or killed), counted with what they had recorded: %u", (unsigned)cut);
 }
 
 static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
@@ -190,13 +231,12 @@ static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
         "clocks are aligned on the ends of collectives: by up to %.1f us, half of the ends within %.1f us (the question clocks says more)",
         (double)most / 1000, (double)spread / 1000);
   if (astray)
-    tg__table_note(out,
-                   "on %u ranks a collective ends before it began on another, whatever the clocks: what is matched here is not all one "
-                   "collective, so waits are not to be trusted",
-                   (unsigned)astray);
-  if (aligned && alone)
-    tg__table_note(out, "%u ranks share no collective with the others that would tell their clock: taken as their files say",
-                   (unsigned)alone);
+    tg__table_note(
+        out,
+        "ranks on which a collective ends before it began on another, whatever the clocks: %u; not all that is matched here is one "
+        "collective, and waits are not to be trusted",
+        (unsigned)astray);
+  if (aligned && alone) tg__table_note(out, "ranks whose clock no collective tells, taken as the files say: %u", (unsigned)alone);
 }
 
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
@@ -211,8 +251,9 @@ void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
     tg__table_note(out, "the trace does not number its collectives: the n-th of its kind in a group is taken for the n-th of every rank%s",
                    r->uneven ? ", within a step where the ranks do not have equally many" : "");
   if (r->differing)
-    tg__table_note(out, "%lld collectives are larger on one rank than on another: not the same one, so nothing is said of waiting in them",
-                   (long long)r->differing);
-  if (bare) tg__table_note(out, "%lld collectives were launched and no kernel of theirs is in the trace: left out", (long long)bare);
-  if (dropped) tg__table_note(out, "%lld rows are beyond what is kept of one rank and left out", (long long)dropped);
+    tg__table_note(
+        out, "collectives that are larger on one rank than on another, so not the same one, and nothing is said of waiting in them: %lld",
+        (long long)r->differing);
+  if (bare) tg__table_note(out, "collectives that were launched and have no kernel in the trace, left out: %lld", (long long)bare);
+  if (dropped) tg__table_note(out, "rows beyond what is kept of one rank, left out: %lld", (long long)dropped);
 }

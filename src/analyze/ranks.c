@@ -75,14 +75,14 @@ static void put_by_rank(const struct tg__ranks *r, const struct tg__rank_figures
     if (tg__ranks_wanted(r, i)) put_row(r, i, "", &f[i], late_of, out);
 }
 
-static void put_by_step(const struct tg__ranks *r, const struct tg__rank_figures *f, struct tg_table *out) {
+static void put_by_step(const struct tg__ranks *r, const bool *steps, const struct tg__rank_figures *f, struct tg_table *out) {
   size_t at = 0;
   for (uint32_t i = 0; i < r->s->count; i++) {
     const struct tg__rank_summary *const rank = &r->s->ranks[i];
     for (uint32_t k = 0; k < rank->step_count; k++, at++) {
       char number[24] = "";
       if (rank->steps[k].number >= 0) snprintf(number, sizeof number, "%lld", (long long)rank->steps[k].number);
-      if (tg__ranks_wanted(r, i) && !rank->steps[k].is_partial) put_row(r, i, number, &f[at], (double)f[at].length_ns, out);
+      if (tg__ranks_wanted(r, i) && steps[at]) put_row(r, i, number, &f[at], (double)f[at].length_ns, out);
     }
   }
 }
@@ -101,30 +101,31 @@ static void note_steps(const struct tg__ranks *r, const bool *common, bool has_c
   if (with && !has_common)
     tg__table_note(out, "no step number is on all ranks: each row is about the steps of its own rank, which are not the same ones");
   else if (with && kept < (size_t)with * (size_t)most_steps(r))
-    tg__table_note(out, "compared over the %zu steps that all ranks have", kept / with);
-  if (without && with)
-    tg__table_note(out, "%u ranks have no steps%s", (unsigned)without, has_common ? " and are left out of the means" : "");
+    tg__table_note(out, "steps that all ranks have and that are compared here: %zu", kept / with);
+  if (without && with) tg__table_note(out, "ranks without steps%s: %u", has_common ? ", left out of the means" : "", (unsigned)without);
   if (without && !with) tg__table_note(out, "no steps: each row is a whole recording (call prof.step() in the loop to get steps)");
 }
 
 enum tg_err tg__answer_ranks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const groupings[] = {"rank", "step"}, *const clocks[] = {"aligned", "files"};
+  struct tg__step_picks picks;
   size_t by, clock;
   enum tg_err err = tg__ask_choice(a, "by", groupings, 2, &by, e);
   if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
+  if (!err) err = tg__step_picks_read(&picks, a, e);
   if (err) return err;
   struct tg__ranks r;
   struct tg__rank_figures *f = NULL;
   bool has_common = true, *steps = NULL;
   err = tg__ranks_open(&r, t, a, clock == 0, e);
   if (!err) {
-    steps = by == 1 ? tg__ranks_all_steps(&r) : tg__ranks_common_steps(&r, &has_common);
+    steps = by == 1 ? tg__ranks_all_steps(&r, &picks) : tg__ranks_common_steps(&r, &picks, &has_common);
     f = steps ? tg__rank_figures(&r, steps, by == 1) : NULL;
-    if (!f) err = TG_MEMORY;
+    err = f ? tg__step_picks_check(&picks, &r, steps, e) : TG_MEMORY;
   }
   if (!err) {
     if (by == 1)
-      put_by_step(&r, f, out);
+      put_by_step(&r, steps, f, out);
     else
       put_by_rank(&r, f, out);
     if (by == 0) note_steps(&r, steps, has_common, out);

@@ -56,10 +56,22 @@ bool tg__ranks_match(struct tg__ranks *r); /* rank_match.c: fills matches and pa
 bool tg__ranks_align(struct tg__ranks *r); /* rank_clocks.c: fills clocks, from matches; false on no memory */
 int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank, int64_t ns); /* a time of this rank on the common clock */
 
-/* May steps be compared between the ranks by their numbers? `common` gets one flag for each step of each rank, in order: those whose
+/* The numbers that step= names; TG_USAGE when it is not understood. */
+struct tg__step_picks {
+  struct {
+    int64_t first, last;
+  } items[64];
+  size_t count; /* 0 = all */
+};
+enum tg_err tg__step_picks_read(struct tg__step_picks *p, const struct tg__ask *a, struct tg_error *e);
+bool tg__step_picks_has(const struct tg__step_picks *p, int64_t number);
+/* TG_NO_DATA when steps were asked for and none is among those that count. */
+enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting, struct tg_error *e);
+
+/* May steps be compared between the ranks by their numbers? `common` gets one flag for each step of each rank, in order: those that are picked and whose
  * number every rank with steps has, or all when there is none such. *has_common: whether there was. NULL on no memory. */
-bool *tg__ranks_common_steps(const struct tg__ranks *r, bool *has_common);
-bool *tg__ranks_all_steps(const struct tg__ranks *r); /* the same, of every step that is whole */
+bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_picks *picks, bool *has_common);
+bool *tg__ranks_all_steps(const struct tg__ranks *r, const struct tg__step_picks *picks); /* the same, of every step that is whole */
 
 /* What every answer about ranks should say of its data. */
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out);

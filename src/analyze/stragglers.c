@@ -126,7 +126,8 @@ static bool judge(struct judging *j, struct tg_table *out) {
   return done;
 }
 
-static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *a, bool align, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks, bool align,
+                                struct tg_table *out, struct tg_error *e) {
   struct tg__ranks r;
   struct tg__rank_figures *f = NULL;
   bool has_common, *steps = NULL;
@@ -134,7 +135,10 @@ static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *
   if (!err && r.s->count < 2)
     err = tg__fail(e, TG_NO_DATA, -1, "one rank has no others to hold up: open the folder that holds the files of all ranks");
   if (!err) {
-    steps = tg__ranks_common_steps(&r, &has_common);
+    steps = tg__ranks_common_steps(&r, picks, &has_common);
+    err = steps ? tg__step_picks_check(picks, &r, steps, e) : TG_MEMORY;
+  }
+  if (!err) {
     f = steps ? tg__rank_figures(&r, steps, false) : NULL;
     struct judging j = {.r = &r, .f = f};
     if (!f || !judge(&j, out)) err = TG_MEMORY;
@@ -148,17 +152,19 @@ static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *
 
 enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta"}, *const clocks[] = {"aligned", "files"};
+  struct tg__step_picks picks;
   size_t rule, clock;
   char *end;
   enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
   if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
+  if (!err) err = tg__step_picks_read(&picks, a, e);
   if (err) return err;
   const char *const text = tg__ask_arg(a, "candidates");
   const long candidates = strtol(text, &end, 10);
   if (*end || end == text || candidates < 0 || candidates > 1000000)
     return tg__fail(e, TG_USAGE, -1, "candidates=%.60s is not a number of ranks: give a whole number such as 2", text);
-  if (rule == 0) return answer_exact(t, a, clock == 0, out, e);
+  if (rule == 0) return answer_exact(t, a, &picks, clock == 0, out, e);
   if (t->summaries)
     return tg__fail(e, TG_NO_DATA, -1, "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
-  return tg__stragglers_by_hta(t, candidates < 1 ? 1 : (size_t)candidates, out, e);
+  return tg__stragglers_by_hta(t, &picks, candidates < 1 ? 1 : (size_t)candidates, out, e);
 }

@@ -12,6 +12,7 @@ struct candidate { /* the last in row order of its rank, stream, iteration and n
 };
 struct finding {
   struct tg__hta hta;
+  const struct tg__step_picks *picks; /* iterations that count */
   struct candidate *items;
   size_t count, cap;
   double t0_us, mean_us;
@@ -33,7 +34,7 @@ static bool measure(struct finding *f) {
     const struct tg__hta_rank *const rank = &f->hta.ranks[r];
     for (size_t i = 0; i < rank->count && !failed; i++) {
       const struct tg__hta_row *const row = &rank->rows[i];
-      if (row->iteration < 0) continue;
+      if (row->iteration < 0 || !tg__step_picks_has(f->picks, row->iteration)) continue;
       const double start = (double)row->ts_us, end = start + length_us(f, rank, row);
       failed = !tg__map_put(&seen, (uint64_t)row->iteration, 1);
       if (!any || start < f->t0_us) f->t0_us = start;
@@ -71,7 +72,7 @@ static bool gather(struct finding *f) {
       const struct tg__hta_row *const row = &rank->rows[i];
       const uint32_t name = f->hta.t->slices.name[row->slice];
       const double length = length_us(f, rank, row);
-      if (row->stream <= 0 || row->iteration <= 0 || length < 0.01 * f->mean_us) continue;
+      if (row->stream <= 0 || row->iteration <= 0 || !tg__step_picks_has(f->picks, row->iteration) || length < 0.01 * f->mean_us) continue;
       if (!tg__str_has_prefix(tg__name(f->hta.t, name), "ncclKernel")) continue;
       const struct candidate c = {r, name, row->stream, row->iteration, ((double)row->ts_us - f->t0_us) / f->mean_us, length / f->mean_us};
       done = add_candidate(f, &index, &c);
@@ -187,8 +188,9 @@ static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *o
   return TG_OK;
 }
 
-enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, size_t candidates, struct tg_table *out, struct tg_error *e) {
-  struct finding f = {0};
+enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, const struct tg__step_picks *picks, size_t candidates, struct tg_table *out,
+                                  struct tg_error *e) {
+  struct finding f = {.picks = picks};
   enum tg_err err = tg__hta_open(&f.hta, t, TG_NONE, TG__HTA_WITHOUT_LAST_STEP);
   if (!err) err = find(&f, candidates, out, e);
   tg__hta_close(&f.hta);
