@@ -381,7 +381,7 @@ class CopyBandwidthRow(TypedDict):
     kind: Optional[str]  # Memset, Memcpy and its direction, Memcpy Unknown
     direction: Optional[str]  # host to device, device to host, device to device, peer to peer, set; empty when the name does not say
     op: Optional[str]  # operator behind the call, by=op only
-    line: Optional[str]  # innermost Python frame around it, by=op only
+    line: Optional[str]  # innermost Python frame around it that is no built-in, by=op only
     ts_ns: Optional[int]  # ns: when the bandwidth changed, by=series only
     gbps: Optional[float]  # GB/s: bandwidth of all copies of this kind that run from then on, by=series only
     event: Optional[int]  # the copy that began or ended: number of the slice; rules=hta: ordinal in its file

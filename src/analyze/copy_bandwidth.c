@@ -66,10 +66,11 @@ static __int128 bandwidth_of(const struct tg_trace *t, uint32_t args) {
   return gbps > -MOST_GBPS * UNIT && gbps < MOST_GBPS * UNIT ? gbps : 0;
 }
 
-/* The innermost Python frame around the call, or the first one of the call stack its operator carries. */
+/* The innermost Python frame with a line around the call, or the first one of the call stack its operator carries. */
 static uint32_t line_of(struct work *w, const struct tg_trace *t, uint32_t call, uint32_t op) {
   for (uint32_t s = call; s != TG_NONE; s = t->slices.parent[s])
-    if (tg__slice_class(t, s) == TG__CLASS_PYTHON) return tg__paths_step(&w->texts, 0, tg__paths_frame(&w->texts, t->slices.name[s]));
+    if (tg__slice_class(t, s) == TG__CLASS_PYTHON && !tg__str_has_prefix(tg__name(t, t->slices.name[s]), "<built-in"))
+      return tg__paths_step(&w->texts, 0, tg__paths_frame(&w->texts, t->slices.name[s]));
   const uint32_t stack = op == TG_NONE ? TG_NONE : tg__arg_str(t, t->slices.args[op], TG__K_CALL_STACK);
   return stack == TG_NONE ? 0 : tg__paths_split(&w->texts, stack, 1);
 }

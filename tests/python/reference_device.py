@@ -59,7 +59,7 @@ class Row:
         self.on_gpu = self.stream >= 0 and self.corr >= 0
 
 
-def hta_ranks(ranks):
+def hta_ranks(ranks, keep_last=False):
     """HolisticTraceAnalysis' rows of each rank, from the earliest of all."""
     out = []
     for rank in ranks:
@@ -72,12 +72,12 @@ def hta_ranks(ranks):
             others = [o for o in rows if o.corr == r.corr != -1 and o.on_gpu != r.on_gpu]
             r.link = others[-1] if others else None
     if len({r.e.name for rows in out for r in rows if STEP.match(r.e.name)}) > 1:
-        out = [without_last_step(rows) for rows in out]
+        out = [without_last_step(rows, keep_last) for rows in out]
     return [Hta(rows) for rows in out]
 
 
-def without_last_step(rows):
-    last = max((r.ts for r in rows if STEP.match(r.e.name)), default=-1)
+def without_last_step(rows, keep_last):
+    last = math.inf if keep_last else max((r.ts for r in rows if STEP.match(r.e.name)), default=-1)
     host = [r for r in rows if not r.on_gpu and r.ts < last]
     return [r for r in rows if r.on_gpu for h in host if h.corr == r.corr] + host
 
