@@ -5,19 +5,35 @@
 #include <stdio.h>
 
 enum by { BY_OP, BY_BOUND, BY_KIND, BY_EVENT, BY_EDGE, BY_RANK };
-enum bound { BOUND_ORDER, BOUND_CPU, BOUND_LOADING, BOUND_COMPUTE, BOUND_COMMUNICATION, BOUND_COPY, BOUND_KERNEL, BOUND_LAUNCH, BOUND_COUNT };
-static const char *const bound_names[] = {"", "cpu_bound", "data_loading", "gpu_compute_bound", "gpu_communication_bound", "gpu_copy_bound",
-                                          "gpu_kernel_kernel_overhead", "gpu_kernel_launch_overhead"};
+enum bound {
+  BOUND_ORDER,
+  BOUND_CPU,
+  BOUND_LOADING,
+  BOUND_COMPUTE,
+  BOUND_COMMUNICATION,
+  BOUND_COPY,
+  BOUND_KERNEL,
+  BOUND_LAUNCH,
+  BOUND_COUNT
+};
+static const char *const bound_names[] = {"",
+                                          "cpu_bound",
+                                          "data_loading",
+                                          "gpu_compute_bound",
+                                          "gpu_communication_bound",
+                                          "gpu_copy_bound",
+                                          "gpu_kernel_kernel_overhead",
+                                          "gpu_kernel_launch_overhead"};
 static const char *const kind_names[] = {"operator", "dependency", "launch_delay", "kernel_delay", "sync_dependency"};
 
-struct line { /* one row of the table; TG_NULL_INT, TG_NONE and NULL stand for unknown */
-  uint32_t row; /* the event it tells of */
+struct line {         /* one row of the table; TG_NULL_INT, TG_NONE and NULL stand for unknown */
+  uint32_t row;       /* the event it tells of */
   uint32_t name, cat; /* string ids, where there is no such event */
+  uint32_t from, to;  /* nodes */
+  int8_t critical;    /* -1 = unknown */
   const char *kind, *bound;
   int64_t weight, edges, events, nodes, graph_edges, graph_nodes;
   int64_t start_ns;
-  uint32_t from, to; /* nodes */
-  int8_t critical;   /* -1 = unknown */
 };
 struct writer {
   const struct tg__crit *c;
@@ -25,11 +41,11 @@ struct writer {
   struct tg_table *out;
   enum by by;
   bool all_edges;
-  int64_t total;   /* weight of the path */
-  uint32_t track;  /* of the slice looked at last */
+  int64_t total;  /* weight of the path */
+  uint32_t track; /* of the slice looked at last */
 };
 
-/* ---- what an edge is ------------------------------------------------------------------------------------------------------------ */
+/* ---- what an edge is -------------------------------------------------------------------------------------------------------- */
 
 static enum bound bound_of_work(const struct writer *w, const struct tg__crit_row *r) {
   const struct tg_trace *t = w->c->t;
@@ -59,11 +75,21 @@ static int64_t time_of_node(const struct writer *w, uint32_t node) {
   return node & 1 ? tg__slice_end(w->c->t, slice) : w->c->t->slices.start_ns[slice];
 }
 
-/* ---- rows of the table -------------------------------------------------------------------------------------------------------------- */
+/* ---- rows of the table ------------------------------------------------------------------------------------------------------ */
 
-static const struct line nothing = {.row = TG_NONE, .name = TG_NONE, .cat = TG_NONE, .weight = TG_NULL_INT, .edges = TG_NULL_INT,
-                                    .events = TG_NULL_INT, .nodes = TG_NULL_INT, .graph_edges = TG_NULL_INT, .graph_nodes = TG_NULL_INT,
-                                    .start_ns = TG_NULL_INT, .from = TG_NONE, .to = TG_NONE, .critical = -1};
+static const struct line nothing = {.row = TG_NONE,
+                                    .name = TG_NONE,
+                                    .cat = TG_NONE,
+                                    .weight = TG_NULL_INT,
+                                    .edges = TG_NULL_INT,
+                                    .events = TG_NULL_INT,
+                                    .nodes = TG_NULL_INT,
+                                    .graph_edges = TG_NULL_INT,
+                                    .graph_nodes = TG_NULL_INT,
+                                    .start_ns = TG_NULL_INT,
+                                    .from = TG_NONE,
+                                    .to = TG_NONE,
+                                    .critical = -1};
 
 static void put_node(struct writer *w, uint32_t node) {
   if (node == TG_NONE) {
@@ -190,7 +216,7 @@ static void put_bounds(struct writer *w) {
     if (lines[order[k]].edges) put_line(w, &lines[order[k]]);
 }
 
-/* ---- grouped ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- grouped ---------------------------------------------------------------------------------------------------------------- */
 
 struct groups {
   struct line *lines;
@@ -259,7 +285,9 @@ static bool add_to_events(struct writer *w, struct groups *g, const struct tg__c
   return l != NULL;
 }
 
-static bool heavier(uint32_t a, uint32_t b, const void *ctx) { return ((const struct line *)ctx)[a].weight > ((const struct line *)ctx)[b].weight; }
+static bool heavier(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const struct line *)ctx)[a].weight > ((const struct line *)ctx)[b].weight;
+}
 
 static enum tg_err put_groups(struct writer *w) {
   const struct tg__crit *c = w->c;
@@ -305,7 +333,7 @@ static bool put_rank_row(struct writer *w) {
   return true;
 }
 
-/* ---- what the table says beside its rows ---------------------------------------------------------------------------------------------- */
+/* ---- what the table says beside its rows ------------------------------------------------------------------------------------ */
 
 static void put_notes(struct writer *w) {
   const struct tg__crit *c = w->c;
@@ -318,13 +346,17 @@ static void put_notes(struct writer *w) {
     const struct line *l = &lines[order[k]];
     if (l->weight <= 0 || w->total <= 0) continue;
     const char *separator = len ? ", " : "";
-    len += (size_t)snprintf(text + len, sizeof text - len, "%s%s %.1f %%", separator, l->bound, 100.0 * (double)l->weight / (double)w->total);
+    len +=
+        (size_t)snprintf(text + len, sizeof text - len, "%s%s %.1f %%", separator, l->bound, 100.0 * (double)l->weight / (double)w->total);
   }
   const double ms = (double)w->total * (double)c->unit_ns / 1e6;
-  tg__table_note(w->out, "rank %lld: the critical path is %.3f ms long: %s", (long long)c->t->ranks[c->rank].number, ms, len ? text : "nothing but order");
+  tg__table_note(w->out, "rank %lld: the critical path is %.3f ms long: %s", (long long)c->t->ranks[c->rank].number, ms,
+                 len ? text : "nothing but order");
   if (!c->wait_count && c->inferred.count)
-    tg__table_note(w->out, "the trace has no synchronisation events: %zu waits of the host were told by the device work that ended under them "
-                           "(torch: _ExperimentalConfig(enable_cuda_sync_events=True) records them)", c->inferred.count);
+    tg__table_note(w->out,
+                   "the trace has no synchronisation events: %zu waits of the host were told by the device work that ended under them "
+                   "(torch: _ExperimentalConfig(enable_cuda_sync_events=True) records them)",
+                   c->inferred.count);
 }
 
 static enum tg_err put_answer(struct writer *w) {
@@ -340,7 +372,7 @@ static enum tg_err put_answer(struct writer *w) {
   return err;
 }
 
-/* ---- one rank ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one rank --------------------------------------------------------------------------------------------------------------- */
 
 struct wish { /* the arguments */
   enum by by;
@@ -353,14 +385,24 @@ static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
   const long long rank = c->t->ranks[c->rank].number;
   const char *where = c->window_start == INT64_MIN ? "in the trace" : "in this window";
   if (c->refusal)
-    return tg__fail(e, TG_NO_DATA, -1, "critical_path: HolisticTraceAnalysis gives none for rank %lld: %s; rules=exact (the default) does", rank, c->refusal);
-  if (c->edge_count) return tg__fail(e, TG_NO_DATA, -1, "critical_path: nothing of rank %lld %s takes time: there are only waits", rank, where);
-  return tg__fail(e, TG_NO_DATA, -1, "critical_path: rank %lld has no operators, host calls or device work %s; record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+    return tg__fail(e, TG_NO_DATA, -1, "critical_path: HolisticTraceAnalysis gives none for rank %lld: %s; rules=exact (the default) does",
+                    rank, c->refusal);
+  if (c->edge_count)
+    return tg__fail(e, TG_NO_DATA, -1, "critical_path: nothing of rank %lld %s takes time: there are only waits", rank, where);
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "critical_path: rank %lld has no operators, host calls or device work %s; record with activities=[ProfilerActivity.CPU, "
+                  "ProfilerActivity.CUDA]",
                   rank, where);
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, const struct wish *wish, uint32_t rank, struct tg_table *out, struct tg_error *e) {
-  struct tg__crit c = {.t = t, .rank = rank, .hta = wish->hta, .launch_edges = wish->launch_edges, .unit_ns = wish->hta ? 1000 : 1, .loading = wish->loading};
+static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, const struct wish *wish, uint32_t rank,
+                               struct tg_table *out, struct tg_error *e) {
+  struct tg__crit c = {.t = t,
+                       .rank = rank,
+                       .hta = wish->hta,
+                       .launch_edges = wish->launch_edges,
+                       .unit_ns = wish->hta ? 1000 : 1,
+                       .loading = wish->loading};
   struct tg__crit_names words;
   struct tg__names names = {0};
   enum tg_err err = TG_MEMORY;
@@ -387,7 +429,7 @@ done:
   return err;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- arguments -------------------------------------------------------------------------------------------------------------- */
 
 static const char *read_count(const char *p, int64_t *out) {
   const char *first = p;
@@ -416,10 +458,13 @@ static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct
   wish->annotation = tg__ask_arg(a, "annotation");
   wish->loading = *loading ? loading : NULL;
   if (!parse_instance(instance, &wish->range))
-    return tg__fail(e, TG_USAGE, -1, "critical_path: instance=%.60s is not understood: give one, counted from 0 (2), or a range with both ends (0:2)", instance);
+    return tg__fail(e, TG_USAGE, -1,
+                    "critical_path: instance=%.60s is not understood: give one, counted from 0 (2), or a range with both ends (0:2)",
+                    instance);
   if (wish->all_edges && wish->by != BY_EDGE) return tg__fail(e, TG_USAGE, -1, "critical_path: edges=all is for by=edge alone");
   if (a->has_steps && (wish->hta || *wish->annotation))
-    return tg__fail(e, TG_USAGE, -1, "critical_path: step= is for rules=exact without an annotation; with rules=hta say annotation=ProfilerStep instance=0");
+    return tg__fail(e, TG_USAGE, -1,
+                    "critical_path: step= is for rules=exact without an annotation; with rules=hta say annotation=ProfilerStep instance=0");
   return TG_OK;
 }
 

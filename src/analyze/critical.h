@@ -8,15 +8,15 @@
 
 #include "analyze/analyze.h"
 
-enum { /* flags of a row */
-  TG__CRIT_HOST = 1,      /* stands on the call stack of its thread, inside the window */
-  TG__CRIT_NODE = 2,      /* has a start and an end in the graph */
-  TG__CRIT_DEVICE = 4,    /* work or a wait of the device side, inside the window */
-  TG__CRIT_WAIT = 8,      /* of these, a wait */
-  TG__CRIT_LOCK = 16,     /* host call that takes the runtime's lock */
-  TG__CRIT_BLOCKING = 32, /* host call that waits for the device: the time up to its end is not its own */
-  TG__CRIT_LOADING = 64,  /* loads data */
-  TG__CRIT_CLOSED = 128,  /* its end has been walked over */
+enum {                         /* flags of a row */
+       TG__CRIT_HOST = 1,      /* stands on the call stack of its thread, inside the window */
+       TG__CRIT_NODE = 2,      /* has a start and an end in the graph */
+       TG__CRIT_DEVICE = 4,    /* work or a wait of the device side, inside the window */
+       TG__CRIT_WAIT = 8,      /* of these, a wait */
+       TG__CRIT_LOCK = 16,     /* host call that takes the runtime's lock */
+       TG__CRIT_BLOCKING = 32, /* host call that waits for the device: the time up to its end is not its own */
+       TG__CRIT_LOADING = 64,  /* loads data */
+       TG__CRIT_CLOSED = 128,  /* its end has been walked over */
 };
 struct tg__crit_row {
   int64_t start, end; /* ns of the file; rules=hta: µs after its own rounding */
@@ -31,8 +31,8 @@ struct tg__crit_edge {
   uint32_t from, to; /* nodes */
   uint32_t event;    /* row its time is booked on, TG_NONE */
   uint8_t kind;
-  bool is_free;      /* weighs nothing whatever its kind */
-  bool is_gone;      /* an earlier edge between the same nodes took its place */
+  bool is_free; /* weighs nothing whatever its kind */
+  bool is_gone; /* an earlier edge between the same nodes took its place */
   bool is_critical;
 };
 static inline uint32_t tg__crit_start(uint32_t row) { return row << 1; }
@@ -54,27 +54,27 @@ struct tg__crit {
   const struct tg_trace *t;
   uint32_t rank;
   bool hta, launch_edges;
-  int64_t unit_ns;                      /* of the times of rows */
-  int64_t window_start, window_end;     /* in that unit, both included */
-  const char *loading;                  /* names of events that load data contain one of these words, joined by commas; NULL = as torch names them */
+  int64_t unit_ns;                  /* of the times of rows */
+  int64_t window_start, window_end; /* in that unit, both included */
+  const char *loading; /* names of events that load data contain one of these words, joined by commas; NULL = as torch names them */
   struct tg__crit_row *rows;
   uint32_t count;
   uint32_t thread_count, stream_count;
-  bool *is_skipped_thread;              /* by thread: not walked (rules=hta); NULL = none is */
-  int64_t *index;                       /* by row, rules=hta: ordinal of the event in its file */
-  struct tg__crit_wait *waits;          /* by row */
+  bool *is_skipped_thread;     /* by thread: not walked (rules=hta); NULL = none is */
+  int64_t *index;              /* by row, rules=hta: ordinal of the event in its file */
+  struct tg__crit_wait *waits; /* by row */
   size_t wait_count, wait_cap;
-  struct tg__crit_launch *launches;     /* only when a wait names what it waits for */
+  struct tg__crit_launch *launches; /* only when a wait names what it waits for */
   size_t launch_count, launch_cap;
-  int32_t *queue;                       /* by row, rules=hta: queue length right after it; INT32_MIN = unknown */
-  struct tg__map inferred;              /* blocking host call → device work it waited for, where no wait was recorded */
-  struct tg__crit_edge *edges;          /* in the order they were found, which decides between paths of equal length */
+  int32_t *queue;              /* by row, rules=hta: queue length right after it; INT32_MIN = unknown */
+  struct tg__map inferred;     /* blocking host call → device work it waited for, where no wait was recorded */
+  struct tg__crit_edge *edges; /* in the order they were found, which decides between paths of equal length */
   size_t edge_count, edge_cap;
-  uint32_t *path;                       /* edges, first to last */
+  uint32_t *path; /* edges, first to last */
   size_t path_count;
-  uint32_t node_count;                  /* nodes that have an edge */
-  const char *refusal;                  /* why there is no path, NULL */
-  bool failed;                          /* out of memory */
+  uint32_t node_count; /* nodes that have an edge */
+  const char *refusal; /* why there is no path, NULL */
+  bool failed;         /* out of memory */
 };
 
 /* Names that mean something here, looked at once per string (critical_names.c). */
@@ -83,9 +83,9 @@ enum {
   TG__CRIT_NAME_BLOCKING = 2, /* waits for everything on a device or stream */
   TG__CRIT_NAME_COPY = 4,     /* waits for its own copy */
   TG__CRIT_NAME_LOADING = 8,
-  TG__CRIT_NAME_LAUNCH = 16,  /* in the list of launch calls of rules=hta */
+  TG__CRIT_NAME_LAUNCH = 16, /* in the list of launch calls of rules=hta */
   TG__CRIT_NAME_STEP = 32,
-  TG__CRIT_NAME_WANTED = 64,  /* contains the annotation asked for */
+  TG__CRIT_NAME_WANTED = 64, /* contains the annotation asked for */
   TG__CRIT_NAME_KNOWN = 128,
 };
 struct tg__crit_names {
@@ -99,9 +99,12 @@ unsigned tg__crit_name(struct tg__crit_names *n, uint32_t string_id);
 enum tg__crit_wait_kind tg__crit_wait_kind(const struct tg_trace *t, uint32_t slice);
 bool tg__crit_is_collective_in_hta(struct tg__str kernel); /* by its shortened name */
 
-struct tg__crit_range { int64_t first, last; }; /* which of the matching annotations, both included */
+struct tg__crit_range {
+  int64_t first, last;
+}; /* which of the matching annotations, both included */
 /* Fill rows, places, waits and launches. TG_OK, TG_MEMORY, or TG_NO_DATA with *e filled. */
-enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range, struct tg_error *e);
+enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
+                                struct tg_error *e);
 enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, struct tg__crit_range range, struct tg_error *e);
 void tg__crit_add_launch(struct tg__crit *c, struct tg__crit_launch launch);
 void tg__crit_add_wait(struct tg__crit *c, struct tg__crit_wait wait);

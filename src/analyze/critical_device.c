@@ -7,9 +7,9 @@ enum { LONGEST_DELAY_NS = 1500000 }; /* between two kernels of a stream: above i
 
 struct pass {
   struct tg__crit *c;
-  uint32_t *last;              /* by stream: work that began last */
-  uint32_t *seen, seen_count;  /* streams, in the order they were first used */
-  struct tg__map source;       /* device work → work of another stream it has to wait for */
+  uint32_t *last;                  /* by stream: work that began last */
+  uint32_t *seen, seen_count;      /* streams, in the order they were first used */
+  struct tg__map source;           /* device work → work of another stream it has to wait for */
   uint32_t *by_stream, *by_thread; /* launches by (stream, time), by (thread, stream, time) */
 };
 
@@ -29,7 +29,7 @@ void tg__crit_add_wait(struct tg__crit *c, struct tg__crit_wait wait) {
 
 static bool has_node(const struct tg__crit *c, uint32_t row) { return row != TG_NONE && c->rows[row].flags & TG__CRIT_NODE; }
 
-/* ---- which launch an event stands for ---------------------------------------------------------------------------------------------- */
+/* ---- which launch an event stands for --------------------------------------------------------------------------------------- */
 
 static bool by_stream_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__crit_launch *x = &((const struct tg__crit *)ctx)->launches[a], *y = &((const struct tg__crit *)ctx)->launches[b];
@@ -85,7 +85,7 @@ static uint32_t launched_after(const struct pass *p, uint32_t thread, uint32_t s
   return l->thread == thread && l->stream == stream ? l->work : TG_NONE;
 }
 
-/* ---- waits ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- waits ------------------------------------------------------------------------------------------------------------------ */
 
 static void wait_for(struct tg__crit *c, uint32_t work, uint32_t call) {
   if (!has_node(c, work) || !has_node(c, call)) return;
@@ -128,7 +128,7 @@ static void take_wait(struct pass *p, uint32_t row) {
   }
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------------------------------------- */
 
 /* The end of what this work waits for on another stream, TG_NONE: of nothing. */
 static uint32_t source_end(struct pass *p, uint32_t row) {
@@ -174,7 +174,7 @@ static void take_work(struct pass *p, uint32_t row) {
   p->last[r->place] = row;
 }
 
-/* ---- all of them by time ------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of them by time ---------------------------------------------------------------------------------------------------- */
 
 /* Waits count at their end: work that begins under one is waited for, too. */
 static int64_t time_of(const struct tg__crit_row *r) { return r->flags & TG__CRIT_WAIT ? r->end : r->start; }

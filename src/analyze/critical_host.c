@@ -9,7 +9,7 @@ void tg__crit_add_edge(struct tg__crit *c, uint32_t from, uint32_t to, enum tg__
   c->edges[c->edge_count++] = (struct tg__crit_edge){.from = from, .to = to, .event = event, .kind = (uint8_t)kind, .is_free = is_free};
 }
 
-/* ---- the runtime's lock ---------------------------------------------------------------------------------------------------------- */
+/* ---- the runtime's lock ----------------------------------------------------------------------------------------------------- */
 
 /* Of calls that overlap, the one that returns first had the lock first. So every call waits for the end of those that return before
  * it: from each start there is a way to the first end behind it, and from end to end. */
@@ -77,13 +77,13 @@ void tg__crit_add_locks(struct tg__crit *c) {
   tg__free(open);
 }
 
-/* ---- call stacks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- call stacks ------------------------------------------------------------------------------------------------------------ */
 
 struct walker {
   struct tg__crit *c;
-  uint32_t *stack;      /* open rows, outermost first */
+  uint32_t *stack; /* open rows, outermost first */
   size_t depth;
-  uint32_t *ends;       /* the same as a heap, what ends first on top */
+  uint32_t *ends; /* the same as a heap, what ends first on top */
   size_t end_count;
   uint32_t last;        /* node passed last, TG_NONE */
   uint32_t last_parent; /* row around it, TG_NONE */

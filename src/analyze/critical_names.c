@@ -32,12 +32,12 @@ static bool contains_any(struct tg__str text, const char *words) {
 
 /* What HTA counts as waiting and as launching, and no other. */
 static unsigned hta_name(struct tg__str name) {
-  static const char *const blocking[] = {"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery",
-                                         "cudaEventSynchronize",  "cudaMemcpy",            "cudaMemcpyAsync"};
-  static const char *const launches[] = {
-      "cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaMemcpyAsync", "cudaMemsetAsync",
-      "hipLaunchKernel", "hipExtModuleLaunchKernel", "hipMemcpyAsync", "hipMemsetAsync", "hipMemcpyWithStream",
-      "runFunction - job_prep_and_submit_for_execution"};
+  static const char *const blocking[] = {
+      "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpyAsync"};
+  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
+                                         "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
+                                         "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
+                                         "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
   unsigned flags = 0;
   if (IS_ONE_OF(name, blocking)) flags |= TG__CRIT_NAME_BLOCKING;
   if (IS_ONE_OF(name, launches)) flags |= TG__CRIT_NAME_LAUNCH;

@@ -11,7 +11,7 @@ struct fill {
   bool has_waits;
 };
 
-/* ---- the window ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------------------------------------- */
 
 struct found {
   int64_t start, end;
@@ -51,7 +51,8 @@ static enum tg_err window_of_annotation(struct fill *f, struct tg__crit_range ra
   if (!ok || !order || !tg__sort_index(order, count, earlier, found)) goto done;
   err = TG_OK;
   if (range.first >= (int64_t)count) {
-    err = tg__fail(e, TG_NO_DATA, -1, "critical_path: %zu events of the host have '%.60s' in their names, and instance %lld (counted from 0) is none of them",
+    err = tg__fail(e, TG_NO_DATA, -1,
+                   "critical_path: %zu events of the host have '%.60s' in their names, and instance %lld (counted from 0) is none of them",
                    count, f->names->annotation, (long long)range.first);
     goto done;
   }
@@ -84,7 +85,7 @@ static enum tg_err find_window(struct fill *f, const struct tg__ask *a, struct t
   return TG_OK;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
 /* Steps stand around operators in early traces, as operators themselves: they are no work. */
 static bool is_host_row(const struct fill *f, uint32_t slice, enum tg__class cls) {
@@ -159,7 +160,7 @@ static void add_rows(struct fill *f) {
   f->c->thread_count = rank->track_count;
 }
 
-/* ---- links ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------------------------------------------------ */
 
 /* A wait names the call that recorded what it waits for; the call that waits has its correlation. */
 static void index_waiting_calls(struct fill *f) {
@@ -224,7 +225,7 @@ static void list_launches(struct fill *f) {
   }
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------------------------- */
 
 /* The one thread with an operator or annotation of such a name; TG_NONE when there are several, or none. */
 static uint32_t only_thread(const struct fill *f, const char *part) {
@@ -272,7 +273,8 @@ static uint32_t forward_thread(const struct fill *f, uint32_t k, uint32_t *votes
  * is; without any, names do where each can be told. */
 static void merge_backward(struct fill *f) {
   struct tg__crit *c = f->c;
-  uint32_t *into = tg__alloc(((size_t)c->thread_count + 1) * sizeof *into), *votes = tg__alloc(((size_t)c->thread_count + 1) * sizeof *votes);
+  uint32_t *into = tg__alloc(((size_t)c->thread_count + 1) * sizeof *into),
+           *votes = tg__alloc(((size_t)c->thread_count + 1) * sizeof *votes);
   bool any = false;
   if (!into || !votes) c->failed = true;
   for (uint32_t k = 0; !c->failed && k < c->thread_count; k++) {
@@ -292,7 +294,7 @@ static void merge_backward(struct fill *f) {
   tg__free(votes);
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
 static enum tg_err open_fill(struct fill *f) {
   const struct tg_trace *t = f->c->t;
@@ -309,7 +311,8 @@ static enum tg_err open_fill(struct fill *f) {
   return f->row_of && f->c->rows ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range, struct tg_error *e) {
+enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
+                                struct tg_error *e) {
   struct fill f = {.c = c, .names = n};
   enum tg_err err = open_fill(&f);
   if (!err) err = find_window(&f, a, range, e);

@@ -15,7 +15,7 @@ struct fill {
 };
 enum { CAT_OP = 1, CAT_CALL = 2, CAT_SYNC = 4, CAT_ANNOTATION = 8 };
 
-/* ---- the window -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------------------------------------- */
 
 /* Instances are counted in the order of its rows, which is not that of time. */
 static enum tg_err find_window(struct fill *f, struct tg__crit_range range, struct tg_error *e) {
@@ -34,11 +34,11 @@ static enum tg_err find_window(struct fill *f, struct tg__crit_range range, stru
     any = true;
   }
   if (any) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1, "critical_path: %lld events have '%.60s' in their names, and instance %lld is none of them", (long long)seen,
-                  f->names->annotation, (long long)range.first);
+  return tg__fail(e, TG_NO_DATA, -1, "critical_path: %lld events have '%.60s' in their names, and instance %lld is none of them",
+                  (long long)seen, f->names->annotation, (long long)range.first);
 }
 
-/* ---- which rows count ----------------------------------------------------------------------------------------------------------------- */
+/* ---- which rows count ------------------------------------------------------------------------------------------------------- */
 
 static bool is_in_window(const struct tg__crit *c, const struct tg__crit_row *r) {
   return r->start >= c->window_start && r->start <= c->window_end && r->end > r->start;
@@ -76,7 +76,7 @@ static void flag_row(const struct fill *f, uint32_t i) {
   if (r->flags & TG__CRIT_DEVICE && cat & CAT_SYNC) r->flags |= TG__CRIT_WAIT;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------------------------- */
 
 /* The one thread with an operator or annotation of such a name; TG_NONE when there are several, or none. */
 static uint32_t only_track(const struct fill *f, const bool *is_in, const char *part) {
@@ -95,7 +95,11 @@ static uint32_t only_track(const struct fill *f, const bool *is_in, const char *
   return only;
 }
 
-struct thread_key { int64_t pid, tid; bool pid_is_text, tid_is_text; uint32_t track; };
+struct thread_key {
+  int64_t pid, tid;
+  bool pid_is_text, tid_is_text;
+  uint32_t track;
+};
 
 static int compare_keys(const void *a, const void *b) {
   const struct thread_key *x = a, *y = b;
@@ -139,7 +143,7 @@ static bool number_threads(struct fill *f, const bool *is_in) {
   return true;
 }
 
-/* ---- places --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- places ----------------------------------------------------------------------------------------------------------------- */
 
 /* Streams by their number alone: those of two devices are one (defect D12). */
 static uint32_t stream_place(struct fill *f, int64_t stream) {
@@ -170,7 +174,7 @@ static bool place_rows(struct fill *f, const bool *is_in) {
   return !c->failed;
 }
 
-/* ---- launches, waits, queues -------------------------------------------------------------------------------------------------------------------- */
+/* ---- launches, waits, queues ------------------------------------------------------------------------------------------------ */
 
 static bool is_launch(const struct fill *f, uint32_t i) {
   const struct tg__hta_row *h = &f->rows[i];
@@ -265,7 +269,7 @@ static bool count_queues(struct fill *f) {
   return ok;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
 static bool copy_rows(struct fill *f, const struct tg__hta_rank *from) {
   struct tg__crit *c = f->c;
@@ -285,12 +289,17 @@ static bool find_cats(struct fill *f) {
   static const struct {
     const char *name;
     uint8_t flag;
-  } known[] = {{"cpu_op", CAT_OP}, {"cuda_runtime", CAT_CALL}, {"cuda_driver", CAT_CALL}, {"cuda_sync", CAT_SYNC}, {"user_annotation", CAT_ANNOTATION}};
+  } known[] = {{"cpu_op", CAT_OP},
+               {"cuda_runtime", CAT_CALL},
+               {"cuda_driver", CAT_CALL},
+               {"cuda_sync", CAT_SYNC},
+               {"user_annotation", CAT_ANNOTATION}};
   const struct tg_trace *t = f->c->t;
   f->cats = tg__alloc((size_t)t->cat_count + 1);
   for (uint32_t i = 0; f->cats && i < t->cat_count; i++)
     for (size_t k = 0; k < sizeof known / sizeof *known && t->cats[i].name != TG_NONE; k++)
-      if (tg__str_eq(tg__name(t, t->cats[i].name), (struct tg__str){known[k].name, (uint32_t)strlen(known[k].name)})) f->cats[i] = known[k].flag;
+      if (tg__str_eq(tg__name(t, t->cats[i].name), (struct tg__str){known[k].name, (uint32_t)strlen(known[k].name)}))
+        f->cats[i] = known[k].flag;
   return f->cats != NULL;
 }
 

@@ -51,8 +51,10 @@ static void sort_rest(const struct sorter *s, size_t first, size_t last) {
   const size_t n = last - first + 1;
   uint32_t *at = s->order + first;
   for (size_t root = n / 2, end = n; end > 1;) {
-    if (root > 0) root--;
-    else swap(s, first, first + --end);
+    if (root > 0)
+      root--;
+    else
+      swap(s, first, first + --end);
     size_t parent = root;
     for (size_t child; (child = 2 * parent + 1) < end; parent = child) {
       if (child + 1 < end && s->keys[at[child]] < s->keys[at[child + 1]]) child++;

@@ -17,7 +17,7 @@ struct tg__overlay {
   size_t count;
 };
 
-/* ---- from the answer ---------------------------------------------------------------------------------------------------------- */
+/* ---- from the answer -------------------------------------------------------------------------------------------------------- */
 
 /* What the question calls an edge, and what HTA calls it. */
 enum { OPERATOR, DEPENDENCY, LAUNCH_DELAY, KERNEL_DELAY, SYNC_DEPENDENCY, KINDS };
@@ -27,12 +27,14 @@ static const char *const types[KINDS] = {"critical_path_operator", "critical_pat
 
 static uint8_t kind_of(const struct tg_table *table, uint32_t text) {
   const struct tg__str name = tg__strings_get(table->strings, text);
-  for (uint8_t k = 0; k < KINDS; k++)
-    if (name.len == strlen(kinds[k]) && memcmp(name.ptr, kinds[k], name.len) == 0) return k;
+  for (unsigned k = 0; k < KINDS; k++)
+    if (name.len == strlen(kinds[k]) && memcmp(name.ptr, kinds[k], name.len) == 0) return (uint8_t)k;
   return OPERATOR;
 }
 
-static const struct tg__column *column(const struct tg_table *table, const char *name) { return &table->columns[tg__table_column_index(table, name)]; }
+static const struct tg__column *column(const struct tg_table *table, const char *name) {
+  return &table->columns[tg__table_column_index(table, name)];
+}
 
 /* Of the path only what ties one event to another is drawn; launches of weight 0 are in the graph for their order alone. */
 static bool is_drawn(const struct arrow *a, bool all) {
@@ -48,8 +50,8 @@ static bool take_answer(struct tg__overlay *v, const struct tg_table *table, boo
   v->arrows = tg__alloc((table->rows + 1) * sizeof *v->arrows);
   if (!v->is_critical || !v->arrows) return false;
   for (size_t i = 0; i < table->rows; i++) {
-    const struct arrow a = {(uint32_t)from->ints[i], (uint32_t)to->ints[i], from_end->bools[i] == 1, to_end->bools[i] == 1, critical->bools[i] == 1,
-                            kind_of(table, kind->texts[i]), weight->ints[i]};
+    const struct arrow a = {(uint32_t)from->ints[i], (uint32_t)to->ints[i],          from_end->bools[i] == 1, to_end->bools[i] == 1,
+                            critical->bools[i] == 1, kind_of(table, kind->texts[i]), weight->ints[i]};
     if (a.is_critical) v->is_critical[a.from] = v->is_critical[a.to] = 1;
     if (is_drawn(&a, all)) v->arrows[v->count++] = a;
   }
@@ -65,7 +67,9 @@ enum tg_err tg__overlay_new(struct tg_trace *t, const struct tg__show_options *o
   if (!mode) return TG_OK;
   const bool all = strcmp(mode, "all") == 0, only = strcmp(mode, "only") == 0;
   if (!all && !only && strcmp(mode, "path") != 0)
-    return tg__fail(e, TG_USAGE, -1, "critical=%.60s is unknown: it is path (mark it and draw its waits), only (leave out other work) or all (draw every edge)", mode);
+    return tg__fail(
+        e, TG_USAGE, -1,
+        "critical=%.60s is unknown: it is path (mark it and draw its waits), only (leave out other work) or all (draw every edge)", mode);
   if (all) args[1].value = "all";
   for (size_t k = 0; k < sizeof passed / sizeof *passed; k++)
     if (tg__show_arg(o, passed[k])) args[count++] = (struct tg_arg){passed[k], tg__show_arg(o, passed[k])};
@@ -91,7 +95,7 @@ void tg__overlay_free(struct tg__overlay *v) {
   tg__free(v);
 }
 
-/* ---- into the document ------------------------------------------------------------------------------------------------------------- */
+/* ---- into the document ------------------------------------------------------------------------------------------------------ */
 
 static bool is_kept(const struct tg__overlay *v, const struct tg__event *event) {
   if (event->is_mark || v->is_critical[event->id] || v->t->slices.flags[event->id] & (TG__F_BEGIN_END | TG__F_ASYNC)) return true;

@@ -10,8 +10,8 @@
 
 /* Two threads, two streams, an event recorded and waited for, a synchronisation with a record and one without. */
 static struct tg_trace *make(struct mini *m) {
-  static const char *const calls[] = {"cudaLaunchKernel", "cudaEventRecord", "cudaMemcpyAsync", "cudaStreamWaitEvent", "cudaLaunchKernel",
-                                      "cudaStreamSynchronize", "cudaDeviceSynchronize"};
+  static const char *const calls[] = {"cudaLaunchKernel", "cudaEventRecord",       "cudaMemcpyAsync",      "cudaStreamWaitEvent",
+                                      "cudaLaunchKernel", "cudaStreamSynchronize", "cudaDeviceSynchronize"};
   const uint32_t cpu[] = {mini_thread(m, 1, 10), mini_thread(m, 1, 11)}, gpu[] = {mini_stream(m, 0, 7), mini_stream(m, 0, 20)};
   int made[8];
   mini_slice(m, cpu[0], "user_annotation", "ProfilerStep#1", 0, 200000);
@@ -64,7 +64,8 @@ static void fail_everywhere(struct tg_trace *t, const char *question, const stru
 
 static void test_no_memory(void **state) {
   (void)state;
-  static const char *const bys[] = {"op", "bound", "kind", "event", "edge", "rank"}, *const counters[] = {"range", "counter", "op", "total"};
+  static const char *const bys[] = {"op", "bound", "kind", "event", "edge", "rank"}, *const counters[] = {"range", "counter", "op",
+                                                                                                          "total"};
   struct mini *m = mini_new();
   struct tg_trace *t = make(m);
   for (size_t i = 0; i < sizeof bys / sizeof *bys; i++) {
@@ -84,10 +85,11 @@ static void test_no_memory(void **state) {
  * enough of these that its quicksort gives up and turns to a heap sort. */
 static void test_order_of_equal_keys(void **state) {
   (void)state;
-  static const uint32_t few[] = {0,  20, 15, 30, 10, 25, 35, 5,  23, 8,  33, 28, 13, 3,  38, 18, 6, 21, 1,  36,
-                                 16, 26, 11, 31, 34, 29, 19, 14, 9,  4,  24, 39, 27, 22, 17, 12, 32, 7, 2, 37};
-  static const uint32_t runs[] = {0,  1,  30, 31, 32, 2,  3,  33, 34, 35, 4,  5,  36, 37, 38, 40, 41, 7,  6,  39, 42, 43, 9,  8,  44, 46, 47, 45, 10, 11,
-                                  49, 50, 12, 13, 48, 14, 15, 53, 52, 51, 56, 55, 54, 16, 17, 57, 59, 19, 18, 58, 21, 20, 23, 22, 25, 24, 27, 26, 28, 29};
+  static const uint32_t few[] = {0,  20, 15, 30, 10, 25, 35, 5,  23, 8, 33, 28, 13, 3,  38, 18, 6,  21, 1, 36,
+                                 16, 26, 11, 31, 34, 29, 19, 14, 9,  4, 24, 39, 27, 22, 17, 12, 32, 7,  2, 37};
+  static const uint32_t runs[] = {0,  1,  30, 31, 32, 2,  3,  33, 34, 35, 4,  5,  36, 37, 38, 40, 41, 7,  6,  39,
+                                  42, 43, 9,  8,  44, 46, 47, 45, 10, 11, 49, 50, 12, 13, 48, 14, 15, 53, 52, 51,
+                                  56, 55, 54, 16, 17, 57, 59, 19, 18, 58, 21, 20, 23, 22, 25, 24, 27, 26, 28, 29};
   int64_t keys[600];
   uint32_t order[600];
   for (int i = 0; i < 40; i++) keys[i] = i * 7 % 5;
