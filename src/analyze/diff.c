@@ -152,7 +152,7 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
   }
   for (int side = 0; side < TG__SIDES; side++) {
     const struct tg__diff_side *s = &sides[side];
-    const char letter = "AB"[side];
+    const char letter = s->letter;
     if (s->whole) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
     if (s->count < TG__DRAW_LEAST)
       tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count,
@@ -245,7 +245,7 @@ static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__
   for (int side = 0; !err && side < TG__SIDES; side++) {
     struct tg_arg args[2];
     const size_t count = side_args(ask, side, args);
-    err = tg__diff_side_open(traces[side], args, count, (uint64_t)side + 1, &sides[side], e);
+    err = tg__diff_side_open(traces[side], args, count, side, &sides[side], e);
   }
   if (!err) err = tg__conditions_read(&sides[0], &sides[1], tg__diff_arg(ask, "accept"), &conditions, e);
   if (!err) {

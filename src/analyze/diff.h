@@ -21,6 +21,7 @@ struct tg__diff_unit { /* one step of one rank */
 };
 struct tg__diff_side {
   const struct tg_trace *t;
+  char letter; /* what notes call it: A or B */
   struct tg__ask pick;
   struct tg__diff_unit *units; /* by rank, then start */
   struct tg__step_cost *costs; /* by unit */
@@ -32,8 +33,8 @@ struct tg__diff_side {
   struct tg__draws draws; /* weights NULL: too few steps for an interval */
 };
 /* TG_NO_DATA when there is nothing to compare. *out is to be closed either way. */
-enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, uint64_t seed,
-                               struct tg__diff_side *out, struct tg_error *e);
+enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side, struct tg__diff_side *out,
+                               struct tg_error *e);
 void tg__diff_side_close(struct tg__diff_side *s);
 uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns); /* from 0 on; TG_NONE outside all */
 

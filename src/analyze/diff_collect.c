@@ -191,8 +191,8 @@ static enum tg_err collect_device_work(struct work *w, bool family, struct tg_ta
     }
   }
   if (loose && notes)
-    tg__table_note(notes, "%.120s: %lld device events have no known launch, so they belong to no step and are left out",
-                   t->path ? t->path : "the trace", (long long)loose);
+    tg__table_note(notes, "%c: %lld device event%s no known launch and no step to count for", w->s->letter, (long long)loose,
+                   loose == 1 ? " has" : "s have");
   return TG_OK;
 }
 

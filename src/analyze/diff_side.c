@@ -59,15 +59,15 @@ static void keep_common(struct tg__diff_side *s) {
   s->unit_count = kept;
 }
 
-enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, uint64_t seed,
-                               struct tg__diff_side *out, struct tg_error *e) {
-  *out = (struct tg__diff_side){.t = t};
+enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side, struct tg__diff_side *out,
+                               struct tg_error *e) {
+  *out = (struct tg__diff_side){.t = t, .letter = "AB"[side]};
   enum tg_err err = tg__ask_select(t, args, arg_count, &out->pick, e);
   if (err) return err;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(&out->pick, r)) err = add_rank(out, r);
   keep_common(out);
-  if (!err && out->count >= TG__DRAW_LEAST && !tg__draws_make(&out->draws, out->count, seed)) err = TG_MEMORY;
+  if (!err && out->count >= TG__DRAW_LEAST && !tg__draws_make(&out->draws, out->count, (uint64_t)side + 1)) err = TG_MEMORY;
   if (err) return tg__fail(e, err, -1, "out of memory while dividing the steps");
   if (!out->count)
     return tg__fail(e, TG_NO_DATA, -1,
