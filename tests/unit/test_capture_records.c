@@ -202,6 +202,40 @@ static void test_moments(void **state) {
   tg_close(t);
 }
 
+/* What blocks hold can be told before the first event and behind the last, too; a name that is too long is cut between characters. */
+static void test_tensors(void **state) {
+  struct tg_error e;
+  char name[2048];
+  for (size_t i = 0; i + 2 < sizeof name; i += 2) memcpy(name + i, "\xc3\xa4", 2); /* ä */
+  name[sizeof name - 2] = 0;
+  assert_int_equal(tg_record_open(&(struct tg_record_options){.path = recording_path, .features = TG_RECORD_OPS, .rank = -1}, &e), TG_OK);
+  tg_tensor("parameter", "layers.0.weight", (const void *)(uintptr_t)0x7f0000001000, 4096, 0, 0);
+  assert_int_equal(tg_record_resume(&e), TG_OK);
+  tg_range_begin("work");
+  tg_range_end();
+  tg_tensor("gradient", name, (const void *)(uintptr_t)64, INT64_C(1) << 40, 1, 3);
+  tg_tensor("gradient", "nowhere", NULL, 8, 0, 0);
+  tg_tensor(NULL, "nothing", &e, 8, 0, 0);
+  assert_int_equal(recording_close().records, 3);
+  tg_tensor("parameter", "too late", &e, 8, 0, 0);
+  struct tg_trace *const t = recording_read(recording_path);
+  size_t seen = 0;
+  for (uint32_t i = 0; i < t->marks.count; i++) {
+    if (t->marks.name[i] != TG__K_TENSOR) continue;
+    const uint32_t args = t->marks.args[i], tensor = tg__arg_str(t, args, TG__K_TENSOR_NAME);
+    const bool first = seen++ == 0;
+    assert_true(recording_name_is(t, tg__arg_str(t, args, TG__K_TENSOR_KIND), first ? "parameter" : "gradient"));
+    assert_int_equal(tg__arg_int(t, args, TG__K_ADDR, 0), first ? 0x7f0000001000 : 64);
+    assert_int_equal(tg__arg_int(t, args, TG__K_BYTES_MEMORY, 0), first ? 4096 : INT64_C(1) << 40);
+    assert_int_equal(tg__arg_int(t, args, TG__K_DEVICE_TYPE, -1), first ? 0 : 1);
+    assert_int_equal(tg__arg_int(t, args, TG__K_DEVICE_ID, -2), first ? -1 : 3);
+    if (first) assert_true(recording_name_is(t, tensor, "layers.0.weight"));
+    if (!first) assert_int_equal(tg__name(t, tensor).len, (1024 - strlen("gradient") - 1) / 2 * 2);
+  }
+  assert_int_equal(seen, 2);
+  tg_close(t);
+}
+
 /* Other threads than the one that opened it may close it; those that were recording go on without harm. */
 static void *close_it(void *unused) {
   struct tg_error e;
@@ -258,6 +292,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_unbalanced, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_deep, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_pause, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_tensors, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_moments, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_close_from_another_thread, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_thread_dies_inside_a_range, recording_setup, recording_teardown),
