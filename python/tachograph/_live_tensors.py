@@ -105,13 +105,10 @@ def held(inputs: bool = False) -> Iterator[Held]:
                 yield Held(kind, name, device, address, nbytes)
 
 
-def tell_tensors(write: Callable[..., None], told: set[tuple[Any, ...]], inputs: bool = False) -> None:
-    """Tell the open recording what memory holds; `told` is what was said before, which is not said again."""
+def tell_tensors(write: Callable[..., None], inputs: bool = False) -> None:
+    """Tell the open recording what memory holds. At its end all of it again: what was told at its beginning may have given way to newer records."""
     try:
         for tensor in held(inputs):
-            if tensor.kind != "gradient" and tensor in told:  # gradients come anew at the same place
-                continue
-            told.add(tensor)
             write(tensor.kind, tensor.name, tensor.address, tensor.nbytes, _DEVICES.get(tensor.device[0], 20), tensor.device[1])
     except Exception as e:  # whatever a model of the program does when it is looked at: the program goes on
         log.debug("tensors are recorded without names: %r", e)

@@ -39,7 +39,6 @@ class NativeRecording:
         self._metadata = {"host_name": json.dumps(platform.node()), "trace_id": json.dumps(uuid.uuid4().hex.upper()),
                           "process_name": json.dumps(process_name(), ensure_ascii=False), **(metadata or {})}
         self._written: set[str] = set()
-        self._told: set[tuple[Any, ...]] = set()  # tensors that are in the file already
         self._lock = threading.RLock()
         self._torch = TorchSide(self._torch_came) if features & _record.OPS else None
         _record.open(self.path, features=features, required=required, memory_bytes=memory_bytes, disk_bytes=disk_bytes, keep=keep, session=session, rank=self.rank)
@@ -49,7 +48,7 @@ class NativeRecording:
         """Record from now on."""
         with self._lock:
             if self.features & _record.MEMORY:
-                tell_tensors(_record.tensor, self._told, inputs=True)  # before the first event: what was there when it began
+                tell_tensors(_record.tensor, inputs=True)  # before the first event: what was there when it began
             _record.resume()
             if self._torch:
                 self._torch.enter()
@@ -82,7 +81,7 @@ class NativeRecording:
                     self._torch.leave()
                 if self.features & _record.MEMORY and _record.state()["open"]:
                     _record.pause()
-                    tell_tensors(_record.tensor, self._told)
+                    tell_tensors(_record.tensor)
                 self._write_metadata()
                 self.stats = _record.close()
             return self.stats
