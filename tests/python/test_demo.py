@@ -15,7 +15,7 @@ PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "
 
 def record(folder, *options):
     """The answer of the run, and its words for people. Five steps are recorded, with every call of a Python function."""
-    done = subprocess.run([sys.executable, "-m", "tachograph", "run", "--json", "-o", folder, "--preset", "deep", "--steps", "5", PROGRAM, "--steps", "24", *options],
+    done = subprocess.run([sys.executable, "-m", "tachograph", "run", "--json", "-o", folder, "--preset", "deep", "--steps", "5", PROGRAM, "--steps", "34", *options],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
@@ -25,7 +25,7 @@ def record(folder, *options):
 def slow(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "slow"
     answer, said = record(folder)
-    assert answer["recorded_steps"] == 5 and "24 steps" in said
+    assert answer["recorded_steps"] == 5 and "34 steps" in said
     with tg.open(folder / "trace.tacho") as trace:
         yield trace
 

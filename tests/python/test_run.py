@@ -208,14 +208,14 @@ TRAINS = """
             torch.nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
             time.sleep(0.002)
-            if number == 30 and end:
+            if number == 40 and end:
                 if end == "wait":
                     pathlib.Path("ready").touch()
                     time.sleep(60)
                 if end == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if end == "raise":
-                    raise ValueError("thirty")
+                    raise ValueError("forty")
         print("trained")
 
     if __name__ == "__main__":
@@ -249,7 +249,7 @@ def test_what_was_recorded_survives_the_end_of_the_program(program, tmp_path, en
     assert under.returncode == status
     assert len(steps_of(tmp_path / "out")) >= 5
     if end == "raise":
-        assert 'raise ValueError("thirty")' in under.stderr and "ValueError: thirty\n" in under.stderr
+        assert 'raise ValueError("forty")' in under.stderr and "ValueError: forty\n" in under.stderr
 
 
 def test_ctrl_c_leaves_a_report(program, tmp_path):
