@@ -100,6 +100,14 @@ static bool put_pairs(const struct work *w, struct tg_table *out) {
   return ok;
 }
 
+static void add_note(const struct work *w, struct tg_table *out) {
+  int64_t forward = 0, backward = 0;
+  for (size_t i = 0; i < w->count; i++) forward += w->pairs[i].forward_device_ns, backward += w->pairs[i].backward_device_ns;
+  if (forward > 0)
+    tg__table_note(out, "device time of all pairs: %.3f ms forward, %.3f ms backward, %.2f times as much", (double)forward / 1e6, (double)backward / 1e6,
+                   (double)backward / (double)forward);
+}
+
 enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const choices[] = {[BY_OP] = "op", [BY_CALL] = "call"};
   size_t by;
@@ -114,6 +122,7 @@ enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct t
     tg__map_free(&known);
   }
   ok = ok && put_pairs(&w, out);
+  if (ok) add_note(&w, out);
   if (!ok)
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while pairing forward and backward operators");
   else if (w.count == 0 && !a->has_steps)
