@@ -220,7 +220,8 @@ enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg_
   if (!err) err = tg__ask_rules(a, &rules, e);
   if (err) return err;
   w.by = by;
-  if (!tg__paths_open(&w.texts, t) || !tg__paths_open(&w.keys, t)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at copies");
+  if (!tg__paths_open(&w.texts, t) || !tg__paths_open(&w.keys, t))
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at copies");
   if (!err) err = tg__device_each_rank(t, a, rules, copies_of_rank, &w, e);
   tg__paths_close(&w.texts);
   tg__paths_close(&w.keys);

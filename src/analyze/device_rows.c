@@ -86,7 +86,8 @@ static bool is_asked(const struct tg__device_rows *d, uint32_t slice) {
 }
 
 /* The row its idle times take for the launch: with an index of 0, which says "no partner", whatever stands first in the file. */
-static const struct tg__hta_row *launch_row(const struct tg__hta_rank *rank, const struct tg__hta_row *row, const struct tg__hta_row *first) {
+static const struct tg__hta_row *launch_row(const struct tg__hta_rank *rank, const struct tg__hta_row *row,
+                                            const struct tg__hta_row *first) {
   if (row->link != TG_NONE) return &rank->rows[row->link];
   return row->index_correlation == 0 ? first : NULL;
 }
@@ -149,10 +150,10 @@ static uint8_t *mark_names(const struct tg_trace *t, const char *const *names, s
 }
 
 static bool pair_queue(struct tg__device_rows *d) {
-  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",       "cuLaunchKernel",
-                                         "cuLaunchKernelEx", "cudaMemcpyAsync",           "cudaMemsetAsync",
-                                         "hipLaunchKernel",  "hipExtModuleLaunchKernel",  "hipMemcpyAsync",
-                                         "hipMemsetAsync",   "hipMemcpyWithStream",       "runFunction - job_prep_and_submit_for_execution"};
+  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
+                                         "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
+                                         "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
+                                         "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
   const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
   uint8_t *launches_by_name = mark_names(d->t, launches, sizeof launches / sizeof *launches);
   struct tg__map calls = {0};

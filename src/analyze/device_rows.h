@@ -48,7 +48,7 @@ enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask 
  * before they start (rules=hta) and touch no other count with their negative length, as there. false on no memory. */
 enum { TG__EVERY_TYPE = ~0 };
 bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device, struct tg__spans *out); /* device: TG_NULL_INT = all */
-int64_t tg__device_length(const struct tg__spans *s); /* of such a list */
+int64_t tg__device_length(const struct tg__spans *s);                                                     /* of such a list */
 
 /* Fills d->pairs. Exact: every piece of device work with a known launch. hta: its lists of launch calls differ from question to
  * question. false on no memory. */

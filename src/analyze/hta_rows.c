@@ -33,7 +33,9 @@ static bool is_row(const struct tg__hta *h, uint32_t slice) {
   return !(s->flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)) && h->cat_counts[s->cat[slice]];
 }
 
-struct bounds { uint32_t first, past; };
+struct bounds {
+  uint32_t first, past;
+};
 
 static struct bounds slices_of(const struct tg_trace *t, uint32_t rank) {
   const struct tg__rank *r = &t->ranks[rank];
@@ -209,7 +211,9 @@ static bool link_rows(const struct tg__hta *h, struct tg__hta_rank *rank) {
 
 /* ---- iterations ------------------------------------------------------------------------------------------------------------------ */
 
-struct step { int64_t start, end, number; };
+struct step {
+  int64_t start, end, number;
+};
 struct steps {
   struct step *items; /* in file order */
   size_t count, cap;

@@ -33,9 +33,9 @@ extern const char *const tg__hta_type_names[];
 
 struct tg__hta {
   const struct tg_trace *t;
-  struct tg__hta_rank *ranks; /* by rank of the trace; without rows for those not asked for */
-  int64_t min_ts_us;          /* what was taken off every ts */
-  uint8_t *types;             /* enum tg__hta_type by string id, filled on first use */
+  struct tg__hta_rank *ranks;        /* by rank of the trace; without rows for those not asked for */
+  int64_t min_ts_us;                 /* what was taken off every ts */
+  uint8_t *types;                    /* enum tg__hta_type by string id, filled on first use */
   uint32_t event_sync, context_sync; /* string ids */
   enum tg__hta_filter filter;
   bool filters; /* there are steps to filter by */

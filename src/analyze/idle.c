@@ -86,7 +86,7 @@ static void put_causes(struct work *w, const struct tg__device_rows *d, const st
 static bool look_at_stream(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
   int64_t end = d->rows[order[0]].end_ns;
   const struct tg__device_row *last = &d->rows[order[0]]; /* what ended then */
-  w->gaps[OTHER].seen = true;                            /* the first row has no gap; it is counted here with none */
+  w->gaps[OTHER].seen = true;                             /* the first row has no gap; it is counted here with none */
   for (size_t i = 1; i < count; i++) {
     const struct tg__device_row *row = &d->rows[order[i]];
     int64_t gap = row->start_ns - end;

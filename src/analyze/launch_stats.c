@@ -29,7 +29,8 @@ static void count_pair(const struct work *w, struct row *r, const struct tg__lau
   r->delay_outliers += delay > w->delay_limit_ns;
 }
 
-static void put_row(struct work *w, const struct tg__device_rows *d, const struct row *r, uint32_t call, uint32_t kernel, int64_t correlation) {
+static void put_row(struct work *w, const struct tg__device_rows *d, const struct row *r, uint32_t call, uint32_t kernel,
+                    int64_t correlation) {
   tg__put_rank(w->out, d->t, d->rank);
   tg__put_trace_text(w->out, d->t, call);
   tg__put_trace_text(w->out, d->t, kernel);

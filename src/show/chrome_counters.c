@@ -7,7 +7,8 @@ struct tg__counters {
   struct tg_table *queue, *bandwidth; /* NULL: not asked for */
 };
 
-static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, struct tg_table **out,
+                       struct tg_error *e) {
   struct tg_arg args[3] = {{"by", "series"}};
   size_t count = 1;
   if (tg__show_arg(o, "rank")) args[count++] = (struct tg_arg){"rank", tg__show_arg(o, "rank")};

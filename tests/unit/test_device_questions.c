@@ -48,9 +48,9 @@ static void fail_everywhere(struct tg_trace *t, const char *question, const char
 
 static void test_no_memory(void **state) {
   (void)state;
-  static const char *const cases[][2] = {{"breakdown", NULL},        {"overlap", NULL},         {"kernel_types", NULL},
-                                         {"kernel_breakdown", NULL}, {"idle", "stream"},        {"idle", "interval"},
-                                         {"queue", "series"},        {"queue", "full"},         {"copy_bandwidth", "summary"},
+  static const char *const cases[][2] = {{"breakdown", NULL},        {"overlap", NULL},          {"kernel_types", NULL},
+                                         {"kernel_breakdown", NULL}, {"idle", "stream"},         {"idle", "interval"},
+                                         {"queue", "series"},        {"queue", "full"},          {"copy_bandwidth", "summary"},
                                          {"copy_bandwidth", "op"},   {"launch_stats", "kernel"}, {"launch_stats", "event"}};
   struct mini *m = mini_new();
   struct tg_trace *t = make(m);

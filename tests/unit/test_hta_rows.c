@@ -8,7 +8,8 @@
 #include "analyze/hta_rows.h"
 #include "unit/mini_trace.h"
 
-static int slice_with(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t start, int64_t dur, int64_t stream, int64_t correlation) {
+static int slice_with(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t start, int64_t dur, int64_t stream,
+                      int64_t correlation) {
   const int s = mini_slice(m, track, cat, name, start, dur);
   if (stream >= 0) mini_arg_int(m, "stream", stream);
   if (correlation >= 0) mini_arg_int(m, "correlation", correlation);
@@ -170,7 +171,9 @@ static void test_steps_that_overlap(void **state) {
   mini_slice(m, cpu, "user_annotation", "ProfilerStep#1", 0, 100000);
   mini_slice(m, cpu, "user_annotation", "ProfilerStep#2", 50000, 20000);
   mini_slice(m, cpu, "user_annotation", "ProfilerStep#3", 60000, 5000);
-  static const struct { int64_t at, step; } cases[] = {{10000, 1}, {50000, 2}, {60000, 3}, {65000, 2}, {70000, 1}, {99000, 1}, {100000, -1}};
+  static const struct {
+    int64_t at, step;
+  } cases[] = {{10000, 1}, {50000, 2}, {60000, 3}, {65000, 2}, {70000, 1}, {99000, 1}, {100000, -1}};
   int ops[7];
   for (size_t i = 0; i < 7; i++) ops[i] = mini_slice(m, cpu, "cpu_op", "op", cases[i].at, 10);
   struct tg__hta h;
@@ -182,11 +185,20 @@ static void test_steps_that_overlap(void **state) {
 
 static void test_types(void **state) {
   (void)state;
-  static const struct { const char *name; enum tg__hta_type type; } cases[] = {
-      {"ncclDevKernel_AllReduce", TG__HTA_COMMUNICATION}, {"hipMemcpyAsync", TG__HTA_COMMUNICATION}, {"Memcpy HtoD", TG__HTA_MEMORY},
-      {"dma_copy", TG__HTA_MEMORY},                       {"admanager_kernel", TG__HTA_OTHER},       {"kernelSync_x", TG__HTA_OTHER},
-      {"Stream Wait Event", TG__HTA_OTHER},               {"cudaLaunchKernel", TG__HTA_OTHER},       {"nvshmem_put", TG__HTA_COMPUTATION},
-      {"gemm", TG__HTA_COMPUTATION},                      {"my_ncclKernel", TG__HTA_COMMUNICATION}};
+  static const struct {
+    const char *name;
+    enum tg__hta_type type;
+  } cases[] = {{"ncclDevKernel_AllReduce", TG__HTA_COMMUNICATION},
+               {"hipMemcpyAsync", TG__HTA_COMMUNICATION},
+               {"Memcpy HtoD", TG__HTA_MEMORY},
+               {"dma_copy", TG__HTA_MEMORY},
+               {"admanager_kernel", TG__HTA_OTHER},
+               {"kernelSync_x", TG__HTA_OTHER},
+               {"Stream Wait Event", TG__HTA_OTHER},
+               {"cudaLaunchKernel", TG__HTA_OTHER},
+               {"nvshmem_put", TG__HTA_COMPUTATION},
+               {"gemm", TG__HTA_COMPUTATION},
+               {"my_ncclKernel", TG__HTA_COMMUNICATION}};
   enum { CASES = sizeof cases / sizeof *cases };
   struct mini *m = mini_new();
   const uint32_t gpu = mini_stream(m, 0, 7);
@@ -220,10 +232,9 @@ static void test_no_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounding),    cmocka_unit_test(test_whole_times),
-                                     cmocka_unit_test(test_links),       cmocka_unit_test(test_iterations),
-                                     cmocka_unit_test(test_step_filter), cmocka_unit_test(test_filter_multiplies),
-                                     cmocka_unit_test(test_steps_that_overlap), cmocka_unit_test(test_types),
-                                     cmocka_unit_test(test_no_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rounding),           cmocka_unit_test(test_whole_times), cmocka_unit_test(test_links),
+      cmocka_unit_test(test_iterations),         cmocka_unit_test(test_step_filter), cmocka_unit_test(test_filter_multiplies),
+      cmocka_unit_test(test_steps_that_overlap), cmocka_unit_test(test_types),       cmocka_unit_test(test_no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
