@@ -163,7 +163,7 @@ static int64_t elements(struct tg__str dims, size_t *at) {
       }
     }
   }
-  return any ? sum : 1; /* [] is a tensor without dimensions: one element */
+  return any || digits ? sum : 1; /* [] is a tensor without dimensions: one element */
 }
 
 int64_t tg__tensor_bytes(struct tg__str dims, struct tg__str types) {

@@ -94,3 +94,36 @@ def parts(run):
                         "last": run[last]["number"], "is_last": i == last, "step": step_of(run[i], c),
                         "late": came - low_median(others) if i == last and others else 0})
     return out
+
+
+# ---- where a step goes ------------------------------------------------------------------------------------------------------------
+
+SHARES = ("compute", "communication", "copy", "data", "host")
+
+
+def share_of(event, has_device):
+    """Which share an event of a made-up trace (traces.py) counts for; None for none."""
+    loader = event.name.startswith("enumerate(DataLoader)#") and event.name.endswith(".__next__")
+    if event.cat == "kernel":
+        return "communication" if "nccl" in event.name.lower() else "compute"
+    if event.cat in ("gpu_memcpy", "gpu_memset"):
+        return "copy"
+    if event.cat == "user_annotation":
+        return "data" if loader else None
+    if event.cat == "cpu_op":
+        return "data" if loader else "host" if has_device else "compute"
+    return "host" if event.cat in ("cuda_runtime", "cuda_driver") else None
+
+
+def shares(events, start, end):
+    """{share: ns} of [start, end), each instant counted for the first that is going on, and the whole of the communication."""
+    has_device = any(e.cat in ("kernel", "gpu_memcpy", "gpu_memset") for e in events)
+    spans = [(share_of(e, has_device), e.ts, e.end) for e in events]
+    spans = [(s, max(a, start), min(b, end)) for s, a, b in spans if s and a < end and b > start and a < b]
+    edges = sorted({start, end, *(a for _, a, _ in spans), *(b for _, _, b in spans)})
+    out = dict.fromkeys((*SHARES, "idle", "all communication"), 0)
+    for a, b in zip(edges, edges[1:]):
+        there = {s for s, from_, to in spans if from_ <= a and to >= b}
+        out[next((s for s in SHARES if s in there), "idle")] += b - a
+        out["all communication"] += (b - a) * ("communication" in there)
+    return out

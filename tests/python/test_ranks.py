@@ -9,8 +9,10 @@ import subprocess
 
 import pytest
 import reference_ranks as reference
+import traces
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reference import slices as reference_slices
 
 SETTINGS = settings(max_examples=int(os.environ.get("TG_EXAMPLES", "12")), deadline=None, suppress_health_check=list(HealthCheck))
 KINDS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
@@ -185,6 +187,23 @@ def test_random_runs_equal_the_reference(ask, tmp_path_factory, seed, numbered, 
     want = compare_parts(ask, folder, run)
     compare_clocks(ask, folder, run)
     compare_sums(ask, folder, run, want)
+
+
+@SETTINGS
+@given(st.integers(0, 2**32), st.integers(1, 3), st.booleans(), st.sampled_from((1, 250, 40_000)))
+def test_shares_of_a_step_equal_the_reference(ask, tmp_path_factory, seed, steps, gpu, grain):
+    rank, = traces.build(seed, size=60, grain=grain, steps=steps, gpu=gpu)
+    path = traces.write([rank], tmp_path_factory.mktemp("one"), seed, plain=True)
+    slices = reference_slices(rank.events)
+    windows = [(r["start_ns"], r["total_ns"]) for r in ask(path, "steps")]
+    rows = ask(path, "ranks", by="step")
+    if not any(r["step"] for r in rows):
+        return
+    assert len(rows) == len(windows)
+    for row, (start, length) in zip(rows, windows):
+        want = reference.shares(slices, start, start + length)
+        got = [row[c] for c in ("step_ns", "compute_ns", "exposed_ns", "copy_ns", "data_ns", "host_ns", "idle_ns", "communication_ns")]
+        assert got == [length, *(want[s] for s in ("compute", "communication", "copy", "data", "host", "idle", "all communication"))]
 
 
 @SETTINGS
