@@ -237,7 +237,7 @@ static void add_ranks(struct work *w) {
 /* HTA's rows, with their rounded durations, those of the last of several steps left out. */
 static void add_rows_of_hta(struct work *w) {
   struct tg__hta h;
-  w->failed = tg__hta_open(&h, w->t, w->a->rank, TG__HTA_WITHOUT_LAST_STEP) != TG_OK;
+  w->failed = tg__hta_open(&h, w->t, w->a->rank, tg__hta_filter_of(w->a)) != TG_OK;
   for (uint32_t r = 0; r < w->t->rank_count && !w->failed; r++) {
     if (!tg__ask_has_rank(w->a, r)) continue;
     const struct tg__hta_rank *rank = &h.ranks[r];
@@ -271,9 +271,9 @@ static void add_all(struct work *w) {
 }
 
 enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const rules[] = {"exact", "hta"};
+  static const char *const rules[] = {"exact", "hta", "hta-last"};
   size_t hta;
-  const enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &hta, e);
+  const enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (err) return err;
   struct work w = {.t = t, .a = a, .hta = hta};
   if (hta) add_rows_of_hta(&w);

@@ -81,7 +81,7 @@ static void put_rows(const struct view *v, const struct tg__ask *a, struct tg_ta
 static bool answer_hta(struct view *v, const struct tg__ask *a, struct tg_table *out,
                        void (*put)(const struct view *v, const struct tg__ask *a, struct tg_table *out)) {
   struct tg__hta h;
-  bool ok = tg__hta_open(&h, v->t, a->rank, TG__HTA_WITHOUT_LAST_STEP) == TG_OK;
+  bool ok = tg__hta_open(&h, v->t, a->rank, tg__hta_filter_of(a)) == TG_OK;
   for (uint32_t r = 0; ok && r < v->t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     v->rows = &h.ranks[r];
@@ -96,9 +96,9 @@ static bool answer_hta(struct view *v, const struct tg__ask *a, struct tg_table 
 static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e,
                           void (*put_exact)(const struct view *v, const struct tg__ask *a, struct tg_table *out),
                           void (*put_hta)(const struct view *v, const struct tg__ask *a, struct tg_table *out)) {
-  static const char *const rules[] = {"exact", "hta"};
+  static const char *const rules[] = {"exact", "hta", "hta-last"};
   size_t hta;
-  const enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &hta, e);
+  const enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (err) return err;
   struct view v = {.t = t, .roles = tg__alloc((size_t)t->track_count + 1)};
   bool ok = v.roles != NULL;

@@ -407,7 +407,7 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
   struct tg__names names = {0};
   enum tg_err err = TG_MEMORY;
   if (!tg__crit_names_open(&words, &c, wish->annotation) || !tg__names_open(&names, t)) goto done;
-  err = c.hta ? tg__crit_rows_hta(&c, &words, wish->range, e) : tg__crit_rows_exact(&c, &words, a, wish->range, e);
+  err = c.hta ? tg__crit_rows_hta(&c, &words, a, wish->range, e) : tg__crit_rows_exact(&c, &words, a, wish->range, e);
   if (err) goto done;
   if (!c.hta) tg__crit_infer_waits(&c);
   tg__crit_add_locks(&c);
@@ -446,11 +446,11 @@ static bool parse_instance(const char *text, struct tg__crit_range *out) {
 
 static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct tg_error *e) {
   static const char *const bys[] = {"op", "bound", "kind", "event", "edge", "rank"}, *const edges[] = {"path", "all"};
-  static const char *const rules[] = {"exact", "hta"}, *const switches[] = {"0", "1", "auto"};
+  static const char *const rules[] = {"exact", "hta", "hta-last"}, *const switches[] = {"0", "1", "auto"};
   size_t by, all, hta, launch;
   enum tg_err err = tg__ask_choice(a, "by", bys, sizeof bys / sizeof *bys, &by, e);
   if (!err) err = tg__ask_choice(a, "edges", edges, 2, &all, e);
-  if (!err) err = tg__ask_choice(a, "rules", rules, 2, &hta, e);
+  if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (!err) err = tg__ask_choice(a, "launch_edges", switches, 3, &launch, e);
   if (err) return err;
   const char *loading = tg__ask_arg(a, "data_load_events"), *instance = tg__ask_arg(a, "instance");

@@ -105,7 +105,8 @@ struct tg__crit_range {
 /* Fill rows, places, waits and launches. TG_OK, TG_MEMORY, or TG_NO_DATA with *e filled. */
 enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
                                 struct tg_error *e);
-enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, struct tg__crit_range range, struct tg_error *e);
+enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
+                              struct tg_error *e);
 void tg__crit_add_launch(struct tg__crit *c, struct tg__crit_launch launch);
 void tg__crit_add_wait(struct tg__crit *c, struct tg__crit_wait wait);
 void tg__crit_infer_waits(struct tg__crit *c); /* rules=exact, before the edges (critical_infer.c) */

@@ -322,10 +322,10 @@ done:
   return err;
 }
 
-enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, struct tg__crit_range range, struct tg_error *e) {
+enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range, struct tg_error *e) {
   struct tg__hta h;
   struct fill f = {.c = c, .names = n};
-  enum tg_err err = tg__hta_open(&h, c->t, c->rank, TG__HTA_WITHOUT_LAST_STEP);
+  enum tg_err err = tg__hta_open(&h, c->t, c->rank, tg__hta_filter_of(a));
   if (!err) {
     f.rows = h.ranks[c->rank].rows;
     err = h.ranks[c->rank].count < TG_NONE / 2 && copy_rows(&f, &h.ranks[c->rank]) && find_cats(&f) ? fill_rows(&f, range, e) : TG_MEMORY;

@@ -430,6 +430,10 @@ void tg__hta_drop(struct tg__hta *h, uint32_t rank) {
   h->ranks[rank] = (struct tg__hta_rank){0};
 }
 
+enum tg__hta_filter tg__hta_filter_of(const struct tg__ask *a) {
+  return strcmp(tg__ask_arg(a, "rules"), "hta-last") == 0 ? TG__HTA_WITH_LAST_STEP : TG__HTA_WITHOUT_LAST_STEP;
+}
+
 enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter) {
   enum tg_err err = tg__hta_begin(h, t, filter);
   for (uint32_t r = 0; r < t->rank_count && !err; r++)

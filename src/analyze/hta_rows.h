@@ -45,6 +45,7 @@ struct tg__hta {
 };
 /* rank: only the rows of this one (TG_NONE = of all); its times and the step filter follow from all ranks either way.
  * TG_OK or TG_MEMORY; close it either way. */
+enum tg__hta_filter tg__hta_filter_of(const struct tg__ask *a); /* rules=hta or hta-last */
 enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter);
 /* The same one rank after the other, so that the rows of all are never there at once. */
 enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter);

@@ -189,16 +189,16 @@ static enum tg_err answer(struct work *w, struct tg_table *out) {
 
 enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const bys[] = {[BY_KERNEL] = "kernel", [BY_ANNOTATION] = "annotation"};
-  static const char *const sides[] = {"gpu", "cpu"}, *const rules[] = {"exact", "hta"};
+  static const char *const sides[] = {"gpu", "cpu"}, *const rules[] = {"exact", "hta", "hta-last"};
   size_t by, cpu, hta;
   enum tg_err err = tg__ask_choice(a, "by", bys, 2, &by, e);
   if (!err) err = tg__ask_choice(a, "side", sides, 2, &cpu, e);
-  if (!err) err = tg__ask_choice(a, "rules", rules, 2, &hta, e);
+  if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (err) return err;
   if (cpu && hta) return tg__fail(e, TG_USAGE, -1, "HTA has no such numbers for annotations of the CPU: leave out side=cpu or rules=hta");
   struct tg__hta h = {0};
   struct work w = {.t = t, .a = a, .by = (enum by)by, .cpu = cpu, .hta = hta ? &h : NULL};
-  if (hta) err = tg__hta_open(&h, t, a->rank, TG__HTA_WITHOUT_LAST_STEP);
+  if (hta) err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
   if (!err) err = answer(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while looking for the annotations of kernels");
   if (!err && !w.any)

@@ -203,7 +203,7 @@ static void add_notes(const struct work *w, struct tg_table *out) {
 static bool add_ranks_of_hta(struct work *w) {
   struct tg__op_calls c = {0};
   struct tg__hta h;
-  bool ok = tg__hta_open(&h, w->t, w->a->rank, TG__HTA_WITHOUT_LAST_STEP) == TG_OK;
+  bool ok = tg__hta_open(&h, w->t, w->a->rank, tg__hta_filter_of(w->a)) == TG_OK;
   for (uint32_t r = 0; ok && r < w->t->rank_count; r++)
     if (tg__ask_has_rank(w->a, r)) ok = tg__op_calls_of_hta(&h, r, &c) && group(w, &c, r);
   w->unlinked = c.unlinked;
@@ -227,10 +227,10 @@ static bool add_ranks(struct work *w) {
 
 enum tg_err tg__answer_op_kernels(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const choices[] = {[BY_SEQUENCE] = "sequence", [BY_OP] = "op", [BY_CALL] = "call"};
-  static const char *const rules[] = {"exact", "hta"};
+  static const char *const rules[] = {"exact", "hta", "hta-last"};
   size_t by, hta;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__ask_choice(a, "rules", rules, 2, &hta, e);
+  if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (err) return err;
   struct work w = {.t = t, .a = a, .by = (enum by)by, .hta = hta};
   const bool ok = (hta ? add_ranks_of_hta(&w) : add_ranks(&w)) && put_rows(&w, out);

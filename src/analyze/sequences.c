@@ -105,9 +105,9 @@ static enum tg_err read_count(const struct tg__ask *a, const char *name, size_t 
 }
 
 static enum tg_err read_how(const struct tg__ask *a, struct how *how, struct tg_error *e) {
-  static const char *const rules[] = {"exact", "hta"}, *const bys[] = {"pattern", "event"};
+  static const char *const rules[] = {"exact", "hta", "hta-last"}, *const bys[] = {"pattern", "event"};
   size_t hta = 0, events = 0;
-  enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &hta, e);
+  enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (!err) err = tg__ask_choice(a, "by", bys, 2, &events, e);
   if (!err) err = read_count(a, "min_length", &how->min_length, e);
   if (!err) err = read_count(a, "top_k", &how->top, e);
@@ -126,7 +126,7 @@ enum tg_err tg__answer_sequences(const struct tg_trace *t, const struct tg__ask 
   struct tg__hta h = {0};
   const char *op = tg__ask_arg(a, "op");
   if (!op) op = "";
-  if (how.hta) err = tg__hta_open(&h, t, a->rank, TG__HTA_WITHOUT_LAST_STEP);
+  if (how.hta) err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
   if (!err) err = tg__patterns_find(&p, t, a, op, how.min_length, how.hta ? &h : NULL);
   if (!err && !put_patterns(&p, &how, out)) err = TG_MEMORY;
   if (!err && !p.any) tg__table_note(out, "no operator has '%.80s' in its name", op);

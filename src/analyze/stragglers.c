@@ -151,11 +151,11 @@ static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *
 }
 
 enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const rules[] = {"exact", "hta"}, *const clocks[] = {"aligned", "files"};
+  static const char *const rules[] = {"exact", "hta", "hta-last"}, *const clocks[] = {"aligned", "files"};
   struct tg__step_picks picks;
   size_t rule, clock;
   char *end;
-  enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
+  enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &rule, e);
   if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
   if (!err) err = tg__step_picks_read(&picks, a, e);
   if (err) return err;
@@ -166,5 +166,5 @@ enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask
   if (rule == 0) return answer_exact(t, a, &picks, clock == 0, out, e);
   if (t->summaries)
     return tg__fail(e, TG_NO_DATA, -1, "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
-  return tg__stragglers_by_hta(t, &picks, candidates < 1 ? 1 : (size_t)candidates, out, e);
+  return tg__stragglers_by_hta(t, a, &picks, candidates < 1 ? 1 : (size_t)candidates, out, e);
 }

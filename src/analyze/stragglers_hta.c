@@ -188,10 +188,10 @@ static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *o
   return TG_OK;
 }
 
-enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, const struct tg__step_picks *picks, size_t candidates, struct tg_table *out,
+enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks, size_t candidates, struct tg_table *out,
                                   struct tg_error *e) {
   struct finding f = {.picks = picks};
-  enum tg_err err = tg__hta_open(&f.hta, t, TG_NONE, TG__HTA_WITHOUT_LAST_STEP);
+  enum tg_err err = tg__hta_open(&f.hta, t, TG_NONE, tg__hta_filter_of(a));
   if (!err) err = find(&f, candidates, out, e);
   tg__hta_close(&f.hta);
   tg__free(f.items);

@@ -134,6 +134,20 @@ def test_temporal_breakdown_as_hta_counts(tmp_path):
     assert frame.iloc[0].tolist()[:5] == [0, 10.0, 80.0, 5.0, 95.0]
 
 
+def test_the_last_step_stays_when_asked_for(folder):
+    """Every call takes it; HTA keeps whatever the host did, which two steps more than without show."""
+    counts = []
+    for last in (False, True):
+        t = TraceAnalysis(trace_dir=folder, include_last_profiler_step=last, hta_compat=True)
+        launches = len(t.get_cuda_kernel_launch_stats([0], visualize=False)[0])
+        ops = int(t.get_aten_op_kernels_and_delay([0])[0]["occurrence_count"].sum())
+        steps = len(t.get_gpu_user_annotation_breakdown(False, False).query("rank == 0"))
+        path = t.critical_path_analysis(0, "", None)[0].number_of_nodes()
+        counts.append((launches, ops, steps, path, len(t.t.traces[0])))
+        assert t.get_profiler_steps() == ([3, 4, 5] if last else [3, 4])
+    assert counts[0][2:3] == (2,) and counts[1][2:3] == (3,) and all(a < b for a, b in zip(*counts))
+
+
 def test_kernel_breakdown(analysis):
     types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1)
     assert types.to_dict("records") == [{"kernel_type": "COMPUTATION", "sum": 101.0 + 0.0, "percentage": 59.1}, {"kernel_type": "COMPUTATION overlapping COMMUNICATION", "sum": 39.0, "percentage": 22.8},

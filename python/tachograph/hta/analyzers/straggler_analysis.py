@@ -14,8 +14,7 @@ def stragglers(t: Trace, steps: Optional[list[int]], candidates: int, impl: Opti
     trace = t.engine.together()
     if trace is None:
         raise ValueError("stragglers are found among ranks, but two files say that they are the same rank")
-    how = {"step": steps} if steps else {}
-    table = trace.ask("stragglers", rules="hta" if t.hta_compat else "exact", candidates=candidates, limit="all", **how)
+    table = trace.ask("stragglers", rules=t.rules, candidates=candidates, limit="all", **({"step": steps} if steps else {}))
     ranks = _frames.integers(table, "rank").tolist()
     if not t.hta_compat:
         late = _frames.reals(table, "late_ns")
