@@ -55,6 +55,7 @@ static inline int64_t tg__rank_number(const struct tg_trace *trace, uint32_t ran
   return trace->ranks[rank].number < 0 ? TG_NULL_INT : trace->ranks[rank].number;
 }
 void tg__put_null(struct tg_table *t);
+void tg__put_real_if(struct tg_table *t, bool known, double v); /* else null */
 /* For long tables, written column by column: room for `rows` rows in all; then the first `cells` cells of row t->rows are the
  * caller's to write into t->columns, followed by tg__table_wrote. The text ids to write come from tg__table_text. */
 bool tg__table_reserve(struct tg_table *t, size_t rows); /* false on no memory, and t->failed is set */

@@ -49,13 +49,6 @@ static void count_into(struct row *r, const struct tg_trace *t, uint32_t device)
 
 /* ---- the table -------------------------------------------------------------------------------------------------------------------- */
 
-static void put_real_or_null(struct tg_table *out, bool known, double v) {
-  if (known)
-    tg__put_real(out, v);
-  else
-    tg__put_null(out);
-}
-
 static void put_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays, struct tg_table *out) {
   const struct tg_trace *t = w->t;
   const uint32_t op = device == TG_NONE ? TG_NONE : tg__launching_op(t, device);
@@ -72,7 +65,7 @@ static void put_row(const struct work *w, const struct row *r, uint32_t device, 
   tg__put_int(out, r->by_id);
   tg__put_int(out, r->by_containment);
   tg__put_int(out, r->with_call - r->by_id - r->by_containment);
-  put_real_or_null(out, r->events, 100.0 * (double)r->with_call / (double)(r->events ? r->events : 1));
+  tg__put_real_if(out, r->events, 100.0 * (double)r->with_call / (double)(r->events ? r->events : 1));
   tg__put_int(out, r->call_ns);
   tg__put_real(out, tg__stats_mean(&r->delay));
   tg__put_real(out, tg__quantile(delays, r->delays, 0.5));

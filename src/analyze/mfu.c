@@ -40,13 +40,6 @@ static void sum_up(const struct tg__roof *r, uint32_t rank, const struct tg__bre
     }
 }
 
-static void put_known(struct tg_table *out, bool known, double v) {
-  if (known)
-    tg__put_real(out, v);
-  else
-    tg__put_null(out);
-}
-
 static void put_row(const struct tg_trace *t, uint32_t rank, const char *step, int64_t time_ns, const struct sums *s,
                     const struct tg__peaks *p, struct tg_table *out) {
   double flops = 0, ideal_s = 0;
@@ -66,11 +59,11 @@ static void put_row(const struct tg_trace *t, uint32_t rank, const char *step, i
   tg__put_cstr(out, step);
   tg__put_int(out, time_ns);
   tg__put_int(out, flops < 9e18 ? (int64_t)(flops + 0.5) : TG_NULL_INT);
-  put_known(out, time_ns > 0, flops / seconds);
-  put_known(out, s->whole_ns > 0, 100.0 * (double)s->counted_ns / (double)s->whole_ns);
+  tg__put_real_if(out, time_ns > 0, flops / seconds);
+  tg__put_real_if(out, s->whole_ns > 0, 100.0 * (double)s->counted_ns / (double)s->whole_ns);
   tg__put_cstr(out, tg__precision_names[most]);
-  put_known(out, p->flops[most] > 0, p->flops[most]);
-  put_known(out, known && flops > 0 && time_ns > 0, 100 * ideal_s / seconds);
+  tg__put_real_if(out, p->flops[most] > 0, p->flops[most]);
+  tg__put_real_if(out, known && flops > 0 && time_ns > 0, 100 * ideal_s / seconds);
 }
 
 static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, uint32_t rank, bool by_step, struct tg_table *out,

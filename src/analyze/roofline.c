@@ -118,13 +118,6 @@ static enum tg_err count_kernels(struct work *w) {
 
 /* ---- the table -------------------------------------------------------------------------------------------------------------------- */
 
-static void put_known(struct tg_table *out, bool known, double v) {
-  if (known)
-    tg__put_real(out, v);
-  else
-    tg__put_null(out);
-}
-
 /* Against the roof: the peak of computation right of the ridge, the memory's left of it. */
 static void put_roof(const struct work *w, const struct row *r, double flop_rate, double byte_rate, struct tg_table *out) {
   /* Elementwise work never reaches matrix units; of the others the fp16 and tf32 figures are those of matrix units. */
@@ -134,10 +127,10 @@ static void put_roof(const struct work *w, const struct row *r, double flop_rate
   const double ridge = w->peaks.bytes > 0 ? peak / w->peaks.bytes : 0;
   const bool known = r->flops_known && r->bytes_known && r->bytes > 0;
   const bool by_memory = known && ridge > 0 && r->flops / r->bytes < ridge;
-  put_known(out, known, r->flops / r->bytes);
-  put_known(out, ridge > 0 && r->kind != TG__WORK_UNKNOWN, ridge);
+  tg__put_real_if(out, known, r->flops / r->bytes);
+  tg__put_real_if(out, ridge > 0 && r->kind != TG__WORK_UNKNOWN, ridge);
   tg__put_cstr(out, !known || ridge <= 0 ? NULL : by_memory ? "memory" : "compute");
-  put_known(out, known && ridge > 0, 100 * (by_memory ? byte_rate / w->peaks.bytes : flop_rate / peak));
+  tg__put_real_if(out, known && ridge > 0, 100 * (by_memory ? byte_rate / w->peaks.bytes : flop_rate / peak));
 }
 
 static void put_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t whole_ns, struct tg_table *out) {
@@ -152,11 +145,11 @@ static void put_row(const struct work *w, const struct row *r, const struct tg__
   tg__put_cstr(out, tg__precision_names[r->precision]);
   tg__put_int(out, r->calls);
   tg__put_int(out, r->time_ns);
-  put_known(out, whole_ns > 0, 100.0 * (double)r->time_ns / (double)whole_ns);
+  tg__put_real_if(out, whole_ns > 0, 100.0 * (double)r->time_ns / (double)whole_ns);
   tg__put_int(out, r->flops_known && r->flops < 9e18 ? (int64_t)(r->flops + 0.5) : TG_NULL_INT);
   tg__put_int(out, r->bytes_known && r->bytes < 9e18 ? (int64_t)(r->bytes + 0.5) : TG_NULL_INT);
-  put_known(out, flops, r->flops / seconds);
-  put_known(out, bytes, r->bytes / seconds);
+  tg__put_real_if(out, flops, r->flops / seconds);
+  tg__put_real_if(out, bytes, r->bytes / seconds);
   put_roof(w, r, r->flops / seconds, r->bytes / seconds, out);
 }
 

@@ -124,6 +124,12 @@ void tg__put_real(struct tg_table *t, double v) {
   cell_done(t);
 }
 
+void tg__put_real_if(struct tg_table *t, bool known, double v) {
+  if (known)
+    tg__put_real(t, v);
+  else
+    tg__put_null(t);
+}
 void tg__put_bool(struct tg_table *t, bool v) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
