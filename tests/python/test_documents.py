@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import pickle
 import re
 import shutil
 import subprocess
@@ -18,12 +19,20 @@ def blocks(document, language):
 
 @pytest.fixture
 def folder(tmp_path):
-    """trace.json.gz, and the same before and after, with two steps, operators in both, more than five calls of one."""
+    """trace.json.gz, and the same before and after and as two ranks: two steps, operators in both with shapes, more than five calls of one. A memory
+    snapshot with one block."""
     import gzip
     events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": 100 * i, "dur": 100} for i in (1, 2)]
-    events += [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 100 + 20 * i, "dur": 10} for i in range(8)]
+    events += [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 100 + 20 * i, "dur": 10, "args": {"Input Dims": [[8], [8]]}}
+               for i in range(8)]
+    (tmp_path / "ranks").mkdir()
     for name in ("trace", "before", "after"):
         (tmp_path / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    for rank in range(2):
+        document = {"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}
+        (tmp_path / "ranks" / f"rank{rank}.json").write_text(json.dumps(document))
+    entry = {"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1}
+    (tmp_path / "snapshot.pickle").write_bytes(pickle.dumps({"segments": [], "device_traces": [[entry]]}))
     return tmp_path
 
 
