@@ -168,6 +168,10 @@ static void ask_to_stop(int number) {
   signal(number, SIG_DFL); /* the second time ends the program at once */
 }
 
+static void watch_for_stop(void) {
+  if (signal(SIGINT, ask_to_stop) == SIG_IGN) signal(SIGINT, SIG_IGN); /* `nohup` stays in force */
+}
+
 static bool to_writer(void *ctx, const char *bytes, size_t len) {
   struct tg__sink *s = ctx;
   if (stop_asked || !tg__writer_write(s->writer, bytes, len)) return false;
@@ -184,28 +188,29 @@ static enum tg__packing packing_of(const char *path) {
 enum tg_err tg__sink_open(struct tg__sink *s, const char *path, struct tg_error *e) {
   *s = (struct tg__sink){.begin_ns = tg__clock_ns()};
   const enum tg__packing packing = packing_of(path);
+  const bool to_file = strcmp(path, "-") != 0;
   enum tg_err err = TG_OK;
+  if (to_file) watch_for_stop(); /* before there is a file to leave behind */
   if (packing != TG__PLAIN) err = tg__packer_new(packing, to_writer, s, &s->packer, e);
   if (!err) err = tg__writer_open(path, &s->writer, e);
   if (err) {
+    signal(SIGINT, SIG_DFL);
     tg__packer_free(s->packer);
     return err;
   }
-  const bool to_file = strcmp(path, "-") != 0;
   s->counts_aloud = to_file && tg__is_terminal(STDERR_FILENO);
-  if (to_file) signal(SIGINT, ask_to_stop);
   s->out.write = s->packer ? tg__packer_write : to_writer;
   s->out.ctx = s->packer ? (void *)s->packer : s;
   return TG_OK;
 }
 
-int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e) {
+/* What was written gets its name, or is dropped. */
+static int sink_end(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e) {
   enum tg_err written = tg__out_flush(&s->out);
   if (!written && !err && s->packer && !tg__packer_end(s->packer)) written = TG_IO;
   tg__packer_free(s->packer);
   tg__out_free(&s->out);
   wipe_line(s->shown_ns);
-  signal(SIGINT, SIG_DFL);
   if (stop_asked) {
     tg__writer_abandon(s->writer);
     return 130;
@@ -223,6 +228,12 @@ int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err,
   tg__writer_abandon(s->writer);
   if (!err) tg__fail(e, written, -1, "%s while writing", tg_err_text(written));
   return tg__cli_failed(c, e, NULL);
+}
+
+int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e) {
+  const int status = sink_end(s, c, err, e);
+  signal(SIGINT, SIG_DFL);
+  return status;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------------- */
