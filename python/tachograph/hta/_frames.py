@@ -33,13 +33,16 @@ def micros(table: tachograph.Table, name: str) -> Any:
 def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]:
     """A text column as numbers into the list of its distinct texts, in the order in which they come."""
     import numpy
-    raw = numpy.frombuffer(table[name].codes(), dtype=numpy.uint32)
-    _, first, inverse = numpy.unique(raw, return_index=True, return_inverse=True)
-    order = numpy.argsort(first, kind="stable")
-    place = numpy.empty_like(order)
-    place[order] = numpy.arange(len(order))
     column = table[name]
-    return place[inverse].astype(numpy.int64), [column[int(row)] for row in first[order]]
+    raw = numpy.frombuffer(column.codes(), dtype=numpy.uint32) + numpy.uint32(1)  # unknown becomes 0
+    if len(raw) == 0:
+        return numpy.empty(0, dtype=numpy.int64), []
+    first = numpy.full(int(raw.max()) + 1, -1, dtype=numpy.int32)  # codes are dense: no sorting
+    first[raw[::-1]] = numpy.arange(len(raw) - 1, -1, -1, dtype=numpy.int32)
+    rows = numpy.sort(first[first >= 0])
+    place = numpy.empty(len(first), dtype=numpy.int64)
+    place[raw[rows]] = numpy.arange(len(rows))
+    return place[raw], [column[row] for row in rows.tolist()]
 
 
 def texts(table: tachograph.Table, name: str) -> Any:
@@ -63,14 +66,24 @@ def small(values: Any) -> Any:
     return values
 
 
+def at(values: Any, places: Any) -> Any:
+    """The values at these places; places None: all of them, not copied."""
+    return values if places is None else values[places]
+
+
+def owned(values: Any) -> Any:
+    """An array that keeps no answer of the engine alive and that may be written to."""
+    return values.copy() if getattr(values, "base", None) is not None else values
+
+
 def frame(columns: dict[str, Any], index: Any = None) -> Any:
     """A DataFrame; texts stay Python objects whatever the version of pandas makes of them by itself."""
     import pandas
     made = {}
     for name, values in columns.items():
         is_text = getattr(values, "dtype", None) == object or (isinstance(values, list) and any(isinstance(v, str) for v in values))
-        made[name] = pandas.Series(values, index=index, dtype=object if is_text else None)
-    return pandas.DataFrame(made, index=index)
+        made[name] = pandas.Series(owned(values), index=index, dtype=object if is_text else None, copy=False)
+    return pandas.DataFrame(made, index=index, copy=False)
 
 
 def empty(kinds: Sequence[tuple[str, str]]) -> Any:

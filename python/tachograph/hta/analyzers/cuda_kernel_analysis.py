@@ -63,10 +63,10 @@ def sequences(t: Trace, rank: int, operator_name: str, min_pattern_len: int) -> 
 def overlay(t: Trace, rank: int, path: str, operator_name: str, min_pattern_len: int, top_k: int, without_other_args: bool) -> str:
     """The trace with the operators and kernels of the most frequent patterns marked."""
     table = t.ask("sequences", rank, by="event", op=operator_name, min_length=min_pattern_len, top_k=top_k)
-    index_of = dict(zip(t.slices(rank).tolist(), _frames.integers(t.rows(rank), "index").tolist()))
+    indices = t.indices(rank)[_places(t, rank, table)]
     marks: dict[int, dict[str, Any]] = {}
-    for event, place in zip(_frames.integers(table, "event").tolist(), _frames.integers(table, "place").tolist()):
-        marks.setdefault(index_of[event], {"Patterns": []})["Patterns"].append(place)
+    for index, place in zip(indices.tolist(), _frames.integers(table, "place").tolist()):
+        marks.setdefault(index, {"Patterns": []})["Patterns"].append(place)
     return write_marked(t, rank, path, marks, without_other_args)
 
 
@@ -79,10 +79,10 @@ def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: boo
     table = t.ask("kernel_annotations", rank)
     if table is None or named is None or "gpu" not in set(_frames.texts(named, "side")):
         return None
-    frame, slices = t.get_trace(rank), t.slices(rank)
-    place = pandas.Series(numpy.arange(len(slices)), index=slices)
-    kernels = frame.iloc[place.loc[_frames.integers(table, "event")].to_numpy()].sort_index(kind="stable").reset_index(drop=True)
-    texts = _frames.texts(table, "annotation")[numpy.argsort(_ordinals(frame, place, table), kind="stable")]
+    places = _places(t, rank, table)
+    order = numpy.argsort(t.indices(rank)[places], kind="stable")
+    kernels = t.some_rows(rank, places[order]).reset_index(drop=True)
+    texts = _frames.texts(table, "annotation")[order]
     known = t.symbol_table.sym_index
     kernels["user_annotation"] = numpy.array([-1 if text is None else known[text] for text in texts], dtype=numpy.int64)
     if expand_names:
@@ -94,5 +94,12 @@ def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: boo
     return kernels
 
 
-def _ordinals(frame: Any, place: Any, table: Any) -> Any:
-    return frame.index.to_numpy()[place.loc[_frames.integers(table, "event")].to_numpy()]
+def _places(t: Trace, rank: int, table: Any) -> Any:
+    """Which row of the frame each event of an answer is."""
+    import numpy
+    slices, events = t.slices(rank), _frames.integers(table, "event")
+    order = numpy.argsort(slices, kind="stable")
+    places = order.take(numpy.searchsorted(slices, events, sorter=order), mode="clip")
+    if not (slices[places] == events).all():
+        raise KeyError("an answer names an event that the frame has no row for")
+    return places

@@ -27,7 +27,7 @@ def _of_rank(t: Trace, rank: int) -> Optional[Any]:
     row_of = pandas.Series(numpy.arange(len(t.slices(rank))), index=t.slices(rank))
     events = _frames.integers(ranges, "event")
     known = numpy.isin(events, row_of.index)
-    frame = t.get_trace(rank).iloc[row_of.loc[events[known]].to_numpy()].reset_index(drop=True)
+    frame = t.some_rows(rank, row_of.loc[events[known]].to_numpy()).reset_index(drop=True)
     t.symbol_table.decode_df(frame, create_new_columns=False)
     place = pandas.Series(numpy.arange(len(events)), index=events)
     of_value, counter = place.loc[_frames.integers(values, "event")].to_numpy(), _frames.texts(values, "counter")
@@ -36,9 +36,8 @@ def _of_rank(t: Trace, rank: int) -> Optional[Any]:
         column[of_value[counter == name]] = _frames.reals(values, "value")[counter == name]
         whole = column.astype(numpy.int64)
         frame[name] = (_frames.small(whole) if (whole == column).all() else column)[known]
-    index = _frames.integers(t.rows(rank), "index")
     launches = _frames.integers(ranges, "launch")[known]
-    frame["index_runtime"] = index[row_of.reindex(launches, fill_value=0).to_numpy()]
+    frame["index_runtime"] = t.indices(rank)[row_of.reindex(launches, fill_value=0).to_numpy()].astype(numpy.int64)
     stacks = [stack.split(">") if stack else [] for stack in _frames.texts(ranges, "op_stack")[known]]
     frame["op_stack"] = pandas.Series(stacks, dtype=object)
     for name, end in (("top_level_op", 0), ("bottom_level_op", -1)):

@@ -6,7 +6,7 @@ import math
 import os
 import tempfile
 from collections.abc import MutableMapping
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Iterator, NamedTuple, Optional, Union
 
 from .. import _frames
 from .._engine import Engine
@@ -23,6 +23,17 @@ ARGS = {
     "out_split_size": ("Out split size", str, "[]")}
 
 
+AT_ONCE = 6  # keys of ARGS in one answer: columns of all of them together would be most of the memory
+
+
+class _Facts(NamedTuple):
+    """What is kept of a rank's rows: they are 100 bytes each, this is 8."""
+    slices: Any
+    indices: Any
+    steps: list[int]
+    duration: float  # from the first start to the last
+
+
 class _Lazy(MutableMapping):
     """Frames by rank; one is made when it is first asked for and is the caller's to change from then on."""
 
@@ -36,6 +47,9 @@ class _Lazy(MutableMapping):
                 raise KeyError(rank)
             self._made[rank] = self._make(rank)
         return self._made[rank]
+
+    def has_made(self, rank: int) -> bool:
+        return rank in self._made
 
     def __setitem__(self, rank: int, frame: Any) -> None:
         self._ranks[rank] = None
@@ -63,10 +77,11 @@ class Trace:
         self.hta_compat = hta_compat
         self.steps = "all" if not step_filter else "upto_last" if include_last_profiler_step else "without_last"
         self.symbol_table = TraceSymbolTable(self._all_symbols)
-        self.traces: MutableMapping[int, Any] = _Lazy(self.engine.ranks, self._make)
+        self.traces = _Lazy(self.engine.ranks, self._make)
         self.is_parsed = False
         self._min_ts: Optional[float] = None
-        self._facts: dict[int, tuple[list[int], float]] = {}
+        self._facts: dict[int, _Facts] = {}
+        self._named: set[int] = set()  # ranks whose names are all in the symbol table
         self._zeros: dict[int, int] = {}
         self._meta: Optional[dict[int, dict[str, Any]]] = None
 
@@ -79,6 +94,7 @@ class Trace:
     def align_and_filter_trace(self, include_last_profiler_step: Optional[bool] = False) -> None:
         self.steps = "upto_last" if include_last_profiler_step else "without_last"
         self._facts.clear()
+        self._named.clear()
         self.traces = _Lazy(self.engine.ranks, self._make)
 
     def load_traces(self, include_last_profiler_step: Optional[bool] = False, use_multiprocessing: bool = True,
@@ -101,22 +117,22 @@ class Trace:
         return self.get_trace(rank)
 
     def get_iterations(self, rank: Optional[int] = None) -> list[int]:
-        return list(self._facts_of(self.get_ranks()[0] if rank is None else rank)[0])
+        return list(self._facts_of(self.get_ranks()[0] if rank is None else rank).steps)
 
     def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
         rank = self.get_ranks()[0] if rank is None else rank
-        duration = self._facts_of(rank)[1]
+        duration = self._facts_of(rank).duration
         return int(duration) if self.hta_compat else duration
 
-    def _facts_of(self, rank: int) -> tuple[list[int], float]:
-        """The steps of a rank, and the time from its first to its last start."""
-        if rank not in self._facts:
-            import numpy
-            rows = self.rows(rank)
-            ts = _frames.reals(rows, "ts_us")
-            steps = [int(n) for n in numpy.unique(_frames.integers(rows, "iteration")) if n >= 0]
-            self._facts[rank] = (steps, ts.max() - ts.min() if len(ts) else 0.0)
+    def _facts_of(self, rank: int) -> _Facts:
+        return self._facts[rank] if rank in self._facts else self._keep_facts(rank, self.rows(rank))
+
+    def _keep_facts(self, rank: int, rows: Any) -> _Facts:
+        import numpy
+        ts, iteration = numpy.asarray(rows["ts_us"]), _frames.small(_frames.integers(rows, "iteration"))
+        self._facts[rank] = _Facts(_frames.small(numpy.asarray(rows["slice"])), _frames.small(numpy.asarray(rows["index"])),
+                                   [int(n) for n in numpy.unique(iteration) if n >= 0], ts.max() - ts.min() if len(ts) else 0.0)
         return self._facts[rank]
 
     @property
@@ -176,7 +192,15 @@ class Trace:
 
     def slices(self, rank: int) -> Any:
         """The engine's number of the event of each row of the frame, as it was first made."""
-        return _frames.integers(self.rows(rank), "slice")
+        return self._facts_of(rank).slices
+
+    def indices(self, rank: int) -> Any:
+        """The index of each of those rows: its ordinal among all events of the file."""
+        return self._facts_of(rank).indices
+
+    def some_rows(self, rank: int, places: Any) -> Any:
+        """The rows of the frame at these places, without making the others when nobody has looked at the frame."""
+        return self.traces[rank].iloc[places] if self.traces.has_made(rank) else self._make(rank, places)
 
     def has_name(self, rank: int, part: str) -> bool:
         """Is there a row with this in its name?"""
@@ -220,6 +244,8 @@ class Trace:
 
     def _all_symbols(self) -> None:
         for rank in self.engine.ranks:
+            if rank in self._named:
+                continue
             rows = self.rows(rank)
             for column in ("category", "name"):
                 self.symbol_table.numbers_of(_frames.codes(rows, column)[1])
@@ -229,20 +255,29 @@ class Trace:
         numbers, distinct = _frames.codes(rows, column)
         return self.symbol_table.numbers_of(distinct)[numbers]
 
-    def _make(self, rank: int) -> Any:
+    def _make(self, rank: int, places: Any = None) -> Any:
+        """The frame of a rank, or its rows at these places. Columns are as narrow as all rows need, even then. The rows are let go before
+        the args are asked for."""
         import pandas
+        facts, columns = self._of_rows(rank, places)
+        last = {name: columns.pop(name) for name in ("index_correlation", "iteration")}
+        columns.update(self._of_args(rank, facts.slices, places))
+        index = _frames.at(facts.indices, places).astype("int64")
+        return _frames.frame({**columns, **last}, pandas.Index(index))
+
+    def _of_rows(self, rank: int, places: Any) -> tuple[_Facts, dict[str, Any]]:
         rows = self.rows(rank)
-        index = _frames.integers(rows, "index")
-        columns = {"index": _frames.small(index), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name")}
+        facts = self._keep_facts(rank, rows)
+        columns = {"index": facts.indices.copy(), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name")}
+        self._named.add(rank)
         columns.update(self.places(rank, _frames.integers(rows, "track")))
-        columns.update(self._times(rows))
-        for name in ("stream", "correlation"):
-            columns[name] = _frames.small(_frames.integers(rows, name))
-        columns.update(self._of_args(rank, rows))
-        columns["index_correlation"] = _frames.small(_frames.integers(rows, "index_correlation"))
+        columns = {name: _frames.at(values, places) for name, values in columns.items()}
+        columns.update((name, _frames.at(values, places)) for name, values in self._times(rows).items())
+        for name in ("stream", "correlation", "index_correlation"):
+            columns[name] = _frames.at(_frames.small(_frames.integers(rows, name)), places)
         iteration = _frames.reals(rows, "iteration")
-        columns["iteration"] = iteration if (iteration != iteration).any() else _frames.small(iteration.astype("int64"))
-        return _frames.frame(columns, pandas.Index(index))
+        columns["iteration"] = _frames.at(iteration if (iteration != iteration).any() else _frames.small(iteration.astype("int64")), places)
+        return facts, columns
 
     def core_frame(self, rank: int) -> Any:
         """index, cat, name, ts, dur, end, stream and iteration alone: much quicker to make than the whole frame."""
@@ -259,15 +294,23 @@ class Trace:
             return {"ts": ts, "dur": dur, "end": ts + dur}
         return {"ts": ts.astype("int64"), "dur": dur, "end": ts + dur + self.min_ts}
 
-    def _of_args(self, rank: int, rows: Any) -> dict[str, Any]:
+    def _of_args(self, rank: int, slices: Any, places: Any) -> dict[str, Any]:
         """The columns that come from args."""
+        made: dict[str, Any] = {}
+        names = list(ARGS)
+        for first in range(0, len(names), AT_ONCE):
+            made.update(self._of_keys(rank, slices, places, names[first:first + AT_ONCE]))
+        return made
+
+    def _of_keys(self, rank: int, slices: Any, places: Any, names: list[str]) -> dict[str, Any]:
         import numpy
-        table = self.engine.ask("events", rank, args=[key for key, _, _ in ARGS.values()], limit="all")
-        place = numpy.searchsorted(_frames.integers(table, "id"), _frames.integers(rows, "slice"))
+        table = self.engine.ask("events", rank, args=[ARGS[name][0] for name in names], limit="all")
+        place = numpy.searchsorted(_frames.integers(table, "id"), slices)
         made = {}
-        for column, (key, kind, missing) in ARGS.items():
+        for name in names:
+            key, kind, missing = ARGS[name]
             values = _arg(table, key, kind, missing)[place]
-            made[column] = _frames.small(values) if kind is int else values
+            made[name] = _frames.at(_frames.small(values) if kind is int else values, places)
         return made
 
     def _metadata_of(self, rank: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class CallGraph:
         import numpy
         t = self.trace_data
         table = t.ask("call_graph", rank)
-        slices, index = t.slices(rank), _frames.integers(t.rows(rank), "index")
+        slices, index = t.slices(rank), t.indices(rank)
         ids = _frames.integers(table, "id")
         order = numpy.argsort(ids)
         place = order[numpy.minimum(numpy.searchsorted(ids, slices, sorter=order), max(len(ids) - 1, 0))] if len(ids) else numpy.zeros(len(slices), int)
@@ -80,7 +80,7 @@ class CallGraph:
         """The event with everything that ran in it and, unless skip_ancestors, what it ran in; by ts."""
         rank = self.ranks[0] if rank is None else rank
         frame = self._frame(rank)
-        row_of = dict(zip(_frames.integers(self.trace_data.rows(rank), "index").tolist(), self.trace_data.slices(rank).tolist()))
+        row_of = dict(zip(self.trace_data.indices(rank).tolist(), self.trace_data.slices(rank).tolist()))
         table = self.trace_data.ask("call_stack", rank, event=row_of[index], ancestors=not skip_ancestors)
         wanted = set(_frames.integers(table, "id").tolist())
         kept = frame["index"].map(row_of).isin(wanted)
