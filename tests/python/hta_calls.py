@@ -44,8 +44,6 @@ def calls(t, folder):
 
 
 def run(package, traces, **how):
-    warnings.filterwarnings("ignore")
-    logging.disable(logging.CRITICAL)
     analysis = importlib.import_module(f"{package}.trace_analysis").TraceAnalysis(trace_dir=traces, **how)
     answers = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -55,6 +53,8 @@ def run(package, traces, **how):
 
 
 if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.CRITICAL)
     os.environ.setdefault("MPLBACKEND", "agg")
     answers = run(sys.argv[1], sys.argv[2])
     with open(sys.argv[3], "wb") as f:
