@@ -21,7 +21,8 @@ static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_
 /* Microseconds without the digits that a conversion of large nanoseconds would lose. */
 static double us_of(int64_t ns) {
   const int64_t exact = (int64_t)1 << 53;
-  return ns > -exact && ns < exact ? (double)ns / 1000 : (double)(ns / 1000) + (double)(ns % 1000) / 1000;
+  const int64_t whole = ns / 1000, rest = ns % 1000;
+  return ns > -exact && ns < exact ? (double)ns / 1000 : (double)whole + (double)rest / 1000;
 }
 
 /* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their start. */

@@ -88,8 +88,8 @@ bool tg__cpu_peak_measure(unsigned threads, struct tg__cpu_peak *out) {
   bool room = true;
   threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
   *out = (struct tg__cpu_peak){.threads = threads};
-  out->fp32_flop_per_s = best_rate(threads, burn_floats, &w, 2.0 * LOOPS * CHAINS * (w.width / sizeof(float)));
-  out->fp64_flop_per_s = best_rate(threads, burn_doubles, &w, 2.0 * LOOPS * CHAINS * (w.width / sizeof(double)));
+  out->fp32_flop_per_s = best_rate(threads, burn_floats, &w, 2.0 * LOOPS * CHAINS * w.width / sizeof(float));
+  out->fp64_flop_per_s = best_rate(threads, burn_doubles, &w, 2.0 * LOOPS * CHAINS * w.width / sizeof(double));
   for (unsigned i = 0; i < threads && room; i++) room = (w.arrays[i] = tg__alloc(3 * (size_t)ARRAY * sizeof(float))) != NULL;
   if (room) tg__parallel(threads, threads, touch, &w);
   if (room) out->bytes_per_s = best_rate(threads, stream, &w, 3.0 * ARRAY * sizeof(float));
