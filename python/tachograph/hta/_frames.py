@@ -1,7 +1,7 @@
 """From answers to pandas frames: microseconds, text without one Python object a row, columns for when there are no rows."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import tachograph
 
@@ -52,6 +52,17 @@ def texts(table: tachograph.Table, name: str) -> Any:
     known = numpy.empty(len(distinct), dtype=object)
     known[:] = distinct
     return known[numbers] if len(distinct) else numpy.empty(0, dtype=object)
+
+
+def renamed(texts_of: Any, rename: Callable[[str], str]) -> Any:
+    """A Series of texts with each distinct one renamed, one Python object for all rows that have it: Series.map would make an object a
+    row, and a copy of all texts on the way."""
+    import numpy
+    import pandas
+    numbers, distinct = pandas.factorize(texts_of.to_numpy(dtype=object))
+    known = numpy.empty(len(distinct), dtype=object)
+    known[:] = [rename(text) for text in distinct]
+    return pandas.Series(known[numbers], index=texts_of.index, dtype=object)
 
 
 def small(values: Any) -> Any:

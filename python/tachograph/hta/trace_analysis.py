@@ -1,8 +1,9 @@
 """TraceAnalysis: HolisticTraceAnalysis' calls, each a view of one question of the engine."""
 from __future__ import annotations
 
+import itertools
 import os
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Iterable, Optional, Union
 
 from . import _overlay, _plots
 from .analyzers import (breakdown_analysis, communication_analysis, critical_path_analysis, cuda_kernel_analysis,
@@ -97,13 +98,13 @@ class TraceAnalysis:
         time_series: an enumeration member or a name that says "queue" or "memory" for one of them; by default both."""
         wanted = str(getattr(time_series, "name", time_series) or "").lower()
         for rank in self._ranks(ranks):
-            added: list[str] = []
+            added: list[Iterable[str]] = []
             for word, series, as_events in (("queue", self.get_queue_length_time_series, trace_counters.queue_counters),
                                             ("memory", self.get_memory_bw_time_series, trace_counters.bandwidth_counters)):
                 found = series([rank]) if not wanted or word in wanted else {}
                 if rank in found:
-                    added += as_events(found[rank], self.t.zero_in_file(rank))
-            _overlay.write_with(self.t, rank, _overlay.with_suffix(self.t.trace_files[rank], output_suffix), added)
+                    added.append(as_events(found[rank], self.t.zero_in_file(rank)))
+            _overlay.write_with(self.t, rank, _overlay.with_suffix(self.t.trace_files[rank], output_suffix), itertools.chain.from_iterable(added))
 
     # ---- launches ----------------------------------------------------------------------------------------------------------------
 

@@ -89,8 +89,7 @@ def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: boo
         t.symbol_table.decode_df(kernels)
         kernels["s_user_annotation"] = pandas.Series(["" if text is None else text for text in texts], dtype=object)
         if shorten_names:
-            short = {name: shorten_name(name) for name in kernels["s_name"].unique()}
-            kernels["s_name"] = kernels["s_name"].map(short).astype(object)
+            kernels["s_name"] = _frames.renamed(kernels["s_name"], shorten_name)
     return kernels
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from .. import _frames
 from .._overlay import us
@@ -102,18 +102,23 @@ def bandwidth_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
 
 # ---- counters in the trace itself -------------------------------------------------------------------------------------------------------
 
-def _counters(frame: Any, names: Any, ids: Optional[Any], label: str, value: str, zero_ns: int) -> list[str]:
-    """The JSON text of a counter event a row."""
+AT_ONCE = 1 << 16  # rows that are Python objects at one time
+
+
+def _counters(frame: Any, name: Callable[[Any], Any], idents: bool, label: str, value: str, zero_ns: int) -> Iterator[str]:
+    """The JSON text of a counter event a row. name: the names of some of the rows; idents: each stream is a counter of its own."""
     import numpy
-    times = (frame["ts"].to_numpy(dtype="float64") * 1000).round().astype(numpy.int64) + zero_ns
-    ident = [f',"id":{i}' for i in ids] if ids is not None else [""] * len(frame)
-    return [f'{{"ph":"C","name":{json.dumps(name)},"pid":{json.dumps(pid)}{i},"ts":{us(ts)},"args":{{"{label}":{number}}}}}'
-            for name, pid, i, ts, number in zip(names, frame["pid"].tolist(), ident, times.tolist(), frame[value].tolist())]
+    for first in range(0, len(frame), AT_ONCE):
+        part = frame.iloc[first:first + AT_ONCE]
+        times = (part["ts"].to_numpy(dtype="float64") * 1000).round().astype(numpy.int64) + zero_ns
+        ident = [f',"id":{i}' for i in part["stream"].tolist()] if idents else [""] * len(part)
+        for of, pid, i, ts, number in zip(name(part), part["pid"].tolist(), ident, times.tolist(), part[value].tolist()):
+            yield f'{{"ph":"C","name":{json.dumps(of)},"pid":{json.dumps(pid)}{i},"ts":{us(ts)},"args":{{"{label}":{number}}}}}'
 
 
-def queue_counters(frame: Any, zero_ns: int) -> list[str]:
-    return _counters(frame, ["Queue Length"] * len(frame), frame["stream"].tolist(), "Queue Length", "queue_length", zero_ns)
+def queue_counters(frame: Any, zero_ns: int) -> Iterator[str]:
+    return _counters(frame, lambda part: ["Queue Length"] * len(part), True, "Queue Length", "queue_length", zero_ns)
 
 
-def bandwidth_counters(frame: Any, zero_ns: int) -> list[str]:
-    return _counters(frame, frame["name"], None, "Memcpy BW", "memory_bw_gbps", zero_ns)
+def bandwidth_counters(frame: Any, zero_ns: int) -> Iterator[str]:
+    return _counters(frame, lambda part: part["name"].tolist(), False, "Memcpy BW", "memory_bw_gbps", zero_ns)

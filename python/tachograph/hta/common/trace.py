@@ -23,7 +23,7 @@ ARGS = {
     "out_split_size": ("Out split size", str, "[]")}
 
 
-AT_ONCE = 6  # keys of ARGS in one answer: columns of all of them together would be most of the memory
+AT_ONCE = 5  # keys of ARGS in one answer: columns of all of them together would be most of the memory
 
 
 class _Facts(NamedTuple):
@@ -163,8 +163,7 @@ class Trace:
         for frame in self.traces.values():
             self.symbol_table.decode_df(frame)
             if use_shorten_name:
-                short = {name: shorten_name(name) for name in frame["s_name"].unique()}
-                frame["s_name"] = frame["s_name"].map(short)
+                frame["s_name"] = _frames.renamed(frame["s_name"], shorten_name)
 
     def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
         """The document as it stands in the file."""
