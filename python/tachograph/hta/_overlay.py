@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import os
 import shutil
@@ -100,10 +101,21 @@ def write_marked(t: Trace, rank: int, path: str, marks: dict[int, dict[str, Any]
     their args."""
     end: list[bytes] = []
     with _rewriting(t, rank, path) as (lines, out):
-        for place, event in enumerate(_events(iter(lines), end)):
-            out.write(_changed(event, marks[place]) if place in marks else _without_args(event) if bare else event)
+        events = _marked(_events(iter(lines), end), marks, bare)
+        while text := b"".join(itertools.islice(events, 1024)):
+            out.write(text)
         out.writelines(end)
     return path
+
+
+def _marked(events: Iterator[bytes], marks: dict[int, dict[str, Any]], bare: bool) -> Iterator[bytes]:
+    for place, event in enumerate(events):
+        if place in marks:
+            yield _changed(event, marks[place])
+        elif bare and event.startswith(_COMPLETE) and (at := event.find(_ARGS)) >= 0:
+            yield event[:at] + (b"},\n" if event.endswith(b",\n") else b"}\n")
+        else:
+            yield event
 
 
 def _changed(event: bytes, more: dict[str, Any]) -> bytes:
@@ -111,8 +123,3 @@ def _changed(event: bytes, more: dict[str, Any]) -> bytes:
     document = json.loads(text)
     document.setdefault("args", {}).update(more)
     return json.dumps(document, ensure_ascii=False).encode() + event[len(text):]
-
-
-def _without_args(event: bytes) -> bytes:
-    at = event.find(_ARGS) if event.startswith(_COMPLETE) else -1
-    return event if at < 0 else event[:at] + (b"},\n" if event.endswith(b",\n") else b"}\n")
