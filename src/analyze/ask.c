@@ -336,7 +336,7 @@ static enum tg_err check_data(const struct tg_trace *t, const struct tg__questio
         "the trace holds no device work (kernels, copies, memsets), which %s is about; record with activities=[ProfilerActivity.CPU, "
         "ProfilerActivity.CUDA] on a machine with a device",
         q->name);
-  if (strcmp(q->name, "memory") == 0 && !has_memory_marks(t))
+  if ((strcmp(q->name, "memory") == 0 || strcmp(q->name, "memory_ops") == 0) && !has_memory_marks(t))
     return tg__fail(e, TG_NO_DATA, -1, "the trace holds no [memory] events, which %s is about; record with profile_memory=True", q->name);
   return TG_OK;
 }

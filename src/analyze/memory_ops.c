@@ -202,8 +202,6 @@ enum tg_err tg__answer_memory_ops(const struct tg_trace *t, const struct tg__ask
   size_t wanted = 0;
   enum tg_err err = tg__op_tree_build(t, &w.tree);
   if (!err) err = tg__memory_events_read(t, &w.tree, &w.events);
-  if (!err && !w.events.count)
-    err = tg__fail(e, TG_NO_DATA, -1, "the trace holds no [memory] events, which memory_ops is about; record with profile_memory=True");
   if (!err && (!sort_events(&w, &wanted) || !count_calls(&w) || !follow(&w, wanted))) err = TG_MEMORY;
   if (!err) err = put_rows(&w, out);
   if (err == TG_MEMORY) tg__fail(e, err, -1, "out of memory while adding up what operators allocate");

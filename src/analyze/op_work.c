@@ -6,7 +6,6 @@
 struct reader {
   const struct tg_trace *t;
   struct tg__op_work *out;
-  struct tg__schema_mask dims, dims_old;
   struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
   struct tg__map of;           /* signature → index into works */
   uint8_t *formula;            /* by string id: 0 not looked up, 1 none, 2 has one */
@@ -52,18 +51,22 @@ static bool place(struct reader *r) {
   return !r->signatures.failed;
 }
 
+enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out) {
+  struct tg__schema_mask dims = {0}, dims_old = {0};
+  const bool done = tg__schema_mask_make(t, TG__K_INPUT_DIMS, &dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &dims_old);
+  *out = done && (dims.any || dims_old.any);
+  tg__schema_mask_free(&dims);
+  tg__schema_mask_free(&dims_old);
+  return done ? TG_OK : TG_MEMORY;
+}
+
 enum tg_err tg__op_work_build(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__op_work *out) {
   *out = (struct tg__op_work){.tree = tree};
   struct reader r = {.t = t, .out = out};
   out->work_of = tg__alloc((tree->count + 1) * sizeof *out->work_of);
   out->inside = tg__alloc((tree->count + 1) * sizeof *out->inside);
   r.formula = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
-  const bool done = tg__paths_open(&r.signatures, t) && out->work_of && out->inside && r.formula &&
-                    tg__schema_mask_make(t, TG__K_INPUT_DIMS, &r.dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &r.dims_old) &&
-                    place(&r);
-  out->any_shapes = r.dims.any || r.dims_old.any;
-  tg__schema_mask_free(&r.dims);
-  tg__schema_mask_free(&r.dims_old);
+  const bool done = tg__paths_open(&r.signatures, t) && out->work_of && out->inside && r.formula && place(&r);
   tg__paths_close(&r.signatures);
   tg__map_free(&r.of);
   tg__free(r.formula);

@@ -12,8 +12,8 @@ struct tg__op_work {
   bool *inside;           /* by node: a node around it counts */
   struct tg__work *works; /* one per distinct call */
   size_t count, cap;
-  bool any_shapes; /* some call says what it was given */
 };
+enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out); /* does any call say what it was given? TG_MEMORY otherwise */
 enum tg_err tg__op_work_build(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__op_work *out); /* free *out either way */
 void tg__op_work_free(struct tg__op_work *w);
 

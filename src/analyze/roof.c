@@ -35,10 +35,12 @@ static bool look_at_devices(struct tg__roof *r) {
 
 enum tg_err tg__roof_open(const struct tg_trace *t, struct tg__roof *out, struct tg_error *e) {
   *out = (struct tg__roof){.t = t};
-  enum tg_err err = tg__op_tree_build(t, &out->tree);
-  if (!err) err = tg__op_work_build(t, &out->tree, &out->work);
+  bool any_shapes;
+  enum tg_err err = tg__op_work_has_shapes(t, &any_shapes);
+  if (!err && any_shapes) err = tg__op_tree_build(t, &out->tree);
+  if (!err && any_shapes) err = tg__op_work_build(t, &out->tree, &out->work);
   if (err) return tg__fail(e, err, -1, "out of memory while reading shapes");
-  if (!out->work.any_shapes)
+  if (!any_shapes)
     return tg__fail(e, TG_NO_DATA, -1,
                     "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
   out->on_device = tg__alloc(t->rank_count + 1);
