@@ -34,21 +34,6 @@ struct work {
 
 /* ---- devices ---------------------------------------------------------------------------------------------------------------------- */
 
-static const char *device_name(const struct device *d, char buf[64]) {
-  if (d->key.type == 0) return "CPU";
-  if (d->key.type == 1)
-    snprintf(buf, 64, "GPU%lld", (long long)d->key.id);
-  else
-    snprintf(buf, 64, "type%lld:%lld", (long long)d->key.type, (long long)d->key.id);
-  return buf;
-}
-
-static bool is_wanted(const struct tg__ask *a, const struct device *d) {
-  const char *want = tg__ask_arg(a, "device");
-  char buf[64];
-  return !want || strcmp(want, "all") == 0 || strcmp(want, device_name(d, buf)) == 0;
-}
-
 /* TG_NONE on no memory. All host memory is one device, whatever id the recorder gave it. */
 static uint32_t device_of(struct work *w, const struct tg__ask *a, const struct tg__memory_event *e) {
   const struct device_key key = {w->t->tracks[e->track].rank, e->device_type, e->device_type == 0 ? -1 : e->device_id};
@@ -57,7 +42,7 @@ static uint32_t device_of(struct work *w, const struct tg__ask *a, const struct 
   if (!tg__grow((void **)&w->devices, &w->device_cap, w->device_count + 1, sizeof *w->devices)) return TG_NONE;
   struct device *d = &w->devices[w->device_count++];
   *d = (struct device){.key = key, .peak_allocated = TG_NULL_INT, .peak_reserved = TG_NULL_INT, .peak_event = SIZE_MAX};
-  d->wanted = is_wanted(a, d);
+  d->wanted = tg__memory_device_is_wanted(a, d->key.type, d->key.id);
   return id;
 }
 
@@ -129,9 +114,9 @@ static void put_nulls(struct tg_table *out, int count) {
 }
 
 static void put_head(const struct work *w, const struct device *d, uint32_t op, int64_t ts_ns, struct tg_table *out) {
-  char buf[64];
+  char buf[TG__DEVICE_NAME];
   tg__put_rank(out, w->t, (uint32_t)d->key.rank);
-  tg__put_cstr(out, device_name(d, buf));
+  tg__put_cstr(out, tg__memory_device_name(d->key.type, d->key.id, buf));
   tg__put_trace_text(out, w->t, op);
   tg__put_int(out, ts_ns);
 }

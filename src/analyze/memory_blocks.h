@@ -115,8 +115,8 @@ struct tg__blocks {
 /* Of the ranks and devices asked for (arguments rank, device). TG_NO_DATA when the trace has no memory events. Free it either way. */
 enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks *out, struct tg_error *e);
 void tg__blocks_free(struct tg__blocks *b);
-const char *tg__block_device_name(const struct tg__block_device *d, char buf[64]); /* CPU, GPU0, type12:0 */
 void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b, uint32_t device); /* two cells: rank, device */
+void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text); /* text: id in b->texts, TG_NONE = unknown */
 /* The notes that say how far these answers can be trusted. */
 void tg__blocks_notes(const struct tg__blocks *b, struct tg_table *out);
 static inline bool tg__block_is_counted(const struct tg__blocks *b, const struct tg__block *x) { return b->devices[x->device].wanted; }

@@ -94,21 +94,14 @@ static bool group_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
 
-static void put_own_text(struct tg_table *out, const struct work *w, uint32_t text) {
-  if (text == TG_NONE)
-    tg__put_null(out);
-  else
-    tg__put_text(out, tg__strings_get(w->b.texts, text));
-}
-
 static void put_group(const struct work *w, const struct group *g, struct tg_table *out) {
   tg__put_block_device(out, &w->b, g->device);
   tg__put_cstr(out, tg__held_names[g->held]);
   tg__put_null(out);
   tg__put_null(out);
   tg__put_trace_text(out, w->b.t, w->by == BY_OP ? g->key : TG_NONE);
-  put_own_text(out, w, w->by == BY_MODULE || w->by == BY_LAYER ? g->key : TG_NONE);
-  put_own_text(out, w, w->by == BY_LINE ? g->key : TG_NONE);
+  tg__put_block_text(out, &w->b, w->by == BY_MODULE || w->by == BY_LAYER ? g->key : TG_NONE);
+  tg__put_block_text(out, &w->b, w->by == BY_LINE ? g->key : TG_NONE);
   const int64_t cells[] = {g->blocks, g->bytes, g->peak, g->at_peak, TG_NULL_INT, TG_NULL_INT, g->longest_ns};
   for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
   for (int k = 0; k < 4; k++) tg__put_null(out);
@@ -141,8 +134,8 @@ static void put_block(struct work *w, uint32_t block, struct tg_table *out) {
   tg__put_cstr(out, tg__basis_names[x->basis]);
   tg__put_trace_text(out, w->b.t, x->tensor);
   tg__put_trace_text(out, w->b.t, slice_name(w, x->made.op));
-  put_own_text(out, w, x->module);
-  put_own_text(out, w, tg__block_line(&w->b, x));
+  tg__put_block_text(out, &w->b, x->module);
+  tg__put_block_text(out, &w->b, tg__block_line(&w->b, x));
   const int64_t cells[] = {1, x->bytes, x->bytes, w->at_peak[block] ? x->bytes : 0, x->made_ns, x->freed_ns, both ? tg__time_between(x->made_ns, x->freed_ns) : TG_NULL_INT};
   for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
   tg__put_trace_text(out, w->b.t, slice_name(w, x->freed.op));

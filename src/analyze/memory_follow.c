@@ -26,26 +26,18 @@ struct work {
 
 /* ---- devices and address spaces ------------------------------------------------------------------------------------------------------ */
 
-const char *tg__block_device_name(const struct tg__block_device *d, char buf[64]) {
-  if (d->type == 0) return "CPU";
-  if (d->type == 1)
-    snprintf(buf, 64, "GPU%lld", (long long)d->id);
+void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text) {
+  if (text == TG_NONE)
+    tg__put_null(out);
   else
-    snprintf(buf, 64, "type%lld:%lld", (long long)d->type, (long long)d->id);
-  return buf;
+    tg__put_text(out, tg__strings_get(b->texts, text));
 }
 
 void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b, uint32_t device) {
-  char buf[64];
+  char buf[TG__DEVICE_NAME];
   const struct tg__block_device *const d = &b->devices[device];
   tg__put_rank(out, b->t, (uint32_t)d->rank);
-  tg__put_cstr(out, tg__block_device_name(d, buf));
-}
-
-static bool is_wanted(const struct tg__ask *a, const struct tg__block_device *d) {
-  const char *const want = tg__ask_arg(a, "device");
-  char buf[64];
-  return tg__ask_has_rank(a, (uint32_t)d->rank) && (!want || strcmp(want, "all") == 0 || strcmp(want, tg__block_device_name(d, buf)) == 0);
+  tg__put_cstr(out, tg__memory_device_name(d->type, d->id, buf));
 }
 
 static uint32_t device_of(struct work *w, int64_t rank, int64_t type, int64_t id) {
@@ -55,7 +47,8 @@ static uint32_t device_of(struct work *w, int64_t rank, int64_t type, int64_t id
   if (at == TG_NONE || at < b->device_count) return at;
   if (!tg__grow((void **)&b->devices, &b->device_cap, b->device_count + 1, sizeof *b->devices)) return TG_NONE;
   b->devices[b->device_count] = (struct tg__block_device){.rank = rank, .type = type, .id = id, .peak_ns = TG_NULL_INT, .peak_change = SIZE_MAX};
-  b->devices[b->device_count].wanted = is_wanted(w->a, &b->devices[b->device_count]);
+  const struct tg__block_device *const d = &b->devices[b->device_count];
+  b->devices[b->device_count].wanted = tg__ask_has_rank(w->a, (uint32_t)d->rank) && tg__memory_device_is_wanted(w->a, d->type, d->id);
   b->device_count++;
   return at;
 }

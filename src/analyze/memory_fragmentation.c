@@ -31,9 +31,9 @@ static struct device *device_of(struct work *w, const struct tg__memory_event *e
 }
 
 static void put_row(const struct work *w, const struct device *d, const int64_t cells[8]) {
-  char name[64];
+  char name[TG__DEVICE_NAME];
   tg__put_rank(w->out, w->t, (uint32_t)d->who.rank);
-  tg__put_cstr(w->out, tg__block_device_name(&d->who, name));
+  tg__put_cstr(w->out, tg__memory_device_name(d->who.type, d->who.id, name));
   for (int i = 0; i < 4; i++) tg__put_int(w->out, cells[i]);
   tg__put_real(w->out, cells[1] > 0 ? 100.0 * (double)cells[3] / (double)cells[1] : 0);
   for (int i = 4; i < 8; i++) tg__put_int(w->out, cells[i]);
@@ -70,10 +70,7 @@ static void add_event(const struct work *w, struct device *d, const struct tg__m
 static bool is_sane(const struct tg__memory_event *e) { return e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved; }
 
 static bool is_wanted(const struct work *w, const struct tg__memory_event *e) {
-  const char *const want = tg__ask_arg(w->a, "device");
-  const struct tg__block_device who = {.type = e->device_type, .id = e->device_id};
-  char name[64];
-  return tg__ask_has_rank(w->a, w->t->tracks[e->track].rank) && (strcmp(want, "all") == 0 || strcmp(want, tg__block_device_name(&who, name)) == 0);
+  return tg__ask_has_rank(w->a, w->t->tracks[e->track].rank) && tg__memory_device_is_wanted(w->a, e->device_type, e->device_id);
 }
 
 static bool follow(struct work *w, const struct tg__memory_events *events) {

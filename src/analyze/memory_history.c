@@ -5,15 +5,6 @@
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
 
-const char *tg__alloc_device_name(const struct tg__alloc_device *d, char buf[32]) {
-  if (d->type == 0) return "CPU";
-  if (d->type == 1 && d->id >= 0)
-    snprintf(buf, 32, "GPU%lld", (long long)d->id);
-  else
-    snprintf(buf, 32, "device %lld:%lld", (long long)d->type, (long long)d->id);
-  return buf;
-}
-
 static uint32_t device_of(struct tg__alloc_history *h, uint32_t rank, int64_t type, int64_t id) {
   for (size_t i = h->device_count; i-- > 0;)
     if (h->devices[i].rank == rank && h->devices[i].type == type && h->devices[i].id == id) return (uint32_t)i;
@@ -32,12 +23,6 @@ static bool is_history(const struct tg_trace *t, uint32_t mark, uint32_t snapsho
          !tg__str_eq(tg__name(t, name), TG_STR("block"));
 }
 
-static bool wanted(const struct tg__ask *a, const struct tg__alloc_device *d) {
-  char buf[32];
-  const char *const want = tg__ask_arg(a, "device");
-  return strcmp(want, "all") == 0 || strcmp(want, tg__alloc_device_name(d, buf)) == 0;
-}
-
 enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out, struct tg_error *e) {
   *out = (struct tg__alloc_history){0};
   const uint32_t snapshot = tg__strings_find(t->strings, "memory_snapshot", 15);
@@ -52,7 +37,7 @@ enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__as
     struct tg__alloc_event x = {.mark = i, .ts_ns = t->marks.ts_ns[i], .is_memory = t->marks.name[i] == TG__K_MEMORY};
     x.device = device_of(out, t->tracks[t->marks.track[i]].rank, type, type == 0 ? -1 : id);
     memory = x.device != TG_NONE && tg__grow((void **)&peaks, &peak_cap, out->device_count, sizeof *peaks);
-    if (!memory || !wanted(a, &out->devices[x.device])) continue;
+    if (!memory || !tg__memory_device_is_wanted(a, out->devices[x.device].type, out->devices[x.device].id)) continue;
     struct tg__alloc_device *const d = &out->devices[x.device];
     x.number = d->events++;
     x.addr = tg__arg_int(t, args, TG__K_ADDR, TG_NULL_INT);
@@ -110,10 +95,10 @@ enum tg_err tg__answer_memory_history(const struct tg_trace *t, const struct tg_
   const enum tg_err err = tg__alloc_history_read(t, a, &h, e);
   for (size_t i = 0; i < h.count && !err; i++) {
     const struct tg__alloc_event *const x = &h.events[i];
-    char buf[32];
+    char buf[TG__DEVICE_NAME];
     tg__put_int(out, x->number);
     tg__put_rank(out, t, h.devices[x->device].rank);
-    tg__put_cstr(out, tg__alloc_device_name(&h.devices[x->device], buf));
+    tg__put_cstr(out, tg__memory_device_name(h.devices[x->device].type, h.devices[x->device].id, buf));
     tg__put_int(out, x->ts_ns);
     put_action(t, x, out);
     tg__put_address(out, x->addr);

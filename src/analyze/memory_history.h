@@ -2,7 +2,7 @@
 #ifndef TG_MEMORY_HISTORY_H
 #define TG_MEMORY_HISTORY_H
 
-#include "analyze/analyze.h"
+#include "analyze/op_tree.h"
 
 struct tg__alloc_event {
   uint32_t mark, device; /* device: index into devices */
@@ -26,7 +26,6 @@ struct tg__alloc_history {
 /* Those of the ranks and of the device (argument `device` of the question) asked for. TG_NO_DATA when there are none. Free *out either way. */
 enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out, struct tg_error *e);
 void tg__alloc_history_free(struct tg__alloc_history *h);
-const char *tg__alloc_device_name(const struct tg__alloc_device *d, char buf[32]); /* CPU, GPU0, … */
 void tg__put_address(struct tg_table *out, int64_t address);                       /* 0x7f… */
 
 #endif

@@ -86,18 +86,11 @@ static bool larger(uint32_t a, uint32_t b, const void *ctx) {
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
 
-static void put_own_text(struct tg_table *out, const struct work *w, uint32_t text) {
-  if (text == TG_NONE)
-    tg__put_null(out);
-  else
-    tg__put_text(out, tg__strings_get(w->b.texts, text));
-}
-
 static void put_site(const struct work *w, const struct site *s, struct tg_table *out) {
   tg__put_block_device(out, &w->b, s->device);
   tg__put_trace_text(out, w->b.t, s->op);
-  put_own_text(out, w, s->module);
-  put_own_text(out, w, s->line);
+  tg__put_block_text(out, &w->b, s->module);
+  tg__put_block_text(out, &w->b, s->line);
   tg__put_int(out, s->steps);
   tg__put_int(out, s->blocks);
   tg__put_int(out, s->bytes);

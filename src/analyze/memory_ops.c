@@ -32,21 +32,6 @@ struct work {
   struct tg__map row_of, calls_of; /* (device, op) → row; (rank, op) → calls */
 };
 
-static const char *device_name(const struct device_key *d, char buf[64]) {
-  if (d->type == 0) return "CPU";
-  if (d->type == 1)
-    snprintf(buf, 64, "GPU%lld", (long long)d->id);
-  else
-    snprintf(buf, 64, "type%lld:%lld", (long long)d->type, (long long)d->id);
-  return buf;
-}
-
-static bool is_wanted(const struct work *w, const struct device_key *d) {
-  const char *want = tg__ask_arg(w->ask, "device");
-  char buf[64];
-  return strcmp(want, "all") == 0 || strcmp(want, device_name(d, buf)) == 0;
-}
-
 /* ---- events by device ------------------------------------------------------------------------------------------------------------- */
 
 static bool by_device(uint32_t a, uint32_t b, const void *ctx) {
@@ -62,7 +47,7 @@ static bool sort_events(struct work *w, size_t *wanted) {
   for (size_t i = 0; i < w->events.count; i++) {
     const struct tg__memory_event *e = &w->events.items[i];
     const struct device_key key = {w->t->tracks[e->track].rank, e->device_type, e->device_type == 0 ? -1 : e->device_id};
-    if (e->node == TG_NONE || !tg__ask_has_rank(w->ask, (uint32_t)key.rank) || !is_wanted(w, &key)) continue;
+    if (e->node == TG_NONE || !tg__ask_has_rank(w->ask, (uint32_t)key.rank) || !tg__memory_device_is_wanted(w->ask, key.type, key.id)) continue;
     const uint32_t id = tg__strings_add(w->keys, (const char *)&key, sizeof key);
     if (id == TG_NONE || (id == w->device_count && !tg__grow((void **)&w->devices, &w->device_cap, id + 1, sizeof key))) return false;
     if (id == w->device_count) w->devices[w->device_count++] = key;
@@ -185,9 +170,9 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   const bool sorted = tg__sort_index(order, w->count, row_before, w);
   for (size_t i = 0; sorted && i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
-    char buf[64];
+    char buf[TG__DEVICE_NAME];
     tg__put_rank(out, w->t, (uint32_t)w->devices[r->device].rank);
-    tg__put_cstr(out, device_name(&w->devices[r->device], buf));
+    tg__put_cstr(out, tg__memory_device_name(w->devices[r->device].type, w->devices[r->device].id, buf));
     tg__put_trace_text(out, w->t, r->op);
     const int64_t cells[] = {r->calls,           r->total.net_bytes,  r->self.net_bytes,  r->total.allocations,
                              r->self.allocations, r->total.alloc_bytes, r->self.alloc_bytes};

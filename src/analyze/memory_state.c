@@ -27,9 +27,9 @@ static bool larger(uint32_t a, uint32_t b, const void *ctx) {
 
 static void put_block(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t event, int64_t now_ns, struct tg_table *out) {
   const struct tg__alloc_event *const x = &h->events[event];
-  char buf[32];
+  char buf[TG__DEVICE_NAME];
   tg__put_rank(out, t, h->devices[x->device].rank);
-  tg__put_cstr(out, tg__alloc_device_name(&h->devices[x->device], buf));
+  tg__put_cstr(out, tg__memory_device_name(h->devices[x->device].type, h->devices[x->device].id, buf));
   tg__put_address(out, x->addr);
   tg__put_int(out, x->bytes);
   tg__put_int(out, x->number);
@@ -57,9 +57,9 @@ static bool put_device(const struct tg_trace *t, const struct tg__alloc_history 
     bytes += h->events[held[i]].bytes;
     put_block(t, h, held[i], now_ns, out);
   }
-  char buf[32];
+  char buf[TG__DEVICE_NAME];
   if (ok && at >= 0)
-    tg__table_note(out, "%s after event %lld: %lld bytes in %zu blocks", tg__alloc_device_name(&h->devices[device], buf), (long long)at,
+    tg__table_note(out, "%s after event %lld: %lld bytes in %zu blocks", tg__memory_device_name(h->devices[device].type, h->devices[device].id, buf), (long long)at,
                    (long long)bytes, n);
   tg__free(held);
   tg__map_free(&b.of_addr);
@@ -158,9 +158,9 @@ enum tg_err tg__answer_memory_stacks(const struct tg_trace *t, const struct tg__
   ok = err || (order && tg__sort_index(order, s.count, row_before, s.rows));
   for (size_t i = 0; order && ok && i < s.count; i++) {
     const struct row *const r = &s.rows[order[i]];
-    char buf[32];
+    char buf[TG__DEVICE_NAME];
     tg__put_rank(out, t, h.devices[r->device].rank);
-    tg__put_cstr(out, tg__alloc_device_name(&h.devices[r->device], buf));
+    tg__put_cstr(out, tg__memory_device_name(h.devices[r->device].type, h.devices[r->device].id, buf));
     tg__put_int(out, r->peak);
     tg__put_int(out, r->end);
     tg__put_int(out, r->alloc);

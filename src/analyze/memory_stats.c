@@ -78,12 +78,12 @@ static void begin_reserved(const struct tg_trace *t, struct stats *s, const stru
 }
 
 static void put_stats(const struct tg_trace *t, const struct tg__alloc_device *d, const struct stats *s, struct tg_table *out) {
-  char buf[32];
+  char buf[TG__DEVICE_NAME];
   for (unsigned m = 0; m < METRICS; m++)
     for (unsigned k = 0; k < (m == OOMS ? 1 : POOLS); k++) {
       const struct counter *const c = &s->of[m][k];
       tg__put_rank(out, t, d->rank);
-      tg__put_cstr(out, tg__alloc_device_name(d, buf));
+      tg__put_cstr(out, tg__memory_device_name(d->type, d->id, buf));
       tg__put_cstr(out, metric_names[m]);
       tg__put_cstr(out, pool_names[k]);
       tg__put_int(out, c->current);

@@ -1,6 +1,23 @@
 /* [memory] events: read once, and placed in the operator tree. */
 #include "analyze/op_tree.h"
 
+#include <stdio.h>
+
+const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]) {
+  if (type == 0) return "CPU";
+  if (type == 1)
+    snprintf(buf, TG__DEVICE_NAME, "GPU%lld", (long long)id);
+  else
+    snprintf(buf, TG__DEVICE_NAME, "type%lld:%lld", (long long)type, (long long)id);
+  return buf;
+}
+
+bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type, int64_t id) {
+  const char *const want = tg__ask_arg(a, "device");
+  char buf[TG__DEVICE_NAME];
+  return !want || strcmp(want, "all") == 0 || strcmp(want, tg__memory_device_name(type, id, buf)) == 0;
+}
+
 static int64_t number(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *it, int64_t fallback) {
   return it->val.kind == TG__KIND_INT ? it->val.i : tg__arg_int(t, args, it->field->key, fallback);
 }

@@ -45,6 +45,11 @@ uint32_t tg__launching_op(const struct tg_trace *t, uint32_t device_slice);
 
 /* ---- memory events placed in the tree (op_memory.c) --------------------------------------------------------------------------- */
 
+/* CPU, GPU0, type12:0: by the numbers of c10's devices. buf is not always used. */
+enum { TG__DEVICE_NAME = 64 };
+const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]);
+bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type, int64_t id); /* by the question's argument `device`, where it has one */
+
 struct tg__memory_event {
   int64_t ts_ns, bytes;           /* bytes above zero: an allocation; else a release */
   int64_t device_type, device_id; /* -1 when not given */

@@ -129,10 +129,10 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static void put_row(const struct work *w, const struct segment *g, struct tg_table *out) {
-  char buf[32];
+  char buf[TG__DEVICE_NAME];
   const struct tg__alloc_device d = {.rank = g->rank, .type = 1, .id = g->device};
   tg__put_rank(out, w->t, g->rank);
-  tg__put_cstr(out, tg__alloc_device_name(&d, buf));
+  tg__put_cstr(out, tg__memory_device_name(d.type, d.id, buf));
   if (w->by == BY_POOL) {
     snprintf(buf, sizeof buf, "%lld", (long long)g->segments);
     tg__put_cstr(out, buf);

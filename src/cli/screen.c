@@ -236,6 +236,29 @@ int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err,
   return status;
 }
 
+char *tg__cli_beside(struct tg__cli *c, const char *path, const char *suffix) {
+  static const char *const suffixes[] = {".gz", ".zst", ".json", ".pt.trace", ".tacho", ".tsum"};
+  size_t len = strlen(path);
+  while (len > 1 && path[len - 1] == '/') len--;
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    const size_t n = strlen(suffixes[i]);
+    if (len > n && memcmp(path + len - n, suffixes[i], n) == 0) len -= n;
+  }
+  char *const target = tg__arena_get(&c->arena, len + strlen(suffix) + 1);
+  if (!target) return NULL;
+  memcpy(target, path, len);
+  memcpy(target + len, suffix, strlen(suffix) + 1);
+  return target;
+}
+
+int64_t tg__cli_size_of(const char *path) {
+  struct tg__file *f;
+  if (tg__file_open(path, &f, NULL)) return TG_NULL_INT;
+  const int64_t size = tg__file_size(f);
+  tg__file_close(f);
+  return size < 0 ? TG_NULL_INT : size;
+}
+
 /* ---- tables ------------------------------------------------------------------------------------------------------------------- */
 
 unsigned tg__cli_width(const struct tg__cli *c) { return strcmp(c->out_path, "-") == 0 ? tg__terminal_width(STDOUT_FILENO) : 0; }
