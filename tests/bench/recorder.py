@@ -8,10 +8,12 @@ figure is the median of the differences to the bare block of the same round. Who
 CPU time of the process. --long adds the runs of 10^7 operators. One thread of torch everywhere."""
 import argparse
 import contextlib
+import ctypes
 import gc
 import json
 import os
 import pathlib
+import platform
 import random
 import shutil
 import statistics
@@ -72,6 +74,37 @@ def theirs(**flags):
     return around
 
 
+class Floor:
+    """Torch's own price for a pair of callbacks that does nothing (floor.c). Empty where it cannot be built."""
+
+    def __init__(self, folder):
+        library = os.path.join(folder, "floor.so")
+        built = platform.machine() == "x86_64" and shutil.which("cc") and subprocess.run(
+            ["cc", "-O2", "-shared", "-fPIC", "-I", HERE.parents[1] / "src", "-I", HERE.parents[1] / "include", "-o", library, HERE / "floor.c", "-ldl"])
+        self.calls = ctypes.CDLL(library) if built and built.returncode == 0 else None
+
+    def contenders(self, *which):
+        """{name: context manager} for "floor", "floor clock" and "floor boxed"."""
+        return {name: self.around("clock" in name, "boxed" in name) for name in which} if self.calls else {}
+
+    def around(self, clock, boxed):
+        @contextlib.contextmanager
+        def on():
+            assert self.calls.floor_on(clock, boxed) == 0
+            try:
+                yield
+            finally:
+                self.calls.floor_off()
+        return on
+
+    def add(self, table, label, extra, count):
+        texts = {"floor": "torch's own callbacks, empty", "floor clock": "the same, reading the clock twice",
+                 "floor boxed": "torch's own callbacks, empty, arguments boxed"}
+        for name in texts:
+            if name in extra:
+                per_record(table, "%s: %s" % (label, texts[name]), extra, count, name)
+
+
 def compare(run, contenders, rounds, clock=time.thread_time_ns):
     """Median extra ns of each contender over the bare block of the same round, and the quartiles."""
     times = {name: [] for name in contenders}
@@ -115,11 +148,13 @@ def per_record(table, what, extra, count, name, **bounds):
 # ---- figures --------------------------------------------------------------------------------------------------------------------
 
 def records(table, args, folder):
+    floor = Floor(folder)
     for label, make in (("torch.add", workloads.add_loop), ("4-op mix", workloads.mix_loop)):
         run = make(2000)
         count = records_of(run, NAMES, folder)
         extra = compare(run, {"bare": bare, "names": ours(NAMES, folder), "shapes": ours(SHAPES, folder), "torch": theirs(),
-                              "torch shapes": theirs(record_shapes=True)}, args.rounds)
+                              "torch shapes": theirs(record_shapes=True), **floor.contenders("floor", "floor clock", "floor boxed")}, args.rounds)
+        floor.add(table, label, extra, count)
         ours_names = per_record(table, label + ": names, times, sequence", extra, count, "names", must=90)
         base = per_record(table, label + ": torch.profiler()", extra, count, "torch")
         table.add(label + ": ours / torch.profiler()", ours_names / base, "x", must=0.4)
