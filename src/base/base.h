@@ -150,6 +150,8 @@ void tg__json_escape(struct tg__out *o, struct tg__str s, bool display);
 
 struct tg__file; /* an open file, pipe or standard input */
 enum tg_err tg__file_open(const char *path, struct tg__file **out, struct tg_error *e); /* "-" = standard input */
+/* Keep bytes that come only once, to be read at any place: bytes (from tg__alloc; the file's from now on, freed on failure, too). */
+enum tg_err tg__file_keep(char *bytes, size_t len, struct tg__file **out, struct tg_error *e);
 int64_t tg__file_size(const struct tg__file *f); /* -1 when it has none (pipe) */
 int64_t tg__file_read(struct tg__file *f, void *buf, size_t len); /* bytes read, 0 at the end, -1 on error */
 int64_t tg__file_read_at(struct tg__file *f, void *buf, size_t len, int64_t offset);

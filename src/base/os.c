@@ -22,6 +22,7 @@ struct tg__file {
   int fd;
   bool is_ours; /* standard input is not closed */
   int64_t size; /* when opened; -1 for a pipe */
+  char *kept;   /* what a pipe gave, NULL for all other files; then there is no fd */
 };
 
 static enum tg_err open_failed(const char *path, struct tg_error *e) {
@@ -64,6 +65,16 @@ enum tg_err tg__file_open(const char *path, struct tg__file **out, struct tg_err
   return TG_OK;
 }
 
+enum tg_err tg__file_keep(char *bytes, size_t len, struct tg__file **out, struct tg_error *e) {
+  struct tg__file *const f = *out = tg__alloc(sizeof *f);
+  if (f) {
+    *f = (struct tg__file){.fd = -1, .size = (int64_t)len, .kept = bytes};
+    return TG_OK;
+  }
+  tg__free(bytes);
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while keeping what came through a pipe");
+}
+
 int64_t tg__file_size(const struct tg__file *f) { return f->size; }
 
 int64_t tg__file_read(struct tg__file *f, void *buf, size_t len) {
@@ -76,6 +87,12 @@ int64_t tg__file_read(struct tg__file *f, void *buf, size_t len) {
 /* Reads on until len bytes are there or the file ends: a file that shrinks meanwhile simply ends earlier. */
 int64_t tg__file_read_at(struct tg__file *f, void *buf, size_t len, int64_t offset) {
   size_t done = 0;
+  if (f->kept) {
+    const size_t left = offset < f->size ? (size_t)(f->size - offset) : 0;
+    done = len < left ? len : left;
+    memcpy(buf, f->kept + f->size - left, done);
+    return (int64_t)done;
+  }
   while (done < len) {
     const ssize_t n = pread(f->fd, (char *)buf + done, len - done, offset + (int64_t)done);
     if (n < 0 && errno == EINTR) continue;
@@ -89,6 +106,7 @@ int64_t tg__file_read_at(struct tg__file *f, void *buf, size_t len, int64_t offs
 void tg__file_close(struct tg__file *f) {
   if (!f) return;
   if (f->is_ours) close(f->fd);
+  tg__free(f->kept);
   tg__free(f);
 }
 

@@ -15,7 +15,7 @@ static bool read_file(void *ctx, uint64_t offset, void *to, size_t len) {
 }
 
 static enum tg_err open_source(struct tg__tacho *f, struct tg_error *e) {
-  const enum tg_err err = tg__file_open(f->path, &f->file, e);
+  const enum tg_err err = f->file ? TG_OK : tg__file_open(f->path, &f->file, e);
   if (err) return err;
   const int64_t size = tg__file_size(f->file);
   if (size < 0)
@@ -414,11 +414,18 @@ bool tg__tacho_is_raw(const struct tg__tacho *f) {
   return has_raw && !tg__tacho_find(f, TG_CHUNK_SUMMARY, 0);
 }
 
-static enum tg_err open_into(struct tg_trace *t, const char *path, struct tg_error *e) {
+static enum tg_err open_into(struct tg_trace *t, struct tg__file *file, const char *path, struct tg_error *e) {
   t->strings = tg__strings_new();
   t->store = tg__store_new(TG__STORE_TACHO);
+  struct tg__tacho *const f = tg__alloc(sizeof *f);
+  if (f && t->store) {
+    t->store->tacho = f;
+    f->file = file;
+  } else {
+    tg__free(f);
+    tg__file_close(file);
+  }
   if (!t->strings || !t->store) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
-  struct tg__tacho *const f = t->store->tacho = tg__alloc(sizeof *f);
   const char *const kept = f ? tg__arena_copy(&t->arena, path, strlen(path)) : NULL;
   if (!kept) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
   const enum tg_err err = tg__tacho_list(f, kept, e);
@@ -426,11 +433,14 @@ static enum tg_err open_into(struct tg_trace *t, const char *path, struct tg_err
   return tg__tacho_is_raw(f) ? tg__raw_import(t, f, e) : open_packed(t, f, e);
 }
 
-enum tg_err tg__tacho_open(const char *path, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__tacho_open(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e) {
   *out = NULL;
   struct tg_trace *const t = tg__alloc(sizeof *t);
-  if (!t) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
-  const enum tg_err err = open_into(t, path, e);
+  if (!t) {
+    tg__file_close(file);
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  }
+  const enum tg_err err = open_into(t, file, path, e);
   if (err) {
     tg__trace_free(t);
   } else {

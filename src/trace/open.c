@@ -14,6 +14,7 @@ struct opening {
   const struct tg_open_options *options;
   int64_t total_bytes, done_bytes; /* of files on disk; total -1 = unknown */
   struct tg__input *input;         /* being read */
+  struct tg__file *kept;           /* what a pipe gave turned out to be a .tacho file: to be opened instead */
 };
 
 /* ---- an empty trace ------------------------------------------------------------------------------------------------------------ */
@@ -127,11 +128,30 @@ static int64_t read_peeked(void *ctx, void *buf, size_t len, struct tg_error *e)
   return (int64_t)n;
 }
 
+/* A .tacho file is not read in order, and one on the disk was opened before it came to this: here is all of a pipe's. */
+static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_error *e) {
+  enum { PIECE = 1 << 16 };
+  if (!o->input || tg__input_packing(o->input) != TG__PLAIN)
+    return tg__fail(e, TG_UNSUPPORTED, -1, "this is a .tacho file that was packed once more: unpack it first");
+  void *bytes = NULL;
+  size_t len = 0, cap = 0;
+  int64_t n = 1;
+  for (; n > 0; len += n > 0 ? (size_t)n : 0) {
+    const bool room = tg__grow(&bytes, &cap, len + PIECE, 1);
+    if (!room) tg__fail(e, TG_MEMORY, -1, "out of memory while reading a .tacho file from a pipe");
+    n = room ? read_peeked(p, (char *)bytes + len, cap - len, e) : -1;
+  }
+  if (n == 0 && tg__file_keep(bytes, len, &o->kept, e) == TG_OK) return TG_UNSUPPORTED; /* not by this road */
+  if (n < 0) tg__free(bytes);
+  return e->code;
+}
+
 static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx, const char *path, struct tg_error *e) {
   struct tg__import *im = &o->import;
   struct peeked p = {.source = source, .ctx = ctx};
   for (int64_t n = 1; n > 0 && p.len < sizeof p.head; p.len += (size_t)n)
     if ((n = source(ctx, p.head + p.len, sizeof p.head - p.len, e)) < 0) return e->code;
+  if (tg__tacho_recognise(p.head, p.len)) return keep_tacho(o, &p, e);
   enum tg_err err = tg__looks_like_pickle(p.head, p.len) ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
                                                          : tg__import_text(im, read_peeked, &p, &o->how, e);
   if (err != TG_OK) return err;
@@ -175,7 +195,7 @@ static enum tg_err build_named(struct opening *o, struct tg__str path, struct tg
 /* Each of its ranks becomes one of this trace. */
 static enum tg_err read_packed(struct opening *o, const char *path, struct tg_error *e) {
   struct tg_trace *from = NULL;
-  enum tg_err err = tg__tacho_open(path, &from, e);
+  enum tg_err err = tg__tacho_open(path, NULL, &from, e);
   if (!err) err = tg__trace_load(from, TG__COL_ALL, e);
   for (uint32_t r = 0; !err && r < from->rank_count; r++) {
     tg__import_reset(&o->import);
@@ -318,11 +338,14 @@ static enum tg_err name_file(struct tg_error *e, const char *path) {
   return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path, bare.text);
 }
 
-static enum tg_err open_summary(const char *path, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err open_summary(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e) {
   int64_t damaged;
   struct tg__summaries *const s = tg__summaries_new();
-  if (!s) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
-  enum tg_err err = tg__summaries_read(s, path, &damaged, e);
+  if (!s) {
+    tg__file_close(file);
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  }
+  enum tg_err err = tg__summaries_read(s, path, file, &damaged, e);
   if (err) {
     tg__summaries_free(s);
     return err;
@@ -332,8 +355,10 @@ static enum tg_err open_summary(const char *path, struct tg_trace **out, struct 
   return err;
 }
 
-static enum tg_err open_tacho(const char *path, struct tg_trace **out, struct tg_error *e) {
-  const enum tg_err err = tg__tacho_open(path, out, e);
+/* file: its bytes, taken over; NULL: those at the path. */
+static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e) {
+  if (tg__summaries_recognise(path, file)) return open_summary(path, file, out, e);
+  const enum tg_err err = tg__tacho_open(path, file, out, e);
   if (err != TG_OK || (*out)->slices.count > 0 || (*out)->marks.count > 0) return err;
   tg__trace_free(*out); /* none is saved without events */
   *out = NULL;
@@ -344,15 +369,16 @@ static enum tg_err open_any(const char *path, const struct tg_open_options *opti
   int64_t size;
   const int tacho = is_tacho(path, &size, e);
   if (tacho < 0) return e->code;
-  if (tacho) return tg__summaries_recognise(path) ? open_summary(path, out, e) : open_tacho(path, out, e);
+  if (tacho) return open_tacho(path, NULL, out, e);
   struct opening *o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   o->total_bytes = tg__path_kind(path) == TG__PATH_DIR || tg__path_kind(path) == TG__PATH_NONE ? 0 : size;
   enum tg_err err = opening_begin(o, options, e);
   if (err == TG_OK) err = read_path(o, path, e);
   err = opening_end(o, err, out, e);
+  struct tg__file *const kept = o->kept;
   tg__free(o);
-  return err;
+  return kept ? open_tacho(path, kept, out, e) : err;
 }
 
 enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {

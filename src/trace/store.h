@@ -46,7 +46,8 @@ static inline void **tg__column_place(struct tg_trace *t, const struct tg__colum
 
 /* import_tacho.c */
 bool tg__tacho_recognise(const void *head, size_t len);
-enum tg_err tg__tacho_open(const char *path, struct tg_trace **out, struct tg_error *e);
+/* file: its bytes, taken over; NULL: those at the path. */
+enum tg_err tg__tacho_open(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e);
 enum tg_err tg__tacho_load(struct tg_trace *t, uint32_t columns, struct tg_error *e);
 void tg__tacho_close(struct tg__store *s); /* unmaps the file; tg__store_free calls it */
 

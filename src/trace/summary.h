@@ -87,7 +87,7 @@ void tg__summaries_free(struct tg__summaries *s); /* NULL is fine */
 void tg__rank_summary_free(struct tg__rank_summary *r);
 bool tg__summaries_sort(struct tg__summaries *s); /* by number, then path; false on no memory */
 
-bool tg__summaries_recognise(const char *path); /* is this file one? */
+bool tg__summaries_recognise(const char *path, struct tg__file *file); /* is this file one? file: its bytes, only looked at; NULL: those at the path */
 /* All ranks of one list into another that may have other strings; false on no memory, and then neither is of use. */
 bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
 
@@ -95,8 +95,8 @@ bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
  * puts them in order; also after a failure they are not the caller's any more. */
 enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out, struct tg_error *e);
 enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e);
-/* Add the ranks of a .tsum file to `s`. *damaged: how many of them could not be read. */
-enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, int64_t *damaged, struct tg_error *e);
+/* Add the ranks of a .tsum file to `s`. file: its bytes, taken over; NULL: those at the path. *damaged: how many of them could not be read. */
+enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct tg__file *file, int64_t *damaged, struct tg_error *e);
 
 /* ---- one rank after the other (open.c): so that never more than a few are in memory ---------------------------------------------- */
 

@@ -384,8 +384,8 @@ static enum tg_err take_ranks(struct tg__tacho *f, struct tg__summaries *s, int6
   return TG_OK;
 }
 
-enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, int64_t *damaged, struct tg_error *e) {
-  struct tg__tacho f = {0};
+enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct tg__file *file, int64_t *damaged, struct tg_error *e) {
+  struct tg__tacho f = {.file = file};
   *damaged = 0;
   enum tg_err err = tg__tacho_list(&f, path, e);
   if (!err) err = take_ranks(&f, s, damaged, e);
@@ -393,9 +393,10 @@ enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, int64_
   return err;
 }
 
-bool tg__summaries_recognise(const char *path) {
-  struct tg__tacho f = {0};
+bool tg__summaries_recognise(const char *path, struct tg__file *file) {
+  struct tg__tacho f = {.file = file};
   const bool is_one = tg__tacho_list(&f, path, NULL) == TG_OK && tg__tacho_find(&f, TG_CHUNK_RANKS_HEAD, 0) != NULL;
+  if (file) f.file = NULL; /* it is only looked at */
   tg__tacho_drop(&f);
   return is_one;
 }

@@ -18,7 +18,7 @@ struct tg__tacho {
   int64_t lost, lost_at; /* chunks passed over, and the byte of the first */
 };
 
-/* import_tacho.c: open a file and list its chunks. f is zero before; tg__tacho_drop gives back what it holds, also after a failure.
+/* import_tacho.c: open a file and list its chunks. f is zero before, but that its file may be open already; tg__tacho_drop gives back what it holds, also after a failure.
  * The path stays the caller's. */
 enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_error *e);
 void tg__tacho_drop(struct tg__tacho *f);

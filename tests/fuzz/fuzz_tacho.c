@@ -36,7 +36,7 @@ static bool write_file(const char *path, const uint8_t *bytes, size_t len) {
 static struct tg_trace *open_and_load(const char *path, uint32_t first) {
   struct tg_trace *t = NULL;
   struct tg_error e = {0};
-  enum tg_err err = tg__tacho_open(path, &t, &e);
+  enum tg_err err = tg__tacho_open(path, NULL, &t, &e);
   if (err) {
     if (t || !e.text[0] || e.code != err) abort();
     return NULL;

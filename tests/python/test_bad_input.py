@@ -303,6 +303,29 @@ def test_standard_input_and_fifo(tmp_path):
     assert read("-")[0] == 4
 
 
+def test_tacho_through_a_pipe(tmp_path):
+    trace = put(tmp_path, "t.json", document(40).encode())
+    packed, summary = tmp_path / "t.tacho", tmp_path / "t.tsum"
+    assert tachograph("convert", trace, "-o", packed)[0] == 0 and tachograph("summarize", trace, "-o", summary)[0] == 0
+    whole = packed.read_bytes()
+    for size in [0, 8, 40, *range(100, len(whole), 331), len(whole)]:
+        cut = put(tmp_path, "cut", whole[:size])
+        with subprocess.Popen(["cat", str(cut)], stdout=subprocess.PIPE) as pipe:
+            through, beside = read("-", stdin=pipe.stdout), read(cut)
+        assert through[:3] == beside[:3], size
+    assert through[:3] == (0, 40, set())
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    thread = feed(fifo, [whole[k:k + 100] for k in range(0, len(whole), 100)])
+    assert tachograph("convert", fifo, "-o", tmp_path / "again.tacho")[0] == 0 and (tmp_path / "again.tacho").read_bytes() == whole
+    thread.join(timeout=10)
+    with subprocess.Popen(["cat", str(summary)], stdout=subprocess.PIPE) as pipe:
+        assert tachograph("ask", "-", "ranks", stdin=pipe.stdout)[1] == tachograph("ask", summary, "ranks")[1] != ""
+    status, _, err = tachograph("report", put(tmp_path, "t.tacho.gz", gzip.compress(whole)))
+    assert status == 4 and "packed once more: unpack it first" in err
+    one_sentence(err)
+
+
 def test_file_shrinks_while_read(tmp_path):
     """Whatever the moment: an answer from what was there, or one sentence; no signal."""
     text = document(120_000).encode()

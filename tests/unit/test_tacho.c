@@ -52,7 +52,7 @@ static int64_t lost(const struct tg_trace *t) { return t->ranks[0].loss[TG__LOSS
 static struct tg_trace *open_all(struct tg_error *e) {
   struct tg_trace *t;
   *e = (struct tg_error){0};
-  if (tg__tacho_open(path, &t, e)) {
+  if (tg__tacho_open(path, NULL, &t, e)) {
     assert_null(t);
     return NULL;
   }
@@ -80,7 +80,7 @@ static void test_one_column_at_a_time(void **state) {
   save(t);
   for (uint32_t bit = 1; bit <= TG__COL_MARKS; bit <<= 1) {
     struct tg_trace *back;
-    assert_int_equal(tg__tacho_open(path, &back, &e), TG_OK);
+    assert_int_equal(tg__tacho_open(path, NULL, &back, &e), TG_OK);
     assert_int_equal(back->loaded, 0);
     assert_int_equal(back->slices.count, 6);
     assert_int_equal(tg__tacho_load(back, bit, &e), TG_OK);
@@ -292,7 +292,7 @@ static void test_damage_only_costs_its_column(void **state) {
   uint8_t *const bytes = read_all(&len);
   bytes[chunk_place(bytes, len, TG_CHUNK_SLICE_DUR, 0) + 60] ^= 4;
   write_all(bytes, len);
-  assert_int_equal(tg__tacho_open(path, &back, &e), TG_OK);
+  assert_int_equal(tg__tacho_open(path, NULL, &back, &e), TG_OK);
   assert_int_equal(tg__tacho_load(back, TG__COL_START | TG__COL_NAME, &e), TG_OK);
   assert_int_equal(tg__tacho_load(back, TG__COL_DUR | TG__COL_CAT, &e), TG_DAMAGED);
   assert_non_null(strstr(e.text, "SLICE_DUR 0"));
