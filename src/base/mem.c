@@ -52,12 +52,18 @@ void *tg__pages_sparse(size_t bytes) {
   return p == MAP_FAILED ? NULL : p;
 }
 
+/* A fault per 4 KiB page costs as much as filling it; from 4 MiB on the half-used huge page at the end no longer matters. */
+static void prefer_huge(void *p, size_t size) {
+#ifdef MADV_HUGEPAGE
+  if (size >= (size_t)4 << 20) (void)madvise(p, size, MADV_HUGEPAGE);
+#else
+  (void)p, (void)size;
+#endif
+}
+
 void *tg__pages_get(size_t bytes) {
   void *p = tg__pages_sparse(bytes);
-#ifdef MADV_HUGEPAGE
-  /* A fault per 4 KiB page costs as much as filling it; from 4 MiB on the half-used huge page at the end no longer matters. */
-  if (p && bytes >= (size_t)4 << 20) (void)madvise(p, round_up(bytes), MADV_HUGEPAGE);
-#endif
+  if (p) prefer_huge(p, round_up(bytes));
   return p;
 }
 
@@ -71,6 +77,7 @@ bool tg__pages_grow(void **p, size_t *cap, size_t want) {
   if (!bytes || must_fail()) return false;
   void *bigger = *p ? mremap(*p, round_up(*cap), bytes, MREMAP_MAYMOVE) : tg__pages_get(bytes);
   if (!bigger || bigger == MAP_FAILED) return false;
+  if (*p) prefer_huge(bigger, bytes);
   *p = bigger;
   *cap = bytes;
   return true;

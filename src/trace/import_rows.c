@@ -25,23 +25,45 @@ static bool add_segment(struct tg__import *im, struct tg__segment s) {
   return true;
 }
 
-bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]) {
+static bool move_args(struct tg__import *im, const struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]) {
   const uint64_t base = im->pool_len / 4;
   if (base + len / 4 >= TG_NONE || !tg__pages_grow((void **)&im->pool, &im->pool_cap, im->pool_len + len + 1)) return false;
   if (len) memcpy(im->pool + im->pool_len, pool, len);
   im->pool_len += len;
   for (size_t i = 0; i < s->count; i++) s->records[i].args += (uint32_t)base;
   for (int i = 0; i < 128; i++) im->phases[i] += phases[i];
-  return add_segment(im, *s);
+  return true;
+}
+
+bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]) {
+  return move_args(im, s, pool, len, phases) && add_segment(im, *s);
+}
+
+enum { SEGMENT_BYTES = 4 << 20 }; /* of all but the first: few rows are no reason for huge pages */
+
+/* Behind the last block while it has room, else in a block of its own. */
+static bool commit_records(struct tg__import *im, const struct tg__parser *p) {
+  struct tg__segment *const last = im->segment_count ? &im->segments[im->segment_count - 1] : NULL;
+  const size_t bytes = p->record_count * sizeof *p->records;
+  if (last && last->bytes / sizeof *p->records - last->count >= p->record_count) {
+    struct tg__segment more = {last->records + last->count, p->record_count, 0};
+    memcpy(more.records, p->records, bytes);
+    if (!move_args(im, &more, p->pool, p->pool_len, p->phases)) return false;
+    last->count += more.count;
+    im->events_read += (int64_t)more.count;
+    return true;
+  }
+  const size_t room = last && bytes < SEGMENT_BYTES ? SEGMENT_BYTES : bytes + sizeof *p->records;
+  struct tg__segment s = {tg__pages_get(room), p->record_count, room};
+  if (!s.records) return false;
+  if (bytes) memcpy(s.records, p->records, bytes);
+  const bool ok = tg__commit_block(im, &s, p->pool, p->pool_len, p->phases);
+  if (!ok) tg__pages_drop(s.records, room);
+  return ok;
 }
 
 bool tg__commit_rows(struct tg__import *im, struct tg__parser *p) {
-  const size_t bytes = (p->record_count + 1) * sizeof *p->records;
-  struct tg__segment s = {tg__pages_get(bytes), p->record_count, bytes};
-  if (!s.records) return false;
-  if (p->record_count) memcpy(s.records, p->records, p->record_count * sizeof *p->records);
-  const bool ok = tg__commit_block(im, &s, p->pool, p->pool_len, p->phases);
-  if (!ok) tg__pages_drop(s.records, bytes);
+  const bool ok = commit_records(im, p);
   tg__losses_add(&im->losses, &p->losses);
   tg__parser_reset(p);
   return ok;

@@ -9,7 +9,7 @@
 
 struct live {
   int64_t bytes;
-  uint32_t stack;
+  uint32_t stack; /* of one that is free: the next free one */
 };
 struct importer {
   struct tg__import *im;
@@ -17,9 +17,10 @@ struct importer {
   struct tg__snapshot snapshot;
   uint32_t cat, key_requested, key_state, key_type, key_pool, key_active, key_expandable, key_metadata, key_segment, key_free;
   uint32_t name_segment, name_block, track, device;
-  struct tg__map of_addr; /* address → index into lives + 1; 0 = given back */
+  struct tg__map of_addr; /* address → index into lives + 1; 0 = not allocated now */
   struct live *lives;
   size_t live_count, live_cap;
+  uint32_t free_live; /* index + 1 */
   int64_t allocated, reserved, last_ns;
   bool no_memory;
 };
@@ -43,7 +44,7 @@ static void event(struct importer *w, uint32_t name, int64_t ts_ns) {
   const struct tg__record r = {.ts_ns = ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = w->track, .ph = 'i'};
   if (!tg__row_add(w->parser, r, w->cat)) w->no_memory = true;
   /* Blocks are committed now and then, so that records and args do not lie about twice. */
-  if (w->parser->record_count >= 1 << 16 && !tg__commit_rows(w->im, w->parser)) w->no_memory = true;
+  if (w->parser->record_count >= 1 << 14 && !tg__commit_rows(w->im, w->parser)) w->no_memory = true;
 }
 
 static int64_t to_ns(int64_t us) {
@@ -66,39 +67,30 @@ static void memory_event(struct importer *w, int64_t ts_ns, int64_t addr, int64_
   event(w, TG__K_MEMORY, ts_ns);
 }
 
-static bool is_alive(const struct importer *w, int64_t addr, struct live *out) {
-  const uint32_t at = tg__map_get(&w->of_addr, (uint64_t)addr);
-  if (at == TG_NONE || at == 0) return false;
-  *out = w->lives[at - 1];
-  return true;
-}
 static void set_alive(struct importer *w, int64_t addr, int64_t bytes, uint32_t stack_number) {
-  if (!tg__grow((void **)&w->lives, &w->live_cap, w->live_count + 1, sizeof *w->lives) ||
-      !tg__map_put(&w->of_addr, (uint64_t)addr, (uint32_t)w->live_count + 1)) {
-    w->no_memory = true;
-    return;
+  uint32_t *const place = tg__map_slot(&w->of_addr, (uint64_t)addr, 0);
+  if (place && *place == 0) {
+    *place = w->free_live ? w->free_live : (uint32_t)++w->live_count;
+    if (w->free_live) w->free_live = w->lives[w->free_live - 1].stack;
   }
-  w->lives[w->live_count++] = (struct live){bytes, stack_number};
+  if (!place || !tg__grow((void **)&w->lives, &w->live_cap, w->live_count, sizeof *w->lives)) w->no_memory = true;
+  else w->lives[*place - 1] = (struct live){bytes, stack_number};
 }
-static void set_dead(struct importer *w, int64_t addr) {
-  if (!tg__map_put(&w->of_addr, (uint64_t)addr, 0)) w->no_memory = true;
-}
-static void forget_alive(struct importer *w) {
-  tg__map_free(&w->of_addr);
-  w->of_addr = (struct tg__map){0};
-  w->live_count = 0;
-}
-
-static int64_t reserved_by(const struct tg__snapshot_entry *x) {
-  if (x->action == TG__ACTION_SEGMENT_ALLOC || x->action == TG__ACTION_SEGMENT_MAP) return x->size;
-  return x->action == TG__ACTION_SEGMENT_FREE || x->action == TG__ACTION_SEGMENT_UNMAP ? -x->size : 0;
+/* What was allocated there, which it is no longer; as the entry has it when that was never seen. */
+static struct live set_dead(struct importer *w, const struct tg__snapshot_entry *x) {
+  uint32_t *const place = tg__map_slot(&w->of_addr, (uint64_t)x->addr, 0);
+  if (!place) w->no_memory = true;
+  if (!place || *place == 0) return (struct live){x->size, x->stack};
+  struct live *const slot = &w->lives[*place - 1], was = *slot;
+  slot->stack = w->free_live;
+  w->free_live = *place;
+  *place = 0;
+  return was;
 }
 
 /* Does this entry give back what the program had? free_completed counts where a history without free_requested has it. */
-static bool gives_back(const struct importer *w, const struct tg__snapshot_entry *x, bool has_requests, struct live *known) {
-  if (x->action != (has_requests ? TG__ACTION_FREE_REQUESTED : TG__ACTION_FREE_COMPLETED)) return false;
-  if (!is_alive(w, x->addr, known)) *known = (struct live){x->size, x->stack};
-  return true;
+static bool gives_back(const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
+  return x->action == (h->has_requests ? TG__ACTION_FREE_REQUESTED : TG__ACTION_FREE_COMPLETED);
 }
 
 /* ---- what was there before the history -------------------------------------------------------------------------------------------------- */
@@ -110,23 +102,21 @@ static bool is_active(const struct importer *w, const struct tg__snapshot_block 
   return b->state != TG_NONE && tg__str_eq(tg__strings_get(w->im->shared.trace->strings, b->state), TG_STR("active_allocated"));
 }
 
-/* Freed without having been allocated, or still allocated at the end without ever having been. Emits one event for each. */
-static void emit_old_blocks(struct importer *w, const struct tg__snapshot_history *h, bool has_requests, int64_t ts_ns) {
-  struct live known;
-  for (size_t i = 0; i < h->count && !w->no_memory; i++) {
-    const struct tg__snapshot_entry *const x = &h->items[i];
-    const uint32_t at = tg__map_get(&w->of_addr, (uint64_t)x->addr);
-    if (x->action == TG__ACTION_ALLOC) set_alive(w, x->addr, x->size, x->stack);
-    if (!gives_back(w, x, has_requests, &known)) continue;
-    if (at == TG_NONE) memory_event(w, ts_ns, x->addr, x->size, 0, true);
-    set_dead(w, x->addr);
+/* Freed without having been allocated, or still allocated at the end without ever having been. Emits one event for each, and leaves the
+ * addresses of the history in the map. */
+static void emit_old_blocks(struct importer *w, struct tg__snapshot_history *h, int64_t ts_ns) {
+  struct tg__history_walk walk = {.history = h};
+  for (struct tg__snapshot_entry x = {0}; !w->no_memory && tg__history_next(&walk, &x);) {
+    if (x.action != TG__ACTION_ALLOC && !gives_back(h, &x)) continue;
+    const size_t before = w->of_addr.count;
+    if (!tg__map_slot(&w->of_addr, (uint64_t)x.addr, 0)) w->no_memory = true;
+    else if (w->of_addr.count > before && x.action != TG__ACTION_ALLOC) memory_event(w, ts_ns, x.addr, x.size, 0, true);
   }
   for (size_t i = 0; i < w->snapshot.block_count && !w->no_memory; i++) {
     const struct tg__snapshot_block *const b = &w->snapshot.blocks[i];
     if (device_of_block(w, b) != w->device || !is_active(w, b) || tg__map_get(&w->of_addr, (uint64_t)b->address) != TG_NONE) continue;
     memory_event(w, ts_ns, b->address, b->size, b->stack, true);
   }
-  forget_alive(w);
 }
 
 static int64_t reserved_at_the_end(const struct importer *w) {
@@ -152,39 +142,37 @@ static void emit_other(struct importer *w, const struct tg__snapshot_entry *x) {
   value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
   value_text(w, w->key_metadata, x->extra);
   stack(w, x->stack);
-  event(w, x->action == TG__ACTION_OOM ? TG__K_OUT_OF_MEMORY : x->action_text == TG_NONE ? TG__K_EMPTY : x->action_text, to_ns(x->time_us));
+  const uint32_t name = x->action == TG__ACTION_OTHER ? x->action_text : w->snapshot.action_texts[x->action];
+  event(w, x->action == TG__ACTION_OOM ? TG__K_OUT_OF_MEMORY : name == TG_NONE ? TG__K_EMPTY : name, to_ns(x->time_us));
 }
 
-static void emit_history(struct importer *w, const struct tg__snapshot_history *h) {
-  bool has_requests = false;
-  int64_t net = 0;
-  for (size_t i = 0; i < h->count; i++) {
-    has_requests |= h->items[i].action == TG__ACTION_FREE_REQUESTED;
-    if (__builtin_add_overflow(net, reserved_by(&h->items[i]), &net)) net = 0;
+static void emit_entry(struct importer *w, const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
+  if (__builtin_add_overflow(w->reserved, tg__snapshot_reserved(x), &w->reserved)) w->reserved = INT64_MAX;
+  const bool taken = x->action == TG__ACTION_ALLOC;
+  if (!taken && !gives_back(h, x)) {
+    emit_other(w, x);
+    return;
   }
-  const int64_t first_ns = h->count ? to_ns(h->items[0].time_us) - 1000 : 0; /* a microsecond before all that was seen */
+  struct live block = {x->size, x->stack};
+  if (taken) set_alive(w, x->addr, x->size, x->stack);
+  else block = set_dead(w, x);
+  value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
+  if (taken) value_text(w, w->key_metadata, x->extra);
+  memory_event(w, to_ns(x->time_us), x->addr, taken || block.bytes == INT64_MIN ? block.bytes : -block.bytes, x->stack, false);
+}
+
+static void emit_history(struct importer *w, struct tg__snapshot_history *h) {
+  const int64_t first_ns = h->count ? to_ns(h->first_us) - 1000 : 0; /* a microsecond before all that was seen */
   w->allocated = 0;
-  w->last_ns = h->count ? to_ns(h->items[h->count - 1].time_us) : 0;
-  w->reserved = __builtin_sub_overflow(reserved_at_the_end(w), net, &w->reserved) || w->reserved < 0 ? 0 : w->reserved;
-  emit_old_blocks(w, h, has_requests, first_ns);
-  struct live known;
-  for (size_t i = 0; i < h->count && !w->no_memory; i++) {
-    const struct tg__snapshot_entry *const x = &h->items[i];
-    if (__builtin_add_overflow(w->reserved, reserved_by(x), &w->reserved)) w->reserved = INT64_MAX;
-    if (x->action == TG__ACTION_ALLOC) {
-      set_alive(w, x->addr, x->size, x->stack);
-      value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
-      value_text(w, w->key_metadata, x->extra);
-      memory_event(w, to_ns(x->time_us), x->addr, x->size, x->stack, false);
-    } else if (gives_back(w, x, has_requests, &known)) {
-      set_dead(w, x->addr);
-      value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
-      memory_event(w, to_ns(x->time_us), x->addr, -known.bytes, x->stack, false);
-    } else {
-      emit_other(w, x);
-    }
-  }
-  forget_alive(w);
+  w->last_ns = h->count ? to_ns(h->last.time_us) : 0;
+  w->reserved = __builtin_sub_overflow(reserved_at_the_end(w), h->reserved, &w->reserved) || w->reserved < 0 ? 0 : w->reserved;
+  emit_old_blocks(w, h, first_ns);
+  struct tg__history_walk walk = {.history = h, .gives_back = true};
+  for (struct tg__snapshot_entry x = {0}; !w->no_memory && tg__history_next(&walk, &x);) emit_entry(w, h, &x);
+  tg__map_free(&w->of_addr);
+  w->of_addr = (struct tg__map){0};
+  w->live_count = w->free_live = 0;
+  tg__history_free(h);
 }
 
 static void emit_segment(struct importer *w, const struct tg__snapshot_segment *g) {
@@ -229,7 +217,6 @@ static void emit_notes(struct importer *w) {
 }
 
 static void emit_device(struct importer *w, uint32_t device) {
-  static const struct tg__snapshot_history none;
   struct tg__snapshot *const s = &w->snapshot;
   char name[48];
   w->device = device;
@@ -237,11 +224,7 @@ static void emit_device(struct importer *w, uint32_t device) {
   value(w, TG__K_NAME, TG__KIND_STR, (snprintf(name, sizeof name, "memory of GPU%u", device), intern(w, name)));
   const struct tg__record r = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_PROCESS_NAME, .track = w->track, .ph = 'M'};
   if (!tg__row_add(w->parser, r, TG_NONE)) w->no_memory = true;
-  emit_history(w, device < s->device_count ? &s->devices[device] : &none);
-  if (device < s->device_count) { /* its rows are in the trace now */
-    tg__free(s->devices[device].items);
-    s->devices[device] = none;
-  }
+  emit_history(w, device < s->device_count ? &s->devices[device] : &(struct tg__snapshot_history){0});
   for (size_t i = 0; i < s->segment_count && !w->no_memory; i++)
     if (s->segments[i].device == device) emit_segment(w, &s->segments[i]);
   for (size_t i = 0; i < s->block_count && !w->no_memory; i++)

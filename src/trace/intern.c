@@ -252,10 +252,12 @@ static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const s
 const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, const struct tg__packed_val *vals, size_t count) {
   struct tg__shared *s = p->shared;
   if (count > UINT16_MAX) count = UINT16_MAX; /* an object of 65 536 keys is no event; the rest is cut with it */
+  uint32_t near = has_args; /* a cheap number for the cache in front: fields are compared anyway */
+  for (size_t i = 0; i < count; i++) near += (vals[i].key << 3 | (unsigned)vals[i].kind) * (uint32_t)(2 * i + 1);
+  const struct tg__guess **local = &p->known_schema[near % TG__SCHEMA_CACHE];
+  if (*local && same_fields(*local, has_args, vals, count)) return *local;
   uint64_t hash = has_args;
   for (size_t i = 0; i < count; i++) hash = (hash ^ (((uint64_t)vals[i].key << 4) | (unsigned)vals[i].kind << 1 | vals[i].top)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
-  const struct tg__guess **local = &p->known_schema[hash % TG__SCHEMA_CACHE];
-  if (*local && same_fields(*local, has_args, vals, count)) return *local;
   const struct tg__guess *g = NULL;
   tg__lock_take(s->lock);
   for (;; hash++) { /* chained through the next hash */

@@ -6,14 +6,15 @@
 
 #include "trace/unpickle.h"
 
+/* What entries have stands together: their dicts wait by the thousand. */
 #define WORDS(X)                                                                                                                           \
-  X(SEGMENTS, "segments")                                                                                                                  \
-  X(DEVICE_TRACES, "device_traces") X(SETTINGS, "allocator_settings") X(ADDRESS, "address") X(TOTAL_SIZE, "total_size")                    \
-      X(ALLOCATED_SIZE, "allocated_size") X(ACTIVE_SIZE, "active_size") X(REQUESTED_SIZE, "requested_size") X(STREAM, "stream")            \
-          X(SEGMENT_TYPE, "segment_type") X(POOL, "segment_pool_id") X(EXPANDABLE, "is_expandable") X(FRAMES, "frames")                    \
-              X(BLOCKS, "blocks") X(SIZE, "size") X(STATE, "state") X(ACTION, "action") X(ADDR, "addr") X(DEVICE_FREE, "device_free")      \
-                  X(TIME_US, "time_us") X(USER_METADATA, "user_metadata") X(FILENAME, "filename") X(LINE, "line") X(NAME, "name")          \
-                      X(DEVICE, "device") X(STAGE, "stage")
+  X(ACTION, "action")                                                                                                                      \
+  X(ADDR, "addr") X(SIZE, "size") X(STREAM, "stream") X(TIME_US, "time_us") X(FRAMES, "frames") X(USER_METADATA, "user_metadata")          \
+      X(DEVICE_FREE, "device_free") X(FILENAME, "filename") X(LINE, "line") X(NAME, "name") X(ADDRESS, "address") X(STATE, "state")        \
+          X(REQUESTED_SIZE, "requested_size") X(TOTAL_SIZE, "total_size") X(ALLOCATED_SIZE, "allocated_size")                              \
+              X(ACTIVE_SIZE, "active_size") X(SEGMENT_TYPE, "segment_type") X(POOL, "segment_pool_id") X(EXPANDABLE, "is_expandable")      \
+                  X(BLOCKS, "blocks") X(DEVICE, "device") X(STAGE, "stage") X(SEGMENTS, "segments") X(DEVICE_TRACES, "device_traces")      \
+                      X(SETTINGS, "allocator_settings")
 enum word {
   NO_WORD,
 #define X(id, text) W_##id,
@@ -26,21 +27,19 @@ static const char *const word_texts[WORD_COUNT] = {NULL,
                                                    WORDS(X)
 #undef X
 };
-static const struct {
-  const char *text;
-  enum tg__snapshot_action action;
-} actions[] = {{"alloc", TG__ACTION_ALLOC},
-               {"free_requested", TG__ACTION_FREE_REQUESTED},
-               {"free_completed", TG__ACTION_FREE_COMPLETED},
-               {"segment_alloc", TG__ACTION_SEGMENT_ALLOC},
-               {"segment_free", TG__ACTION_SEGMENT_FREE},
-               {"segment_map", TG__ACTION_SEGMENT_MAP},
-               {"segment_unmap", TG__ACTION_SEGMENT_UNMAP},
-               {"snapshot", TG__ACTION_SNAPSHOT},
-               {"oom", TG__ACTION_OOM}};
+static const char *const action_texts[TG__ACTION_OTHER] = {[TG__ACTION_NONE] = "",
+                                                           [TG__ACTION_ALLOC] = "alloc",
+                                                           [TG__ACTION_FREE_REQUESTED] = "free_requested",
+                                                           [TG__ACTION_FREE_COMPLETED] = "free_completed",
+                                                           [TG__ACTION_SEGMENT_ALLOC] = "segment_alloc",
+                                                           [TG__ACTION_SEGMENT_FREE] = "segment_free",
+                                                           [TG__ACTION_SEGMENT_MAP] = "segment_map",
+                                                           [TG__ACTION_SEGMENT_UNMAP] = "segment_unmap",
+                                                           [TG__ACTION_SNAPSHOT] = "snapshot",
+                                                           [TG__ACTION_OOM] = "oom"};
 
-/* What the reader knows of a container, in tg__unpickler.meaning: a kind in the upper four bits, a number in the others. */
-enum meaning { UNKNOWN, OPEN_DICT, FRAME, STACK, HISTORY, BLOCKS, SEGMENTS, DEVICES, POOL, NOTES, DONE, KIND_SHIFT = 28 };
+/* What the reader knows of a container: a kind in the upper four bits of its meaning, a number in the others. */
+enum meaning { UNKNOWN, OPEN_DICT, FRAME, STACK, HISTORY, BLOCKS, POOL, DONE, KIND_SHIFT = TG__MEANING_BITS - 4 };
 enum {
   MEANING_MOST = (1 << KIND_SHIFT) - 1,
   SLOTS_MOST = 1 << 16, /* dicts that wait to be put into something; Python puts them in by the thousand */
@@ -50,11 +49,13 @@ enum {
 };
 struct slot {    /* a dict in the making */
   uint32_t seen; /* by word */
-  struct tg__pickle_value at[WORD_COUNT];
-  struct tg__out json; /* members with other keys */
   uint32_t next_free;
+  struct tg__pickle_value at[WORD_COUNT];
+  struct tg__out json; /* members with other keys, of dicts that no row is made of */
 };
 _Static_assert(WORD_COUNT <= 32, "seen has a bit for each word");
+#define BIT(word) (UINT32_C(1) << W_##word)
+enum { ROW_WORDS = BIT(ACTION) | BIT(FILENAME) | BIT(TOTAL_SIZE) | BIT(STATE) | BIT(STAGE) }; /* one of them makes a dict a row */
 struct range {
   size_t first, count;
 };
@@ -62,7 +63,6 @@ struct reader {
   struct tg__snapshot *s;
   uint8_t *word_of; /* by string id, up to word_top */
   uint32_t word_top;
-  uint32_t action_ids[sizeof actions / sizeof *actions];
   struct slot *slots;
   size_t slot_count, slot_cap;
   uint32_t free_slot; /* +1 */
@@ -82,11 +82,15 @@ struct reader {
 };
 
 static enum meaning kind_of(const struct tg__unpickler *u, struct tg__pickle_value v) {
-  return v.kind < TG__PICKLE_TUPLE ? UNKNOWN : (enum meaning)(u->meaning[v.id] >> KIND_SHIFT);
+  return v.kind < TG__PICKLE_TUPLE ? UNKNOWN : (enum meaning)(tg__pickle_meaning(u, v) >> KIND_SHIFT);
 }
-static uint32_t number_of(const struct tg__unpickler *u, struct tg__pickle_value v) { return u->meaning[v.id] & MEANING_MOST; }
-static void mean(struct tg__unpickler *u, struct tg__pickle_value v, enum meaning kind, size_t number) {
-  u->meaning[v.id] = (uint32_t)kind << KIND_SHIFT | (uint32_t)(number < MEANING_MOST ? number : MEANING_MOST);
+static uint32_t number_of(const struct tg__unpickler *u, struct tg__pickle_value v) { return tg__pickle_meaning(u, v) & MEANING_MOST; }
+static uint32_t meaning_of(struct reader *r, enum meaning kind, size_t number) {
+  if (number > MEANING_MOST) r->no_memory = true; /* 67 million different frames, or stacks */
+  return (uint32_t)kind << KIND_SHIFT | (uint32_t)(number & MEANING_MOST);
+}
+static void mean(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value v, enum meaning kind, size_t number) {
+  tg__pickle_mean(u, v, meaning_of(r, kind, number));
 }
 
 /* ---- texts of frames and stacks ------------------------------------------------------------------------------------------------------- */
@@ -178,7 +182,7 @@ static struct slot *slot_of(struct reader *r, struct tg__unpickler *u, struct tg
   }
   r->slots[number].seen = 0;
   r->slots[number].json.len = 0;
-  mean(u, dict, OPEN_DICT, number);
+  mean(r, u, dict, OPEN_DICT, number);
   return &r->slots[number];
 }
 
@@ -186,7 +190,7 @@ static void close_slot(struct reader *r, struct tg__unpickler *u, struct tg__pic
   const uint32_t slot = number_of(u, dict);
   r->slots[slot].next_free = r->free_slot;
   r->free_slot = slot + 1;
-  mean(u, dict, kind, number);
+  mean(r, u, dict, kind, number);
 }
 
 static void write_json(struct reader *r, const struct tg__unpickler *u, struct tg__pickle_value v, struct tg__out *out) {
@@ -230,27 +234,35 @@ static void add_json(struct reader *r, const struct tg__unpickler *u, struct slo
   if (d->json.err) r->no_memory = true;
 }
 
+static void add_settings(struct reader *r, const struct tg__unpickler *u, struct tg__pickle_value dict) {
+  struct tg__out text = {0};
+  write_json(r, u, dict, &text);
+  r->s->settings = text.err ? TG_NONE : intern(r, text.buf, text.len);
+  tg__out_free(&text);
+}
+
+static uint8_t word_of(const struct reader *r, struct tg__pickle_value key) {
+  return key.kind == TG__PICKLE_TEXT && key.id < r->word_top ? r->word_of[key.id] : NO_WORD;
+}
+
 static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs,
                        size_t count) {
   struct reader *const r = ctx;
   struct slot *const d = count ? slot_of(r, u, into) : NULL;
   if (!d) return !r->no_memory;
+  uint32_t seen = 0;
+  bool has_others = false;
   for (size_t i = 0; i + 1 < count; i += 2) {
-    const uint32_t key = pairs[i].id;
-    const uint8_t word = pairs[i].kind == TG__PICKLE_TEXT && key < r->word_top ? r->word_of[key] : NO_WORD;
-    if (word) {
-      d->seen |= UINT32_C(1) << word;
-      d->at[word] = pairs[i + 1];
-    }
-    if (!word) add_json(r, u, d, &pairs[i]);
-    if (word == W_SEGMENTS || word == W_DEVICE_TRACES) r->is_snapshot = true;
-    if (word == W_SETTINGS && pairs[i + 1].kind == TG__PICKLE_DICT) {
-      struct tg__out text = {0};
-      write_json(r, u, pairs[i + 1], &text);
-      r->s->settings = text.err ? TG_NONE : intern(r, text.buf, text.len);
-      tg__out_free(&text);
-    }
+    const uint8_t word = word_of(r, pairs[i]);
+    has_others |= word == NO_WORD;
+    seen |= UINT32_C(1) << word;
+    d->at[word] = pairs[i + 1];
   }
+  d->seen |= seen;
+  if (seen & (BIT(SEGMENTS) | BIT(DEVICE_TRACES))) r->is_snapshot = true;
+  if (seen & BIT(SETTINGS) && d->at[W_SETTINGS].kind == TG__PICKLE_DICT) add_settings(r, u, d->at[W_SETTINGS]);
+  for (size_t i = 0; has_others && !(d->seen & ROW_WORDS) && i + 1 < count; i += 2)
+    if (word_of(r, pairs[i]) == NO_WORD) add_json(r, u, d, &pairs[i]);
   return !r->no_memory;
 }
 
@@ -273,23 +285,22 @@ static uint32_t stream_number(struct reader *r, int64_t handle) {
   return (uint32_t)s->stream_count++;
 }
 
+static uint8_t action_of(const struct tg__snapshot *s, uint32_t text) {
+  for (uint8_t i = TG__ACTION_ALLOC; i < TG__ACTION_OTHER; i++)
+    if (text == s->action_texts[i]) return i;
+  return TG__ACTION_OTHER;
+}
+
 static void add_entry(struct reader *r, const struct tg__unpickler *u, size_t history, const struct slot *d) {
-  struct tg__snapshot_history *const h = &r->s->devices[history];
-  if (!tg__grow((void **)&h->items, &h->cap, h->count + 1, sizeof *h->items)) {
-    r->no_memory = true;
-    return;
-  }
   struct tg__snapshot_entry entry = {.time_us = int_at(d, W_TIME_US),
                                      .addr = int_at(d, has(d, W_ADDR) ? W_ADDR : W_DEVICE_FREE),
                                      .size = int_at(d, W_SIZE),
                                      .action_text = text_at(d, W_ACTION),
                                      .stack = stack_at(u, d),
                                      .stream = stream_number(r, int_at(d, W_STREAM)),
-                                     .extra = text_at(d, W_USER_METADATA),
-                                     .action = TG__ACTION_OTHER};
-  for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-    if (entry.action_text == r->action_ids[i]) entry.action = (uint8_t)actions[i].action;
-  h->items[h->count++] = entry;
+                                     .extra = text_at(d, W_USER_METADATA)};
+  entry.action = action_of(r->s, entry.action_text);
+  if (!tg__history_add(&r->s->devices[history], &entry)) r->no_memory = true;
 }
 
 static void add_block(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
@@ -355,7 +366,7 @@ static size_t history_of(struct reader *r, struct tg__unpickler *u, struct tg__p
   }
   s->devices[r->history_count] = (struct tg__snapshot_history){0};
   r->device_of[r->history_count] = SIZE_MAX;
-  mean(u, list, HISTORY, r->history_count);
+  mean(r, u, list, HISTORY, r->history_count);
   return r->history_count++;
 }
 
@@ -363,7 +374,7 @@ static bool block_list_of(struct reader *r, struct tg__unpickler *u, struct tg__
   if (kind_of(u, list) != BLOCKS) {
     if (!tg__grow((void **)&r->block_lists, &r->block_list_cap, r->block_list_count + 1, sizeof *r->block_lists)) return false;
     r->block_lists[r->block_list_count] = (struct range){r->s->block_count, 0};
-    mean(u, list, BLOCKS, r->block_list_count++);
+    mean(r, u, list, BLOCKS, r->block_list_count++);
   }
   r->block_lists[number_of(u, list)].count++;
   return true;
@@ -391,48 +402,40 @@ static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pick
   close_slot(r, u, dict, DONE, 0);
 }
 
-static bool add_frame(struct reader *r, uint32_t text) {
-  if (!tg__grow((void **)&r->frames, &r->frame_cap, r->frame_count + 1, sizeof *r->frames)) return false;
-  r->frames[r->frame_count++] = text;
-  return true;
-}
-
 /* Frames are gathered behind those of all stacks; a list that goes on begins with the ones it has. */
 static bool take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
                         size_t count) {
   const size_t first = r->frame_count;
-  if (kind_of(u, list) == STACK) {
-    const struct range own = r->stacks[number_of(u, list)];
-    for (size_t i = 0; i < own.count; i++)
-      if (!add_frame(r, r->frames[own.first + i])) return false;
-  }
-  for (size_t i = 0; i < count && r->frame_count - first < FRAMES_MOST; i++)
-    if (kind_of(u, items[i]) == FRAME && !add_frame(r, number_of(u, items[i]))) return false;
-  mean(u, list, STACK, stack_number(r, first));
+  const struct range own = kind_of(u, list) == STACK ? r->stacks[number_of(u, list)] : (struct range){0};
+  if (!tg__grow((void **)&r->frames, &r->frame_cap, first + own.count + FRAMES_MOST, sizeof *r->frames)) return false;
+  if (own.count) memcpy(r->frames + first, r->frames + own.first, own.count * sizeof *r->frames);
+  uint32_t *at = r->frames + first + own.count;
+  const uint32_t *const most = r->frames + first + FRAMES_MOST;
+  for (size_t i = 0; i < count && at < most; i++)
+    if (kind_of(u, items[i]) == FRAME) *at++ = number_of(u, items[i]);
+  r->frame_count = (size_t)(at - r->frames);
+  mean(r, u, list, STACK, stack_number(r, first));
   return !r->no_memory;
 }
 
-static bool is_int_pair(const struct tg__pickle_value *items, size_t count) {
-  return count == 2 && items[0].kind == TG__PICKLE_INT && items[1].kind == TG__PICKLE_INT;
-}
-
-static bool take_pool(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value tuple, const struct tg__pickle_value *items) {
+/* Of tuples only pool ids are known: two numbers. */
+static uint32_t take_tuple(void *ctx, const struct tg__pickle_value *items, size_t count) {
+  struct reader *const r = ctx;
+  if (count != 2 || items[0].kind != TG__PICKLE_INT || items[1].kind != TG__PICKLE_INT) return 0;
   size_t at = r->pool_count; /* a process has a handful */
   for (size_t i = 0; i < r->pool_count && i < 64; i++)
     if (r->pools[i][0] == items[0].i && r->pools[i][1] == items[1].i) at = i;
   if (at == r->pool_count) {
-    if (!tg__grow((void **)&r->pools, &r->pool_cap, at + 1, sizeof *r->pools)) return false;
+    if (!tg__grow((void **)&r->pools, &r->pool_cap, at + 1, sizeof *r->pools)) return TG_NONE;
     r->pools[at][0] = items[0].i, r->pools[at][1] = items[1].i;
     r->pool_count++;
   }
-  mean(u, tuple, POOL, at);
-  return true;
+  return meaning_of(r, POOL, at);
 }
 
 static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *items,
                        size_t count) {
   struct reader *const r = ctx;
-  if (into.kind == TG__PICKLE_TUPLE) return !is_int_pair(items, count) || take_pool(r, u, into, items);
   for (size_t i = 0; i < count && !r->no_memory; i++) {
     const enum meaning kind = kind_of(u, items[i]);
     if (kind == OPEN_DICT) take_dict(r, u, into, items[i]);
@@ -466,7 +469,7 @@ static bool reader_begin(struct reader *r) {
     ids[w] = intern(r, word_texts[w], strlen(word_texts[w]));
     if (ids[w] != TG_NONE && ids[w] >= r->word_top) r->word_top = ids[w] + 1;
   }
-  for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) r->action_ids[i] = intern(r, actions[i].text, strlen(actions[i].text));
+  for (size_t i = 0; i < TG__ACTION_OTHER; i++) r->s->action_texts[i] = intern(r, action_texts[i], strlen(action_texts[i]));
   r->word_of = tg__alloc(r->word_top + 1);
   for (unsigned w = 1; w < WORD_COUNT && r->word_of && !r->no_memory; w++) r->word_of[ids[w]] = (uint8_t)w;
   return r->word_of && !r->no_memory && stack_number(r, 0) == 0 && !r->no_memory; /* stack 0: no frames */
@@ -488,7 +491,7 @@ enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *string
                               const struct tg__import_how *how, struct tg_error *e) {
   *s = (struct tg__snapshot){.strings = strings, .settings = TG_NONE};
   struct reader r = {.s = s};
-  struct tg__unpickler u = {.strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs};
+  struct tg__unpickler u = {.strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs, .tuple = take_tuple};
   enum tg_err err =
       reader_begin(&r) ? tg__unpickle(&u, source, ctx, how, e) : tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   if (!err && !place_histories(&r)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
@@ -503,7 +506,7 @@ enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *string
 }
 
 void tg__snapshot_free(struct tg__snapshot *s) {
-  for (size_t i = 0; i < s->device_count; i++) tg__free(s->devices[i].items);
+  for (size_t i = 0; i < s->device_count; i++) tg__history_free(&s->devices[i]);
   tg__free(s->devices);
   tg__free(s->segments);
   tg__free(s->blocks);

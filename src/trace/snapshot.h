@@ -6,7 +6,7 @@
 #include "trace/import.h"
 
 enum tg__snapshot_action {
-  TG__ACTION_NONE,
+  TG__ACTION_NONE, /* no entry has it */
   TG__ACTION_ALLOC,
   TG__ACTION_FREE_REQUESTED,
   TG__ACTION_FREE_COMPLETED,
@@ -20,10 +20,16 @@ enum tg__snapshot_action {
 };
 struct tg__snapshot_entry {    /* one event of a device's history */
   int64_t time_us, addr, size; /* addr of OOM: free bytes of the device */
-  uint32_t action_text, stack; /* string id; number in stacks */
+  uint32_t action_text, stack; /* string id of OTHER, TG_NONE; number in stacks, 0 = none */
   uint32_t stream, extra;      /* number in streams; user_metadata as a string id, TG_NONE */
   uint8_t action;
 };
+/* What an entry takes from the device, or gives back to it. */
+static inline int64_t tg__snapshot_reserved(const struct tg__snapshot_entry *x) {
+  if (x->action == TG__ACTION_SEGMENT_ALLOC || x->action == TG__ACTION_SEGMENT_MAP) return x->size;
+  if (x->action != TG__ACTION_SEGMENT_FREE && x->action != TG__ACTION_SEGMENT_UNMAP) return 0;
+  return x->size == INT64_MIN ? INT64_MAX : -x->size;
+}
 struct tg__snapshot_block {
   int64_t address, size, requested;
   uint32_t state, stack, segment; /* state: string id */
@@ -39,10 +45,24 @@ struct tg__snapshot_note { /* external annotation */
   uint32_t name;
   bool begins;
 };
-struct tg__snapshot_history {
-  struct tg__snapshot_entry *items;
-  size_t count, cap;
+struct tg__snapshot_history { /* packed: snapshot_history.c */
+  uint8_t **blocks;
+  size_t block_count, block_cap, used; /* used: bytes of the last block */
+  size_t count;
+  struct tg__snapshot_entry last;
+  int64_t first_us, reserved; /* reserved: what the entries together have taken from the device */
+  bool has_requests;          /* a free_requested is among them */
 };
+bool tg__history_add(struct tg__snapshot_history *h, const struct tg__snapshot_entry *x); /* false: out of memory */
+struct tg__history_walk {
+  struct tg__snapshot_history *history;
+  const uint8_t *at;
+  size_t block;
+  bool gives_back; /* each block when its entries have been walked over: the last walk there is */
+};
+/* The next entry; *x is all zeros before the first, and is left alone in between. false after the last. */
+bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x);
+void tg__history_free(struct tg__snapshot_history *h);
 struct tg__snapshot {
   struct tg__strings *strings;
   struct tg__snapshot_history *devices;
@@ -57,6 +77,7 @@ struct tg__snapshot {
   size_t stream_count, stream_cap;
   uint32_t *stack_texts; /* by stack: string id of its frames, innermost first, joined by ';'; [0] = none */
   size_t stack_count, stack_cap;
+  uint32_t action_texts[TG__ACTION_OTHER]; /* string ids */
   uint32_t settings;  /* allocator_settings as JSON: string id, TG_NONE */
   int64_t cut_stacks; /* of which the outer frames were left out: their texts would be larger than the file */
   bool cut;

@@ -9,10 +9,6 @@ enum {
   TEXT_MOST = 1 << 28, /* a longer text is damage, or an attack */
   NAME = 100,
 };
-struct memo { /* texts and containers: numbers are not worth a memo, and Python gives them none */
-  enum tg__pickle_kind kind;
-  uint32_t id; /* TG_NONE: nothing was put there */
-};
 struct machine {
   struct tg__unpickler *u;
   tg__source_fn *source;
@@ -23,8 +19,8 @@ struct machine {
   int64_t offset;             /* of buffer[0] in the input */
   struct tg__pickle_value *stack;
   size_t depth, stack_cap;
-  struct memo *memo;
-  size_t memo_count, memo_cap, meaning_cap;
+  uint32_t *memo; /* object of every entry, TG_NONE where nothing was put. NULL while each entry is the object of its own number */
+  size_t memo_count, memo_cap;
   uint8_t op;
   enum tg_err err;
   struct tg_error *e;
@@ -98,17 +94,20 @@ static inline enum verdict push(struct machine *m, struct tg__pickle_value v) {
 static enum verdict push_int(struct machine *m, int64_t i) { return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_INT, .i = i}); }
 static enum verdict push_text(struct machine *m, const uint8_t *p, size_t len) {
   const uint32_t id = tg__strings_add(m->u->strings, (const char *)p, len);
-  if (id == TG_NONE) return no_memory(m);
+  if (id >= UINT32_C(1) << TG__MEANING_BITS) return no_memory(m);
   return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_TEXT, .id = id});
 }
-static enum verdict push_container(struct machine *m, enum tg__pickle_kind kind) {
-  struct tg__unpickler *const u = m->u;
-  if (TG_UNLIKELY(u->container_count == m->meaning_cap) &&
-      !tg__grow((void **)&u->meaning, &m->meaning_cap, u->container_count + 1, sizeof *u->meaning))
-    return no_memory(m);
-  if (u->container_count >= TG_NONE - 1) return no_memory(m);
-  u->meaning[u->container_count] = 0;
-  return push(m, (struct tg__pickle_value){.kind = kind, .id = (uint32_t)u->container_count++});
+
+static inline bool add_object(struct tg__unpickler *u, enum tg__pickle_kind kind, uint32_t meaning) {
+  if (TG_UNLIKELY(u->object_count == u->object_cap) &&
+      (u->object_count >= TG_NONE - 1 || !tg__grow((void **)&u->objects, &u->object_cap, u->object_count + 1, sizeof *u->objects)))
+    return false;
+  u->objects[u->object_count++] = (uint32_t)(kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | meaning;
+  return true;
+}
+static inline enum verdict push_container(struct machine *m, enum tg__pickle_kind kind) {
+  if (!add_object(m->u, kind, 0)) return no_memory(m);
+  return push(m, (struct tg__pickle_value){.kind = kind, .id = (uint32_t)m->u->object_count - 1});
 }
 
 /* Past the last mark: the first value above it; SIZE_MAX when there is none. */
@@ -135,9 +134,18 @@ static enum verdict put_into(struct machine *m, size_t from, size_t below) {
   return ok ? GO_ON : no_memory(m);
 }
 
-/* The values [from, depth) become a container of their own, in place of the mark below them when there is one. */
-static enum verdict gather(struct machine *m, size_t from, enum tg__pickle_kind kind, bool has_mark) {
+/* The values [from, depth) become a tuple, in place of the mark below them when there is one. */
+static enum verdict gather_tuple(struct machine *m, size_t from, bool has_mark) {
+  const uint32_t meaning = m->u->tuple(m->u->ctx, m->stack + from, m->depth - from);
+  if (meaning == TG_NONE) return no_memory(m);
+  m->depth = from - has_mark;
+  return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_TUPLE, .id = meaning});
+}
+
+/* The same for the other containers, which always have one. */
+static enum verdict gather(struct machine *m, size_t from, enum tg__pickle_kind kind) {
   const size_t count = m->depth - from;
+  if (kind == TG__PICKLE_TUPLE) return gather_tuple(m, from, true);
   enum verdict v = push_container(m, kind);
   if (v != GO_ON) return v;
   const struct tg__pickle_value made = m->stack[--m->depth];
@@ -145,23 +153,54 @@ static enum verdict gather(struct machine *m, size_t from, enum tg__pickle_kind 
   const bool ok = kind == TG__PICKLE_DICT ? m->u->pairs(m->u->ctx, m->u, made, m->stack + from, count)
                                           : m->u->items(m->u->ctx, m->u, made, m->stack + from, count);
   if (!ok) return no_memory(m);
-  m->depth = from - has_mark;
+  m->depth = from - 1;
   return push(m, made);
 }
 
-static bool fits_memo(enum tg__pickle_kind kind) { return kind >= TG__PICKLE_TEXT && kind != TG__PICKLE_MARK; }
+static bool fits_memo(enum tg__pickle_kind kind) { return kind >= TG__PICKLE_TEXT && kind <= TG__PICKLE_DICT; }
 
+/* The number of a value among the objects: containers have theirs, others get one. TG_NONE: out of memory. */
+static uint32_t object_of(struct machine *m, struct tg__pickle_value v) {
+  if (v.kind >= TG__PICKLE_LIST) return v.id;
+  return add_object(m->u, v.kind, v.id) ? (uint32_t)m->u->object_count - 1 : TG_NONE;
+}
+/* Does memo entry `at` hold this text or tuple already? Programs may put it there again and again. */
+static bool holds(const struct machine *m, uint64_t at, struct tg__pickle_value v) {
+  if (v.kind >= TG__PICKLE_LIST || at >= m->memo_count) return false;
+  const uint32_t object = m->memo ? m->memo[at] : (uint32_t)at;
+  return object != TG_NONE && m->u->objects[object] == ((uint32_t)(v.kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | v.id);
+}
 static enum verdict memo_put(struct machine *m, uint64_t at) {
   /* Python numbers them one after the other; room for wild numbers would be memory without bytes to show for it. */
   if (!m->depth || !fits_memo(m->stack[m->depth - 1].kind) || at > m->memo_count + 65536) return CUT;
-  if (at >= m->memo_cap && !tg__grow((void **)&m->memo, &m->memo_cap, at + 1, sizeof *m->memo)) return no_memory(m);
-  for (; m->memo_count <= at; m->memo_count++) m->memo[m->memo_count] = (struct memo){.id = TG_NONE};
-  m->memo[at] = (struct memo){m->stack[m->depth - 1].kind, m->stack[m->depth - 1].id};
+  const struct tg__pickle_value v = m->stack[m->depth - 1];
+  if (holds(m, at, v)) return GO_ON;
+  const uint32_t object = object_of(m, v);
+  if (object == TG_NONE) return no_memory(m);
+  if (!m->memo && at == m->memo_count && object == at) {
+    m->memo_count++;
+    return GO_ON;
+  }
+  const bool first = !m->memo;
+  const size_t want = at < m->memo_count ? m->memo_count : (size_t)at + 1;
+  if (want > m->memo_cap && !tg__grow((void **)&m->memo, &m->memo_cap, want, sizeof *m->memo)) return no_memory(m);
+  for (size_t i = 0; first && i < m->memo_count; i++) m->memo[i] = (uint32_t)i;
+  for (; m->memo_count <= at; m->memo_count++) m->memo[m->memo_count] = TG_NONE;
+  m->memo[at] = object;
   return GO_ON;
 }
+static inline bool memo_find(const struct machine *m, uint64_t at, struct tg__pickle_value *out) {
+  if (at >= m->memo_count) return false;
+  const uint32_t object = m->memo ? m->memo[at] : (uint32_t)at;
+  if (object == TG_NONE) return false;
+  const uint32_t word = m->u->objects[object];
+  const enum tg__pickle_kind kind = (enum tg__pickle_kind)(TG__PICKLE_TEXT + (word >> TG__MEANING_BITS));
+  *out = (struct tg__pickle_value){.kind = kind, .id = kind >= TG__PICKLE_LIST ? object : word & ((UINT32_C(1) << TG__MEANING_BITS) - 1)};
+  return true;
+}
 static inline enum verdict memo_get(struct machine *m, uint64_t at) {
-  if (at >= m->memo_count || m->memo[at].id == TG_NONE) return CUT;
-  return push(m, (struct tg__pickle_value){.kind = m->memo[at].kind, .id = m->memo[at].id});
+  struct tg__pickle_value v;
+  return memo_find(m, at, &v) ? push(m, v) : CUT;
 }
 
 /* ---- opcodes ------------------------------------------------------------------------------------------------------------------------- */
@@ -266,7 +305,7 @@ static enum verdict line_text(struct machine *m) {
 
 static enum verdict close_marked(struct machine *m, enum tg__pickle_kind kind) {
   const size_t from = above_mark(m);
-  return from == SIZE_MAX ? CUT : gather(m, from, kind, true);
+  return from == SIZE_MAX ? CUT : gather(m, from, kind);
 }
 static enum verdict put_marked(struct machine *m) {
   const size_t from = above_mark(m);
@@ -275,7 +314,7 @@ static enum verdict put_marked(struct machine *m) {
 }
 static enum verdict put_last(struct machine *m, size_t count) { return m->depth <= count ? CUT : put_into(m, m->depth - count, 1); }
 static enum verdict tuple_of(struct machine *m, size_t count) {
-  return m->depth < count ? CUT : gather(m, m->depth - count, TG__PICKLE_TUPLE, false);
+  return m->depth < count ? CUT : gather_tuple(m, m->depth - count, false);
 }
 static enum verdict drop(struct machine *m, bool to_mark) {
   const size_t from = to_mark ? above_mark(m) : m->depth;
@@ -387,7 +426,7 @@ static enum verdict run_op(struct machine *m) {
   case ']':
     return push_container(m, TG__PICKLE_LIST);
   case ')':
-    return push_container(m, TG__PICKLE_TUPLE);
+    return tuple_of(m, 0);
   case 'u':
   case 'e':
     return put_marked(m);
@@ -408,14 +447,66 @@ static enum verdict run_op(struct machine *m) {
   }
 }
 
-/* Most of a snapshot are lists of frames that were met before: references to the memo, one after the other. */
-static enum verdict run_references(struct machine *m) {
-  enum verdict v = GO_ON;
-  while (v == GO_ON && m->end - m->at >= 5 && m->buffer[m->at] == 'j') {
-    m->at += 5;
-    v = memo_get(m, number_of(m->buffer + m->at - 4, 4));
+/* One value without content of its own, from bytes that are all there; how many they are, 0 for another opcode. LONG1 of a full word's bytes is
+ * one of them: addresses and times. */
+static inline size_t plain_value(const struct machine *m, const uint8_t *p, struct tg__pickle_value *out) {
+  *out = (struct tg__pickle_value){.kind = TG__PICKLE_INT};
+  switch (*p) {
+  case 'h':
+    return memo_find(m, p[1], out) ? 2 : 0;
+  case 'j':
+    return memo_find(m, number_of(p + 1, 4), out) ? 5 : 0;
+  case 'K':
+    out->i = p[1];
+    return 2;
+  case 'M':
+    out->i = (int64_t)number_of(p + 1, 2);
+    return 3;
+  case 'J':
+    out->i = (int32_t)number_of(p + 1, 4);
+    return 5;
+  case 0x8a:
+    if (p[1] == 0 || p[1] > 8) return 0;
+    out->i = (int64_t)(number_of(p + 2, 8) << (64 - 8 * p[1])) >> (64 - 8 * p[1]);
+    return 2u + p[1];
+  case '(':
+    out->kind = TG__PICKLE_MARK;
+    return 1;
+  case 'N':
+    out->kind = TG__PICKLE_NONE;
+    return 1;
+  default:
+    return 0;
   }
-  return v;
+}
+
+/* What a snapshot is made of, a million times over: references to the memo, numbers, new lists and dicts. Goes on while the buffer holds the
+ * longest of these opcodes and the stack has room; whatever else comes, and every error, is left to run_op. */
+static enum verdict run_plain(struct machine *m) {
+  enum { OP_MOST = 10 };
+  struct tg__unpickler *const u = m->u;
+  const uint8_t *p = m->buffer + m->at;
+  const uint8_t *const end = m->buffer + m->end;
+  while (end - p >= OP_MOST && m->depth < m->stack_cap) {
+    struct tg__pickle_value *const top = m->stack + m->depth;
+    const size_t n = plain_value(m, p, top);
+    if (n) {
+      p += n;
+      m->depth++;
+      continue;
+    }
+    if (*p != '}' && *p != ']') break;
+    const enum tg__pickle_kind kind = *p == '}' ? TG__PICKLE_DICT : TG__PICKLE_LIST;
+    if (!add_object(u, kind, 0)) return no_memory(m);
+    *top = (struct tg__pickle_value){.kind = kind, .id = (uint32_t)u->object_count - 1};
+    m->depth++;
+    p++;
+    if (*p != 0x94 || m->memo || m->memo_count != u->object_count - 1) continue;
+    m->memo_count++;
+    p++;
+  }
+  m->at = (size_t)(p - m->buffer);
+  return GO_ON;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
@@ -443,7 +534,7 @@ enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *s
   struct machine m = {.u = u, .source = source, .source_ctx = source_ctx, .how = how, .e = e};
   enum verdict v = tg__grow((void **)&m.buffer, &m.buffer_cap, BUFFER, 1) ? GO_ON : no_memory(&m);
   while (v == GO_ON) {
-    if ((v = run_references(&m)) != GO_ON) break;
+    if ((v = run_plain(&m)) != GO_ON) break;
     const uint8_t *const op = take(&m, 1);
     m.op = op ? *op : 0;
     v = op ? run_op(&m) : CUT;
@@ -460,6 +551,6 @@ enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *s
 }
 
 void tg__unpickle_free(struct tg__unpickler *u) {
-  tg__free(u->meaning);
-  u->meaning = NULL;
+  tg__free(u->objects);
+  u->objects = NULL;
 }

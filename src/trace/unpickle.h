@@ -1,8 +1,9 @@
 /* unpickle: reads a pickle of plain containers. Nothing in it is executed: an opcode that would import, call or build an object ends the reading,
- * and the error says what it wanted. Memory: four bytes per container, eight per memo entry, and what lies on the pickle's own stack.
+ * and the error says what it wanted. Memory: four bytes per list, dict and memo entry, and what lies on the pickle's own stack. Picklers
+ * that number the memo as we number objects, which is what Python's do, need no memo beside.
  *
- * Containers are numbered in order of arrival. Their content is handed to the taker when the pickle puts it in; what the taker makes of a
- * container it keeps in `meaning`, and finds there when the container stands inside another one. */
+ * The content of a list or dict is handed to the taker when the pickle puts it in; what the taker makes of it, it keeps as its meaning, and
+ * finds there when the container stands inside another one. A tuple never changes: its meaning is all that is left of it. */
 #ifndef TG_UNPICKLE_H
 #define TG_UNPICKLE_H
 
@@ -14,7 +15,7 @@ enum tg__pickle_kind {
   TG__PICKLE_TRUE,
   TG__PICKLE_INT,  /* beyond 64 bits: the low ones */
   TG__PICKLE_REAL, /* bits of the double */
-  TG__PICKLE_TEXT, /* string id */
+  TG__PICKLE_TEXT, /* string id. From here to DICT: what a memo may hold */
   TG__PICKLE_TUPLE,
   TG__PICKLE_LIST, /* sets, too */
   TG__PICKLE_DICT,
@@ -22,20 +23,30 @@ enum tg__pickle_kind {
 };
 struct tg__pickle_value {
   enum tg__pickle_kind kind;
-  uint32_t id; /* TEXT: string; containers: number */
+  uint32_t id; /* TEXT: string; TUPLE: meaning; LIST, DICT: number */
   int64_t i;
 };
+enum { TG__MEANING_BITS = 30 };
 struct tg__unpickler {
   struct tg__strings *strings; /* texts are interned here */
   void *ctx;
-  /* Items put into a list or tuple; pairs (key, value, key, value, …) put into a dict. false: out of memory. */
+  /* Items put into a list; pairs (key, value, key, value, …) put into a dict. false: out of memory. */
   bool (*items)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *items, size_t count);
   bool (*pairs)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs, size_t count);
-  uint32_t *meaning; /* by container; 0 until the taker says otherwise */
-  size_t container_count;
+  uint32_t (*tuple)(void *ctx, const struct tg__pickle_value *items, size_t count); /* what it means; TG_NONE: out of memory */
+  uint32_t *objects; /* kind - TEXT in the upper two bits; string id or meaning: 0 until the taker says otherwise */
+  size_t object_count, object_cap;
   bool cut; /* the pickle ends too early, or makes no sense at `cut_offset`: what stood before was handed over */
   int64_t cut_offset;
 };
+/* Of a list, a dict or a tuple. */
+static inline uint32_t tg__pickle_meaning(const struct tg__unpickler *u, struct tg__pickle_value v) {
+  return (v.kind == TG__PICKLE_TUPLE ? v.id : u->objects[v.id]) & ((UINT32_C(1) << TG__MEANING_BITS) - 1);
+}
+/* Of a list or a dict. */
+static inline void tg__pickle_mean(struct tg__unpickler *u, struct tg__pickle_value v, uint32_t meaning) {
+  u->objects[v.id] = (uint32_t)(v.kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | meaning;
+}
 /* Does a file that begins so look like a pickle? No text of JSON does. */
 bool tg__looks_like_pickle(const char *head, size_t len);
 /* Reads to the end. TG_NOT_A_TRACE for what would execute something; TG_MEMORY; what the source says. tg__unpickle_free either way. */

@@ -1,0 +1,107 @@
+/* snapshot_history: a device's history, packed as it arrives: a dozen bytes an entry where a plain row has forty-eight.
+ *
+ *   entry   a byte: action, and what is as it was in the entry before; then varints of what is not: time and address as differences, the size,
+ *           the number of the stack, the stream and the user's text; the name of an action that is none of ours
+ *
+ * Entries lie in blocks, so that an importer gives a block back when it has walked over it. */
+#include "trace/snapshot.h"
+
+enum {
+  BLOCK = 1 << 16,
+  ENTRY_MOST = 1 + 3 * 10 + 4 * 5,
+  SAME_PLACE = 0x10, /* address and size: the completion of a request to free, an allocation of what was freed */
+  SAME_REST = 0x20,  /* stream and text of the user */
+  HAS_STACK = 0x40,
+};
+_Static_assert((int)TG__ACTION_OTHER < (int)SAME_PLACE, "an action has four bits");
+
+static inline uint64_t zigzag(uint64_t v) { return v << 1 ^ (0 - (v >> 63)); }
+static inline uint64_t unzigzag(uint64_t v) { return v >> 1 ^ (0 - (v & 1)); }
+
+static inline uint8_t *put(uint8_t *p, uint64_t v) {
+  for (; v >= 0x80; v >>= 7) *p++ = (uint8_t)(v | 0x80);
+  *p++ = (uint8_t)v;
+  return p;
+}
+static inline uint64_t take(const uint8_t **p) {
+  uint64_t v = 0;
+  for (unsigned shift = 0;; shift += 7) {
+    const uint8_t byte = *(*p)++;
+    v |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte < 0x80) return v;
+  }
+}
+
+static bool add_block(struct tg__snapshot_history *h) {
+  if (!tg__grow((void **)&h->blocks, &h->block_cap, h->block_count + 1, sizeof *h->blocks)) return false;
+  h->blocks[h->block_count] = tg__realloc(NULL, BLOCK);
+  if (!h->blocks[h->block_count]) return false;
+  h->block_count++;
+  h->used = 0;
+  return true;
+}
+
+bool tg__history_add(struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
+  /* A block ends with the action 0, which no entry has. */
+  if ((h->block_count == 0 || h->used + ENTRY_MOST >= BLOCK) && !add_block(h)) return false;
+  const struct tg__snapshot_entry *const before = &h->last;
+  uint8_t *const start = h->blocks[h->block_count - 1] + h->used, *p = start;
+  const bool same_place = x->addr == before->addr && x->size == before->size, same_rest = x->stream == before->stream && x->extra == before->extra;
+  *p++ = (uint8_t)(x->action | (same_place ? SAME_PLACE : 0) | (same_rest ? SAME_REST : 0) | (x->stack ? HAS_STACK : 0));
+  p = put(p, zigzag((uint64_t)x->time_us - (uint64_t)before->time_us));
+  if (!same_place) {
+    p = put(p, zigzag((uint64_t)x->addr - (uint64_t)before->addr));
+    p = put(p, zigzag((uint64_t)x->size));
+  }
+  if (!same_rest) {
+    p = put(p, x->stream);
+    p = put(p, x->extra);
+  }
+  if (x->stack) p = put(p, x->stack);
+  if (x->action == TG__ACTION_OTHER) p = put(p, x->action_text);
+  h->used += (size_t)(p - start);
+  *p = 0;
+  if (h->count++ == 0) h->first_us = x->time_us;
+  h->last = *x;
+  h->has_requests |= x->action == TG__ACTION_FREE_REQUESTED;
+  if (__builtin_add_overflow(h->reserved, tg__snapshot_reserved(x), &h->reserved)) h->reserved = 0;
+  return true;
+}
+
+bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x) {
+  struct tg__snapshot_history *const h = w->history;
+  if (w->at && *w->at == 0) {
+    if (w->gives_back) {
+      tg__free(h->blocks[w->block]);
+      h->blocks[w->block] = NULL;
+    }
+    w->block++;
+    w->at = NULL;
+  }
+  if (!w->at) {
+    if (w->block == h->block_count || !h->blocks[w->block]) return false;
+    w->at = h->blocks[w->block];
+  }
+  const uint8_t *p = w->at;
+  const uint8_t head = *p++;
+  x->action = head & (SAME_PLACE - 1);
+  x->time_us = (int64_t)((uint64_t)x->time_us + unzigzag(take(&p)));
+  if (!(head & SAME_PLACE)) {
+    x->addr = (int64_t)((uint64_t)x->addr + unzigzag(take(&p)));
+    x->size = (int64_t)unzigzag(take(&p));
+  }
+  if (!(head & SAME_REST)) {
+    x->stream = (uint32_t)take(&p);
+    x->extra = (uint32_t)take(&p);
+  }
+  x->stack = head & HAS_STACK ? (uint32_t)take(&p) : 0;
+  x->action_text = x->action == TG__ACTION_OTHER ? (uint32_t)take(&p) : TG_NONE;
+  w->at = p;
+  return true;
+}
+
+void tg__history_free(struct tg__snapshot_history *h) {
+  for (size_t i = 0; i < h->block_count; i++) tg__free(h->blocks[i]);
+  tg__free(h->blocks);
+  *h = (struct tg__snapshot_history){0};
+}
