@@ -19,7 +19,7 @@ from torch.autograd import DeviceType, ProfilerActivity
 from torch.autograd.profiler import KinetoStepTracker
 from torch.profiler import RecordScope, itt  # as they are: they record nothing themselves
 
-from . import _launch
+from . import TachographError, _launch
 from ._annotate import record_function
 from ._backend import Recording
 from ._config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
@@ -202,7 +202,11 @@ class profile(_KinetoProfile):
     def _advise(self, window: Recording) -> None:
         """A whole training run in one window costs time and disk, and a few of its steps say the same."""
         marks = ("Optimizer.step#", "enumerate(DataLoader)#")
-        steps = max((row["calls"] for row in window.trace().ask("annotations") if row["name"].startswith(marks)), default=0)
+        try:
+            named = window.trace().ask("annotations")
+        except TachographError:  # nothing in it has a name
+            return
+        steps = max((row["calls"] for row in named if row["name"].startswith(marks)), default=0)
         if steps > 10:
             tell(f"one window holds {steps} steps ({window.stats.number_of_events:,} events); 3 to 10 are enough to see where the "
                  "time goes: schedule=schedule(wait=1, warmup=2, active=3, repeat=1), and step() in the loop")

@@ -308,39 +308,6 @@ static void add_notes(const struct tg_trace *t, const struct tg__ask *a, struct 
 
 /* ---- running --------------------------------------------------------------------------------------------------------------- */
 
-static bool has_class(const struct tg_trace *t, bool (*fits)(enum tg__class)) {
-  bool named = false;
-  for (uint32_t c = 0; c < t->cat_count; c++) named |= fits((enum tg__class)t->cats[c].cls);
-  if (!named || !t->slices.cat) return false;
-  for (uint32_t i = 0; i < t->slices.count; i++) /* the category may stand on marks alone */
-    if (fits(tg__slice_class(t, i))) return true;
-  return false;
-}
-
-static bool has_memory_marks(const struct tg_trace *t) {
-  for (uint32_t i = 0; i < t->marks.count; i++)
-    if (t->marks.name[i] == TG__K_MEMORY) return true;
-  return false;
-}
-
-/* A question about what was never recorded is refused, with the option that would have recorded it: an empty table would read
- * as "there was none". */
-static enum tg_err check_data(const struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
-  static const char *const need_device[] = {"kernels", "launches", "gaps", "device_metrics",
-                                            "op_kernels", "sequences", "kernel_annotations",
-                                             "breakdown", "overlap", "kernel_types", "kernel_breakdown", "idle", "queue", "copy_bandwidth", "launch_stats",
-                                             NULL};
-  if (is_one_of(q->name, need_device) && !has_class(t, tg__class_is_device_work))
-    return tg__fail(
-        e, TG_NO_DATA, -1,
-        "the trace holds no device work (kernels, copies, memsets), which %s is about; record with activities=[ProfilerActivity.CPU, "
-        "ProfilerActivity.CUDA] on a machine with a device",
-        q->name);
-  if ((strcmp(q->name, "memory") == 0 || strcmp(q->name, "memory_ops") == 0) && !has_memory_marks(t))
-    return tg__fail(e, TG_NO_DATA, -1, "the trace holds no [memory] events, which %s is about; record with profile_memory=True", q->name);
-  return TG_OK;
-}
-
 static enum tg_err parse_limit(const struct tg__ask *a, size_t *limit, struct tg_error *e) {
   const char *value = tg__ask_arg(a, "limit");
   int64_t number;
@@ -386,7 +353,7 @@ static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table
   if (err == TG_OK) err = parse_track(t, a, e);
   if (err == TG_OK) err = parse_steps(t, a, e);
   if (err == TG_OK) err = load(t, a->question, e);
-  if (err == TG_OK) err = check_data(t, a->question, e);
+  if (err == TG_OK) err = tg__check_needs(t, a, e);
   if (err == TG_OK) err = add_columns(a->question, out);
   if (err == TG_OK) err = a->question->answer(t, a, out, e);
   if (err == TG_OK && !out->failed) err = finish(out, a, limit, e);

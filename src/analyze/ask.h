@@ -10,4 +10,7 @@ enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error
 /* order.c: the column called [name, name+len), or an error that names the nearest one. `what` begins the sentence. */
 enum tg_err tg__find_column(const struct tg_table *t, const char *what, const char *name, size_t len, size_t *column, struct tg_error *e);
 
+/* needs.c: TG_NO_DATA when the trace, or the rank asked for, lacks what the question is about. */
+enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, struct tg_error *e);
+
 #endif

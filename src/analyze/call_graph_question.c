@@ -202,6 +202,10 @@ enum tg_err tg__answer_call_stack(const struct tg_trace *t, const struct tg__ask
   enum tg_err err = check_event(t, a, e);
   if (!err) err = tg__ask_choice(a, "ancestors", yes_no, 2, &ancestors, e);
   if (!err) err = answer(t, a, out, e, put_stack, put_stack);
+  const char *event = tg__ask_arg(a, "event");
+  if (!err && out->rows == 0 && (!event || !*event))
+    return tg__fail(e, TG_NO_DATA, -1, "the trace holds no operators or device work, of which call_stack takes the longest; record with "
+                    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or give event=");
   if (!err && out->rows == 0) tg__table_note(out, "this event is in no call stack");
   return err;
 }

@@ -223,6 +223,7 @@ enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg_
   if (!tg__paths_open(&w.texts, t) || !tg__paths_open(&w.keys, t))
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at copies");
   if (!err) err = tg__device_each_rank(t, a, rules, copies_of_rank, &w, e);
+  if (!err && !out->rows) tg__table_note(out, "none of the device work is a copy or memset");
   tg__paths_close(&w.texts);
   tg__paths_close(&w.keys);
   tg__map_free(&w.sum_of);

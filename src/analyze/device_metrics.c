@@ -230,7 +230,9 @@ enum tg_err tg__answer_device_metrics(const struct tg_trace *t, const struct tg_
   if (!tg__tensor_names_open(&w.tensor, t, plugin)) err = TG_MEMORY;
   for (uint32_t r = 0; r < t->rank_count && !err; r++)
     if (tg__ask_has_rank(a, r)) err = answer_rank(&w, r, by == 1, e);
-  if (!err && !out->rows) tg__table_note(out, "no kernels, or neither steps nor operators that would say over what time to measure");
+  if (!err && !out->rows)
+    err = tg__fail(e, TG_NO_DATA, -1, "the trace holds no kernels, or neither steps nor operators that would say over what time to "
+                   "measure; record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together");
   tg__tensor_names_close(&w.tensor);
   tg__spans_free(&w.busy);
   tg__sm_load_free(&w.load);

@@ -308,6 +308,7 @@ enum tg_err tg__answer_key_averages(const struct tg_trace *t, const struct tg__a
   if (!err) {
     err = count_events(&w) ? put_rows(&w, out) : TG_MEMORY;
     if (err) tg__fail(e, err, -1, "out of memory while summing up events");
+    else if (!out->rows) tg__table_note(out, "no operators, annotations, host calls or device work%s", w.python ? "" : "; python=1 shows Python frames, where there are any");
   }
   tg__op_group_close(&w.group);
   tg__op_tree_free(&w.tree);

@@ -102,7 +102,7 @@ enum tg_err tg__answer_fragmentation(const struct tg_trace *t, const struct tg__
   err = tg__memory_events_read(t, NULL, &events);
   if (err || !follow(&w, &events)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while following the allocator");
   if (!err && !w.count)
-    err = tg__fail(e, TG_NO_DATA, -1, "no memory event says what its allocator has reserved: those of a GPU do, recorded with profile_memory=True; that of the CPU keeps nothing back");
+    err = tg__fail(e, TG_NO_DATA, -1, "no memory event says what its allocator has reserved; record with profile_memory=True on a GPU: the allocator of the CPU keeps nothing back");
   tg__memory_events_free(&events);
   if (w.keys) tg__strings_free(w.keys);
   tg__free(w.devices);

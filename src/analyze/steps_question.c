@@ -141,8 +141,9 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
   }
   if (by == BY_SUMMARY) {
     if (b.count && !put_summary(t, rank, b.steps, b.count, out)) err = TG_MEMORY;
-    tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns", (long long)t->ranks[rank].number, b.count,
-                   b.count == 1 ? "" : "s");
+    if (b.count)
+      tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns", (long long)t->ranks[rank].number, b.count,
+                     b.count == 1 ? "" : "s");
   } else {
     for (size_t i = 0; i < b.count; i++) put_step(t, rank, &b.steps[i], out);
   }
@@ -165,5 +166,9 @@ enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, 
     const enum tg_err err = answer_rank(t, a, r, (enum by)by, out);
     if (err) return tg__fail(e, err, -1, "out of memory while dividing the steps of rank %lld", (long long)t->ranks[r].number);
   }
+  if (!out->rows && !t->step_count)
+    return tg__fail(e, TG_NO_DATA, -1, "the trace marks no steps%s; %scall prof.step() in the loop that is recorded",
+                    by == BY_ANNOTATION ? "" : " and holds no operators, so there is nothing to divide",
+                    by == BY_ANNOTATION ? "" : "record with ProfilerActivity.CPU among the activities, and ");
   return TG_OK;
 }

@@ -112,7 +112,7 @@ static void judge(struct tg__facts *f) {
 
 struct all {
   struct tg__finding *items;
-  size_t count, cap;
+  size_t count, cap, judged; /* judged: ranks with something to judge */
 };
 
 static int severity(const struct tg__finding *x) { return x->share_pct >= HIGH_PCT ? 2 : x->share_pct >= MEDIUM_PCT ? 1 : 0; }
@@ -155,6 +155,7 @@ static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct al
   if (!err && f.steps.count) judge(&f);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && !f.steps.count) tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
+  all->judged += f.steps.count > 0;
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
   if (!err && f.found_count) {
     if (tg__grow((void **)&all->items, &all->cap, all->count + f.found_count, sizeof *all->items)) {
@@ -175,5 +176,8 @@ enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *
     if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, &all, out);
   if (!err && !put_all(t, &all, out)) err = TG_MEMORY;
   tg__free(all.items);
-  return err ? tg__fail(e, err, -1, "out of memory while looking for causes") : TG_OK;
+  if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
+  if (all.judged) return TG_OK;
+  return tg__fail(e, TG_NO_DATA, -1, "the trace holds neither steps nor operators, so there is nothing to judge; record with "
+                  "ProfilerActivity.CPU among the activities, and call prof.step() in the loop");
 }

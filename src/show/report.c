@@ -137,6 +137,10 @@ static void choose_next(struct tg__report *r) {
   shell_path(r->trace, path, sizeof path);
   const char *question = "ops --limit 20";
   r->next_why = "more operators, with calls, shapes and memory";
+  if (!r->parts[TG__REPORT_HOST_OPS]) { /* a trace without operators */
+    question = r->parts[TG__REPORT_KERNELS] ? "kernels --limit 20" : "overview";
+    r->next_why = r->parts[TG__REPORT_KERNELS] ? "more device work, with calls and times" : "what the trace holds";
+  }
   const struct tg_table *findings = r->parts[TG__REPORT_FINDINGS];
   for (size_t i = 0; findings && findings->rows && i < sizeof follow / sizeof *follow; i++) {
     if (tg__find_row(findings, "cause", follow[i].cause, 0) != 0) continue;

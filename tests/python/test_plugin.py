@@ -55,7 +55,7 @@ def check_top(rank, ask):
 
 def check_op_classes(rank, ask):
     rows, work = ask("op_classes"), [e for e in rank.events if e.cat in reference.DEVICE]
-    assert len(rows) == 8
+    assert len(rows) == (8 if any(e.cat in {*reference.DEVICE, "cpu_op", "cuda_runtime", "cuda_driver"} for e in rank.events) else 0)
     known = [r["fraction"] for r in rows if r["fraction"] is not None]
     assert not known or sum(known) == pytest.approx(1)
     assert sum(r["device_ns"] for r in rows) == sum(e.dur for e in work)

@@ -1,0 +1,82 @@
+/* needs: what a trace has to hold for a question to have an answer. A question about what was never recorded is refused, with the
+ * option that would have recorded it: an empty table would read as "there was none". */
+#include "analyze/ask.h"
+
+#include <stdio.h>
+
+enum need {
+  NEED_DEVICE,     /* device work */
+  NEED_LAUNCHES,   /* device work with a known host call */
+  NEED_OPERATORS,  /* operators */
+  NEED_CALLERS,    /* operators or annotations: what device work can lie below */
+  NEED_WORK,       /* operators, host calls or device work */
+  NEED_NAMED,      /* user annotations */
+  NEED_MEMORY,     /* [memory] events */
+};
+
+static const struct {
+  const char *question;
+  enum need need;
+} needs[] = {
+    {"kernels", NEED_DEVICE},          {"launches", NEED_DEVICE},       {"gaps", NEED_DEVICE},           {"device_metrics", NEED_DEVICE},
+    {"kernel_annotations", NEED_DEVICE}, {"breakdown", NEED_DEVICE},    {"overlap", NEED_DEVICE},        {"kernel_types", NEED_DEVICE},
+    {"kernel_breakdown", NEED_DEVICE}, {"idle", NEED_DEVICE},           {"copy_bandwidth", NEED_DEVICE}, {"op_kernels", NEED_DEVICE},
+    {"sequences", NEED_DEVICE},        {"queue", NEED_DEVICE},          {"launch_stats", NEED_DEVICE},   {"op_kernels", NEED_LAUNCHES},
+    {"queue", NEED_LAUNCHES},          {"launch_stats", NEED_LAUNCHES}, {"sequences", NEED_CALLERS},     {"ops", NEED_OPERATORS},
+    {"totals", NEED_WORK},             {"op_classes", NEED_WORK},       {"top", NEED_WORK},              {"annotations", NEED_NAMED},
+    {"memory", NEED_MEMORY},           {"memory_ops", NEED_MEMORY},
+};
+
+static bool is_operator(enum tg__class c) { return c == TG__CLASS_OP; }
+static bool is_caller(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_PYTHON_OP || c == TG__CLASS_ANNOTATION; }
+static bool is_work(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || tg__class_is_device_work(c); }
+static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c == TG__CLASS_GPU_ANNOTATION; }
+
+/* Has a rank asked for a slice of such a class? With `linked`, one whose host call is known. */
+static bool has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked) {
+  bool named = false;
+  for (uint32_t c = 0; c < t->cat_count; c++) named |= fits((enum tg__class)t->cats[c].cls);
+  if (!named || !t->slices.cat) return false;
+  for (uint32_t k = 0; k < t->track_count; k++) { /* the category may stand on marks alone */
+    if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
+    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+      if (fits(tg__slice_class(t, i)) && (!linked || t->slices.cause[i] != TG_NONE)) return true;
+  }
+  return false;
+}
+
+static bool has_memory_marks(const struct tg_trace *t) {
+  for (uint32_t i = 0; i < t->marks.count; i++)
+    if (t->marks.name[i] == TG__K_MEMORY) return true;
+  return false;
+}
+
+static const struct {
+  bool (*fits)(enum tg__class); /* NULL: memory events */
+  bool linked;
+  const char *what, *cure; /* what is missing, and what to do for it */
+} kinds[] = {
+    [NEED_DEVICE] = {tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
+                     "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a device"},
+    [NEED_LAUNCHES] = {tg__class_is_device_work, true, "host call that launched device work",
+                       "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together"},
+    [NEED_OPERATORS] = {is_operator, false, "operators", "record with ProfilerActivity.CPU among the activities"},
+    [NEED_CALLERS] = {is_caller, false, "operators that device work could lie below",
+                      "record with ProfilerActivity.CPU among the activities"},
+    [NEED_WORK] = {is_work, false, "operators, host calls or device work",
+                   "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+    [NEED_NAMED] = {is_named, false, "user annotations", "wrap parts of the program in torch.profiler.record_function(\"name\")"},
+    [NEED_MEMORY] = {NULL, false, "[memory] events", "record with profile_memory=True"},
+};
+
+enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, struct tg_error *e) {
+  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+    const enum need need = needs[i].need;
+    if (strcmp(needs[i].question, a->question->name) != 0) continue;
+    if (kinds[need].fits ? has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t)) continue;
+    char who[40] = "the trace";
+    if (a->rank != TG_NONE && t->rank_count > 1) snprintf(who, sizeof who, "rank %lld", (long long)t->ranks[a->rank].number);
+    return tg__fail(e, TG_NO_DATA, -1, "%s holds no %s, which %s is about; %s", who, kinds[need].what, a->question->name, kinds[need].cure);
+  }
+  return TG_OK;
+}
