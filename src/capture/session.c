@@ -18,19 +18,25 @@ struct tg__session tg__session = {.fd = -1, .room = 1};
 
 /* ---- taking turns --------------------------------------------------------------------------------------------------------------------- */
 
-static void make_lock(void) {
+static pthread_mutex_t fork_lock; /* held: this process does not fork */
+
+static void make_locks(void) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
   pthread_mutex_init(&tg__session.lock, &attributes);
+  pthread_mutex_init(&fork_lock, &attributes);
   pthread_mutexattr_destroy(&attributes);
 }
+
+void tg__fork_hold(void) { pthread_mutex_lock(&fork_lock); }
+void tg__fork_release(void) { pthread_mutex_unlock(&fork_lock); }
 
 static void forked(void);
 static bool prepared;
 static void prepare_once(void) {
-  make_lock();
-  prepared = tg__threads_prepare() && pthread_atfork(NULL, NULL, forked) == 0;
+  make_locks();
+  prepared = tg__threads_prepare() && pthread_atfork(tg__fork_hold, tg__fork_release, forked) == 0;
   if (prepared) atexit(tg__exit_close);
   tg__clock_decide();
 }
@@ -375,7 +381,7 @@ void tg__exit_close(void) {
 static void forked(void) {
   struct tg__session *const s = &tg__session;
   const int error = errno;
-  make_lock();
+  make_locks();
   tg__recording_abandon();
   tg__regions_abandon();
   tg__threads_forked();

@@ -97,6 +97,10 @@ static inline void tg__session_count(enum tg__raw_count which, uint64_t n) {
 }
 static inline uint32_t tg__generation_now(void) { return atomic_load_explicit(&tg__generation, memory_order_seq_cst); }
 void tg__exit_close(void); /* at the end of the process: the file, without a word to the sources */
+/* Between the two no thread forks this process: around what a child must not find half done. Only short things that wait for
+ * nobody: who forks waits here, and may hold the interpreter's lock. */
+void tg__fork_hold(void);
+void tg__fork_release(void);
 bool tg__fork_open(void);  /* in a forked child, at its first record: a file of its own */
 
 /* ---- threads (thread.c) ------------------------------------------------------------------------------------------------------------ */

@@ -301,20 +301,39 @@ static start_fn *const starts[KINDS][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(b
 
 static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
 
+/* torch keeps its list of callbacks under a lock. A child forked while one of our threads held that would wait for it for ever. */
+static uint64_t add_callback(struct tg__torch_callback c) {
+  tg__fork_hold();
+  const uint64_t handle = tg__torch_symbols.add_callback(c);
+  tg__fork_release();
+  return handle;
+}
+static void remove_callback(uint64_t handle) {
+  tg__fork_hold();
+  tg__torch_symbols.remove_callback(handle);
+  tg__fork_release();
+}
+static bool any_callbacks(void) {
+  tg__fork_hold();
+  const bool any = !tg__torch_symbols.has_callbacks || tg__torch_symbols.has_callbacks();
+  tg__fork_release();
+  return any;
+}
+
 static bool add_callbacks(size_t variant, void (*ended)(const void *, void *), bool inputs, uint64_t *handle) {
   for (size_t k = 0; k < KINDS; k++) {
     struct tg__torch_callback c = {.start = starts[k][variant], .end = ended, .probability = 1, .needs_inputs = inputs};
     c.scopes[kind_scope[k]] = true;
-    handle[k] = tg__torch_symbols.add_callback(c);
+    handle[k] = add_callback(c);
   }
   return handle[0] && handle[1] && handle[2];
 }
 
 /* torch says so on its log when a callback is not there any more because somebody removed all: ask first. */
 static void remove_callbacks(uint64_t *handle) {
-  const bool any = !tg__torch_symbols.has_callbacks || tg__torch_symbols.has_callbacks();
+  const bool any = any_callbacks();
   for (size_t k = 0; k < KINDS; k++) {
-    if (handle[k] && any) tg__torch_symbols.remove_callback(handle[k]);
+    if (handle[k] && any) remove_callback(handle[k]);
     handle[k] = 0;
   }
 }
@@ -322,7 +341,7 @@ static void remove_callbacks(uint64_t *handle) {
 bool tg__torch_watch_begin(void) {
   struct tg__torch_callback c = {.start = tg__watch, .end = end_watch, .probability = 1, .needs_inputs = true};
   for (size_t k = 0; k < KINDS; k++) c.scopes[kind_scope[k]] = true;
-  watch_handle[0] = tg__torch_symbols.add_callback(c);
+  watch_handle[0] = add_callback(c);
   return watch_handle[0] != 0;
 }
 void tg__torch_watch_end(void) { remove_callbacks(watch_handle); }
@@ -356,8 +375,7 @@ static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
 
 /* Somebody may have removed all callbacks there are, as tests of torch do: ours come back. */
 static void torch_tick(void) {
-  if (handles[0] && tg__torch_symbols.has_callbacks && !tg__torch_symbols.has_callbacks())
-    add_callbacks(chosen.variant, end, chosen.inputs, handles);
+  if (handles[0] && !any_callbacks()) add_callbacks(chosen.variant, end, chosen.inputs, handles);
 }
 
 static bool torch_is_off(void) { return !(handles[0] | handles[1] | handles[2]); }

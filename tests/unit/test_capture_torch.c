@@ -228,6 +228,43 @@ static void test_recording(void **state) {
   tg_close(t);
 }
 
+/* ---- forks ------------------------------------------------------------------------------------------------------------------------------ */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* torch's own */
+static uint64_t add_slowly(struct tg__torch_callback c) {
+  pthread_mutex_lock(&list_lock);
+  sleep_us(1000);
+  const uint64_t handle = fake_add_callback(c);
+  pthread_mutex_unlock(&list_lock);
+  return handle;
+}
+
+static _Atomic bool toggling;
+static void *toggle(void *unused) {
+  while (atomic_load(&toggling))
+    if (tg_record_pause(NULL) || tg_record_resume(NULL)) abort();
+  return NULL;
+}
+
+/* A child that is forked while another thread starts or stops recording must be able to run operators: torch's lock is free there. */
+static void test_forks_while_the_recording_changes(void **state) {
+  pthread_t thread;
+  recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
+  tg__torch_symbols.add_callback = add_slowly;
+  atomic_store(&toggling, true);
+  assert_int_equal(pthread_create(&thread, NULL, toggle, NULL), 0);
+  for (int i = 0; i < 20; i++) {
+    sleep_us(700);
+    const pid_t child = fork();
+    if (child == 0) _exit(pthread_mutex_trylock(&list_lock) != 0);
+    assert_exits_with_zero(child);
+  }
+  atomic_store(&toggling, false);
+  pthread_join(thread, NULL);
+  tg__torch_symbols.add_callback = fake_add_callback;
+  recording_close();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_layouts, teardown),
@@ -235,6 +272,7 @@ int main(void) {
       cmocka_unit_test_teardown(test_wrong_facts_are_refused, teardown), /* from here on this torch is the process' */
       cmocka_unit_test_setup_teardown(test_inputs_and_their_numbers, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_recording, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_forks_while_the_recording_changes, recording_setup, recording_teardown),
   };
   tg__source_add(&tg__source_torch_inputs);
   return cmocka_run_group_tests(tests, NULL, teardown);
