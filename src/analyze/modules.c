@@ -165,6 +165,15 @@ static void place_slices(struct tg__modules *m) {
   }
 }
 
+enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any) {
+  struct tg__schema_mask ids = {0}, hierarchies = {0};
+  const bool ok = tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &ids) && tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies);
+  *any = ok && (ids.any || hierarchies.any);
+  tg__schema_mask_free(&ids);
+  tg__schema_mask_free(&hierarchies);
+  return ok ? TG_OK : TG_MEMORY;
+}
+
 enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, const struct tg__op_tree *tree) {
   *m = (struct tg__modules){.t = t, .tree = tree};
   m->place = tg__alloc((tree->count + 1) * sizeof *m->place);

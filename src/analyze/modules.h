@@ -17,6 +17,8 @@ struct tg__modules {
   uint32_t *around;    /* by slice: node of the innermost module frame around it, itself when it is one; TG_NONE */
   bool any;            /* some frame or operator names a module */
 };
+/* Might some event name a module? Seen without looking at events. */
+enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any);
 /* TG_OK or TG_MEMORY; close it either way. */
 enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, const struct tg__op_tree *tree);
 void tg__modules_close(struct tg__modules *m);

@@ -326,8 +326,13 @@ enum tg_err tg__answer_modules(const struct tg_trace *t, const struct tg__ask *a
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {.t = t, .ask = a};
-  err = prepare(&w);
-  if (!err && !w.modules.any)
+  bool any;
+  err = tg__modules_have_names(t, &any);
+  if (!err && any) {
+    err = prepare(&w);
+    any = w.modules.any;
+  }
+  if (!err && !any)
     err = tg__fail(e, TG_NO_DATA, -1,
                    "the trace names no modules, which modules is about; record with tachograph's with_modules=True, or with torch.profiler's "
                    "with_stack=True");

@@ -182,6 +182,14 @@ static void sum_device_totals(struct tg__op_tree *tree) {
   }
 }
 
+/* It may stay as long as the trace: no room for nodes that never came. */
+static void trim(struct tg__op_tree *tree) {
+  struct tg__op_node *nodes = tree->count ? tg__realloc(tree->nodes, tree->count * sizeof *nodes) : NULL;
+  if (!nodes) return;
+  tree->nodes = nodes;
+  tree->cap = tree->count;
+}
+
 static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out) {
   *out = (struct tg__op_tree){0};
   struct builder b = {.t = t, .tree = out, .calls = names};
@@ -195,6 +203,7 @@ static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names,
   attach(&b);
   absorb_repeats(&b);
   sum_device_totals(out);
+  trim(out);
   err = TG_OK;
 done:
   tg__free(b.names);
@@ -202,16 +211,40 @@ done:
   return err;
 }
 
-enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out) { return build(t, NULL, out); }
+static void free_kept(void *item) {
+  struct tg__op_tree *tree = item;
+  tree->is_kept = false;
+  tg__op_tree_free(tree);
+  tg__free(tree);
+}
+
+enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out) {
+  const struct tg__op_tree *kept = tg__kept(t, free_kept);
+  *out = (struct tg__op_tree){0};
+  if (!kept) {
+    struct tg__op_tree *tree = tg__alloc(sizeof *tree);
+    if (!tree) return TG_MEMORY;
+    if (build(t, NULL, tree) || !tg__keep(t, tree, free_kept)) {
+      free_kept(tree);
+      return TG_MEMORY;
+    }
+    tree->is_kept = true;
+    kept = tree;
+  }
+  *out = *kept;
+  return TG_OK;
+}
 
 enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out) {
   return build(t, names, out);
 }
 
 void tg__op_tree_free(struct tg__op_tree *tree) {
-  tg__free(tree->nodes);
-  tg__free(tree->first);
-  tg__free(tree->node_of);
+  if (!tree->is_kept) {
+    tg__free(tree->nodes);
+    tg__free(tree->first);
+    tg__free(tree->node_of);
+  }
   *tree = (struct tg__op_tree){0};
 }
 

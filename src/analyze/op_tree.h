@@ -28,9 +28,12 @@ struct tg__op_tree {
   size_t count, cap;
   uint32_t *first;   /* by track: its first node; one more entry at the end */
   uint32_t *node_of; /* by slice; TG_NONE */
+  bool is_kept;      /* all of it belongs to the trace */
 };
-enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out); /* *out is to be freed either way */
-/* The same with other nodes, those of torch's own tables: everything of the host that has a length, Python frames, annotations
+/* The forest is made once and kept with the trace (about 60 bytes a node and 4 a slice): read it, do not write. *out is to be freed
+ * either way. */
+enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out);
+/* The same of its own and with other nodes, those of torch's own tables: everything of the host that has a length, Python frames, annotations
  * and runtime calls too, but for what has no row there. Two calls are one when their labels in `names` are equal. */
 enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out);
 void tg__op_tree_free(struct tg__op_tree *tree);

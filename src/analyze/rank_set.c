@@ -57,19 +57,47 @@ static uint32_t find_rank(const struct tg__summaries *s, uint32_t path, int64_t 
   return TG_NONE;
 }
 
-static bool summarize(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a) {
-  r->s = r->own = tg__summaries_new();
-  if (!r->own || tg__summarize(t, r->own) != TG_OK) return false;
-  const uint32_t path = a->rank == TG_NONE ? TG_NONE : r->own->ranks[a->rank].path;
-  const int64_t number = a->rank == TG_NONE ? 0 : r->own->ranks[a->rank].number;
-  if (!tg__summaries_sort(r->own)) return false;
-  if (a->rank != TG_NONE) r->only = find_rank(r->own, path, number);
-  return true;
+struct kept { /* with a trace that has events */
+  struct tg__summaries *s;
+  uint32_t *place; /* by rank of the trace: where it stands in the list */
+};
+
+static void free_kept(void *item) {
+  struct kept *const k = item;
+  tg__summaries_free(k->s);
+  tg__free(k->place);
+  tg__free(k);
+}
+
+static bool fill_kept(struct kept *k, const struct tg_trace *t) {
+  struct tg__rank_summary *const unsorted = tg__alloc(((size_t)t->rank_count + 1) * sizeof *unsorted);
+  k->s = tg__summaries_new();
+  k->place = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->place);
+  bool done = unsorted && k->s && k->place && tg__summarize(t, k->s) == TG_OK;
+  if (done && t->rank_count) memcpy(unsorted, k->s->ranks, t->rank_count * sizeof *unsorted);
+  done = done && tg__summaries_sort(k->s);
+  for (uint32_t r = 0; done && r < t->rank_count; r++) k->place[r] = find_rank(k->s, unsorted[r].path, unsorted[r].number);
+  tg__free(unsorted);
+  return done;
+}
+
+static const struct kept *summarize(const struct tg_trace *t) {
+  struct kept *k = tg__kept(t, free_kept);
+  if (k) return k;
+  k = tg__alloc(sizeof *k);
+  if (k && fill_kept(k, t) && tg__keep(t, k, free_kept)) return k;
+  if (k) free_kept(k);
+  return NULL;
 }
 
 enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align, struct tg_error *e) {
   *r = (struct tg__ranks){.s = t->summaries, .only = a->rank};
-  bool done = r->s || summarize(r, t, a);
+  const struct kept *const kept = r->s ? NULL : summarize(t);
+  if (kept) {
+    r->s = kept->s;
+    if (a->rank != TG_NONE) r->only = kept->place[a->rank];
+  }
+  bool done = r->s != NULL;
   if (done) {
     r->clocks = tg__alloc(((size_t)r->s->count + 1) * sizeof *r->clocks);
     done = r->clocks && tg__ranks_match(r) && (!align || tg__ranks_align(r));
@@ -85,7 +113,6 @@ void tg__ranks_close(struct tg__ranks *r) {
   tg__free(r->matches);
   tg__free(r->parts);
   tg__free(r->clocks);
-  tg__summaries_free(r->own);
   *r = (struct tg__ranks){0};
 }
 

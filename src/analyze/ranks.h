@@ -36,7 +36,6 @@ struct tg__clock {
 
 struct tg__ranks {
   const struct tg__summaries *s;
-  struct tg__summaries *own; /* made for this question, or NULL */
   uint32_t only;             /* the one that was asked for; TG_NONE = all */
   struct tg__match *matches; /* by when the first rank came */
   size_t match_count;
@@ -47,7 +46,7 @@ struct tg__ranks {
   bool by_order;
 };
 
-/* Everything above for a trace of either sort. align: false takes the files' clocks as they are. Free with tg__ranks_close, after a
+/* Everything above for a trace of either sort; the summaries of one with events are kept with it. align: false takes the files' clocks as they are. Free with tg__ranks_close, after a
  * failure too. */
 enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align, struct tg_error *e);
 void tg__ranks_close(struct tg__ranks *r);

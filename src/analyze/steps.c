@@ -112,12 +112,11 @@ static bool whole_recording(const struct tg_trace *t, uint32_t rank, struct tg__
   return found;
 }
 
-static bool find_steps(struct work *w, enum tg__step_source source, struct tg__breakdown *out) {
+static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
   const struct tg_trace *t = w->t;
   size_t count = 0;
-  const bool wanted = source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->step_kind == TG__STEP_PROFILER);
   for (uint32_t i = 0; wanted && i < t->step_count; i++) count += t->steps[i].rank == w->rank;
-  out->source = count ? source : TG__STEPS_WHOLE;
+  out->source = count ? TG__STEPS_DETECTED : TG__STEPS_WHOLE;
   out->steps = tg__alloc((count ? count : 1) * sizeof *out->steps);
   if (!out->steps) return false;
   if (!count) {
@@ -254,12 +253,12 @@ static void divide_communication(struct work *w, struct tg__breakdown *b) {
   tg__spans_free(&both);
 }
 
-enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out) {
+static enum tg_err break_down(const struct tg_trace *t, uint32_t rank, bool by_steps, struct tg__breakdown *out) {
   *out = (struct tg__breakdown){.window = {.rank = rank}};
   struct work w = {.t = t, .rank = rank};
   enum tg_err err = TG_MEMORY;
   w.names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
-  if (!w.names || !find_steps(&w, source, out)) goto done;
+  if (!w.names || !find_steps(&w, by_steps, out)) goto done;
   if (!out->count) {
     err = TG_OK;
     goto done;
@@ -279,6 +278,60 @@ done:
   tg__free(w.launched);
   tg__free(w.names);
   return err;
+}
+
+/* ---- kept with the trace ------------------------------------------------------------------------------------------------------- */
+
+struct kept { /* of each rank: divided by its steps, and as a whole */
+  struct tg__breakdown (*of_rank)[2];
+  bool (*is_known)[2];
+  uint32_t ranks;
+};
+
+static void free_kept(void *item) {
+  struct kept *k = item;
+  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) {
+    tg__breakdown_free(&k->of_rank[r][0]);
+    tg__breakdown_free(&k->of_rank[r][1]);
+  }
+  tg__free(k->of_rank);
+  tg__free(k->is_known);
+  tg__free(k);
+}
+
+static struct kept *kept_of(const struct tg_trace *t) {
+  struct kept *k = tg__kept(t, free_kept);
+  if (k) return k;
+  k = tg__alloc(sizeof *k);
+  if (!k) return NULL;
+  k->ranks = t->rank_count;
+  k->of_rank = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank);
+  k->is_known = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->is_known);
+  if (k->of_rank && k->is_known && tg__keep(t, k, free_kept)) return k;
+  free_kept(k);
+  return NULL;
+}
+
+enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out) {
+  const bool by_steps = source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->step_kind == TG__STEP_PROFILER);
+  *out = (struct tg__breakdown){.window = {.rank = rank}};
+  struct kept *k = kept_of(t);
+  if (!k) return TG_MEMORY;
+  struct tg__breakdown *b = &k->of_rank[rank][by_steps];
+  if (!k->is_known[rank][by_steps]) {
+    if (break_down(t, rank, by_steps, b)) {
+      tg__breakdown_free(b);
+      return TG_MEMORY;
+    }
+    k->is_known[rank][by_steps] = true;
+  }
+  const size_t all = b->count + b->left_out;
+  *out = *b;
+  out->steps = tg__alloc((all + 1) * sizeof *out->steps);
+  if (!out->steps) return TG_MEMORY;
+  if (all) memcpy(out->steps, b->steps, all * sizeof *out->steps);
+  if (b->source != TG__STEPS_WHOLE) out->source = source;
+  return TG_OK;
 }
 
 void tg__breakdown_free(struct tg__breakdown *b) {

@@ -42,7 +42,8 @@ struct tg__breakdown {
   size_t left_out;             /* steps at the end whose device work is missing */
   struct tg__window window;    /* from the start of the first kept step to the end of the last; empty when count is 0 */
 };
-/* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and TG__COL_CAUSE. */
+/* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and TG__COL_CAUSE. Worked out
+ * once for a rank and kept with the trace. */
 enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out);
 void tg__breakdown_free(struct tg__breakdown *b);
 

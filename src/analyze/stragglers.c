@@ -128,12 +128,12 @@ static bool judge(struct judging *j, struct tg_table *out) {
 
 static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks, bool align,
                                 struct tg_table *out, struct tg_error *e) {
+  if (t->rank_count < 2)
+    return tg__fail(e, TG_NO_DATA, -1, "one rank has no others to hold up: open the folder that holds the files of all ranks");
   struct tg__ranks r;
   struct tg__rank_figures *f = NULL;
   bool has_common, *steps = NULL;
   enum tg_err err = tg__ranks_open(&r, t, a, align, e);
-  if (!err && r.s->count < 2)
-    err = tg__fail(e, TG_NO_DATA, -1, "one rank has no others to hold up: open the folder that holds the files of all ranks");
   if (!err) {
     steps = tg__ranks_common_steps(&r, picks, &has_common);
     err = steps ? tg__step_picks_check(picks, &r, steps, e) : TG_MEMORY;

@@ -202,6 +202,7 @@ enum { /* columns for tg__trace_load and questions.def */
 };
 
 struct tg__summaries; /* trace/summary.h */
+struct tg__keepsakes; /* below: tg__keep */
 struct tg__store; /* private: what backs the columns (memory, or chunks of a .tacho file) */
 struct tg_trace {
   const char *path; /* as it was opened; NULL = bytes in memory */
@@ -228,6 +229,7 @@ struct tg_trace {
   uint32_t loaded;          /* TG__COL_* present now */
   struct tg__arena arena;
   struct tg__store *store;
+  struct tg__keepsakes *kept;
   struct tg__summaries *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
 };
 
@@ -244,6 +246,15 @@ bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);          
 enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e); /* save.c; needs TG__COL_ALL */
 /* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its value. false on no memory. */
 bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
+
+/* What a folder after this one works out of a whole trace and several questions need (keep.c): made when the first asks, kept with
+ * the trace, given back with it. It changes no answer, so a const trace takes it too. Kinds are told apart by how they are freed.
+ * Like asking, from one thread at a time: the pointer stays good as long as the trace, and what it points to is not written again. */
+typedef void tg__keep_free(void *item);
+void *tg__kept(const struct tg_trace *t, tg__keep_free *kind);            /* NULL: none yet */
+bool tg__keep(const struct tg_trace *t, void *item, tg__keep_free *kind); /* the trace frees it; false on no memory: it stays the caller's */
+struct tg__keepsakes *tg__keepsakes_new(void); /* NULL on no memory */
+void tg__keepsakes_free(struct tg__keepsakes *k); /* NULL is fine */
 
 static inline struct tg__str tg__name(const struct tg_trace *t, uint32_t string_id) { return tg__strings_get(t->strings, string_id); }
 static inline enum tg__class tg__slice_class(const struct tg_trace *t, uint32_t slice) {
