@@ -19,6 +19,7 @@ struct machine {
   int64_t offset;             /* of buffer[0] in the input */
   struct tg__pickle_value *stack;
   size_t depth, stack_cap;
+  size_t mark; /* position of the uppermost mark + 1, 0 = none; in each mark's i stands the one below */
   uint32_t *memo; /* object of every entry, TG_NONE where nothing was put. NULL while each entry is the object of its own number */
   size_t memo_count, memo_cap;
   uint8_t op;
@@ -110,12 +111,18 @@ static inline enum verdict push_container(struct machine *m, enum tg__pickle_kin
   return push(m, (struct tg__pickle_value){.kind = kind, .id = (uint32_t)m->u->object_count - 1});
 }
 
-/* Past the last mark: the first value above it; SIZE_MAX when there is none. */
-static size_t above_mark(const struct machine *m) {
-  for (size_t i = m->depth; i-- > 0;)
-    if (m->stack[i].kind == TG__PICKLE_MARK) return i + 1;
-  return SIZE_MAX;
+static enum verdict push_mark(struct machine *m) {
+  const enum verdict v = push(m, (struct tg__pickle_value){.kind = TG__PICKLE_MARK, .i = (int64_t)m->mark});
+  if (v == GO_ON) m->mark = m->depth;
+  return v;
 }
+/* Nothing at or above `depth` is left. */
+static inline void cut_stack(struct machine *m, size_t depth) {
+  while (m->mark > depth) m->mark = (size_t)m->stack[m->mark - 1].i;
+  m->depth = depth;
+}
+/* Past the last mark: the first value above it; SIZE_MAX when there is none. */
+static size_t above_mark(const struct machine *m) { return m->mark ? m->mark : SIZE_MAX; }
 
 /* Hand values [from, depth) to the container below them, which is left on top. `below`: how far below `from` it is. */
 static enum verdict put_into(struct machine *m, size_t from, size_t below) {
@@ -130,7 +137,7 @@ static enum verdict put_into(struct machine *m, size_t from, size_t below) {
   else
     return CUT;
   if (into.kind == TG__PICKLE_DICT && count % 2) return CUT;
-  m->depth = from - below + 1;
+  cut_stack(m, from - below + 1);
   return ok ? GO_ON : no_memory(m);
 }
 
@@ -138,7 +145,7 @@ static enum verdict put_into(struct machine *m, size_t from, size_t below) {
 static enum verdict gather_tuple(struct machine *m, size_t from, bool has_mark) {
   const uint32_t meaning = m->u->tuple(m->u->ctx, m->stack + from, m->depth - from);
   if (meaning == TG_NONE) return no_memory(m);
-  m->depth = from - has_mark;
+  cut_stack(m, from - has_mark);
   return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_TUPLE, .id = meaning});
 }
 
@@ -153,7 +160,7 @@ static enum verdict gather(struct machine *m, size_t from, enum tg__pickle_kind 
   const bool ok = kind == TG__PICKLE_DICT ? m->u->pairs(m->u->ctx, m->u, made, m->stack + from, count)
                                           : m->u->items(m->u->ctx, m->u, made, m->stack + from, count);
   if (!ok) return no_memory(m);
-  m->depth = from - 1;
+  cut_stack(m, from - 1);
   return push(m, made);
 }
 
@@ -319,7 +326,7 @@ static enum verdict tuple_of(struct machine *m, size_t count) {
 static enum verdict drop(struct machine *m, bool to_mark) {
   const size_t from = to_mark ? above_mark(m) : m->depth;
   if (from == SIZE_MAX || from == 0) return CUT;
-  m->depth = from - 1;
+  cut_stack(m, from - 1);
   return GO_ON;
 }
 
@@ -377,7 +384,7 @@ static enum verdict rare_op(struct machine *m) {
   case '1':
     return drop(m, true);
   case '2':
-    return m->depth ? push(m, m->stack[m->depth - 1]) : CUT;
+    return m->depth > m->mark ? push(m, m->stack[m->depth - 1]) : CUT;
   default:
     return CUT;
   }
@@ -398,7 +405,7 @@ static enum verdict run_op(struct machine *m) {
   case 0x89:
     return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_FALSE});
   case '(':
-    return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_MARK});
+    return push_mark(m);
   case 'K':
     return fixed_number(m, 1);
   case 'M':
@@ -469,9 +476,6 @@ static inline size_t plain_value(const struct machine *m, const uint8_t *p, stru
     if (p[1] == 0 || p[1] > 8) return 0;
     out->i = (int64_t)(number_of(p + 2, 8) << (64 - 8 * p[1])) >> (64 - 8 * p[1]);
     return 2u + p[1];
-  case '(':
-    out->kind = TG__PICKLE_MARK;
-    return 1;
   case 'N':
     out->kind = TG__PICKLE_NONE;
     return 1;
@@ -493,6 +497,11 @@ static enum verdict run_plain(struct machine *m) {
     if (n) {
       p += n;
       m->depth++;
+      continue;
+    }
+    if (*p == '(') {
+      (void)push_mark(m); /* there is room */
+      p++;
       continue;
     }
     if (*p != '}' && *p != ']') break;
@@ -518,7 +527,7 @@ static void hand_over_rest(struct machine *m) {
     if (below == 0) return;
     const enum tg__pickle_kind kind = m->stack[below - 1].kind;
     if (kind == TG__PICKLE_DICT && (m->depth - from) % 2) m->depth--;
-    if (put_into(m, from, 2) != GO_ON) m->depth = below; /* neither list nor dict: a tuple in the making */
+    if (put_into(m, from, 2) != GO_ON) cut_stack(m, below); /* neither list nor dict: a tuple in the making */
   }
 }
 
