@@ -44,7 +44,10 @@ enum {
   MEANING_MOST = (1 << KIND_SHIFT) - 1,
   SLOTS_MOST = 1 << 16, /* dicts that wait to be put into something; Python puts them in by the thousand */
   JSON_MOST = 1 << 16,
+  JSON_ALL_MOST = 1 << 24, /* of all dicts that wait: a memo makes long texts out of two bytes each */
+  JSON_KEPT = 1 << 12,     /* a larger buffer is not kept for the next dict */
   STACK_TEXT_MOST = 1 << 27,
+  FRAME_TEXT_LEAST = 64, /* what is left of a frame's names beyond that */
   FRAMES_MOST = 1 << 12,
 };
 struct slot {    /* a dict in the making */
@@ -77,7 +80,8 @@ struct reader {
   size_t pool_count, pool_cap;
   size_t *device_of; /* by history, in order of arrival */
   size_t device_of_cap, history_count, device_lists;
-  uint64_t text_bytes;
+  uint64_t text_bytes; /* of frames and stacks that were new */
+  size_t json_bytes;   /* of the dicts in the making */
   bool no_memory, is_snapshot;
 };
 
@@ -112,12 +116,19 @@ static uint32_t intern(struct reader *r, const char *text, size_t len) {
 /* "file(line): function", as Kineto writes the frames of Python. */
 static uint32_t frame_text(struct reader *r, const struct slot *d) {
   struct tg__out text = {0};
-  const struct tg__str file = str_at(r, d, W_FILENAME), name = str_at(r, d, W_NAME);
+  struct tg__str file = str_at(r, d, W_FILENAME), name = str_at(r, d, W_NAME);
+  if (r->text_bytes > STACK_TEXT_MOST && file.len + (uint64_t)name.len > 2 * FRAME_TEXT_LEAST) {
+    if (file.len > FRAME_TEXT_LEAST) file.len = FRAME_TEXT_LEAST;
+    if (name.len > FRAME_TEXT_LEAST) name.len = FRAME_TEXT_LEAST;
+    r->s->cut_stacks++;
+  }
   tg__out_bytes(&text, file.ptr, file.len);
   tg__out_format(&text, "(%lld): ", (long long)int_at(d, W_LINE));
   tg__out_bytes(&text, name.ptr, name.len);
+  const uint32_t known = tg__strings_count(r->s->strings);
   const uint32_t id = text.err ? TG_NONE : intern(r, text.buf, text.len);
   r->no_memory |= id == TG_NONE;
+  if (id >= known) r->text_bytes += text.len;
   tg__out_free(&text);
   return id;
 }
@@ -188,6 +199,10 @@ static struct slot *slot_of(struct reader *r, struct tg__unpickler *u, struct tg
 
 static void close_slot(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value dict, enum meaning kind, size_t number) {
   const uint32_t slot = number_of(u, dict);
+  struct tg__out *const json = &r->slots[slot].json;
+  r->json_bytes -= json->len;
+  json->len = 0;
+  if (json->cap > JSON_KEPT) tg__out_free(json);
   r->slots[slot].next_free = r->free_slot;
   r->free_slot = slot + 1;
   mean(r, u, dict, kind, number);
@@ -213,7 +228,8 @@ static void write_json(struct reader *r, const struct tg__unpickler *u, struct t
     break;
   case TG__PICKLE_DICT:
     tg__out_char(out, '{');
-    if (kind_of(u, v) == OPEN_DICT) tg__out_bytes(out, r->slots[number_of(u, v)].json.buf, r->slots[number_of(u, v)].json.len);
+    if (kind_of(u, v) == OPEN_DICT && &r->slots[number_of(u, v)].json != out) /* no dict holds itself in JSON */
+      tg__out_bytes(out, r->slots[number_of(u, v)].json.buf, r->slots[number_of(u, v)].json.len);
     tg__out_char(out, '}');
     break;
   default:
@@ -223,14 +239,16 @@ static void write_json(struct reader *r, const struct tg__unpickler *u, struct t
 }
 
 static void add_json(struct reader *r, const struct tg__unpickler *u, struct slot *d, const struct tg__pickle_value *pair) {
-  if (pair[0].kind != TG__PICKLE_TEXT || d->json.len > JSON_MOST) return;
+  if (pair[0].kind != TG__PICKLE_TEXT || d->json.len > JSON_MOST || r->json_bytes > JSON_ALL_MOST) return;
   if (tg__strings_get(r->s->strings, pair[0].id).len > JSON_MOST) return;
   if (pair[1].kind == TG__PICKLE_TEXT && tg__strings_get(r->s->strings, pair[1].id).len > JSON_MOST) return;
   struct tg__jsonw w = {.out = &d->json};
-  if (d->json.len) tg__out_text(&d->json, ", ");
+  const size_t before = d->json.len;
+  if (before) tg__out_text(&d->json, ", ");
   tg__json_str(&w, tg__strings_get(r->s->strings, pair[0].id));
   tg__out_text(&d->json, ": ");
   write_json(r, u, pair[1], &d->json);
+  r->json_bytes += d->json.len - before;
   if (d->json.err) r->no_memory = true;
 }
 
@@ -263,6 +281,8 @@ static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
   if (seen & BIT(SETTINGS) && d->at[W_SETTINGS].kind == TG__PICKLE_DICT) add_settings(r, u, d->at[W_SETTINGS]);
   for (size_t i = 0; has_others && !(d->seen & ROW_WORDS) && i + 1 < count; i += 2)
     if (word_of(r, pairs[i]) == NO_WORD) add_json(r, u, d, &pairs[i]);
+  for (size_t i = 1; i < count; i += 2) /* what could be said of a dict within a dict has been */
+    if (pairs[i].kind == TG__PICKLE_DICT && pairs[i].id != into.id && kind_of(u, pairs[i]) == OPEN_DICT) close_slot(r, u, pairs[i], DONE, 0);
   return !r->no_memory;
 }
 

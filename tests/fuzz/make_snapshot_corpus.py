@@ -24,6 +24,8 @@ def main():
     files["odd_pairs"] = b"\x80\x04}(X\x06\x00\x00\x00actionK\x01Ku."
     files["long_text"] = b"\x80\x04X\xff\xff\xff\x7fabc"
     files["numbers"] = b"\x80\x02](I01\nI-7\nL12L\nF1.5\nG?\xf8\x00\x00\x00\x00\x00\x00\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00\x8b\x01\x00\x00\x00\xffe."
+    key = lambda text: b"X" + len(text).to_bytes(4, "little") + text  # noqa: E731
+    files["dict_in_itself"] = b"\x80\x02}q\x00(" + b"".join(key(b"k" * n) + b"h\x00" for n in range(1, 60)) + b"u."
     for name, data in files.items():
         (FOLDER / name).write_bytes(data)
 

@@ -4,6 +4,8 @@ import io
 import json
 import pickle
 import pickletools
+import subprocess
+import sys
 
 import pytest
 import tachograph as tg
@@ -243,3 +245,48 @@ def test_a_trace_without_a_snapshot_says_what_is_missing(opened, tmp_path):
         trace.ask("segments")
     with pytest.raises(tg.TachographError, match="profile_memory=True"):
         trace.ask("memory_history")
+
+
+def as_text(text):
+    return b"X" + len(text).to_bytes(4, "little") + text
+
+
+def wide_dicts():
+    """60 000 dicts in one list, each with a member called by the same 60 000 letters: 7 bytes a dict, and 60 KB as JSON."""
+    return b"\x80\x02]q\x00(" + as_text(b"k" * 60_000) + b"q\x01" + b"}(h\x01Nu" * 60_000 + b"e."
+
+
+def wide_frames():
+    """3000 frames of one file whose name has a million letters, each with a line of its own."""
+    head = b"\x80\x02]q\x00(" + as_text(b"filename") + b"q\x01" + as_text(b"line") + b"q\x02" + as_text(b"f" * 1_000_000) + b"q\x03"
+    return head + b"".join(b"}(h\x01h\x03h\x02J" + i.to_bytes(4, "little") + b"u" for i in range(3000)) + b"e."
+
+
+@pytest.mark.parametrize("content", [wide_dicts, wide_frames])
+def test_a_small_file_takes_little_memory(tmp_path, content):
+    path = tmp_path / "wide.pickle"
+    path.write_bytes(content())
+    program = ("import resource, sys, tachograph as tg\n"
+               "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+               "try: tg.open(sys.argv[1])\n"
+               "except tg.TachographError as e: assert 'no memory snapshot' in str(e), e\n"
+               "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)")
+    grown_kb = int(subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True).stdout)
+    assert grown_kb < 200_000  # 3 GB and more when every dict and frame keeps its own copy of the text
+
+
+def test_keys_in_any_order_and_through_any_memo(opened):
+    """The same rows whether the memo numbers objects as they come, leaves some out, or is not used at all; and with members in another order."""
+    made = snapshot([Device(0, 5, 60)])
+    plain = pickle.dumps(made, protocol=4)
+    fast = io.BytesIO()
+    pickler = pickle.Pickler(fast, protocol=4)
+    pickler.fast = True  # no memo
+    pickler.dump(made)
+    python = io.BytesIO()
+    pickle._Pickler(python, protocol=2).dump(made)
+    turned = {**made, "device_traces": [[dict(reversed(list(e.items()))) for e in d] for d in made["device_traces"]]}
+    expected = opened(plain).ask("memory_history").to_dicts()
+    assert expected
+    for content in (fast.getvalue(), python.getvalue(), pickletools.optimize(plain), pickle.dumps(turned, protocol=4)):
+        assert opened(content).ask("memory_history").to_dicts() == expected
