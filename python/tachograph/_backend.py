@@ -103,6 +103,9 @@ class Recording:
     def check_stop(self) -> None:
         """Raises when this thread cannot stop it."""
     def _toggle(self, enable: bool, activities: Any) -> None: ...
+    def price_words(self) -> str:
+        """How much was recorded, and an estimate of what that cost; empty when it is not known."""
+        return ""
     def _file(self) -> str:
         """The finished file or folder; written now if need be."""
         raise NotImplementedError

@@ -8,6 +8,7 @@ from typing import Any
 from . import _record
 from ._backend import Busy, Recipe, Recording
 from ._native import NativeRecording, RecordError
+from ._price import per_record_ns
 from ._say import warn_once
 
 
@@ -39,6 +40,15 @@ class NativeWindow(Recording):
         stats = self._native.stop()
         self.lost = stats["lost"]
         self.stats.number_of_events = stats["records"]
+
+    def price_words(self) -> str:
+        events, window_ns = self.stats.number_of_events, self.stats.profiling_window_duration_sec * 1e9
+        words = f"{events:,} events recorded, {self.lost:,} lost"
+        each_ns = per_record_ns(self._native.features) if events and window_ns else None
+        if each_ns is None:
+            return words
+        made = events + self.lost
+        return words + f", about {min(100.0, 100 * made * each_ns / window_ns):.1f} % of the window ({each_ns:.0f} ns of CPU an event on this machine)"
 
     def _drop(self) -> None:
         self._native.stop()

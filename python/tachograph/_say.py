@@ -13,13 +13,19 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 def tell(line: str) -> None:
     """One line for the user. It reaches standard error unless the program has set up logging itself, or TACHOGRAPH_QUIET is set."""
+    if heard():
+        log.info(line)
+
+
+def heard() -> bool:
+    """Whether anybody reads what tell() says."""
     if not log.hasHandlers() and not os.environ.get("TACHOGRAPH_QUIET"):
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("tachograph: %(message)s"))
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         log.propagate = False
-    log.info(line)
+    return log.hasHandlers() and log.isEnabledFor(logging.INFO)
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

@@ -25,7 +25,7 @@ from ._backend import Recording
 from ._config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
 from ._handlers import tensorboard_trace_handler
 from ._observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
-from ._say import tell, warn, warn_once
+from ._say import heard, tell, warn, warn_once
 from ._schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
 from ._step_times import StepTimes
 from ._window import _KinetoProfile, kineto_available, supported_activities
@@ -34,6 +34,7 @@ __all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_han
            "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig", "PerformanceMetricsConfig",
            "ProfilerActivityConfig"]
 PROFILER_STEP_NAME = "ProfilerStep"
+_WORTH_A_LINE_S = 1.0
 
 
 class profile(_KinetoProfile):
@@ -253,12 +254,13 @@ class profile(_KinetoProfile):
             tell(f"the last window is incomplete: the loop ended at step {self.step_num}")
 
     def _tell_price(self) -> None:
-        """What the recording has cost, where steps without it were timed."""
-        words = self.step_times.words()
-        if words and self._windows:
-            events = self._windows[-1].stats.number_of_events
-            lost = self._windows[-1].lost
-            tell((f"{events:,} events recorded, {lost:,} lost; " if events else "") + words)
+        """What was recorded and what that has cost; not of a short block, whose one line would be more than it has to say."""
+        window = self._windows[-1] if self._windows else None
+        if window is None or not (self.record_steps or window.stats.profiling_window_duration_sec > _WORTH_A_LINE_S) or not heard():
+            return
+        words = [text for text in (window.price_words(), self.step_times.words()) if text]
+        if words:
+            tell("; ".join(words))
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         """callback() names the windows to come."""

@@ -275,11 +275,12 @@ static bool take_place(enum tg__torch_fact fact, const char *name, struct tg_err
   return true;
 }
 
-/* Padding elsewhere may look the same by chance. The kind stands behind what it is the kind of, and is the first that fits. */
+/* What is left on the stack may look the same by chance: in the text's own room while a schema stands there, and in padding. The kind
+ * stands behind the text, whose size goes with where its length is, and is the first that fits. */
 static bool take_name(struct tg_error *e) {
   if (!take_place(TG_TORCH_name, "name", e)) return false;
-  const size_t name = (size_t)TG_FACT(name);
-  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_name_kind, i, i >= name + 8 && i < name + 48);
+  const size_t name = (size_t)TG_FACT(name), text_bytes = TG_FACT(string_length) > 0 ? 32 : 8;
+  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_name_kind, i, i >= name + text_bytes && i < name + 48);
   for (size_t i = name; i < PLACES; i++)
     if (!sieve.struck[TG_TORCH_name_kind][i]) memset(&sieve.struck[TG_TORCH_name_kind][i + 1], true, PLACES - i - 1);
   return take_place(TG_TORCH_name_kind, "name_kind", e);
