@@ -83,15 +83,18 @@ static enum tg_err find_python(struct run *r, struct tg_error *e) {
   return tg__fail(e, TG_NOT_FOUND, -1, "%s has no package tachograph, which does the recording: pip install tachograph", r->python);
 }
 
+/* A program for Python. One that is no .py and can be executed by itself chooses its Python itself, as `pip` or `torchrun` in a bin folder do. */
 static bool is_python_file(const char *path) {
   const struct tg__str name = {path, (uint32_t)strlen(path)};
   if (strcmp(path, "-") == 0 || tg__str_has_suffix(name, ".py") || tg__path_kind(path) == TG__PATH_DIR) return true;
   struct tg__file *f;
-  char head[64] = "";
+  char head[256] = ""; /* the system reads no more of a first line */
   if (tg__path_kind(path) != TG__PATH_FILE || tg__file_open(path, &f, NULL)) return false;
   const int64_t n = tg__file_read(f, head, sizeof head - 1);
   tg__file_close(f);
-  return n > 1 && ((head[0] == '#' && head[1] == '!' && strstr(head, "python")) || memcmp(head, "PK", 2) == 0);
+  head[strcspn(head, "\n")] = 0;
+  if (n > 1 && head[0] == '#' && head[1] == '!') return strstr(head, "python") && (!strchr(path, '/') || access(path, X_OK) != 0);
+  return n > 1 && memcmp(head, "PK", 2) == 0;
 }
 
 /* Words of the call → words of the program. -1 to go on, else the exit status. */
@@ -175,9 +178,10 @@ static enum tg_err start(struct run *r, struct tg_error *e) {
   tg__out_format(&path, "%s/_launch/site%s%s", r->package, old && *old ? ":" : "", old ? old : "");
   tg__out_char(&path, 0);
   const char *text = settings_text(r, &settings);
-  enum tg_err err = text && !path.err ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  char folder[PATH_MAX];
+  enum tg_err err = text && !path.err && tg__path_absolute(r->folder, folder, sizeof folder) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory");
   if (!err) {
-    const struct tg__variable variables[] = {{"TACHOGRAPH_RUN", text}, {"PYTHONPATH", path.buf}};
+    const struct tg__variable variables[] = {{"TACHOGRAPH_RUN", text}, {"TACHOGRAPH_RUN_FOLDER", folder}, {"PYTHONPATH", path.buf}};
     err = tg__program_run(r->argv, variables, sizeof variables / sizeof *variables, tg__cli_wants_json(r->c) ? STDERR_FILENO : -1, &r->status, e);
   }
   tg__out_free(&settings);
@@ -299,7 +303,7 @@ static void print_notes(const struct tg__run_log *log) {
 
 /* Why there is nothing. */
 static const char *explain_nothing(const struct tg__run_log *log) {
-  if (!log->pythons) return "no Python that could be recorded was started: it ran with -I, -S or -E, or the program is not Python";
+  if (!log->pythons) return "no Python that could be recorded was started: it ran with -I, -S or -E or without our environment, or the program is not Python";
   if (!log->processes) return "the program never imported torch, so there was nothing to record";
   return "the program ended before anything was recorded";
 }

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import zipapp
 
 import pytest
 
@@ -101,6 +102,52 @@ def test_status_and_traceback_are_the_programs(program, tmp_path, text, status):
     under = run("-o", "out", script, cwd=tmp_path)
     assert under.returncode == plain.returncode == status
     assert under.stderr.startswith(plain.stderr)
+
+
+POOL = """
+    import multiprocessing, sys
+    class Thing:
+        def __init__(self, value): self.value = value
+    def more(thing): return Thing(thing.value + 1)
+    if __name__ == "__main__":
+        for how in ("spawn", "fork", "forkserver"):
+            with multiprocessing.get_context(how).Pool(2) as pool:
+                print(how, sorted(t.value for t in pool.map(more, map(Thing, range(3)))))
+"""
+SHAPES = {
+    "pickled and spawned": ({"prog.py": POOL}, "prog.py"),
+    "beside a module named as one of the library": ({"prog.py": "import json, random; print(json.mine, random.mine)", "json.py": "mine = 1", "random.py": "mine = 2"}, "prog.py"),
+    "named as one of the library": ({"json.py": "import sys; print(__name__, 'json' in sys.modules); import json; print(json.__file__ == __file__)"}, "json.py"),
+    "a folder": ({"app/__main__.py": "import sys, part; print(sys.argv, sys.path[0], part.x, __name__)", "app/part.py": "x = 3"}, "app"),
+    "a zip file": ({"app/__main__.py": "import sys, part; print(sys.argv, sys.path[0], part.x, __name__)", "app/part.py": "x = 3"}, "app.pyz"),
+    "what is loaded": ({"prog.py": "import sys; print(sorted(set(sys.modules) - {'sitecustomize'}), sys.orig_argv[1:], sys.warnoptions)"}, "prog.py"),
+    "deep in a traceback": ({"prog.py": "def f(n):\n    return 1 / n if not n else f(n - 1)\nf(3)"}, "prog.py"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_programs_of_every_shape(program, tmp_path, shape):
+    files, name = SHAPES[shape]
+    for path, text in files.items():
+        program(text, path)
+    if name.endswith(".pyz"):
+        zipapp.create_archive(tmp_path / "app", tmp_path / name)
+    plain = subprocess.run([sys.executable, name, "word"], cwd=tmp_path, capture_output=True, text=True)
+    under = run("-o", "out", name, "word", cwd=tmp_path)
+    assert (under.returncode, under.stdout) == (plain.returncode, plain.stdout) and under.stderr.startswith(plain.stderr)
+    assert plain.stdout or plain.stderr
+
+
+def test_a_command_chooses_its_python_itself(program, tmp_path):
+    other = program(f'#!/bin/sh\nCHOSEN=1 exec {sys.executable} "$@"', "other-python")
+    tool = program(f"#!{other}\nimport os, sys; print(os.environ.get('CHOSEN'), sys.argv)", "tool")
+    for path in (other, tool):
+        path.chmod(0o755)
+    assert run("-o", "out", "./tool", "a", cwd=tmp_path).stdout == "1 ['./tool', 'a']\n"
+    tool.chmod(0o644)  # not a command: a script for the Python that we have
+    assert run("-o", "out2", "./tool", "a", cwd=tmp_path).stdout == "None ['./tool', 'a']\n"
+    code = "import sys; print(sys.argv, __name__, sys.path[0])"
+    assert run("-o", "out3", "--", sys.executable, "-c", code, "x", cwd=tmp_path).stdout == "['-c', 'x'] __main__ \n"
 
 
 def test_a_sitecustomize_of_the_users_own_still_runs_once(program, tmp_path):

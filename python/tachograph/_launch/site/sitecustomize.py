@@ -1,5 +1,7 @@
 """Read by Python at its start when `tachograph run` started it. Waits until the program imports torch, and makes way for the
-sitecustomize that the user has. Does nothing at all without TACHOGRAPH_RUN, and nothing that the program could see but that."""
+sitecustomize that the user has. Does nothing at all without TACHOGRAPH_RUN, and nothing that the program could see but that.
+
+Nothing is imported here that Python has not imported itself: a module of the program may have the name of one of the library's."""
 import os
 import sys
 
@@ -43,42 +45,33 @@ class _Loader:
             session.begin()
 
 
+def _log(text):
+    try:
+        with open(os.path.join(os.environ["TACHOGRAPH_RUN_FOLDER"], "raw", "log-%d" % os.getpid()), "a") as log:
+            log.write(text)
+    except (OSError, KeyError):
+        pass
+
+
 def _note_missing(error):
-    import json
-    try:
-        place = json.loads(os.environ["TACHOGRAPH_RUN"])["dir"]
-        with open(os.path.join(place, "raw", "log-%d" % os.getpid()), "a") as log:
-            log.write("note not recorded: %s has no usable tachograph (%s)\n" % (sys.executable, str(error).replace("\n", " ")))
-    except (OSError, ValueError, KeyError):
-        pass
-
-
-def _greet():
-    """One empty log per Python process: the parent can tell a Python that was started with -I or -S from no Python at all."""
-    import json
-    try:
-        place = json.loads(os.environ["TACHOGRAPH_RUN"])["dir"]
-        with open(os.path.join(place, "raw", "log-%d" % os.getpid()), "a"):
-            pass
-    except (OSError, ValueError, KeyError):
-        pass
+    _log("note not recorded: %s has no usable tachograph (%s)\n" % (sys.executable, str(error).replace("\n", " ")))
 
 
 def _users_own():
     """Run the sitecustomize that would have run without us, under its own name."""
-    from importlib.machinery import PathFinder
+    from _frozen_importlib import module_from_spec
+    from _frozen_importlib_external import PathFinder
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [place for place in sys.path if os.path.abspath(place) != here]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is None or spec.loader is None:
         return
-    from importlib.util import module_from_spec
     module = module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)
 
 
 if os.environ.get("TACHOGRAPH_RUN"):
-    _greet()
+    _log("")  # an empty one: the parent can tell a Python that was started with -I or -S from no Python at all
     sys.meta_path.insert(0, TorchWatcher())
 _users_own()
