@@ -2,23 +2,43 @@
 #include "analyze/op_work.h"
 
 #include "analyze/call_names.h"
+#include "analyze/work_lists.h"
 
 struct reader {
   const struct tg_trace *t;
   struct tg__op_work *out;
   struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
   struct tg__map of;           /* signature → index into works */
-  uint8_t *formula;            /* by string id: 0 not looked up, 1 none, 2 has one */
+  uint8_t *formula;            /* by string id: 0 not looked up, else enum formula */
+  struct tg__list_types types;
 };
+enum formula { NOT_LOOKED_UP, NO_FORMULA, OF_TENSORS, OF_LISTS };
 
 static struct tg__str text_of(const struct tg_trace *t, uint32_t id) { return id == TG_NONE ? TG_STR("") : tg__name(t, id); }
 
-/* Index into works; TG_NONE when the call has no formula, does not say, or memory ran out (signatures.failed). */
-static uint32_t work_of(struct reader *r, uint32_t slice) {
+static enum formula formula_of(struct reader *r, uint32_t name) {
+  if (!r->formula[name]) {
+    const struct tg__str text = tg__name(r->t, name);
+    r->formula[name] = tg__work_has_formula(text) ? OF_TENSORS : tg__work_takes_lists(text) ? OF_LISTS : NO_FORMULA;
+  }
+  return (enum formula)r->formula[name];
+}
+
+/* Append the work of a call that is the first with its texts. */
+static bool compute(struct reader *r, enum formula formula, struct tg__str name, struct tg__str dims, struct tg__str types,
+                    struct tg__str concrete) {
+  struct tg__op_work *const out = r->out;
+  if (!tg__grow((void **)&out->works, &out->cap, out->count + 1, sizeof *out->works)) return false;
+  const bool lists = formula == OF_LISTS;
+  out->works[out->count++] = lists ? tg__work_of_lists(&r->types, name, dims) : tg__work_of(name, dims, types, concrete);
+  return lists || tg__list_types_learn(&r->types, dims, types);
+}
+
+/* Index into works; TG_NONE when the call has no formula of this kind, does not say, or memory ran out (signatures.failed). */
+static uint32_t work_of(struct reader *r, uint32_t slice, enum formula wanted) {
   const struct tg_trace *t = r->t;
   const uint32_t name = t->slices.name[slice], args = t->slices.args[slice];
-  if (!r->formula[name]) r->formula[name] = tg__work_has_formula(tg__name(t, name)) ? 2 : 1;
-  if (r->formula[name] == 1) return TG_NONE;
+  if (formula_of(r, name) != wanted) return TG_NONE;
   uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
   if (dims == TG_NONE) dims = tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD);
   if (dims == TG_NONE) return TG_NONE;
@@ -27,28 +47,46 @@ static uint32_t work_of(struct reader *r, uint32_t slice) {
   const uint32_t parts[] = {name, dims, types, concrete};
   for (size_t i = 0; i < 4; i++) key = tg__paths_step(&r->signatures, key, parts[i]);
   uint32_t known = tg__map_get(&r->of, key);
-  struct tg__op_work *const out = r->out;
   if (known == TG_NONE) {
-    known = (uint32_t)out->count;
-    if (!tg__grow((void **)&out->works, &out->cap, out->count + 1, sizeof *out->works) || !tg__map_put(&r->of, key, known)) {
+    known = (uint32_t)r->out->count;
+    if (!compute(r, wanted, tg__name(t, name), tg__name(t, dims), text_of(t, types), text_of(t, concrete)) ||
+        !tg__map_put(&r->of, key, known)) {
       r->signatures.failed = true;
       return TG_NONE;
     }
-    out->works[out->count++] = tg__work_of(tg__name(t, name), tg__name(t, dims), text_of(t, types), text_of(t, concrete));
   }
-  return out->works[known].kind == TG__WORK_UNKNOWN ? TG_NONE : known;
+  return r->out->works[known].kind == TG__WORK_UNKNOWN ? TG_NONE : known;
 }
 
-static bool place(struct reader *r) {
+static uint32_t node_around(const struct tg__op_node *n) { return n->absorbed_by != TG_NONE ? n->absorbed_by : n->parent; }
+
+static void place(struct reader *r) {
   struct tg__op_work *const out = r->out;
   for (size_t i = 0; i < out->tree->count; i++) { /* a parent stands before its children */
     const struct tg__op_node *n = &out->tree->nodes[i];
-    const uint32_t around = n->absorbed_by != TG_NONE ? n->absorbed_by : n->parent;
+    const uint32_t around = node_around(n);
     out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
-    out->work_of[i] = TG_NONE;
-    if (n->is_op && !out->inside[i]) out->work_of[i] = work_of(r, n->slice);
+    out->work_of[i] = n->is_op && !out->inside[i] ? work_of(r, n->slice, OF_TENSORS) : TG_NONE;
   }
-  return !r->signatures.failed;
+}
+
+/* Operators on lists in which nothing counts: where they call others for each tensor, as on a CPU, those know their types. */
+static bool place_lists(struct reader *r) {
+  struct tg__op_work *const out = r->out;
+  bool *counts = tg__alloc(out->tree->count + 1); /* by node: something in it counts */
+  if (!counts) return false;
+  for (size_t i = out->tree->count; i-- > 0;) {
+    const uint32_t around = node_around(&out->tree->nodes[i]);
+    if (around != TG_NONE) counts[around] |= counts[i] || out->work_of[i] != TG_NONE;
+  }
+  for (size_t i = 0; i < out->tree->count; i++) {
+    const struct tg__op_node *n = &out->tree->nodes[i];
+    const uint32_t around = node_around(n);
+    out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
+    if (n->is_op && !out->inside[i] && !counts[i] && out->work_of[i] == TG_NONE) out->work_of[i] = work_of(r, n->slice, OF_LISTS);
+  }
+  tg__free(counts);
+  return true;
 }
 
 enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out) {
@@ -66,7 +104,10 @@ enum tg_err tg__op_work_build(const struct tg_trace *t, const struct tg__op_tree
   out->work_of = tg__alloc((tree->count + 1) * sizeof *out->work_of);
   out->inside = tg__alloc((tree->count + 1) * sizeof *out->inside);
   r.formula = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
-  const bool done = tg__paths_open(&r.signatures, t) && out->work_of && out->inside && r.formula && place(&r);
+  bool done = tg__paths_open(&r.signatures, t) && out->work_of && out->inside && r.formula;
+  if (done) place(&r);
+  done = done && place_lists(&r) && !r.signatures.failed;
+  tg__list_types_free(&r.types);
   tg__paths_close(&r.signatures);
   tg__map_free(&r.of);
   tg__free(r.formula);

@@ -38,6 +38,13 @@ static const struct type *type_of(struct tg__str name) {
   return NULL;
 }
 
+bool tg__type_read(struct tg__str name, int64_t *bytes, enum tg__precision *precision) {
+  const struct type *type = type_of(name);
+  if (type) *bytes = type->bytes;
+  if (type) *precision = type->precision;
+  return type != NULL;
+}
+
 static bool is_no_tensor(struct tg__str type) {
   static const struct tg__str others[] = {{"Scalar", 6}, {"ScalarList", 10}, {"TensorList", 10}, {"GenericList", 11}};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)

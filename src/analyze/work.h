@@ -40,6 +40,9 @@ bool tg__work_has_formula(struct tg__str op); /* op: without overload */
 /* The texts of "Input Dims", "Input type" and "Concrete Inputs", empty when absent; any bytes may be given. */
 struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__str types, struct tg__str concrete);
 
+/* A type as "Input type" names it: bytes of an element and precision. false: none that is known. */
+bool tg__type_read(struct tg__str name, int64_t *bytes, enum tg__precision *precision);
+
 /* ---- between work.c and work_matrix.c ----------------------------------------------------------------------------------------- */
 
 #include "analyze/op_inputs.h"

@@ -72,6 +72,34 @@ def test_attention_is_two_products_forward_and_five_backward(record):
     assert sorted(r["flops"] for r in rows) == [2 * once, 5 * once]
 
 
+@pytest.mark.parametrize("name, flops, lists", [("AdamW", 14, 7), ("Adam", 13, 7), ("SGD", 4, 5)])
+def test_fused_optimizers(record, name, flops, lists):
+    """Reads parameters, gradients and state, writes all but the gradients; types are those of the weights in the linear layers."""
+    model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.Linear(20, 10))
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1, fused=True, **({"momentum": 0.9} if name == "SGD" else {}))
+    def step():
+        model(torch.randn(4, 30)).sum().backward()
+        optimizer.step()
+    step()
+    [row] = [r for r in record(step).ask("roofline") if r["name"] == f"aten::_fused_{name.lower()}_"]
+    elements = 30 * 20 + 20 + 20 * 10 + 10
+    assert (row["kind"], row["precision"], row["flops"], row["bytes"]) == ("elementwise", "fp32", flops * elements, 4 * lists * elements)
+
+
+def test_lists_of_tensors(record):
+    """Where each tensor of a list has an operator of its own, as on a CPU, those count; cat has none."""
+    parts, halves = [torch.randn(8, 9), torch.randn(7, 9)], [torch.randn(5, 6).half()]
+    def body():
+        torch._foreach_mul_(parts, 2.0)
+        torch.cat(parts)
+        torch.cat(halves * 31)
+    rows = {r["name"]: r for r in record(body).ask("roofline")}
+    assert rows["aten::mul_"]["flops"] == 15 * 9 and rows["aten::mul_"]["calls"] == 2
+    assert rows["aten::_foreach_mul_"]["kind"] == "unknown"  # its own time, beside that of the multiplications
+    cats = [r for r in record(body).ask("roofline") if r["name"] == "aten::cat"]
+    assert sorted((r["kind"], r["calls"], r["bytes"]) for r in cats) == [("copy", 1, 2 * 4 * 15 * 9), ("unknown", 1, None)]
+
+
 def test_time_is_counted_once(record):
     """linear stands for the addmm inside it; the time of all rows is within the time of the operators at the top."""
     def body():

@@ -9,6 +9,7 @@
 
 #include "analyze/device_peaks.h"
 #include "analyze/work.h"
+#include "analyze/work_lists.h"
 
 static struct tg__str str(const char *s) { return (struct tg__str){s, (uint32_t)strlen(s)}; }
 static struct tg__work work(const char *op, const char *dims, const char *types, const char *concrete) {
@@ -95,6 +96,40 @@ static void test_others(void **state) {
   assert_int_equal(work("aten::view", "[[8]]", "[\"float\"]", "").kind, TG__WORK_UNKNOWN);
 }
 
+static void test_lists(void **state) {
+  struct tg__list_types l = {0};
+  struct tg__list at;
+  struct tg__shape s;
+  const struct tg__str dims = str("[[4, 4], [[6, 7], [3]], [], [[6, 7], [2]]]");
+  tg__list_begin(&at, dims, 1);
+  assert_true(tg__list_next(&at, &s) && s.rank == 2 && s.dim[1] == 7);
+  assert_true(tg__list_next(&at, &s) && s.rank == 1 && s.dim[0] == 3);
+  assert_false(tg__list_next(&at, &s));
+  static const unsigned no_lists[] = {0, 2, 4, 9};
+  for (unsigned i = 0; i < 4; i++) {
+    tg__list_begin(&at, dims, no_lists[i]);
+    assert_false(tg__list_next(&at, &s));
+  }
+
+  static const char pair[] = "[[[6, 7], [3]], [[6, 7], [3]], []]"; /* 45 elements a list */
+  assert_work(tg__work_of_lists(&l, str("aten::_foreach_add_"), str(pair)), TG__WORK_ELEMENTWISE, 45, -1); /* no types */
+  assert_true(tg__list_types_learn(&l, str("[[6, 7], [5]]"), str("[\"c10::BFloat16\", \"long int\"]")));
+  assert_work(tg__work_of_lists(&l, str("aten::_foreach_add_"), str(pair)), TG__WORK_ELEMENTWISE, 45, 2 * (45 + 45 + 45));
+  assert_work(tg__work_of_lists(&l, str("aten::cat"), str("[[[6, 7], [6, 7]], []]")), TG__WORK_COPY, 0, 2 * 84 * 2);
+  assert_work(tg__work_of_lists(&l, str("aten::_foreach_zero_"), str("[[[6, 7]]]")), TG__WORK_COPY, 0, 84);
+  assert_work(tg__work_of_lists(&l, str("aten::_foreach_norm"), str("[[[6, 7]], [], []]")), TG__WORK_REDUCTION, 42, 84);
+  /* parameters, gradients, two moments, no maxima, steps: four lists read, three written */
+  static const char adam[] = "[[[6, 7]], [[6, 7]], [[6, 7]], [[6, 7]], [], [[]], [], [], [], [], [], [], [], [], []]";
+  assert_work(tg__work_of_lists(&l, str("aten::_fused_adamw_"), str(adam)), TG__WORK_ELEMENTWISE, 14 * 42, 2 * 42 * 7);
+  assert_true(tg__list_types_learn(&l, str("[[6, 7]]"), str("[\"float\"]"))); /* now of two types */
+  assert_work(tg__work_of_lists(&l, str("aten::_foreach_add_"), str(pair)), TG__WORK_ELEMENTWISE, 45, -1);
+  assert_int_equal(tg__work_of_lists(&l, str("aten::cat"), str("[[], []]")).kind, TG__WORK_UNKNOWN); /* more than 30: left out by torch */
+  assert_int_equal(tg__work_of_lists(&l, str("aten::cat"), str("[[[9223372036854775807], [9]], []]")).kind, TG__WORK_UNKNOWN);
+  assert_int_equal(tg__work_of_lists(&l, str("aten::cat"), str("[[[2, 2], [")).flops, 0);
+  assert_false(tg__work_takes_lists(str("aten::_foreach_")) || tg__work_takes_lists(str("aten::mm")));
+  tg__list_types_free(&l);
+}
+
 static void test_hostile_text(void **state) {
   static const char *const texts[] = {"",
                                       "[",
@@ -122,6 +157,11 @@ static void test_hostile_text(void **state) {
         const struct tg__work w = work(ops[o], texts[i], texts[k], texts[k]);
         assert_true(w.flops >= -1 && w.bytes >= -1);
         assert_true(w.kind != TG__WORK_UNKNOWN || w.flops == -1);
+        struct tg__list_types l = {0};
+        assert_true(tg__list_types_learn(&l, str(texts[i]), str(texts[k])));
+        const struct tg__work lists = tg__work_of_lists(&l, str("aten::_fused_adam_"), str(texts[k]));
+        assert_true(lists.flops >= -1 && lists.bytes >= -1 && (lists.kind != TG__WORK_UNKNOWN || lists.flops == -1));
+        tg__list_types_free(&l);
       }
 }
 
@@ -143,6 +183,7 @@ static void test_devices(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_attention),
-                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_devices)};
+                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_lists),        cmocka_unit_test(test_hostile_text),
+                                     cmocka_unit_test(test_devices)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
