@@ -86,6 +86,14 @@ static void put_steps(const struct view *v) {
   if (steps > 0) put_text(v, "summary", "step_kind", (struct tg__str){kinds[v->t->step_kind], (uint32_t)strlen(kinds[v->t->step_kind])});
 }
 
+/* 0 stands for "the file does not say"; a file may say 0, too. */
+static bool says_base_zero(const struct view *v) {
+  const struct tg__rank *rank = &v->t->ranks[v->rank];
+  for (size_t i = 0; i < rank->meta_count; i++)
+    if (rank->meta[i].key == TG__K_BASE_TIME && tg__str_eq(tg__name(v->t, rank->meta[i].raw), TG_STR("0"))) return true;
+  return false;
+}
+
 static void put_summary(const struct view *v, const struct counts *c) {
   const struct tg__rank *rank = &v->t->ranks[v->rank];
   put_text(v, "summary", "file", tg__name(v->t, rank->path));
@@ -99,7 +107,7 @@ static void put_summary(const struct view *v, const struct counts *c) {
   put_time(v, "first_ns", c->complete ? c->first_ns : TG_NULL_INT);
   put_time(v, "last_ns", c->complete ? c->last_ns : TG_NULL_INT);
   put_count(v, "summary", "span_ns", c->complete ? c->last_ns - c->first_ns : TG_NULL_INT, "ns");
-  put_time(v, "base_ns", rank->base_ns ? rank->base_ns : TG_NULL_INT);
+  put_time(v, "base_ns", rank->base_ns || says_base_zero(v) ? rank->base_ns : TG_NULL_INT);
   put_count(v, "summary", "rank", rank->number_is_given ? rank->number : TG_NULL_INT, "");
   put_count(v, "summary", "world_size", rank->world_size < 0 ? TG_NULL_INT : rank->world_size, "");
   put_steps(v);

@@ -7,7 +7,9 @@
 
 #include <stdlib.h>
 
-enum { KINDS = 2 }; /* a (pid, tid) may have two tracks: ordinary slices, and asynchronous ones, which overlap freely */
+/* A (pid, tid) may have several tracks: of slices as such, of asynchronous ones, which overlap freely, and of device work where a thread
+ * of the host goes by the same numbers: a program is process 1 of its container, and device 1 is "process" 1 as well. */
+enum side { PLAIN, ASYNC, DEVICE, SIDES };
 
 static bool is_async_begin(uint8_t ph) { return ph == 'b' || ph == 'S'; }
 static bool is_slice(const struct tg__record *r) {
@@ -37,11 +39,21 @@ void tg__build_hand_over(struct tg__build *b) {
 
 /* ---- tracks ------------------------------------------------------------------------------------------------------------------- */
 
-struct plan { /* for one file */
-  uint32_t *track_of; /* KINDS × number in im->shared.tracks → number in trace, TG_NONE until met */
-  uint32_t *next;     /* per track of this rank: where its next slice goes */
+struct plan { /* for one file; slot: SIDES × number in im->shared.tracks + side */
+  uint32_t *track_of;      /* by slot: number in trace, TG_NONE until met */
+  uint32_t *met, *held;    /* slots in the order in which they were met; by slot: slices */
+  uint8_t *has_host;       /* by number in im->shared.tracks: is there a slice of the host? */
+  size_t met_count;
+  uint32_t *next;          /* per track of this rank: where its next slice goes */
   uint32_t slices, marks;
 };
+
+static uint32_t slot_of(const struct tg_trace *t, const struct tg__record *r) {
+  enum side side = PLAIN;
+  if (is_slice(r) && is_async_begin(r->ph)) side = ASYNC;
+  else if (r->ph == 'X' && is_slice(r) && tg__class_is_device_side((enum tg__class)t->cats[r->cat].cls)) side = DEVICE;
+  return r->track * SIDES + side;
+}
 
 static enum tg_err add_track(struct tg__build *b, const struct tg__track_key *key, uint32_t rank, bool async) {
   struct tg_trace *t = b->trace;
@@ -53,30 +65,47 @@ static enum tg_err add_track(struct tg__build *b, const struct tg__track_key *ke
   return TG_OK;
 }
 
-/* Number the tracks by first appearance and count what goes where. */
-static enum tg_err count_records(struct tg__build *b, const struct tg__import *im, uint32_t rank, struct plan *plan, struct tg_error *e) {
-  struct tg_trace *t = b->trace;
+/* Count what goes where. */
+static enum tg_err count_records(const struct tg_trace *t, const struct tg__import *im, struct plan *plan, struct tg_error *e) {
   for (size_t s = 0; s < im->segment_count; s++)
     for (size_t i = 0; i < im->segments[s].count; i++) {
       const struct tg__record *r = &im->segments[s].records[i];
-      const bool async = is_async_begin(r->ph) && is_slice(r);
-      uint32_t *track = &plan->track_of[r->track * KINDS + async];
-      if (*track == TG_NONE) {
-        *track = t->track_count;
-        if (add_track(b, &im->shared.tracks[r->track], rank, async) != TG_OK) return tg__fail(e, TG_MEMORY, -1, "out of memory for the tracks");
+      const uint32_t slot = slot_of(t, r);
+      if (plan->track_of[slot] == TG_NONE) {
+        plan->track_of[slot] = 0;
+        plan->met[plan->met_count++] = slot;
       }
-      if (is_slice(r)) t->tracks[*track].count++, plan->slices++;
-      else plan->marks++;
+      if (is_slice(r)) {
+        plan->held[slot]++, plan->slices++;
+        plan->has_host[r->track] |= slot % SIDES == PLAIN && tg__class_is_host((enum tg__class)t->cats[r->cat].cls);
+      } else plan->marks++;
     }
   if ((uint64_t)t->slices.count + plan->slices >= TG_NONE || (uint64_t)t->marks.count + plan->marks >= TG_NONE)
     return tg__fail(e, TG_UNSUPPORTED, -1, "more than 4 billion events in one trace: open its files one by one");
   return TG_OK;
 }
 
+/* Number the tracks by first appearance. Device work has one of its own only beside slices of the host. */
+static enum tg_err number_tracks(struct tg__build *b, const struct tg__import *im, uint32_t rank, struct plan *plan) {
+  struct tg_trace *t = b->trace;
+  for (size_t k = 0; k < plan->met_count; k++) plan->track_of[plan->met[k]] = TG_NONE;
+  for (size_t k = 0; k < plan->met_count; k++) {
+    const uint32_t slot = plan->met[k], key = slot / SIDES;
+    const uint32_t home = slot % SIDES == DEVICE && !plan->has_host[key] ? key * SIDES + PLAIN : slot;
+    if (plan->track_of[home] == TG_NONE) {
+      plan->track_of[home] = t->track_count;
+      if (add_track(b, &im->shared.tracks[key], rank, slot % SIDES == ASYNC) != TG_OK) return TG_MEMORY;
+    }
+    plan->track_of[slot] = plan->track_of[home];
+    t->tracks[plan->track_of[home]].count += plan->held[slot];
+  }
+  return TG_OK;
+}
+
 static void move_record(struct tg_trace *t, const struct tg__record *r, const struct plan *plan, uint32_t first_track) {
   if (is_slice(r)) {
     static const uint8_t flag_of[128] = {['B'] = TG__F_BEGIN_END, ['b'] = TG__F_ASYNC, ['S'] = TG__F_ASYNC | TG__F_LEGACY};
-    const uint32_t track = plan->track_of[r->track * KINDS + is_async_begin(r->ph)];
+    const uint32_t track = plan->track_of[slot_of(t, r)];
     const uint32_t at = plan->next[track - first_track]++;
     const uint8_t flags = flag_of[r->ph & 127];
     t->slices.start_ns[at] = r->ts_ns;
@@ -91,7 +120,7 @@ static void move_record(struct tg_trace *t, const struct tg__record *r, const st
   t->marks.ts_ns[at] = r->ts_ns;
   t->marks.name[at] = r->name;
   t->marks.args[at] = r->args;
-  t->marks.track[at] = plan->track_of[r->track * KINDS];
+  t->marks.track[at] = plan->track_of[slot_of(t, r)];
   t->marks.cat[at] = r->cat;
   t->marks.ph[at] = r->ph;
 }
@@ -117,19 +146,22 @@ static enum tg_err move_records(struct tg__build *b, struct tg__import *im, stru
 static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t rank, struct tg_error *e) {
   struct tg_trace *t = b->trace;
   const uint32_t first_track = t->track_count;
-  const size_t slots = im->shared.track_count * KINDS + 1;
-  struct plan plan = {.track_of = tg__alloc(slots * sizeof *plan.track_of), .next = tg__alloc(slots * sizeof *plan.next)};
+  const size_t keys = im->shared.track_count + 1, slots = keys * SIDES;
+  uint32_t *const numbers = tg__alloc(4 * slots * sizeof *numbers);
+  struct plan plan = {.has_host = tg__alloc(keys)};
   enum tg_err err = TG_MEMORY;
-  if (plan.track_of && plan.next) {
-    memset(plan.track_of, 0xff, slots * sizeof *plan.track_of);
-    err = count_records(b, im, rank, &plan, e);
+  if (numbers && plan.has_host) {
+    plan.track_of = numbers, plan.met = numbers + slots, plan.held = numbers + 2 * slots, plan.next = numbers + 3 * slots;
+    memset(plan.track_of, 0xff, slots * sizeof *numbers);
+    err = count_records(t, im, &plan, e);
+    if (err == TG_OK) err = number_tracks(b, im, rank, &plan);
     if (err == TG_OK) err = move_records(b, im, &plan, first_track);
   }
-  if (err == TG_MEMORY) tg__fail(e, TG_MEMORY, -1, "out of memory for the columns");
+  if (err == TG_MEMORY) tg__fail(e, TG_MEMORY, -1, "out of memory for the tracks and columns");
   t->ranks[rank].first_track = first_track;
   t->ranks[rank].track_count = t->track_count - first_track;
-  tg__free(plan.track_of);
-  tg__free(plan.next);
+  tg__free(numbers);
+  tg__free(plan.has_host);
   return err;
 }
 

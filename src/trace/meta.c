@@ -140,19 +140,15 @@ static void take_name(struct tg_trace *t, const struct tg__rank *rank, uint32_t 
   }
 }
 
-static bool is_host_class(enum tg__class c) {
-  return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || c == TG__CLASS_PYTHON || c == TG__CLASS_ANNOTATION || c == TG__CLASS_PYTHON_OP;
-}
-
 /* A track is a device's when most of its slices are device work; device and stream are what its first such slice says. */
 static void classify_track(struct tg_trace *t, struct tg__track *track) {
   uint32_t device = 0, host = 0, first = TG_NONE, synced = 0;
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     const enum tg__class c = tg__slice_class(t, i);
-    if (is_host_class(c)) host++;
+    if (tg__class_is_host(c)) host++;
     else if (tg__class_is_device_work(c)) {
       if (device++ == 0) first = i;
-    } else if (c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_SYNC || c == TG__CLASS_DEVICE_MARK) synced++;
+    } else if (tg__class_is_device_side(c)) synced++;
   }
   if (track->kind == TG__TRACK_ASYNC || host + device + synced == 0) return;
   track->kind = device + synced > host ? TG__TRACK_DEVICE : TG__TRACK_CPU;

@@ -47,6 +47,12 @@ enum tg__class {
 static inline bool tg__class_is_device_work(enum tg__class c) {
   return c == TG__CLASS_KERNEL || c == TG__CLASS_MEMCPY || c == TG__CLASS_MEMSET || c == TG__CLASS_DEVICE_OTHER;
 }
+static inline bool tg__class_is_device_side(enum tg__class c) { /* what stands on the track of a stream */
+  return tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_SYNC || c == TG__CLASS_DEVICE_MARK;
+}
+static inline bool tg__class_is_host(enum tg__class c) {
+  return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || c == TG__CLASS_PYTHON || c == TG__CLASS_ANNOTATION || c == TG__CLASS_PYTHON_OP;
+}
 
 enum tg__loss {
 #define LOSS(name, kind, meaning) TG__LOSS_##name,

@@ -21,6 +21,12 @@ def files_of(trace_dir: str) -> list[str]:
     return found
 
 
+def _placed(name: str, folder: str) -> str:
+    """A name is looked for in the folder, unless it says the folder itself already."""
+    inside = os.path.abspath(name).startswith(os.path.join(os.path.abspath(folder), ""))
+    return name if inside and not os.path.isabs(name) and os.path.exists(name) else os.path.join(folder, name)
+
+
 class Engine:
     """Ranks by number, each with the open trace it is in. Files are opened together, so that they share one beginning of time."""
 
@@ -35,7 +41,7 @@ class Engine:
             pairs = list(files.items()) if isinstance(files, dict) else [(None, name) for name in files]
             if not pairs:
                 raise ValueError("trace_files names no file")
-            paths = [os.path.join(trace_dir or "", os.fspath(name)) for _, name in pairs]
+            paths = [_placed(os.fspath(name), trace_dir or "") for _, name in pairs]
             for path in paths:
                 if not os.path.exists(path):
                     raise FileNotFoundError(f"{path}: no such file")

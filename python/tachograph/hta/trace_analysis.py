@@ -163,10 +163,7 @@ class TraceAnalysis:
 
     def get_profiler_steps(self) -> list[int]:
         """Numbers of the steps of all ranks."""
-        found: set[int] = set()
-        for rank in self.t.get_ranks():
-            found.update(self.t.get_iterations(rank))
-        return sorted(found)
+        return self.t.marked_steps()
 
     # ---- critical path -----------------------------------------------------------------------------------------------------------
 

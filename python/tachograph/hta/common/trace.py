@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import MutableMapping
 from typing import Any, Iterator, NamedTuple, Optional, Union
@@ -30,8 +31,14 @@ class _Facts(NamedTuple):
     """What is kept of a rank's rows: they are 100 bytes each, this is 8."""
     slices: Any
     indices: Any
-    steps: list[int]
-    duration: float  # from the first start to the last
+    steps: list[int]   # those that rows are in
+    marked: list[int]  # those whose ProfilerStep is among the rows
+    duration: float    # from the first start to the last
+
+
+def _step_numbers(names: list[Optional[str]]) -> list[int]:
+    found = (re.match(r"ProfilerStep\s*#\s*(\d+)", name) for name in names if name)
+    return sorted({int(m[1]) for m in found if m})
 
 
 class _Lazy(MutableMapping):
@@ -119,6 +126,10 @@ class Trace:
     def get_iterations(self, rank: Optional[int] = None) -> list[int]:
         return list(self._facts_of(self.get_ranks()[0] if rank is None else rank).steps)
 
+    def marked_steps(self) -> list[int]:
+        """Numbers of the ProfilerSteps among the rows of all ranks. Where annotations of steps overlap, no row need be in one of them."""
+        return sorted({n for rank in self.get_ranks() for n in self._facts_of(rank).marked})
+
     def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
         rank = self.get_ranks()[0] if rank is None else rank
@@ -132,7 +143,8 @@ class Trace:
         import numpy
         ts, iteration = numpy.asarray(rows["ts_us"]), _frames.small(_frames.integers(rows, "iteration"))
         self._facts[rank] = _Facts(_frames.small(numpy.asarray(rows["slice"])), _frames.small(numpy.asarray(rows["index"])),
-                                   [int(n) for n in numpy.unique(iteration) if n >= 0], ts.max() - ts.min() if len(ts) else 0.0)
+                                   [int(n) for n in numpy.unique(iteration) if n >= 0], _step_numbers(_frames.codes(rows, "name")[1]),
+                                   ts.max() - ts.min() if len(ts) else 0.0)
         return self._facts[rank]
 
     @property

@@ -1,0 +1,87 @@
+"""What a campaign of random traces against HolisticTraceAnalysis 0.5.0 and the TensorBoard plugin 0.4.3 found, each by hand on a small
+trace; and a short campaign of its own where the two are installed (peers.py says how)."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+pandas = pytest.importorskip("pandas")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import tachograph  # noqa: E402
+from tachograph.hta.trace_analysis import TraceAnalysis  # noqa: E402
+
+
+def x(cat, name, pid, tid, ts, dur, **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def put(path, events, **more):
+    path.write_text(json.dumps({**more, "traceEvents": events}))
+    return path
+
+
+# ---- found by the campaign -----------------------------------------------------------------------------------------------------------------
+
+def in_a_container():
+    """Process 1 of its container, whose thread 7 launches on stream 7 of device 1: both are (1, 7)."""
+    return [x("cpu_op", "aten::mm", 1, 7, 0, 100, **{"External id": 1}),
+            x("cuda_runtime", "cudaLaunchKernel", 1, 7, 10, 5, correlation=1, **{"External id": 1}),
+            x("cpu_op", "aten::add", 1, 7, 110, 40, **{"External id": 2}),
+            x("cuda_runtime", "cudaLaunchKernel", 1, 7, 120, 5, correlation=2, **{"External id": 2}),
+            x("kernel", "gemm", 1, 7, 30, 90, device=1, stream=7, correlation=1),
+            x("gpu_user_annotation", "forward", 1, 7, 30, 90),
+            x("kernel", "add", 1, 7, 140, 20, device=1, stream=7, correlation=2)]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_thread_and_a_stream_of_the_same_numbers_are_two_tracks(tmp_path, backwards):
+    trace = tachograph.open(put(tmp_path / "t.json", in_a_container()[::-1 if backwards else 1]))
+    tracks = {row["kind"]: row for row in trace.ask("tracks", limit="all")}
+    assert sorted(tracks) == ["cpu", "device"]
+    assert [(tracks[kind]["pid"], tracks[kind]["tid"], tracks[kind]["slices"]) for kind in ("cpu", "device")] == [("1", "7", 4), ("1", "7", 3)]
+    (idle,) = [row for row in trace.ask("idle", limit="all") if row["idle_ns"]]
+    assert (idle["device"], idle["stream"], idle["idle_ns"]) == (1, 7, 20_000)  # 120..140
+    ops = {row["name"]: row for row in trace.ask("ops", limit="all")}
+    assert {name: (row["cpu_ns"], row["self_cpu_ns"], row["device_ns"]) for name, row in ops.items()} == {
+        "aten::mm": (100_000, 95_000, 90_000), "aten::add": (40_000, 35_000, 20_000)}
+
+
+def test_device_work_alone_on_a_track_stays_one_track(tmp_path):
+    """Marks and events of unknown categories do not make it two."""
+    events = [x("kernel", "gemm", 0, 7, 0, 10, device=0, stream=7), x("vendor_thing", "wait", 0, 7, 20, 5),
+              {"ph": "f", "id": 1, "pid": 0, "tid": 7, "ts": 0, "cat": "ac2g", "name": "ac2g", "bp": "e"}]
+    (track,) = tachograph.open(put(tmp_path / "t.json", events)).ask("tracks", limit="all")
+    assert (track["kind"], track["slices"]) == ("device", 2)
+
+
+@pytest.mark.parametrize("base,want", [(0, 0), (1_700_000_000_000_000_000, 1_700_000_000_000_000_000), (None, None)])
+def test_a_base_of_zero_is_said(tmp_path, base, want):
+    path = put(tmp_path / "t.json", in_a_container(), **({} if base is None else {"baseTimeNanoseconds": base}))
+    (row,) = [row for row in tachograph.open(path).ask("overview", limit="all") if row["quantity"] == "base_ns"]
+    assert row["value"] == want
+
+
+def overlapping_steps():
+    """Host steps 0..100, 100..200, 200..300 and, behind them, their copies on the device, each of which reaches over the next host step."""
+    events = [x("user_annotation", f"ProfilerStep#{n + 5}", 9, 9, 100 * n, 100) for n in range(3)]
+    events += [x("gpu_user_annotation", f"ProfilerStep#{n + 5}", 0, 7, 100 * n + 10, 150) for n in range(3)]
+    return events + [x("cpu_op", "aten::mm", 9, 9, 100 * n + 20, 10) for n in range(3)]
+
+
+def test_steps_are_those_that_are_marked(tmp_path):
+    """The last mark is the device's at 210: of the host's third step, the mark at 200 stays. No row is numbered with it, for the copy of
+    the second step, 110..260, comes later in the file."""
+    put(tmp_path / "rank-0.json", overlapping_steps())
+    t = TraceAnalysis(trace_dir=str(tmp_path), hta_compat=True)
+    assert t.t.get_iterations(0) == [5, 6]
+    assert t.get_profiler_steps() == [5, 6, 7]
+
+
+def test_names_may_repeat_the_folder(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    put(tmp_path / "run" / "a.json", in_a_container())
+    monkeypatch.chdir(tmp_path)
+    for name, folder in (("run/a.json", "run"), ("a.json", "run"), (str(tmp_path / "run" / "a.json"), "run"), ("run/a.json", "")):
+        assert len(TraceAnalysis(trace_files={0: name}, trace_dir=folder).t.traces[0]) == 7
