@@ -158,9 +158,14 @@ class FindingsRow(TypedDict):
     share_pct: Optional[float]  # %: share of the step, or the figure the rule tests
     threshold_pct: Optional[float]  # %: the rule fires when that is above this; unknown where something else decides
     cost_ns: Optional[int]  # ns: time a step; unknown where the rule gives none
-    where: Optional[str]  # operator, annotation, kernel or device
+    saving_ns: Optional[int]  # ns: what the cure should take off a step; unknown where no estimate is made
+    confidence: Optional[float]  # 0 to 1: how sure the rule is of cause and cure; unknown where no estimate is made
+    where: Optional[str]  # operator, annotation, kernel or device, and the line of the program
+    file: Optional[str]  # file of that line; unknown where the trace tells no line
+    line: Optional[int]  # its number
     evidence: Optional[str]  # the numbers, in words
     advice: Optional[str]  # what to do
+    method: Optional[str]  # how the saving was estimated
 
 class OpsRow(TypedDict):
     """operators: calls, host and device time, memory, FLOPs"""

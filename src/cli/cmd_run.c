@@ -329,6 +329,21 @@ static void print_end(struct run *r, struct tg__run_log *log, const struct tg_er
   else if (tg__path_kind(r->raw) == TG__PATH_DIR) fprintf(stderr, "files      %s\n", r->raw);
 }
 
+/* What to change first, when the recording could be read. */
+static void put_findings(const struct run *r, int64_t step_ns, struct tg__out *out) {
+  struct tg_error ignored;
+  struct tg_trace *trace = NULL;
+  if (r->packed && tg_open(r->file, NULL, &trace, &ignored) == TG_OK) {
+    struct tg__out members = {0};
+    if (tg__findings_json(trace, step_ns >= 0 ? (double)step_ns : NAN, &members, &ignored) == TG_OK && !members.err) {
+      tg__out_text(out, ",\n");
+      tg__out_bytes(out, members.buf, members.len);
+    }
+    tg__out_free(&members);
+  }
+  tg_close(trace);
+}
+
 /* The same as one JSON object on standard output; the program's own output went to standard error. */
 static void print_json(struct run *r, struct tg__run_log *log) {
   struct tg__out out = {0};
@@ -368,6 +383,7 @@ static void print_json(struct run *r, struct tg__run_log *log) {
   tg__json_open(&w, '[');
   for (size_t i = 0; i < log->note_count; i++) tg__json_cstr(&w, log->notes[i]);
   tg__json_close(&w, ']');
+  put_findings(r, without.median, &out);
   tg__json_close(&w, '}');
   tg__out_char(&out, '\n');
   if (!out.err) fwrite(out.buf, 1, out.len, stdout);

@@ -1,6 +1,7 @@
 /* Time lost on the host: values read one by one, an optimizer that goes parameter by parameter, stalls, the recorder itself. */
 #include "diagnose/findings.h"
 
+static const double LEFT_OF_FUSED = 2.5;
 enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5, STALL_STEPS = 5, STALL_PCT = 5, OVERHEAD_PCT = 5 };
 
 /* ---- reads of single values, and the optimizer ---------------------------------------------------------------------------------- */
@@ -10,6 +11,8 @@ struct host {
   const struct tg_trace *t;
   uint32_t read, update; /* the longest aten::item, the longest Optimizer.step */
   int64_t reads, read_ns, updates, update_ns, update_ops;
+  int64_t update_calls, gradients; /* outermost operators of the update; gradients that arrive */
+  int64_t call_until_ns;
   int64_t update_until_ns; /* end of the optimizer step the walk is in: what lies inside is the optimizer's */
   uint32_t update_track;
   bool multi_tensor;
@@ -37,7 +40,13 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
     see_update(h, slice);
   } else if (cls == TG__CLASS_OP && in_update) {
     h->update_ops++;
+    if (h->t->slices.start_ns[slice] >= h->call_until_ns) {
+      h->update_calls++;
+      h->call_until_ns = tg__slice_end(h->t, slice);
+    }
     h->multi_tensor |= tg__str_contains(name, "_foreach_") || tg__str_contains(name, "_fused_");
+  } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("torch::autograd::AccumulateGrad"))) {
+    h->gradients++;
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
     h->reads++;
     h->read_ns += h->t->slices.dur_ns[slice];
@@ -46,7 +55,7 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
 }
 
 static struct host look_at_host(struct tg__facts *f) {
-  struct host h = {.f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE};
+  struct host h = {.f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE, .call_until_ns = INT64_MIN};
   tg__visit(f, see_host, &h);
   return h;
 }
@@ -54,12 +63,21 @@ static struct host look_at_host(struct tg__facts *f) {
 void tg__judge_scalar_reads(struct tg__facts *f) {
   const struct host h = look_at_host(f);
   const double share = tg__pct(h.read_ns, f->total_ns);
-  if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT) return;
+  if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT || tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM)) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h.read_ns));
   tg__where_slice(f, h.read, x);
   TG_SAY(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
          (long long)tg__per_step(f, h.reads), tg__per(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
   TG_SAY(x->advice, "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
+  tg__expect(f, x, h.read_ns, 0.7, "the time of the reads");
+}
+
+/* One fused call does the work of the operators of all parameters: about two and a half of them each are left in time. */
+static void expect_of_fused(const struct host *h, struct tg__finding *x) {
+  const double each = h->gradients ? (double)h->update_calls / (double)h->gradients : 0;
+  if (each > LEFT_OF_FUSED)
+    tg__expect(h->f, x, (int64_t)((1 - LEFT_OF_FUSED / each) * (double)h->update_ns), 0.85,
+               "of the operators for each parameter, the time of two and a half is left");
 }
 
 void tg__judge_optimizer(struct tg__facts *f) {
@@ -75,6 +93,7 @@ void tg__judge_optimizer(struct tg__facts *f) {
   TG_SAY(x->evidence, "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
          tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.update_ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
+  expect_of_fused(&h, x);
 }
 
 /* ---- stalls ------------------------------------------------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* The loop waits for its data loader. */
 #include "diagnose/findings.h"
 
-enum { THRESHOLD_PCT = 5 };
+enum { THRESHOLD_PCT = 5, WORKERS = 2 };
 
 struct loader {
   struct tg__facts *f;
@@ -39,4 +39,8 @@ void tg__judge_loader(struct tg__facts *f) {
            f->has_device_work ? " and set pin_memory=True" : "");
   else
     TG_SAY(x->advice, "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).", pin);
+  if (has_workers) return;
+  /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
+  const int64_t rest = f->total_ns - wait, left = wait / WORKERS > rest ? wait / WORKERS - rest : 0;
+  tg__expect(f, x, wait - left, 0.85, "two workers load while the rest of the step runs");
 }

@@ -5,18 +5,30 @@ enum { THRESHOLD_PCT = 10, EXPLAINS = 10 }; /* a function with less than a tenth
 
 /* Own time per name: a slice adds its duration to its name and takes it from its parent's. */
 struct frames {
+  struct tg__facts *facts;
   const struct tg_trace *t;
+  int64_t load_until_ns; /* end of the loader's next the walk is in: what lies inside is the loader's */
+  uint32_t load_track;
   int64_t *own_ns;
   uint32_t *longest; /* slice per name of a Python frame */
 };
 
+/* The engine of autograd between two of its nodes is no Python, though Python called it. The loader's own frames, which a step may
+ * begin in the middle of, are the loader's. */
+static bool is_of_torch(struct tg__str name) {
+  return tg__str_contains(name, "run_backward") || tg__str_contains(name, "torch/utils/data/");
+}
+
 static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   struct frames *f = ctx;
   const struct tg__slices *s = &f->t->slices;
-  const uint32_t parent = s->parent[slice];
+  const uint32_t parent = s->parent[slice], track = tg__slice_track(f->t, slice);
+  if (track == f->load_track && s->start_ns[slice] < f->load_until_ns) return;
+  if (cls == TG__CLASS_ANNOTATION && tg__meaning(f->facts, slice) & TG__NAME_DATALOADER)
+    f->load_until_ns = tg__slice_end(f->t, slice), f->load_track = track;
   f->own_ns[s->name[slice]] += s->dur_ns[slice];
   if (parent != TG_NONE) f->own_ns[s->name[parent]] -= s->dur_ns[slice];
-  if (cls != TG__CLASS_PYTHON) return;
+  if (cls != TG__CLASS_PYTHON || is_of_torch(tg__name(f->t, s->name[slice]))) return;
   uint32_t *longest = &f->longest[s->name[slice]];
   if (*longest == TG_NONE || s->dur_ns[slice] > s->dur_ns[*longest]) *longest = slice;
 }
@@ -24,7 +36,11 @@ static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
 /* The Python frame with most own time, TG_NONE without frames; *own_ns in the steps. */
 static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
   const size_t names = tg__strings_count(f->t->strings);
-  struct frames frames = {f->t, tg__alloc((names + 1) * sizeof *frames.own_ns), tg__alloc((names + 1) * sizeof *frames.longest)};
+  struct frames frames = {.facts = f,
+                          .t = f->t,
+                          .load_track = TG_NONE,
+                          .own_ns = tg__alloc((names + 1) * sizeof *frames.own_ns),
+                          .longest = tg__alloc((names + 1) * sizeof *frames.longest)};
   uint32_t best = TG_NONE;
   *own_ns = 0;
   if (frames.own_ns && frames.longest) {
@@ -62,26 +78,35 @@ static const char *advice_for(enum tg__cause cause) {
   }
 }
 
+/* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called from. The pauses
+ * between operators in general are not meant: each is short, and together they are the price of Python. */
 void tg__judge_python(struct tg__facts *f) {
   const int64_t other = f->part_ns[TG__PART_OTHER];
   const double share = tg__pct(other, f->total_ns);
   if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE) return; /* idle-device looks at devices */
-  int64_t own_ns;
+  int64_t own_ns, quiet_ns = 0;
+  char place[sizeof((struct tg__finding *)0)->where];
   uint32_t frame = busiest_frame(f, &own_ns);
-  if (own_ns < other / EXPLAINS) frame = TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
+  if (own_ns < other / EXPLAINS || tg__pct(own_ns, f->total_ns) <= THRESHOLD_PCT)
+    frame = TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
+  if (frame == TG_NONE) quiet_ns = tg__quietest_place(f, place, sizeof place);
+  const int64_t there_ns = frame != TG_NONE ? own_ns : quiet_ns;
+  if (tg__pct(there_ns, f->total_ns) <= THRESHOLD_PCT) return;
   const enum tg__cause cause = cause_of(f, frame);
-  struct tg__finding *x = tg__find(f, cause, share, THRESHOLD_PCT, tg__per_step(f, other));
-  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%)", tg__ms(x->cost_ns),
+  const int64_t cost = there_ns < other ? there_ns : other;
+  struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
+  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ", tg__ms(tg__per_step(f, other)),
          tg__ms(tg__per_step(f, f->total_ns)), share);
-  TG_SAY(x->advice, "%s", advice_for(cause));
-  TG_SAY(x->where, "Python, between operators; record with with_stack=True to see where");
   const size_t len = strlen(x->evidence);
+  TG_SAY(x->advice, "%s", advice_for(cause));
   if (frame == TG_NONE) {
-    const int64_t quiet_ns = tg__quietest_place(f, x->where, sizeof x->where);
-    if (quiet_ns) tg__say(x->evidence + len, sizeof x->evidence - len, "; %.2f ms of them there", tg__ms(tg__per_step(f, quiet_ns < other ? quiet_ns : other)));
-    return;
+    TG_SAY(x->where, "%s", place);
+    tg__say(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them there", tg__ms(x->cost_ns));
+  } else {
+    tg__where_slice(f, frame, x);
+    tg__say(x->evidence + len, sizeof x->evidence - len, "the Python function with most own time takes %.2f ms of it",
+            tg__ms(tg__per_step(f, own_ns)));
   }
-  tg__where_slice(f, frame, x);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; the Python function with most own time takes %.2f ms of it",
-          tg__ms(tg__per_step(f, own_ns)));
+  tg__expect(f, x, cost - cost / 10, cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6 : 0.85,
+             "the time without operators there, but for a tenth");
 }

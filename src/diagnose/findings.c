@@ -1,5 +1,5 @@
 /* Answers the question "findings": gathers the facts of each rank, lets every rule look at them, ranks what they found. */
-#include "diagnose/findings.h"
+#include "diagnose/sites.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,8 +33,29 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
   else
     f->failed = true;
   *new = (struct tg__finding){
-      .cause = cause, .rank = f->rank, .share_pct = share_pct, .threshold_pct = threshold_pct, .cost_ns = cost_ns};
+      .cause = cause, .rank = f->rank, .share_pct = share_pct, .threshold_pct = threshold_pct, .cost_ns = cost_ns,
+                              .saving_ns = TG_NULL_INT, .confidence = NAN};
   return new;
+}
+
+void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method) {
+  x->saving_ns = tg__per_step(f, saving_sum_ns < 0 ? 0 : saving_sum_ns);
+  x->confidence = confidence;
+  x->method = method;
+}
+
+bool tg__has_found(const struct tg__facts *f, enum tg__cause cause) {
+  for (size_t i = 0; i < f->found_count; i++)
+    if (f->found[i].cause == cause) return true;
+  return false;
+}
+
+struct tg__sites *tg__facts_sites(struct tg__facts *f) {
+  if (f->sites) return f->sites;
+  f->sites = tg__alloc(sizeof *f->sites);
+  if (f->sites) tg__sites_open(f, f->sites);
+  f->failed |= !f->sites || f->sites->failed;
+  return f->failed ? NULL : f->sites;
 }
 
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why) {
@@ -98,6 +119,8 @@ static void free_facts(struct tg__facts *f) {
   tg__breakdown_free(&f->steps);
   tg__gaps_free(&f->gaps);
   tg__free(f->found);
+  if (f->sites) tg__sites_close(f->sites);
+  tg__free(f->sites);
 }
 
 static void judge(struct tg__facts *f) {
@@ -115,14 +138,33 @@ struct all {
   size_t count, cap, judged; /* judged: ranks with something to judge */
 };
 
-static int severity(const struct tg__finding *x) { return x->share_pct >= HIGH_PCT ? 2 : x->share_pct >= MEDIUM_PCT ? 1 : 0; }
+static double weight_pct(const struct tg__finding *x) { /* what is to be won, where that is known */
+  return x->saving_ns == TG_NULL_INT || x->cost_ns <= 0 ? x->share_pct : x->share_pct * (double)x->saving_ns / (double)x->cost_ns;
+}
+static int severity(const struct tg__finding *x) { return weight_pct(x) >= HIGH_PCT ? 2 : weight_pct(x) >= MEDIUM_PCT ? 1 : 0; }
 
-/* Severe ones first. Among those of one severity the order of causes.def, which begins with what is easiest to change: shares of
- * different rules are not on one scale. Then the larger share. */
+/* Severe ones first. Among those of one severity the ones that say what is to be won, the most first; then the others in the order of
+ * causes.def, which begins with what is easiest to change: shares of different rules are not on one scale. Then the larger share. */
 static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__finding *x = (const struct tg__finding *)ctx + a, *y = (const struct tg__finding *)ctx + b;
   if (severity(x) != severity(y)) return severity(x) > severity(y);
+  if (x->saving_ns != y->saving_ns) return x->saving_ns > y->saving_ns; /* unknown is the smallest number there is */
   return x->cause != y->cause ? x->cause < y->cause : x->share_pct > y->share_pct;
+}
+
+/* The first "file.py(12)" in the text of the place, as two cells. */
+static void put_line(const struct tg__finding *x, struct tg_table *out) {
+  const char *open = strstr(x->where, ".py(");
+  int line = 0;
+  if (!open || sscanf(open, ".py(%d)", &line) != 1) {
+    tg__put_null(out);
+    tg__put_null(out);
+    return;
+  }
+  const char *file = open;
+  while (file > x->where && file[-1] != ' ') file--;
+  tg__put_text(out, (struct tg__str){file, (uint32_t)(open + 3 - file)});
+  tg__put_int(out, line);
 }
 
 static void put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out) {
@@ -133,9 +175,14 @@ static void put_finding(const struct tg_trace *t, const struct tg__finding *x, s
   tg__put_real(out, x->share_pct);
   tg__put_real(out, x->threshold_pct);
   tg__put_int(out, x->cost_ns);
+  tg__put_int(out, x->saving_ns);
+  tg__put_real(out, x->confidence);
   tg__put_cstr(out, x->where);
+  put_line(x, out);
   tg__put_cstr(out, x->evidence);
   tg__put_cstr(out, x->advice);
+  if (x->method) tg__put_cstr(out, x->method);
+  else tg__put_null(out);
 }
 
 static bool put_all(const struct tg_trace *t, const struct all *all, struct tg_table *out) {

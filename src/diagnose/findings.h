@@ -21,6 +21,9 @@ struct tg__finding {
   double share_pct;     /* of the step, or the figure the rule tests */
   double threshold_pct; /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
   int64_t cost_ns;  /* a step; TG_NULL_INT = the rule gives none */
+  int64_t saving_ns; /* what the cure should take off a step; TG_NULL_INT = not estimated */
+  double confidence; /* 0 to 1 that this is the cause and the cure works */
+  const char *method; /* how the saving was estimated; NULL */
   char where[200], evidence[400], advice[400];
 };
 
@@ -37,6 +40,7 @@ struct tg__facts {
   size_t found_count, found_cap;
   struct tg__finding scrap; /* written to when memory has run out */
   char unjudged[512];       /* causes a rule could not judge, and why; "; " between */
+  struct tg__sites *sites;  /* made when the first rule asks */
   bool failed;
 };
 
@@ -45,10 +49,15 @@ struct tg__facts {
 struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct, int64_t cost_ns);
 void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
+/* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
+void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method);
+bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
+struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
-/* Write between which lines of the program most time passes without an operator; returns that time, 0 when it is not known. */
+/* Write between which lines of the program most time passes without an operator; returns that time. Where the trace tells no lines: the
+ * time of all long pauses. */
 int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size);
 static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
   return tg__names_of(&f->names, f->t->slices.name[slice]);

@@ -2,6 +2,7 @@
 #include "diagnose/findings.h"
 
 enum { PLACES = 64, LEAST_SHARE = 200 }; /* pauses below 1/200 of a step are how Python is, not a place */
+enum { LONG_SHARE = 20 };                /* without a place, pauses from 1/20 of a step on are more than that */
 
 struct place {
   struct tg__str before, after; /* frames of the program */
@@ -10,14 +11,18 @@ struct place {
 struct search {
   const struct tg__facts *f;
   uint32_t track, last; /* the slice that ended last, TG_NONE = none yet */
-  int64_t end_ns, least_ns;
+  int64_t end_ns, least_ns, long_ns;
+  int64_t nowhere_ns; /* of long pauses whose place is not known */
   struct place places[PLACES];
   size_t count;
 };
 
 static void add_pause(struct search *s, uint32_t next, int64_t ns) {
   const struct tg__str before = tg__user_frame(s->f->t, s->last), after = tg__user_frame(s->f->t, next);
-  if (!before.len || !after.len) return;
+  if (!before.len || !after.len) {
+    if (ns >= s->long_ns) s->nowhere_ns += ns;
+    return;
+  }
   size_t i = 0;
   while (i < s->count && !(tg__str_eq(s->places[i].before, before) && tg__str_eq(s->places[i].after, after))) i++;
   if (i == PLACES) return;
@@ -67,17 +72,19 @@ static void say_place(const struct place *p, char *where, size_t size) {
   }
 }
 
+/* Without places, those that are long. */
 int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
   struct search s = {.f = f, .last = TG_NONE};
   const uint32_t step = f->steps.count ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
   if (step == TG_NONE) return 0;
   s.track = tg__slice_track(f->t, step);
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
+  s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
   tg__visit(f, see, &s);
   const struct place *best = NULL;
   for (size_t i = 0; i < s.count; i++)
     if (!best || s.places[i].ns > best->ns) best = &s.places[i];
-  if (!best) return 0;
-  say_place(best, where, size);
-  return best->ns;
+  if (best) say_place(best, where, size);
+  else tg__say(where, size, "Python, between operators; record with with_stack=True to see where");
+  return best ? best->ns : s.nowhere_ns;
 }

@@ -131,6 +131,13 @@ static void choose_next(struct tg__report *r) {
       {"per-element-item", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
       {"slow-python-transform", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
       {"sync-logging", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
+      {"per-sample-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
+      {"tensor-index-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
+      {"per-parameter-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
+      {"tiny-batches", "ops --by shape --sort 'calls desc' --limit 20", "which operators run how often, on which shapes"},
+      {"dtype-promotion", "ops --by shape --limit 20", "which operators cost most, on which shapes"},
+      {"handwritten-attention", "ops --by shape --limit 20", "which operators cost most, on which shapes"},
+      {"unneeded-gradient", "forward_backward", "how long backward takes for what forward"},
       {"mixed-precision-unused", "kernels --by op --limit 20", "which operator launches which kernel"},
   };
   char path[480];
@@ -175,6 +182,14 @@ enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o
   return err ? err : tg__show_end(out, e);
 }
 
+/* Of the rank shown, on average. */
+static double step_ns(const struct tg__report *r) {
+  const struct tg_table *rows = r->parts[TG__REPORT_STEP_ROWS];
+  double sum = 0;
+  for (size_t i = 0; rows && i < rows->rows; i++) sum += (double)tg__cell_int(rows, i, "total_ns");
+  return rows && rows->rows ? sum / (double)rows->rows : NAN;
+}
+
 enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, &r, e);
@@ -187,7 +202,9 @@ enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o
       else
         tg__out_text(out, "null\n");
     }
-    tg__out_text(out, "},\n\"next\":\"");
+    tg__out_text(out, "},\n");
+    tg__put_findings_json(r.parts[TG__REPORT_FINDINGS], step_ns(&r), NAN, out);
+    tg__out_text(out, ",\n\"next\":\"");
     tg__json_body(out, (struct tg__str){r.next, (uint32_t)strlen(r.next)});
     tg__out_text(out, "\"}\n");
   }

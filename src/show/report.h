@@ -31,6 +31,9 @@ struct tg__str tg__cell_str(const struct tg_table *t, size_t row, const char *co
 /* First row whose text in `column` is `value`, from row `from` on; SIZE_MAX. */
 size_t tg__find_row(const struct tg_table *t, const char *column, const char *value, size_t from);
 
+/* findings_json.c: the same from tables. */
+void tg__put_findings_json(const struct tg_table *findings, double recorded_step_ns, double step_ns, struct tg__out *out);
+
 void tg__report_print(const struct tg__report *r, const struct tg__show_options *o, struct tg__out *out); /* report_text.c */
 
 #endif

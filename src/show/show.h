@@ -23,6 +23,10 @@ const struct tg__format *tg__format_find(const char *name); /* NULL when unknown
 enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
 enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
 
+/* findings_json.c: the members "step_ms" and "findings" of an object. step_ns: what a step takes without recording, savings are scaled
+ * to it; NaN = as recorded. */
+enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e);
+
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown, struct tg__out *out);
 bool tg__diff_is_page(const struct tg_table *t); /* has it? */

@@ -327,19 +327,20 @@ static void test_python(void **state) {
   struct scene s = python("torch/utils/data.py(3): walk", 3 * MS);
   struct tg_table *t = ask(&s);
   const size_t row = mini_row(t, "cause", "slow-python-transform");
-  assert_int_equal(mini_int(t, row, "cost_ns"), 3 * MS + 200);
+  assert_int_equal(mini_int(t, row, "cost_ns"), 3 * MS); /* of the function; 200 ns more are quiet elsewhere */
+  assert_int_equal(mini_int(t, row, "saving_ns"), 2700000);
   assert_string_equal(mini_cell(t, row, "where"), "torch/utils/data.py(3): walk at train.py(12): augment");
   tg__table_free(t);
   s = python("torch/utils/data.py(3): walk", MS - 200);
   expect_absent(&s, "slow-python-transform");
   s = python("<built-in function fsync>", 3 * MS);
-  expect_present(&s, "sync-logging", 30.002, 3 * MS + 200, "high");
+  expect_present(&s, "sync-logging", 30, 3 * MS, "medium"); /* nine tenths of it to be won */
   s = python("<built-in method collect of gc>", 3 * MS);
   t = ask(&s);
   assert_true(has(t, "slow-python-transform")); /* not gc.collect's name */
   tg__table_free(t);
   s = python("<built-in function collect>", 3 * MS);
-  expect_present(&s, "gc-pressure", 30.002, 3 * MS + 200, "high");
+  expect_present(&s, "gc-pressure", 30, 3 * MS, "medium");
 }
 
 static struct scene overhead(int64_t dur) {

@@ -1,0 +1,189 @@
+/* Gradients that nobody uses, are filled with zeros first, or are dense where few rows changed. */
+#include "diagnose/sites.h"
+
+enum { GRADIENT_PCT = 5, ROWS_RATIO = 8, LARGE_TABLE = 1 << 20 };
+
+/* How a gradient arrived: added to the one that was there, or put in its place. */
+static bool is_added(const struct tg__sites *s, uint32_t node) {
+  const struct tg__slices *x = &s->f->t->slices;
+  const int64_t end = tg__slice_end(s->f->t, node);
+  for (uint32_t i = node + 1; i < x->count && x->start_ns[i] < end; i++)
+    if (tg__str_eq(tg__name(s->f->t, x->name[i]), TG_STR("aten::add_"))) return true;
+  return false;
+}
+
+struct passes {
+  struct tg__sites *s;
+  int64_t count, mixed;  /* backward passes; those in which some gradients are added and others put in place */
+  int64_t added, placed; /* gradients in mixed passes */
+  int64_t added_ns;      /* of gradients that were added, in all passes */
+  int64_t late_ns;       /* of mixed passes, behind the last gradient that was put in place */
+  int64_t *late_by_site;
+  bool *needed; /* by site: its backward comes before that */
+};
+
+/* Calls [from, to) are the nodes of one backward pass, in the order they ran. Gradients of parameters that an optimizer clears
+ * are put in place; those of others are added to what earlier steps left. What runs after the last cleared one serves only others. */
+static void look_at_pass(struct passes *p, size_t from, size_t to) {
+  size_t last = SIZE_MAX;
+  int64_t added = 0, placed = 0;
+  for (size_t i = from; i < to; i++) {
+    const struct tg__call *c = &p->s->calls[i];
+    if (c->kind != TG__CALL_ACCUMULATE) continue;
+    if (is_added(p->s, c->slice)) {
+      added++;
+      p->added_ns += p->s->f->t->slices.dur_ns[c->slice];
+    } else {
+      placed++;
+      last = i;
+    }
+  }
+  p->count++;
+  if (!added || !placed) return;
+  p->mixed++;
+  p->added += added;
+  p->placed += placed;
+  for (size_t i = from; i < to; i++) {
+    const struct tg__call *c = &p->s->calls[i];
+    const int64_t dur = p->s->f->t->slices.dur_ns[c->slice];
+    if (i > last) p->late_ns += dur;
+    if (c->site == TG_NONE) continue;
+    if (i > last)
+      p->late_by_site[c->site] += dur;
+    else
+      p->needed[c->site] = true;
+  }
+}
+
+static void look_at_passes(struct passes *p) {
+  size_t from = SIZE_MAX;
+  for (size_t i = 0; i <= p->s->call_count; i++) {
+    const struct tg__call *c = i < p->s->call_count ? &p->s->calls[i] : NULL;
+    const bool node = c && c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE);
+    if (node && from == SIZE_MAX) from = i;
+    if (node || from == SIZE_MAX) continue;
+    look_at_pass(p, from, i);
+    from = SIZE_MAX;
+  }
+}
+
+/* The function in which the unneeded part is called beside a needed one: where no_grad() has to go. 0: not known. */
+static uint64_t fork_of(const struct passes *p, uint32_t site) {
+  for (uint32_t path = p->s->sites[site].path; path; path = p->s->paths.up[path]) {
+    const uint64_t key = tg__frame_key(p->s, path);
+    for (size_t i = 0; key && i < p->s->count; i++)
+      if (p->needed[i] && !p->late_by_site[i] && tg__site_in_frame(p->s, &p->s->sites[i], key)) return key;
+  }
+  return 0;
+}
+
+static void judge_unneeded(struct passes *p) {
+  struct tg__facts *f = p->s->f;
+  const double share = tg__pct(p->late_ns, f->total_ns);
+  /* several passes a step add up on purpose: accumulation over small batches */
+  if (share <= GRADIENT_PCT || p->mixed != p->count || p->count > (int64_t)f->steps.count + 1) return;
+  uint32_t top = TG_NONE;
+  for (uint32_t i = 0; i < p->s->count; i++)
+    if (p->late_by_site[i] && (top == TG_NONE || p->late_by_site[i] > p->late_by_site[top])) top = i;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, p->late_ns));
+  if (top != TG_NONE) tg__say_site(p->s, top, fork_of(p, top), x);
+  TG_SAY(x->evidence,
+         "of %lld gradients %s %lld are added to what is there and never cleared, so no optimizer uses them; after the last of the others "
+         "backward goes on for %.2f ms (%.1f %%)",
+         (long long)((p->added + p->placed) / p->mixed), tg__per(f), (long long)(p->added / p->mixed), tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Run the part that is not trained under torch.no_grad(), or set requires_grad_(False) on its parameters.");
+  tg__expect(f, x, p->late_ns, 0.85, "the time of backward behind the last gradient that is used");
+}
+
+/* ---- zeros ------------------------------------------------------------------------------------------------------------------------------ */
+
+static const char *const fills[] = {"aten::zero_", "aten::_foreach_zero_", "aten::fill_"};
+
+/* From torch.optim or nn.Module: a function of that name is in the path. */
+static bool clears_gradients(const struct tg__sites *s, const struct tg__site *x) {
+  if (!TG__IS_ONE_OF(tg__site_name(s, x), fills)) return false;
+  if (x->kind == TG__CALL_CLEAR) return true;
+  for (uint32_t p = x->path; p; p = s->paths.up[p])
+    if (tg__str_has_suffix(tg__paths_text(&s->paths, s->paths.label[p]), ": zero_grad")) return true;
+  return false;
+}
+
+static void judge_zero_fill(struct passes *p) {
+  struct tg__facts *f = p->s->f;
+  int64_t fill_ns = 0, calls = 0, most = -1;
+  uint32_t top = TG_NONE;
+  for (uint32_t i = 0; i < p->s->count; i++) {
+    const struct tg__site *x = &p->s->sites[i];
+    if (!x->calls || !clears_gradients(p->s, x)) continue;
+    fill_ns += x->forward_ns;
+    calls += x->calls;
+    if (x->forward_ns > most) most = x->forward_ns, top = i;
+  }
+  const double share = tg__pct(fill_ns + p->added_ns, f->total_ns);
+  if (top == TG_NONE || share <= GRADIENT_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + p->added_ns));
+  tg__say_site(p->s, top, 0, x);
+  TG_SAY(x->evidence, "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(tg__per_step(f, fill_ns)), tg__ms(tg__per_step(f, p->added_ns)), share);
+  TG_SAY(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
+  tg__expect(f, x, fill_ns + p->added_ns, 0.85, "the fills, and the additions that become assignments");
+}
+
+/* ---- large tables ------------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t gradient_elements(const struct tg__sites *s) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < s->call_count; i++) {
+    struct tg__shape shapes[TG_INPUTS];
+    if (s->calls[i].kind != TG__CALL_ACCUMULATE || !s->calls[i].counted) continue;
+    const uint32_t slice = s->calls[i].slice;
+    const unsigned n = tg__call_shapes(s, slice, shapes);
+    const int64_t elements = n ? tg__shape_elements(&shapes[0]) : -1;
+    if (elements > 0 && sum < INT64_MAX / 2 - elements) sum += elements;
+  }
+  return sum;
+}
+
+static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, int64_t all) {
+  struct tg__facts *f = s->f;
+  struct tg__shape shapes[TG_INPUTS];
+  const struct tg__site *x = &s->sites[site];
+  if (!x->backward_calls || !tg__str_eq(tg__site_name(s, x), TG_STR("aten::embedding")) || tg__call_shapes(s, x->slice, shapes) < 2) return;
+  const int64_t table = tg__shape_elements(&shapes[0]), used = tg__shape_elements(&shapes[1]);
+  if (table < LARGE_TABLE || used < 0 || shapes[0].rank != 2 || shapes[0].dim[0] < ROWS_RATIO * used) return;
+  const double part = all > 0 ? (double)table * (double)x->backward_calls / (double)all : 0;
+  const int64_t update = (int64_t)((part < 1 ? part : 1) * (double)update_ns), cost = x->backward_ns + update;
+  const double share = tg__pct(cost, f->total_ns);
+  if (share <= GRADIENT_PCT) return;
+  struct tg__finding *out = tg__find(f, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, cost));
+  tg__say_site(s, site, 0, out);
+  TG_SAY(
+      out->evidence, "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update, about %.2f ms",
+      (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__per(f), tg__ms(tg__per_step(f, update)));
+  TG_SAY(out->advice, "Make its gradient sparse: nn.Embedding(..., sparse=True) with torch.optim.SparseAdam, or SGD without momentum.");
+  tg__expect(f, out, cost - cost / 10, 0.75, "its backward, and its share of the update by number of elements, but for a tenth");
+}
+
+static void judge_tables(struct tg__sites *s) {
+  int64_t update_ns = 0;
+  for (size_t i = 0; i < s->count; i++)
+    if (s->sites[i].kind == TG__CALL_UPDATE) update_ns += s->sites[i].forward_ns;
+  const int64_t all = gradient_elements(s);
+  for (uint32_t i = 0; i < s->count; i++) judge_table(s, i, update_ns, all);
+}
+
+void tg__judge_gradients(struct tg__facts *f) {
+  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  if (!s) return;
+  struct passes p = {.s = s, .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site), .needed = tg__alloc(s->count + 1)};
+  if (p.late_by_site && p.needed) {
+    look_at_passes(&p);
+    if (p.count) judge_unneeded(&p);
+    judge_zero_fill(&p);
+    judge_tables(s);
+  } else {
+    f->failed = true;
+  }
+  tg__free(p.late_by_site);
+  tg__free(p.needed);
+}

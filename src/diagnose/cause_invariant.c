@@ -1,0 +1,137 @@
+/* The same work in every step: operators that start from constants, or a function of a model that no gradient flows through. */
+#include "diagnose/sites.h"
+
+enum { INVARIANT_PCT = 5 };
+
+static const char *const makers[] = {"aten::arange",      "aten::ones",           "aten::zeros",        "aten::full",
+                                     "aten::eye",         "aten::linspace",       "aten::tril_indices", "aten::triu_indices",
+                                     "aten::hann_window", "aten::hamming_window", "aten::scalar_tensor"};
+/* What brings in something new: chance, other data, the counter of a loop, or a change in place. */
+static const char *const varied[] = {
+    "aten::index",      "aten::index_select", "aten::gather",  "aten::embedding", "aten::select",
+    "aten::slice",      "aten::narrow",       "aten::unfold",  "aten::item",      "aten::_local_scalar_dense",
+    "aten::copy_",      "aten::randn",        "aten::rand",    "aten::randint",   "aten::randperm",
+    "aten::bernoulli",  "aten::multinomial",  "aten::dropout", "aten::normal",    "aten::uniform",
+    "aten::lift_fresh", "aten::detach_",      "aten::stack",   "aten::cat"};
+
+struct invariant {
+  struct tg__sites *s;
+  bool *in, *told; /* by site: found now; reported before */
+};
+
+static bool is_steady(const struct tg__sites *s, const struct tg__site *x) {
+  const struct tg__str name = tg__site_name(s, x);
+  return x->kind == TG__CALL_FORWARD && !x->backward_calls && x->other_dims == TG_NONE && x->calls % (int64_t)s->f->steps.count == 0 &&
+         !TG__IS_ONE_OF(name, varied) && !tg__str_has_suffix(name, "_");
+}
+
+/* The innermost function of the program in a path; 0. */
+static uint64_t function_of(const struct tg__sites *s, const struct tg__site *x) {
+  for (uint32_t p = x->path; p; p = s->paths.up[p]) {
+    const uint64_t key = tg__frame_key(s, p);
+    if (key) return key;
+  }
+  return 0;
+}
+
+/* Constants made in a model, and what is worked out of them before anything else comes in. */
+static void find_chains(struct invariant *v) {
+  uint64_t function = 0;
+  for (size_t i = 0; i < v->s->call_count; i++) {
+    const struct tg__call *c = &v->s->calls[i];
+    const struct tg__site *x = c->site == TG_NONE ? NULL : &v->s->sites[c->site];
+    if (!x || !c->counted || c->kind != TG__CALL_FORWARD || x->module == TG_NONE || !is_steady(v->s, x)) {
+      function = 0;
+      continue;
+    }
+    const uint64_t here = function_of(v->s, x);
+    if (here && TG__IS_ONE_OF(tg__site_name(v->s, x), makers))
+      function = here;
+    else if (here != function)
+      function = 0;
+    if (function) v->in[c->site] = true;
+  }
+}
+
+static bool shares_input(const struct tg__sites *s, const struct tg__site *a, const struct tg__site *b) {
+  struct tg__shape x[TG_INPUTS], y[TG_INPUTS];
+  const unsigned n = tg__call_shapes(s, a->slice, x), m = tg__call_shapes(s, b->slice, y);
+  for (unsigned i = 0; i < n; i++)
+    for (unsigned k = 0; k < m; k++)
+      if (x[i].rank > 1 && x[i].rank == y[k].rank && memcmp(x[i].dim, y[k].dim, x[i].rank * sizeof *x[i].dim) == 0) return true;
+  return false;
+}
+
+/* A function called inside a module in training, none of whose results has a gradient: it works on buffers, or on the batch. On the
+ * batch when its first input has the shape of something that is used elsewhere. */
+static bool is_constant_function(const struct tg__sites *s, uint64_t key, uint32_t first) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    const struct tg__site *x = &s->sites[i];
+    if (!x->calls) continue;
+    const bool inside = tg__site_in_frame(s, x, key) != 0;
+    if (inside && (!is_steady(s, x) || x->module == TG_NONE)) return false;
+    if (!inside && i != first && shares_input(s, &s->sites[first], x)) return false;
+  }
+  return true;
+}
+
+static void find_functions(struct invariant *v) {
+  uint64_t judged = 0;
+  for (size_t i = 0; i < v->s->call_count; i++) {
+    const struct tg__call *c = &v->s->calls[i];
+    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->s->sites[c->site].module == TG_NONE) continue;
+    const uint64_t key = function_of(v->s, &v->s->sites[c->site]);
+    if (!key || key == judged || v->told[c->site]) continue;
+    judged = key;
+    if (100 * v->s->sites[c->site].forward_ns < v->s->f->total_ns) continue; /* worth a look only where the first call takes a while */
+    if (!is_constant_function(v->s, key, c->site)) continue;
+    for (size_t k = 0; k < v->s->count; k++)
+      if (v->s->sites[k].calls && tg__site_in_frame(v->s, &v->s->sites[k], key)) v->in[k] = true;
+  }
+}
+
+static bool trains(const struct tg__sites *s) {
+  for (size_t i = 0; i < s->call_count; i++)
+    if (s->calls[i].kind == TG__CALL_ACCUMULATE) return true;
+  return false;
+}
+
+static void report_invariant(const struct invariant *v, const char *evidence, double confidence) {
+  struct tg__facts *f = v->s->f;
+  int64_t ns = 0, calls = 0;
+  uint32_t top = TG_NONE;
+  for (uint32_t i = 0; i < v->s->count; i++) {
+    const struct tg__site *x = &v->s->sites[i];
+    if (!v->in[i]) continue;
+    ns += x->forward_ns;
+    calls += x->calls;
+    if (top == TG_NONE || x->forward_ns > v->s->sites[top].forward_ns) top = i;
+  }
+  const double share = tg__pct(ns, f->total_ns);
+  if (top == TG_NONE || share <= INVARIANT_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_LOOP_INVARIANT_RECOMPUTE, share, INVARIANT_PCT, tg__per_step(f, ns));
+  tg__say_site(v->s, top, 0, x);
+  TG_SAY(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls), tg__per(f), evidence,
+         tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice,
+         "Compute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves it with the model.");
+  tg__expect(f, x, ns, confidence, "the time of these operators");
+}
+
+void tg__judge_invariants(struct tg__facts *f) {
+  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE || f->steps.count < 2 ? NULL : tg__facts_sites(f);
+  if (!s || !trains(s)) return;
+  struct invariant v = {.s = s, .in = tg__alloc(s->count + 1), .told = tg__alloc(s->count + 1)};
+  if (v.in && v.told) {
+    find_chains(&v);
+    report_invariant(&v, "make the same constants anew and work on them alone", 0.8);
+    memcpy(v.told, v.in, s->count);
+    memset(v.in, 0, s->count);
+    find_functions(&v);
+    report_invariant(&v, "run with the same shapes in each step, inside a model, and no gradient flows through them", 0.6);
+  } else {
+    f->failed = true;
+  }
+  tg__free(v.in);
+  tg__free(v.told);
+}

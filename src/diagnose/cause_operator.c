@@ -1,0 +1,175 @@
+/* Operators that cost more than they must: attention written out by hand, and work in a wider type than the model's. */
+#include "diagnose/sites.h"
+
+enum { ATTENTION_PCT = 5, REACH_BACK = 12, REACH_ON = 8, LEAST_LENGTH = 16, TYPE_PCT = 5, LARGE = 1000 };
+
+/* ---- attention ------------------------------------------------------------------------------------------------------------------------ */
+
+struct attention {
+  struct tg__sites *s;
+  bool *in;        /* by site: part of one */
+  uint32_t *order; /* counted calls of forward, in order of time on their threads */
+  size_t count;
+  int64_t layers;
+  uint32_t top; /* softmax that costs most */
+};
+
+static const char *const products[] = {"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"};
+static const char *const softmaxes[] = {"aten::softmax", "aten::_softmax"};
+
+static const struct tg__site *site_at(const struct attention *a, size_t k) { return &a->s->sites[a->s->calls[a->order[k]].site]; }
+
+/* Shapes of call k when it is a product of two matrices at least; einsum carries none, and is taken as it stands. */
+static bool is_product(const struct attention *a, size_t k, struct tg__shape shapes[TG_INPUTS], bool *has_shapes) {
+  if (!TG__IS_ONE_OF(tg__site_name(a->s, site_at(a, k)), products)) return false;
+  const unsigned first = tg__str_eq(tg__site_name(a->s, site_at(a, k)), TG_STR("aten::baddbmm")) ? 1 : 0;
+  const unsigned n = tg__call_shapes(a->s, a->s->calls[a->order[k]].slice, shapes);
+  if (first && n > 2) shapes[0] = shapes[1], shapes[1] = shapes[2];
+  *has_shapes = n >= 2 + first && shapes[0].rank >= 2 && shapes[1].rank >= 2;
+  return true;
+}
+
+/* Scores of length × keys come out of one product in front of the softmax and go into one behind it. */
+static bool find_products(const struct attention *a, size_t k, size_t *from, size_t *to) {
+  struct tg__shape scores[TG_INPUTS], x[TG_INPUTS];
+  bool known;
+  if (!tg__call_shapes(a->s, a->s->calls[a->order[k]].slice, scores) || scores[0].rank < 3) return false;
+  const int64_t rows = scores[0].dim[scores[0].rank - 2], keys = scores[0].dim[scores[0].rank - 1];
+  if (rows < LEAST_LENGTH || keys < LEAST_LENGTH) return false;
+  bool before = false, behind = false;
+  for (size_t i = k; !before && i > 0 && k - i < REACH_BACK; i--) {
+    if (!is_product(a, i - 1, x, &known)) continue;
+    before = !known || (x[0].dim[x[0].rank - 2] == rows && x[1].dim[x[1].rank - 1] == keys);
+    *from = i - 1;
+  }
+  for (size_t i = k + 1; before && !behind && i < a->count && i - k < REACH_ON; i++) {
+    if (!is_product(a, i, x, &known)) continue;
+    behind = !known || (x[0].dim[x[0].rank - 2] == rows && x[0].dim[x[0].rank - 1] == keys);
+    *to = i;
+  }
+  return before && behind;
+}
+
+static void find_attention(struct attention *a) {
+  int64_t most = -1;
+  for (size_t k = 0; k < a->count; k++) {
+    size_t from = 0, to = 0;
+    if (!TG__IS_ONE_OF(tg__site_name(a->s, site_at(a, k)), softmaxes) || !find_products(a, k, &from, &to)) continue;
+    for (size_t i = from; i <= to; i++) a->in[a->s->calls[a->order[i]].site] = true;
+    a->layers++;
+    if (tg__site_ns(site_at(a, k)) <= most) continue;
+    most = tg__site_ns(site_at(a, k));
+    a->top = a->s->calls[a->order[k]].site;
+  }
+}
+
+/* Passes over the scores go away; of the two products about half, as scores stay in the cache between them. */
+static void report_attention(struct attention *a) {
+  struct tg__facts *f = a->s->f;
+  int64_t ns = 0, saving = 0;
+  for (size_t i = 0; i < a->s->count; i++) {
+    if (!a->in[i]) continue;
+    const int64_t own = tg__site_ns(&a->s->sites[i]);
+    ns += own;
+    saving += TG__IS_ONE_OF(tg__site_name(a->s, &a->s->sites[i]), products) ? own / 2 : own;
+  }
+  const double share = tg__pct(ns, f->total_ns);
+  if (share <= ATTENTION_PCT) return;
+  struct tg__shape scores[TG_INPUTS];
+  tg__call_shapes(a->s, a->s->sites[a->top].slice, scores);
+  struct tg__finding *x = tg__find(f, TG__CAUSE_HANDWRITTEN_ATTENTION, share, ATTENTION_PCT, tg__per_step(f, ns));
+  tg__say_site(a->s, a->top, 0, x);
+  TG_SAY(x->evidence,
+         "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies between and their "
+         "backward %.2f ms (%.1f %%)",
+         (long long)tg__per_step(f, a->layers), tg__per(f), (long long)scores[0].dim[scores[0].rank - 2],
+         (long long)scores[0].dim[scores[0].rank - 1], tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), which never writes the "
+                    "scores to memory.");
+  tg__expect(f, x, saving, 0.8, "all passes over the scores between the two products, and half of the products");
+}
+
+void tg__judge_attention(struct tg__facts *f) {
+  struct tg__sites *s = f->has_device_work ? NULL : tg__facts_sites(f);
+  if (!s) return;
+  struct attention a = {.s = s, .in = tg__alloc(s->count + 1), .order = tg__alloc((s->call_count + 1) * sizeof *a.order)};
+  if (a.in && a.order) {
+    for (size_t i = 0; i < s->call_count; i++)
+      if (s->calls[i].kind == TG__CALL_FORWARD && s->calls[i].counted) a.order[a.count++] = (uint32_t)i;
+    find_attention(&a);
+    if (a.layers) report_attention(&a);
+  } else {
+    f->failed = true;
+  }
+  tg__free(a.in);
+  tg__free(a.order);
+}
+
+/* ---- types ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_double(struct tg__str type) {
+  return tg__str_eq(type, TG_STR("double")) || tg__str_eq(type, TG_STR("c10::complex<double>"));
+}
+
+struct inputs {
+  bool has_double, has_narrow, is_large; /* tensors with dimensions: of 64 bits, of fewer; one of a thousand elements */
+};
+static struct inputs inputs_of(const struct tg__sites *s, const struct tg__site *x) {
+  struct inputs in = {0};
+  struct tg__shape shapes[TG_INPUTS];
+  const unsigned n = x->types == TG_NONE ? 0 : tg__call_shapes(s, x->slice, shapes);
+  for (unsigned i = 0; i < n; i++) {
+    struct tg__str type;
+    if (!shapes[i].rank || !tg__text_pick(tg__name(s->f->t, x->types), i, &type)) continue;
+    in.has_double |= is_double(type);
+    in.has_narrow |=
+        tg__str_eq(type, TG_STR("float")) || tg__str_eq(type, TG_STR("c10::BFloat16")) || tg__str_eq(type, TG_STR("c10::Half"));
+    in.is_large |= tg__shape_elements(&shapes[i]) >= LARGE;
+  }
+  return in;
+}
+
+/* The model's own type: what gradients arrive in, or without training what its modules are given. */
+static bool model_is_double(const struct tg__sites *s) {
+  for (size_t i = 0; i < s->call_count; i++) {
+    if (s->calls[i].kind != TG__CALL_ACCUMULATE) continue;
+    const uint32_t types = tg__call_arg(s, s->calls[i].slice, TG__K_INPUT_TYPE);
+    struct tg__str type;
+    if (types != TG_NONE && tg__text_pick(tg__name(s->f->t, types), 0, &type)) return is_double(type);
+  }
+  for (size_t i = 0; i < s->count; i++) {
+    const struct inputs in = inputs_of(s, &s->sites[i]);
+    if (s->sites[i].module != TG_NONE && in.has_narrow && !in.has_double) return false;
+  }
+  return true; /* nothing narrower was seen */
+}
+
+static const char *const casts[] = {"aten::to", "aten::_to_copy", "aten::copy_", "aten::type_as"};
+
+void tg__judge_types(struct tg__facts *f) {
+  struct tg__sites *s = f->has_device_work ? NULL : tg__facts_sites(f);
+  if (!s || model_is_double(s)) return;
+  int64_t ns = 0, saving = 0, calls = 0, most_mixed = -1, most = -1;
+  uint32_t mixed = TG_NONE, top = TG_NONE;
+  for (uint32_t i = 0; i < s->count; i++) {
+    const struct tg__site *x = &s->sites[i];
+    const struct inputs in = inputs_of(s, x);
+    if (x->kind != TG__CALL_FORWARD || !x->calls || !in.has_double || !in.is_large) continue;
+    const int64_t own = tg__site_ns(x);
+    ns += own;
+    saving += TG__IS_ONE_OF(tg__site_name(s, x), casts) ? own : own / 2;
+    calls += x->calls;
+    if (in.has_narrow && own > most_mixed) most_mixed = own, mixed = i;
+    if (own > most) most = own, top = i;
+  }
+  const double share = tg__pct(ns, f->total_ns);
+  if (top == TG_NONE || share <= TYPE_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_DTYPE_PROMOTION, share, TYPE_PCT, tg__per_step(f, ns));
+  tg__say_site(s, mixed == TG_NONE ? top : mixed, 0, x);
+  TG_SAY(x->evidence, "%lld operators %s work on tensors of 64-bit floats, %.2f ms (%.1f %%), although the model is narrower%s",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share,
+         mixed == TG_NONE ? "" : "; here a narrower tensor meets a 64-bit one, and the result is 64-bit");
+  TG_SAY(x->advice,
+         "Convert the 64-bit tensor once, where it is made: numpy makes float64, so torch.from_numpy(a).float(), or dtype=torch.float32.");
+  tg__expect(f, x, saving, 0.85, "half of the time of operators on 64-bit floats, which are twice the bytes, and the casts");
+}

@@ -1,0 +1,299 @@
+/* Which lines of the program call which operators, how often, and what that costs in forward and in backward. */
+#include "diagnose/sites.h"
+
+static const char node_prefix[] = "autograd::engine::evaluate_function: ";
+
+struct walk {
+  struct tg__sites *s;
+  const struct tg_trace *t;
+  struct tg__map by_key, by_path; /* (path, name) mixed with module → site; stack text → path */
+  uint32_t first;                 /* slice of the rank from which the arrays below count */
+  uint32_t *path_at;              /* by slice: the path of frames around it, itself included when it is a frame */
+  uint32_t *module_at;            /* by slice: name of the innermost module, TG_NONE */
+  uint32_t *call_at;              /* by slice: its outermost operator's call, TG_NONE */
+  uint32_t last_node_site;        /* what autograd worked on last: gradients that arrive next are its */
+  int64_t busy_until;             /* end of the outermost operator */
+  int64_t update_until, clear_until, load_until;
+};
+
+/* ---- paths --------------------------------------------------------------------------------------------------------------------- */
+
+/* "a.py(1): f;b.py(2): g" from the inside out becomes a path from the outside in. */
+static uint32_t path_of_stack(struct walk *w, uint32_t stack) {
+  uint32_t *known = tg__map_slot(&w->by_path, stack, TG_NONE);
+  if (!known || *known != TG_NONE) return known ? *known : 0;
+  const struct tg__str s = tg__name(w->t, stack);
+  uint32_t path = 0, end = s.len;
+  while (end > 0) {
+    const char *const cut = memrchr(s.ptr, ';', end);
+    const uint32_t from = cut ? (uint32_t)(cut - s.ptr) + 1 : 0;
+    if (end > from) path = tg__paths_step(&w->s->paths, path, tg__paths_label(&w->s->paths, (struct tg__str){s.ptr + from, end - from}));
+    end = from ? from - 1 : 0;
+  }
+  return *known = path;
+}
+
+static bool is_module(struct tg__str name) { return tg__str_has_prefix(name, "nn.Module: "); }
+
+/* "file.py(9): f", called on from line 12 of it, is the frame "file.py(12): f". Frames of torch's own in between may not be recorded:
+ * then the line is of another file. */
+static uint32_t frame_at_line(struct walk *w, struct tg__str frame, struct tg__str from) {
+  struct tg__frame_parts p;
+  const char *const colon = from.len ? memrchr(from.ptr, ':', from.len) : NULL;
+  if (!colon || !tg__frame_split(frame, &p) || !tg__str_eq(p.file, (struct tg__str){from.ptr, (uint32_t)(colon - from.ptr)}))
+    return tg__paths_label(&w->s->paths, frame);
+  char text[256];
+  tg__say(text, sizeof text, "%.*s(%.*s): %.*s", (int)p.file.len, p.file.ptr, (int)(from.ptr + from.len - colon - 1), colon + 1,
+          (int)p.function.len, p.function.ptr);
+  return tg__paths_label(&w->s->paths, (struct tg__str){text, (uint32_t)strlen(text)});
+}
+
+/* The frames around slice i, the innermost with the line it has come to where the slice tells it. */
+static uint32_t path_around(struct walk *w, uint32_t i) {
+  const struct tg_trace *t = w->t;
+  uint32_t parent = t->slices.parent[i];
+  while (parent != TG_NONE &&
+         !(tg__slice_class(t, parent) == TG__CLASS_PYTHON && tg__str_contains(tg__name(t, t->slices.name[parent]), ".py(")))
+    parent = t->slices.parent[parent];
+  if (parent == TG_NONE) return 0;
+  const uint32_t from = tg__arg_str(t, t->slices.args[i], TG__K_CALL_FROM), at = w->path_at[parent - w->first];
+  if (from == TG_NONE || !at) return at;
+  return tg__paths_step(&w->s->paths, w->s->paths.up[at], frame_at_line(w, tg__name(t, t->slices.name[parent]), tg__name(t, from)));
+}
+
+static void enter_module(struct walk *w, uint32_t i) {
+  const struct tg__window *window = &w->s->f->steps.window;
+  const int64_t start = w->t->slices.start_ns[i];
+  w->module_at[i - w->first] = w->t->slices.name[i];
+  uint32_t *entries = tg__map_slot(&w->s->modules, w->t->slices.name[i], 0);
+  if (!entries)
+    w->s->failed = true;
+  else if (start >= window->start_ns && start < window->end_ns)
+    ++*entries;
+}
+
+static void note_place(struct walk *w, uint32_t i) {
+  const struct tg_trace *t = w->t;
+  const uint32_t parent = t->slices.parent[i], k = i - w->first;
+  w->module_at[k] = parent == TG_NONE ? TG_NONE : w->module_at[parent - w->first];
+  w->call_at[k] = parent == TG_NONE ? TG_NONE : w->call_at[parent - w->first];
+  if (tg__slice_class(t, i) != TG__CLASS_PYTHON) return;
+  const struct tg__str name = tg__name(t, t->slices.name[i]);
+  if (is_module(name)) enter_module(w, i);
+  if (tg__str_contains(name, ".py(")) w->path_at[k] = tg__paths_step(&w->s->paths, path_around(w, i), t->slices.name[i]);
+}
+
+static uint32_t path_of(struct walk *w, uint32_t slice) {
+  const bool in_frames = path_around(w, slice) != 0;
+  const uint32_t stack = in_frames ? TG_NONE : tg__arg_str(w->t, w->t->slices.args[slice], TG__K_CALL_STACK);
+  return stack == TG_NONE ? path_around(w, slice) : path_of_stack(w, stack);
+}
+
+/* ---- sites ---------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t site_of(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
+  struct tg__sites *s = w->s;
+  const uint32_t path = path_of(w, slice), name = w->t->slices.name[slice], module = w->module_at[slice - w->first];
+  const uint32_t key[4] = {path, name, module, (uint32_t)kind};
+  uint32_t *slot = tg__map_slot(&w->by_key, tg__hash(key, sizeof key), TG_NONE);
+  if (!slot || (*slot == TG_NONE && !tg__grow((void **)&s->sites, &s->cap, s->count + 1, sizeof *s->sites))) {
+    s->failed = true;
+    return TG_NONE;
+  }
+  if (*slot != TG_NONE) return *slot;
+  s->sites[s->count] = (struct tg__site){
+      .path = path, .name = name, .module = module, .slice = slice, .kind = kind, .dims = TG_NONE, .other_dims = TG_NONE, .types = TG_NONE};
+  return *slot = (uint32_t)s->count++;
+}
+
+static void count_forward(struct tg__sites *s, struct tg__site *x, uint32_t slice) {
+  const struct tg_trace *t = s->f->t;
+  const int64_t dur = t->slices.dur_ns[slice];
+  const uint32_t dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
+  if (!x->calls || dur < x->shortest_ns) x->shortest_ns = dur;
+  if (!x->calls || dur > t->slices.dur_ns[x->slice]) x->slice = slice;
+  if (!x->calls) x->dims = dims, x->types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
+  if (x->calls && dims != x->dims && x->other_dims == TG_NONE) x->other_dims = dims;
+  x->calls++;
+  x->forward_ns += dur;
+}
+
+static void count_backward(struct tg__site *x, int64_t dur) {
+  if (!x->backward_calls || dur < x->shortest_backward_ns) x->shortest_backward_ns = dur;
+  x->backward_calls++;
+  x->backward_ns += dur;
+}
+
+/* The call whose operator made this node of autograd; TG_NONE. */
+static uint32_t call_behind(const struct walk *w, uint32_t node) {
+  const struct tg__slices *x = &w->t->slices;
+  uint32_t cause = x->cause[node];
+  for (uint32_t i = node + 1; cause == TG_NONE && i < x->count && x->parent[i] == node; i++) cause = x->cause[i];
+  return cause == TG_NONE || cause < w->first ? TG_NONE : w->call_at[cause - w->first];
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------------------------------------- */
+
+static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
+  struct tg__sites *s = w->s;
+  const struct tg__window *window = &s->f->steps.window;
+  const int64_t start = w->t->slices.start_ns[slice];
+  if (!tg__grow((void **)&s->calls, &s->call_cap, s->call_count + 1, sizeof *s->calls)) {
+    s->failed = true;
+    return;
+  }
+  struct tg__call *c = &s->calls[s->call_count];
+  *c = (struct tg__call){.slice = slice, .site = TG_NONE, .kind = kind, .counted = start >= window->start_ns && start < window->end_ns};
+  w->call_at[slice - w->first] = (uint32_t)s->call_count++;
+  if (kind == TG__CALL_BACKWARD || kind == TG__CALL_ACCUMULATE) return; /* when all calls are there */
+  c->site = site_of(w, slice, kind);
+  if (c->site != TG_NONE && c->counted) count_forward(s, &s->sites[c->site], slice);
+}
+
+static bool is_operator(const struct walk *w, uint32_t slice) {
+  return tg__slice_class(w->t, slice) == TG__CLASS_OP && tg__str_contains(tg__name(w->t, w->t->slices.name[slice]), "::");
+}
+
+static void see(struct walk *w, uint32_t i) {
+  const struct tg_trace *t = w->t;
+  const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
+  note_place(w, i);
+  const struct tg__str name = tg__name(t, t->slices.name[i]);
+  const enum tg__class cls = tg__slice_class(t, i);
+  if (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) {
+    const unsigned meaning = tg__names_of(&w->s->f->names, t->slices.name[i]);
+    if (meaning & TG__NAME_OPTIMIZER_STEP) w->update_until = end;
+    if (meaning & TG__NAME_DATALOADER) w->load_until = end;
+    if (tg__str_has_prefix(name, "Optimizer.zero_grad#")) w->clear_until = end;
+  }
+  if (start < w->busy_until || !is_operator(w, i)) return;
+  w->busy_until = end;
+  const bool node = tg__str_has_prefix(name, node_prefix);
+  const enum tg__call_kind kind = node && tg__str_has_suffix(name, "AccumulateGrad") ? TG__CALL_ACCUMULATE
+                                  : node                                             ? TG__CALL_BACKWARD
+                                  : start < w->update_until                          ? TG__CALL_UPDATE
+                                  : start < w->clear_until                           ? TG__CALL_CLEAR
+                                  : start < w->load_until                            ? TG__CALL_LOAD
+                                                                                     : TG__CALL_FORWARD;
+  add_call(w, i, kind);
+}
+
+/* Backward may run on another thread than forward, and before it in the order of tracks: it is looked at last. */
+static void follow_backward(struct walk *w) {
+  struct tg__sites *s = w->s;
+  uint32_t last = TG_NONE;
+  for (size_t i = 0; i < s->call_count; i++) {
+    struct tg__call *c = &s->calls[i];
+    if (c->kind != TG__CALL_BACKWARD && c->kind != TG__CALL_ACCUMULATE) continue;
+    const uint32_t call = c->kind == TG__CALL_BACKWARD ? call_behind(w, c->slice) : TG_NONE;
+    if (call != TG_NONE) last = s->calls[call].site;
+    c->site = last;
+    if (last != TG_NONE && c->counted) count_backward(&s->sites[last], w->t->slices.dur_ns[c->slice]);
+  }
+}
+
+void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
+  const struct tg_trace *t = f->t;
+  const struct tg__rank *r = &t->ranks[f->rank];
+  *out = (struct tg__sites){.f = f};
+  if (!tg__paths_open(&out->paths, t)) out->failed = true;
+  if (!r->track_count || out->failed) return;
+  const struct tg__track *last = &t->tracks[r->first_track + r->track_count - 1];
+  struct walk w = {.s = out, .t = t, .first = t->tracks[r->first_track].first};
+  const size_t n = (size_t)(last->first + last->count - w.first) + 1;
+  w.path_at = tg__alloc(n * sizeof *w.path_at);
+  w.module_at = tg__alloc(n * sizeof *w.module_at);
+  w.call_at = tg__alloc(n * sizeof *w.call_at);
+  out->failed = !w.path_at || !w.module_at || !w.call_at;
+  for (uint32_t k = 0; !out->failed && k < r->track_count; k++) {
+    const struct tg__track *track = &t->tracks[r->first_track + k];
+    w.busy_until = w.update_until = w.clear_until = w.load_until = INT64_MIN;
+    if (track->kind != TG__TRACK_CPU) continue;
+    for (uint32_t i = track->first; i < track->first + track->count; i++) see(&w, i);
+  }
+  if (!out->failed) follow_backward(&w);
+  out->failed |= out->paths.failed;
+  tg__map_free(&w.by_key);
+  tg__map_free(&w.by_path);
+  tg__free(w.path_at);
+  tg__free(w.module_at);
+  tg__free(w.call_at);
+}
+
+void tg__sites_close(struct tg__sites *s) {
+  tg__paths_close(&s->paths);
+  tg__map_free(&s->modules);
+  tg__free(s->calls);
+  tg__free(s->sites);
+}
+
+/* ---- looking at them -------------------------------------------------------------------------------------------------------------- */
+
+struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x) {
+  return tg__name(s->f->t, x->name);
+}
+
+struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *x) {
+  for (uint32_t p = x->path; p; p = s->paths.up[p]) {
+    const struct tg__str frame = tg__paths_text(&s->paths, s->paths.label[p]);
+    if (tg__is_user_frame(frame)) return frame;
+  }
+  return TG_STR("");
+}
+
+bool tg__frame_split(struct tg__str frame, struct tg__frame_parts *out) {
+  const char *const open = frame.len ? memchr(frame.ptr, '(', frame.len) : NULL, *const end = frame.ptr + frame.len;
+  const char *const close = open ? memchr(open, ')', (size_t)(end - open)) : NULL;
+  if (!close || close == open + 1) return false;
+  int64_t line = 0;
+  for (const char *p = open + 1; p < close; p++) {
+    if (*p < '0' || *p > '9' || line > INT32_MAX) return false;
+    line = line * 10 + (*p - '0');
+  }
+  const char *function = close + 1;
+  while (function < end && (*function == ':' || *function == ' ')) function++;
+  *out = (struct tg__frame_parts){{frame.ptr, (uint32_t)(open - frame.ptr)}, {function, (uint32_t)(end - function)}, line};
+  return true;
+}
+
+uint32_t tg__call_arg(const struct tg__sites *s, uint32_t slice, uint32_t key) {
+  const struct tg_trace *t = s->f->t;
+  const uint32_t own = tg__arg_str(t, t->slices.args[slice], key);
+  if (own != TG_NONE || slice + 1 >= t->slices.count || t->slices.parent[slice + 1] != slice) return own;
+  return tg__arg_str(t, t->slices.args[slice + 1], key);
+}
+
+unsigned tg__call_shapes(const struct tg__sites *s, uint32_t slice, struct tg__shape shapes[]) {
+  const uint32_t dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
+  return dims == TG_NONE ? 0 : tg__shapes_read(tg__name(s->f->t, dims), shapes);
+}
+
+uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path) {
+  const struct tg__str frame = tg__paths_text(&s->paths, s->paths.label[path]);
+  struct tg__frame_parts p;
+  if (!tg__is_user_frame(frame) || !tg__frame_split(frame, &p)) return 0;
+  const uint64_t parts[3] = {s->paths.up[path], tg__hash(p.file.ptr, p.file.len), tg__hash(p.function.ptr, p.function.len)};
+  return tg__hash(parts, sizeof parts);
+}
+
+uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key) {
+  uint32_t p = x->path;
+  while (p && tg__frame_key(s, p) != key) p = s->paths.up[p];
+  return p;
+}
+
+void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out) {
+  const struct tg__site *x = &s->sites[site];
+  const uint32_t in = key ? tg__site_in_frame(s, x, key) : 0;
+  const struct tg__str frame = in ? tg__paths_text(&s->paths, s->paths.label[in]) : tg__site_frame(s, x), name = tg__site_name(s, x);
+  if (frame.len)
+    TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
+  else
+    TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
+}
+
+bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (strlen(names[i]) == name.len && memcmp(names[i], name.ptr, name.len) == 0) return true;
+  return false;
+}

@@ -1,0 +1,69 @@
+/* sites.h: what a program calls, and from where. A call is an outermost operator on a thread; a site is one line of one call path
+ * that calls one operator, in one module. The work that a call causes later, in backward, counts for its site. */
+#ifndef TG_SITES_H
+#define TG_SITES_H
+
+#include "analyze/frames.h"
+#include "analyze/op_inputs.h"
+#include "diagnose/findings.h"
+
+enum tg__call_kind {
+  TG__CALL_FORWARD,
+  TG__CALL_BACKWARD,   /* a node of autograd; its site is the one whose call made the node */
+  TG__CALL_ACCUMULATE, /* a leaf's gradient arrives */
+  TG__CALL_UPDATE,     /* inside Optimizer.step */
+  TG__CALL_CLEAR,      /* inside Optimizer.zero_grad */
+  TG__CALL_LOAD,       /* inside the data loader's next */
+};
+struct tg__call {
+  uint32_t slice, site; /* site: TG_NONE for autograd nodes of unknown origin */
+  enum tg__call_kind kind;
+  bool counted; /* inside the window of the steps */
+};
+struct tg__site {
+  uint32_t path;             /* of frames with their lines, outermost first, in tg__sites.paths; 0 = unknown */
+  uint32_t name;             /* of the operator */
+  uint32_t module;           /* name of the innermost nn.Module around it, TG_NONE */
+  uint32_t slice;            /* its longest call in the window */
+  uint32_t dims, other_dims; /* texts of input shapes: those of its first call, and the first that differ; TG_NONE */
+  uint32_t types;
+  int64_t calls, forward_ns, shortest_ns;
+  int64_t backward_calls, backward_ns, shortest_backward_ns;
+  enum tg__call_kind kind;
+};
+struct tg__sites {
+  struct tg__facts *f;
+  struct tg__paths paths;
+  struct tg__call *calls; /* by track, then start */
+  size_t call_count, call_cap;
+  struct tg__site *sites;
+  size_t count, cap;
+  struct tg__map modules; /* name → how often it was entered in the window */
+  bool failed;
+};
+/* All of the rank of f. *out is to be closed either way. */
+void tg__sites_open(struct tg__facts *f, struct tg__sites *out);
+void tg__sites_close(struct tg__sites *s);
+
+static inline int64_t tg__site_ns(const struct tg__site *x) { return x->forward_ns + x->backward_ns; }
+struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x);
+/* The innermost frame of the program in a path; empty when there is none. */
+struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *x);
+/* A function of the program as called from one place: the frames around it with their lines, and itself without. 0: it is none. */
+uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path);
+uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key); /* that frame in its path; 0 */
+/* Says where: the operator, and the line of the program; in the function `key` where that is not 0. */
+void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
+bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count);
+#define TG__IS_ONE_OF(name, list) tg__is_one_of(name, list, sizeof(list) / sizeof *(list))
+/* "file.py(12): f" split into "file.py", 12 and "f"; false when it is not of that form. */
+struct tg__frame_parts {
+  struct tg__str file, function;
+  int64_t line;
+};
+bool tg__frame_split(struct tg__str frame, struct tg__frame_parts *out);
+/* The arguments of a call: of the operator itself or the first one inside that has them. TG_NONE. */
+uint32_t tg__call_arg(const struct tg__sites *s, uint32_t slice, uint32_t key);
+unsigned tg__call_shapes(const struct tg__sites *s, uint32_t slice, struct tg__shape shapes[]); /* TG_INPUTS of them */
+
+#endif

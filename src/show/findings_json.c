@@ -1,0 +1,69 @@
+/* Findings as a list of objects, and the length of a step beside them: what a script reads that wants to know what to change. */
+#include "show/report.h"
+
+#include <math.h>
+
+static void put_key(struct tg__out *out, const char *key) { tg__out_format(out, ",\"%s\":", key); }
+
+static void put_text(struct tg__out *out, const struct tg_table *t, size_t row, const char *column) {
+  const struct tg__str s = tg__cell_str(t, row, column);
+  put_key(out, column);
+  if (!s.len) {
+    tg__out_text(out, "null");
+    return;
+  }
+  tg__out_char(out, '"');
+  tg__json_body(out, s);
+  tg__out_char(out, '"');
+}
+
+static void put_int(struct tg__out *out, const struct tg_table *t, size_t row, const char *column) {
+  const int64_t v = tg__cell_int(t, row, column);
+  put_key(out, column);
+  if (v == TG_NULL_INT)
+    tg__out_text(out, "null");
+  else
+    tg__out_int(out, v);
+}
+
+static void put_finding(struct tg__out *out, const struct tg_table *t, size_t row, double scale) {
+  static const char *const texts[] = {"severity", "file", "where", "evidence", "advice", "method"};
+  const int64_t saving = tg__cell_int(t, row, "saving_ns");
+  tg__out_text(out, row ? ",\n{\"cause\":\"" : "\n{\"cause\":\"");
+  tg__json_body(out, tg__cell_str(t, row, "cause"));
+  tg__out_char(out, '"');
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text(out, t, row, texts[i]);
+  put_int(out, t, row, "line");
+  put_int(out, t, row, "rank");
+  put_int(out, t, row, "cost_ns");
+  put_key(out, "share_pct");
+  tg__out_double(out, tg__cell_real(t, row, "share_pct"));
+  put_key(out, "saving_ms_per_step");
+  tg__out_double(out, saving == TG_NULL_INT ? NAN : scale * (double)saving / 1e6);
+  put_key(out, "confidence");
+  tg__out_double(out, tg__cell_real(t, row, "confidence"));
+  tg__out_char(out, '}');
+}
+
+void tg__put_findings_json(const struct tg_table *findings, double recorded_step_ns, double step_ns, struct tg__out *out) {
+  const double scale = step_ns > 0 && recorded_step_ns > 0 ? step_ns / recorded_step_ns : 1;
+  tg__out_text(out, "\"step_ms\":");
+  tg__out_double(out, (step_ns > 0 ? step_ns : recorded_step_ns) / 1e6);
+  tg__out_text(out, ",\n\"findings\":[");
+  for (size_t i = 0; findings && i < findings->rows; i++) put_finding(out, findings, i, scale);
+  tg__out_char(out, ']');
+}
+
+enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e) {
+  static const struct tg_arg summary = {"by", "summary"};
+  struct tg_table *findings = NULL, *steps = NULL;
+  enum tg_err err = tg__ask_run(t, "findings", NULL, 0, &findings, e);
+  if (!err) err = tg__ask_run(t, "steps", &summary, 1, &steps, e);
+  if (!err) {
+    const int64_t recorded = tg__cell_int(steps, tg__find_row(steps, "step", "mean", 0), "total_ns");
+    tg__put_findings_json(findings, recorded == TG_NULL_INT ? NAN : (double)recorded, step_ns, out);
+  }
+  tg__table_free(findings);
+  tg__table_free(steps);
+  return err;
+}

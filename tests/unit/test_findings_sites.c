@@ -1,0 +1,360 @@
+/* The findings that follow calls to their lines: for every rule a program in which it fires, with figures added up by hand, and one
+ * in which it must not. Steps of 10 ms; times inside a step are in microseconds. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "unit/mini_trace.h"
+
+#define US 1000LL
+#define STEP (10000 * US)
+enum { STEPS = 3 };
+
+struct scene {
+  struct mini *m;
+  uint32_t thread;
+  int64_t at; /* of the step being written */
+};
+
+static struct scene begin(void) {
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  for (int i = 0; i < STEPS; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(s.m, s.thread, "user_annotation", name, i * STEP, STEP);
+  }
+  return s;
+}
+
+static int call(struct scene *s, const char *name, int64_t us, int64_t dur_us, const char *stack) {
+  const int slice = mini_slice(s->m, s->thread, "cpu_op", name, s->at + us * US, dur_us * US);
+  if (stack) mini_arg_str(s->m, "Call stack", stack);
+  return slice;
+}
+
+static void inputs(struct scene *s, const char *dims, const char *types, const char *values) {
+  mini_arg_raw(s->m, "Input Dims", dims);
+  if (types) mini_arg_raw(s->m, "Input type", types);
+  if (values) mini_arg_raw(s->m, "Concrete Inputs", values);
+}
+
+/* A node of autograd and, for gradients of leaves, how the gradient arrives. */
+static int node(struct scene *s, const char *what, int64_t us, int64_t dur_us, int forward) {
+  char name[100];
+  snprintf(name, sizeof name, "autograd::engine::evaluate_function: %s", what);
+  const int slice = call(s, name, us, dur_us, "train.py(40): train");
+  if (forward >= 0) mini_cause(s->m, slice, forward);
+  return slice;
+}
+
+static void gradient(struct scene *s, int64_t us, int64_t dur_us, bool added) {
+  node(s, "torch::autograd::AccumulateGrad", us, dur_us, -1);
+  call(s, added ? "aten::add_" : "aten::detach", us, dur_us, NULL);
+}
+
+static struct tg_table *ask(struct scene *s) {
+  struct tg_table *t = mini_ask(mini_finish(s->m), "findings", NULL);
+  mini_free(s->m);
+  return t;
+}
+
+static size_t count(const struct tg_table *t, const char *cause) {
+  size_t n = 0;
+  for (size_t i = 0; i < t->rows; i++) n += strcmp(mini_cell(t, i, "cause"), cause) == 0;
+  return n;
+}
+
+static void expect(struct scene *s, const char *cause, int64_t cost_us, double saving_us, const char *where, int64_t line) {
+  struct tg_table *t = ask(s);
+  const size_t row = mini_row(t, "cause", cause);
+  assert_int_equal(mini_int(t, row, "cost_ns"), cost_us * US);
+  assert_int_equal(mini_int(t, row, "saving_ns"), (int64_t)(saving_us * (double)US));
+  assert_string_equal(mini_cell(t, row, "where"), where);
+  assert_string_equal(mini_cell(t, row, "file"), "train.py");
+  assert_int_equal(mini_int(t, row, "line"), line);
+  assert_non_null(mini_cell(t, row, "method"));
+  assert_true(mini_real(t, row, "confidence") > 0 && mini_real(t, row, "confidence") < 1);
+  tg__table_free(t);
+}
+
+static void expect_absent(struct scene *s, const char *cause) {
+  struct tg_table *t = ask(s);
+  assert_int_equal(count(t, cause), 0);
+  tg__table_free(t);
+}
+
+/* ---- loops ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* 20 turns a step of a call of 90 us with its shortest of `shortest`, and 10 us of Python behind each; one call outside the loop. */
+struct turn {
+  const char *name, *stack, *dims, *values, *module;
+  bool varies; /* shapes differ from turn to turn */
+};
+
+static struct scene loop(const struct turn *x, int turns, int64_t shortest) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::unbind", 0, 20, "train.py(11): pool;train.py(30): train");
+    inputs(&s, "[[20, 5, 8], []]", NULL, "[\"\", \"0\"]");
+    for (int k = 0; k < turns; k++) {
+      const int64_t at = 100 + 100 * k;
+      if (x->module) mini_slice(s.m, s.thread, "python_function", x->module, s.at + at * US, 95 * US);
+      call(&s, x->name, at, k ? 90 : shortest, x->stack);
+      char dims[64];
+      snprintf(dims, sizeof dims, "[[%d, 8], []]", k + 1);
+      inputs(&s, x->varies ? dims : x->dims, NULL, x->values);
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  return s;
+}
+
+/* Of 20 × 90 − 80 = 1720 us of calls a step 19/20 are beyond the first: 1634, and their price is all of it as the shortest takes 10 us.
+ * Python between them: 18 gaps of 10 us, and one of 90 behind the shortest, of which 50 count: 230; of them one of 20 parts stays. */
+static void test_loop_over_samples(void **state) {
+  const struct turn mv = {"aten::mv", "train.py(12): pool;train.py(30): train", "[[5, 8], [8]]", NULL, NULL, false};
+  struct scene s = loop(&mv, 20, 10);
+  expect(&s, "per-sample-loop", 1720 + 230, 1634 + 218.5, "aten::mv at train.py(12): pool", 12);
+  s = loop(&mv, 15, 10); /* fewer turns than sixteen */
+  expect_absent(&s, "per-sample-loop");
+  s = loop(&mv, 20, 80); /* no call of 80 us or more is short */
+  expect_absent(&s, "per-sample-loop");
+  const struct turn nowhere = {"aten::mv", NULL, "[[5, 8], [8]]", NULL, NULL, false}; /* calls from anywhere */
+  s = loop(&nowhere, 20, 10);
+  expect_absent(&s, "many-small-ops");
+}
+
+static void test_loop_over_indexes(void **state) {
+  const struct turn row = {"aten::select", "train.py(12): pool;train.py(30): train", "[[64, 20], [], []]", "[\"\", \"1\", \"3\"]", NULL,
+                           false};
+  struct scene s = loop(&row, 20, 10);
+  expect(&s, "tensor-index-loop", 1950, 1852.5, "aten::select at train.py(12): pool", 12);
+}
+
+static void test_loop_over_elements(void **state) {
+  const struct turn item = {"aten::item", "train.py(12): pool;train.py(30): train", "[[]]", NULL, NULL, false};
+  struct scene s = loop(&item, 20, 10);
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "per-element-item"), 1); /* the loop, not the reads once more */
+  tg__table_free(t);
+}
+
+static void test_loop_over_parameters(void **state) {
+  const struct turn norm = {"aten::linalg_vector_norm", "train.py(12): clip;train.py(30): train", NULL, NULL, NULL, true};
+  struct scene s = loop(&norm, 20, 10);
+  expect(&s, "per-parameter-loop", 1950, 1852.5, "aten::linalg_vector_norm at train.py(12): clip", 12);
+}
+
+/* A model called for each two rows: the loop is where the model is called. Layers, each a module of its own, are no loop. */
+static void test_loop_over_pieces(void **state) {
+  const struct turn layer = {"aten::linear", "train.py(5): forward;train.py(31): train", "[[2, 8], [8, 8]]", NULL, "nn.Module: Linear_0",
+                             false};
+  struct scene s = loop(&layer, 20, 10);
+  expect(&s, "tiny-batches", 1950, 1852.5, "aten::linear at train.py(31): train", 31);
+  s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    for (int k = 0; k < 20; k++) {
+      char module[32];
+      snprintf(module, sizeof module, "nn.Module: Linear_%d", k);
+      mini_slice(s.m, s.thread, "python_function", module, s.at + 100 * k * US, 95 * US);
+      call(&s, "aten::linear", 100 * k, 10, "train.py(5): forward;train.py(31): train");
+    }
+  }
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "tiny-batches") + count(t, "many-small-ops") + count(t, "per-sample-loop"), 0);
+  tg__table_free(t);
+}
+
+/* ---- operators ------------------------------------------------------------------------------------------------------------------------ */
+
+static struct scene attention(const char *scores, const char *second) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    const int product = call(&s, "aten::matmul", 0, 1000, "train.py(20): forward");
+    inputs(&s, "[[2, 4, 64, 16], [2, 4, 16, 64]]", NULL, NULL);
+    call(&s, "aten::div", 1000, 200, "train.py(20): forward");
+    inputs(&s, "[[2, 4, 64, 64], []]", NULL, NULL);
+    const int softmax = call(&s, "aten::softmax", 1200, 600, "train.py(21): forward");
+    inputs(&s, scores, NULL, NULL);
+    call(&s, "aten::matmul", 1800, 1000, "train.py(22): forward");
+    inputs(&s, second, NULL, NULL);
+    call(&s, "aten::linear", 2800, 3000, "train.py(23): forward");
+    inputs(&s, "[[2, 64, 64], [64, 64]]", NULL, NULL);
+    node(&s, "SoftmaxBackward0", 6000, 700, softmax);
+    node(&s, "BmmBackward0", 6700, 1500, product);
+  }
+  return s;
+}
+
+/* 1000 + 200 + 600 + 1000 forward, 700 + 1500 backward: 5000. Saved: 200 + 1300 and half of 2500 + 1000. */
+static void test_attention(void **state) {
+  struct scene s = attention("[[2, 4, 64, 64], [], []]", "[[2, 4, 64, 64], [2, 4, 64, 16]]");
+  expect(&s, "handwritten-attention", 5000, 1500 + 1750, "aten::softmax at train.py(21): forward", 21);
+  s = attention("[[2, 4, 64, 64], [], []]", "[[2, 4, 16, 64], [2, 4, 64, 16]]"); /* the scores go nowhere */
+  expect_absent(&s, "handwritten-attention");
+  s = attention("[[512, 64], [], []]", "[[512, 64], [64, 16]]"); /* a classifier's softmax */
+  expect_absent(&s, "handwritten-attention");
+}
+
+static struct scene types(const char *wide, const char *parameter) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::mul", 0, 1000, "train.py(8): features");
+    char both[80];
+    snprintf(both, sizeof both, "[\"float\", \"%s\"]", wide);
+    inputs(&s, "[[64, 100], [100]]", both, NULL);
+    call(&s, "aten::square", 1000, 600, "train.py(9): features");
+    char one[80];
+    snprintf(one, sizeof one, "[\"%s\"]", wide);
+    inputs(&s, "[[64, 100]]", one, NULL);
+    call(&s, "aten::to", 1600, 400, "train.py(9): features");
+    inputs(&s, "[[64, 100]]", one, NULL);
+    call(&s, "aten::div", 2000, 900, "train.py(10): features"); /* a number is no tensor */
+    inputs(&s, "[[64, 100], []]", "[\"float\", \"double\"]", NULL);
+    node(&s, "torch::autograd::AccumulateGrad", 9000, 10, -1);
+    snprintf(one, sizeof one, "[\"%s\"]", parameter);
+    inputs(&s, "[[100]]", one, NULL);
+  }
+  return s;
+}
+
+static void test_types(void **state) {
+  struct scene s = types("double", "float"); /* half of 1000 and 600, and all of the cast */
+  expect(&s, "dtype-promotion", 2000, 500 + 300 + 400, "aten::mul at train.py(8): features", 8);
+  s = types("double", "double"); /* a model that is meant to be */
+  expect_absent(&s, "dtype-promotion");
+  s = types("float", "float");
+  expect_absent(&s, "dtype-promotion");
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Head and backbone are called in lines 31 and 30 of train; `passes` backward passes a step. */
+static struct scene two_parts(bool head_added, bool backbone_added, int passes) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    for (int p = 0; p < passes; p++) {
+      s.at = i * STEP + p * (STEP / passes);
+      const int backbone = call(&s, "aten::conv2d", 0, 100, "net.py(4): forward;train.py(30): train");
+      const int head = call(&s, "aten::linear", 100, 100, "net.py(9): forward;train.py(31): train");
+      node(&s, "AddmmBackward0", 300, 200, head);
+      gradient(&s, 500, 100, head_added);
+      node(&s, "ConvolutionBackward0", 600, 1400, backbone);
+      gradient(&s, 2000, 100, backbone_added);
+      call(&s, "aten::_foreach_add_", 2200, 10, "train.py(41): train");
+    }
+  }
+  return s;
+}
+
+static void test_unneeded_gradient(void **state) {
+  struct scene s = two_parts(false, true, 1);
+  expect(&s, "unneeded-gradient", 1500, 1500, "aten::conv2d at train.py(30): train", 30);
+  s = two_parts(false, false, 1); /* all of them are cleared */
+  expect_absent(&s, "unneeded-gradient");
+  s = two_parts(true, true, 1); /* none is: it may be meant */
+  expect_absent(&s, "unneeded-gradient");
+  s = two_parts(false, true, 2); /* accumulation over two batches */
+  expect_absent(&s, "unneeded-gradient");
+}
+
+static void test_zero_fill(void **state) {
+  struct scene s = two_parts(true, true, 1);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "Optimizer.zero_grad#SGD.zero_grad", s.at + 3000 * US, 800 * US);
+    call(&s, "aten::zero_", 3000, 600, "torch/optim/optimizer.py(9): zero_grad;train.py(42): train");
+  }
+  expect(&s, "gradient-zero-fill", 800, 800, "aten::zero_ at train.py(42): train", 42); /* 600, and two gradients of 100 added */
+  s = two_parts(true, true, 1);
+  expect_absent(&s, "gradient-zero-fill");
+}
+
+static struct scene table(const char *dims) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    const int lookup = call(&s, "aten::embedding", 0, 100, "train.py(7): forward");
+    inputs(&s, dims, NULL, NULL);
+    node(&s, "EmbeddingBackward0", 1000, 1500, lookup);
+    node(&s, "torch::autograd::AccumulateGrad", 2500, 500, -1);
+    inputs(&s, "[[100000, 32]]", "[\"float\"]", NULL);
+    mini_slice(s.m, s.thread, "user_annotation", "Optimizer.step#SGD.step", s.at + 4000 * US, 2000 * US);
+    call(&s, "aten::_fused_sgd_", 4000, 2000, "train.py(43): train");
+  }
+  return s;
+}
+
+/* Backward 1500 + 500, and the whole update of 2000, as the table is all there is; a tenth of it stays. */
+static void test_dense_table(void **state) {
+  struct scene s = table("[[100000, 32], [64, 10]]");
+  expect(&s, "dense-embedding-gradient", 4000, 3600, "aten::embedding at train.py(7): forward", 7);
+  s = table("[[100000, 32], [64, 1000]]"); /* most rows are used */
+  expect_absent(&s, "dense-embedding-gradient");
+}
+
+/* ---- the same again ----------------------------------------------------------------------------------------------------------------------- */
+
+/* A mask made of constants in a model (800 us), and a function whose results have no gradient (2000 us). */
+static struct scene invariant(const char *source, const char *second) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "python_function", "nn.Module: Net_0", s.at, 6000 * US);
+    call(&s, source, 0, 500, "train.py(14): forward;train.py(30): train");
+    inputs(&s, "[[], []]", NULL, NULL);
+    call(&s, "aten::tril", 500, 300, "train.py(14): forward;train.py(30): train");
+    inputs(&s, "[[64, 64], []]", NULL, NULL);
+    const int linear = call(&s, "aten::linear", 1000, 500, "train.py(15): forward;train.py(30): train");
+    inputs(&s, "[[16, 12], [32, 12]]", NULL, NULL);
+    call(&s, "aten::cdist", 2000, 1500, "train.py(9): graph;train.py(16): forward;train.py(30): train");
+    inputs(&s, second, NULL, NULL);
+    call(&s, "aten::exp", 3500, 500, "train.py(9): graph;train.py(16): forward;train.py(30): train");
+    inputs(&s, "[[50, 50]]", NULL, NULL);
+    node(&s, "AddmmBackward0", 7000, 500, linear);
+    gradient(&s, 7500, 10, false);
+  }
+  return s;
+}
+
+static void test_invariant(void **state) {
+  struct scene s = invariant("aten::ones", "[[50, 2], [50, 2]]");
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "loop-invariant-recompute"), 2);
+  for (size_t i = 0; i < t->rows; i++) {
+    if (strcmp(mini_cell(t, i, "cause"), "loop-invariant-recompute") != 0) continue;
+    const bool mask = strcmp(mini_cell(t, i, "where"), "aten::ones at train.py(14): forward") == 0;
+    assert_int_equal(mini_int(t, i, "saving_ns"), mask ? 800 * US : 2000 * US);
+    if (!mask) assert_string_equal(mini_cell(t, i, "where"), "aten::cdist at train.py(9): graph");
+  }
+  tg__table_free(t);
+  s = invariant("aten::rand", "[[16, 12], [16, 12]]"); /* chance, and the batch */
+  expect_absent(&s, "loop-invariant-recompute");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_loop_over_samples),
+      cmocka_unit_test(test_loop_over_indexes),
+      cmocka_unit_test(test_loop_over_elements),
+      cmocka_unit_test(test_loop_over_parameters),
+      cmocka_unit_test(test_loop_over_pieces),
+      cmocka_unit_test(test_attention),
+      cmocka_unit_test(test_types),
+      cmocka_unit_test(test_unneeded_gradient),
+      cmocka_unit_test(test_zero_fill),
+      cmocka_unit_test(test_dense_table),
+      cmocka_unit_test(test_invariant),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
