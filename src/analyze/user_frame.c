@@ -1,9 +1,9 @@
 /* Which line of the program's own code something was called from. */
 #include "analyze/analyze.h"
 
-/* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package. */
+/* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package, nor one of our own. */
 bool tg__is_user_frame(struct tg__str name) {
-  return tg__str_contains(name, ".py(") && !tg__str_contains(name, "site-packages/") && !tg__str_contains(name, "dist-packages/") &&
+  return !tg__str_has_prefix(name, "tachograph/_") && tg__str_contains(name, ".py(") && !tg__str_contains(name, "site-packages/") && !tg__str_contains(name, "dist-packages/") &&
          !tg__str_contains(name, "torch/") && !tg__str_contains(name, "<frozen") && !tg__str_contains(name, "lib/python");
 }
 

@@ -93,6 +93,7 @@ void tg__judge_python(struct tg__facts *f) {
   const int64_t there_ns = frame != TG_NONE ? own_ns : quiet_ns;
   if (tg__pct(there_ns, f->total_ns) <= THRESHOLD_PCT) return;
   const enum tg__cause cause = cause_of(f, frame);
+  if (2 * tg__marked_waits(f) > there_ns) return; /* told by what the program waits for */
   const int64_t cost = there_ns < other ? there_ns : other;
   struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
   TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ", tg__ms(tg__per_step(f, other)),

@@ -105,7 +105,7 @@ static void sum_up(struct tg__facts *f) {
   f->has_device_work = f->gaps.device_count > 0;
 }
 
-static enum tg_err gather_facts(const struct tg_trace *t, uint32_t rank, struct tg__facts *f) {
+enum tg_err tg__facts_open(const struct tg_trace *t, uint32_t rank, struct tg__facts *f) {
   *f = (struct tg__facts){.t = t, .rank = rank};
   enum tg_err err = tg__names_open(&f->names, t) ? TG_OK : TG_MEMORY;
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
@@ -114,7 +114,7 @@ static enum tg_err gather_facts(const struct tg_trace *t, uint32_t rank, struct 
   return err;
 }
 
-static void free_facts(struct tg__facts *f) {
+void tg__facts_close(struct tg__facts *f) {
   tg__names_close(&f->names);
   tg__breakdown_free(&f->steps);
   tg__gaps_free(&f->gaps);
@@ -136,6 +136,7 @@ static void judge(struct tg__facts *f) {
 struct all {
   struct tg__finding *items;
   size_t count, cap, judged; /* judged: ranks with something to judge */
+  bool failed;
 };
 
 static double weight_pct(const struct tg__finding *x) { /* what is to be won, where that is known */
@@ -198,7 +199,7 @@ static bool put_all(const struct tg_trace *t, const struct all *all, struct tg_t
 
 static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct all *all, struct tg_table *out) {
   struct tg__facts f;
-  enum tg_err err = gather_facts(t, rank, &f);
+  enum tg_err err = tg__facts_open(t, rank, &f);
   if (!err && f.steps.count) judge(&f);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && !f.steps.count) tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
@@ -212,8 +213,21 @@ static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct al
       err = TG_MEMORY;
     }
   }
-  free_facts(&f);
+  tg__facts_close(&f);
   return err;
+}
+
+/* Waiting for a slow rank is not communication that could be hidden: what the others say of it is taken back. */
+static void add_straggler(void *ctx, const struct tg__finding *found) {
+  struct all *all = ctx;
+  size_t kept = 0;
+  for (size_t i = 0; i < all->count; i++)
+    if (all->items[i].cause != TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED) all->items[kept++] = all->items[i];
+  all->count = kept;
+  if (tg__grow((void **)&all->items, &all->cap, all->count + 1, sizeof *all->items))
+    all->items[all->count++] = *found;
+  else
+    all->failed = true;
 }
 
 enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
@@ -221,7 +235,8 @@ enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, &all, out);
-  if (!err && !put_all(t, &all, out)) err = TG_MEMORY;
+  if (!err) err = tg__judge_ranks(t, add_straggler, &all);
+  if (!err && (all.failed || !put_all(t, &all, out))) err = TG_MEMORY;
   tg__free(all.items);
   if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
   if (all.judged) return TG_OK;

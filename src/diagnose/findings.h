@@ -51,6 +51,7 @@ void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((for
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
 void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method);
+int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
 struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
@@ -72,6 +73,14 @@ const char *tg__period(const struct tg__facts *f);
 const char *tg__each(const struct tg__facts *f);
 static inline double tg__pct(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * (double)part / (double)whole : 0; }
 static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
+
+/* One rank's facts; close them either way. TG_OK or TG_MEMORY. */
+enum tg_err tg__facts_open(const struct tg_trace *t, uint32_t rank, struct tg__facts *f);
+void tg__facts_close(struct tg__facts *f);
+
+/* cause_straggler.c: what shows only between the ranks; hands what it finds to `judge`. */
+typedef void tg__rank_judge(void *ctx, const struct tg__finding *found);
+enum tg_err tg__judge_ranks(const struct tg_trace *t, tg__rank_judge *judge, void *ctx);
 
 #define CAUSE(id, name, meaning)
 #define RULE(function) void function(struct tg__facts *f);

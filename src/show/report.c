@@ -131,6 +131,7 @@ static void choose_next(struct tg__report *r) {
       {"per-element-item", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
       {"slow-python-transform", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
       {"sync-logging", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
+      {"rank-straggler", "stragglers", "which rank the others wait for, and where"},
       {"per-sample-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
       {"tensor-index-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
       {"per-parameter-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},

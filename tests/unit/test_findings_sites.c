@@ -342,6 +342,72 @@ static void test_invariant(void **state) {
   expect_absent(&s, "loop-invariant-recompute");
 }
 
+/* ---- waits, and ranks that wait ------------------------------------------------------------------------------------------------------- */
+
+static struct scene waits(const char *name, int64_t dur_us) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::linear", 0, 100, "train.py(30): train");
+    for (int k = 0; k < 2; k++) {
+      mini_slice(s.m, s.thread, "user_annotation", name, s.at + (1000 + 4000 * k) * US, dur_us * US);
+      mini_arg_str(s.m, "Call stack", "train.py(50): log;train.py(31): train");
+    }
+  }
+  return s;
+}
+
+static void test_waits(void **state) {
+  struct scene s = waits("os.fsync", 3000);
+  expect(&s, "sync-logging", 6000, 6000, "os.fsync at train.py(50): log", 50);
+  s = waits("torch.save", 3000);
+  expect(&s, "sync-checkpoint", 6000, 5400, "torch.save at train.py(50): log", 50);
+  s = waits("numpy.load", 3000);
+  expect(&s, "repeated-file-load", 6000, 6000, "numpy.load at train.py(50): log", 50);
+  s = waits("os.fsync", 250); /* 5 % of a step: not above */
+  expect_absent(&s, "sync-logging");
+}
+
+/* Two ranks, steps of 10 ms, of which each waits so long in a collective. */
+static struct tg_table *two_ranks(int64_t first_wait_us, int64_t second_wait_us) {
+  struct scene s = begin();
+  const int64_t wait[2] = {first_wait_us, second_wait_us};
+  for (int r = 0; r < 2; r++) {
+    if (r) {
+      mini_rank(s.m, 1);
+      s.thread = mini_thread(s.m, 2, 20);
+    }
+    for (int i = 0; i < STEPS; i++) {
+      s.at = i * STEP;
+      if (r) {
+        char name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+        mini_slice(s.m, s.thread, "user_annotation", name, s.at, STEP);
+      }
+      call(&s, "aten::pad", 0, 1000, "train.py(20): load;train.py(30): train");
+      inputs(&s, i ? "[[24, 90]]" : "[[24, 40]]", NULL, NULL);
+      mini_slice(s.m, s.thread, "user_annotation", "gloo:all_reduce", s.at + STEP - wait[r] * US, wait[r] * US);
+    }
+  }
+  return ask(&s);
+}
+
+/* Rank 1 works 9 ms and rank 0 only 5, so both could be done in 7. */
+static void test_straggler(void **state) {
+  struct tg_table *t = two_ranks(5000, 1000);
+  const size_t row = mini_row(t, "cause", "rank-straggler");
+  assert_int_equal(mini_int(t, row, "rank"), 1);
+  assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 2000 * US);
+  assert_string_equal(mini_cell(t, row, "where"), "aten::pad at train.py(20): load");
+  assert_int_equal(count(t, "communication-not-overlapped"), 0); /* rank 0 waits for rank 1 */
+  tg__table_free(t);
+  t = two_ranks(4000, 3500);
+  assert_int_equal(count(t, "rank-straggler"), 0);
+  assert_int_equal(count(t, "communication-not-overlapped"), 2);
+  tg__table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loop_over_samples),
@@ -355,6 +421,7 @@ int main(void) {
       cmocka_unit_test(test_zero_fill),
       cmocka_unit_test(test_dense_table),
       cmocka_unit_test(test_invariant),
+      cmocka_unit_test(test_waits),                cmocka_unit_test(test_straggler),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

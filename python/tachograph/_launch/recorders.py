@@ -5,6 +5,8 @@ import os
 import sys
 from typing import Any, Callable, Optional
 
+from .waits import Waits
+
 FEATURES = {"lean": "LEAN", "default": "DEFAULT", "deep": "DEEP"}
 
 
@@ -43,6 +45,7 @@ class NativeRecorder(Recorder):
         self._recording = _native.NativeRecording(path, features=features, memory_bytes=settings["memory"], disk_bytes=settings["bytes"],
                                                   keep="last" if phase == "start" else "first", session=settings["session"], rank=rank)
         self._recording.start()
+        self._waits = Waits(_record) if settings["preset"] != "lean" else None
 
     def step_begin(self, number: int) -> None:
         self._record.step_begin(f"ProfilerStep#{number}")
@@ -60,6 +63,8 @@ class NativeRecorder(Recorder):
         return self._record.state()["disk_bytes"]
 
     def close(self) -> tuple[int, int]:
+        if self._waits is not None:
+            self._waits.remove()
         self._recording.pause()
         self._record.step_begin("")  # takes the place of a step that is still open: what the program's end cut off is no step
         stats = self._recording.stop()

@@ -1,0 +1,40 @@
+"""Marks what keeps a program waiting without an operator: files forced to disk, checkpoints, files read again. While a recording runs
+a few functions are replaced, in their modules, by ones that do the same inside a range; afterwards they are what they were."""
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Callable
+
+# module, function. Modules the program has not imported are not imported for this.
+WAITS = (("os", "fsync"), ("os", "fdatasync"), ("torch", "save"), ("torch", "load"), ("numpy", "load"))
+
+
+def _ranged(original: Callable[..., Any], name: str, record: Any) -> Callable[..., Any]:
+    label = record.record_function  # takes the Python stack along, as operators do
+
+    @functools.wraps(original)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        with label(name):
+            return original(*args, **kwargs)
+    return recorded
+
+
+class Waits:
+    def __init__(self, record: Any):
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
+        for module_name, name in WAITS:
+            module = sys.modules.get(module_name)
+            original = getattr(module, name, None)
+            if original is None:
+                continue
+            ours = _ranged(original, f"{module_name}.{name}", record)
+            setattr(module, name, ours)
+            self._replaced.append((module, name, original, ours))
+
+    def remove(self) -> None:
+        """What the program itself has put in the place of ours since then stays."""
+        while self._replaced:
+            module, name, original, ours = self._replaced.pop()
+            if getattr(module, name, None) is ours:
+                setattr(module, name, original)

@@ -1,0 +1,60 @@
+"""What a recording marks as waiting for files: functions are replaced while it runs, and are what they were afterwards."""
+import os
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+import torch  # noqa: E402
+
+from tachograph._launch.waits import Waits  # noqa: E402
+
+
+class Recorded:
+    """Stands in for the recorder: keeps the names of ranges that are entered and left."""
+
+    def __init__(self):
+        self.events = []
+        events = self.events
+
+        class Label:
+            def __init__(self, name):
+                self.name = name
+
+            def __enter__(self):
+                events.append(("begin", self.name))
+
+            def __exit__(self, *error):
+                events.append(("end", self.name))
+        self.record_function = Label
+
+
+def test_calls_are_marked_and_do_what_they_did(tmp_path):
+    before, record = (os.fsync, torch.save), Recorded()
+    waits = Waits(record)
+    try:
+        with open(tmp_path / "log", "w") as file:
+            file.write("x")
+            os.fsync(file.fileno())
+        with pytest.raises(OSError):
+            os.fsync(10**6)
+        torch.save({"a": 1}, tmp_path / "weights")
+    finally:
+        waits.remove()
+    assert (os.fsync, torch.save) == before
+    assert record.events == [(what, name) for name in ("os.fsync", "os.fsync", "torch.save") for what in ("begin", "end")]
+    assert torch.load(tmp_path / "weights") == {"a": 1} and len(record.events) == 6
+
+
+def test_what_the_program_put_in_its_place_stays(monkeypatch):
+    monkeypatch.setattr(os, "fsync", os.fsync)  # restored at the end
+    waits = Waits(Recorded())
+    mine = os.fsync = lambda descriptor: None
+    waits.remove()
+    assert os.fsync is mine
+
+
+def test_modules_are_not_imported_for_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "numpy", raising=False)
+    Waits(Recorded()).remove()
+    assert "numpy" not in sys.modules
