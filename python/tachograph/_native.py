@@ -16,6 +16,7 @@ from typing import Any, Optional, Union
 from . import _record
 from ._live_tensors import tell_tensors
 from ._torch_side import TorchSide
+from ._worker_end import at_worker_end
 
 __all__ = ["NativeRecording", "available", "RecordError"]
 RecordError = _record.RecordError
@@ -40,9 +41,11 @@ class NativeRecording:
                           "process_name": json.dumps(process_name(), ensure_ascii=False), **(metadata or {})}
         self._written: set[str] = set()
         self._lock = threading.RLock()
+        self._pid = os.getpid()
         self._torch = TorchSide(self._torch_came) if features & _record.OPS else None
         _record.open(self.path, features=features, required=required, memory_bytes=memory_bytes, disk_bytes=disk_bytes, keep=keep, session=session, rank=self.rank)
         _open_ones.append(self)
+        _ask_workers()
 
     def start(self) -> None:
         """Record from now on."""
@@ -79,12 +82,16 @@ class NativeRecording:
                     _open_ones.remove(self)
                 if self._torch:
                     self._torch.leave()
-                if self.features & _record.MEMORY and _record.state()["open"]:
-                    _record.pause()
-                    tell_tensors(_record.tensor)
-                self._write_metadata()
+                if os.getpid() == self._pid:
+                    self._write_end()
                 self.stats = _record.close()
             return self.stats
+
+    def _write_end(self) -> None:
+        if self.features & _record.MEMORY and _record.state()["open"]:
+            _record.pause()
+            tell_tensors(_record.tensor)
+        self._write_metadata()
 
     def _write_metadata(self) -> None:
         """What is known and not yet in the file."""
@@ -128,12 +135,21 @@ def _close_at_exit() -> None:
             pass  # closed already, below us; its file is whole
 
 
+_workers_asked = False
+
+
+def _ask_workers() -> None:
+    global _workers_asked
+    if _open_ones and not _workers_asked:
+        _workers_asked = at_worker_end(_close_at_exit, lambda close: close())
+
+
 def _after_fork() -> None:
     for recording in _open_ones:
         recording._lock = threading.RLock()  # its holder may not exist in this process
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_ask_workers, after_in_child=_after_fork)
 
 
 def distributed_info() -> Optional[dict[str, Any]]:

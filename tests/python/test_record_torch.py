@@ -309,3 +309,37 @@ def test_a_job_is_named_in_the_file(tmp_path):
         trace.export(str(tmp_path / "out.json"), to="chrome")
     info = json.loads((tmp_path / "out.json").read_text())["distributedInfo"]
     assert (info["backend"], info["rank"], info["world_size"]) == ("gloo", 0, 1)
+
+
+WORKERS = """
+import multiprocessing, os, sys, time, torch
+from torch.utils.data import DataLoader
+from tachograph import _record
+from tachograph._native import NativeRecording
+def work(queue, wait):
+    torch.ones(3) + 1
+    queue.put(os.getpid())
+    time.sleep(wait)
+recording = NativeRecording(sys.argv[1] + "/run.tacho", _record.OPS)
+recording.start()
+for batch in DataLoader(torch.zeros(8, 2), num_workers=2): pass
+fork = multiprocessing.get_context("fork")
+queue = fork.Queue()
+ended, terminated = [fork.Process(target=work, args=(queue, wait)) for wait in (0, 60)]
+ended.start(); print(queue.get()); ended.join()
+terminated.start(); print(queue.get()); terminated.terminate(); terminated.join()
+recording.stop()
+"""
+
+
+def test_workers_that_end_close_their_files(tmp_path):
+    done = subprocess.run([sys.executable, "-c", WORKERS, str(tmp_path)], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    ended, terminated = done.stdout.split()
+    with tg.open(tmp_path) as trace:
+        notes = subprocess.run([sys.executable, "-m", "tachograph", "check", str(tmp_path)], capture_output=True, text=True).stdout.splitlines()
+        assert "killed" not in trace.ask("ranks").to_dicts()[0]["state"]  # the process that matters was not
+    processes = [line for line in notes if line.startswith("note: process ")]
+    assert len(processes) == 5 and sum("stopped after" in line for line in processes) == 4
+    assert any(line.startswith(f"note: process {ended}: stopped after") for line in processes)
+    assert [line for line in processes if "never closed" in line] == [line for line in processes if line.startswith(f"note: process {terminated}:")]

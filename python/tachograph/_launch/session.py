@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Any, Callable, Optional
 
+from .._worker_end import at_worker_end
 from .recorders import Recorder, open_recorder
 from .steps import StepFinder
 from .window import Window
@@ -113,6 +114,7 @@ class Session:
         self.finder = StepFinder(self.torch, self._kind, self._boundary, self._break)
         self._watch_rank()
         atexit.register(self._finish)
+        at_worker_end(self, Session._finish)
         os.register_at_fork(after_in_child=self._forked)
 
     # ---- the recording
