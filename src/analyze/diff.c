@@ -128,7 +128,7 @@ static void put_headline(const struct tg__diff_row *p50, const struct tg__condit
   const double pct = pct_of(p50->b - p50->a, p50->a), low = pct_of(p50->low, p50->a), high = pct_of(p50->high, p50->a);
   const bool faster = strcmp(p50->verdict, "faster") == 0, known = !isnan(low);
   if (deciding)
-    tg__table_note(out, "No verdict: %s differs, %s in A and %s in B; %s", deciding->key, deciding->a, deciding->b, times);
+    tg__table_note(out, "No verdict: %s %s, %s in A and %s in B; %s", deciding->key, deciding->key[strlen(deciding->key) - 1] == 's' ? "differ" : "differs", deciding->a, deciding->b, times);
   else if (faster || strcmp(p50->verdict, "slower") == 0)
     tg__table_note(out, "B is %.1f %% %s: %s (95 %%: %.1f … %.1f %%)", fabs(pct), p50->verdict, times, faster ? -high : low,
                    faster ? -low : high);

@@ -21,7 +21,7 @@ struct work {
   struct tg__strings *space_keys, *device_keys;
   struct space *spaces;
   size_t space_count, space_cap;
-  bool failed;
+  uint32_t *home; /* by track: the one whose operators its events belong to */
 };
 
 /* ---- devices and address spaces ------------------------------------------------------------------------------------------------------ */
@@ -175,7 +175,8 @@ static bool take_mark(struct work *w, uint32_t mark) {
   const bool is_tensor = t->marks.name[mark] == TG__K_TENSOR;
   if (!is_tensor && t->marks.name[mark] != TG__K_MEMORY) return true;
   if (t->marks.ts_ns[mark] == TG_NULL_INT || t->marks.track[mark] == TG_NONE) return true;
-  const struct tg__memory_event e = tg__memory_event_read(t, mark);
+  struct tg__memory_event e = tg__memory_event_read(t, mark);
+  e.track = w->home[e.track];
   if (!e.addr_is_known) {
     w->b->without_addr += !is_tensor;
     return true;
@@ -240,7 +241,8 @@ static bool follow(struct work *w) {
   w->space_keys = tg__strings_new();
   w->device_keys = tg__strings_new();
   b->texts = tg__strings_new();
-  bool ok = w->space_keys && w->device_keys && b->texts && tg__places_open(&b->places, b->t);
+  w->home = tg__memory_home_tracks(b->t);
+  bool ok = w->space_keys && w->device_keys && b->texts && w->home && tg__places_open(&b->places, b->t);
   for (uint32_t i = 0; ok && i < b->t->marks.count; i++) ok = take_mark(w, i);
   return ok && sort_devices(b) && find_peaks(b) && tg__blocks_judge(b);
 }
@@ -255,6 +257,7 @@ enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, s
   const bool ok = follow(&w);
   for (size_t i = 0; i < w.space_count; i++) tg__map_free(&w.spaces[i].live);
   tg__free(w.spaces);
+  tg__free(w.home);
   if (w.space_keys) tg__strings_free(w.space_keys);
   if (w.device_keys) tg__strings_free(w.device_keys);
   if (!ok) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");

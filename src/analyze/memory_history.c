@@ -23,12 +23,21 @@ static bool is_history(const struct tg_trace *t, uint32_t mark, uint32_t snapsho
          !tg__str_eq(tg__name(t, name), TG_STR("block"));
 }
 
+/* Where the allocator does not say what is in use, its events say how that changed. */
+static void note_level(struct tg__alloc_device *d, const struct tg__alloc_event *x) {
+  if (!x->is_memory) return;
+  if (x->bytes != TG_NULL_INT && __builtin_add_overflow(d->net_bytes, x->bytes, &d->net_bytes))
+    d->net_bytes = x->bytes < 0 ? INT64_MIN : INT64_MAX;
+  const int64_t level = x->allocated != TG_NULL_INT ? x->allocated : d->net_bytes;
+  if (d->peak_event >= 0 && level <= d->peak_bytes) return;
+  d->peak_event = x->number;
+  d->peak_bytes = level;
+}
+
 enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out, struct tg_error *e) {
   *out = (struct tg__alloc_history){0};
   const uint32_t snapshot = tg__strings_find(t->strings, "memory_snapshot", 15);
   bool memory = true;
-  int64_t *peaks = NULL;
-  size_t peak_cap = 0;
   for (uint32_t i = 0; i < t->marks.count && memory; i++) {
     if (!is_history(t, i, snapshot) || !tg__ask_has_rank(a, t->tracks[t->marks.track[i]].rank)) continue;
     const uint32_t args = t->marks.args[i];
@@ -36,7 +45,7 @@ enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__as
                   id = tg__arg_int(t, args, TG__K_DEVICE_ID, t->tracks[t->marks.track[i]].pid);
     struct tg__alloc_event x = {.mark = i, .ts_ns = t->marks.ts_ns[i], .is_memory = t->marks.name[i] == TG__K_MEMORY};
     x.device = device_of(out, t->tracks[t->marks.track[i]].rank, type, type == 0 ? -1 : id);
-    memory = x.device != TG_NONE && tg__grow((void **)&peaks, &peak_cap, out->device_count, sizeof *peaks);
+    memory = x.device != TG_NONE;
     if (!memory || !tg__memory_device_is_wanted(a, out->devices[x.device].type, out->devices[x.device].id)) continue;
     struct tg__alloc_device *const d = &out->devices[x.device];
     x.number = d->events++;
@@ -49,13 +58,10 @@ enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__as
     x.stack = tg__arg_str(t, args, TG__K_CALL_STACK);
     memory = tg__grow((void **)&out->events, &out->cap, out->count + 1, sizeof *out->events);
     if (!memory) break;
-    if (x.is_memory && (d->peak_event < 0 || x.allocated > peaks[x.device])) {
-      d->peak_event = x.number;
-      peaks[x.device] = x.allocated;
-    }
+    note_level(d, &x);
+    out->with_addr |= x.is_memory && x.addr != TG_NULL_INT;
     out->events[out->count++] = x;
   }
-  tg__free(peaks);
   if (!memory) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading the history of allocations");
   if (out->count) return TG_OK;
   return tg__fail(

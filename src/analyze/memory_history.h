@@ -16,12 +16,14 @@ struct tg__alloc_device {
   uint32_t rank;
   int64_t type, id;
   int64_t events, peak_event; /* after this event most was in use; -1 = nothing ever was */
+  int64_t peak_bytes, net_bytes; /* in use then, and what the events so far add up to, where no allocator says */
 };
 struct tg__alloc_history {
   struct tg__alloc_event *events; /* by rank, then time */
   size_t count, cap;
   struct tg__alloc_device *devices;
   size_t device_count, device_cap;
+  bool with_addr; /* some [memory] event says its address: blocks can be followed */
 };
 /* Those of the ranks and of the device (argument `device` of the question) asked for. TG_NO_DATA when there are none. Free *out either way. */
 enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out, struct tg_error *e);

@@ -77,12 +77,20 @@ static enum tg_err read_at(const struct tg__ask *a, int64_t *number, bool *peak,
   return tg__fail(e, TG_USAGE, -1, "at=%.60s: peak, end, or the number of an event of memory_history is wanted", at);
 }
 
+/* The events of allocators, when they say which blocks they are about. */
+static enum tg_err read_history(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *h, struct tg_error *e) {
+  const enum tg_err err = tg__alloc_history_read(t, a, h, e);
+  if (err || h->with_addr) return err;
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or with tachograph");
+}
+
 enum tg_err tg__answer_memory_state(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   struct tg__alloc_history h = {0};
   int64_t number;
   bool peak;
   enum tg_err err = read_at(a, &number, &peak, e);
-  if (!err) err = tg__alloc_history_read(t, a, &h, e);
+  if (!err) err = read_history(t, a, &h, e);
   for (uint32_t d = 0; d < h.device_count && !err; d++) {
     const int64_t last = h.devices[d].events - 1;
     if (!put_device(t, &h, d, peak ? h.devices[d].peak_event : number < last ? number : last, out))
@@ -150,7 +158,7 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 
 enum tg_err tg__answer_memory_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   struct tg__alloc_history h = {0};
-  enum tg_err err = tg__alloc_history_read(t, a, &h, e);
+  enum tg_err err = read_history(t, a, &h, e);
   struct stacks s = {.h = &h};
   bool ok = err || count_stacks(&s);
   uint32_t *const order = !err && ok ? tg__alloc((s.count + 1) * sizeof *order) : NULL;

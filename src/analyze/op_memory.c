@@ -101,9 +101,7 @@ static uint32_t text_identity(const struct tg_trace *t, const struct tg__track *
   return id;
 }
 
-/* By track: itself, or, of a track without slices, the one with slices whose ids read the same. Kineto of 2021 writes the thread of
- * an operator as "77" and that of its memory events as 77. NULL on no memory. */
-static uint32_t *home_tracks(const struct tg_trace *t) {
+uint32_t *tg__memory_home_tracks(const struct tg_trace *t) {
   uint32_t *home = tg__alloc(((size_t)t->track_count + 1) * 2 * sizeof *home);
   struct tg__strings *seen = tg__strings_new();
   uint32_t *const with_slices = home ? home + t->track_count + 1 : NULL; /* by number of the identity: track + 1 */
@@ -134,7 +132,7 @@ enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op
     if (!next) return TG_MEMORY;
     memcpy(next, tree->first, (size_t)t->track_count * sizeof *next);
   }
-  uint32_t *const home = home_tracks(t);
+  uint32_t *const home = tg__memory_home_tracks(t);
   enum tg_err err = home ? TG_OK : TG_MEMORY;
   for (uint32_t i = 0; !err && i < t->marks.count; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.ts_ns[i] == TG_NULL_INT || t->marks.track[i] == TG_NONE) continue;

@@ -45,6 +45,19 @@ def test_random_loops(tmp_path, seed):
         assert row["best_ns"] == pytest.approx(want, rel=1e-12) and row["saving_pct"] == pytest.approx(100 * (data + rest - want) / (data + rest))
 
 
+def test_twice_as_long_and_names_of_threads(tmp_path):
+    steps = [(64, 40), (16, 80), (8, 8)]
+    rows = loop(tmp_path / "a.json", steps).ask("data_hidden", workers=[1, 2]).to_dicts()
+    slower = loop(tmp_path / "b.json", [(2 * a, 2 * b) for a, b in steps]).ask("data_hidden", workers=[1, 2]).to_dicts()
+    assert slower == [{k: 2 * v if k.endswith("_ns") and v is not None else v for k, v in r.items()} for r in rows]
+    document = json.loads((tmp_path / "a.json").read_text())
+    for e in document["traceEvents"]:
+        e["tid"], e["ts"] = 77, e["ts"] + 12345
+    document["traceEvents"].reverse()
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    assert tg.open(tmp_path / "c.json").ask("data_hidden", workers=[1, 2]).to_dicts() == rows
+
+
 def test_a_loader_with_workers(tmp_path):
     trace = loop(tmp_path / "t.json", [(64, 40)] * 3, kind="Multi")
     table = trace.ask("data_hidden")

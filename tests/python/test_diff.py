@@ -159,7 +159,7 @@ def test_another_batch_size_withholds_the_verdict(pair):
 def test_another_device_withholds_the_verdict(pair):
     devices = [[{"id": 0, "name": name}] for name in ("NVIDIA H100", "NVIDIA A100")]
     diff = pair(dict(devices=devices[0]), dict(devices=devices[1]))
-    assert "devices differs, NVIDIA H100 in A and NVIDIA A100 in B" in diff.headline
+    assert "devices differ, NVIDIA H100 in A and NVIDIA A100 in B" in diff.headline
     conditions = {r["condition"]: r for r in pair(dict(devices=devices[0]), dict(devices=devices[1]), by="conditions")}
     assert conditions["devices"]["same"] is False and conditions["input_shapes"]["same"] is True
 

@@ -74,3 +74,33 @@ def test_a_trace_without_events_is_no_trace(tachograph, tmp_path, events, said):
     path.write_text(json.dumps({"traceEvents": events}))
     done = tachograph("ask", path, "ops")
     assert done.returncode == 4 and said in done.stderr
+
+
+def memory(ts, size, tid=77, **args):
+    return {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid, "ts": ts,
+            "args": {"Device Type": 0, "Device Id": -1, "Bytes": size, **args}}
+
+
+@pytest.mark.parametrize("question", ["memory_blocks", "memory_timeline", "memory_state", "memory_stacks", "leaks", "checkpoint"])
+def test_memory_without_addresses(tachograph, tmp_path, question):
+    """As torch of 2021 wrote it: what was taken and given back can be summed, but not matched."""
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"traceEvents": [slice_("cpu_op", "aten::mm", 10, 20), memory(12, 100), memory(15, -100)]}))
+    done = tachograph("ask", path, question)
+    assert done.returncode == 3 and "no address" in done.stderr and "record with" in done.stderr
+    assert tachograph("ask", path, "memory").returncode == 0
+
+
+def test_memory_events_on_the_thread_of_their_operators(tachograph, tmp_path):
+    """Kineto of 2021 wrote the thread of an operator as "77" and that of its memory events as 77. Without totals of the allocator the peak
+    is where most was taken and not given back: 100 + 30 bytes, after the second event."""
+    events = [slice_("cpu_op", "aten::mm", 10, 20, tid="77"), slice_("cpu_op", "aten::add", 40, 20, tid="77"),
+              memory(12, 100, Addr=16), memory(13, 30, Addr=256), memory(15, -100, Addr=16), memory(50, 60, Addr=512)]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+
+    def rows(*words):
+        answer = json.loads(tachograph("ask", path, *words, "--json").stdout)
+        return [dict(zip([c["name"] for c in answer["columns"]], row)) for row in answer["rows"]]
+    assert [(r["op"], r["bytes"]) for r in rows("memory_blocks", "--sort", "made_ns asc")] == [("aten::mm", 100), ("aten::mm", 30), ("aten::add", 60)]
+    assert sorted(r["bytes"] for r in rows("memory_state", "--at", "peak")) == [30, 100]

@@ -94,6 +94,31 @@ def test_state_peak_and_totals_against_a_replay(opened, seed):
     assert sum(r["peak_bytes"] for r in rows) == most and sum(r["end_bytes"] for r in rows) == sum(device.live.values())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_times_later_and_twice_as_long(opened, seed):
+    made = snapshot([Device(0, seed, 150), Device(1, seed + 50, 60)])
+    first = made["device_traces"][0][0]["time_us"]
+    before = opened(made, "a.pickle")
+    tables = {q: before.ask(q, **args).to_dicts() for q, args in (("memory_state", {"at": "peak"}), ("memory_stacks", {}), ("memory_stats", {}),
+                                                                  ("segments", {}), ("memory_history", {}))}
+    for trace in made["device_traces"]:
+        for e in trace:
+            e["time_us"] = first + 5_000_000 + 2 * (e["time_us"] - first)
+    after = opened(made, "b.pickle")
+    for row in tables["memory_history"]:
+        if row["action"] != "present":
+            row["ts_ns"] = 1000 * (first + 5_000_000) + 2 * (row["ts_ns"] - 1000 * first)
+    got = after.ask("memory_history").to_dicts()
+    assert [r for r in got if r["action"] != "present"] == [r for r in tables["memory_history"] if r["action"] != "present"]
+    assert [r["address"] for r in got if r["action"] == "present"] == [r["address"] for r in tables["memory_history"] if r["action"] == "present"]
+    old = {r["address"] for r in got if r["action"] == "present"}
+    for row, now in zip(tables["memory_state"], after.ask("memory_state", at="peak").to_dicts(), strict=True):
+        age, later = row.pop("age_ns"), now.pop("age_ns")
+        assert now == row and (row["address"] in old or later == 2 * age)
+    for question in ("memory_stacks", "memory_stats", "segments"):
+        assert after.ask(question).to_dicts() == tables[question]
+
+
 def test_statistics(opened):
     device = Device(0, 7, 200)
     rows = {(r["metric"], r["pool"]): r for r in opened(snapshot([device])).ask("memory_stats")}
