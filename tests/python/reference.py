@@ -475,8 +475,11 @@ def gaps(rank_events):
 
 
 def stacks_by_function(rank_events):
-    out = {}
-    for track in group_by([e for e in slices(rank_events) if e.cat == "python_function"], track_of).values():
+    """Spans of modules alone are no call stacks."""
+    out, frames = {}, [e for e in slices(rank_events) if e.cat == "python_function"]
+    if all("Python module id" in e.args for e in frames):
+        return out
+    for track in group_by(frames, track_of).values():
         up = parents(track)
         for e in track:
             row = out.setdefault(e.name, {"calls": 0, "cpu_ns": 0, "self_cpu_ns": 0})
