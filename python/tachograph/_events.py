@@ -50,6 +50,7 @@ class EventList(list):
         self._parts: list[_Part] = []          # filled when an event is first looked at
         self._whole: Optional[EventList] = None  # what these are averages of, when its Python functions have no row here
         self._tree_built = True
+        self._overloads = True  # have a column: torch knows them with capture_overload_names alone, an event of ours always
 
     @classmethod
     def from_trace(cls, trace: Any, profile: Any = None) -> EventList:
@@ -62,6 +63,7 @@ class EventList(list):
         traces = list(traces)
         shown = profile or _Shown(traces)
         events = cls(use_device=shown.use_device, profile_memory=shown.profile_memory, with_flops=shown.with_flops)
+        events._overloads = getattr(profile, "_overloads_in_tables", True)
         start, scope = getattr(profile, "_trace_start_ns", None), getattr(profile, "_trace_scope", lambda trace: {})
         events._sources = [EventSource(trace, shown.use_device, start if len(traces) == 1 else None, scope(trace)) for trace in reversed(traces)]
         return events
@@ -189,7 +191,7 @@ class EventList(list):
         text = build_table(self, sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
                            max_name_column_width=max_name_column_width, max_shapes_column_width=max_shapes_column_width, header=header,
                            profile_memory=self._profile_memory, with_flops=self._with_flops, top_level_events_only=top_level_events_only,
-                           time_unit=time_unit)
+                           time_unit=time_unit, overloads=self._overloads)
         return text + f"Self CPU time of Python functions, left out: {format_time(self.python_time_left_out)}\n" if left_out and text else text
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:

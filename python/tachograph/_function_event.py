@@ -178,6 +178,9 @@ class FunctionEvent(FormattedTimesMixin):
         vars(self)[name] = value
         return value
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_LAZY})
+
     def __reduce__(self):
         """A copy that needs no trace: what it holds by itself, without its place in the tree."""
         state = {name: getattr(self, name) for name in _LAZY if name not in ("cpu_children", "cpu_parent")}
@@ -316,6 +319,9 @@ class FunctionEventAvg(FormattedTimesMixin):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         vars(self)[name] = value = getattr(first(), name)
         return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), "cpu_parent", "cpu_children"})
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
         if not isinstance(other, (FunctionEvent, FunctionEventAvg)):

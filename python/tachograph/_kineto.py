@@ -14,6 +14,7 @@ from ._annotate import forward
 from ._backend import Busy, Recipe, Recording
 from ._config import ExperimentalConfig
 from ._export import finish_document
+from ._nvtx_ranges import NvtxLabels
 from ._say import warn
 
 
@@ -25,6 +26,7 @@ class KinetoWindow(Recording):
         self._torch = _accepted(torch.profiler._KinetoProfile, _keywords(self.recipe, self.trace_id))
         if "custom_trace_id_callback" not in inspect.signature(torch.profiler._KinetoProfile).parameters:  # then its file has no id
             self.add_metadata("trace_id", json.dumps(self.trace_id))
+        self._nvtx = NvtxLabels()
         self._path = os.path.join(self.directory, "kineto.json")
         self._thread: Optional[int] = None
         self._torch.prepare_trace()
@@ -34,12 +36,14 @@ class KinetoWindow(Recording):
         self._thread = threading.get_ident()
         self._torch.start_trace()
         forward(torch.autograd.profiler.record_function)
+        self._nvtx.enter()
 
     def check_stop(self) -> None:
         if self.running and self._thread != threading.get_ident():
             raise RuntimeError("torch's own collector must be stopped by the thread that started it; with backend='native' any thread may")
 
     def _stop(self) -> None:
+        self._nvtx.leave()
         forward(None)
         self._torch.stop_trace()
 

@@ -1,6 +1,7 @@
 """The results of a window with the methods of torch's _ProfilerResult and _KinetoEvent, for tools that read those."""
 from __future__ import annotations
 
+import json
 from typing import Any, Callable
 
 from ._function_event import FunctionEvent
@@ -39,6 +40,7 @@ _METHODS: dict[str, Callable[[FunctionEvent], Any]] = {
     "is_python_function": lambda e: e.is_python_function,
     "is_hidden_event": lambda e: False,
     "extra_meta": lambda e: {k: str(v) for k, v in (e.metadata or {}).items()},
+    "metadata_json": lambda e: json.dumps(e.metadata or {}),
     "typed_metadata": lambda e: e.metadata or {},
     "python_id": lambda e: e.python_id,
     "python_parent_id": lambda e: e.python_parent_id,
@@ -59,6 +61,9 @@ class KinetoEvent:
         if tell is None:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return lambda: tell(self._event)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_METHODS})
 
     def start_ns(self) -> int:
         return self._origin_ns + round(self._event.time_range.start * _NS)
@@ -82,6 +87,11 @@ class KinetoResults:
     def events(self) -> list[KinetoEvent]:
         origin = self.trace_start_ns()
         return [KinetoEvent(event, origin) for event in self._windows.events()]
+
+    def experimental_event_tree(self) -> list[Any]:
+        """The outermost events of each thread, with their children: see _event_tree."""
+        from ._event_tree import event_tree
+        return event_tree(self._windows.trace)
 
     def save(self, path: str) -> None:
         """Write the trace as Chrome JSON; as often as you like."""

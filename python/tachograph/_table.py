@@ -49,8 +49,8 @@ def sort_attribute(sort_by: str, event: Any) -> str:
     if hasattr(event, name):
         return name
     near = _MEANT.get(name.lower()) or next(iter(difflib.get_close_matches(name.lower(), SORT_KEYS, 1, 0.6)), None)
-    hint = f"did you mean sort_by={near!r}? " if near else ""
-    raise AttributeError(f"{type(event).__name__} has no attribute {sort_by!r} to sort by; {hint}There are {', '.join(SORT_KEYS)}; "
+    hint = f"; did you mean sort_by={near!r}?" if near else "."
+    raise AttributeError(f"{type(event).__name__} has no attribute {sort_by!r} to sort by{hint} There are {', '.join(SORT_KEYS)}; "
                          "device may be written cuda or xpu.")
 
 
@@ -68,8 +68,9 @@ class _Layout:
     """What a table of these events shows: its columns, and the totals that shares are taken of."""
 
     def __init__(self, events: Sequence[Any], *, profile_memory: bool, with_flops: bool, src_width: Optional[int], name_width: Optional[int],
-                 shapes_width: Optional[int], time_unit: Optional[str]) -> None:
+                 shapes_width: Optional[int], time_unit: Optional[str], overloads: bool) -> None:
         self.events, self.name_cap, self.src_cap = events, name_width, src_width
+        self.overloads = overloads
         self.use_device = events[0].use_device
         self.has_device_time = any(e.self_device_time_total > 0 for e in events)
         if self.has_device_time and not self.use_device:
@@ -98,7 +99,7 @@ class _Layout:
     def _names(self) -> list[_Column]:
         width = _capped(max(len(e.key) for e in self.events) + 4, self.name_cap)
         columns = [_Column("Name", width, lambda e: self._cut(e.key))]
-        if any(e.overload_name for e in self.events):
+        if self.overloads and any(e.overload_name for e in self.events):
             columns.append(_Column("Overload Name", width, lambda e: self._cut(e.overload_name)))
         return columns
 
@@ -189,14 +190,14 @@ def _tail(text: str, width: int) -> str:
 def build_table(events: Sequence[Any], *, sort_by: Optional[str] = None, header: Optional[str] = None, row_limit: int = 100,
                 max_src_column_width: Optional[int] = 75, max_name_column_width: Optional[int] = 55, max_shapes_column_width: Optional[int] = 80,
                 with_flops: bool = False, profile_memory: bool = False, top_level_events_only: bool = False,
-                time_unit: Optional[str] = None) -> str:
+                time_unit: Optional[str] = None, overloads: bool = True) -> str:
     if not events:
         return ""
     if sort_by is not None:
         name = sort_attribute(sort_by, events[0])
         events = sorted(events, key=lambda e: getattr(e, name), reverse=True)
     layout = _Layout(events, profile_memory=profile_memory, with_flops=with_flops, src_width=max_src_column_width,
-                     name_width=max_name_column_width, shapes_width=max_shapes_column_width, time_unit=time_unit)
+                     name_width=max_name_column_width, shapes_width=max_shapes_column_width, time_unit=time_unit, overloads=overloads)
     rule = "".join("-" * c.width + _GAP for c in layout.columns)
     double = "=" * (len(rule) - len(_GAP))
     lines = [] if header is None else [double, header]

@@ -1,5 +1,5 @@
-"""What has to be said to torch while we record: that somebody profiles, who takes its fast annotations, and the kernels it compiled.
-All of it is undone by leave()."""
+"""What has to be said to torch while we record: that somebody profiles, who takes its fast annotations and NVTX ranges, and the kernels
+it compiled. All of it is undone by leave()."""
 from __future__ import annotations
 
 import sys
@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 
 from . import _record
 from ._imports import Watch, when_imported
+from ._nvtx_ranges import NvtxLabels
 
 _KERNELS = ("cpp_fused_", "triton_")
 
@@ -18,6 +19,7 @@ class TorchSide:
         self._torch_came = torch_came
         self._is_in = False
         self._watches: list[Watch] = []
+        self._nvtx = NvtxLabels()
         self._fast: Any = None  # torch's own _RecordFunctionFast
         self._kernels: list[tuple[dict[str, Any], str, Any]] = []  # where it stands, its name there, what we put in its place
         self._load: Any = None  # PyCodeCache.load_by_key_path as it was
@@ -39,6 +41,7 @@ class TorchSide:
             watch.cancel()
         self._watches.clear()
         self._kernels_out()
+        self._nvtx.leave()
         self._annotations_out()
 
     def _watch(self, name: str, action: Callable[[], None]) -> None:
@@ -52,6 +55,7 @@ class TorchSide:
 
     def _torch_in(self) -> None:
         self._annotations_in()
+        self._nvtx.enter()
         self._watch("torch._inductor.codecache", self._kernels_in)
 
     # ---- annotations made by torch and by code it generated ------------------------------------------------------------------------

@@ -160,6 +160,10 @@ class _KinetoProfile:
         return {"pid": window.pid, "thread": [window.thread, *helpers]}
 
     @property
+    def _overloads_in_tables(self) -> bool:
+        return self._experimental.capture_overload_names
+
+    @property
     def profiler(self) -> Any:
         """The finished windows as an autograd profiler has them; None before the first window."""
         if not self._windows:
@@ -207,6 +211,8 @@ class _KinetoProfile:
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> Any:
         """Write folded stacks for flame graphs. metric: self_cpu_time_total or self_device_time_total (self_cuda_time_total)."""
         self._finished("exporting stacks")
+        if not (self.with_stack or self._experimental.verbose):
+            raise AssertionError("export_stacks() requires with_stack=True")
         return self.events().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: Optional[str] = None) -> None:

@@ -114,6 +114,16 @@ class profile:
         return KinetoResults(self._windows) if self._finished else None
 
     @property
+    def trace_id(self) -> str:
+        """Of the last window; empty before there is one."""
+        return self._windows._windows[-1].trace_id if self._finished else ""
+
+    @property
+    def use_cuda(self) -> bool:
+        """The old way to ask whether use_device is "cuda"."""
+        return self._windows.use_device == "cuda"
+
+    @property
     def self_cpu_time_total(self) -> float:
         """Microseconds of the host, over all events, each counted without its children."""
         return self.function_events.self_cpu_time_total

@@ -1,0 +1,55 @@
+"""Ranges and marks that a program makes with torch.cuda.nvtx become labels in the window, as those of record_function; Nsight sees
+them as before. On a build without NVTX the calls go on raising what torch raises."""
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from ._annotate import record_function
+
+
+class _Labelled:
+    """torch's NVTX functions, which are called first, and a label for each range of a thread."""
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+        self._open = threading.local()  # labels of the ranges pushed on this thread, innermost last
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.native, name)
+
+    def rangePushA(self, message: str) -> Any:
+        depth = self.native.rangePushA(message)
+        label = record_function(str(message))
+        label.__enter__()
+        vars(self._open).setdefault("labels", []).append(label)
+        return depth
+
+    def rangePop(self) -> Any:
+        labels = vars(self._open).get("labels")
+        if labels:  # else it was pushed before the window began
+            labels.pop().__exit__(None, None, None)
+        return self.native.rangePop()
+
+    def markA(self, message: str) -> Any:
+        with record_function(str(message)):
+            return self.native.markA(message)
+
+
+class NvtxLabels:
+    """enter() … leave(), any number of times."""
+
+    def __init__(self) -> None:
+        self._ours: Any = None
+
+    def enter(self) -> None:
+        module = sys.modules.get("torch.cuda.nvtx")
+        if self._ours is None and hasattr(module, "_nvtx"):
+            self._ours = module._nvtx = _Labelled(module._nvtx)
+
+    def leave(self) -> None:
+        module = sys.modules.get("torch.cuda.nvtx")
+        if self._ours is not None and module is not None and module._nvtx is self._ours:
+            module._nvtx = self._ours.native
+        self._ours = None
