@@ -40,6 +40,13 @@ static void test_layouts(void **state) {
   check_layout(&fake_other);
 }
 
+/* Objects stand on the stack: where the text would be while a schema is there, lies what was there before. */
+static void test_remains_on_the_stack(void **state) {
+  struct fake_layout at = fake_new;
+  at.remains = 17;
+  check_layout(&at);
+}
+
 static void test_nothing_to_be_found(void **state) {
   struct fake_layout at = fake_new;
   struct tg_error e;
@@ -268,6 +275,7 @@ static void test_forks_while_the_recording_changes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_layouts, teardown),
+      cmocka_unit_test_teardown(test_remains_on_the_stack, teardown),
       cmocka_unit_test_teardown(test_nothing_to_be_found, teardown),
       cmocka_unit_test_teardown(test_wrong_facts_are_refused, teardown), /* from here on this torch is the process' */
       cmocka_unit_test_setup_teardown(test_inputs_and_their_numbers, recording_setup, recording_teardown),
