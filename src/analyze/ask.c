@@ -58,6 +58,8 @@ static enum tg_err check_names(const struct tg__ask *a, struct tg_error *e) {
   return TG_OK;
 }
 
+bool tg__ask_has_arg(const struct tg__ask *a, const char *name) { return find_argument(a->question, name) != NULL; }
+
 const char *tg__ask_arg(const struct tg__ask *a, const char *name) {
   for (size_t i = 0; i < a->arg_count; i++)
     if (a->args[i].value && strcmp(a->args[i].name, name) == 0) return a->args[i].value;
@@ -308,14 +310,16 @@ static void add_notes(const struct tg_trace *t, const struct tg__ask *a, struct 
 
 /* ---- running --------------------------------------------------------------------------------------------------------------- */
 
-static enum tg_err parse_limit(const struct tg__ask *a, size_t *limit, struct tg_error *e) {
-  const char *value = tg__ask_arg(a, "limit");
+static enum tg_err parse_limit(struct tg__ask *a, size_t *limit, struct tg_error *e) {
+  const char *value = tg__ask_arg(a, "limit"), *where = tg__ask_arg(a, "where"), *sort = tg__ask_arg(a, "sort");
   int64_t number;
+  a->most_rows = SIZE_MAX;
   *limit = SIZE_MAX;
   if (is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
     return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", value);
   *limit = (size_t)number;
+  if ((!where || !*where) && (!sort || !*sort)) a->most_rows = *limit;
   return TG_OK;
 }
 
@@ -326,6 +330,7 @@ static enum tg_err finish(struct tg_table *out, const struct tg__ask *a, size_t 
   if (where && *where) err = tg__where_filter(out, where, e);
   if (err == TG_OK && sort && *sort) err = tg__sort_table(out, sort, e);
   if (err == TG_OK && out->rows > limit) out->rows = limit;
+  if (err == TG_OK) err = tg__keep_picked(a, out, e);
   return err;
 }
 
@@ -355,6 +360,7 @@ static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table
   if (err == TG_OK) err = load(t, a->question, e);
   if (err == TG_OK) err = tg__check_needs(t, a, e);
   if (err == TG_OK) err = add_columns(a->question, out);
+  if (err == TG_OK) err = tg__pick_columns(a, out, e);
   if (err == TG_OK) err = a->question->answer(t, a, out, e);
   if (err == TG_OK && !out->failed) err = finish(out, a, limit, e);
   if (err == TG_OK) {
@@ -366,7 +372,7 @@ static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table
 }
 
 enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out, struct tg_error *e) {
-  *out = (struct tg__ask){.question = tg__question_find("events"), .args = args, .arg_count = arg_count, .track = TG_NONE};
+  *out = (struct tg__ask){.question = tg__question_find("events"), .args = args, .arg_count = arg_count, .track = TG_NONE, .most_rows = SIZE_MAX};
   const enum tg_err err = parse_rank(t, out, e);
   return err ? err : parse_steps(t, out, e);
 }

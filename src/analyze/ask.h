@@ -13,4 +13,9 @@ enum tg_err tg__find_column(const struct tg_table *t, const char *what, const ch
 /* needs.c: TG_NO_DATA when the trace, or the rank asked for, lacks what the question is about. */
 enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, struct tg_error *e);
 
+/* pick.c: the argument columns=, for questions with as many rows as events. Before the answer: what neither it nor where= nor sort= names
+ * is left out. Afterwards: only the columns it names are left, in its order. Without it nothing changes. */
+enum tg_err tg__pick_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
+enum tg_err tg__keep_picked(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
+
 #endif

@@ -42,7 +42,8 @@ bool tg__thread_names_open(struct tg__thread_names *n, const struct tg_trace *t)
 unsigned tg__thread_name(struct tg__thread_names *n, uint32_t string_id);
 void tg__thread_names_close(struct tg__thread_names *n);
 
-/* Nodes are the slices of all ranks. roles: one enum tg__thread_role a track, may be NULL. */
-bool tg__call_graph_build(const struct tg_trace *t, struct tg__call_graph *g, uint8_t *roles);
+/* Nodes are the slices of all ranks. Made once and kept with the trace (45 bytes a slice); NULL on no memory. *roles, where not NULL: one
+ * enum tg__thread_role a track, kept likewise. */
+const struct tg__call_graph *tg__call_graph_of(const struct tg_trace *t, const uint8_t **roles);
 
 #endif

@@ -137,19 +137,43 @@ static void add_nodes(struct builder *b, const struct tg__track *track) {
   }
 }
 
-bool tg__call_graph_build(const struct tg_trace *t, struct tg__call_graph *g, uint8_t *roles) {
-  struct builder b = {.t = t, .g = g};
-  uint8_t *own = roles ? NULL : tg__alloc((size_t)t->track_count + 1);
-  b.roles = roles ? roles : own;
-  bool ok = tg__call_graph_new(g, t->slices.count) && tg__thread_names_open(&b.names, t) && b.roles;
-  for (uint32_t k = 0; ok && k < t->track_count; k++) {
-    const bool thread = t->tracks[k].kind == TG__TRACK_CPU;
-    b.roles[k] = thread ? role_of(&b, &t->tracks[k]) : TG__THREAD_OTHER;
-    add_nodes(&b, &t->tracks[k]);
+struct kept {
+  struct tg__call_graph g;
+  uint8_t *roles;
+};
+
+static void free_kept(void *item) {
+  struct kept *k = item;
+  tg__call_graph_free(&k->g);
+  tg__free(k->roles);
+  tg__free(k);
+}
+
+static bool build(const struct tg_trace *t, struct kept *k) {
+  struct builder b = {.t = t, .g = &k->g};
+  b.roles = k->roles = tg__alloc((size_t)t->track_count + 1);
+  bool ok = tg__call_graph_new(b.g, t->slices.count) && tg__thread_names_open(&b.names, t) && b.roles;
+  for (uint32_t i = 0; ok && i < t->track_count; i++) {
+    const bool thread = t->tracks[i].kind == TG__TRACK_CPU;
+    b.roles[i] = thread ? role_of(&b, &t->tracks[i]) : TG__THREAD_OTHER;
+    add_nodes(&b, &t->tracks[i]);
   }
-  ok = ok && connect(&b) && tg__call_graph_sum(g);
+  ok = ok && connect(&b) && tg__call_graph_sum(b.g);
   tg__thread_names_close(&b.names);
   tg__free(b.ranges);
-  tg__free(own);
   return ok;
+}
+
+const struct tg__call_graph *tg__call_graph_of(const struct tg_trace *t, const uint8_t **roles) {
+  struct kept *k = tg__kept(t, free_kept);
+  if (!k) {
+    k = tg__alloc(sizeof *k);
+    if (!k) return NULL;
+    if (!build(t, k) || !tg__keep(t, k, free_kept)) {
+      free_kept(k);
+      return NULL;
+    }
+  }
+  if (roles) *roles = k->roles;
+  return &k->g;
 }

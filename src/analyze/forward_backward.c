@@ -11,7 +11,7 @@ struct work {
   const struct tg_trace *t;
   const struct tg__ask *a;
   enum by by;
-  struct tg__call_graph g;
+  const struct tg__call_graph *g;
   uint32_t *node; /* by slice: the innermost operator with a forward operator around it, or itself; TG_NONE */
   struct pair *pairs;
   size_t count, cap;
@@ -55,8 +55,8 @@ static bool add_track(struct work *w, uint32_t track, struct tg__map *known) {
     p->calls++;
     p->forward_ns += dur[forward];
     p->backward_ns += dur[i];
-    p->forward_device_ns += w->g.kernel_ns[forward];
-    p->backward_device_ns += w->g.kernel_ns[i];
+    p->forward_device_ns += w->g->kernel_ns[forward];
+    p->backward_device_ns += w->g->kernel_ns[i];
   }
   return true;
 }
@@ -115,7 +115,8 @@ enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct t
   if (err) return err;
   struct work w = {.t = t, .a = a, .by = (enum by)by};
   w.node = tg__alloc(((size_t)t->slices.count + 1) * sizeof *w.node);
-  bool ok = w.node && tg__call_graph_build(t, &w.g, NULL);
+  w.g = tg__call_graph_of(t, NULL);
+  bool ok = w.node && w.g;
   for (uint32_t r = 0; ok && r < t->rank_count; r++) {
     struct tg__map known = {0};
     for (uint32_t k = t->ranks[r].first_track; ok && k < t->ranks[r].first_track + t->ranks[r].track_count; k++) ok = add_track(&w, k, &known);
@@ -128,7 +129,6 @@ enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct t
   else if (w.count == 0 && !a->has_steps)
     err = tg__fail(e, TG_NO_DATA, -1, "the trace holds no backward operator linked to a forward one: record a training step, with record_shapes=True "
                                       "or another option that keeps sequence numbers");
-  tg__call_graph_free(&w.g);
   tg__free(w.node);
   tg__free(w.pairs);
   return err;

@@ -101,44 +101,50 @@ static int64_t least_ts(const struct tg__hta *h) {
 
 /* ---- rows in file order ----------------------------------------------------------------------------------------------------------- */
 
-struct event { /* args: its reference, which rises along the file */
-  uint32_t args, slice;
-};
-
-/* Stable, by args: two rounds over 16 bits each. */
-static void sort_round(const struct event *from, struct event *to, size_t n, unsigned shift, uint32_t *starts) {
-  memset(starts, 0, (1 << 16) * sizeof *starts);
-  for (size_t i = 0; i < n; i++) starts[from[i].args >> shift & 0xffff]++;
+/* Stable, by the bits of args from `shift` on, as many as there are places for in starts. */
+static void sort_round(const struct tg__hta_event *from, struct tg__hta_event *to, size_t n, unsigned shift, uint32_t *starts, uint32_t places) {
+  const uint32_t mask = places - 1;
+  memset(starts, 0, places * sizeof *starts);
+  for (size_t i = 0; i < n; i++) starts[from[i].args >> shift & mask]++;
   uint32_t sum = 0;
-  for (size_t k = 0; k < 1 << 16; k++) {
+  for (size_t k = 0; k < places; k++) {
     const uint32_t here = starts[k];
     starts[k] = sum;
     sum += here;
   }
-  for (size_t i = 0; i < n; i++) to[starts[from[i].args >> shift & 0xffff]++] = from[i];
+  for (size_t i = 0; i < n; i++) to[starts[from[i].args >> shift & mask]++] = from[i];
 }
 
-/* All events of a rank in file order; slice is TG_NONE for what can be no row. NULL on no memory. */
-static struct event *events_in_order(const struct tg__hta *h, uint32_t rank, size_t *count) {
+/* Two rounds over half the bits that are in use: the fewer places a round writes to, the more of them the caches hold. */
+static bool sort_events(struct tg__hta_event *events, struct tg__hta_event *other, size_t n) {
+  uint32_t most = 1;
+  for (size_t i = 0; i < n; i++) most |= events[i].args;
+  const unsigned bits = (32 - (unsigned)__builtin_clz(most) + 1) / 2;
+  uint32_t *starts = tg__alloc(((size_t)1 << bits) * sizeof *starts);
+  if (!starts) return false;
+  sort_round(events, other, n, 0, starts, (uint32_t)1 << bits);
+  sort_round(other, events, n, bits, starts, (uint32_t)1 << bits);
+  tg__free(starts);
+  return true;
+}
+
+struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count) {
   const struct tg_trace *t = h->t;
   const struct bounds b = slices_of(t, rank);
   const uint32_t mark = first_mark_of(t, rank), past_mark = first_mark_of(t, rank + 1);
   *count = (size_t)(b.past - b.first) + (past_mark - mark);
-  struct event *events = tg__alloc((*count + 1) * sizeof *events), *other = tg__alloc((*count + 1) * sizeof *other);
-  uint32_t *starts = tg__alloc((1 << 16) * sizeof *starts);
-  if (events && other && starts) {
+  struct tg__hta_event *events = tg__alloc((*count + 1) * sizeof *events), *other = tg__alloc((*count + 1) * sizeof *other);
+  bool ok = events && other;
+  if (ok) {
     size_t n = 0;
-    for (uint32_t i = b.first; i < b.past; i++) events[n++] = (struct event){t->slices.args[i], is_row(h, i) ? i : TG_NONE};
-    for (uint32_t i = mark; i < past_mark; i++) events[n++] = (struct event){t->marks.args[i], TG_NONE};
-    sort_round(events, other, n, 0, starts);
-    sort_round(other, events, n, 16, starts);
-  } else {
-    tg__free(events);
-    events = NULL;
+    for (uint32_t i = b.first; i < b.past; i++) events[n++] = (struct tg__hta_event){t->slices.args[i], is_row(h, i) ? i : TG_NONE};
+    for (uint32_t i = mark; i < past_mark; i++) events[n++] = (struct tg__hta_event){t->marks.args[i], TG_NONE};
+    ok = sort_events(events, other, n);
   }
   tg__free(other);
-  tg__free(starts);
-  return events;
+  if (ok) return events;
+  tg__free(events);
+  return NULL;
 }
 
 static int64_t id_at(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *begun, int16_t at) {
@@ -151,20 +157,20 @@ static int64_t id_at(const struct tg_trace *t, uint32_t args, const struct tg__a
   return it.val.i;
 }
 
-static void set_ids(const struct tg__hta *h, struct tg__hta_row *row) {
-  const uint32_t args = h->t->slices.args[row->slice];
+void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream, int64_t *correlation) {
+  const uint32_t args = h->t->slices.args[slice];
   struct tg__args_iter it;
   tg__args_begin(h->t, args, &it);
-  row->stream = row->correlation = -1;
+  *stream = *correlation = -1;
   if (!it.schema) return;
   const struct tg__hta_fields at = h->fields[it.schema - h->t->schemas];
-  row->stream = id_at(h->t, args, &it, at.stream);
-  row->correlation = id_at(h->t, args, &it, at.correlation);
+  *stream = id_at(h->t, args, &it, at.stream);
+  *correlation = id_at(h->t, args, &it, at.correlation);
 }
 
 static bool load_rank(const struct tg__hta *h, uint32_t rank, struct tg__hta_rank *out) {
   size_t events;
-  struct event *order = events_in_order(h, rank, &events);
+  struct tg__hta_event *order = tg__hta_events(h, rank, &events);
   if (!order) return false;
   for (size_t i = 0; i < events; i++) out->count += order[i].slice != TG_NONE;
   out->is_rounded = is_rounded(h->t, rank);
@@ -176,7 +182,7 @@ static bool load_rank(const struct tg__hta *h, uint32_t rank, struct tg__hta_ran
     *row = (struct tg__hta_row){.slice = order[i].slice, .link = TG_NONE, .index = (int64_t)i};
     set_times(row, &h->t->slices, out->is_rounded);
     row->ts_us -= h->min_ts_us;
-    set_ids(h, row);
+    tg__hta_ids(h, row->slice, &row->stream, &row->correlation);
   }
   tg__free(order);
   return out->rows != NULL;
@@ -184,9 +190,13 @@ static bool load_rank(const struct tg__hta *h, uint32_t rank, struct tg__hta_ran
 
 /* ---- links ---------------------------------------------------------------------------------------------------------------------- */
 
+bool tg__hta_is_gpu_row(const struct tg__hta *h, uint32_t slice, int64_t stream, int64_t correlation) {
+  const uint32_t name = h->t->slices.name[slice];
+  return (stream >= 0 && correlation >= 0) || name == h->event_sync || name == h->context_sync;
+}
+
 bool tg__hta_is_gpu(const struct tg__hta *h, const struct tg__hta_row *r) {
-  const uint32_t name = h->t->slices.name[r->slice];
-  return (r->stream >= 0 && r->correlation >= 0) || name == h->event_sync || name == h->context_sync;
+  return tg__hta_is_gpu_row(h, r->slice, r->stream, r->correlation);
 }
 
 /* Each side is given the last row of the other with its correlation. */
@@ -405,14 +415,20 @@ static bool filter_rows(const struct tg__hta *h, struct tg__hta_rank *rank, int6
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------- */
 
-enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter) {
+enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg_trace *t) {
   *h = (struct tg__hta){.t = t,
-                        .filter = filter,
                         .event_sync = tg__strings_find(t->strings, "Event Sync", 10),
                         .context_sync = tg__strings_find(t->strings, "Context Sync", 12)};
   h->ranks = tg__alloc(((size_t)t->rank_count + 1) * sizeof *h->ranks);
   h->types = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   if (!h->ranks || !h->types || !tg__names_open(&h->names, t) || !find_fields(h)) return TG_MEMORY;
+  return TG_OK;
+}
+
+enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter) {
+  const enum tg_err err = tg__hta_prepare(h, t);
+  if (err) return err;
+  h->filter = filter;
   h->min_ts_us = least_ts(h);
   h->filters = filter != TG__HTA_EVERY_ROW && has_two_steps(h);
   return TG_OK;

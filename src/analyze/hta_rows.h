@@ -51,6 +51,15 @@ enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t r
 enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter);
 enum tg_err tg__hta_load(struct tg__hta *h, uint32_t rank);
 void tg__hta_drop(struct tg__hta *h, uint32_t rank);
+/* Only what the next three need, for those who go through rows without holding them. */
+enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg_trace *t);
+struct tg__hta_event { /* args: its reference, which rises along the file */
+  uint32_t args, slice;
+};
+/* All events of a rank in file order; slice is TG_NONE for what can be no row. NULL on no memory; tg__free. */
+struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count);
+void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream, int64_t *correlation); /* args of these names; -1 = none */
+bool tg__hta_is_gpu_row(const struct tg__hta *h, uint32_t slice, int64_t stream, int64_t correlation);
 void tg__hta_close(struct tg__hta *h);
 
 /* Its two ways to tell device from host. The first: temporal and kernel breakdown, overlap, queue, bandwidth, launch statistics,

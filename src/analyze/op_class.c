@@ -95,7 +95,7 @@ enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace 
   c->of_node = tg__alloc(tree->count + 1);
   c->names = tg__alloc(strings);
   c->kernels = tg__alloc(strings);
-  if (!c->of_node || !c->names || !c->kernels) return TG_MEMORY;
+  if (!tg__names_open(&c->kinds, t) || !c->of_node || !c->names || !c->kernels) return TG_MEMORY;
   judge_nodes(c);
   return TG_OK;
 }
@@ -104,11 +104,12 @@ void tg__op_classes_close(struct tg__op_classes *c) {
   tg__free(c->of_node);
   tg__free(c->names);
   tg__free(c->kernels);
+  tg__names_close(&c->kinds);
   *c = (struct tg__op_classes){0};
 }
 
 enum tg__op_class tg__op_class_of_device_work(struct tg__op_classes *c, uint32_t slice) {
-  const char *type = tg__kernel_type(c->t, slice);
+  const char *type = tg__names_kernel_type(&c->kinds, slice);
   if (strcmp(type, "COMMUNICATION") == 0) return TG__OPS_COMM;
   if (strcmp(type, "MEMORY") == 0) return TG__OPS_COPY;
   const uint32_t op = tg__launching_op(c->t, slice), node = op == TG_NONE ? TG_NONE : c->tree->node_of[op];

@@ -1,10 +1,6 @@
 /* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, and document, what a file says
  * beside its events. */
-#include "analyze/analyze.h"
-#include "analyze/hta_rows.h"
-
-/* The columns of questions.def, in order. */
-enum { RANK, SLICE, TRACK, INDEX, CATEGORY, NAME, START, TS, DUR, STREAM, CORRELATION, INDEX_CORRELATION, ITERATION, COLUMNS };
+#include "analyze/rows.h"
 
 struct rows {
   const struct tg_trace *t;
@@ -16,13 +12,6 @@ struct rows {
 
 static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_t slice) {
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
-}
-
-/* Microseconds without the digits that a conversion of large nanoseconds would lose. */
-static double us_of(int64_t ns) {
-  const int64_t exact = (int64_t)1 << 53;
-  const int64_t whole = ns / 1000, rest = ns % 1000;
-  return ns > -exact && ns < exact ? (double)ns / 1000 : (double)whole + (double)rest / 1000;
 }
 
 /* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their start. */
@@ -42,7 +31,7 @@ static int64_t first_of_rank(const struct tg_trace *t, uint32_t rank) {
   return least;
 }
 
-static int64_t earliest(const struct tg_trace *t) {
+int64_t tg__rows_zero(const struct tg_trace *t) {
   int64_t least = INT64_MAX;
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = first_of_rank(t, r);
@@ -53,19 +42,19 @@ static int64_t earliest(const struct tg_trace *t) {
 
 /* by=rank: where each begins. */
 static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
-  const int64_t zero = earliest(t);
+  const int64_t zero = tg__rows_zero(t);
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = first_of_rank(t, r);
     if (!tg__ask_has_rank(a, r) || start == INT64_MAX) continue;
     tg__put_rank(out, t, r);
-    for (int c = SLICE; c < START; c++) tg__put_null(out);
+    for (int c = TG__ROWS_SLICE; c < TG__ROWS_START; c++) tg__put_null(out);
     tg__put_int(out, start - t->ranks[r].clock_offset_ns);
-    tg__put_real(out, us_of(start - zero));
-    for (int c = DUR; c < COLUMNS; c++) tg__put_null(out);
+    tg__put_real(out, tg__rows_us(start - zero));
+    for (int c = TG__ROWS_DUR; c < TG__ROWS_COLUMNS; c++) tg__put_null(out);
   }
 }
 
-static uint32_t *tracks_of_slices(const struct tg_trace *t) {
+uint32_t *tg__rows_tracks(const struct tg_trace *t) {
   uint32_t *const tracks = tg__alloc(((size_t)t->slices.count + 1) * sizeof *tracks);
   if (!tracks) return NULL;
   for (uint32_t k = 0; k < t->track_count; k++)
@@ -73,8 +62,7 @@ static uint32_t *tracks_of_slices(const struct tg_trace *t) {
   return tracks;
 }
 
-/* The last step of this rank that begins at or before ns and has not ended; steps are in order of their start. */
-static int64_t step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
+int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
   uint32_t from = 0, to = t->step_count;
   while (from < to) {
     const uint32_t mid = from + (to - from) / 2;
@@ -92,7 +80,7 @@ static int64_t exact_iteration(const struct rows *r, const struct tg__hta_rank *
   const bool on_device = r->t->tracks[r->tracks[row->slice]].kind == TG__TRACK_DEVICE;
   if (on_device && row->link == TG_NONE) return -1;
   const uint32_t slice = on_device ? of->rows[row->link].slice : row->slice;
-  return step_at(r->t, rank, r->t->slices.start_ns[slice]);
+  return tg__rows_step_at(r->t, rank, r->t->slices.start_ns[slice]);
 }
 
 static int64_t exact_stream(const struct rows *r, const struct tg__hta_row *row) {
@@ -106,20 +94,20 @@ static void put_row(const struct rows *r, uint32_t rank, const struct tg__hta_ro
   struct tg__column *const c = out->columns;
   const size_t at = out->rows;
   const uint32_t i = row->slice;
-  c[RANK].ints[at] = tg__rank_number(t, rank);
-  c[SLICE].ints[at] = i;
-  c[TRACK].ints[at] = r->tracks[i];
-  c[INDEX].ints[at] = row->index;
-  c[CATEGORY].texts[at] = tg__table_text(out, t, t->cats[t->slices.cat[i]].name);
-  c[NAME].texts[at] = tg__table_text(out, t, t->slices.name[i]);
-  c[START].ints[at] = t->slices.start_ns[i];
-  c[TS].reals[at] = r->is_exact ? us_of(on_common_clock(t, r->tracks[i], i) - r->zero_ns) : (double)row->ts_us;
-  c[DUR].reals[at] = us_of(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row));
-  c[STREAM].ints[at] = r->is_exact ? exact_stream(r, row) : row->stream;
-  c[CORRELATION].ints[at] = row->correlation;
-  c[INDEX_CORRELATION].ints[at] = row->index_correlation;
-  c[ITERATION].ints[at] = r->is_exact ? exact_iteration(r, of, rank, row) : row->iteration;
-  tg__table_wrote(out, COLUMNS);
+  c[TG__ROWS_RANK].ints[at] = tg__rank_number(t, rank);
+  c[TG__ROWS_SLICE].ints[at] = i;
+  c[TG__ROWS_TRACK].ints[at] = r->tracks[i];
+  c[TG__ROWS_INDEX].ints[at] = row->index;
+  c[TG__ROWS_CATEGORY].texts[at] = tg__table_text(out, t, t->cats[t->slices.cat[i]].name);
+  c[TG__ROWS_NAME].texts[at] = tg__table_text(out, t, t->slices.name[i]);
+  c[TG__ROWS_START].ints[at] = t->slices.start_ns[i];
+  c[TG__ROWS_TS].reals[at] = r->is_exact ? tg__rows_us(on_common_clock(t, r->tracks[i], i) - r->zero_ns) : (double)row->ts_us;
+  c[TG__ROWS_DUR].reals[at] = tg__rows_us(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row));
+  c[TG__ROWS_STREAM].ints[at] = r->is_exact ? exact_stream(r, row) : row->stream;
+  c[TG__ROWS_CORRELATION].ints[at] = row->correlation;
+  c[TG__ROWS_INDEX_CORRELATION].ints[at] = row->index_correlation;
+  c[TG__ROWS_ITERATION].ints[at] = r->is_exact ? exact_iteration(r, of, rank, row) : row->iteration;
+  tg__table_wrote(out, TG__ROWS_COLUMNS);
 }
 
 static enum tg_err put_rows(const struct rows *r, const struct tg__ask *a, struct tg_table *out) {
@@ -147,12 +135,13 @@ enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, s
     put_begins(t, a, out);
     return TG_OK;
   }
+  if (rule == 0 && filters[filter] == TG__HTA_EVERY_ROW) return tg__rows_exact(t, a, out);
   struct rows r = {.t = t, .is_exact = rule == 0};
-  uint32_t *const tracks = tracks_of_slices(t);
+  uint32_t *const tracks = tg__rows_tracks(t);
   err = tracks ? tg__hta_open(&r.hta, t, a->rank, filters[filter]) : TG_MEMORY;
   if (!err) {
     r.tracks = tracks;
-    r.zero_ns = r.is_exact ? earliest(t) : 0;
+    r.zero_ns = r.is_exact ? tg__rows_zero(t) : 0;
     err = put_rows(&r, a, out);
   }
   tg__hta_close(&r.hta);

@@ -63,6 +63,7 @@ void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type typ
 static bool grow_rows(struct tg_table *t, size_t capacity) {
   for (size_t c = 0; c < t->column_count; c++) {
     struct tg__column *column = &t->columns[c];
+    if (column->is_left_out) continue;
     void *cells = tg__realloc(column->ints, capacity * cell_bytes(column->type));
     if (!cells) return false; /* columns grown so far stay larger than capacity says, which is harmless */
     column->ints = cells;
@@ -84,7 +85,8 @@ static struct tg__column *next_cell(struct tg_table *t) {
 
 bool tg__table_reserve(struct tg_table *t, size_t rows) {
   if (t->failed || rows <= t->capacity) return !t->failed;
-  t->failed = !grow_rows(t, rows);
+  const size_t more = t->capacity + t->capacity / 2; /* who asks for a few rows at a time will ask again */
+  t->failed = !grow_rows(t, rows > more ? rows : more);
   return !t->failed;
 }
 
@@ -95,6 +97,11 @@ void tg__table_wrote(struct tg_table *t, size_t cells) {
     t->cell = 0;
     t->rows++;
   }
+}
+
+void tg__table_wrote_rows(struct tg_table *t, size_t rows) {
+  assert(t->cell == 0 && rows <= t->capacity - t->rows);
+  t->rows += rows;
 }
 
 static void cell_done(struct tg_table *t) {
@@ -108,11 +115,8 @@ void tg__put_int(struct tg_table *t, int64_t v) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
   assert(c->type == TG_INT || c->type == TG_REAL);
-  if (c->type == TG_REAL) {
-    c->reals[t->rows] = v == TG_NULL_INT ? NAN : (double)v;
-  } else {
-    c->ints[t->rows] = v;
-  }
+  if (c->type == TG_INT && !c->is_left_out) c->ints[t->rows] = v;
+  if (c->type == TG_REAL && !c->is_left_out) c->reals[t->rows] = v == TG_NULL_INT ? NAN : (double)v;
   cell_done(t);
 }
 
@@ -120,7 +124,7 @@ void tg__put_real(struct tg_table *t, double v) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
   assert(c->type == TG_REAL);
-  c->reals[t->rows] = v;
+  if (!c->is_left_out) c->reals[t->rows] = v;
   cell_done(t);
 }
 
@@ -134,7 +138,7 @@ void tg__put_bool(struct tg_table *t, bool v) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
   assert(c->type == TG_BOOL);
-  c->bools[t->rows] = v;
+  if (!c->is_left_out) c->bools[t->rows] = v;
   cell_done(t);
 }
 
@@ -142,7 +146,7 @@ static void put_id(struct tg_table *t, uint32_t id) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
   assert(c->type == TG_TEXT);
-  c->texts[t->rows] = id;
+  if (!c->is_left_out) c->texts[t->rows] = id;
   cell_done(t);
 }
 
@@ -203,6 +207,10 @@ void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t ran
 void tg__put_null(struct tg_table *t) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
+  if (c->is_left_out) {
+    cell_done(t);
+    return;
+  }
   switch (c->type) {
   case TG_INT:
     c->ints[t->rows] = TG_NULL_INT;
@@ -263,7 +271,8 @@ void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count)
       t->failed = true;
       return;
     }
-    for (size_t c = 0; c < t->column_count; c++) gather(&t->columns[c], rows, count, fresh);
+    for (size_t c = 0; c < t->column_count; c++)
+      if (!t->columns[c].is_left_out) gather(&t->columns[c], rows, count, fresh);
     tg__free(fresh);
   }
   t->rows = count;
