@@ -16,6 +16,7 @@ enum bound {
   BOUND_LAUNCH,
   BOUND_COUNT
 };
+_Static_assert(BOUND_COUNT <= 8, "a bit each in groups.seen");
 static const char *const bound_names[] = {"",
                                           "cpu_bound",
                                           "data_loading",
@@ -222,7 +223,7 @@ struct groups {
   struct line *lines;
   size_t count, cap;
   struct tg__map place;
-  struct tg__map seen; /* events counted, and for what */
+  uint8_t *seen; /* by row: one bit for each bound it was counted for (by=op) */
 };
 
 static struct line *group_of(struct groups *g, uint64_t key) {
@@ -250,10 +251,8 @@ static bool add_to_op(struct writer *w, struct groups *g, const struct tg__crit_
   if (slice != TG_NONE) {
     l->name = c->t->slices.name[slice];
     l->cat = c->t->cats[cat].name;
-    uint32_t *seen = tg__map_slot(&g->seen, (uint64_t)e->event << 8 | bound, TG_NONE);
-    if (!seen) return false;
-    if (*seen == TG_NONE) l->events++;
-    *seen = 0;
+    l->events += !(g->seen[e->event] >> bound & 1);
+    g->seen[e->event] |= (uint8_t)(1u << bound);
   }
   l->bound = bound_names[bound];
   l->weight = tg__crit_sum(l->weight, tg__crit_weight(c, e));
@@ -291,8 +290,8 @@ static bool heavier(uint32_t a, uint32_t b, const void *ctx) {
 
 static enum tg_err put_groups(struct writer *w) {
   const struct tg__crit *c = w->c;
-  struct groups g = {0};
-  bool ok = true;
+  struct groups g = {.seen = tg__alloc((size_t)c->count + 1)};
+  bool ok = g.seen != NULL;
   for (size_t i = 0; ok && i < c->path_count; i++) {
     const struct tg__crit_edge *e = &c->edges[c->path[i]];
     ok = w->by == BY_OP ? add_to_op(w, &g, e) : add_to_events(w, &g, e);
@@ -304,7 +303,7 @@ static enum tg_err put_groups(struct writer *w) {
   tg__free(order);
   tg__free(g.lines);
   tg__map_free(&g.place);
-  tg__map_free(&g.seen);
+  tg__free(g.seen);
   return ok ? TG_OK : TG_MEMORY;
 }
 

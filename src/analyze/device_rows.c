@@ -272,19 +272,66 @@ int64_t tg__device_length(const struct tg__spans *s) {
   return length > INT64_MAX ? INT64_MAX : (int64_t)length;
 }
 
+/* All rows of each rank, exact. */
+struct kept {
+  struct tg__device_rows *of_rank; /* rows NULL: not asked for yet */
+  uint32_t ranks;
+};
+
+static void free_kept(void *item) {
+  struct kept *k = item;
+  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) tg__free(k->of_rank[r].rows);
+  tg__free(k->of_rank);
+  tg__free(k);
+}
+
+static struct kept *kept_of(const struct tg_trace *t) {
+  struct kept *k = tg__kept(t, free_kept);
+  if (k) return k;
+  k = tg__alloc(sizeof *k);
+  if (!k) return NULL;
+  *k = (struct kept){tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank), t->rank_count};
+  if (k->of_rank && tg__keep(t, k, free_kept)) return k;
+  free_kept(k);
+  return NULL;
+}
+
+/* Hands out the rows kept of d->rank, loading them when they are not there. */
+static bool load_kept(struct tg__device_rows *d) {
+  struct kept *k = kept_of(d->t);
+  if (!k) return false;
+  struct tg__device_rows *all = &k->of_rank[d->rank];
+  if (!all->rows) {
+    struct tg__device_rows fresh = {.t = d->t, .a = d->a, .rank = d->rank, .names = d->names};
+    const bool ok = load_exact(&fresh) && sort_rows(&fresh);
+    d->names = fresh.names;
+    if (!ok) {
+      tg__free(fresh.rows);
+      return false;
+    }
+    *all = (struct tg__device_rows){.rows = fresh.rows, .count = fresh.count, .reach_ns = fresh.reach_ns};
+  }
+  d->rows = all->rows;
+  d->count = all->count;
+  d->reach_ns = all->reach_ns;
+  return true;
+}
+
 enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules, tg__device_body *body, void *ctx,
                                  struct tg_error *e) {
   struct tg__device_rows d = {.t = t, .a = a, .rules = rules};
   const enum tg__hta_filter filter = rules == TG__RULES_HTA ? TG__HTA_WITHOUT_LAST_STEP : TG__HTA_WITH_LAST_STEP;
   bool ok = tg__names_open(&d.names, t) && (rules == TG__RULES_EXACT || tg__hta_begin(&d.hta, t, filter) == TG_OK);
+  const bool is_kept = rules == TG__RULES_EXACT && !a->has_steps;
   for (uint32_t r = 0; r < t->rank_count && ok; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     d.rank = r;
     d.count = d.pair_count = 0;
-    ok = (rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d)) && sort_rows(&d) && body(&d, ctx);
+    ok = is_kept ? load_kept(&d) : (rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d)) && sort_rows(&d);
+    ok = ok && body(&d, ctx);
     if (rules != TG__RULES_EXACT) tg__hta_drop(&d.hta, r);
   }
-  tg__free(d.rows);
+  if (!is_kept) tg__free(d.rows);
   tg__free(d.pairs);
   tg__names_close(&d.names);
   if (d.hta.t) tg__hta_close(&d.hta);

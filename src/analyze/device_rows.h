@@ -30,7 +30,7 @@ struct tg__device_rows {
   const struct tg__ask *a;
   enum tg__rules rules;
   uint32_t rank;               /* the one that is loaded */
-  struct tg__device_row *rows; /* by start, then end, then order */
+  struct tg__device_row *rows; /* by start, then end, then order; all exact ones of a rank are kept with the trace (64 bytes each): read only */
   size_t count, cap;
   int64_t reach_ns; /* from the first start of any event of the rank to the last start */
   struct tg__launch_pair *pairs;

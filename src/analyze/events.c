@@ -142,31 +142,67 @@ enum { ID, RANK, TRACK, CATEGORY, NAME, PHASE, START, DUR, SELF, DEPTH, PARENT, 
 
 static int64_t index_or_null(uint32_t index) { return index == TG_NONE ? TG_NULL_INT : (int64_t)index; }
 
-/* What all slices of a track share, looked up once. */
-struct track_cells {
-  int64_t rank, track;
-  uint32_t phase_x, phase_b, phase_async;
+/* Slices of one track, and what is the same for all slices. */
+struct slices {
+  const uint32_t *items;
+  size_t count;
+  uint32_t track;
+  const int64_t *self; /* by slice */
+  uint32_t phase_x, phase_b, phase_async; /* texts */
 };
 
-/* Tables of millions of rows are written here, so cells go straight into the columns. */
-static void put_slice(const struct tg_trace *t, const struct track_cells *of_track, uint32_t i, int64_t self, struct tg_table *out) {
+static void put_texts(const struct tg_trace *t, const struct slices *b, unsigned column, uint32_t *cells, struct tg_table *out) {
   const struct tg__slices *s = &t->slices;
-  struct tg__column *c = out->columns;
-  const size_t row = out->rows;
-  const uint8_t flags = s->flags[i];
-  c[ID].ints[row] = i;
-  c[RANK].ints[row] = of_track->rank;
-  c[TRACK].ints[row] = of_track->track;
-  c[CATEGORY].texts[row] = tg__table_text(out, t, t->cats[s->cat[i]].name);
-  c[NAME].texts[row] = tg__table_text(out, t, s->name[i]);
-  c[PHASE].texts[row] = flags & TG__F_BEGIN_END ? of_track->phase_b : flags & TG__F_ASYNC ? of_track->phase_async : of_track->phase_x;
-  c[START].ints[row] = s->start_ns[i];
-  c[DUR].ints[row] = s->dur_ns[i];
-  c[SELF].ints[row] = self;
-  c[DEPTH].ints[row] = s->depth[i];
-  c[PARENT].ints[row] = index_or_null(s->parent[i]);
-  c[CAUSE].ints[row] = index_or_null(s->cause[i]);
-  tg__table_wrote(out, OWN_COLUMNS);
+  for (size_t i = 0; i < b->count; i++) {
+    const uint32_t slice = b->items[i];
+    const uint8_t flags = s->flags[slice];
+    if (column == NAME)
+      cells[i] = tg__table_text(out, t, s->name[slice]);
+    else if (column == CATEGORY)
+      cells[i] = tg__table_text(out, t, t->cats[s->cat[slice]].name);
+    else
+      cells[i] = flags & TG__F_BEGIN_END ? b->phase_b : flags & TG__F_ASYNC ? b->phase_async : b->phase_x;
+  }
+}
+
+static int64_t int_cell(const struct tg_trace *t, const struct slices *b, unsigned column, uint32_t slice) {
+  const struct tg__slices *s = &t->slices;
+  switch (column) {
+  case ID:
+    return slice;
+  case RANK:
+    return tg__rank_number(t, t->tracks[b->track].rank);
+  case TRACK:
+    return b->track;
+  case START:
+    return s->start_ns[slice];
+  case DUR:
+    return s->dur_ns[slice];
+  case SELF:
+    return b->self[slice];
+  case DEPTH:
+    return s->depth[slice];
+  default:
+    return index_or_null(column == PARENT ? s->parent[slice] : s->cause[slice]);
+  }
+}
+
+/* Tables of millions of rows are written here, so column by column; there is room. */
+static void put_slices(const struct tg_trace *t, const struct slices *b, const struct extras *extras, struct tg_table *out) {
+  for (unsigned c = 0; c < OWN_COLUMNS; c++) {
+    struct tg__column *column = &out->columns[c];
+    if (column->type == TG_TEXT) {
+      put_texts(t, b, c, column->texts + out->rows, out);
+      continue;
+    }
+    int64_t *cells = column->ints + out->rows;
+    for (size_t i = 0; i < b->count; i++) cells[i] = int_cell(t, b, c, b->items[i]);
+  }
+  if (!extras->count) tg__table_wrote_rows(out, b->count);
+  for (size_t i = 0; extras->count && i < b->count; i++) {
+    tg__table_wrote(out, OWN_COLUMNS);
+    put_extras(t, t->slices.args[b->items[i]], extras, out);
+  }
 }
 
 static int64_t *self_times(const struct tg_trace *t) {
@@ -181,25 +217,31 @@ static int64_t *self_times(const struct tg_trace *t) {
 }
 
 static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, const struct extras *extras, struct tg_table *out) {
-  int64_t *self = NULL;
   size_t rows = 0;
-  for (uint32_t k = 0; k < t->track_count; k++) rows += tg__ask_has_track(a, t, k) ? t->tracks[k].count : 0;
-  struct track_cells cells = {.phase_x = tg__strings_add(out->strings, "X", 1), .phase_b = tg__strings_add(out->strings, "B", 1)};
-  cells.phase_async = tg__strings_add(out->strings, "b", 1);
-  if (!tg__table_reserve(out, rows) || !(self = self_times(t))) return TG_MEMORY;
+  uint32_t most = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
-    const struct tg__track *track = &t->tracks[k];
     if (!tg__ask_has_track(a, t, k)) continue;
-    cells.track = k;
-    cells.rank = tg__rank_number(t, track->rank);
-    for (uint32_t i = track->first; i < track->first + track->count && !out->failed; i++) {
-      if (!tg__ask_has_time(a, track->rank, t->slices.start_ns[i])) continue;
-      put_slice(t, &cells, i, self[i], out);
-      put_extras(t, t->slices.args[i], extras, out);
-    }
+    rows += t->tracks[k].count;
+    if (t->tracks[k].count > most) most = t->tracks[k].count;
+  }
+  int64_t *self = self_times(t);
+  uint32_t *items = tg__alloc(((size_t)most + 1) * sizeof *items);
+  struct slices b = {.items = items, .self = self};
+  b.phase_x = tg__strings_add(out->strings, "X", 1);
+  b.phase_b = tg__strings_add(out->strings, "B", 1);
+  b.phase_async = tg__strings_add(out->strings, "b", 1);
+  const bool ok = self && items && tg__table_reserve(out, rows);
+  for (b.track = 0; ok && b.track < t->track_count && !out->failed; b.track++) {
+    const struct tg__track *track = &t->tracks[b.track];
+    if (!tg__ask_has_track(a, t, b.track)) continue;
+    b.count = 0;
+    for (uint32_t i = track->first; i < track->first + track->count; i++)
+      if (tg__ask_has_time(a, track->rank, t->slices.start_ns[i])) items[b.count++] = i;
+    put_slices(t, &b, extras, out);
   }
   tg__free(self);
-  return TG_OK;
+  tg__free(items);
+  return ok ? TG_OK : TG_MEMORY;
 }
 
 /* ---- marks --------------------------------------------------------------------------------------------------------------- */

@@ -124,7 +124,7 @@ static bool find_devices(const struct tg_trace *t, uint32_t rank, struct tg__gpu
   return true;
 }
 
-enum tg_err tg__gpu_measure(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
+static enum tg_err measure_rank(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
   *out = NULL;
   *count = 0;
   if (!find_devices(t, rank, out, count)) return TG_MEMORY;
@@ -138,4 +138,52 @@ enum tg_err tg__gpu_measure(const struct tg_trace *t, uint32_t rank, struct tg__
   }
   tg__breakdown_free(&steps);
   return err;
+}
+
+struct kept { /* by rank */
+  struct devices {
+    struct tg__gpu *items;
+    size_t count;
+    bool is_known;
+  } *of_rank;
+  uint32_t ranks;
+};
+
+static void free_kept(void *item) {
+  struct kept *k = item;
+  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) tg__free(k->of_rank[r].items);
+  tg__free(k->of_rank);
+  tg__free(k);
+}
+
+static struct kept *kept_of(const struct tg_trace *t) {
+  struct kept *k = tg__kept(t, free_kept);
+  if (k) return k;
+  k = tg__alloc(sizeof *k);
+  if (!k) return NULL;
+  *k = (struct kept){tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank), t->rank_count};
+  if (k->of_rank && tg__keep(t, k, free_kept)) return k;
+  free_kept(k);
+  return NULL;
+}
+
+enum tg_err tg__gpu_measure(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
+  *out = NULL;
+  *count = 0;
+  struct kept *k = kept_of(t);
+  if (!k) return TG_MEMORY;
+  struct devices *d = &k->of_rank[rank];
+  if (!d->is_known) {
+    if (measure_rank(t, rank, &d->items, &d->count)) {
+      tg__free(d->items);
+      *d = (struct devices){0};
+      return TG_MEMORY;
+    }
+    d->is_known = true;
+  }
+  *out = tg__alloc((d->count + 1) * sizeof **out);
+  if (!*out) return TG_MEMORY;
+  if (d->count) memcpy(*out, d->items, d->count * sizeof **out);
+  *count = d->count;
+  return TG_OK;
 }

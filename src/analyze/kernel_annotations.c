@@ -21,6 +21,7 @@ struct work {
   struct group *groups;
   size_t count, cap;
   struct tg__out text;
+  struct tg__map shorts; /* string id → text of the table: the short form */
 };
 
 /* ---- annotations of the device ---------------------------------------------------------------------------------------------------------- */
@@ -99,10 +100,20 @@ static void put_short(struct work *w, uint32_t string_id, struct tg_table *out) 
     tg__put_null(out);
     return;
   }
-  const struct tg__str name = tg__name(w->t, string_id);
-  w->text.len = 0;
-  char *buf = tg__out_reserve(&w->text, (size_t)name.len + 1);
-  tg__put_text(out, buf ? tg__short_name(name, buf) : name);
+  uint32_t *known = tg__map_slot(&w->shorts, string_id, TG_NONE);
+  if (!known) {
+    out->failed = true;
+    return;
+  }
+  if (*known == TG_NONE) {
+    const struct tg__str name = tg__name(w->t, string_id);
+    w->text.len = 0;
+    char *buf = tg__out_reserve(&w->text, (size_t)name.len + 1);
+    const struct tg__str text = buf ? tg__short_name(name, buf) : name;
+    *known = tg__strings_add(out->strings, text.ptr, text.len);
+    out->failed |= *known == TG_NONE;
+  }
+  tg__put_text_id(out, *known);
 }
 
 static void put_piece(struct work *w, uint32_t rank, const struct tg__piece *p, struct tg_table *out) {
@@ -208,6 +219,7 @@ enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct
   tg__free(w.pieces.items);
   tg__free(w.groups);
   tg__out_free(&w.text);
+  tg__map_free(&w.shorts);
   tg__hta_close(&h);
   return err;
 }

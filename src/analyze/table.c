@@ -142,7 +142,7 @@ void tg__put_bool(struct tg_table *t, bool v) {
   cell_done(t);
 }
 
-static void put_id(struct tg_table *t, uint32_t id) {
+void tg__put_text_id(struct tg_table *t, uint32_t id) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
   assert(c->type == TG_TEXT);
@@ -168,7 +168,7 @@ static uint32_t intern(struct tg_table *t, struct tg__str s) {
   return *slot = id;
 }
 
-void tg__put_text(struct tg_table *t, struct tg__str s) { put_id(t, s.ptr ? intern(t, s) : TG_NONE); }
+void tg__put_text(struct tg_table *t, struct tg__str s) { tg__put_text_id(t, s.ptr ? intern(t, s) : TG_NONE); }
 
 void tg__put_cstr(struct tg_table *t, const char *s) {
   tg__put_text(t, s ? (struct tg__str){s, (uint32_t)strlen(s)} : (struct tg__str){0});
@@ -199,7 +199,7 @@ uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32
 }
 
 void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
-  put_id(t, tg__table_text(t, trace, string_id));
+  tg__put_text_id(t, tg__table_text(t, trace, string_id));
 }
 
 void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) { tg__put_int(t, tg__rank_number(trace, rank)); }
