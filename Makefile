@@ -39,6 +39,7 @@ check: deps-check layers ## layers, sanitizers, clang, clang-tidy, fuzz corpora
 
 bench: package ## side by side with other tools (docs/performance.md)
 	$(Q)$(VENV)/python tests/bench/bench.py
+	$(Q)$(VENV)/python tests/bench/every_question.py
 	$(Q)$(VENV)/python tests/bench/hta_answers.py
 	$(Q)$(VENV)/python tests/bench/recorder.py
 	$(Q)$(VENV)/python tests/bench/snapshot.py --bin $(O)/tachograph

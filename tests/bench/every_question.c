@@ -1,6 +1,6 @@
 /* What it costs to ask one trace everything: opens FILE once and asks every question once, with its default arguments, in the order
- * of `tachograph questions`. One JSON line on stdout: CPU ms and wall ms of each, rows or the code of its refusal, and the anonymous memory
- * of the process after opening and after the last question.
+ * of `tachograph questions`. One JSON line on stdout: CPU ms and wall ms of each, rows, the exit status a
+ * refusal would have, and the anonymous memory of the process after opening and after the last question.
  *
  *   every_question FILE [question …]     only these, in this order */
 #include <stdio.h>
@@ -34,8 +34,8 @@ static void time_question(struct tg_trace *t, const char *name, const char *sepa
   const enum tg_err err = tg_ask(t, name, NULL, 0, &table, &e);
   const size_t rows = err ? 0 : tg_table_rows(table);
   tg_table_free(table);
-  printf("%s{\"name\": \"%s\", \"cpu_ms\": %.4f, \"wall_ms\": %.4f, \"err\": %d, \"rows\": %zu}", separator, name,
-         ms_of(CLOCK_PROCESS_CPUTIME_ID) - cpu, ms_of(CLOCK_MONOTONIC) - wall, (int)err, rows);
+  printf("%s{\"name\": \"%s\", \"cpu_ms\": %.4f, \"wall_ms\": %.4f, \"status\": %d, \"rows\": %zu}", separator, name,
+         ms_of(CLOCK_PROCESS_CPUTIME_ID) - cpu, ms_of(CLOCK_MONOTONIC) - wall, tg_err_status(err), rows);
 }
 
 int main(int argc, char **argv) {
