@@ -28,8 +28,8 @@ void tg__judge_loader(struct tg__facts *f) {
   struct tg__finding *x =
       tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share, THRESHOLD_PCT, tg__per_step(f, wait));
   tg__where_slice(f, l.longest, x);
-  TG_SAY(x->evidence, "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld calls, the longest %.2f ms%s",
-         tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share, (long long)l.calls,
+  TG_SAY(x->evidence, "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",
+         tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share, (long long)l.calls, l.calls == 1 ? "" : "s",
          tg__ms(f->t->slices.dur_ns[l.longest]),
          has_workers ? ", although worker processes load ahead" : ", all in the process that trains");
   const char *pin = f->has_device_work ? ", pin_memory=True" : "";

@@ -226,6 +226,24 @@ def test_directory_and_glob_are_one_trace(tachograph, tmp_path):
         assert column(answer(tachograph("ask", path, "events", "--json")), "rank") == [0] * 4 + [1] * 4
 
 
+def test_findings_of_a_report_are_objects(tachograph, tmp_path):
+    events = []
+    for k in range(4):  # 0.6 of each ms in the loader: two workers have it ready beside the rest of 0.4
+        at, load = 1000 * k, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        events += [slice_event(f"ProfilerStep#{k}", at, 1000, cat="user_annotation"),
+                   slice_event(load, at, 600, cat="user_annotation", args={"Call stack": "train.py(9): train"}),
+                   slice_event("aten::add", at + 600, 400)]
+    path = tmp_path / "slow.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    report = answer(tachograph("report", path, "--json"))
+    assert report["step_ms"] == 1.0
+    [finding] = report["findings"]
+    wanted = {"cause": "loader-in-main-process", "severity": "high", "file": "train.py", "line": 9, "share_pct": 60, "cost_ns": 600_000,
+              "saving_ms_per_step": 0.6}
+    assert {key: finding[key] for key in wanted} == wanted
+    assert 0 < finding["confidence"] < 1 and finding["method"] and finding["evidence"] and finding["advice"]
+
+
 def test_a_file_alone_is_reported(tachograph, trace):
     assert tachograph(trace).stdout == tachograph("report", trace).stdout != ""
     assert isinstance(answer(tachograph(trace, "--json")), dict)
