@@ -265,8 +265,8 @@ static enum tg_err no_kind(const struct test *t, const struct columns *c) {
 static enum tg_err check_row(const struct test *t, const struct columns *c, size_t row) {
   const struct tg__str unit = cell(c, c->unit, row);
   if (tg__str_eq(cell(c, c->verdict, row), TG_STR("withheld")))
-    return tg__fail(t->e, TG_NO_DATA, -1, "fail-if: times are not judged, because %.200s (see --accept)",
-                    c->table->note_count ? c->table->notes[0] : "conditions differ");
+    return tg__fail(t->e, TG_NO_DATA, -1, "fail-if: times are not judged where conditions differ (see --accept)%s%.200s",
+                    c->table->note_count ? ". " : "", c->table->note_count ? c->table->notes[0] : "");
   if (t->is_share || tg__str_eq(unit, (struct tg__str){t->dimension, (uint32_t)strlen(t->dimension)})) return TG_OK;
   return tg__fail(t->e, TG_USAGE, -1, "fail-if: the unit of the number does not fit: %.*s is in %s, or give %%",
                   (int)(t->quantity.len ? t->quantity.len : t->kind.len), t->quantity.len ? t->quantity.ptr : t->kind.ptr,

@@ -390,10 +390,19 @@ static enum verdict rare_op(struct machine *m) {
   }
 }
 
+static enum verdict protocol(struct machine *m) {
+  enum { NEWEST = 5 };
+  const uint8_t *const number = take(m, 1);
+  if (!number || *number <= NEWEST) return number ? GO_ON : CUT;
+  m->err = tg__fail(m->e, TG_UNSUPPORTED, m->offset, "the pickle is of protocol %d, which is newer than what is known here (up to %d): "
+                    "write it with pickle.dump(snapshot, file, protocol=%d)", *number, NEWEST, NEWEST - 1);
+  return FAILED;
+}
+
 static enum verdict run_op(struct machine *m) {
   switch (m->op) {
   case 0x80:
-    return take(m, 1) ? GO_ON : CUT;
+    return protocol(m);
   case 0x95:
     return take(m, 8) ? GO_ON : CUT; /* FRAME: how many bytes follow */
   case '.':
@@ -533,7 +542,7 @@ static void hand_over_rest(struct machine *m) {
 
 bool tg__looks_like_pickle(const char *head, size_t len) {
   const unsigned char *const p = (const unsigned char *)head;
-  if (len >= 2 && p[0] == 0x80) return p[1] >= 1 && p[1] <= 5;
+  if (len >= 2 && p[0] == 0x80) return p[1] >= 1 && p[1] < 0x20; /* of protocols to come, too: they are refused by number */
   return len >= 2 &&
          ((p[0] == '(' && (p[1] == 'd' || p[1] == 'l')) || (p[0] == '}' && (p[1] == 'q' || p[1] == '(')) || (p[0] == ']' && p[1] == 'q'));
 }

@@ -246,6 +246,12 @@ def test_opcodes_that_would_run_code_are_refused_by_name(opened, code, name):
         opened(b"\x80\x02" + code + b".")
 
 
+def test_a_newer_protocol_is_named(opened):
+    with pytest.raises(tg.TachographError, match="protocol 9.*protocol=4") as raised:
+        opened(b"\x80\x09" + pickle.dumps(snapshot([Device(0, 1, 10)]), protocol=4)[2:])
+    assert raised.value.status == 4
+
+
 @pytest.mark.parametrize("content, said", [(pickle.dumps({"a": 1}), "no memory snapshot"), (pickle.dumps([1, 2]), "no memory snapshot"),
                                            (pickle.dumps({"segments": [], "device_traces": [[]]}), "snapshot is empty")])
 def test_other_pickles_get_a_sentence(opened, content, said):
