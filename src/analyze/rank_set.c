@@ -266,6 +266,34 @@ static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
   if (aligned && alone) tg__table_note(out, "ranks whose clock no collective tells, taken as the files say: %u", (unsigned)alone);
 }
 
+/* Number of the step in which a rank asked for its part; -1 when there is none that is numbered. */
+static int64_t step_of(const struct tg__ranks *r, const struct tg__part *p) {
+  const struct tg__rank_summary *const rank = &r->s->ranks[p->rank];
+  const uint32_t step = rank->collectives[p->index].step;
+  return step == TG_NONE ? -1 : rank->steps[step].number;
+}
+
+/* Recordings that began at different iterations, or loops that count differently: numbers do not say which steps belong together. */
+static void note_steps(const struct tg__ranks *r, struct tg_table *out) {
+  int64_t known = 0, astray = 0;
+  for (size_t i = 0; i < r->match_count; i++) {
+    const struct tg__match *const m = &r->matches[i];
+    const int64_t first = step_of(r, &r->parts[m->first]);
+    bool numbered = first >= 0, apart = false;
+    for (uint32_t k = 1; k < m->count; k++) {
+      const int64_t other = step_of(r, &r->parts[m->first + k]);
+      numbered &= other >= 0;
+      apart |= other != first;
+    }
+    if (!tg__match_is_shared(m) || !numbered) continue;
+    known++;
+    astray += apart;
+  }
+  if (2 * astray > known) /* a few at the edges of steps are nothing */
+    tg__table_note(out, "the steps of the ranks do not line up: %lld of %lld collectives join steps of different numbers, so equal numbers "
+                   "are not the same step", (long long)astray, (long long)known);
+}
+
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
   int64_t bare = 0, dropped = 0;
   for (uint32_t i = 0; i < r->s->count; i++) {
@@ -273,6 +301,7 @@ void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
     dropped += r->s->ranks[i].dropped;
   }
   note_ranks(r, out);
+  note_steps(r, out);
   if (r->s->count > 1) note_clocks(r, out);
   if (r->by_order && r->s->count > 1)
     tg__table_note(out, "the trace does not number its collectives: the n-th of its kind in a group is taken for the n-th of every rank%s",

@@ -54,6 +54,28 @@ def test_exact(engine, content, spelling):  # noqa: F811
 
 @FEW
 @given(content=DEVICE, spelling=st.integers(0, 2**32))
+def test_overlap_of_each_step(engine, content, spelling):  # noqa: F811
+    """Between two neighbouring starts or ends nothing changes: each such piece inside the step counts whole."""
+    with Written(engine, traces.build(**content), spelling) as ranks:
+        for rank, ask in ranks:
+            if not any(e.cat in traces.DEVICE for e in rank.events):
+                continue
+            work, steps = slow.Exact(rank).work, [r for r in ask("steps") if r["name"] != "whole recording"]
+            want = {}
+            for row in steps:
+                begin, end = row["start_ns"], row["start_ns"] + row["total_ns"]
+                points = sorted({begin, end, *(t for w in work for t in (w.start, w.end) if begin < t < end)})
+                pieces = [(b - a, {w.type for w in work if w.start <= a and b <= w.end}) for a, b in zip(points, points[1:])]
+                both, one = {"COMPUTATION", "COMMUNICATION"}, {"COMMUNICATION"}
+                want[row["step"]] = {"communication_ns": sum(n for n, on in pieces if on >= one), "overlap_ns": sum(n for n, on in pieces if on >= both),
+                                     "computation_ns": sum(n for n, on in pieces if "COMPUTATION" in on), "total_ns": row["total_ns"]}
+            rows = [r for r in ask("overlap", by="step") if r["step"]]
+            if len(want) == len(steps):                       # each number once
+                check_rows("overlap by step", want, rows, lambda r: str(r["step"]))
+
+
+@FEW
+@given(content=DEVICE, spelling=st.integers(0, 2**32))
 def test_as_hta_counts(engine, content, spelling):  # noqa: F811
     """With and without the last step."""
     with Written(engine, traces.build(**content), spelling) as ranks:

@@ -402,6 +402,16 @@ def test_different_step_counts_and_numbers(ask, tmp_path):
     assert "no step number is on all ranks" in ask.notes(folder, "ranks")
 
 
+def test_steps_that_do_not_line_up(ask, tmp_path):
+    """The second rank counts from one more, so the collectives of its step n are those of step n - 1 of the first."""
+    run = simple_run()
+    assert "line up" not in ask.notes(write(tmp_path / "even", run), "ranks")
+    shared = len(run[0]["collectives"])
+    run[1]["steps"] = [(n + 1, a, b) for n, a, b in run[1]["steps"]]
+    notes = ask.notes(write(tmp_path / "astray", run), "ranks")
+    assert f"do not line up: {shared} of {shared} collectives" in notes
+
+
 def test_single_steps_can_be_asked_for(ask, tmp_path):
     run = simple_run()
     run[1]["collectives"][1]["start"] += 3_000  # in step 1 rank 1 is later still
