@@ -8,7 +8,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 
 # Names of arguments in a Kineto trace, and what FunctionEvent calls them where it keeps them apart.
 _ARGS = ("External id", "Sequence number", "Fwd thread id", "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack",
-         "CallFrom", "Python id", "Python parent id", "Python module id", "device", "stream", "correlation")
+         "CallFrom", "Module path", "Python id", "Python parent id", "Python module id", "device", "stream", "correlation")
 METADATA = {"registers per thread": "registers_per_thread", "shared memory": "shared_memory", "grid": "grid", "block": "block",
              "priority": "priority", "blocks per SM": "blocks_per_sm", "warps per SM": "warps_per_sm", "occupancy": "occupancy",
              "est. achieved occupancy %": "est_occupancy_pct", "queued": "queued", "graph id": "graph_id",

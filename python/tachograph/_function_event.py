@@ -111,6 +111,7 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
     "python_id": lambda e, s, row: _or(s.argument(row, "Python id"), -1),
     "python_parent_id": lambda e, s, row: _or(s.argument(row, "Python parent id"), -1),
     "python_module_id": lambda e, s, row: _or(s.argument(row, "Python module id"), -1),
+    "module_path": lambda e, s, row: s.argument(row, "Module path"),
     "metadata": lambda e, s, row: s.metadata(row),
     "_event_metadata": lambda e, s, row: None if s.metadata(row) is None else EventMetadata(**s.metadata_fields(row)),
 }
@@ -158,6 +159,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.kernels: list[Kernel] = []
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: Optional[FunctionEvent] = None
+        self.module_path: Optional[str] = None  # beyond torch's: of the module that called it, as named_modules() has it
         self.metadata = typed_metadata
         self._metadata_json = metadata_json
         meta = {field: (extra_meta or {}).get(key) for key, field in METADATA.items()}

@@ -198,6 +198,11 @@ class _KinetoProfile:
         from ._totals import by_class
         return by_class(self._finished("sorting operators into classes").trace(), device)
 
+    def phases(self) -> Any:
+        """Host time of a step in the DataLoader, forward, backward and the optimizer, without labels; see PhaseTimes."""
+        from ._totals import phases
+        return phases(self._finished("dividing steps into phases").trace())
+
     def export_chrome_trace(self, path: str, use_python_export: bool = False, cuda_graph_annotations: Any = None,
                             graph_lanes: str = "none", default_stream: int = 7) -> None:
         """Write the last window as Chrome JSON, packed if path ends in .gz. As often as you like, also after a trace handler.

@@ -61,7 +61,7 @@ struct tg__raw_frame {
   uint32_t text, name;     /* file(line): function, with the line being run and, as Kineto names frames, with the function's first */
   uint32_t parent;         /* id in the dictionary, 0 = none */
   uint32_t whole, modules; /* texts of the stack and of the modules around; TG_NONE until asked for, atomic */
-  uint32_t module;         /* innermost module frame at or above: number of frame, TG_NONE until asked for, NO_MODULE */
+  uint32_t module_path;    /* of the innermost of those modules; known when `modules` is */
   uint32_t called_at;      /* text file:line, TG_NONE until asked for */
 };
 struct tg__raw_forward {
@@ -135,6 +135,8 @@ static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, 
 /* Of a stack given by its id. All take the lock the first time. */
 uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);   /* text, TG_NONE = unknown */
 uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);  /* text, TG_NONE = outside modules */
+/* Path in the model of the innermost of those modules, after tg__raw_modules_text(); TG__K_EMPTY when not known. */
+uint32_t tg__raw_module_path(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);
 uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack); /* id of the innermost module frame, 0 = none */
 uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);     /* text file:line, TG_NONE = unknown */
 

@@ -266,8 +266,9 @@ static void write_stack(const struct tg__raw *w, const struct tg__raw_ids *s, ui
   }
 }
 
-/* Modules from the outermost to the innermost, as the frames of their calls would be named, separated by " / ". */
-static void write_modules(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack, struct tg__out *out) {
+/* Modules from the outermost to the innermost, as the frames of their calls would be named, separated by " / ". Returns the path of the
+ * innermost. */
+static uint32_t write_modules(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack, struct tg__out *out) {
   uint32_t found[TG__RAW_STACK_MAX];
   int count = 0;
   for (int depth = 0; depth < TG__RAW_STACK_MAX && stack; depth++) {
@@ -276,12 +277,14 @@ static void write_modules(const struct tg__raw *w, const struct tg__raw_ids *s, 
     if (module != TG_NONE) found[count++] = module;
     stack = frame ? frame->parent : 0;
   }
+  const uint32_t path = count ? w->modules[found[0]].path : TG__K_EMPTY;
   while (count-- > 0) {
     const struct tg__str name = tg__name(w->trace, w->modules[found[count]].name);
     const uint32_t head = sizeof "nn.Module: " - 1;
     if (out->len) tg__out_text(out, " / ");
     tg__out_bytes(out, name.ptr + head, name.len - head);
   }
+  return path;
 }
 
 /* file(12): function → file:12 */
@@ -324,10 +327,15 @@ uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, ui
   uint32_t id = __atomic_load_n(&frame->modules, __ATOMIC_ACQUIRE);
   if (id == TG_NONE) {
     struct tg__out text = {0};
-    write_modules(w, s, stack, &text);
+    __atomic_store_n(&frame->module_path, write_modules(w, s, stack, &text), __ATOMIC_RELAXED); /* published with the text */
     id = publish(w, &frame->modules, &text, true);
   }
   return id == NO_MODULE ? TG_NONE : id;
+}
+
+uint32_t tg__raw_module_path(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack) {
+  const struct tg__raw_frame *const frame = frame_at(w, s, stack);
+  return frame ? __atomic_load_n(&frame->module_path, __ATOMIC_RELAXED) : TG__K_EMPTY;
 }
 
 uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack) {

@@ -208,7 +208,8 @@ static bool keyword_value(struct tg__raw *w, const struct tg__input_value *v, co
 
 static bool is_taken(const struct tg__packed_val *vals, size_t count, uint32_t key) {
   static const uint32_t ours[] = {TG__K_SEQUENCE_NUMBER, TG__K_FWD_THREAD_ID, TG__K_CALL_STACK,        TG__K_MODULE_HIERARCHY,
-                                  TG__K_OVERLOAD_NAME,   TG__K_EXTERNAL_ID,   TG__K_RECORD_FUNCTION_ID, TG__K_EV_IDX};
+                                  TG__K_OVERLOAD_NAME,   TG__K_EXTERNAL_ID,   TG__K_RECORD_FUNCTION_ID, TG__K_EV_IDX,
+                                  TG__K_MODULE_PATH};
   for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
     if (ours[i] == key) return true;
   }

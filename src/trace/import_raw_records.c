@@ -209,7 +209,10 @@ static void describe_op(struct job *j, const struct tg__raw_record *r, struct pa
   v->modules = tg__raw_modules_text(j->raw, &j->scope, stack);
   if (v->stack != TG_NONE) v->set |= HAS_STACK;
   if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, stack, v); /* else the stack itself says the line */
-  if (v->modules != TG_NONE) v->set |= HAS_MODULES;
+  if (v->modules == TG_NONE) return;
+  v->set |= HAS_MODULES;
+  v->module_path = tg__raw_module_path(j->raw, &j->scope, stack);
+  if (v->module_path != TG__K_EMPTY) v->set |= HAS_MODULE_PATH;
 }
 
 /* The call of a module, by the module its STACK entry has; TG_NONE when it has none. */

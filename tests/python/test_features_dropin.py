@@ -1,11 +1,13 @@
 """What scripts written for torch.profiler lean on beside its signatures: errors, attributes, texts."""
 import json
+import time
 
 import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU
+from tachograph._totals import phases
 
 
 class Nvtx:
@@ -96,3 +98,74 @@ def test_nvtx_that_is_not_there_raises_as_before():
     with tg.profile(activities=[CPU]):
         with pytest.raises(RuntimeError, match="NVTX functions not installed"):
             torch.cuda.nvtx.range_push("a")
+
+
+def slow(seconds):
+    time.sleep(seconds)
+
+
+class Slow(torch.autograd.Function):
+    """Forward and backward of known length."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        slow(0.03)
+        return gradient
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_phases_without_labels(backend):
+    """Loader 20 ms, backward 30 ms, optimizer 10 ms, and 5 ms of Python in between, each a step."""
+    class Data(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            slow(0.02)
+            return torch.ones(4)
+
+    class Optimizer(torch.optim.SGD):
+        def step(self, closure=None):
+            slow(0.01)
+            return super().step(closure)
+
+    model = torch.nn.Linear(4, 4)
+    optimizer = Optimizer(model.parameters(), 0.1)
+    with tg.profile(activities=[CPU], backend=backend, schedule=tg.schedule(wait=1, warmup=1, active=4, repeat=1)) as prof:
+        for x in torch.utils.data.DataLoader(Data()):
+            optimizer.zero_grad()
+            Slow.apply(model(x)).sum().backward()
+            optimizer.step()
+            slow(0.005)
+            prof.step()
+    found = prof.phases()
+    assert found.steps == 4 and sum(found.percent.values()) == pytest.approx(100)
+    for name, least in (("data", 20), ("backward", 30), ("optimizer", 10), ("other", 5)):
+        assert least <= getattr(found, name), (name, found)
+    assert 0 < found.forward < found.backward
+    assert [line.split()[0] for line in str(found).splitlines()] == ["data", "forward", "backward", "optimizer", "other"]
+
+
+def test_phases_by_hand(tmp_path):
+    """Two steps of 100 us. The first: loader 10-30, forward 30-50 (an operator in another), backward 50-70 on another thread, optimizer
+    70-90. The second: nothing but an operator that began 10 us before it and ends 20 us into it."""
+    def event(name, ts, dur, category="cpu_op", tid=1):
+        return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": tid, "args": {}}
+    label = "user_annotation"
+    events = [event("ProfilerStep#0", 0, 100, label), event("ProfilerStep#1", 110, 100, label),
+              event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 20, label), event("aten::stack", 12, 5),
+              event("aten::linear", 30, 20), event("aten::addmm", 35, 10), event("aten::sin", 100, 30, tid=3),
+              event("autograd::engine::evaluate_function: AddmmBackward0", 50, 20, tid=2), event("aten::mm", 55, 5, tid=2),
+              event("Optimizer.step#SGD.step", 70, 20, label), event("aten::add_", 75, 5)]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with tg.open(tmp_path / "trace.json") as trace:
+        found = phases(trace)
+    # A step: half of 20 us of loader, of 20 + 20 of forward, of 20 of backward, of 20 of optimizer, and of the rest, 200 - 100.
+    assert found == (0.01, 0.02, 0.01, 0.01, 0.05, 2)
+    (tmp_path / "empty.json").write_text('{"traceEvents": [{"ph": "X", "name": "a", "cat": "kernel", "pid": 0, "tid": 7, "ts": 0, "dur": 1}]}')
+    with tg.open(tmp_path / "empty.json") as trace:
+        assert phases(trace) == (0, 0, 0, 0, 0, 0)

@@ -329,6 +329,10 @@ def test_modules(profile):
     rows = list(prof.trace.ask("ops", by="module"))
     groups = {row["group"] for row in rows if row["name"] in ("aten::addmm", "aten::relu")}
     assert len(groups) == 3, rows
+    if prof._windows[-1].kind == "native":  # torch's collector does not know where in the model a module is
+        events = prof.trace.ask("events", args="Module path")
+        assert [e["Module path"] for e in events if e["name"] in ("aten::addmm", "aten::relu")] == ["0", "1", "2"]
+        assert {e.module_path for e in prof.events() if e.name == "aten::addmm"} == {"0", "2"}
 
 
 def test_with_modules_warns():

@@ -235,7 +235,7 @@ static void begin_program(uint32_t features) {
                                                {4, 0, TG_STR("Python GC")}, {5, 0, TG_STR("rss")}, {6, 0, TG_STR("here")}};
   static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("net.py(20): forward")}, {3, 2, TG_STR("linear.py(31): forward\00030\0/lib/\0007")},
                                                 {4, 2, TG_STR("linear.py(30): forward\00030\0/lib/")}};
-  static const struct tg__raw_entry modules[] = {{2, 0, TG_STR("Net\0model")}, {3, 3, TG_STR("Linear")}};
+  static const struct tg__raw_entry modules[] = {{2, 0, TG_STR("Net\0model")}, {3, 3, TG_STR("Linear\0model.fc")}};
   raw_begin(&file);
   raw_process(&file, &p);
   raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 6);
@@ -277,6 +277,7 @@ static void test_frames(void **state) {
   assert_arg(t, t->slices.args[find(t, "nn.Module: Net_0")], "Module path", "\"model\"");
   assert_arg(t, t->slices.args[find(t, "Python GC")], "generation", "2");
   assert_arg(t, t->slices.args[find(t, "aten::mm")], "Module Hierarchy", "\"Net_0 / Linear_3\"");
+  assert_arg(t, t->slices.args[find(t, "aten::mm")], "Module path", "\"model.fc\"");
   assert_arg(t, t->slices.args[find(t, "aten::mm")], "Call stack", "\"nn.Module: Linear_3;nn.Module: Net_0;train.py(10): main\"");
   tg__trace_free(t);
 }
