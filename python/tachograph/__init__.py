@@ -223,9 +223,11 @@ class Trace(_read.Trace):
             with builtins.open(draft, "xb", buffering=0) as file:
                 self._export(to or _format_of(target), _texts({"trace_name": target, **args}), file.fileno())
             os.replace(draft, target)
-        except BaseException:
+        except BaseException as error:
             if os.path.exists(draft):
                 os.unlink(draft)
+            if isinstance(error, OSError) and error.filename == draft:
+                error.filename = target  # the name that the caller knows
             raise
 
     def __enter__(self) -> Trace:

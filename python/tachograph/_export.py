@@ -25,6 +25,10 @@ def write_chrome(trace: Any, path: str, name: str, metadata: dict[str, str]) -> 
         if path.endswith(".gz"):
             _compress(draft)
         os.replace(draft, path)
+    except OSError as error:
+        if error.filename == draft:
+            error.filename = path  # the name that the caller knows
+        raise
     finally:
         if os.path.exists(draft):
             os.unlink(draft)

@@ -1,6 +1,7 @@
 """_KinetoProfile: one window after the other, without a schedule. `profiler.profile` adds the schedule."""
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from typing import Any, Callable, Iterable, Optional
@@ -208,7 +209,7 @@ class _KinetoProfile:
         """Write the last window as Chrome JSON, packed if path ends in .gz. As often as you like, also after a trace handler.
         use_python_export changes nothing: there is one exporter."""
         check_lanes(cuda_graph_annotations, graph_lanes)
-        window = self._finished("exporting chrome trace")
+        window, path = self._finished("exporting chrome trace"), os.fspath(path)
         window.export_chrome(path)
         if cuda_graph_annotations:
             bake_annotations(path, cuda_graph_annotations, graph_lanes, default_stream)

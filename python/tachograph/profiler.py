@@ -222,7 +222,7 @@ class profile(_KinetoProfile):
         finally:
             self._in_handler = False
             self._prune_files()
-        if self._complete == 2 and self.keep_last is None and self._endless() and self._files[-1]:
+        if len(self._files) == 2 and self.keep_last is None and self._endless() and self._files[-1]:
             warn("the schedule has no end (repeat=0): a file is written every cycle for as long as the program runs; "
                  "give schedule(repeat=…), or profile(keep_last=…) to keep the newest only")
 

@@ -34,6 +34,22 @@ def test_stacks_that_were_not_recorded_are_an_error(prof, tmp_path):
         prof.export_stacks(str(tmp_path / "stacks.txt"))
 
 
+def test_paths_may_be_objects(prof, tmp_path):
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    prof.export_chrome_trace(tmp_path / "trace.json.gz")
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"] and (tmp_path / "trace.json.gz").stat().st_size > 0
+
+
+def test_a_folder_that_is_not_there_is_told_by_the_path_given(prof, tmp_path):
+    path = str(tmp_path / "no" / "trace.json")
+    with pytest.raises(FileNotFoundError) as caught:
+        prof.export_chrome_trace(path)
+    assert caught.value.filename == path
+    with pytest.raises(FileNotFoundError) as caught:
+        prof.trace.export(path)
+    assert caught.value.filename == path
+
+
 def test_wrong_sort_key_is_a_sentence(prof):
     with pytest.raises(AttributeError, match=r"has no attribute 'calls' to sort by; did you mean sort_by='count'\? There are cpu_time, "):
         prof.key_averages().table(sort_by="calls")
