@@ -96,7 +96,7 @@ static bool trains(const struct tg__sites *s) {
   return false;
 }
 
-static void report_invariant(const struct invariant *v, const char *evidence, double confidence) {
+static void report_invariant(const struct invariant *v, const char *evidence, const char *when, double confidence) {
   struct tg__facts *f = v->s->f;
   int64_t ns = 0, calls = 0;
   uint32_t top = TG_NONE;
@@ -114,7 +114,8 @@ static void report_invariant(const struct invariant *v, const char *evidence, do
   TG_SAY(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls), tg__per(f), evidence,
          tg__ms(x->cost_ns), share);
   TG_SAY(x->advice,
-         "Compute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves it with the model.");
+         "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves it with the model.",
+         when);
   tg__expect(f, x, ns, confidence, "the time of these operators");
 }
 
@@ -124,11 +125,12 @@ void tg__judge_invariants(struct tg__facts *f) {
   struct invariant v = {.s = s, .in = tg__alloc(s->count + 1), .told = tg__alloc(s->count + 1)};
   if (v.in && v.told) {
     find_chains(&v);
-    report_invariant(&v, "make the same constants anew and work on them alone", 0.8);
+    report_invariant(&v, "make the same constants anew and work on them alone", "C", 0.8);
     memcpy(v.told, v.in, s->count);
     memset(v.in, 0, s->count);
     find_functions(&v);
-    report_invariant(&v, "run with the same shapes in each step, inside a model, and no gradient flows through them", 0.6);
+    report_invariant(&v, "run with the same shapes in each step, inside a model, and no gradient flows through them",
+                     "If what goes in is no new data, c", 0.5);
   } else {
     f->failed = true;
   }
