@@ -79,6 +79,7 @@ class Recording:
         self.stats = ProfilerStats()
         self.metadata: dict[str, str] = {}
         self.lost = 0
+        self.why_lost = "the budget was used up (memory_budget=, disk_budget= of profile())"
         self.running = False
         self.thread = 0  # that started it
         self.pid = os.getpid()
@@ -125,7 +126,7 @@ class Recording:
         finally:
             _release(self)
         if self.lost:
-            log.warning("%s records were lost: the budget was used up (memory_budget=, disk_budget= of profile())", f"{self.lost:,}")
+            log.warning("%s records were lost: %s", f"{self.lost:,}", self.why_lost)
 
     def drop(self) -> None:
         """Give up a window that was prepared and never started."""

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from itertools import compress
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
 from ._say import log
@@ -28,13 +27,21 @@ class _Found(NamedTuple):
     tensors: list[Any]  # plain ones
 
 
+def _family(kind: type) -> set[type]:
+    """The class and all that are derived from it."""
+    found, left = {kind}, [kind]
+    while left:
+        fresh = set(type.__subclasses__(left.pop())) - found
+        found |= fresh
+        left += fresh
+    return found
+
+
 def _find(torch: Any) -> _Found:
-    things = gc.get_objects()
-    types = list(map(type, things))  # type(): asking an object could run its code. One look at each: most are not in the processor's cache
-    modules = {t for t in set(types) if issubclass(t, torch.nn.Module)}
-    optimizers = {t for t in set(types) if issubclass(t, torch.optim.Optimizer)}
+    modules, optimizers = _family(torch.nn.Module), _family(torch.optim.Optimizer)
     wanted = modules | optimizers | {torch.Tensor}
-    found = list(compress(things, map(wanted.__contains__, types)))
+    # type(): asking an object could run its code. One look at each: most are not in the processor's cache.
+    found = [t for t in gc.get_objects() if type(t) in wanted]
     return _Found([t for t in found if type(t) in modules], [t for t in found if type(t) in optimizers], [t for t in found if type(t) is torch.Tensor])
 
 

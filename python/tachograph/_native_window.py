@@ -39,6 +39,8 @@ class NativeWindow(Recording):
     def _stop(self) -> None:
         stats = self._native.stop()
         self.lost = stats["lost"]
+        if stats["why"] and not stats["missing"]:  # the disk
+            self.why_lost = stats["why"]
         self.stats.number_of_events = stats["records"]
 
     def price_words(self) -> str:

@@ -92,7 +92,10 @@ bool tg__recording_reserve(uint64_t bytes, uint64_t align, uint64_t limit, uint6
   do {
     start = (end + align - 1) / align * align;
     if (bytes <= page && start / page != (start + bytes - 1) / page) start = (start + page - 1) / page * page;
-    if (bytes > most || start > most - bytes) return false;
+    if (bytes > most || start > most - bytes) {
+      if (most < limit) atomic_store(&s->disk_error, EFBIG); /* what the write would say, if it came to it */
+      return false;
+    }
   } while (!atomic_compare_exchange_weak(&s->file_end, &end, start + bytes));
   *offset = start;
   return true;

@@ -268,6 +268,21 @@ def test_temporary_folder_that_cannot_be_written(profile, monkeypatch, tmp_path)
     monkeypatch.undo()
 
 
+def test_disk_that_takes_no_more():
+    status, out, err = run_program("native", """
+        import logging, resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        a = torch.ones(3)
+        with profile() as prof:
+            for _ in range(50000): torch.add(a, a)
+        print(len(prof.events()))
+    """)
+    assert status == 0, err
+    kept = int(out)
+    assert 1000 < kept < (1 << 20) // 32
+    assert f"{50000 - kept:,} records were lost: the file could not grow any more (File too large)" in err and "budget" not in err
+
+
 def test_many_windows(profile):
     """Folders do not pile up."""
     with warnings.catch_warnings():

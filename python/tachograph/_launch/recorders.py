@@ -25,6 +25,8 @@ class Recorder:
     def disk_bytes(self) -> int:
         return 0
 
+    why = ""  # after close(): what was not to be had, or why the disk took no more
+
     def close(self) -> tuple[int, int]:
         """(records lost, records written)"""
         return 0, 0
@@ -68,6 +70,7 @@ class NativeRecorder(Recorder):
         self._recording.pause()
         self._record.step_begin("")  # takes the place of a step that is still open: what the program's end cut off is no step
         stats = self._recording.stop()
+        self.why = stats["why"]
         return stats["lost"], stats["records"]
 
     def left_behind(self) -> list[str]:

@@ -131,6 +131,8 @@ class Session:
         if recorder is not None:
             lost, records = recorder.close()
             self.log.write(f"closed {recorder.phase} {records} {lost}")
+            if recorder.why:
+                self.log.write(f"note {recorder.why}")
             left = recorder.left_behind()
             if left:
                 self.log.write(f"note off is not off: still installed after the recording: {', '.join(left)}")
