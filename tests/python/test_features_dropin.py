@@ -61,6 +61,8 @@ def test_events_have_no_column_of_overloads_unless_asked_for(prof):
     """torch knows overloads with capture_overload_names alone; an event of ours always does, and the table stays torch's."""
     head = prof.events().table().splitlines()[1].split()
     assert head[:2] == ["Name", "Self"]
+    if "capture_overload_names:" not in (torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""):
+        return  # this torch does not tell them
     with tg.profile(activities=[CPU], experimental_config=tg._ExperimentalConfig(capture_overload_names=True)) as captured:
         torch.ones(2).add(1)
     assert "Overload Name" in captured.events().table()
@@ -81,7 +83,7 @@ def test_views_list_their_attributes(prof):
 
 def test_the_inner_profiler_has_what_torchs_has(prof):
     own_workings = {"config", "create_trace_id", "default_trace_id", "kineto_activities", "profiler_kind", "profiling_end_time_ns",
-                    "profiling_start_time_ns"}
+                    "profiling_start_time_ns", "use_mtia"}  # use_mtia: of 2.4
     names = {name for name in dir(torch.autograd.profiler.profile()) if not name.startswith("_")}
     assert {name for name in names if not hasattr(prof.profiler, name)} <= own_workings
     assert prof.profiler.trace_id == prof.get_trace_id() and not prof.profiler.use_cuda
