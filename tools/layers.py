@@ -76,7 +76,7 @@ for _folder in ("format", "trace", "analyze", "diagnose", "show", ""):
 
 SOFT_FILE, HARD_FILE = 600, 1000
 SOFT_FUNCTION, HARD_FUNCTION = 60, 100
-SHARED_NAMES = {"__init__.py", "__init__.pyi", "__main__.py", "profiler.py", "conftest.py", "README.md", "CMakeLists.txt", "py.typed"}
+SHARED_NAMES = {"__init__.py", "__init__.pyi", "__main__.py", "profiler.py", "timeline.py", "conftest.py", "README.md", "CMakeLists.txt", "py.typed"}
 
 
 def strip_comments(text):

@@ -14,9 +14,41 @@ static int by_real(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* Byte by byte from the lowest, bytes that are the same in all values left out; small numbers take few passes. */
+static void sort_by_bytes(int64_t *values, int64_t *spare, size_t count) {
+  size_t counts[8][256] = {{0}};
+  int64_t *from = values, *to = spare;
+  for (size_t i = 0; i < count; i++)
+    for (unsigned byte = 0; byte < 8; byte++) counts[byte][((uint64_t)values[i] ^ (uint64_t)1 << 63) >> 8 * byte & 255]++;
+  for (unsigned byte = 0; byte < 8; byte++) {
+    size_t at = 0;
+    if (counts[byte][((uint64_t)from[0] ^ (uint64_t)1 << 63) >> 8 * byte & 255] == count) continue;
+    for (unsigned digit = 0; digit < 256; digit++) {
+      const size_t here = counts[byte][digit];
+      counts[byte][digit] = at;
+      at += here;
+    }
+    for (size_t i = 0; i < count; i++) to[counts[byte][((uint64_t)from[i] ^ (uint64_t)1 << 63) >> 8 * byte & 255]++] = from[i];
+    int64_t *sorted = to;
+    to = from;
+    from = sorted;
+  }
+  if (from != values) memcpy(values, from, count * sizeof *values);
+}
+
+static void sort_ints(int64_t *values, size_t count) {
+  enum { FEW = 64 };
+  int64_t *spare = count > FEW ? tg__realloc(NULL, count * sizeof *spare) : NULL;
+  if (spare)
+    sort_by_bytes(values, spare, count);
+  else if (count > 1)
+    qsort(values, count, sizeof *values, by_int);
+  tg__free(spare);
+}
+
 struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
   struct tg__stats s = {0};
-  if (count > 1) qsort(values, count, sizeof *values, by_int);
+  sort_ints(values, count);
   for (size_t i = 0; i < count; i++) tg__stats_add(&s, values[i]);
   return (struct tg__spread){.count = s.count,
                              .mean = tg__stats_mean(&s),

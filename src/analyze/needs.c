@@ -32,15 +32,22 @@ static bool is_caller(enum tg__class c) { return c == TG__CLASS_OP || c == TG__C
 static bool is_work(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || tg__class_is_device_work(c); }
 static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c == TG__CLASS_GPU_ANNOTATION; }
 
-/* Has a rank asked for a slice of such a class? With `linked`, one whose host call is known. */
+/* Has a rank asked for a slice of such a class? With `linked`, one whose host call is known. Tracks of devices tend to come last. */
 static bool has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked) {
+  uint64_t wanted[(UINT16_MAX + 1) / 64] = {0}; /* categories, a bit each */
   bool named = false;
-  for (uint32_t c = 0; c < t->cat_count; c++) named |= fits((enum tg__class)t->cats[c].cls);
+  for (uint32_t c = 0; c < t->cat_count; c++) {
+    if (!fits((enum tg__class)t->cats[c].cls)) continue;
+    wanted[c / 64] |= (uint64_t)1 << c % 64;
+    named = true;
+  }
   if (!named || !t->slices.cat) return false;
-  for (uint32_t k = 0; k < t->track_count; k++) { /* the category may stand on marks alone */
+  for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */
     if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
-    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
-      if (fits(tg__slice_class(t, i)) && (!linked || t->slices.cause[i] != TG_NONE)) return true;
+    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++) {
+      const uint16_t cat = t->slices.cat[i];
+      if (wanted[cat / 64] >> cat % 64 & 1 && (!linked || t->slices.cause[i] != TG_NONE)) return true;
+    }
   }
   return false;
 }

@@ -88,25 +88,35 @@ static int64_t exact_stream(const struct rows *r, const struct tg__hta_row *row)
   return track->kind == TG__TRACK_DEVICE ? track->stream : -1;
 }
 
+static void put_int(struct tg__column *c, size_t at, int64_t v) {
+  if (!c->is_left_out) c->ints[at] = v;
+}
+static void put_real(struct tg__column *c, size_t at, double v) {
+  if (!c->is_left_out) c->reals[at] = v;
+}
+static void put_text(struct tg__column *c, size_t at, uint32_t v) {
+  if (!c->is_left_out) c->texts[at] = v;
+}
+
 static void put_row(const struct rows *r, uint32_t rank, const struct tg__hta_row *row, struct tg_table *out) {
   const struct tg_trace *const t = r->t;
   const struct tg__hta_rank *const of = &r->hta.ranks[rank];
   struct tg__column *const c = out->columns;
   const size_t at = out->rows;
   const uint32_t i = row->slice;
-  c[TG__ROWS_RANK].ints[at] = tg__rank_number(t, rank);
-  c[TG__ROWS_SLICE].ints[at] = i;
-  c[TG__ROWS_TRACK].ints[at] = r->tracks[i];
-  c[TG__ROWS_INDEX].ints[at] = row->index;
-  c[TG__ROWS_CATEGORY].texts[at] = tg__table_text(out, t, t->cats[t->slices.cat[i]].name);
-  c[TG__ROWS_NAME].texts[at] = tg__table_text(out, t, t->slices.name[i]);
-  c[TG__ROWS_START].ints[at] = t->slices.start_ns[i];
-  c[TG__ROWS_TS].reals[at] = r->is_exact ? tg__rows_us(on_common_clock(t, r->tracks[i], i) - r->zero_ns) : (double)row->ts_us;
-  c[TG__ROWS_DUR].reals[at] = tg__rows_us(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row));
-  c[TG__ROWS_STREAM].ints[at] = r->is_exact ? exact_stream(r, row) : row->stream;
-  c[TG__ROWS_CORRELATION].ints[at] = row->correlation;
-  c[TG__ROWS_INDEX_CORRELATION].ints[at] = row->index_correlation;
-  c[TG__ROWS_ITERATION].ints[at] = r->is_exact ? exact_iteration(r, of, rank, row) : row->iteration;
+  put_int(&c[TG__ROWS_RANK], at, tg__rank_number(t, rank));
+  put_int(&c[TG__ROWS_SLICE], at, i);
+  put_int(&c[TG__ROWS_TRACK], at, r->tracks[i]);
+  put_int(&c[TG__ROWS_INDEX], at, row->index);
+  put_text(&c[TG__ROWS_CATEGORY], at, tg__table_text(out, t, t->cats[t->slices.cat[i]].name));
+  put_text(&c[TG__ROWS_NAME], at, tg__table_text(out, t, t->slices.name[i]));
+  put_int(&c[TG__ROWS_START], at, t->slices.start_ns[i]);
+  put_real(&c[TG__ROWS_TS], at, r->is_exact ? tg__rows_us(on_common_clock(t, r->tracks[i], i) - r->zero_ns) : (double)row->ts_us);
+  put_real(&c[TG__ROWS_DUR], at, tg__rows_us(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row)));
+  put_int(&c[TG__ROWS_STREAM], at, r->is_exact ? exact_stream(r, row) : row->stream);
+  put_int(&c[TG__ROWS_CORRELATION], at, row->correlation);
+  put_int(&c[TG__ROWS_INDEX_CORRELATION], at, row->index_correlation);
+  put_int(&c[TG__ROWS_ITERATION], at, r->is_exact ? exact_iteration(r, of, rank, row) : row->iteration);
   tg__table_wrote(out, TG__ROWS_COLUMNS);
 }
 

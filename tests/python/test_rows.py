@@ -2,6 +2,7 @@
 import json
 
 import numpy
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,17 @@ def test_rows_are_the_complete_events(tmp_path_factory, seed, count, steps):
         if mine:
             first = min(mine, key=lambda row: row["start_ns"])
             assert (begins[number]["start_ns"], begins[number]["ts_us"]) == (first["start_ns"], first["ts_us"])
+
+
+@pytest.mark.parametrize("rules", ["exact", "hta"])
+@pytest.mark.parametrize("steps", ["all", "without_last", "upto_last"])
+def test_columns_asked_for_are_those_of_all(tmp_path, rules, steps):
+    path = traces.write(traces.build(7, ranks=2, steps=3), tmp_path, 7, plain=True)
+    with tachograph.open(str(path)) as trace:
+        rows = trace.ask("rows", rules=rules, steps=steps, limit="all").to_dicts()
+        for columns in (["iteration"], ["name", "category"], ["start_ns", "ts_us", "dur_us"], ["index", "slice"], ["stream", "correlation", "track"]):
+            told = trace.ask("rows", rules=rules, steps=steps, columns=columns, limit="all").to_dicts()
+            assert told == [{c: row[c] for c in columns} for row in rows] and rows
 
 
 @SETTINGS

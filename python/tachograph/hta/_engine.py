@@ -1,6 +1,7 @@
 """The files behind a TraceAnalysis: which rank each is, and questions asked of them rank by rank."""
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 from typing import Any, Iterable, Optional
@@ -9,6 +10,17 @@ import tachograph
 
 ENDINGS = (".gz", ".json", ".zst", ".tacho")
 NO_DATA = 3  # status of an error that says: this trace lacks what the question needs
+
+
+LARGE = 100_000  # rows of an answer after which memory is given back
+
+
+def give_back() -> None:
+    """Frames come and go; what the allocator keeps of them between two questions would add up to as much as the trace itself."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):  # another C library, which keeps its own house
+        pass
 
 
 def files_of(trace_dir: str) -> list[str]:
@@ -33,6 +45,7 @@ class Engine:
     def __init__(self, files: Optional[Any], trace_dir: str):
         self.paths: dict[int, str] = {}
         self._homes: dict[int, tuple[tachograph.Trace, int]] = {}
+        self._was_large = False  # the answer before
         if isinstance(files, (str, os.PathLike)):
             files = [files]
         if files is None:
@@ -85,8 +98,12 @@ class Engine:
     def ask(self, question: str, rank: int, **args: Any) -> Optional[tachograph.Table]:
         """The answer for one rank; None when the trace lacks what it needs."""
         trace, number = self.trace_of(rank)
+        if self._was_large:
+            give_back()
         try:
-            return trace.ask(question, rank=number, **args)
+            table = trace.ask(question, rank=number, **args)
+            self._was_large = len(table) > LARGE
+            return table
         except tachograph.TachographError as error:
             if error.status == NO_DATA:
                 return None

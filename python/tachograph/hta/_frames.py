@@ -93,7 +93,7 @@ def frame(columns: dict[str, Any], index: Any = None) -> Any:
     made = {}
     for name, values in columns.items():
         is_text = getattr(values, "dtype", None) == object or (isinstance(values, list) and any(isinstance(v, str) for v in values))
-        made[name] = pandas.Series(owned(values), index=index, dtype=object if is_text else None, copy=False)
+        made[name] = pandas.Series(values, index=index, dtype=object, copy=False) if is_text else owned(values)
     return pandas.DataFrame(made, index=index, copy=False)
 
 
@@ -107,6 +107,8 @@ def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], anew: bool 
     """Frames of ranks, one below the other, numbered anew; an empty frame of the right columns when there is none."""
     import pandas
     there = [f for f in frames if f is not None and len(f)]
+    if len(there) == 1:
+        return there[0]
     return pandas.concat(there, ignore_index=anew) if there else empty(kinds)
 
 

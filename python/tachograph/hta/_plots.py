@@ -97,17 +97,24 @@ def areas(x: Any, curves: dict[str, Any], title: str, x_title: str, y_title: str
     _show(figure)
 
 
-def gantt(frame: Any, lane: str, title: str, shortest: float = 0.0, path: Optional[str] = None) -> None:
-    """Events as bars on lanes by their ts and dur; bars shorter than `shortest` are drawn that wide."""
+def timeline(events: Any, columns: tuple[str, str, str, str], title: str, height: int, hover: list[str], path: Optional[str] = None,
+             how: str = "inline") -> Optional[str]:
+    """Events as bars; columns: those of start, end, lane and colour. how: inline shows the figure, html gives the page, file does neither."""
     plotly = _plotly()
-    if plotly is None or frame.empty:
-        return
-    go = plotly.graph_objects
-    name = "s_name" if "s_name" in frame.columns else "name"
-    figure = go.Figure()
-    for label, group in frame.groupby(name, sort=False):
-        figure.add_trace(go.Bar(base=group["ts"], x=group["dur"].clip(lower=shortest), y=group[lane].astype(str), orientation="h", name=str(label)[:60]))
-    figure.update_layout(title=title, barmode="overlay", xaxis_title="µs", yaxis_title=lane)
+    if plotly is None or events.empty:
+        return None
+    import plotly.express
+    start, end, lane, color = columns
+    lanes = sorted(events[lane].unique())
+    if events[start].dtype.kind != "M":  # the library draws moments; microseconds from the start stand for them
+        import pandas
+        events = events.assign(**{c: pandas.to_datetime(events[c], unit="us") for c in (start, end)})
+    figure = plotly.express.timeline(events, x_start=start, x_end=end, y=lane, color=color, hover_data=hover, title=title,
+                                     category_orders={lane: lanes}, height=100 + max(height, 30) * len(lanes))
     if path:
-        figure.write_html(path)
-    _show(figure)
+        figure.write_html(path) if path.endswith(".html") else figure.write_image(path)
+    if how == "html":
+        return figure.to_html(include_plotlyjs="cdn")
+    if how == "inline":
+        _show(figure)
+    return None

@@ -50,12 +50,11 @@ class _Edges:
     def __init__(self, table: Any, index_of: Any):
         import numpy
         ends = [(_frames.integers(table, f"{side}_event"), numpy.asarray(table[f"{side}_end"]) > 0) for side in ("from", "to")]
-        self.begin, self.end = (2 * index_of[event] + is_end for event, is_end in ends)
+        self.begin, self.end = (2 * index_of(event) + is_end for event, is_end in ends)
         self.weight = _frames.micros(table, "weight_ns")
         self.kind = _frames.texts(table, "kind")
         self.start = _frames.integers(table, "start_ns")
-        event = _frames.integers(table, "event")
-        self.event = numpy.where(event >= 0, index_of[event], -1)
+        self.event = index_of(_frames.integers(table, "event"))
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -85,25 +84,17 @@ class CPGraph:
             self._known[name] = make()
         return self._known[name]
 
-    def _index_of(self) -> Any:
-        """The index of each event by the engine's number of it."""
-        def make():
-            import numpy
-            rows = self.trace.engine.ask("rows", self.rank, limit="all")
-            slices = _frames.integers(rows, "slice")
-            known = numpy.full(int(slices.max()) + 1 if len(slices) else 1, -1, dtype=numpy.int64)
-            known[slices] = _frames.integers(rows, "index")
-            return known
-        return self._once("index", make)
+    def _index_of(self, slices: Any) -> Any:
+        return self.trace.indices_of(self.rank, slices)
 
     def _path_table(self) -> Any:
         return self._once("path table", lambda: self._ask("edge"))
 
     def _path(self) -> _Edges:
-        return self._once("path", lambda: _Edges(self._path_table(), self._index_of()))
+        return self._once("path", lambda: _Edges(self._path_table(), self._index_of))
 
     def _all(self) -> _Edges:
-        return self._once("all", lambda: _Edges(self._ask("edge", edges="all"), self._index_of()))
+        return self._once("all", lambda: _Edges(self._ask("edge", edges="all"), self._index_of))
 
     # ---- the graph -------------------------------------------------------------------------------------------------------------
 

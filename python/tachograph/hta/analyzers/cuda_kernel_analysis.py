@@ -63,7 +63,7 @@ def sequences(t: Trace, rank: int, operator_name: str, min_pattern_len: int) -> 
 def overlay(t: Trace, rank: int, path: str, operator_name: str, min_pattern_len: int, top_k: int, without_other_args: bool) -> str:
     """The trace with the operators and kernels of the most frequent patterns marked."""
     table = t.ask("sequences", rank, by="event", op=operator_name, min_length=min_pattern_len, top_k=top_k)
-    indices = t.indices(rank)[_places(t, rank, table)]
+    indices = t.indices_of(rank, _frames.integers(table, "event"))
     marks: dict[int, dict[str, Any]] = {}
     for index, place in zip(indices.tolist(), _frames.integers(table, "place").tolist()):
         marks.setdefault(index, {"Patterns": []})["Patterns"].append(place)

@@ -61,12 +61,11 @@ def blocked(t: Trace, series: dict[int, Any], limit: int) -> Optional[Any]:
     import numpy
     rows = []
     for rank, frame in series.items():
+        full, streams, ts = frame["queue_length"].to_numpy() >= limit, frame["stream"].to_numpy(), frame["ts"].to_numpy(dtype="float64")
         of_rank = []
-        for stream, part in frame.groupby("stream"):
-            ts = part["ts"].to_numpy(dtype="float64")
-            full = part["queue_length"].to_numpy()[:-1] >= limit if len(part) else numpy.zeros(0, dtype=bool)
-            if (part["queue_length"] >= limit).any():
-                of_rank.append((rank, stream, float(numpy.diff(ts)[full].sum())))
+        for stream in numpy.unique(streams[full]).tolist():
+            own = streams == stream
+            of_rank.append((rank, stream, float(numpy.diff(ts[own])[full[own][:-1]].sum())))
         rows += of_rank[-1:] if t.hta_compat else of_rank
     if not rows:
         return None

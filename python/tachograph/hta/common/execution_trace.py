@@ -4,13 +4,18 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..._execution_trace import CATEGORIES, ExecutionTrace, load_execution_trace
+from ... import _execution_trace
+from ..._execution_trace import CATEGORIES, ExecutionTrace
 
 __all__ = ["ExecutionTrace", "EXECUTION_TRACE_SUPPORTED_EVENTS", "load_execution_trace", "correlate_execution_trace", "add_et_column"]
 EXECUTION_TRACE_SUPPORTED_EVENTS = list(CATEGORIES)
 _COLUMNS = {"op_schema": "op_schema", "input_shapes": "input_shapes", "input_types": "input_types", "output_shapes": "output_shapes",
             "output_types": "output_types", "et_node_name": "name"}
 _logger = logging.getLogger("tachograph.hta")
+
+
+def load_execution_trace(et_file: str) -> ExecutionTrace:
+    return _execution_trace.load_execution_trace(et_file)
 
 
 def correlate_execution_trace(trace: Any, rank: int, et: ExecutionTrace) -> None:

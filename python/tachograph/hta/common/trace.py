@@ -31,9 +31,6 @@ class _Facts(NamedTuple):
     """What is kept of a rank's rows: they are 100 bytes each, this is 8."""
     slices: Any
     indices: Any
-    steps: list[int]   # those that rows are in
-    marked: list[int]  # those whose ProfilerStep is among the rows
-    duration: float    # from the first start to the last
 
 
 def _step_numbers(names: list[Optional[str]]) -> list[int]:
@@ -90,6 +87,8 @@ class Trace:
         self._facts: dict[int, _Facts] = {}
         self._named: set[int] = set()  # ranks whose names are all in the symbol table
         self._zeros: dict[int, int] = {}
+        self._index: dict[int, tuple[int, Any]] = {}
+        self._places: dict[int, dict[str, Any]] = {}
         self._meta: Optional[dict[int, dict[str, Any]]] = None
 
     # ---- what HTA's Trace offers ----------------------------------------------------------------------------------------------
@@ -124,27 +123,28 @@ class Trace:
         return self.get_trace(rank)
 
     def get_iterations(self, rank: Optional[int] = None) -> list[int]:
-        return list(self._facts_of(self.get_ranks()[0] if rank is None else rank).steps)
+        """Numbers of the steps that have rows, rising."""
+        import numpy
+        numbers = _frames.small(_frames.integers(self.rows(self.get_ranks()[0] if rank is None else rank, columns=["iteration"]), "iteration"))
+        return [int(n) for n in numpy.unique(numbers) if n >= 0]
 
     def marked_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps among the rows of all ranks. Where annotations of steps overlap, no row need be in one of them."""
-        return sorted({n for rank in self.get_ranks() for n in self._facts_of(rank).marked})
+        return sorted({n for rank in self.get_ranks() for n in _step_numbers(_frames.codes(self.rows(rank, columns=["name"]), "name")[1])})
 
     def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
-        rank = self.get_ranks()[0] if rank is None else rank
-        duration = self._facts_of(rank).duration
+        import numpy
+        ts = numpy.asarray(self.rows(self.get_ranks()[0] if rank is None else rank, columns=["ts_us"])["ts_us"])
+        duration = float(ts.max() - ts.min()) if len(ts) else 0.0
         return int(duration) if self.hta_compat else duration
 
     def _facts_of(self, rank: int) -> _Facts:
-        return self._facts[rank] if rank in self._facts else self._keep_facts(rank, self.rows(rank))
+        return self._facts[rank] if rank in self._facts else self._keep_facts(rank, self.rows(rank, columns=["slice", "index"]))
 
     def _keep_facts(self, rank: int, rows: Any) -> _Facts:
         import numpy
-        ts, iteration = numpy.asarray(rows["ts_us"]), _frames.small(_frames.integers(rows, "iteration"))
-        self._facts[rank] = _Facts(_frames.small(numpy.asarray(rows["slice"])), _frames.small(numpy.asarray(rows["index"])),
-                                   [int(n) for n in numpy.unique(iteration) if n >= 0], _step_numbers(_frames.codes(rows, "name")[1]),
-                                   ts.max() - ts.min() if len(ts) else 0.0)
+        self._facts[rank] = _Facts(_frames.small(numpy.asarray(rows["slice"])), _frames.small(numpy.asarray(rows["index"])))
         return self._facts[rank]
 
     @property
@@ -158,7 +158,8 @@ class Trace:
     def min_ts(self) -> float:
         """What was taken off every ts: the earliest of all ranks, microseconds."""
         if self._min_ts is None:
-            rows = self.engine.ask("rows", self.engine.ranks[0], rules="hta" if self.hta_compat else "exact", limit=1)
+            rows = self.engine.ask("rows", self.engine.ranks[0], rules="hta" if self.hta_compat else "exact",
+                                   columns=["start_ns", "ts_us"], limit=1)
             start, ts = (rows["start_ns"][0], rows["ts_us"][0]) if len(rows) else (0, 0.0)
             self._min_ts = math.ceil(start / 1000) - int(ts) if self.hta_compat else (start - round(1000 * ts)) / 1000
         return self._min_ts
@@ -209,13 +210,26 @@ class Trace:
         """The index of each of those rows: its ordinal among all events of the file."""
         return self._facts_of(rank).indices
 
+    def indices_of(self, rank: int, slices: Any) -> Any:
+        """The index of each of these slices, by the engine's numbers of them: -1 where there is none."""
+        import numpy
+        if rank not in self._index:
+            table = self.engine.ask("rows", rank, columns=["slice", "index"], limit="all")
+            of_rows = _frames.integers(table, "slice")
+            first = int(of_rows.min()) if len(of_rows) else 0
+            known = numpy.full(int(of_rows.max()) - first + 1 if len(of_rows) else 1, -1, dtype=numpy.int32)
+            known[of_rows - first] = _frames.integers(table, "index")
+            self._index[rank] = (first, known)
+        first, known = self._index[rank]
+        return numpy.where(slices >= first, known.take(slices - first, mode="clip"), -1)
+
     def some_rows(self, rank: int, places: Any) -> Any:
         """The rows of the frame at these places, without making the others when nobody has looked at the frame."""
         return self.traces[rank].iloc[places] if self.traces.has_made(rank) else self._make(rank, places)
 
     def has_name(self, rank: int, part: str) -> bool:
         """Is there a row with this in its name?"""
-        return any(part in (name or "") for name in _frames.codes(self.rows(rank), "name")[1])
+        return any(part in (name or "") for name in _frames.codes(self.rows(rank, columns=["name"]), "name")[1])
 
     def moments(self, rank: int, table: Any) -> Any:
         """ts_ns of an answer as ts of the frames: from the earliest event of all ranks."""
@@ -236,16 +250,23 @@ class Trace:
     def places(self, rank: int, tracks: Any) -> dict[str, Any]:
         """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words."""
         import numpy
-        table = self.engine.ask("tracks", rank, limit="all")
-        place = numpy.searchsorted(_frames.integers(table, "track"), tracks)
+        known = self._tracks(rank)
+        place = tracks - known["first"]
+        used = (numpy.bincount(place, minlength=len(known["pid"])) > 0).tolist()
         made = {}
         for name in ("pid", "tid"):
-            written = _frames.texts(table, name)
-            kept = {text: int(text) if text is not None and text.lstrip("-").isdigit() else text for text in written[numpy.unique(place)]}
-            whole = all(isinstance(value, int) for value in kept.values())
-            values = numpy.array([kept.get(text, 0) for text in written], dtype=numpy.int64 if whole else object)
-            made[name] = values[place]
+            kept = [int(text) if text is not None and text.lstrip("-").isdigit() else text for text in known[name]]
+            whole = all(isinstance(value, int) for value, is_used in zip(kept, used) if is_used)
+            values = [value if is_used else 0 for value, is_used in zip(kept, used)]
+            made[name] = numpy.array(values, dtype=numpy.int64 if whole else object)[place]
         return made
+
+    def _tracks(self, rank: int) -> dict[str, Any]:
+        """The number of the rank's first track, and pid and tid of each as written."""
+        if rank not in self._places:
+            table = self.engine.ask("tracks", rank, limit="all")
+            self._places[rank] = {"first": table["track"][0] if len(table) else 0, "pid": list(table["pid"]), "tid": list(table["tid"])}
+        return self._places[rank]
 
     # ---- frames ----------------------------------------------------------------------------------------------------------------
 
@@ -257,7 +278,7 @@ class Trace:
         for rank in self.engine.ranks:
             if rank in self._named:
                 continue
-            rows = self.rows(rank)
+            rows = self.rows(rank, columns=["category", "name"])
             for column in ("category", "name"):
                 self.symbol_table.numbers_of(_frames.codes(rows, column)[1])
         self.symbol_table.add_symbols([""])
@@ -293,7 +314,7 @@ class Trace:
     def core_frame(self, rank: int) -> Any:
         """index, cat, name, ts, dur, end, stream and iteration alone: much quicker to make than the whole frame."""
         import pandas
-        rows = self.rows(rank)
+        rows = self.rows(rank, columns=["index", "category", "name", "ts_us", "dur_us", "stream", "iteration"])
         columns = {"index": _frames.integers(rows, "index"), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name"),
                    **self._times(rows), "stream": _frames.integers(rows, "stream"), "iteration": _frames.reals(rows, "iteration")}
         return _frames.frame(columns, pandas.Index(columns["index"]))
