@@ -1,5 +1,5 @@
 /* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_* in base. */
-#include "tachograph/read.h"
+#include "read_run.h"
 
 #include "analyze/analyze.h"
 #include "show/show.h"
@@ -8,10 +8,14 @@
 /* ---- traces ----------------------------------------------------------------------------------------------------------- */
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error) {
-  return tg__trace_open(path, options, out, error);
+  return tg__run_is_large(path) ? tg__run_open(path, options, out, error) : tg__trace_open(path, options, out, error);
 }
 
-void tg_close(struct tg_trace *trace) { tg__trace_free(trace); }
+void tg_close(struct tg_trace *trace) {
+  if (!trace) return;
+  tg__run_close(trace->run);
+  tg__trace_free(trace);
+}
 
 bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
   if (trace->summaries) return true; /* checked as it was read */
@@ -19,7 +23,8 @@ bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
 }
 
 enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error) {
-  const enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+  enum tg_err err = tg__run_whole(&trace, error);
+  if (!err) err = tg__trace_load(trace, TG__COL_ALL, error);
   return err ? err : tg__trace_save(trace, path, error);
 }
 
@@ -59,18 +64,22 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
 
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                    struct tg_error *error) {
+  if (trace && trace->run) return tg__run_ask(trace, question, args, arg_count, out, error);
   return tg__ask_run(trace, question, args, arg_count, out, error);
 }
 
 enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
-  return tg__sql_run(trace, sql, out, error);
+  const enum tg_err err = tg__run_whole(&trace, error);
+  return err ? err : tg__sql_run(trace, sql, out, error);
 }
 
 /* ---- two traces ------------------------------------------------------------------------------------------------------- */
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                     struct tg_error *error) {
-  return tg__diff_run(a, b, args, arg_count, out, error);
+  enum tg_err err = tg__run_whole(&a, error);
+  if (!err) err = tg__run_whole(&b, error);
+  return err ? err : tg__diff_run(a, b, args, arg_count, out, error);
 }
 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {
@@ -171,7 +180,8 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
                       void *ctx, struct tg_error *error) {
   const struct tg__format *f = tg__format_find(format);
   if (!f || !f->trace) return no_such_format(format, "a trace", error);
-  enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+  enum tg_err err = tg__run_whole(&trace, error);
+  if (!err) err = tg__trace_load(trace, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.args = args, .arg_count = arg_count};
   struct tg__out out = {.write = write, .ctx = ctx};
@@ -183,9 +193,10 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
                       struct tg_error *error) {
   const bool as_json = strcmp(format, "json") == 0;
   if (!as_json && strcmp(format, "text") != 0) return no_such_format(format, "the report", error);
-  enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+  enum tg_err err = trace->run ? TG_OK : tg__trace_load(trace, TG__COL_ALL, error);
   if (err) return err;
-  const struct tg__show_options options = {.width = width, .color = color};
+  const struct tg__show_options options = {.width = width, .color = color, .ask = trace->run ? tg__run_ask : NULL,
+                                           .is_damaged = trace->run && !tg__run_is_valid(trace->run)};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = as_json ? tg__report_json(trace, &options, &out, error) : tg__report_text(trace, &options, &out, error);
   return finish(&out, err, error);

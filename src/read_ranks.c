@@ -1,7 +1,6 @@
 /* The door for runs of many ranks: read one after the other, and only what the questions about ranks need is kept of each. */
 #include "analyze/summarize.h"
-#include "tachograph/read.h"
-#include "trace/summary.h"
+#include "read_run.h"
 
 enum { AT_ONCE = 2 }; /* more would not be faster than the memory they take is worth */
 
@@ -10,6 +9,7 @@ struct unit { /* a file */
   size_t index;
   int64_t bytes;
   struct tg__summaries ranks; /* what became of it; the strings are everybody's */
+  struct tg__run_ranks own;   /* of a run that is asked more later: what stands where, and the first page's tables */
   enum tg_err err;
   struct tg_error error;
 };
@@ -20,7 +20,7 @@ struct reading {
   size_t count, cap;
   struct tg__lock *lock;
   int64_t done_bytes, total_bytes;
-  bool stopped;
+  bool stopped, keeps_places;
 };
 
 static enum tg_err add_units(struct reading *r, const struct tg__folder *folder) {
@@ -41,6 +41,29 @@ static void report(struct reading *r, const struct unit *u) {
   tg__lock_drop(r->lock);
 }
 
+/* Before the trace of a file is let go: how many tracks and slices its ranks have, and what the first page asks of them. */
+static enum tg_err note_places(struct unit *u, struct tg_trace *t) {
+  struct tg__run_ranks *const own = &u->own;
+  if (!tg__grow((void **)&own->items, &own->cap, t->rank_count, sizeof *own->items)) return TG_MEMORY;
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    const struct tg__rank *const rank = &t->ranks[r];
+    struct tg__run_rank *const place = &own->items[own->count++];
+    *place = (struct tg__run_rank){.unit = (uint32_t)u->index, .of_unit = r, .alone = rank->number, .tracks = rank->track_count};
+    for (uint32_t k = 0; k < rank->track_count; k++) place->slices += t->tracks[rank->first_track + k].count;
+    for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == r;
+    struct tg__rank_summary *const summary = &u->ranks.ranks[r];
+    summary->unit = place->unit;
+    summary->of_unit = r;
+  }
+  own->is_damaged = !tg__trace_is_valid(t, &(struct tg_error){0});
+  for (unsigned i = 0; i < TG__RUN_READY; i++) {
+    const struct tg_arg by = {"by", tg__run_ready[i].by};
+    const enum tg_err err = tg__ask_run(t, tg__run_ready[i].question, &by, by.value != NULL, &own->ready[i], &own->why_not[i]);
+    if (err && err != TG_NO_DATA) return err;
+  }
+  return TG_OK;
+}
+
 static void read_unit(void *ctx, size_t i) {
   struct reading *const r = ctx;
   struct unit *const u = &r->units[i];
@@ -50,12 +73,16 @@ static void read_unit(void *ctx, size_t i) {
   tg__lock_drop(r->lock);
   if (stopped) return;
   u->err = tg__folder_read(u->folder, u->index, &r->each, &t, &u->error);
-  if (t && t->summaries) {
+  if (t && t->summaries && r->keeps_places) {
+    /* a summary among the traces it was made of, or of others: its events are not here */
+  } else if (t && t->summaries) {
     if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while reading a summary");
   } else if (t) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
     if (!u->err && tg__summarize(t, &u->ranks) != TG_OK)
       u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while summing up a rank");
+    if (!u->err && r->keeps_places && note_places(u, t) != TG_OK)
+      u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
   }
   tg_close(t);
   report(r, u);
@@ -105,6 +132,87 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace
   if (!err) (*out)->ranks[0].loss[TG__LOSS_skipped_file] = passed_over;
   return err;
 }
+
+/* ---- a run that is asked more later ------------------------------------------------------------------------------------------------- */
+
+static const struct tg__rank_summary *summary_of(const struct tg__summaries *s, const struct tg__run_rank *place) {
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->ranks[i].unit == place->unit && s->ranks[i].of_unit == place->of_unit) return &s->ranks[i];
+  return NULL;
+}
+
+/* The tables of a file say what its ranks are called alone. */
+static void rename_ranks(struct tg_table *t, const struct tg__run_rank *places, size_t count) {
+  const size_t c = tg__table_column_index(t, "rank");
+  for (size_t i = 0; c != SIZE_MAX && i < t->rows; i++) {
+    int64_t *const cell = &t->columns[c].ints[i];
+    size_t k = 0;
+    while (k < count && places[k].alone != *cell) k++;
+    if (k < count) *cell = places[k].number;
+  }
+}
+
+static bool gather_tables(struct tg__run_ranks *all, struct tg__run_ranks *own, const struct tg__run_rank *places) {
+  for (unsigned i = 0; i < TG__RUN_READY; i++) {
+    if (!own->ready[i]) {
+      if (!all->why_not[i].code) all->why_not[i] = own->why_not[i];
+      continue;
+    }
+    rename_ranks(own->ready[i], places, own->count);
+    if (!all->ready[i]) {
+      all->ready[i] = own->ready[i];
+      own->ready[i] = NULL;
+    } else if (!tg__table_append(all->ready[i], own->ready[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Where each rank is, by what it is called now that all are known. */
+static bool gather_places(const struct reading *r, const struct tg_trace *t, struct tg__run_ranks *all) {
+  uint32_t track = 0, slice = 0, mark = 0;
+  for (size_t i = 0; i < r->count; i++) {
+    struct tg__run_ranks *const own = &r->units[i].own;
+    if (r->units[i].err || own->count == 0) continue;
+    if (!tg__grow((void **)&all->items, &all->cap, all->count + own->count, sizeof *all->items)) return false;
+    struct tg__run_rank *const places = all->items + all->count;
+    for (size_t k = 0; k < own->count; k++) {
+      places[k] = own->items[k];
+      const struct tg__rank_summary *const s = summary_of(t->summaries, &places[k]);
+      places[k].number = s ? s->number : places[k].alone;
+      places[k].first_track = track;
+      places[k].first_slice = slice;
+      track += places[k].tracks;
+      places[k].first_mark = mark;
+      slice += places[k].slices;
+      mark += places[k].marks;
+    }
+    all->count += own->count;
+    all->is_damaged |= own->is_damaged;
+    if (!gather_tables(all, own, places)) return false;
+  }
+  return true;
+}
+
+enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path, const struct tg_open_options *options,
+                                 struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
+  static const struct tg_open_options defaults;
+  struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .keeps_places = true};
+  enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks") : read_all(&r, path, out, e);
+  if (!err && !gather_places(&r, *out, ranks)) {
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+    tg__trace_free(*out);
+    *out = NULL;
+  }
+  if (!err) (*out)->step_kind = (*out)->summaries->ranks[0].step_kind;
+  for (size_t i = 0; i < r.count; i++) tg__run_ranks_free(&r.units[i].own);
+  tg__free(r.units);
+  tg__lock_free(r.lock);
+  return err;
+}
+
+/* ---- the front door -------------------------------------------------------------------------------------------------------------------- */
 
 enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options, struct tg_trace **out,
                           struct tg_error *error) {

@@ -67,6 +67,11 @@ void tg__table_wrote_rows(struct tg_table *t, size_t rows);
 uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id); /* TG_NONE stays TG_NONE */
 void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
+/* table_join.c: the rows of `from`, a table with the same columns, behind those of `to`, its notes and losses with them; false on no memory,
+ * or when the columns differ, and then `to` is of no use. */
+bool tg__table_append(struct tg_table *to, const struct tg_table *from);
+struct tg_table *tg__table_copy(const struct tg_table *t); /* NULL on no memory */
+bool tg__question_goes_by_rank(const char *name);          /* are its rows those of the first rank, then the second's, whatever its arguments? */
 size_t tg__table_column_index(const struct tg_table *t, const char *name);        /* SIZE_MAX when absent */
 
 /* ---- asking (ask.c) --------------------------------------------------------------------------------------------------------- */
@@ -146,6 +151,9 @@ const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the en
 enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *e);
 
 /* where.c: an expression over the columns of a table, such as  dur_ns > 1ms and name ~ "conv". */
+/* ask.c, for who puts an answer together of several: are the arguments those of the question, and sort and limit as a last step. */
+enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
+enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 
 /* ---- shared arithmetic ------------------------------------------------------------------------------------------------------- */

@@ -66,7 +66,10 @@ int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format,
 
 /* ---- input and output (screen.c) ------------------------------------------------------------------------------------------------- */
 
-enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e); /* with a progress bar */
+/* With a progress bar, as all of these. A folder: all its ranks in memory. */
+enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
+/* A large folder: one rank after the other, for what is asked with tg_ask and tg_report alone. */
+enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
 /* The same for tg_open_ranks. */
 enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e);
 

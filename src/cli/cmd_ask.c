@@ -86,6 +86,12 @@ static bool is_about_ranks(const struct tg__cli *c, const char *path, const char
          (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
 }
 
+static enum tg_err open_for(const struct tg__cli *c, const char *path, const char *question, struct tg_trace **out, struct tg_error *e) {
+  if (is_about_ranks(c, path, question)) return tg__cli_open_ranks(c, &path, 1, out, e);
+  const bool by_rank = tg__cli_argument(c, "rank") || tg__question_goes_by_rank(question);
+  return by_rank ? tg__cli_open_run(c, path, out, e) : tg__cli_open(c, path, out, e);
+}
+
 int tg__cmd_ask(struct tg__cli *c) {
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
   const char *path = c->operands[0], *question = c->operands[1];
@@ -101,8 +107,7 @@ int tg__cmd_ask(struct tg__cli *c) {
   }
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
-  const enum tg_err err =
-      is_about_ranks(c, path, question) ? tg__cli_open_ranks(c, &path, 1, &trace, &e) : tg__cli_open(c, path, &trace, &e);
+  const enum tg_err err = open_for(c, path, question, &trace, &e);
   if (err) return tg__cli_failed(c, &e, NULL);
   const int status = answer(c, trace, path, question);
   tg_close(trace);

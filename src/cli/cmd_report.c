@@ -7,7 +7,7 @@ int tg__cmd_report(struct tg__cli *c) {
   struct tg_trace *trace = NULL;
   struct tg__sink sink;
   struct tg_error e = {0};
-  enum tg_err err = tg__cli_open(c, c->operands[0], &trace, &e);
+  enum tg_err err = tg__cli_open_run(c, c->operands[0], &trace, &e);
   if (!err) err = tg__sink_open(&sink, c->out_path, &e);
   int status;
   if (err) {

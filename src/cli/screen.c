@@ -140,13 +140,23 @@ static struct tg_open_options opening(const struct tg__cli *c, struct progress *
   return options;
 }
 
-enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+typedef enum tg_err open_fn(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e);
+
+static enum tg_err open_with(open_fn *open, const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
-  const enum tg_err err = tg_open(path, &options, out, e);
+  const enum tg_err err = open(path, &options, out, e);
   wipe_line(p.shown_ns);
   if (err) name_the_file(e, path);
   return err;
+}
+
+enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+  return open_with(tg__trace_open, c, path, out, e);
+}
+
+enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+  return open_with(tg_open, c, path, out, e);
 }
 
 enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e) {

@@ -52,7 +52,8 @@ static const struct part parts[TG__REPORT_PARTS] = {
     [TG__REPORT_FINDINGS] = {"findings", "findings", true, {{0}}},
 };
 
-static enum tg_err ask_part(struct tg_trace *t, enum tg__report_part which, struct tg__report *r, struct tg_error *e) {
+static enum tg_err ask_part(struct tg_trace *t, const struct tg__show_options *o, enum tg__report_part which, struct tg__report *r,
+                            struct tg_error *e) {
   const struct part *p = &parts[which];
   struct tg_arg args[5];
   size_t count = 0;
@@ -65,7 +66,7 @@ static enum tg_err ask_part(struct tg_trace *t, enum tg__report_part which, stru
     snprintf(rank, sizeof rank, "%lld", (long long)(t->ranks[r->rank].number < 0 ? 0 : t->ranks[r->rank].number));
     args[count++] = (struct tg_arg){"rank", rank};
   }
-  const enum tg_err err = tg__ask_run(t, p->question, args, count, &r->parts[which], e);
+  const enum tg_err err = (o->ask ? o->ask : tg__ask_run)(t, p->question, args, count, &r->parts[which], e);
   if (err != TG_NO_DATA) return err;
   r->parts[which] = NULL; /* a CPU trace has no launches: its part is left out */
   return TG_OK;
@@ -164,10 +165,10 @@ static void free_report(struct tg__report *r) {
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) tg__table_free(r->parts[i]);
 }
 
-static enum tg_err make_report(struct tg_trace *t, struct tg__report *r, struct tg_error *e) {
+static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r, struct tg_error *e) {
   *r = (struct tg__report){.trace = t};
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
-    const enum tg_err err = ask_part(t, (enum tg__report_part)i, r, e);
+    const enum tg_err err = ask_part(t, o, (enum tg__report_part)i, r, e);
     if (err) return err;
     if (i == TG__REPORT_STEPS) r->rank = slowest_rank(t, r->parts[i]);
   }
@@ -177,7 +178,7 @@ static enum tg_err make_report(struct tg_trace *t, struct tg__report *r, struct 
 
 enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
   struct tg__report r;
-  const enum tg_err err = make_report(t, &r, e);
+  const enum tg_err err = make_report(t, o, &r, e);
   if (!err) tg__report_print(&r, o, out);
   free_report(&r);
   return err ? err : tg__show_end(out, e);
@@ -193,7 +194,7 @@ static double step_ns(const struct tg__report *r) {
 
 enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
   struct tg__report r;
-  const enum tg_err err = make_report(t, &r, e);
+  const enum tg_err err = make_report(t, o, &r, e);
   if (!err) {
     tg__out_text(out, "{\"report\":{");
     for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {

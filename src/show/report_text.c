@@ -9,7 +9,7 @@ struct page {
   const struct tg__report *r;
   struct tg__out *out;
   unsigned width;
-  bool color;
+  bool color, is_valid;
 };
 
 /* ---- ink ------------------------------------------------------------------------------------------------------------------------------ */
@@ -178,10 +178,8 @@ static void put_losses(const struct page *p) {
 static void put_health(const struct page *p) {
   put_label(p, "health");
   put_losses(p);
-  struct tg_error e;
-  const bool valid = tg__trace_is_valid(p->r->trace, &e);
   tg__out_text(p->out, " \u00b7 ");
-  put_in(p, valid ? "32" : "31", valid ? "consistent" : "not consistent: please report");
+  put_in(p, p->is_valid ? "32" : "31", p->is_valid ? "consistent" : "not consistent: please report");
   const struct tg_table *t = p->r->parts[TG__REPORT_LAUNCHES];
   int64_t work = 0, linked = 0;
   for (size_t i = 0; t && i < t->rows; i++) {
@@ -432,6 +430,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   const struct page p = {.r = r,
                          .out = out,
                          .color = o->color,
+                         .is_valid = o->ask ? !o->is_damaged : tg__trace_is_valid(r->trace, &(struct tg_error){0}),
                          .width = wanted < WIDTH_MIN   ? WIDTH_MIN
                                   : wanted > WIDTH_MAX ? WIDTH_MAX
                                                        : wanted};

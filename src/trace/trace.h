@@ -208,6 +208,7 @@ enum { /* columns for tg__trace_load and questions.def */
 };
 
 struct tg__summaries; /* trace/summary.h */
+struct tg__run_door;  /* src/read_run.c */
 struct tg__keepsakes; /* below: tg__keep */
 struct tg__store; /* private: what backs the columns (memory, or chunks of a .tacho file) */
 struct tg_trace {
@@ -236,6 +237,7 @@ struct tg_trace {
   struct tg__arena arena;
   struct tg__store *store;
   struct tg__keepsakes *kept;
+  struct tg__run_door *run;        /* NULL, or where the ranks behind the summaries are; whoever put it there frees it */
   struct tg__summaries *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
 };
 
