@@ -9,7 +9,10 @@ struct unit { /* a file */
   size_t index;
   int64_t bytes;
   struct tg__summaries ranks; /* what became of it; the strings are everybody's */
-  struct tg__run_ranks own;   /* of a run that is asked more later: what stands where, and the first page's tables */
+  /* Of a run that is asked more later: what stands where, the first page's tables, and the rows they have become of everybody's. */
+  struct tg__run_ranks own;
+  size_t first_row[TG__RUN_READY], row_count[TG__RUN_READY];
+  bool is_done;
   enum tg_err err;
   struct tg_error error;
 };
@@ -20,7 +23,9 @@ struct reading {
   size_t count, cap;
   struct tg__lock *lock;
   int64_t done_bytes, total_bytes;
-  bool stopped, keeps_places;
+  struct tg__run_ranks *run; /* NULL, or what a run that is asked more later keeps */
+  size_t joined;             /* units whose tables are in there: as many as come one after the other */
+  bool stopped, no_memory;
 };
 
 static enum tg_err add_units(struct reading *r, const struct tg__folder *folder) {
@@ -33,8 +38,31 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
   return TG_OK;
 }
 
-static void report(struct reading *r, const struct unit *u) {
+/* Tables of a few rows, but each with memory of its own: they are put together as soon as those before them are. */
+static bool join_tables(struct tg__run_ranks *all, struct unit *u) {
+  bool done = true;
+  for (unsigned i = 0; i < TG__RUN_READY && done; i++) {
+    struct tg_table *const own = u->own.ready[i];
+    if (!own && !all->why_not[i].code) all->why_not[i] = u->own.why_not[i];
+    if (!own) continue;
+    u->first_row[i] = all->ready[i] ? all->ready[i]->rows : 0;
+    u->row_count[i] = own->rows;
+    if (all->ready[i]) {
+      done = tg__table_append(all->ready[i], own);
+      tg__table_free(own);
+    } else {
+      all->ready[i] = own;
+    }
+    u->own.ready[i] = NULL;
+  }
+  return done;
+}
+
+static void report(struct reading *r, struct unit *u) {
   tg__lock_take(r->lock);
+  u->is_done = true;
+  for (; r->run && r->joined < r->count && r->units[r->joined].is_done; r->joined++)
+    r->no_memory |= !join_tables(r->run, &r->units[r->joined]);
   r->done_bytes += u->bytes;
   if (r->options->progress && !r->stopped && !r->options->progress(r->options->progress_ctx, r->done_bytes, r->total_bytes))
     r->stopped = true;
@@ -73,7 +101,7 @@ static void read_unit(void *ctx, size_t i) {
   tg__lock_drop(r->lock);
   if (stopped) return;
   u->err = tg__folder_read(u->folder, u->index, &r->each, &t, &u->error);
-  if (t && t->summaries && r->keeps_places) {
+  if (t && t->summaries && r->run) {
     /* a summary among the traces it was made of, or of others: its events are not here */
   } else if (t && t->summaries) {
     if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while reading a summary");
@@ -81,7 +109,7 @@ static void read_unit(void *ctx, size_t i) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
     if (!u->err && tg__summarize(t, &u->ranks) != TG_OK)
       u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while summing up a rank");
-    if (!u->err && r->keeps_places && note_places(u, t) != TG_OK)
+    if (!u->err && r->run && note_places(u, t) != TG_OK)
       u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
   }
   tg_close(t);
@@ -142,31 +170,14 @@ static const struct tg__rank_summary *summary_of(const struct tg__summaries *s, 
 }
 
 /* The tables of a file say what its ranks are called alone. */
-static void rename_ranks(struct tg_table *t, const struct tg__run_rank *places, size_t count) {
-  const size_t c = tg__table_column_index(t, "rank");
-  for (size_t i = 0; c != SIZE_MAX && i < t->rows; i++) {
+static void rename_ranks(struct tg_table *t, size_t first, size_t count, const struct tg__run_rank *places, size_t place_count) {
+  const size_t c = t ? tg__table_column_index(t, "rank") : SIZE_MAX;
+  for (size_t i = first; c != SIZE_MAX && i < first + count; i++) {
     int64_t *const cell = &t->columns[c].ints[i];
     size_t k = 0;
-    while (k < count && places[k].alone != *cell) k++;
-    if (k < count) *cell = places[k].number;
+    while (k < place_count && places[k].alone != *cell) k++;
+    if (k < place_count) *cell = places[k].number;
   }
-}
-
-static bool gather_tables(struct tg__run_ranks *all, struct tg__run_ranks *own, const struct tg__run_rank *places) {
-  for (unsigned i = 0; i < TG__RUN_READY; i++) {
-    if (!own->ready[i]) {
-      if (!all->why_not[i].code) all->why_not[i] = own->why_not[i];
-      continue;
-    }
-    rename_ranks(own->ready[i], places, own->count);
-    if (!all->ready[i]) {
-      all->ready[i] = own->ready[i];
-      own->ready[i] = NULL;
-    } else if (!tg__table_append(all->ready[i], own->ready[i])) {
-      return false;
-    }
-  }
-  return true;
 }
 
 /* Where each rank is, by what it is called now that all are known. */
@@ -190,7 +201,8 @@ static bool gather_places(const struct reading *r, const struct tg_trace *t, str
     }
     all->count += own->count;
     all->is_damaged |= own->is_damaged;
-    if (!gather_tables(all, own, places)) return false;
+    for (unsigned n = 0; n < TG__RUN_READY; n++)
+      rename_ranks(all->ready[n], r->units[i].first_row[n], r->units[i].row_count[n], places, own->count);
   }
   return true;
 }
@@ -198,9 +210,9 @@ static bool gather_places(const struct reading *r, const struct tg_trace *t, str
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path, const struct tg_open_options *options,
                                  struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
   static const struct tg_open_options defaults;
-  struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .keeps_places = true};
+  struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks};
   enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks") : read_all(&r, path, out, e);
-  if (!err && !gather_places(&r, *out, ranks)) {
+  if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
     tg__trace_free(*out);
     *out = NULL;

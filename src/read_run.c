@@ -23,7 +23,7 @@ struct tg__run_door {
   struct tg_trace *whole; /* NULL until something needs it */
 };
 
-const struct tg__run_ready tg__run_ready[TG__RUN_READY] = {{"overview", NULL}, {"losses", NULL}, {"launches", NULL}, {"steps", "summary"}};
+const struct tg__run_ready tg__run_ready[TG__RUN_READY] = {{"overview", NULL}, {"losses", NULL}, {"launches", NULL}, {"steps", "summary"}, {"steps", NULL}};
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------------------------- */
 

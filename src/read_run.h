@@ -7,7 +7,7 @@
 #include "trace/summary.h"
 
 /* What the first page asks of all ranks: answered while each rank is in memory anyway. */
-enum { TG__RUN_READY = 4 };
+enum { TG__RUN_READY = 5 };
 struct tg__run_ready {
   const char *question, *by; /* by NULL: the usual one */
 };
