@@ -99,6 +99,10 @@ def formats() -> list[str]:
 def open(path: str | os.PathLike[str], threads: int = 0, progress: Optional[Callable[[int, int], Any]] = None) -> Trace:
     """Open a trace file, a directory or glob of them (one file per rank), or "-" for standard input.
 
+    Of a directory with more than 16 MB of files one rank after the other is read and let go. ask(…, rank=3) reads that rank again, two
+    stay in memory; questions about ranks and report() need no more. What sums over all ranks, sql(), export(), save() and diff() read
+    them all into memory the first time.
+
     threads: workers, 0 = one per core. progress(done, total) is called while reading, with bytes on disk, total -1 when
     unknown; when it returns False, reading stops and TachographError (code CANCELLED) is raised."""
     return _read.open(Trace, (os.fsencode(path),), False, threads, progress)
