@@ -232,6 +232,11 @@ static enum tg_err ask_ranks(const struct tg_trace *run, const struct call *c, s
   return *out ? TG_OK : tg__fail(e, first.code ? first.code : TG_NO_DATA, first.offset, "%s", first.text);
 }
 
+/* A track or slice may be any rank's, and rows count their microseconds from the first start of them all. */
+static bool needs_all(const struct call *c) {
+  return is_given(c, "track") || strcmp(c->question, "call_stack") == 0 || strcmp(c->question, "rows") == 0;
+}
+
 /* ---- a question -------------------------------------------------------------------------------------------------------------------------- */
 
 static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, const char *number) {
@@ -252,15 +257,15 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
   if (!d || !q || (q->needs == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0))) return tg__ask_run(t, question, args, arg_count, out, e);
   enum tg_err err = tg__ask_check(q, args, arg_count, e);
   if (err) return err;
-  const bool of_one = is_given(&c, "rank"), by_track = is_given(&c, "track") || strcmp(question, "call_stack") == 0;
+  const bool of_one = is_given(&c, "rank"), of_all = needs_all(&c);
   const struct tg__run_rank *const r = of_one ? rank_of(&d->ranks, value_of(&c, "rank")) : NULL;
   const unsigned ready = ready_answer(&c);
   if (of_one && !r) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
-  if (!d->whole && r && !by_track) {
+  if (!d->whole && r && !of_all) {
     err = ask_rank(t, r, &c, out, e);
   } else if (!d->whole && ready < TG__RUN_READY) {
     err = give_ready(&d->ranks, ready, out, e);
-  } else if (!d->whole && !by_track && tg__question_goes_by_rank(question)) {
+  } else if (!d->whole && !of_all && tg__question_goes_by_rank(question)) {
     err = ask_ranks(t, &c, out, e);
   } else {
     err = tg__run_whole(&t, e);

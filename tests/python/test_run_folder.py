@@ -119,3 +119,10 @@ def test_progress_and_stopping(folder):
     with pytest.raises(tg.TachographError) as caught:
         tg.open(folder, progress=lambda done, total: False)
     assert caught.value.code == "CANCELLED"
+
+
+def test_rows_count_from_the_first_start_of_all_ranks(folder):
+    """Rank r begins its first step at 0 us of a clock that is r * 500 ns ahead: the first start of all is that of rank 0."""
+    run = tg.open(folder)
+    for rank in range(RANKS):
+        assert min(r["ts_us"] for r in run.ask("rows", rank=rank)) == rank * 0.5
