@@ -1,5 +1,5 @@
 /* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_* in base. */
-#include "read_run.h"
+#include "analyze/read_run.h"
 
 #include "analyze/analyze.h"
 #include "show/show.h"

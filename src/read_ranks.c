@@ -1,6 +1,6 @@
 /* The door for runs of many ranks: read one after the other, and only what the questions about ranks need is kept of each. */
 #include "analyze/summarize.h"
-#include "read_run.h"
+#include "analyze/read_run.h"
 
 enum { AT_ONCE = 2 }; /* more would not be faster than the memory they take is worth */
 

@@ -1,7 +1,7 @@
 /* read_run: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and keeps their summaries and
  * what the first page asks. Questions about ranks are answered from the summaries; a question about one rank, or one that has its rows rank by
  * rank, reads the rank again, and two of them stay in memory. What sums over the ranks needs them all, and then they all stay. */
-#include "read_run.h"
+#include "analyze/read_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,7 @@ static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_ran
   args[count++] = (struct tg_arg){"rank", number};
   for (size_t i = 0; i < c->count; i++) {
     const char *const name = c->args[i].name;
-    if (!name || (strcmp(name, "rank") && strcmp(name, "where") && strcmp(name, "sort") && strcmp(name, "limit"))) args[count++] = c->args[i];
+    if (!name || (strcmp(name, "rank") && strcmp(name, "where") && strcmp(name, "sort") && strcmp(name, "limit") && strcmp(name, "columns"))) args[count++] = c->args[i];
   }
   enum tg_err err = unit_trace(run, r->unit, &t, e);
   if (!err) err = tg__ask_run(t, c->question, args, count, out, e);

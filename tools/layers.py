@@ -30,7 +30,7 @@ MAY_INCLUDE = {
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
 SIDE_DOORS = {"analyze/steps.h": {"diagnose"}, "analyze/gaps.h": {"diagnose"}, "analyze/tensor_cores.h": {"diagnose"},
               "analyze/frames.h": {"diagnose"}, "analyze/op_inputs.h": {"diagnose"},
-              "trace/summary.h": {"analyze", ""}, "analyze/summarize.h": {""}}
+              "trace/summary.h": {"analyze", ""}, "analyze/summarize.h": {""}, "analyze/read_run.h": {""}}
 
 # third-party header → the only files that may include it (regular expressions on the path below the root)
 GATES = {

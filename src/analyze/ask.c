@@ -335,19 +335,22 @@ static enum tg_err finish(struct tg_table *out, const struct tg__ask *a, size_t 
 }
 
 enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count, struct tg_error *e) {
-  const struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
+  struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
   size_t limit;
   const enum tg_err err = check_names(&a, e);
   return err ? err : parse_limit(&a, &limit, e);
 }
 
 enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e) {
-  const struct tg__ask a = {.question = tg__question_find(t->question), .args = args, .arg_count = arg_count};
+  struct tg__ask a = {.question = tg__question_find(t->question), .args = args, .arg_count = arg_count};
   const char *const sort = tg__ask_arg(&a, "sort");
   size_t limit;
   enum tg_err err = parse_limit(&a, &limit, e);
   if (!err && sort && *sort) err = tg__sort_table(t, sort, e);
   if (!err && t->rows > limit) t->rows = limit;
+  if (!err) err = tg__pick_columns(&a, t, e);
+  if (!err) err = tg__keep_picked(&a, t, e);
+  tg__ask_end(&a);
   return err ? err : t->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", t->question) : TG_OK;
 }
 

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import tempfile
+import weakref
 from typing import Any, Iterable, Optional
 
 import tachograph
@@ -68,10 +70,11 @@ class Engine:
         if len(paths) == 1:
             trace = tachograph.open(paths[0])
         else:
-            with tempfile.TemporaryDirectory() as folder:
-                for i, path in enumerate(paths):
-                    os.symlink(os.path.abspath(path), os.path.join(folder, "%06d-%s" % (i, os.path.basename(path))))
-                trace = tachograph.open(folder)
+            folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, folder, True)  # ranks of a large folder are read again when they are asked about
+            for i, path in enumerate(paths):
+                os.symlink(os.path.abspath(path), os.path.join(folder, "%06d-%s" % (i, os.path.basename(path))))
+            trace = tachograph.open(folder)
         own = [(row["rank"], row["text"]) for row in trace.ask("overview", where='quantity = "file"', limit="all")]
         told = [rank for rank, _ in own]
         if len(paths) > 1 and len(set(told)) < len(told):
