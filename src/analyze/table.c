@@ -235,6 +235,8 @@ void tg__table_note(struct tg_table *t, const char *format, ...) {
   const int len = vsnprintf(text, sizeof text, format, args);
   va_end(args);
   if (len < 0) return;
+  for (size_t i = 0; i < t->note_count; i++) /* several ranks may have the same to say */
+    if (strcmp(t->notes[i], text) == 0) return;
   const char *own = tg__arena_copy(&t->arena, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
   const char **notes = tg__realloc((void *)t->notes, (t->note_count + 1) * sizeof *notes);
   if (notes) t->notes = notes;

@@ -370,7 +370,7 @@ static void put_saving(const struct page *p, const struct tg_table *t, size_t ro
   const int64_t saving = tg__cell_int(t, row, "saving_ns");
   struct tg__out text = {0};
   char buf[NUMBER_BYTES];
-  if (saving == TG_NULL_INT) return;
+  if (saving == TG_NULL_INT || saving == 0) return;
   const struct tg__str method = tg__cell_str(t, row, "method");
   tg__out_format(&text, "saves about %s %s", tg__human_ns(saving, buf), is_whole(p) ? "in all" : "a step");
   if (method.len) tg__out_format(&text, ": %.*s", (int)method.len, method.ptr);

@@ -8,9 +8,10 @@ from engine import Refused
 from shape import us
 
 NO_DATA = 3
-# what the plugin's text holds → our causes for the same rule, in its order
+# what the plugin's text holds → our causes for the same rule, in its order. Where one rank has more work, ours names it instead of the
+# communication that the others spend waiting for it.
 RULES = {"data loading": ("loader-in-main-process", "loader-too-slow"), "DistributedDataParallel instead": ("data-parallel-threads",),
-         "Nccl backend": ("slow-collective-backend",), "cost on communication": ("communication-not-overlapped",),
+         "Nccl backend": ("slow-collective-backend",), "cost on communication": ("communication-not-overlapped", "rank-straggler"),
          "low utilization": ("idle-device",), "Tensor Cores eligible": ("mixed-precision-unused",),
          "GPU memory": ("device-memory-nearly-full",)}
 COUNTS = {"occurences": "calls", "operators": "ops"}

@@ -34,25 +34,31 @@ def kept_steps(trace):
     return None if not rows or rows[0]["name"] == "whole recording" else [r["step"] for r in rows]
 
 
+def rows_of(trace, question, **args):
+    """What was never recorded has no rows."""
+    try:
+        return trace.ask(question, **args).to_dicts()
+    except tg.TachographError as error:
+        assert error.code == "NO_DATA"
+        return []
+
+
 def expected(trace):
     """{(by, name, quantity): figure a step} from ops, kernels and steps."""
     steps = kept_steps(trace)
     args, count = ({"step": steps}, len(steps)) if steps else ({}, 1)
     want = {}
-    for row in trace.ask("ops", **args):
+    for row in rows_of(trace, "ops", **args):
         for quantity, column in FIGURES.items():
             want["op", row["name"], quantity] = row[column] / count
     rows = trace.ask("steps").to_dicts()
     for part in ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other"):
         want["category", part, "time"] = sum(r[part + "_ns"] for r in rows) / count
     want["step", "step", "mean"] = sum(r["total_ns"] for r in rows) / count
-    try:
-        for row in trace.ask("kernels", **args):
-            for quantity, column in (("calls", "calls"), ("device", "total_ns")):
-                key = "kernel", row["name"], quantity
-                want[key] = want.get(key, 0) + row[column] / count
-    except tg.TachographError as error:
-        assert error.code == "NO_DATA"
+    for row in rows_of(trace, "kernels", **args):
+        for quantity, column in (("calls", "calls"), ("device", "total_ns")):
+            key = "kernel", row["name"], quantity
+            want[key] = want.get(key, 0) + row[column] / count
     return want
 
 

@@ -199,8 +199,8 @@ static void list_of_questions(void **state) {
   assert_string_equal(tg__question_column(q, 0)->name, "rank");
   assert_string_equal(tg__question_column(q, 9)->name, "op");
   assert_null(tg__question_column(q, 10));
-  assert_string_equal(tg__question_column(last, 8)->name, "advice");
-  assert_null(tg__question_column(last, 9));
+  assert_string_equal(tg__question_column(last, 13)->name, "method");
+  assert_null(tg__question_column(last, 14));
   assert_string_equal(tg__question_argument(last, 0)->name, "rank");
   assert_null(tg__question_argument(last, 4));
 }

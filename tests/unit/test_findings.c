@@ -449,17 +449,48 @@ static void test_occupancy(void **state) {
     const char *kernel;
     int64_t dur, pct;
   } silent[] = {
-      {"index_kernel", MS, 20},                                   /* 10 % of the step exactly */
-      {"index_kernel", 2 * MS, 30},                               /* 30 % exactly */
-      {"nvjet_tst_128x64", 2 * MS, 13},                           /* few large blocks by design */
-      {"ampere_sgemm_128x64_nn", 2 * MS, 13},                     /* the same */
-      {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2 * MS, 1},     /* a collective needs no more */
+      {"index_kernel", MS, 20},                               /* 10 % of the step exactly */
+      {"index_kernel", 2 * MS, 30},                           /* 30 % exactly */
+      {"nvjet_tst_128x64", 2 * MS, 13},                       /* few large blocks by design */
+      {"ampere_sgemm_128x64_nn", 2 * MS, 13},                 /* the same */
+      {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2 * MS, 1}, /* a collective needs no more */
   };
   for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
     t = occupancy(silent[i].kernel, silent[i].dur, silent[i].pct);
     assert_false(has(t, cause));
     tg__table_free(t);
   }
+}
+
+/* Two steps of 10 ms, in each a label from 1 to 2 ms, a launch at `call_at`, and its kernel from 2 ms for `dur`. */
+static struct scene labelled(const char *label, int64_t call_at, int64_t dur) {
+  struct scene s = begin(2, 10 * MS);
+  for (int i = 0; i < 2; i++) {
+    mini_slice(s.m, s.thread, "user_annotation", label, i * 10 * MS + MS, MS);
+    work(&s, i * 10 * MS + call_at, MS / 10, i * 10 * MS + 2 * MS, dur, "gemm");
+  }
+  return s;
+}
+
+static void test_labels(void **state) {
+  (void)state;
+  const char *cause = "host-timed-label";
+  struct scene s = labelled("forward", MS + MS / 5, 3 * MS); /* 1 ms for the host, 4 ms until the kernel ends: 3 of 4 are not seen */
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", cause);
+  assert_float_equal(mini_real(t, row, "share_pct"), 75, 1e-9);
+  assert_int_equal(mini_int(t, row, "cost_ns"), 3 * MS);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 0);
+  assert_string_equal(mini_cell(t, row, "severity"), "low");
+  assert_string_equal(mini_cell(t, row, "where"), "forward");
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "it takes 1.00 ms on the host, and the work launched in it ends 3.00 ms later"));
+  tg__table_free(t);
+  s = labelled("forward", MS + MS / 5, MS); /* half of it exactly */
+  expect_absent(&s, cause);
+  s = labelled("forward", 3 * MS, 3 * MS); /* launched after it */
+  expect_absent(&s, cause);
+  s = labelled("Optimizer.step#SGD.step", MS + MS / 5, 3 * MS); /* torch's own label, which nobody times by */
+  expect_absent(&s, cause);
 }
 
 int main(void) {
@@ -469,7 +500,7 @@ int main(void) {
       cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
       cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_stalls),
       cmocka_unit_test(test_python),        cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
-      cmocka_unit_test(test_device_memory), cmocka_unit_test(test_occupancy),
+      cmocka_unit_test(test_device_memory), cmocka_unit_test(test_occupancy),          cmocka_unit_test(test_labels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,138 @@
+/* Labels of the program that a host clock would time wrongly: they end long before the device work that was launched inside. */
+#include "diagnose/findings.h"
+
+enum { UNSEEN_PCT = 50, LEAST_UNSEEN_NS = 100000, LEAST_NS = 10000 };
+
+struct launch {
+  uint32_t call;  /* slice of the host */
+  int64_t end_ns; /* of what it launched */
+};
+struct label {
+  uint32_t name, longest; /* longest: the slice with the most unseen time */
+  int64_t count, host_ns, unseen_ns, longest_ns;
+};
+struct labels {
+  struct tg__facts *f;
+  struct launch *launches; /* by call */
+  size_t launch_count, launch_cap;
+  struct label *items;
+  size_t count, cap;
+  struct tg__map index; /* name → item */
+};
+
+static void see_launched(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct labels *l = ctx;
+  const struct tg_trace *t = l->f->t;
+  const uint32_t call = t->slices.cause[slice];
+  if (!tg__class_is_device_work(cls) || call == TG_NONE) return;
+  if (!tg__grow((void **)&l->launches, &l->launch_cap, l->launch_count + 1, sizeof *l->launches)) {
+    l->f->failed = true;
+    return;
+  }
+  l->launches[l->launch_count++] = (struct launch){call, tg__slice_end(t, slice)};
+}
+
+static bool calls_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct launch *launches = ctx;
+  return launches[a].call < launches[b].call;
+}
+
+static bool sort_launches(struct labels *l) {
+  uint32_t *order = tg__alloc((l->launch_count + 1) * sizeof *order);
+  struct launch *sorted = tg__alloc((l->launch_count + 1) * sizeof *sorted);
+  for (size_t i = 0; order && i < l->launch_count; i++) order[i] = (uint32_t)i;
+  const bool ok = order && sorted && tg__sort_index(order, l->launch_count, calls_before, l->launches);
+  for (size_t i = 0; ok && i < l->launch_count; i++) sorted[i] = l->launches[order[i]];
+  tg__free(order);
+  if (!ok) {
+    tg__free(sorted);
+    return false;
+  }
+  tg__free(l->launches);
+  l->launches = sorted;
+  return true;
+}
+
+static size_t first_after(const struct labels *l, uint32_t slice) {
+  size_t low = 0, high = l->launch_count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (l->launches[middle].call <= slice)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* When the last device work ends that was launched inside the slice, on its own thread. INT64_MIN: none was. */
+static int64_t device_end(const struct labels *l, uint32_t slice) {
+  const struct tg_trace *t = l->f->t;
+  const struct tg__track *track = &t->tracks[tg__slice_track(t, slice)];
+  const int64_t end = tg__slice_end(t, slice);
+  int64_t last = INT64_MIN;
+  for (size_t i = first_after(l, slice); i < l->launch_count; i++) { /* what runs inside a slice follows it on its track */
+    const uint32_t call = l->launches[i].call;
+    if (call >= track->first + track->count || t->slices.start_ns[call] >= end) break;
+    if (l->launches[i].end_ns > last) last = l->launches[i].end_ns;
+  }
+  return last;
+}
+
+static struct label *label_of(struct labels *l, uint32_t name) {
+  uint32_t *slot = tg__map_slot(&l->index, name, TG_NONE);
+  if (slot && *slot == TG_NONE && tg__grow((void **)&l->items, &l->cap, l->count + 1, sizeof *l->items)) {
+    l->items[l->count] = (struct label){.name = name, .longest = TG_NONE};
+    *slot = (uint32_t)l->count++;
+  }
+  if (slot && *slot != TG_NONE) return &l->items[*slot];
+  l->f->failed = true;
+  return NULL;
+}
+
+/* Steps, loaders, optimizers and collectives are labelled by torch; who times something puts a label of their own there. */
+static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct labels *l = ctx;
+  const struct tg_trace *t = l->f->t;
+  if (cls != TG__CLASS_ANNOTATION || tg__meaning(l->f, slice) & ~(unsigned)TG__NAME_KNOWN) return;
+  const int64_t end = tg__slice_end(t, slice), device = device_end(l, slice), unseen = device > end ? device - end : 0;
+  struct label *x = device == INT64_MIN ? NULL : label_of(l, t->slices.name[slice]);
+  if (!x) return;
+  x->count++;
+  x->host_ns += t->slices.dur_ns[slice];
+  x->unseen_ns += unseen;
+  if (x->longest == TG_NONE || unseen > x->longest_ns) {
+    x->longest = slice;
+    x->longest_ns = unseen;
+  }
+}
+
+static void report(struct tg__facts *f, const struct label *l) {
+  struct tg__finding *x =
+      tg__find(f, TG__CAUSE_HOST_TIMED_LABEL, tg__pct(l->unseen_ns, l->host_ns + l->unseen_ns), UNSEEN_PCT, tg__per_step(f, l->unseen_ns));
+  tg__where_slice(f, l->longest, x);
+  TG_SAY(x->evidence, "it takes %.2f ms on the host, and the work launched in it ends %.2f ms later on the device (means of %lld)",
+         tg__ms(l->host_ns / l->count), tg__ms(l->unseen_ns / l->count), (long long)l->count);
+  TG_SAY(x->advice, "A host clock around it sees little but the launching: take tg.timer, which uses events of the device, or the "
+                    "device columns of the question annotations.");
+  tg__expect(f, x, 0, 0.9, "a measurement becomes right, nothing becomes faster");
+}
+
+/* The label of which a host clock misses most. */
+void tg__judge_labels(struct tg__facts *f) {
+  struct labels l = {.f = f};
+  const struct label *most = NULL;
+  if (!f->has_device_work) return;
+  tg__visit(f, see_launched, &l);
+  if (!f->failed && !sort_launches(&l)) f->failed = true;
+  if (!f->failed) tg__visit(f, see_label, &l);
+  for (size_t i = 0; !f->failed && i < l.count; i++) {
+    const struct label *x = &l.items[i];
+    const bool is_missed = tg__pct(x->unseen_ns, x->host_ns + x->unseen_ns) > UNSEEN_PCT && x->unseen_ns / x->count >= LEAST_UNSEEN_NS;
+    if (is_missed && x->host_ns / x->count >= LEAST_NS && (!most || x->unseen_ns > most->unseen_ns)) most = x;
+  }
+  if (most) report(f, most);
+  tg__map_free(&l.index);
+  tg__free(l.launches);
+  tg__free(l.items);
+}
