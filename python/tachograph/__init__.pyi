@@ -531,11 +531,12 @@ class RowsRow(TypedDict):
     name: Optional[str]  # name
     start_ns: Optional[int]  # ns: start, as written in the file
     ts_us: Optional[float]  # us: start, from the earliest of all ranks; rules=hta: rounded up where the file has fractions
-    dur_us: Optional[float]  # us: duration; rules=hta: rounded end minus rounded start, -1 is possible
+    dur_us: Optional[float]  # us: duration; rules=hta: rounded end minus rounded start, -1 is possible; by=rank: from the first start to the last; by=name: sum
     stream: Optional[int]  # stream of device work, -1 on the host; rules=hta: whatever args.stream says
     correlation: Optional[int]  # correlation of call and device work, -1 without
     index_correlation: Optional[int]  # index of the partner by correlation; 0 without a partner, -1 without a correlation
     iteration: Optional[int]  # number of the step it starts in, device work that of its call; -1 outside
+    events: Optional[int]  # how many; by=name only
 
 class DocumentRow(TypedDict):
     """what a file says beside its events: distributedInfo, deviceProperties, schemaVersion and the like"""
@@ -1013,7 +1014,7 @@ class Trace:
     @overload
     def ask(self, question: Literal["checkpoint"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CheckpointRow]: ...
     @overload
-    def ask(self, question: Literal["rows"], *, rank: Any = ..., by: Any = ..., rules: Any = ..., steps: Any = ..., columns: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RowsRow]: ...
+    def ask(self, question: Literal["rows"], *, rank: Any = ..., by: Any = ..., iteration: Any = ..., side: Any = ..., args: Any = ..., rules: Any = ..., steps: Any = ..., columns: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RowsRow]: ...
     @overload
     def ask(self, question: Literal["document"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DocumentRow]: ...
     @overload

@@ -54,17 +54,21 @@ enum tg_err tg__keep_picked(const struct tg__ask *a, struct tg_table *t, struct 
   const char *const list = wanted(a);
   const size_t count = count_names(list);
   if (!count) return TG_OK;
+  size_t declared = 0;
+  while (tg__question_column(a->question, declared)) declared++;
+  const size_t extra = t->column_count - declared; /* args= names them: they stay */
   size_t *const places = tg__alloc(count * sizeof *places);
-  struct tg__column *const columns = tg__alloc(count * sizeof *columns);
+  struct tg__column *const columns = tg__alloc((count + extra) * sizeof *columns);
   enum tg_err err = places && columns ? find_all(t, list, places, e) : TG_MEMORY;
   if (!err) {
     for (size_t k = 0; k < count; k++) {
       columns[k] = t->columns[places[k]];
       t->columns[places[k]].ints = NULL;
     }
-    for (size_t c = 0; c < t->column_count; c++) tg__free(t->columns[c].ints);
-    memcpy(t->columns, columns, count * sizeof *columns);
-    t->column_count = count;
+    memcpy(columns + count, t->columns + declared, extra * sizeof *columns);
+    for (size_t c = 0; c < declared; c++) tg__free(t->columns[c].ints);
+    memcpy(t->columns, columns, (count + extra) * sizeof *columns);
+    t->column_count = count + extra;
   }
   tg__free(places);
   tg__free(columns);

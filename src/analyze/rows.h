@@ -2,6 +2,7 @@
 #ifndef TG_ROWS_H
 #define TG_ROWS_H
 
+#include "analyze/event_args.h"
 #include "analyze/hta_rows.h"
 
 /* The columns of questions.def, in order. */
@@ -19,8 +20,24 @@ enum tg__rows_column {
   TG__ROWS_CORRELATION,
   TG__ROWS_INDEX_CORRELATION,
   TG__ROWS_ITERATION,
-  TG__ROWS_COLUMNS
+  TG__ROWS_EVENTS,
+  TG__ROWS_COLUMNS,
+  TG__ROWS_WRITTEN = TG__ROWS_EVENTS /* columns of an event */
 };
+
+enum tg__rows_side { TG__SIDE_ALL, TG__SIDE_DEVICE, TG__SIDE_HOST };
+struct tg__rows {
+  const struct tg_trace *t;
+  struct tg__hta hta;
+  bool is_exact;
+  enum tg__rows_side side;
+  int64_t zero_ns;        /* exact: the earliest start of all ranks on the common clock */
+  const uint32_t *tracks; /* of each slice */
+  struct tg__extras extras;
+};
+int64_t tg__rows_iteration(const struct tg__rows *r, uint32_t rank, const struct tg__hta_row *row); /* TG_NULL_INT, -1: in no step */
+/* The side asked for? By the exact rules only row->slice matters. */
+bool tg__rows_on_side(const struct tg__rows *r, const struct tg__hta_row *row);
 
 /* Microseconds without the digits that a conversion of large nanoseconds would lose. */
 static inline double tg__rows_us(int64_t ns) {
@@ -34,7 +51,13 @@ int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns);
 int64_t tg__rows_zero(const struct tg_trace *t); /* the earliest start of all ranks on the common clock */
 uint32_t *tg__rows_tracks(const struct tg_trace *t); /* by slice; NULL on no memory */
 
-/* rules=exact, every row (rows_exact.c): column by column, and only those that are wanted. */
-enum tg_err tg__rows_exact(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out);
+/* rules=exact, every row (rows_exact.c): column by column, and only those that are wanted. r has all but zero_ns; its hta is prepared. */
+enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out);
+
+/* rows_sums.c: by=step and by=name; "exact" with rules=exact and no step filter, where hta needs be prepared only and no row is loaded. */
+enum tg_err tg__put_exact_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out);
+enum tg_err tg__put_row_steps(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out);
+enum tg_err tg__put_exact_names(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
+enum tg_err tg__put_row_names(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
 
 #endif

@@ -4,12 +4,14 @@
 struct exact {
   const struct tg_trace *t;
   struct tg_table *out;
-  struct tg__hta hta; /* which slices are rows, and their ids */
+  const struct tg__rows *rows; /* what is asked for */
+  const struct tg__hta *hta;   /* which slices are rows, and their ids */
   const uint32_t *tracks;
   int64_t zero_ns;
   uint32_t rank;
   uint32_t *slice, *index; /* by row: in file order, and its ordinal among all events of the file */
   size_t count, shown;     /* rows of the rank; how many of them the table gets */
+  uint32_t *kept;          /* which of them: of one side; NULL: the first ones */
   int64_t *correlation;    /* by row, -1 = none; with the links, NULL unless wanted */
   uint32_t *link;          /* by row: the partner, TG_NONE */
   bool *is_gpu;
@@ -63,10 +65,24 @@ static bool find_links(struct exact *x) {
   if (!x->correlation || !x->link || !x->is_gpu) return false;
   for (size_t i = 0; i < x->count; i++) {
     int64_t stream;
-    tg__hta_ids(&x->hta, x->slice[i], &stream, &x->correlation[i]);
-    x->is_gpu[i] = tg__hta_is_gpu_row(&x->hta, x->slice[i], stream, x->correlation[i]);
+    tg__hta_ids(x->hta, x->slice[i], &stream, &x->correlation[i]);
+    x->is_gpu[i] = tg__hta_is_gpu_row(x->hta, x->slice[i], stream, x->correlation[i]);
   }
   return link_rows(x);
+}
+
+/* ---- sides ---------------------------------------------------------------------------------------------------------------------- */
+
+static size_t row_of(const struct exact *x, size_t i) { return x->kept ? x->kept[i] : i; }
+
+static bool choose_rows(struct exact *x, size_t most) {
+  x->shown = x->count < most ? x->count : most;
+  if (x->rows->side == TG__SIDE_ALL) return true;
+  x->kept = tg__alloc((x->count + 1) * sizeof *x->kept);
+  x->shown = 0;
+  for (size_t i = 0; x->kept && i < x->count && x->shown < most; i++)
+    if (tg__rows_on_side(x->rows, &(struct tg__hta_row){.slice = x->slice[i]})) x->kept[x->shown++] = (uint32_t)i;
+  return x->kept != NULL;
 }
 
 /* ---- columns ------------------------------------------------------------------------------------------------------------------- */
@@ -75,23 +91,25 @@ static bool find_links(struct exact *x) {
 static void put_iterations(const struct exact *x, int64_t *cells) {
   const struct tg_trace *t = x->t;
   for (size_t i = 0; i < x->shown; i++) {
-    const bool on_device = t->tracks[x->tracks[x->slice[i]]].kind == TG__TRACK_DEVICE;
-    const bool known = !on_device || x->link[i] != TG_NONE;
-    cells[i] = known ? tg__rows_step_at(t, x->rank, t->slices.start_ns[x->slice[on_device ? x->link[i] : i]]) : -1;
+    const size_t row = row_of(x, i);
+    const bool on_device = t->tracks[x->tracks[x->slice[row]]].kind == TG__TRACK_DEVICE;
+    const bool known = !on_device || x->link[row] != TG_NONE;
+    cells[i] = known ? tg__rows_step_at(t, x->rank, t->slices.start_ns[x->slice[on_device ? x->link[row] : row]]) : -1;
   }
 }
 
 static void put_partners(const struct exact *x, int64_t *cells) {
   for (size_t i = 0; i < x->shown; i++) {
-    const int64_t id = x->correlation[i];
-    cells[i] = x->link[i] != TG_NONE ? (int64_t)x->index[x->link[i]] : id < 0 ? id : 0;
+    const size_t row = row_of(x, i);
+    const int64_t id = x->correlation[row];
+    cells[i] = x->link[row] != TG_NONE ? (int64_t)x->index[x->link[row]] : id < 0 ? id : 0;
   }
 }
 
 static void put_texts(const struct exact *x, enum tg__rows_column c, uint32_t *cells) {
   const struct tg__slices *s = &x->t->slices;
   for (size_t i = 0; i < x->shown; i++) {
-    const uint32_t slice = x->slice[i];
+    const uint32_t slice = x->slice[row_of(x, i)];
     cells[i] = tg__table_text(x->out, x->t, c == TG__ROWS_NAME ? s->name[slice] : x->t->cats[s->cat[slice]].name);
   }
 }
@@ -99,8 +117,10 @@ static void put_texts(const struct exact *x, enum tg__rows_column c, uint32_t *c
 static void put_reals(const struct exact *x, enum tg__rows_column c, double *cells) {
   const struct tg__slices *s = &x->t->slices;
   const int64_t offset = x->t->ranks[x->rank].clock_offset_ns - x->zero_ns;
-  for (size_t i = 0; i < x->shown; i++)
-    cells[i] = tg__rows_us(c == TG__ROWS_DUR ? s->dur_ns[x->slice[i]] : s->start_ns[x->slice[i]] + offset);
+  for (size_t i = 0; i < x->shown; i++) {
+    const uint32_t slice = x->slice[row_of(x, i)];
+    cells[i] = tg__rows_us(c == TG__ROWS_DUR ? s->dur_ns[slice] : s->start_ns[slice] + offset);
+  }
 }
 
 static int64_t stream_of(const struct exact *x, size_t row) {
@@ -115,28 +135,40 @@ static void put_ints(const struct exact *x, enum tg__rows_column c, int64_t *cel
     for (size_t i = 0; i < x->shown; i++) cells[i] = rank;
     break;
   case TG__ROWS_SLICE:
-    for (size_t i = 0; i < x->shown; i++) cells[i] = x->slice[i];
+    for (size_t i = 0; i < x->shown; i++) cells[i] = x->slice[row_of(x, i)];
     break;
   case TG__ROWS_TRACK:
-    for (size_t i = 0; i < x->shown; i++) cells[i] = x->tracks[x->slice[i]];
+    for (size_t i = 0; i < x->shown; i++) cells[i] = x->tracks[x->slice[row_of(x, i)]];
     break;
   case TG__ROWS_INDEX:
-    for (size_t i = 0; i < x->shown; i++) cells[i] = x->index[i];
+    for (size_t i = 0; i < x->shown; i++) cells[i] = x->index[row_of(x, i)];
     break;
   case TG__ROWS_START:
-    for (size_t i = 0; i < x->shown; i++) cells[i] = x->t->slices.start_ns[x->slice[i]];
+    for (size_t i = 0; i < x->shown; i++) cells[i] = x->t->slices.start_ns[x->slice[row_of(x, i)]];
     break;
   case TG__ROWS_STREAM:
-    for (size_t i = 0; i < x->shown; i++) cells[i] = stream_of(x, i);
+    for (size_t i = 0; i < x->shown; i++) cells[i] = stream_of(x, row_of(x, i));
     break;
   case TG__ROWS_CORRELATION:
-    memcpy(cells, x->correlation, x->shown * sizeof *cells);
+    for (size_t i = 0; i < x->shown; i++) cells[i] = x->correlation[row_of(x, i)];
     break;
   case TG__ROWS_INDEX_CORRELATION:
     put_partners(x, cells);
     break;
+  case TG__ROWS_EVENTS:
+    for (size_t i = 0; i < x->shown; i++) cells[i] = TG_NULL_INT;
+    break;
   default:
     put_iterations(x, cells);
+  }
+}
+
+static void put_args(const struct exact *x) {
+  const struct tg__extras *const extras = &x->rows->extras;
+  if (!extras->count) tg__table_wrote_rows(x->out, x->shown);
+  for (size_t i = 0; extras->count && i < x->shown; i++) {
+    tg__table_wrote(x->out, TG__ROWS_COLUMNS);
+    tg__put_extras(x->t, x->t->slices.args[x->slice[row_of(x, i)]], extras, x->out);
   }
 }
 
@@ -152,7 +184,7 @@ static bool put_columns(struct exact *x) {
     else
       put_ints(x, c, column->ints + x->out->rows);
   }
-  tg__table_wrote_rows(x->out, x->shown);
+  put_args(x);
   return !x->out->failed;
 }
 
@@ -160,7 +192,7 @@ static bool put_columns(struct exact *x) {
 
 static bool list_rows(struct exact *x) {
   size_t events;
-  struct tg__hta_event *order = tg__hta_events(&x->hta, x->rank, &events);
+  struct tg__hta_event *order = tg__hta_events(x->hta, x->rank, &events);
   if (!order) return false;
   x->count = 0;
   for (size_t i = 0; i < events; i++) x->count += order[i].slice != TG_NONE;
@@ -182,31 +214,22 @@ static bool add_rank(struct exact *x, uint32_t rank, size_t most_rows) {
       !c[TG__ROWS_CORRELATION].is_left_out || !c[TG__ROWS_INDEX_CORRELATION].is_left_out || !c[TG__ROWS_ITERATION].is_left_out;
   x->rank = rank;
   bool ok = list_rows(x);
-  if (ok) {
-    const size_t room = most_rows - x->out->rows;
-    x->shown = x->count < room ? x->count : room;
-    ok = (!wants_links || !x->shown || find_links(x)) && put_columns(x);
-  }
+  if (ok) ok = choose_rows(x, most_rows - x->out->rows) && (!wants_links || !x->shown || find_links(x)) && put_columns(x);
   tg__free(x->slice);
+  tg__free(x->kept);
   tg__free(x->index);
   tg__free(x->correlation);
   tg__free(x->link);
   tg__free(x->is_gpu);
-  x->slice = x->index = x->link = NULL;
+  x->slice = x->index = x->link = x->kept = NULL;
   x->correlation = NULL;
   x->is_gpu = NULL;
   return ok;
 }
 
-enum tg_err tg__rows_exact(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
-  uint32_t *const tracks = tg__rows_tracks(t);
-  struct exact x = {.t = t, .out = out, .tracks = tracks};
-  enum tg_err err = tg__hta_prepare(&x.hta, t);
-  if (!tracks) err = TG_MEMORY;
-  if (!err) x.zero_ns = tg__rows_zero(t);
-  for (uint32_t r = 0; r < t->rank_count && !err; r++)
-    if (tg__ask_has_rank(a, r) && out->rows < a->most_rows && !add_rank(&x, r, a->most_rows)) err = TG_MEMORY;
-  tg__hta_close(&x.hta);
-  tg__free(tracks);
-  return err;
+enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out) {
+  struct exact x = {.t = r->t, .out = out, .rows = r, .hta = &r->hta, .tracks = r->tracks, .zero_ns = tg__rows_zero(r->t)};
+  for (uint32_t rank = 0; rank < r->t->rank_count; rank++)
+    if (tg__ask_has_rank(a, rank) && out->rows < a->most_rows && !add_rank(&x, rank, a->most_rows)) return TG_MEMORY;
+  return TG_OK;
 }

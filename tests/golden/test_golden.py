@@ -47,7 +47,7 @@ QUESTIONS = {
     "stacks": [[], ["--by", "function"], ["--by", "file"], ["--by", "module"], ["--by", "stack"]],
     "tracks": [[]],
     "events": [[], ["--by", "mark"]],
-    "rows": [[], ["--by", "rank"], ["--rules", "hta", "--steps", "without_last"]],
+    "rows": [[], ["--by", "rank"], ["--by", "step"], ["--by", "name", "--side", "device"], ["--rules", "hta", "--steps", "without_last"]],
     "document": [[]],
     "op_kernels": [[], ["--by", "op"], ["--by", "call"], ["--rules", "hta"]],
     "sequences": [["--min_length", "1"], ["--op", "ProfilerStep", "--min_length", "2"], ["--op", "aten::", "--min_length", "1", "--rules", "hta"], ["--min_length", "1", "--by", "event", "--top_k", "1"]],

@@ -47,6 +47,63 @@ def test_rows_are_the_complete_events(tmp_path_factory, seed, count, steps):
             assert (begins[number]["start_ns"], begins[number]["ts_us"]) == (first["start_ns"], first["ts_us"])
 
 
+def sums_of(rows, keys):
+    """Rows by these columns: how many, and their durations added up."""
+    sums = {}
+    for row in rows:
+        count, dur = sums.get(tuple(row[k] for k in keys), (0, 0.0))
+        sums[tuple(row[k] for k in keys)] = (count + 1, dur + row["dur_us"])
+    return sums
+
+
+@SETTINGS
+@given(st.integers(0, 10 ** 6), st.integers(1, 3), st.integers(0, 3), st.sampled_from(["exact", "hta"]), st.sampled_from(["all", "without_last", "upto_last"]))
+def test_sums_are_those_of_the_rows(tmp_path_factory, seed, count, steps, rules, kept_steps):
+    how = {"rules": rules, "steps": kept_steps, "limit": "all"}
+    path = traces.write(traces.build(seed, ranks=count, steps=steps), tmp_path_factory.mktemp("sums"), seed, plain=True)
+    with tachograph.open(str(path)) as trace:
+        rows = trace.ask("rows", **how).to_dicts()
+        for rank in range(count):
+            mine = [row for row in rows if row["rank"] == rank]
+            reach = [r["dur_us"] for r in trace.ask("rows", by="rank", **how) if r["rank"] == rank]
+            starts = [row["ts_us"] for row in mine]
+            assert reach == pytest.approx([max(starts) - min(starts)] if mine else [], abs=2e-3)
+            numbers = {row["iteration"] for row in mine} - {None, -1}
+            told = [r for r in trace.ask("rows", by="step", **how) if r["rank"] == rank]
+            assert sorted(r["iteration"] for r in told if r["name"] is None) == sorted(numbers)
+            assert sorted(r["name"] for r in told if r["name"] is not None) == sorted({r["name"] for r in mine if r["name"].startswith("ProfilerStep#")})
+            for side, on in (("all", lambda row: True), ("device", lambda row: row["stream"] != -1), ("host", lambda row: row["stream"] == -1)):
+                for chosen in (None, *sorted(numbers)[:2]):
+                    told = trace.ask("rows", rank=rank, by="name", side=side, **how, **({} if chosen is None else {"iteration": chosen}))
+                    want = sums_of([row for row in mine if on(row) and chosen in (None, row["iteration"])], ("category", "name"))
+                    got = {(r["category"], r["name"]): (r["events"], r["dur_us"]) for r in told}
+                    assert {k: v[0] for k, v in got.items()} == {k: v[0] for k, v in want.items()}
+                    assert [got[k][1] for k in want] == pytest.approx([v[1] for v in want.values()], abs=1e-3)
+
+
+@SETTINGS
+@given(st.integers(0, 10 ** 6), st.integers(1, 2), st.sampled_from(["exact", "hta"]), st.sampled_from(["device", "host"]))
+def test_a_side_is_some_of_the_rows(tmp_path_factory, seed, count, rules, side):
+    """With args beside them that are those of the events."""
+    path = traces.write(traces.build(seed, ranks=count), tmp_path_factory.mktemp("side"), seed, plain=True)
+    with tachograph.open(str(path)) as trace:
+        rows = [row for row in trace.ask("rows", rules=rules, limit="all") if (row["stream"] != -1) == (side == "device")]
+        keys = ["stream", "correlation", "External id", "no such key"]
+        of_event = {row["id"]: row for row in trace.ask("events", args=keys, limit="all")}
+        told = trace.ask("rows", rules=rules, side=side, args=keys, limit="all").to_dicts()
+        assert [{k: row[k] for k in rows[0]} for row in told] == rows if rows else told == []
+        for row in told:
+            event = of_event[row["slice"]]
+            assert [row["args.stream"], row["args.correlation"], row["External id"], row["no such key"]] == [event[k] for k in keys]
+
+
+@pytest.mark.parametrize("iteration", ["x", "1,", "1;2", "99999999999999999999"])
+def test_iterations_that_are_no_numbers(tmp_path, iteration):
+    path = traces.write(traces.build(1, ranks=1), tmp_path, 1, plain=True)
+    with tachograph.open(str(path)) as trace, pytest.raises(tachograph.TachographError, match="list of numbers"):
+        trace.ask("rows", by="name", iteration=iteration)
+
+
 @pytest.mark.parametrize("rules", ["exact", "hta"])
 @pytest.mark.parametrize("steps", ["all", "without_last", "upto_last"])
 def test_columns_asked_for_are_those_of_all(tmp_path, rules, steps):

@@ -38,6 +38,24 @@ static void in_the_order_asked(void **state) {
   mini_free(m);
 }
 
+static void args_stay_beside_the_columns(void **state) {
+  struct mini *m = make();
+  struct tg_trace *trace = mini_finish(m);
+  struct tg_table *t = mini_ask(trace, "rows", "columns", "iteration,name", "side", "device", "args", "correlation,none", NULL);
+  assert_int_equal(tg_table_columns(t), 4);
+  assert_string_equal(tg_column_name(t, 2), "args.correlation");
+  assert_string_equal(tg_column_name(t, 3), "none");
+  assert_int_equal(tg_table_rows(t), 1);
+  assert_string_equal(mini_cell(t, 0, "name"), "gemm");
+  assert_int_equal(mini_int(t, 0, "args.correlation"), 5);
+  tg__table_free(t);
+  t = mini_ask(trace, "rows", "columns", "name", "side", "host", "limit", "2", NULL);
+  assert_int_equal(tg_table_rows(t), 2);
+  assert_string_equal(mini_cell(t, 1, "name"), "inner");
+  tg__table_free(t);
+  mini_free(m);
+}
+
 static void columns_of_where_and_sort_are_worked_out(void **state) {
   struct mini *m = make();
   struct tg_table *t = mini_ask(mini_finish(m), "call_graph", "columns", "name", "where", "kernels = 1 and height > 0", "sort", "dur_ns asc", NULL);
@@ -89,6 +107,7 @@ static void unknown_names(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(in_the_order_asked),
+      cmocka_unit_test(args_stay_beside_the_columns),
       cmocka_unit_test(columns_of_where_and_sort_are_worked_out),
       cmocka_unit_test(limit_cuts_after_where),
       cmocka_unit_test(unknown_names),

@@ -15,6 +15,7 @@ class DeviceType(Enum):
     ALL = 3
 
 
+_SIDES = {DeviceType.CPU: "host", DeviceType.GPU: "device", DeviceType.ALL: "all"}
 Numbers = Union[int, list[int], None]
 
 
@@ -37,18 +38,13 @@ class LabeledTrace:
             raise ValueError("a LabeledTrace needs t= (a Trace) or trace_dir= (a folder)")
         self.label = label
         self.t = t if t is not None else Trace(trace_dir=trace_dir, hta_compat=hta_compat)
-        self._cores: dict[int, Any] = {}
 
     def ranks(self) -> list[int]:
         return self.t.get_ranks()
 
     def iterations(self) -> list[int]:
         """The steps of all ranks."""
-        found: set[int] = set()
-        for rank in self.ranks():
-            numbers = self._core(rank)["iteration"].dropna()
-            found.update(int(n) for n in numbers[numbers > -1].unique())
-        return sorted(found)
+        return sorted({number for rank in self.ranks() for number in self.t.get_iterations(rank)})
 
     def extract_ops(self, rank: Numbers = None, iteration: Numbers = None, device_type: DeviceType = DeviceType.ALL) -> Any:
         """The complete events of these ranks and steps."""
@@ -79,12 +75,14 @@ class LabeledTrace:
     def totals(self, rank: Numbers, iteration: Numbers, device_type: DeviceType, use_short_name: bool) -> dict[str, tuple[int, float]]:
         """name -> how often, how long."""
         found: dict[str, tuple[int, float]] = {}
-        steps = self._steps(iteration)
+        steps = ",".join(map(str, self._steps(iteration)))
         for r in _chosen(rank, self.ranks(), "rank"):
-            summary = self.get_ops_summary(_of(self._core(r), steps, device_type))
-            for name, count, total in zip(summary["short_name" if use_short_name else "name"], summary["counts"], summary["total_duration"]):
+            table = self.t.sums(r, "name", iteration=steps, side=_SIDES[device_type])
+            columns = _frames.texts(table, "name"), _frames.integers(table, "events").tolist(), self._duration(_frames.reals(table, "dur_us")).tolist()
+            for name, count, total in zip(*columns):
+                name = shorten_name(name or "") if use_short_name else name or ""
                 before = found.get(name, (0, 0))
-                found[name] = (before[0] + int(count), before[1] + total)
+                found[name] = (before[0] + count, before[1] + total)
         return found
 
     def _duration(self, sums: Any) -> Any:
@@ -97,12 +95,6 @@ class LabeledTrace:
             raise ValueError(f"the trace {self.label or ''} has no steps: record it with profiler.step() called once an iteration, "
                              "so that ProfilerStep#… annotations say which events belong together")
         return _chosen(iteration, known, "iteration")
-
-    def _core(self, rank: int) -> Any:
-        """The few columns that comparing needs."""
-        if rank not in self._cores:
-            self._cores[rank] = self.t.core_frame(rank)
-        return self._cores[rank]
 
 
 def _of(frame: Any, steps: list[int], device_type: DeviceType) -> Any:

@@ -79,24 +79,33 @@ def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: boo
     table = t.ask("kernel_annotations", rank)
     if table is None or named is None or "gpu" not in set(_frames.texts(named, "side")):
         return None
-    places = _places(t, rank, table)
-    order = numpy.argsort(t.indices(rank)[places], kind="stable")
-    kernels = t.some_rows(rank, places[order]).reset_index(drop=True)
-    texts = _frames.texts(table, "annotation")[order]
-    known = t.symbol_table.sym_index
-    kernels["user_annotation"] = numpy.array([-1 if text is None else known[text] for text in texts], dtype=numpy.int64)
+    events = _frames.integers(table, "event")
+    order = numpy.argsort(t.indices_of(rank, events), kind="stable")
+    kernels = _rows_of(t, rank, events, order)
+    codes, annotations = _frames.codes(table, "annotation")
+    codes = codes[order]
+    numbers = numpy.where([text is None for text in annotations], -1, t.symbol_table.numbers_of(annotations))
+    kernels["user_annotation"] = numbers[codes]
     if expand_names:
         t.symbol_table.decode_df(kernels)
-        kernels["s_user_annotation"] = pandas.Series(["" if text is None else text for text in texts], dtype=object)
+        kernels["s_user_annotation"] = pandas.Series(numpy.array([text or "" for text in annotations], dtype=object)[codes], dtype=object)
         if shorten_names:
             kernels["s_name"] = _frames.renamed(kernels["s_name"], shorten_name)
     return kernels
 
 
-def _places(t: Trace, rank: int, table: Any) -> Any:
+def _rows_of(t: Trace, rank: int, events: Any, order: Any) -> Any:
+    """The rows of the frame that these events of the device are, in this order. By our rules only they need be made."""
+    frame = None if t.hta_compat else t.device_rows(rank, events)
+    if frame is not None and len(frame) == len(events):
+        return frame
+    return t.some_rows(rank, _places(t, rank, events)[order]).reset_index(drop=True)
+
+
+def _places(t: Trace, rank: int, events: Any) -> Any:
     """Which row of the frame each event of an answer is."""
     import numpy
-    slices, events = t.slices(rank), _frames.integers(table, "event")
+    slices = t.slices(rank)
     order = numpy.argsort(slices, kind="stable")
     places = order.take(numpy.searchsorted(slices, events, sorter=order), mode="clip")
     if not (slices[places] == events).all():

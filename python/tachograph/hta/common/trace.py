@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import MutableMapping
-from typing import Any, Iterator, NamedTuple, Optional, Union
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Union
 
 from .. import _frames
 from .._engine import Engine
@@ -33,7 +33,7 @@ class _Facts(NamedTuple):
     indices: Any
 
 
-def _step_numbers(names: list[Optional[str]]) -> list[int]:
+def _step_numbers(names: Iterable[Optional[str]]) -> list[int]:
     found = (re.match(r"ProfilerStep\s*#\s*(\d+)", name) for name in names if name)
     return sorted({int(m[1]) for m in found if m})
 
@@ -124,19 +124,17 @@ class Trace:
 
     def get_iterations(self, rank: Optional[int] = None) -> list[int]:
         """Numbers of the steps that have rows, rising."""
-        import numpy
-        numbers = _frames.small(_frames.integers(self.rows(self.get_ranks()[0] if rank is None else rank, columns=["iteration"]), "iteration"))
-        return [int(n) for n in numpy.unique(numbers) if n >= 0]
+        numbers = _frames.integers(self.sums(self.get_ranks()[0] if rank is None else rank, "step"), "iteration")
+        return sorted({int(n) for n in numbers if n >= 0})
 
     def marked_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps among the rows of all ranks. Where annotations of steps overlap, no row need be in one of them."""
-        return sorted({n for rank in self.get_ranks() for n in _step_numbers(_frames.codes(self.rows(rank, columns=["name"]), "name")[1])})
+        return _step_numbers(name for rank in self.get_ranks() for name in self.sums(rank, "step")["name"])
 
     def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
-        import numpy
-        ts = numpy.asarray(self.rows(self.get_ranks()[0] if rank is None else rank, columns=["ts_us"])["ts_us"])
-        duration = float(ts.max() - ts.min()) if len(ts) else 0.0
+        reach = self.sums(self.get_ranks()[0] if rank is None else rank, "rank")
+        duration = reach["dur_us"][0] if len(reach) else 0.0
         return int(duration) if self.hta_compat else duration
 
     def _facts_of(self, rank: int) -> _Facts:
@@ -158,8 +156,7 @@ class Trace:
     def min_ts(self) -> float:
         """What was taken off every ts: the earliest of all ranks, microseconds."""
         if self._min_ts is None:
-            rows = self.engine.ask("rows", self.engine.ranks[0], rules="hta" if self.hta_compat else "exact",
-                                   columns=["start_ns", "ts_us"], limit=1)
+            rows = self.engine.ask("rows", self.engine.ranks[0], rules="hta" if self.hta_compat else "exact", by="rank")
             start, ts = (rows["start_ns"][0], rows["ts_us"][0]) if len(rows) else (0, 0.0)
             self._min_ts = math.ceil(start / 1000) - int(ts) if self.hta_compat else (start - round(1000 * ts)) / 1000
         return self._min_ts
@@ -227,9 +224,26 @@ class Trace:
         """The rows of the frame at these places, without making the others when nobody has looked at the frame."""
         return self.traces[rank].iloc[places] if self.traces.has_made(rank) else self._make(rank, places)
 
+    def device_rows(self, rank: int, slices: Any) -> Any:
+        """The rows of these slices of the device, numbered anew, in the order of the file. Only they are made: their columns of whole
+        numbers are as narrow as they need."""
+        import numpy
+        import pandas
+        if self.traces.has_made(rank):
+            index = self.indices_of(rank, slices)
+            frame = self.traces[rank]
+            return frame[frame["index"].isin(index)].sort_values("index", kind="stable").reset_index(drop=True)
+        rows = self.rows(rank, side="device", args=[key for key, _, _ in ARGS.values()])
+        kept = numpy.flatnonzero(numpy.isin(_frames.integers(rows, "slice"), slices))
+        kept = kept[numpy.argsort(_frames.integers(rows, "index")[kept], kind="stable")]
+        columns = self._columns(rank, rows, kept)
+        last = {name: columns.pop(name) for name in ("index_correlation", "iteration")}
+        columns.update((name, _narrow(_arg(rows, *ARGS[name]), ARGS[name][1], kept)) for name in ARGS)
+        return _frames.frame({**columns, **last}, pandas.RangeIndex(len(kept)))
+
     def has_name(self, rank: int, part: str) -> bool:
         """Is there a row with this in its name?"""
-        return any(part in (name or "") for name in _frames.codes(self.rows(rank, columns=["name"]), "name")[1])
+        return any(part in (name or "") for name in _frames.codes(self.sums(rank, "name"), "name")[1])
 
     def moments(self, rank: int, table: Any) -> Any:
         """ts_ns of an answer as ts of the frames: from the earliest event of all ranks."""
@@ -252,12 +266,12 @@ class Trace:
         import numpy
         known = self._tracks(rank)
         place = tracks - known["first"]
-        used = (numpy.bincount(place, minlength=len(known["pid"])) > 0).tolist()
+        used = numpy.bincount(place, minlength=len(known["pid"])) > 0
         made = {}
         for name in ("pid", "tid"):
             kept = [int(text) if text is not None and text.lstrip("-").isdigit() else text for text in known[name]]
-            whole = all(isinstance(value, int) for value, is_used in zip(kept, used) if is_used)
-            values = [value if is_used else 0 for value, is_used in zip(kept, used)]
+            whole = all(isinstance(value, int) for value, is_used in zip(kept, used.tolist()) if is_used)
+            values = [value if is_used else 0 for value, is_used in zip(kept, used.tolist())]
             made[name] = numpy.array(values, dtype=numpy.int64 if whole else object)[place]
         return made
 
@@ -274,11 +288,15 @@ class Trace:
         """The answer the frame of a rank is made of."""
         return self.engine.ask("rows", rank, rules="hta" if self.hta_compat else "exact", steps=self.steps, limit="all", **args)
 
+    def sums(self, rank: int, by: str, **args: Any) -> Any:
+        """The same rows by rank, step or name: worked out by the engine, a row here for many there."""
+        return self.rows(rank, by=by, **args)
+
     def _all_symbols(self) -> None:
         for rank in self.engine.ranks:
             if rank in self._named:
                 continue
-            rows = self.rows(rank, columns=["category", "name"])
+            rows = self.sums(rank, "name")
             for column in ("category", "name"):
                 self.symbol_table.numbers_of(_frames.codes(rows, column)[1])
         self.symbol_table.add_symbols([""])
@@ -300,8 +318,13 @@ class Trace:
     def _of_rows(self, rank: int, places: Any) -> tuple[_Facts, dict[str, Any]]:
         rows = self.rows(rank)
         facts = self._keep_facts(rank, rows)
-        columns = {"index": facts.indices.copy(), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name")}
         self._named.add(rank)
+        return facts, self._columns(rank, rows, places)
+
+    def _columns(self, rank: int, rows: Any, places: Any) -> dict[str, Any]:
+        """All columns but those of args."""
+        columns = {"index": _frames.owned(_frames.small(_frames.integers(rows, "index"))), "cat": self._symbols(rows, "category"),
+                   "name": self._symbols(rows, "name")}
         columns.update(self.places(rank, _frames.integers(rows, "track")))
         columns = {name: _frames.at(values, places) for name, values in columns.items()}
         columns.update((name, _frames.at(values, places)) for name, values in self._times(rows).items())
@@ -309,15 +332,7 @@ class Trace:
             columns[name] = _frames.at(_frames.small(_frames.integers(rows, name)), places)
         iteration = _frames.reals(rows, "iteration")
         columns["iteration"] = _frames.at(iteration if (iteration != iteration).any() else _frames.small(iteration.astype("int64")), places)
-        return facts, columns
-
-    def core_frame(self, rank: int) -> Any:
-        """index, cat, name, ts, dur, end, stream and iteration alone: much quicker to make than the whole frame."""
-        import pandas
-        rows = self.rows(rank, columns=["index", "category", "name", "ts_us", "dur_us", "stream", "iteration"])
-        columns = {"index": _frames.integers(rows, "index"), "cat": self._symbols(rows, "category"), "name": self._symbols(rows, "name"),
-                   **self._times(rows), "stream": _frames.integers(rows, "stream"), "iteration": _frames.reals(rows, "iteration")}
-        return _frames.frame(columns, pandas.Index(columns["index"]))
+        return columns
 
     def _times(self, rows: Any) -> dict[str, Any]:
         """ts, dur and end. In HTA end stays on the file's clock while ts moves; ours is ts + dur."""
@@ -341,13 +356,16 @@ class Trace:
         made = {}
         for name in names:
             key, kind, missing = ARGS[name]
-            values = _arg(table, key, kind, missing)[place]
-            made[name] = _frames.at(_frames.small(values) if kind is int else values, places)
+            made[name] = _narrow(_arg(table, key, kind, missing)[place], kind, places)
         return made
 
     def _metadata_of(self, rank: int) -> dict[str, Any]:
         table = self.engine.ask("document", rank, limit="all")
         return {row["member"]: json.loads(row["json"]) for row in table}
+
+
+def _narrow(values: Any, kind: type, places: Any) -> Any:
+    return _frames.at(_frames.small(values) if kind is int else values, places)
 
 
 def _arg(table: Any, key: str, kind: type, missing: Any) -> Any:

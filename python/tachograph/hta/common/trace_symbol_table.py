@@ -85,6 +85,8 @@ class TraceSymbolTable:
     def _decoded(self, numbers: Any) -> Any:
         import numpy
         import pandas
-        known = numpy.empty(len(self.sym_table), dtype=object)
-        known[:] = self.sym_table
+        if len(numbers) and numbers.max() >= len(self._table):  # numbers of frames are in the table as soon as there is the frame
+            self._complete()
+        known = numpy.empty(len(self._table), dtype=object)
+        known[:] = self._table
         return pandas.Series(known[numbers.to_numpy()], index=numbers.index, dtype=object)
