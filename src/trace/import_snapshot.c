@@ -272,6 +272,10 @@ static bool emit_all(struct importer *w, struct tg_error *e) {
   }
   if (s->settings != TG_NONE && !add_member(w, intern(w, "allocator_settings"), s->settings)) w->no_memory = true;
   if (s->cut) tg__lose(&w->im->losses, TG__LOSS_cut_end, s->cut_offset);
+  if (s->dropped > 0 && s->dropped < INT64_C(1) << 53) { /* more is no count */
+    tg__lose(&w->im->losses, TG__LOSS_skipped_overwritten, 0);
+    w->im->losses.count[TG__LOSS_skipped_overwritten] += s->dropped - 1;
+  }
   if (s->cut_stacks) {
     tg__lose(&w->im->losses, TG__LOSS_bent_no_details, 0);
     w->im->losses.count[TG__LOSS_bent_no_details] += s->cut_stacks - 1;

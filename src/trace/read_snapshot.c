@@ -14,7 +14,7 @@
           X(REQUESTED_SIZE, "requested_size") X(TOTAL_SIZE, "total_size") X(ALLOCATED_SIZE, "allocated_size")                              \
               X(ACTIVE_SIZE, "active_size") X(SEGMENT_TYPE, "segment_type") X(POOL, "segment_pool_id") X(EXPANDABLE, "is_expandable")      \
                   X(BLOCKS, "blocks") X(DEVICE, "device") X(STAGE, "stage") X(SEGMENTS, "segments") X(DEVICE_TRACES, "device_traces")      \
-                      X(SETTINGS, "allocator_settings")
+                      X(SETTINGS, "allocator_settings") X(DROPPED, "dropped")
 enum word {
   NO_WORD,
 #define X(id, text) W_##id,
@@ -278,6 +278,7 @@ static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
   }
   d->seen |= seen;
   if (seen & (BIT(SEGMENTS) | BIT(DEVICE_TRACES))) r->is_snapshot = true;
+  if (seen & BIT(DROPPED) && r->is_snapshot && d->at[W_DROPPED].kind == TG__PICKLE_INT) r->s->dropped = d->at[W_DROPPED].i;
   if (seen & BIT(SETTINGS) && d->at[W_SETTINGS].kind == TG__PICKLE_DICT) add_settings(r, u, d->at[W_SETTINGS]);
   for (size_t i = 0; has_others && !(d->seen & ROW_WORDS) && i + 1 < count; i += 2)
     if (word_of(r, pairs[i]) == NO_WORD) add_json(r, u, d, &pairs[i]);

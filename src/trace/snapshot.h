@@ -79,6 +79,7 @@ struct tg__snapshot {
   size_t stack_count, stack_cap;
   uint32_t action_texts[TG__ACTION_OTHER]; /* string ids */
   uint32_t settings;  /* allocator_settings as JSON: string id, TG_NONE */
+  int64_t dropped;    /* older entries that had no room in the history, where the file says so, as ours do */
   int64_t cut_stacks; /* of which the outer frames were left out: their texts would be larger than the file */
   bool cut;
   int64_t cut_offset;

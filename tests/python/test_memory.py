@@ -49,6 +49,8 @@ def test_the_oldest_entries_are_dropped_and_counted(tmp_path):
     snapshot = pickle.loads((tmp_path / "mem.pickle").read_bytes())
     assert snapshot["dropped"] == history.dropped and len(snapshot["device_traces"][0]) == 100
     assert f"{history.dropped} entries dropped" in history.summary()
+    [loss] = tg.open(tmp_path / "mem.pickle").ask("losses").to_dicts()
+    assert (loss["loss"], loss["count"]) == ("skipped_overwritten", history.dropped)
 
 
 def test_the_pickle_has_the_layout_of_torchs_own(tmp_path):
