@@ -250,6 +250,32 @@ static bool sort_rows(struct tg__device_rows *d) {
   return true;
 }
 
+bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx) {
+  struct tg__map groups = {0};
+  uint32_t *group = tg__alloc((n + 1) * sizeof *group);
+  size_t *next = NULL, cap = 0, count = 0;
+  bool ok = group != NULL;
+  for (size_t i = 0; ok && i < n; i++) {
+    const struct tg__stream_key key = stream_of(ctx, i);
+    const uint64_t mixed = (uint64_t)key.device * 0x9e3779b97f4a7c15u ^ (uint64_t)key.stream; /* two streams in one group do no harm */
+    uint32_t *slot = tg__map_slot(&groups, mixed, (uint32_t)count);
+    ok = slot && (*slot < count || tg__grow((void **)&next, &cap, count + 2, sizeof *next));
+    if (!ok) break;
+    if (*slot == count) next[count++] = 0;
+    next[group[i] = *slot]++;
+  }
+  for (size_t g = 0, at = 0; ok && g < count; g++) {
+    const size_t here = next[g];
+    next[g] = at;
+    at += here;
+  }
+  for (size_t i = 0; ok && i < n; i++) order[next[group[i]]++] = (uint32_t)i;
+  tg__map_free(&groups);
+  tg__free(group);
+  tg__free(next);
+  return ok;
+}
+
 bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device, struct tg__spans *out) {
   out->count = 0;
   for (size_t i = 0; i < d->count; i++) {

@@ -40,16 +40,70 @@ static void put_nulls(struct tg_table *out, unsigned count) {
   while (count-- > 0) tg__put_null(out);
 }
 
-static void put_series(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
+/* The columns of questions.def that changes have. */
+enum { RANK, DEVICE, STREAM, TS, LENGTH, EVENT, TRACK, WRITTEN };
+
+static void put_changes(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count, unsigned column, int64_t *cells) {
+  const struct change *const all = w->changes;
+  const bool is_exact = d->rules == TG__RULES_EXACT;
+  const int64_t rank = tg__rank_number(d->t, d->rank);
   for (size_t i = 0; i < count; i++) {
-    const struct change *c = &w->changes[order[i]];
-    put_stream(w, d, c);
-    tg__put_int(w->out, c->ns);
-    tg__put_int(w->out, w->lengths[i]);
-    tg__put_int(w->out, d->rules == TG__RULES_EXACT ? (int64_t)c->slice : c->order);
-    tg__put_int(w->out, tg__slice_track(d->t, c->work));
-    put_nulls(w->out, 12);
+    const struct change *const c = &all[order[i]];
+    switch (column) {
+    case RANK:
+      cells[i] = rank;
+      break;
+    case DEVICE:
+      cells[i] = c->device;
+      break;
+    case STREAM:
+      cells[i] = c->stream;
+      break;
+    case TS:
+      cells[i] = c->ns;
+      break;
+    case LENGTH:
+      cells[i] = w->lengths[i];
+      break;
+    default:
+      cells[i] = is_exact ? (int64_t)c->slice : c->order;
+    }
   }
+}
+
+/* The work of a stream lies on few tracks, mostly on one. */
+static void put_tracks(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count, int64_t *cells) {
+  const struct tg__track *track = NULL;
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t slice = w->changes[order[i]].work;
+    if (!track || slice - track->first >= track->count) track = &d->t->tracks[tg__slice_track(d->t, slice)];
+    cells[i] = track - d->t->tracks;
+  }
+}
+
+static void put_unknown(const struct tg__column *column, size_t first, size_t count) {
+  for (size_t i = first; i < first + count; i++)
+    if (column->type == TG_REAL)
+      column->reals[i] = NAN;
+    else
+      column->ints[i] = TG_NULL_INT;
+}
+
+/* As many rows as there are changes: written column by column. */
+static void put_series(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
+  struct tg_table *const out = w->out;
+  if (!tg__table_reserve(out, out->rows + count)) return;
+  for (unsigned c = 0; c < out->column_count; c++) {
+    const struct tg__column *const column = &out->columns[c];
+    if (column->is_left_out) continue;
+    if (c == TRACK)
+      put_tracks(w, d, order, count, column->ints + out->rows);
+    else if (c < WRITTEN)
+      put_changes(w, d, order, count, c, column->ints + out->rows);
+    else
+      put_unknown(column, out->rows, count);
+  }
+  tg__table_wrote_rows(out, count);
 }
 
 static void put_full(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
@@ -97,20 +151,33 @@ static bool look_at_stream(struct work *w, const struct tg__device_rows *d, cons
   return true;
 }
 
+static struct tg__stream_key stream_of(const void *ctx, size_t i) {
+  const struct change *c = &((const struct change *)ctx)[i];
+  return (struct tg__stream_key){c->device, c->stream};
+}
+
+/* The launches of all pairs, then their beginnings: of each stream two lists that are nearly in order. */
+static uint32_t *changes_in_order(struct work *w, const struct tg__device_rows *d) {
+  const size_t n = d->pair_count;
+  w->count = 2 * n;
+  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  bool ok = order && tg__grow((void **)&w->changes, &w->cap, w->count + 1, sizeof *w->changes);
+  for (size_t i = 0; ok && i < n; i++) {
+    const struct tg__launch_pair *p = &d->pairs[i];
+    w->changes[i] = (struct change){p->call_start_ns, p->call_order, p->device, p->stream, p->call, p->slice, 1};
+    w->changes[n + i] = (struct change){p->start_ns, p->order, p->device, p->stream, p->slice, p->slice, -1};
+  }
+  ok = ok && tg__device_by_stream(order, w->count, stream_of, w->changes) && tg__sort_index(order, w->count, change_before, w->changes);
+  if (ok) return order;
+  tg__free(order);
+  return NULL;
+}
+
 static bool queue_of_rank(struct tg__device_rows *d, void *ctx) {
   struct work *w = ctx;
   if (!tg__device_pairs(d, TG__PAIRS_QUEUE)) return false;
-  w->count = 2 * d->pair_count;
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
-  bool ok = order && tg__grow((void **)&w->changes, &w->cap, w->count + 1, sizeof *w->changes);
-  for (size_t i = 0; ok && i < d->pair_count; i++) {
-    const struct tg__launch_pair *p = &d->pairs[i];
-    w->changes[2 * i] = (struct change){p->call_start_ns, p->call_order, p->device, p->stream, p->call, p->slice, 1};
-    w->changes[2 * i + 1] = (struct change){p->start_ns, p->order, p->device, p->stream, p->slice, p->slice, -1};
-    order[2 * i] = (uint32_t)(2 * i);
-    order[2 * i + 1] = (uint32_t)(2 * i + 1);
-  }
-  ok = ok && tg__sort_index(order, w->count, change_before, w->changes);
+  uint32_t *order = changes_in_order(w, d);
+  bool ok = order != NULL;
   for (size_t first = 0, past; ok && first < w->count; first = past) {
     for (past = first + 1; past < w->count && same_stream(&w->changes[order[first]], &w->changes[order[past]]); past++) continue;
     ok = look_at_stream(w, d, order + first, past - first);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <math.h>
 
 #include "unit/mini_trace.h"
 
@@ -52,6 +53,24 @@ static void args_stay_beside_the_columns(void **state) {
   t = mini_ask(trace, "rows", "columns", "name", "side", "host", "limit", "2", NULL);
   assert_int_equal(tg_table_rows(t), 2);
   assert_string_equal(mini_cell(t, 1, "name"), "inner");
+  tg__table_free(t);
+  mini_free(m);
+}
+
+static void changes_of_a_queue(void **state) {
+  struct mini *m = make();
+  struct tg_trace *trace = mini_finish(m);
+  struct tg_table *t = mini_ask(trace, "queue", "by", "series", "columns", "length,track,full_pct", "where", "stream = 7", NULL);
+  assert_int_equal(tg_table_columns(t), 3);
+  assert_int_equal(tg_table_rows(t), 2);
+  assert_int_equal(mini_int(t, 0, "length"), 1);
+  assert_int_equal(mini_int(t, 1, "length"), 0);
+  assert_int_equal(mini_int(t, 0, "track"), 1);
+  assert_true(isnan(mini_real(t, 1, "full_pct")));
+  tg__table_free(t);
+  t = mini_ask(trace, "queue", "columns", "points,max", NULL);
+  assert_int_equal(mini_int(t, 0, "points"), 2);
+  assert_true(mini_real(t, 0, "max") == 1.0);
   tg__table_free(t);
   mini_free(m);
 }
@@ -108,6 +127,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(in_the_order_asked),
       cmocka_unit_test(args_stay_beside_the_columns),
+      cmocka_unit_test(changes_of_a_queue),
       cmocka_unit_test(columns_of_where_and_sort_are_worked_out),
       cmocka_unit_test(limit_cuts_after_where),
       cmocka_unit_test(unknown_names),

@@ -19,7 +19,7 @@ def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
     import pandas
     made = {}
     for rank in ranks:
-        table = t.ask("queue", rank, by="series")
+        table = t.ask("queue", rank, by="series", columns=["stream", "ts_ns", "length", "event", "track"])
         if table is None or len(table) == 0:
             continue
         index = pandas.Index(_frames.integers(table, "event"), name="index")
