@@ -6,6 +6,7 @@ struct fill {
   struct tg__crit_names *names;
   uint32_t first_slice, past_slice;
   uint32_t *row_of;      /* by slice of the rank, TG_NONE */
+  bool *is_cause;        /* by slice of the rank: of something on a device */
   struct tg__map stream; /* device and stream → place */
   struct tg__map calls;  /* correlation → row of a host call that can wait; only with waits in the trace */
   bool has_waits;
@@ -143,6 +144,21 @@ static void add_device(struct fill *f, uint32_t slice, enum tg__class cls, const
   f->row_of[slice - f->first_slice] = c->count++;
 }
 
+/* Operators outside the window are most of a long trace, and matter only where device work or a wait refers to them. */
+static bool is_wanted(const struct fill *f, uint32_t slice, enum tg__class cls) {
+  return cls != TG__CLASS_OP || f->is_cause[slice - f->first_slice] || is_in_window(f->c, f->c->t->slices.start_ns[slice]);
+}
+
+static bool is_device_row(enum tg__class cls) { return tg__class_is_device_work(cls) || cls == TG__CLASS_SYNC; }
+
+static void mark_causes(struct fill *f) {
+  const struct tg_trace *t = f->c->t;
+  for (uint32_t i = f->first_slice; i < f->past_slice; i++) {
+    const uint32_t cause = t->slices.cause[i];
+    if (cause >= f->first_slice && cause < f->past_slice && is_device_row(tg__slice_class(t, i))) f->is_cause[cause - f->first_slice] = true;
+  }
+}
+
 static void add_rows(struct fill *f) {
   const struct tg_trace *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
@@ -151,10 +167,11 @@ static void add_rows(struct fill *f) {
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const enum tg__class cls = tg__slice_class(t, i);
       f->row_of[i - f->first_slice] = TG_NONE;
-      if (is_host_row(f, i, cls))
-        add_host(f, i, cls, k);
-      else if (tg__class_is_device_work(cls) || cls == TG__CLASS_SYNC)
+      if (is_host_row(f, i, cls)) {
+        if (is_wanted(f, i, cls)) add_host(f, i, cls, k);
+      } else if (is_device_row(cls)) {
         add_device(f, i, cls, track);
+      }
     }
   }
   f->c->thread_count = rank->track_count;
@@ -308,7 +325,8 @@ static enum tg_err open_fill(struct fill *f) {
   if (n >= TG_NONE / 2) return TG_MEMORY;
   f->row_of = tg__alloc((n + 1) * sizeof *f->row_of);
   f->c->rows = tg__alloc((n + 1) * sizeof *f->c->rows);
-  return f->row_of && f->c->rows ? TG_OK : TG_MEMORY;
+  f->is_cause = tg__alloc(n + 1);
+  return f->row_of && f->c->rows && f->is_cause ? TG_OK : TG_MEMORY;
 }
 
 enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
@@ -317,6 +335,7 @@ enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, co
   enum tg_err err = open_fill(&f);
   if (!err) err = find_window(&f, a, range, e);
   if (!err) {
+    mark_causes(&f);
     add_rows(&f);
     index_waiting_calls(&f);
     link_rows(&f);
@@ -325,6 +344,7 @@ enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, co
     if (c->failed) err = TG_MEMORY;
   }
   tg__free(f.row_of);
+  tg__free(f.is_cause);
   tg__map_free(&f.stream);
   tg__map_free(&f.calls);
   return err;

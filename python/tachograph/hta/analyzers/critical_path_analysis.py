@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, Iterator, NamedTuple, Optional, Union
 
 from .. import _frames
+from .._engine import give_back
 from .._overlay import packed_export
 from ..common.trace import Trace
 
@@ -69,6 +70,7 @@ class CPGraph:
 
     def __init__(self, t: Trace, rank: int, question: dict[str, Any]):
         self.trace, self.rank, self.question = t, rank, question
+        give_back()  # what stands beside the graph, the largest thing that the engine makes for an answer
         self._total = self._ask("rank")
         self._known: dict[str, Any] = {}
 
