@@ -1,5 +1,5 @@
 /* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_* in base. */
-#include "analyze/read_run.h"
+#include "analyze/ranks/read_run.h"
 
 #include "analyze/analyze.h"
 #include "show/show.h"
@@ -195,8 +195,8 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
   if (!as_json && strcmp(format, "text") != 0) return no_such_format(format, "the report", error);
   enum tg_err err = trace->run ? TG_OK : tg__trace_load(trace, TG__COL_ALL, error);
   if (err) return err;
-  const struct tg__show_options options = {.width = width, .color = color, .ask = trace->run ? tg__run_ask : NULL,
-                                           .is_damaged = trace->run && !tg__run_is_valid(trace->run)};
+  const struct tg__show_options options = {
+      .width = width, .color = color, .ask = trace->run ? tg__run_ask : NULL, .is_damaged = trace->run && !tg__run_is_valid(trace->run)};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = as_json ? tg__report_json(trace, &options, &out, error) : tg__report_text(trace, &options, &out, error);
   return finish(&out, err, error);

@@ -1,6 +1,6 @@
 /* The door for runs of many ranks: read one after the other, and only what the questions about ranks need is kept of each. */
-#include "analyze/summarize.h"
-#include "analyze/read_run.h"
+#include "analyze/ranks/summarize.h"
+#include "analyze/ranks/read_run.h"
 
 enum { AT_ONCE = 2 }; /* more would not be faster than the memory they take is worth */
 
@@ -211,7 +211,8 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
                                  struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks};
-  enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks") : read_all(&r, path, out, e);
+  enum tg_err err =
+      add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks") : read_all(&r, path, out, e);
   if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
     tg__trace_free(*out);

@@ -1,7 +1,7 @@
 /* read_run: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and keeps their summaries and
  * what the first page asks. Questions about ranks are answered from the summaries; a question about one rank, or one that has its rows rank by
  * rank, reads the rank again, and two of them stay in memory. What sums over the ranks needs them all, and then they all stay. */
-#include "analyze/read_run.h"
+#include "analyze/ranks/read_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ struct tg__run_door {
   struct tg_trace *whole; /* NULL until something needs it */
 };
 
-const struct tg__run_ready tg__run_ready[TG__RUN_READY] = {{"overview", NULL}, {"losses", NULL}, {"launches", NULL}, {"steps", "summary"}, {"steps", NULL}};
+const struct tg__run_ready tg__run_ready[TG__RUN_READY] = {
+    {"overview", NULL}, {"losses", NULL}, {"launches", NULL}, {"steps", "summary"}, {"steps", NULL}};
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------------------------- */
 
@@ -73,8 +74,10 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   d->threads = options ? options->threads : 0;
   enum tg_err err = tg__folder_open(path, &d->folder, e);
   if (!err) err = tg__folder_summaries(d->folder, path, options, &d->ranks, out, e);
-  if (err) tg__run_close(d);
-  else (*out)->run = d;
+  if (err)
+    tg__run_close(d);
+  else
+    (*out)->run = d;
   return err;
 }
 
@@ -143,8 +146,8 @@ static bool is_given(const struct call *c, const char *name) {
 
 /* How much further a number in this column is when all ranks are counted through; 0: it counts something else. */
 static int64_t further(const char *column, const struct call *c, const struct tg__run_rank *r) {
-  static const char *const of_slices[] = {"slice", "parent", "cause", "launch", "event", "from_event", "to_event", "annotation_event",
-                                          "forward_event", "forward", "id"};
+  static const char *const of_slices[] = {"slice",    "parent",           "cause",         "launch",  "event", "from_event",
+                                          "to_event", "annotation_event", "forward_event", "forward", "id"};
   const char *const by = value_of(c, "by"), *const rules = value_of(c, "rules");
   if (strcmp(column, "track") == 0) return r->first_track;
   if (strncmp(c->question, "memory_", 7) == 0) return 0; /* events of the allocator are counted on each device */
@@ -177,7 +180,9 @@ static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_ran
   args[count++] = (struct tg_arg){"rank", number};
   for (size_t i = 0; i < c->count; i++) {
     const char *const name = c->args[i].name;
-    if (!name || (strcmp(name, "rank") && strcmp(name, "where") && strcmp(name, "sort") && strcmp(name, "limit") && strcmp(name, "columns"))) args[count++] = c->args[i];
+    if (!name ||
+        (strcmp(name, "rank") && strcmp(name, "where") && strcmp(name, "sort") && strcmp(name, "limit") && strcmp(name, "columns")))
+      args[count++] = c->args[i];
   }
   enum tg_err err = unit_trace(run, r->unit, &t, e);
   if (!err) err = tg__ask_run(t, c->question, args, count, out, e);
@@ -199,7 +204,9 @@ static unsigned ready_answer(const struct call *c) {
   for (; i < TG__RUN_READY; i++) {
     const char *const by = tg__run_ready[i].by, *const asked = value_of(c, "by");
     const bool has_by = by ? asked && strcmp(asked, by) == 0 : !asked;
-    if (strcmp(c->question, tg__run_ready[i].question) == 0 && has_by && !is_given(c, "step") && !is_given(c, "rank") && !is_given(c, "where")) break;
+    if (strcmp(c->question, tg__run_ready[i].question) == 0 && has_by && !is_given(c, "step") && !is_given(c, "rank") &&
+        !is_given(c, "where"))
+      break;
   }
   return i;
 }
@@ -224,10 +231,13 @@ static enum tg_err ask_ranks(const struct tg_trace *run, const struct call *c, s
       tg__table_free(rows);
       tg__table_free(*out);
       *out = NULL;
-      return err ? tg__fail(e, why.code, why.offset, "%s", why.text) : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
+      return err ? tg__fail(e, why.code, why.offset, "%s", why.text)
+                 : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
     }
-    if (*out) tg__table_free(rows);
-    else *out = rows;
+    if (*out)
+      tg__table_free(rows);
+    else
+      *out = rows;
   }
   return *out ? TG_OK : tg__fail(e, first.code ? first.code : TG_NO_DATA, first.offset, "%s", first.text);
 }
@@ -254,7 +264,8 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
   struct tg__run_door *const d = t->run;
   const char *const rules = value_of(&c, "rules");
   *out = NULL;
-  if (!d || !q || (q->needs == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0))) return tg__ask_run(t, question, args, arg_count, out, e);
+  if (!d || !q || (q->needs == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0)))
+    return tg__ask_run(t, question, args, arg_count, out, e);
   enum tg_err err = tg__ask_check(q, args, arg_count, e);
   if (err) return err;
   const bool of_one = is_given(&c, "rank"), of_all = needs_all(&c);

@@ -41,12 +41,12 @@ def common_arguments():
 
 
 def diff_arguments():
-    rows = [a for m, a in defs.read("src/analyze/diff.def") if m == "DIFF_ARGUMENT"]
+    rows = [a for m, a in defs.read("src/analyze/diff/diff.def") if m == "DIFF_ARGUMENT"]
     return table(["argument", "default", "meaning"], [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in rows])
 
 
 def diff_columns():
-    rows = [a for m, a in defs.read("src/analyze/diff.def") if m == "DIFF_COLUMN"]
+    rows = [a for m, a in defs.read("src/analyze/diff/diff.def") if m == "DIFF_COLUMN"]
     return table(["column", "type", "unit", "meaning"], [(f"`{n}`", TYPES[t], u, m) for n, t, u, m in rows])
 
 

@@ -28,9 +28,9 @@ MAY_INCLUDE = {
 # A header that is neither a front door nor private: what diagnose judges is what these declare, and putting
 # them into analyze.h would show them to everybody.
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
-SIDE_DOORS = {"analyze/steps.h": {"diagnose"}, "analyze/gaps.h": {"diagnose"}, "analyze/tensor_cores.h": {"diagnose"},
-              "analyze/frames.h": {"diagnose"}, "analyze/op_inputs.h": {"diagnose"},
-              "trace/summary.h": {"analyze", ""}, "analyze/summarize.h": {""}, "analyze/read_run.h": {""}}
+SIDE_DOORS = {"analyze/whole/steps.h": {"diagnose"}, "analyze/device/gaps.h": {"diagnose"}, "analyze/device/tensor_cores.h": {"diagnose"},
+              "analyze/host/frames.h": {"diagnose"}, "analyze/work/op_inputs.h": {"diagnose"},
+              "trace/summary.h": {"analyze", ""}, "analyze/ranks/summarize.h": {""}, "analyze/ranks/read_run.h": {""}}
 
 # third-party header → the only files that may include it (regular expressions on the path below the root)
 GATES = {

@@ -1,5 +1,5 @@
 /* What the device could do and does not: tensor cores, full multiprocessors; and what it soon cannot: memory. */
-#include "analyze/tensor_cores.h"
+#include "analyze/device/tensor_cores.h"
 #include "diagnose/findings.h"
 
 #include <stdio.h>
@@ -102,13 +102,15 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
   const struct tg_trace *t = o->f->t;
   const struct tg__str grid = arg_text(t, o->longest, TG__K_GRID), block = arg_text(t, o->longest, TG__K_BLOCK);
   tg__where_slice(o->f, o->longest, x);
-  TG_SAY(x->evidence,
-         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms (%.1f %%); the longest: "
-         "%.0f %%, grid %.*s, block %.*s",
-         (long long)tg__per_step(o->f, o->count), tg__per(o->f), OCCUPANCY_PCT, tg__ms(tg__per_step(o->f, o->low_ns)), x->share_pct,
-         tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr, (int)block.len, block.ptr);
-  TG_SAY(x->advice, "Give a launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel of one's own: more threads a "
-                    "block, fewer registers, less shared memory.");
+  TG_SAY(
+      x->evidence,
+      "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms (%.1f %%); the longest: "
+      "%.0f %%, grid %.*s, block %.*s",
+      (long long)tg__per_step(o->f, o->count), tg__per(o->f), OCCUPANCY_PCT, tg__ms(tg__per_step(o->f, o->low_ns)), x->share_pct,
+      tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr, (int)block.len, block.ptr);
+  TG_SAY(x->advice,
+         "Give a launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel of one's own: more threads a "
+         "block, fewer registers, less shared memory.");
 }
 
 void tg__judge_occupancy(struct tg__facts *f) {

@@ -2,8 +2,8 @@
 #ifndef TG_FINDINGS_H
 #define TG_FINDINGS_H
 
-#include "analyze/gaps.h"
-#include "analyze/steps.h"
+#include "analyze/device/gaps.h"
+#include "analyze/whole/steps.h"
 #include "diagnose/diagnose.h"
 
 #include <math.h>
@@ -20,10 +20,10 @@ struct tg__finding {
   uint32_t rank;
   double share_pct;     /* of the step, or the figure the rule tests */
   double threshold_pct; /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
-  int64_t cost_ns;  /* a step; TG_NULL_INT = the rule gives none */
-  int64_t saving_ns; /* what the cure should take off a step; TG_NULL_INT = not estimated */
-  double confidence; /* 0 to 1 that this is the cause and the cure works */
-  const char *method; /* how the saving was estimated; NULL */
+  int64_t cost_ns;      /* a step; TG_NULL_INT = the rule gives none */
+  int64_t saving_ns;    /* what the cure should take off a step; TG_NULL_INT = not estimated */
+  double confidence;    /* 0 to 1 that this is the cause and the cure works */
+  const char *method;   /* how the saving was estimated; NULL */
   char where[200], evidence[400], advice[400];
 };
 

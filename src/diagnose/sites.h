@@ -3,8 +3,8 @@
 #ifndef TG_SITES_H
 #define TG_SITES_H
 
-#include "analyze/frames.h"
-#include "analyze/op_inputs.h"
+#include "analyze/host/frames.h"
+#include "analyze/work/op_inputs.h"
 #include "diagnose/findings.h"
 
 enum tg__call_kind {

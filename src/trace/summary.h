@@ -1,5 +1,5 @@
 /* summary: what the questions about many ranks need to know of each, small enough that hundreds fit into memory. Made from a trace
- * by analyze/summarize.c; a .tsum file holds nothing else (summary_file.c). A side door: analyze and src/ include it, nobody else.
+ * by analyze/ranks/summarize.c; a .tsum file holds nothing else (summary_file.c). A side door: analyze and src/ include it, nobody else.
  *
  * Times are as in the file of their rank; add base_ns to compare ranks by the files' own clocks. */
 #ifndef TG_SUMMARY_H
@@ -57,7 +57,7 @@ struct tg__sum_range {
 };
 
 struct tg__rank_summary {
-  uint32_t path, host; /* strings; host TG_NONE = not known */
+  uint32_t path, host;    /* strings; host TG_NONE = not known */
   uint32_t unit, of_unit; /* which rank of which file of a folder it was made of; not kept in files */
   int64_t number, world_size, base_ns, json_bytes, events;
   int64_t first_ns, last_ns; /* start of its first and end of its last complete slice */
@@ -88,7 +88,8 @@ void tg__summaries_free(struct tg__summaries *s); /* NULL is fine */
 void tg__rank_summary_free(struct tg__rank_summary *r);
 bool tg__summaries_sort(struct tg__summaries *s); /* by number, then path; false on no memory */
 
-bool tg__summaries_recognise(const char *path, struct tg__file *file); /* is this file one? file: its bytes, only looked at; NULL: those at the path */
+bool tg__summaries_recognise(const char *path,
+                             struct tg__file *file); /* is this file one? file: its bytes, only looked at; NULL: those at the path */
 /* All ranks of one list into another that may have other strings; false on no memory, and then neither is of use. */
 bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
 

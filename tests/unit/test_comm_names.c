@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/comm_names.h"
+#include "analyze/ranks/comm_names.h"
 
 static struct tg__str str(const char *s) { return (struct tg__str){s, (uint32_t)strlen(s)}; }
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/hta_sort.h"
+#include "analyze/hta/hta_sort.h"
 #include "unit/mini_trace.h"
 
 /* Two threads, two streams, an event recorded and waited for, a synchronisation with a record and one without. */

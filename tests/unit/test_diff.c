@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "analyze/bootstrap.h"
-#include "analyze/kernel_family.h"
+#include "analyze/diff/bootstrap.h"
+#include "analyze/names/kernel_family.h"
 #include "mini_trace.h"
 
 typedef void name_fn(struct tg__str name, struct tg__out *out);

@@ -7,7 +7,7 @@
 /* cmocka wants the four above */
 #include <cmocka.h>
 
-#include "analyze/flops.h"
+#include "analyze/work/flops.h"
 
 static int64_t flops(const char *op, const char *dims, const char *concrete) {
   return tg__flops((struct tg__str){op, (uint32_t)strlen(op)}, (struct tg__str){dims, (uint32_t)strlen(dims)},

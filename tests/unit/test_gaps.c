@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/gaps.h"
+#include "analyze/device/gaps.h"
 #include "unit/mini_trace.h"
 
 struct scene {

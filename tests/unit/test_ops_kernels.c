@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/short_name.h"
+#include "analyze/names/short_name.h"
 #include "unit/mini_trace.h"
 
 /* Times in µs. A step with forward and, on a thread of autograd's, backward; a graph launch; two annotations of the device. */
@@ -153,8 +153,8 @@ static void call_stack(void **state) {
   (void)state;
   struct scene s = make();
   struct tg_table *t = mini_ask(s.t, "call_stack", NULL); /* the longest device work */
-  static const char *const want[] = {"ProfilerStep#1", "## backward ##", "autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0",
-                                     "cudaLaunchKernel", "gemm"};
+  static const char *const want[] = {"ProfilerStep#1", "## backward ##",   "autograd::engine::evaluate_function: AddmmBackward0",
+                                     "AddmmBackward0", "cudaLaunchKernel", "gemm"};
   assert_int_equal(t->rows, 6);
   for (size_t i = 0; i < 6; i++) assert_string_equal(mini_cell(t, i, "name"), want[i]);
   assert_string_equal(mini_cell(t, 5, "relation"), "itself");
@@ -194,7 +194,7 @@ static void short_names(void **state) {
       {"plain name of three words", "plain name of three words"},
       {"a->b(int)", "ab"},
       {"f) g(", "g("}, /* what closes nothing takes all before it */
-      {">>)", ">>)"}, /* nothing opens */
+      {">>)", ">>)"},  /* nothing opens */
       {"x<>>)", ""},
       {"", ""},
   };
@@ -213,10 +213,18 @@ static void no_memory(void **state) {
   static const struct {
     const char *question;
     struct tg_arg arg;
-  } asks[] = {{"op_kernels", {"by", "op"}},      {"op_kernels", {"rules", "hta"}}, {"sequences", {"min_length", "1"}},
-              {"sequences", {"rules", "hta"}},   {"sequences", {"by", "event"}},   {"kernel_annotations", {"side", "cpu"}},
-              {"kernel_annotations", {"by", "annotation"}}, {"kernel_annotations", {"rules", "hta"}}, {"call_graph", {"rules", "exact"}},
-              {"call_graph", {"rules", "hta"}},  {"call_stack", {"rules", "hta"}}, {"forward_backward", {"by", "call"}},
+  } asks[] = {{"op_kernels", {"by", "op"}},
+              {"op_kernels", {"rules", "hta"}},
+              {"sequences", {"min_length", "1"}},
+              {"sequences", {"rules", "hta"}},
+              {"sequences", {"by", "event"}},
+              {"kernel_annotations", {"side", "cpu"}},
+              {"kernel_annotations", {"by", "annotation"}},
+              {"kernel_annotations", {"rules", "hta"}},
+              {"call_graph", {"rules", "exact"}},
+              {"call_graph", {"rules", "hta"}},
+              {"call_stack", {"rules", "hta"}},
+              {"forward_backward", {"by", "call"}},
               {"annotations", {"rules", "hta"}}};
   for (size_t q = 0; q < sizeof asks / sizeof *asks; q++) {
     bool done = false;
@@ -240,8 +248,8 @@ static void no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(op_kernels),       cmocka_unit_test(sequences),   cmocka_unit_test(kernel_annotations), cmocka_unit_test(call_graph),
-      cmocka_unit_test(call_stack),       cmocka_unit_test(forward_backward), cmocka_unit_test(short_names),   cmocka_unit_test(no_memory),
+      cmocka_unit_test(op_kernels), cmocka_unit_test(sequences),        cmocka_unit_test(kernel_annotations), cmocka_unit_test(call_graph),
+      cmocka_unit_test(call_stack), cmocka_unit_test(forward_backward), cmocka_unit_test(short_names),        cmocka_unit_test(no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

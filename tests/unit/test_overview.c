@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/gpu.h"
+#include "analyze/device/gpu.h"
 #include "unit/mini_trace.h"
 
 static const struct tg__column *column(const struct tg_table *t, const char *name) { return &t->columns[tg__table_column_index(t, name)]; }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/steps.h"
+#include "analyze/whole/steps.h"
 #include "unit/mini_trace.h"
 
 static const char *const part_columns[] = {"kernel_ns",     "memcpy_ns",   "memset_ns", "communication_ns", "runtime_ns",

@@ -7,9 +7,9 @@
 /* cmocka wants the four above */
 #include <cmocka.h>
 
-#include "analyze/device_peaks.h"
-#include "analyze/work.h"
-#include "analyze/work_lists.h"
+#include "analyze/work/device_peaks.h"
+#include "analyze/work/work.h"
+#include "analyze/work/work_lists.h"
 
 static struct tg__str str(const char *s) { return (struct tg__str){s, (uint32_t)strlen(s)}; }
 static struct tg__work work(const char *op, const char *dims, const char *types, const char *concrete) {
@@ -111,7 +111,7 @@ static void test_lists(void **state) {
     assert_false(tg__list_next(&at, &s));
   }
 
-  static const char pair[] = "[[[6, 7], [3]], [[6, 7], [3]], []]"; /* 45 elements a list */
+  static const char pair[] = "[[[6, 7], [3]], [[6, 7], [3]], []]";                                         /* 45 elements a list */
   assert_work(tg__work_of_lists(&l, str("aten::_foreach_add_"), str(pair)), TG__WORK_ELEMENTWISE, 45, -1); /* no types */
   assert_true(tg__list_types_learn(&l, str("[[6, 7], [5]]"), str("[\"c10::BFloat16\", \"long int\"]")));
   assert_work(tg__work_of_lists(&l, str("aten::_foreach_add_"), str(pair)), TG__WORK_ELEMENTWISE, 45, 2 * (45 + 45 + 45));
@@ -182,8 +182,8 @@ static void test_devices(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_attention),
-                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_lists),        cmocka_unit_test(test_hostile_text),
-                                     cmocka_unit_test(test_devices)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_matrices), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_attention), cmocka_unit_test(test_others),
+      cmocka_unit_test(test_lists),    cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_devices)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

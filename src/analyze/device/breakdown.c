@@ -1,0 +1,249 @@
+/* The questions breakdown, overlap and kernel_types: how the time of a rank's devices divides by type of work. */
+#include "analyze/device/device_rows.h"
+#include "analyze/whole/steps.h"
+
+#include <math.h>
+
+enum { COMPUTE = 1 << TG__HTA_COMPUTATION, COMMUNICATE = 1 << TG__HTA_COMMUNICATION, MOVE = 1 << TG__HTA_MEMORY };
+
+static double percent(int64_t part, int64_t whole) { return whole ? 100.0 * (double)part / (double)whole : NAN; }
+
+static enum tg_err refuse_by(const struct tg__ask *a, const char *by, struct tg_error *e) {
+  return tg__fail(e, TG_USAGE, -1, "%s: by=%s goes with rules=exact alone", a->question->name, by);
+}
+
+static int64_t span_of(const struct tg__spans *s) { return s->count ? s->items[s->count - 1].end - s->items[0].start : 0; }
+
+/* ---- breakdown -------------------------------------------------------------------------------------------------------------------- */
+
+struct breakdown {
+  struct tg_table *out;
+  bool by_device;
+  struct tg__spans all, compute, other;
+};
+
+static int64_t summed_ns(const struct tg__device_rows *d, int64_t device) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < d->count; i++)
+    if (device == TG_NULL_INT || d->rows[i].device == device) sum += d->rows[i].end_ns - d->rows[i].start_ns;
+  return sum;
+}
+
+static bool put_breakdown(struct breakdown *b, const struct tg__device_rows *d, int64_t device) {
+  if (!tg__device_spans(d, TG__EVERY_TYPE, device, &b->all) || !tg__device_spans(d, COMPUTE, device, &b->compute)) return false;
+  const int64_t span = span_of(&b->all), busy = tg__device_length(&b->all), compute = tg__device_length(&b->compute);
+  tg__put_rank(b->out, d->t, d->rank);
+  tg__put_int(b->out, device);
+  tg__put_int(b->out, span);
+  tg__put_int(b->out, busy);
+  tg__put_int(b->out, compute);
+  tg__put_int(b->out, busy - compute);
+  tg__put_int(b->out, span - busy);
+  if (!tg__device_spans(d, COMMUNICATE, device, &b->other)) return false;
+  tg__put_int(b->out, tg__device_length(&b->other));
+  if (!tg__device_spans(d, MOVE, device, &b->other)) return false;
+  tg__put_int(b->out, tg__device_length(&b->other));
+  tg__put_int(b->out, summed_ns(d, device));
+  tg__put_real(b->out, percent(busy, span));
+  tg__put_real(b->out, percent(compute, span));
+  tg__put_real(b->out, percent(busy - compute, span));
+  tg__put_real(b->out, percent(span - busy, span));
+  return true;
+}
+
+static bool breakdown_of_rank(struct tg__device_rows *d, void *ctx) {
+  struct breakdown *b = ctx;
+  if (d->count == 0) return true;
+  if (!b->by_device) return put_breakdown(b, d, TG_NULL_INT);
+  int64_t device = INT64_MIN; /* equals TG_NULL_INT: no device has this number */
+  for (bool more = true; more;) {
+    int64_t next = INT64_MAX;
+    more = false;
+    for (size_t i = 0; i < d->count; i++)
+      if (d->rows[i].device > device && d->rows[i].device <= next) next = d->rows[i].device, more = true;
+    device = next;
+    if (more && !put_breakdown(b, d, device)) return false;
+  }
+  return true;
+}
+
+enum tg_err tg__answer_breakdown(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const choices[] = {"rank", "device"};
+  struct breakdown b = {.out = out};
+  enum tg__rules rules;
+  size_t by;
+  enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
+  if (!err) err = tg__ask_rules(a, &rules, e);
+  if (!err && by && rules != TG__RULES_EXACT) err = refuse_by(a, "device", e);
+  if (err) return err;
+  b.by_device = by != 0;
+  err = tg__device_each_rank(t, a, rules, breakdown_of_rank, &b, e);
+  tg__spans_free(&b.all);
+  tg__spans_free(&b.compute);
+  tg__spans_free(&b.other);
+  return err;
+}
+
+/* ---- overlap ---------------------------------------------------------------------------------------------------------------------- */
+
+struct overlap {
+  struct tg_table *out;
+  bool by_step;
+  struct tg__spans all, compute, communicate, both;
+};
+
+static void put_overlap(struct tg_table *out, int64_t communication, int64_t computation, int64_t both, int64_t total) {
+  tg__put_int(out, communication);
+  tg__put_int(out, computation);
+  tg__put_int(out, both);
+  tg__put_int(out, communication - both);
+  tg__put_real(out, percent(both, communication));
+  tg__put_int(out, total);
+  tg__put_real(out, percent(communication, total));
+}
+
+static bool is_asked_step(const struct tg__ask *a, uint32_t step) {
+  if (!a->has_steps) return true;
+  for (size_t i = 0; i < a->window_count; i++)
+    if (a->windows[i].step == step) return true;
+  return false;
+}
+
+static void put_step(struct overlap *o, const struct tg__device_rows *d, const struct tg__step_cost *s) {
+  char number[24] = "";
+  struct tg__out text = {.buf = number, .cap = sizeof number};
+  if (!is_asked_step(d->a, s->step)) return;
+  if (s->step != TG_NONE) tg__out_int(&text, d->t->steps[s->step].number);
+  tg__put_rank(o->out, d->t, d->rank);
+  tg__put_text(o->out, (struct tg__str){number, (uint32_t)text.len});
+  put_overlap(o->out, tg__spans_inside(&o->communicate, s->start_ns, s->end_ns), tg__spans_inside(&o->compute, s->start_ns, s->end_ns),
+              tg__spans_inside(&o->both, s->start_ns, s->end_ns), s->end_ns - s->start_ns);
+}
+
+static bool overlap_of_rank(struct tg__device_rows *d, void *ctx) {
+  struct overlap *o = ctx;
+  if (d->count == 0) return true;
+  if (!tg__device_spans(d, TG__EVERY_TYPE, TG_NULL_INT, &o->all) || !tg__device_spans(d, COMPUTE, TG_NULL_INT, &o->compute) ||
+      !tg__device_spans(d, COMMUNICATE, TG_NULL_INT, &o->communicate))
+    return false;
+  tg__spans_intersect(&o->compute, &o->communicate, &o->both);
+  if (o->both.failed) return false;
+  if (!o->by_step) {
+    tg__put_rank(o->out, d->t, d->rank);
+    tg__put_null(o->out);
+    put_overlap(o->out, tg__device_length(&o->communicate), tg__device_length(&o->compute), tg__device_length(&o->both), span_of(&o->all));
+    return true;
+  }
+  struct tg__breakdown b;
+  const enum tg_err err = tg__steps_breakdown(d->t, d->rank, TG__STEPS_DETECTED, &b);
+  for (size_t i = 0; i < b.count && !err; i++) put_step(o, d, &b.steps[i]);
+  tg__breakdown_free(&b);
+  return !err;
+}
+
+enum tg_err tg__answer_overlap(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const choices[] = {"rank", "step"};
+  struct overlap o = {.out = out};
+  enum tg__rules rules;
+  size_t by;
+  enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
+  if (!err) err = tg__ask_rules(a, &rules, e);
+  if (!err && by && rules != TG__RULES_EXACT) err = refuse_by(a, "step", e);
+  if (err) return err;
+  o.by_step = by != 0;
+  err = tg__device_each_rank(t, a, rules, overlap_of_rank, &o, e);
+  tg__spans_free(&o.all);
+  tg__spans_free(&o.compute);
+  tg__spans_free(&o.communicate);
+  tg__spans_free(&o.both);
+  return err;
+}
+
+/* ---- kernel_types ------------------------------------------------------------------------------------------------------------------ */
+
+enum { TYPES = 3, SETS = 1 << TYPES }; /* bit k of a set: enum tg__hta_type k + 1 */
+
+struct types {
+  struct tg_table *out;
+  bool by_rank;
+  unsigned count; /* of types that are looked at: the last is MEMORY */
+  struct tg__spans spans[TYPES];
+  int64_t sums[SETS];
+};
+
+static void put_types(struct types *w, const struct tg__device_rows *d) {
+  int64_t total = 0;
+  uint32_t order[SETS], sets = 0;
+  for (uint32_t set = 1; set < SETS; set++) {
+    if (!w->sums[set]) continue;
+    total += w->sums[set];
+    uint32_t k = sets++;
+    for (; k > 0 && w->sums[order[k - 1]] < w->sums[set]; k--) order[k] = order[k - 1];
+    order[k] = set;
+  }
+  for (uint32_t i = 0; i < sets; i++) {
+    char name[80] = "";
+    for (unsigned k = 0; k < TYPES; k++) {
+      if (!(order[i] >> k & 1)) continue;
+      if (*name) strcat(name, " overlapping ");
+      strcat(name, tg__hta_type_names[k + 1]);
+    }
+    if (d)
+      tg__put_rank(w->out, d->t, d->rank);
+    else
+      tg__put_null(w->out);
+    tg__put_cstr(w->out, name);
+    tg__put_int(w->out, w->sums[order[i]]);
+    tg__put_real(w->out, percent(w->sums[order[i]], total));
+  }
+  memset(w->sums, 0, sizeof w->sums);
+}
+
+/* Walks the three lists of spans together; in each the current span is the first that has not ended. */
+static void sum_sets(struct types *w) {
+  size_t at[TYPES] = {0};
+  int64_t now = INT64_MIN;
+  for (;;) {
+    unsigned on = 0;
+    int64_t next = INT64_MAX;
+    for (unsigned k = 0; k < w->count; k++) {
+      const struct tg__spans *s = &w->spans[k];
+      while (at[k] < s->count && s->items[at[k]].end <= now) at[k]++;
+      if (at[k] == s->count) continue;
+      const struct tg__span span = s->items[at[k]];
+      const int64_t edge = span.start <= now ? span.end : span.start;
+      on |= (unsigned)(span.start <= now) << k;
+      if (edge < next) next = edge;
+    }
+    if (next == INT64_MAX) return;
+    if (on) w->sums[on] += next - now;
+    now = next;
+  }
+}
+
+static bool types_of_rank(struct tg__device_rows *d, void *ctx) {
+  struct types *w = ctx;
+  for (unsigned k = 0; k < w->count; k++)
+    if (!tg__device_spans(d, 1 << (k + 1), TG_NULL_INT, &w->spans[k])) return false;
+  sum_sets(w);
+  if (w->by_rank) put_types(w, d);
+  return true;
+}
+
+enum tg_err tg__answer_kernel_types(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const choices[] = {"rank", "all"};
+  struct types w = {.out = out};
+  enum tg__rules rules;
+  size_t by;
+  int64_t memory;
+  enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
+  if (!err) err = tg__ask_rules(a, &rules, e);
+  if (!err) err = tg__ask_whole(a, "memory", &memory, e);
+  if (err) return err;
+  w.by_rank = by == 0;
+  w.count = memory ? TYPES : TYPES - 1;
+  err = tg__device_each_rank(t, a, rules, types_of_rank, &w, e);
+  if (!err && !w.by_rank) put_types(&w, NULL);
+  for (unsigned k = 0; k < TYPES; k++) tg__spans_free(&w.spans[k]);
+  return err;
+}

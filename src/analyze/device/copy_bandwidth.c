@@ -1,0 +1,233 @@
+/* The question copy_bandwidth: copies and memsets by kind, how fast they ran, and who asked for them. */
+#include "analyze/device/device_rows.h"
+#include "analyze/host/frames.h"
+#include "analyze/host/op_tree.h"
+#include "analyze/table/describe.h"
+
+#include <math.h>
+
+/* GB/s as integers of this scale: what a copy adds at its start is gone exactly at its end. */
+#define UNIT ((__int128)1000000000 * 1000000000)
+enum { UNIT_DECIMALS = 18, MOST_GBPS = 1000000000 }; /* so that the sum of 2^32 copies fits */
+
+struct point {
+  int64_t ns, order;
+  __int128 by;
+  uint32_t kind, slice;
+};
+struct sum { /* one row: a kind, or what one line of one operator moved of it */
+  uint32_t kind, op, line;
+  const char *direction;
+  int64_t copies, bytes, bytes_ns, total_ns; /* bytes_ns: durations of those that state their bytes */
+};
+struct work {
+  struct tg_table *out;
+  enum { SUMMARY, SERIES, OP } by;
+  struct tg__paths texts, keys; /* kinds as labels, lines as paths; what tells rows apart */
+  struct sum *sums;
+  struct tg__map sum_of;
+  size_t sum_count, sum_cap;
+  struct point *points;
+  size_t point_count, point_cap;
+};
+
+/* ---- one copy ---------------------------------------------------------------------------------------------------------------------- */
+
+static struct tg__str kind_of(struct tg__str name) {
+  if (tg__str_has_prefix(name, "Memset")) return TG_STR("Memset");
+  if (!tg__str_has_prefix(name, "Memcpy")) return TG_STR("Memcpy Unknown");
+  return (struct tg__str){name.ptr, name.len < 11 ? name.len : 11}; /* "Memcpy HtoD" */
+}
+
+static const char *direction_of(struct tg__str name, bool is_set) {
+  static const char *const words[][3] = {{"HtoD", "HostToDevice", "host to device"},
+                                         {"DtoH", "DeviceToHost", "device to host"},
+                                         {"DtoD", "DeviceToDevice", "device to device"},
+                                         {"PtoP", "PeerToPeer", "peer to peer"},
+                                         {"HtoH", "HostToHost", "host to host"}};
+  if (is_set) return "set";
+  for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+    if (tg__str_contains(name, words[k][0]) || tg__str_contains(name, words[k][1])) return words[k][2];
+  return "";
+}
+
+/* What the trace states, digit by digit; 0 when it states nothing. */
+static __int128 bandwidth_of(const struct tg_trace *t, uint32_t args) {
+  struct tg__val v;
+  if (!tg__arg(t, args, TG__K_BANDWIDTH, false, &v)) return 0;
+  if (v.kind != TG__KIND_INT && v.kind != TG__KIND_DEC) {
+    const double gbps = tg__arg_real(t, args, TG__K_BANDWIDTH, 0);
+    return gbps > -MOST_GBPS && gbps < MOST_GBPS ? (__int128)((long double)gbps * (long double)UNIT) : 0;
+  }
+  const unsigned decimals = v.kind == TG__KIND_DEC ? v.decimals : 0;
+  __int128 gbps = v.i;
+  for (unsigned d = decimals; d < UNIT_DECIMALS; d++) gbps *= 10;
+  for (unsigned d = decimals; d > UNIT_DECIMALS; d--) gbps /= 10;
+  return gbps > -MOST_GBPS * UNIT && gbps < MOST_GBPS * UNIT ? gbps : 0;
+}
+
+/* The innermost Python frame with a line around the call, or the first one of the call stack its operator carries. */
+static uint32_t line_of(struct work *w, const struct tg_trace *t, uint32_t call, uint32_t op) {
+  for (uint32_t s = call; s != TG_NONE; s = t->slices.parent[s])
+    if (tg__slice_class(t, s) == TG__CLASS_PYTHON && !tg__str_has_prefix(tg__name(t, t->slices.name[s]), "<built-in"))
+      return tg__paths_step(&w->texts, 0, tg__paths_frame(&w->texts, t->slices.name[s]));
+  const uint32_t stack = op == TG_NONE ? TG_NONE : tg__arg_str(t, t->slices.args[op], TG__K_CALL_STACK);
+  return stack == TG_NONE ? 0 : tg__paths_split(&w->texts, stack, 1);
+}
+
+static struct sum *sum_of(struct work *w, const struct sum *like) {
+  uint32_t key = tg__paths_step(&w->keys, 0, like->kind);
+  key = tg__paths_step(&w->keys, tg__paths_step(&w->keys, key, like->op), like->line);
+  uint32_t *slot = tg__map_slot(&w->sum_of, key, TG_NONE);
+  if (!slot || w->keys.failed || w->texts.failed) return NULL;
+  if (*slot == TG_NONE) {
+    if (!tg__grow((void **)&w->sums, &w->sum_cap, w->sum_count + 1, sizeof *w->sums)) return NULL;
+    *slot = (uint32_t)w->sum_count;
+    w->sums[w->sum_count++] = *like;
+  }
+  return &w->sums[*slot];
+}
+
+static bool add_copy(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
+  const struct tg_trace *t = d->t;
+  const struct tg__str name = tg__name(t, t->slices.name[row->slice]);
+  const bool is_set = tg__slice_class(t, row->slice) == TG__CLASS_MEMSET || tg__str_has_prefix(name, "Memset");
+  struct sum like = {.kind = tg__paths_label(&w->texts, kind_of(name)), .op = TG_NONE, .direction = direction_of(name, is_set)};
+  if (w->by == OP && row->call != TG_NONE) {
+    const uint32_t op = tg__launching_op(t, row->slice);
+    like.op = op == TG_NONE ? TG_NONE : t->slices.name[op];
+    like.line = line_of(w, t, row->call, op);
+  }
+  struct sum *sum = sum_of(w, &like);
+  if (!sum || !tg__grow((void **)&w->points, &w->point_cap, w->point_count + 2, sizeof *w->points)) return false;
+  const int64_t bytes = tg__arg_int(t, t->slices.args[row->slice], TG__K_BYTES, -1), dur = row->end_ns - row->start_ns;
+  sum->copies++;
+  sum->total_ns += dur;
+  if (bytes >= 0 && !__builtin_add_overflow(sum->bytes, bytes, &sum->bytes)) sum->bytes_ns += dur;
+  const __int128 gbps = bandwidth_of(t, t->slices.args[row->slice]);
+  const int64_t shown = dur ? dur : d->rules == TG__RULES_EXACT ? 1 : 1000; /* a copy of no length still shows up */
+  w->points[w->point_count++] = (struct point){row->start_ns, row->order, gbps, like.kind, row->slice};
+  w->points[w->point_count++] = (struct point){row->start_ns + shown, row->order, -gbps, like.kind, row->slice};
+  return true;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------------------ */
+
+static void put_nulls(struct tg_table *out, unsigned count) {
+  while (count-- > 0) tg__put_null(out);
+}
+
+static void put_sum(struct work *w, const struct tg__device_rows *d, const struct sum *s) {
+  struct tg__out line = {0};
+  tg__paths_write(&w->texts, s->line, ";", &line);
+  tg__put_rank(w->out, d->t, d->rank);
+  tg__put_text(w->out, tg__paths_text(&w->texts, s->kind));
+  tg__put_cstr(w->out, s->direction);
+  tg__put_trace_text(w->out, d->t, s->op);
+  if (s->line)
+    tg__put_text(w->out, (struct tg__str){line.buf, (uint32_t)line.len});
+  else
+    tg__put_null(w->out);
+  put_nulls(w->out, 4);
+  tg__put_int(w->out, s->copies);
+  tg__put_int(w->out, s->bytes_ns || s->bytes ? s->bytes : TG_NULL_INT);
+  tg__put_int(w->out, s->total_ns);
+  tg__put_real(w->out, s->bytes_ns > 0 ? (double)s->bytes / (double)s->bytes_ns : NAN);
+  if (line.err) w->out->failed = true;
+  tg__out_free(&line);
+}
+
+/* The points of one kind, in order of time: its figures, or each of them. */
+static bool put_kind(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
+  double *above = tg__alloc((count + 1) * sizeof *above);
+  if (!above) return false;
+  const struct point *first = &w->points[order[0]];
+  struct sum like = {.kind = first->kind, .op = TG_NONE};
+  __int128 running = 0;
+  size_t n = 0;
+  for (size_t i = 0; i < count; i++) {
+    const struct point *p = &w->points[order[i]];
+    running += p->by;
+    const double gbps = (double)((long double)running / (long double)UNIT);
+    if (running > 0) above[n++] = gbps;
+    if (w->by != SERIES) continue;
+    tg__put_rank(w->out, d->t, d->rank);
+    tg__put_text(w->out, tg__paths_text(&w->texts, p->kind));
+    put_nulls(w->out, 3);
+    tg__put_int(w->out, p->ns);
+    tg__put_real(w->out, gbps);
+    tg__put_int(w->out, d->rules == TG__RULES_EXACT ? (int64_t)p->slice : p->order);
+    tg__put_int(w->out, tg__slice_track(d->t, p->slice));
+    put_nulls(w->out, 12);
+  }
+  if (w->by == SUMMARY) {
+    const struct tg__spread spread = tg__spread_reals(above, n);
+    put_sum(w, d, sum_of(w, &like));
+    tg__put_spread(w->out, &spread);
+  }
+  tg__free(above);
+  return true;
+}
+
+/* By name of the kind, then time; at one instant what ends goes before what begins. */
+static bool point_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct work *w = ctx;
+  const struct point *x = &w->points[a], *y = &w->points[b];
+  if (x->kind != y->kind) return tg__str_cmp(tg__paths_text(&w->texts, x->kind), tg__paths_text(&w->texts, y->kind)) < 0;
+  if (x->ns != y->ns) return x->ns < y->ns;
+  const bool x_begins = a % 2 == 0, y_begins = b % 2 == 0;
+  return x_begins != y_begins ? y_begins : x->order < y->order;
+}
+
+static bool sum_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct sum *x = &((const struct sum *)ctx)[a], *y = &((const struct sum *)ctx)[b];
+  return x->total_ns > y->total_ns;
+}
+
+static bool put_rank_rows(struct work *w, const struct tg__device_rows *d) {
+  const size_t most = w->by == OP ? w->sum_count : w->point_count;
+  uint32_t *order = tg__alloc((most + 1) * sizeof *order);
+  bool ok = order != NULL;
+  for (size_t i = 0; ok && i < most; i++) order[i] = (uint32_t)i;
+  if (ok) ok = w->by == OP ? tg__sort_index(order, most, sum_before, w->sums) : tg__sort_index(order, most, point_before, w);
+  for (size_t i = 0; ok && w->by == OP && i < most; i++) {
+    put_sum(w, d, &w->sums[order[i]]);
+    put_nulls(w->out, 8);
+  }
+  for (size_t first = 0, past; ok && w->by != OP && first < most; first = past) {
+    for (past = first + 1; past < most && w->points[order[past]].kind == w->points[order[first]].kind; past++) continue;
+    ok = put_kind(w, d, order + first, past - first);
+  }
+  tg__free(order);
+  return ok;
+}
+
+static bool copies_of_rank(struct tg__device_rows *d, void *ctx) {
+  struct work *w = ctx;
+  w->sum_count = w->point_count = 0;
+  tg__map_free(&w->sum_of);
+  for (size_t i = 0; i < d->count; i++)
+    if (d->rows[i].type == TG__HTA_MEMORY && !add_copy(w, d, &d->rows[i])) return false;
+  return put_rank_rows(w, d);
+}
+
+enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const choices[] = {[SUMMARY] = "summary", [SERIES] = "series", [OP] = "op"};
+  struct work w = {.out = out};
+  enum tg__rules rules;
+  size_t by;
+  enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
+  if (!err) err = tg__ask_rules(a, &rules, e);
+  if (err) return err;
+  w.by = by;
+  if (!tg__paths_open(&w.texts, t) || !tg__paths_open(&w.keys, t))
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at copies");
+  if (!err) err = tg__device_each_rank(t, a, rules, copies_of_rank, &w, e);
+  if (!err && !out->rows) tg__table_note(out, "none of the device work is a copy or memset");
+  tg__paths_close(&w.texts);
+  tg__paths_close(&w.keys);
+  tg__map_free(&w.sum_of);
+  tg__free(w.sums);
+  tg__free(w.points);
+  return err;
+}

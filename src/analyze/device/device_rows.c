@@ -1,0 +1,365 @@
+/* The device work of one rank under either set of rules. */
+#include "analyze/device/device_rows.h"
+
+enum tg_err tg__ask_rules(const struct tg__ask *a, enum tg__rules *rules, struct tg_error *e) {
+  static const char *const choices[] = {[TG__RULES_EXACT] = "exact", [TG__RULES_HTA] = "hta", [TG__RULES_HTA_LAST] = "hta-last"};
+  size_t which = TG__RULES_EXACT;
+  const enum tg_err err = tg__ask_choice(a, "rules", choices, sizeof choices / sizeof *choices, &which, e);
+  *rules = (enum tg__rules)which;
+  return err;
+}
+
+static bool add_row(struct tg__device_rows *d, struct tg__device_row row) {
+  if (d->count == d->cap && !tg__grow((void **)&d->rows, &d->cap, d->count + 1, sizeof *d->rows)) return false;
+  d->rows[d->count++] = row;
+  return true;
+}
+
+/* ---- exact ---------------------------------------------------------------------------------------------------------------------- */
+
+static enum tg__hta_type type_of(const char *name) {
+  unsigned k = TG__HTA_COMPUTATION;
+  while (k < TG__HTA_OTHER && strcmp(name, tg__hta_type_names[k]) != 0) k++;
+  return (enum tg__hta_type)k;
+}
+
+static bool add_slice(struct tg__device_rows *d, uint32_t track, uint32_t slice) {
+  const struct tg_trace *t = d->t;
+  const uint32_t call = t->slices.cause[slice];
+  return add_row(d, (struct tg__device_row){.start_ns = t->slices.start_ns[slice],
+                                            .end_ns = tg__slice_end(t, slice),
+                                            .device = t->tracks[track].device,
+                                            .stream = t->tracks[track].stream,
+                                            .order = t->slices.args[slice],
+                                            .launch_ns = call == TG_NONE ? TG_NULL_INT : t->slices.start_ns[call],
+                                            .slice = slice,
+                                            .call = call,
+                                            .type = (uint8_t)type_of(tg__names_kernel_type(&d->names, slice)),
+                                            .is_work = true});
+}
+
+static bool load_exact(struct tg__device_rows *d) {
+  const struct tg_trace *t = d->t;
+  const struct tg__rank *r = &t->ranks[d->rank];
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
+    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+      const enum tg__class cls = tg__slice_class(t, i);
+      if (cls != TG__CLASS_SPAN && t->slices.start_ns[i] < first) first = t->slices.start_ns[i];
+      if (cls != TG__CLASS_SPAN && t->slices.start_ns[i] > last) last = t->slices.start_ns[i];
+      if (!tg__class_is_device_work(cls) || (d->a->has_steps && !tg__ask_has_slice(d->a, t, k, i))) continue;
+      if (!add_slice(d, k, i)) return false;
+    }
+  d->reach_ns = first < last ? last - first : 0;
+  return true;
+}
+
+static bool pair_exact(struct tg__device_rows *d) {
+  const struct tg_trace *t = d->t;
+  for (size_t i = 0; i < d->count; i++) {
+    const struct tg__device_row *row = &d->rows[i];
+    if (row->call == TG_NONE) continue;
+    if (!tg__grow((void **)&d->pairs, &d->pair_cap, d->pair_count + 1, sizeof *d->pairs)) return false;
+    d->pairs[d->pair_count++] = (struct tg__launch_pair){.call_start_ns = row->launch_ns,
+                                                         .call_end_ns = tg__slice_end(t, row->call),
+                                                         .call_order = t->slices.args[row->call],
+                                                         .start_ns = row->start_ns,
+                                                         .end_ns = row->end_ns,
+                                                         .order = row->order,
+                                                         .device = row->device,
+                                                         .stream = row->stream,
+                                                         .correlation = tg__arg_int(t, t->slices.args[row->slice], TG__K_CORRELATION, -1),
+                                                         .call = row->call,
+                                                         .slice = row->slice};
+  }
+  return true;
+}
+
+/* ---- hta ------------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t end_of(const struct tg__device_rows *d, const struct tg__hta_row *row) {
+  return row->ts_us * 1000 + tg__hta_dur_ns(&d->hta, &d->hta.ranks[d->rank], row);
+}
+
+static bool is_asked(const struct tg__device_rows *d, uint32_t slice) {
+  return !d->a->has_steps || tg__ask_has_slice(d->a, d->t, tg__slice_track(d->t, slice), slice);
+}
+
+/* The row its idle times take for the launch: with an index of 0, which says "no partner", whatever stands first in the file. */
+static const struct tg__hta_row *launch_row(const struct tg__hta_rank *rank, const struct tg__hta_row *row,
+                                            const struct tg__hta_row *first) {
+  if (row->link != TG_NONE) return &rank->rows[row->link];
+  return row->index_correlation == 0 ? first : NULL;
+}
+
+static bool load_hta(struct tg__device_rows *d) {
+  if (tg__hta_load(&d->hta, d->rank)) return false;
+  const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
+  const struct tg__hta_row *first = NULL;
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  for (size_t i = 0; i < rank->count; i++) {
+    if (rank->rows[i].index == 0) first = &rank->rows[i];
+    if (rank->rows[i].ts_us < least) least = rank->rows[i].ts_us;
+    if (rank->rows[i].ts_us > most) most = rank->rows[i].ts_us;
+  }
+  for (size_t i = 0; i < rank->count; i++) {
+    const struct tg__hta_row *row = &rank->rows[i];
+    if (!tg__hta_is_device(row) || !is_asked(d, row->slice)) continue;
+    const struct tg__hta_row *launch = launch_row(rank, row, first);
+    if (!add_row(d, (struct tg__device_row){.start_ns = row->ts_us * 1000,
+                                            .end_ns = end_of(d, row),
+                                            .device = TG_NULL_INT,
+                                            .stream = row->stream,
+                                            .order = row->index,
+                                            .launch_ns = launch ? launch->ts_us * 1000 : TG_NULL_INT,
+                                            .slice = row->slice,
+                                            .call = launch ? launch->slice : TG_NONE,
+                                            .type = (uint8_t)tg__hta_type(&d->hta, row),
+                                            .is_work = tg__class_is_device_work(tg__slice_class(d->t, row->slice))}))
+      return false;
+  }
+  d->reach_ns = least < most ? (most - least) * 1000 : 0;
+  return true;
+}
+
+static bool add_pair(struct tg__device_rows *d, const struct tg__hta_row *call, const struct tg__hta_row *work) {
+  if (!is_asked(d, work->slice)) return true;
+  if (!tg__grow((void **)&d->pairs, &d->pair_cap, d->pair_count + 1, sizeof *d->pairs)) return false;
+  d->pairs[d->pair_count++] = (struct tg__launch_pair){.call_start_ns = call->ts_us * 1000,
+                                                       .call_end_ns = end_of(d, call),
+                                                       .call_order = call->index,
+                                                       .start_ns = work->ts_us * 1000,
+                                                       .end_ns = end_of(d, work),
+                                                       .order = work->index,
+                                                       .device = TG_NULL_INT,
+                                                       .stream = work->stream,
+                                                       .correlation = work->correlation,
+                                                       .call = call->slice,
+                                                       .slice = work->slice};
+  return true;
+}
+
+/* By string id: is it one of the names? NULL on no memory. */
+static uint8_t *mark_names(const struct tg_trace *t, const char *const *names, size_t count) {
+  uint8_t *marked = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
+  for (size_t k = 0; marked && k < count; k++) {
+    const uint32_t id = tg__strings_find(t->strings, names[k], strlen(names[k]));
+    if (id != TG_NONE) marked[id] = 1;
+  }
+  return marked;
+}
+
+static bool pair_queue(struct tg__device_rows *d) {
+  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
+                                         "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
+                                         "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
+                                         "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
+  const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
+  uint8_t *launches_by_name = mark_names(d->t, launches, sizeof launches / sizeof *launches);
+  struct tg__map calls = {0};
+  bool ok = launches_by_name != NULL;
+  for (size_t i = 0; i < rank->count && ok; i++) {
+    const struct tg__hta_row *row = &rank->rows[i];
+    if (launches_by_name[d->t->slices.name[row->slice]] && row->index_correlation > 0)
+      ok = tg__map_put(&calls, (uint64_t)row->correlation, (uint32_t)i);
+  }
+  for (size_t i = 0; i < rank->count && ok; i++) {
+    const uint32_t call = tg__hta_is_device(&rank->rows[i]) ? tg__map_get(&calls, (uint64_t)rank->rows[i].correlation) : TG_NONE;
+    if (call != TG_NONE && call != i) ok = add_pair(d, &rank->rows[call], &rank->rows[i]);
+  }
+  tg__free(launches_by_name);
+  tg__map_free(&calls);
+  return ok;
+}
+
+struct join { /* device rows by correlation, of the correlations that a launch has */
+  struct tg__map first;
+  uint32_t *next;
+  size_t pairs;
+};
+
+/* Each host row of a correlation meets each device row of it. In a file made to be multiplied only the first device row. */
+static bool join_rows(struct tg__device_rows *d, struct join *j) {
+  const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
+  const size_t most = 4 * rank->count + 1024;
+  for (size_t i = 0; i < rank->count; i++) {
+    if (tg__hta_is_device(&rank->rows[i])) continue;
+    for (uint32_t k = tg__map_get(&j->first, (uint64_t)rank->rows[i].correlation); k != TG_NONE; k = j->next[k]) {
+      if (!add_pair(d, &rank->rows[i], &rank->rows[k])) return false;
+      if (++j->pairs > most) break;
+    }
+  }
+  return true;
+}
+
+static bool pair_stats(struct tg__device_rows *d, bool copies) {
+  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC", "runFunction - job_prep_and_submit_for_execution",
+                                         "cudaMemcpyAsync", "cudaMemsetAsync"};
+  const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
+  uint8_t *launches_by_name = mark_names(d->t, launches, copies ? 5 : 3);
+  struct tg__map launched = {0};
+  struct join j = {.next = tg__alloc((rank->count + 1) * sizeof *j.next)};
+  bool ok = launches_by_name && j.next;
+  for (size_t i = 0; i < rank->count && ok; i++)
+    if (launches_by_name[d->t->slices.name[rank->rows[i].slice]]) ok = tg__map_put(&launched, (uint64_t)rank->rows[i].correlation, 1);
+  for (size_t i = rank->count; i-- > 0 && ok;) {
+    const struct tg__hta_row *row = &rank->rows[i];
+    if (!tg__hta_is_device(row) || tg__map_get(&launched, (uint64_t)row->correlation) == TG_NONE) continue;
+    uint32_t *first = tg__map_slot(&j.first, (uint64_t)row->correlation, TG_NONE);
+    ok = first != NULL;
+    if (!ok) break;
+    j.next[i] = *first;
+    *first = (uint32_t)i;
+  }
+  ok = ok && join_rows(d, &j);
+  tg__free(launches_by_name);
+  tg__free(j.next);
+  tg__map_free(&launched);
+  tg__map_free(&j.first);
+  return ok;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------------------------ */
+
+bool tg__device_pairs(struct tg__device_rows *d, enum tg__pairs_for what) {
+  d->pair_count = 0;
+  if (d->rules == TG__RULES_EXACT) return pair_exact(d);
+  return what == TG__PAIRS_QUEUE ? pair_queue(d) : pair_stats(d, what == TG__PAIRS_STATS);
+}
+
+static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__device_row *x = &((const struct tg__device_row *)ctx)[a], *y = &((const struct tg__device_row *)ctx)[b];
+  if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns;
+  return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : x->order < y->order;
+}
+
+static bool sort_rows(struct tg__device_rows *d) {
+  uint32_t *order = tg__alloc((d->count + 1) * sizeof *order);
+  struct tg__device_row *sorted = tg__alloc((d->count + 1) * sizeof *sorted);
+  for (size_t i = 0; order && i < d->count; i++) order[i] = (uint32_t)i;
+  const bool ok = order && sorted && tg__sort_index(order, d->count, row_before, d->rows);
+  for (size_t i = 0; ok && i < d->count; i++) sorted[i] = d->rows[order[i]];
+  tg__free(order);
+  if (!ok) {
+    tg__free(sorted);
+    return false;
+  }
+  tg__free(d->rows);
+  d->rows = sorted;
+  d->cap = d->count + 1;
+  return true;
+}
+
+bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx) {
+  struct tg__map groups = {0};
+  uint32_t *group = tg__alloc((n + 1) * sizeof *group);
+  size_t *next = NULL, cap = 0, count = 0;
+  bool ok = group != NULL;
+  for (size_t i = 0; ok && i < n; i++) {
+    const struct tg__stream_key key = stream_of(ctx, i);
+    const uint64_t mixed = (uint64_t)key.device * 0x9e3779b97f4a7c15u ^ (uint64_t)key.stream; /* two streams in one group do no harm */
+    uint32_t *slot = tg__map_slot(&groups, mixed, (uint32_t)count);
+    ok = slot && (*slot < count || tg__grow((void **)&next, &cap, count + 2, sizeof *next));
+    if (!ok) break;
+    if (*slot == count) next[count++] = 0;
+    next[group[i] = *slot]++;
+  }
+  for (size_t g = 0, at = 0; ok && g < count; g++) {
+    const size_t here = next[g];
+    next[g] = at;
+    at += here;
+  }
+  for (size_t i = 0; ok && i < n; i++) order[next[group[i]]++] = (uint32_t)i;
+  tg__map_free(&groups);
+  tg__free(group);
+  tg__free(next);
+  return ok;
+}
+
+bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device, struct tg__spans *out) {
+  out->count = 0;
+  for (size_t i = 0; i < d->count; i++) {
+    const struct tg__device_row *row = &d->rows[i];
+    if (!(types >> row->type & 1) || (device != TG_NULL_INT && row->device != device)) continue;
+    struct tg__span *last = out->count ? &out->items[out->count - 1] : NULL;
+    if (last && row->start_ns <= last->end) {
+      if (row->end_ns > last->end) last->end = row->end_ns;
+      continue;
+    }
+    if (!tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) return false;
+    out->items[out->count++] = (struct tg__span){row->start_ns, row->end_ns};
+  }
+  return true;
+}
+
+int64_t tg__device_length(const struct tg__spans *s) {
+  __int128 length = 0;
+  for (size_t i = 0; i < s->count; i++) length += (__int128)s->items[i].end - s->items[i].start;
+  return length > INT64_MAX ? INT64_MAX : (int64_t)length;
+}
+
+/* All rows of each rank, exact. */
+struct kept {
+  struct tg__device_rows *of_rank; /* rows NULL: not asked for yet */
+  uint32_t ranks;
+};
+
+static void free_kept(void *item) {
+  struct kept *k = item;
+  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) tg__free(k->of_rank[r].rows);
+  tg__free(k->of_rank);
+  tg__free(k);
+}
+
+static struct kept *kept_of(const struct tg_trace *t) {
+  struct kept *k = tg__kept(t, free_kept);
+  if (k) return k;
+  k = tg__alloc(sizeof *k);
+  if (!k) return NULL;
+  *k = (struct kept){tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank), t->rank_count};
+  if (k->of_rank && tg__keep(t, k, free_kept)) return k;
+  free_kept(k);
+  return NULL;
+}
+
+/* Hands out the rows kept of d->rank, loading them when they are not there. */
+static bool load_kept(struct tg__device_rows *d) {
+  struct kept *k = kept_of(d->t);
+  if (!k) return false;
+  struct tg__device_rows *all = &k->of_rank[d->rank];
+  if (!all->rows) {
+    struct tg__device_rows fresh = {.t = d->t, .a = d->a, .rank = d->rank, .names = d->names};
+    const bool ok = load_exact(&fresh) && sort_rows(&fresh);
+    d->names = fresh.names;
+    if (!ok) {
+      tg__free(fresh.rows);
+      return false;
+    }
+    *all = (struct tg__device_rows){.rows = fresh.rows, .count = fresh.count, .reach_ns = fresh.reach_ns};
+  }
+  d->rows = all->rows;
+  d->count = all->count;
+  d->reach_ns = all->reach_ns;
+  return true;
+}
+
+enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules, tg__device_body *body, void *ctx,
+                                 struct tg_error *e) {
+  struct tg__device_rows d = {.t = t, .a = a, .rules = rules};
+  const enum tg__hta_filter filter = rules == TG__RULES_HTA ? TG__HTA_WITHOUT_LAST_STEP : TG__HTA_WITH_LAST_STEP;
+  bool ok = tg__names_open(&d.names, t) && (rules == TG__RULES_EXACT || tg__hta_begin(&d.hta, t, filter) == TG_OK);
+  const bool is_kept = rules == TG__RULES_EXACT && !a->has_steps;
+  for (uint32_t r = 0; r < t->rank_count && ok; r++) {
+    if (!tg__ask_has_rank(a, r)) continue;
+    d.rank = r;
+    d.count = d.pair_count = 0;
+    ok = is_kept ? load_kept(&d) : (rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d)) && sort_rows(&d);
+    ok = ok && body(&d, ctx);
+    if (rules != TG__RULES_EXACT) tg__hta_drop(&d.hta, r);
+  }
+  if (!is_kept) tg__free(d.rows);
+  tg__free(d.pairs);
+  tg__names_close(&d.names);
+  if (d.hta.t) tg__hta_close(&d.hta);
+  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
+}

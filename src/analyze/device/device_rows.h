@@ -1,0 +1,67 @@
+/* device_rows: the device work of one rank, and what launched it, under either set of rules. The questions about devices are
+ * written once over these rows: rules=exact counts what ran, by category, to the nanosecond; rules=hta counts what
+ * HolisticTraceAnalysis counts (hta_rows.h). */
+#ifndef TG_DEVICE_ROWS_H
+#define TG_DEVICE_ROWS_H
+
+#include "analyze/hta/hta_rows.h"
+
+enum tg__rules { TG__RULES_EXACT, TG__RULES_HTA, TG__RULES_HTA_LAST }; /* the last: with include_last_profiler_step=True */
+enum tg_err tg__ask_rules(const struct tg__ask *a, enum tg__rules *rules, struct tg_error *e); /* the argument rules= */
+
+struct tg__device_row {
+  int64_t start_ns, end_ns; /* rules=hta: from the earliest event of all ranks; the end may lie 1 us before the start */
+  int64_t device, stream;   /* rules=hta: device is TG_NULL_INT, streams of all devices are one */
+  int64_t order;            /* rises along the file */
+  int64_t launch_ns;        /* start of the host call; TG_NULL_INT when there is none */
+  uint32_t slice, call;     /* call: slice, TG_NONE */
+  uint8_t type;             /* enum tg__hta_type */
+  bool is_work;             /* by its category; rules=hta has rows that are none */
+};
+struct tg__launch_pair { /* a host call and one piece of device work it launched */
+  int64_t call_start_ns, call_end_ns, call_order;
+  int64_t start_ns, end_ns, order;
+  int64_t device, stream, correlation;
+  uint32_t call, slice;
+};
+
+struct tg__device_rows {
+  const struct tg_trace *t;
+  const struct tg__ask *a;
+  enum tg__rules rules;
+  uint32_t rank; /* the one that is loaded */
+  struct tg__device_row
+      *rows; /* by start, then end, then order; all exact ones of a rank are kept with the trace (64 bytes each): read only */
+  size_t count, cap;
+  int64_t reach_ns; /* from the first start of any event of the rank to the last start */
+  struct tg__launch_pair *pairs;
+  size_t pair_count, pair_cap;
+  struct tg__names names;
+  struct tg__hta hta;
+};
+
+/* Calls body once for every rank asked for, its rows loaded; body returns false when out of memory. */
+typedef bool tg__device_body(struct tg__device_rows *d, void *ctx);
+enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules, tg__device_body *body, void *ctx,
+                                 struct tg_error *e);
+
+/* The time in which at least one row of these types runs, touching ones joined; types: bits 1 << enum tg__hta_type. Rows that end
+ * before they start (rules=hta) and touch no other count with their negative length, as there. false on no memory. */
+enum { TG__EVERY_TYPE = ~0 };
+bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device, struct tg__spans *out); /* device: TG_NULL_INT = all */
+int64_t tg__device_length(const struct tg__spans *s);                                                     /* of such a list */
+
+/* The positions 0..n-1 with those of one stream together, otherwise as they were: sorting them by stream, then time takes few steps
+ * from there on. false on no memory. */
+struct tg__stream_key {
+  int64_t device, stream;
+};
+typedef struct tg__stream_key tg__stream_of(const void *ctx, size_t i);
+bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx);
+
+/* Fills d->pairs. Exact: every piece of device work with a known launch. hta: its lists of launch calls differ from question to
+ * question. false on no memory. */
+enum tg__pairs_for { TG__PAIRS_QUEUE, TG__PAIRS_STATS, TG__PAIRS_STATS_KERNELS };
+bool tg__device_pairs(struct tg__device_rows *d, enum tg__pairs_for what);
+
+#endif

@@ -1,0 +1,263 @@
+/* Finds the intervals in which a device does nothing, and says what the launching thread did meanwhile. */
+#include "analyze/device/gaps.h"
+
+const char *const tg__gap_cause_names[TG__GAP_CAUSE_COUNT] = {
+    [TG__GAP_NONE] = "none",     [TG__GAP_QUEUED] = "queued", [TG__GAP_PYTHON] = "python", [TG__GAP_HOST] = "host",
+    [TG__GAP_LAUNCH] = "launch", [TG__GAP_COPY] = "copy",     [TG__GAP_SYNC] = "sync",     [TG__GAP_DATA] = "data",
+};
+
+enum { UNKNOWN_NAME = 0xff };
+
+struct open_slice {
+  int64_t end_ns;
+  enum tg__gap_cause cause;
+};
+
+struct finder {
+  const struct tg_trace *t;
+  uint32_t rank, main_track;
+  uint8_t *names;   /* what being inside a slice of this name means; UNKNOWN_NAME = not looked at yet */
+  uint32_t *tracks; /* tracks with device work, by device */
+  size_t track_count, track_cap;
+  uint32_t *work; /* device work of one device, by start */
+  size_t work_count, work_cap;
+  uint32_t *chain; /* scratch: slices around one */
+  size_t chain_cap;
+  struct open_slice *stack;
+  size_t stack_cap;
+};
+
+/* ---- what a slice of the launching thread means -------------------------------------------------------------------------------- */
+
+static enum tg__gap_cause call_cause(struct tg__str name) {
+  if (tg__str_contains(name, "Synchronize")) return TG__GAP_SYNC;
+  if (tg__str_contains(name, "Memcpy")) return TG__GAP_COPY;
+  if (tg__str_contains(name, "Launch") || tg__str_contains(name, "Memset")) return TG__GAP_LAUNCH;
+  return TG__GAP_HOST;
+}
+
+static enum tg__gap_cause op_cause(struct tg__str name) {
+  static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
+  for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
+    if (tg__str_eq(name, (struct tg__str){reads[i], (uint32_t)strlen(reads[i])})) return TG__GAP_SYNC;
+  return TG__GAP_HOST;
+}
+
+static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
+  const enum tg__class cls = tg__slice_class(f->t, slice);
+  if (cls == TG__CLASS_PYTHON) return TG__GAP_PYTHON; /* most slices: without a look at the name */
+  const uint32_t name = f->t->slices.name[slice];
+  if (f->names[name] == UNKNOWN_NAME) {
+    const struct tg__str text = tg__name(f->t, name);
+    f->names[name] = (uint8_t)(tg__name_is_dataloader(text) ? TG__GAP_DATA
+                               : cls == TG__CLASS_RUNTIME   ? call_cause(text)
+                               : cls == TG__CLASS_OP        ? op_cause(text)
+                                                            : TG__GAP_PYTHON);
+  }
+  return f->names[name];
+}
+
+/* ---- what a thread did in an interval -------------------------------------------------------------------------------------------- */
+
+struct doing {
+  int64_t time_ns[TG__GAP_CAUSE_COUNT];
+  int64_t now_ns;
+  size_t depth;
+  uint32_t covering; /* innermost slice that covers at least half */
+  bool seen;         /* any slice at all */
+};
+
+/* Slices of one track that are open at a time: the last one to start before it, and those around that one. */
+static uint32_t first_at_or_after(const struct tg_trace *t, uint32_t track, int64_t ns) {
+  uint32_t lo = t->tracks[track].first, hi = lo + t->tracks[track].count;
+  while (lo < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (t->slices.start_ns[mid] < ns)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+static void advance(struct finder *f, struct doing *d, int64_t to_ns) {
+  while (d->depth && f->stack[d->depth - 1].end_ns <= to_ns) {
+    const struct open_slice *top = &f->stack[--d->depth];
+    if (top->end_ns <= d->now_ns) continue;
+    d->time_ns[top->cause] += top->end_ns - d->now_ns;
+    d->now_ns = top->end_ns;
+  }
+  if (to_ns <= d->now_ns) return;
+  d->time_ns[d->depth ? f->stack[d->depth - 1].cause : TG__GAP_PYTHON] += to_ns - d->now_ns;
+  d->now_ns = to_ns;
+}
+
+static bool enter(struct finder *f, struct doing *d, uint32_t slice, int64_t from_ns, int64_t to_ns) {
+  const int64_t start = f->t->slices.start_ns[slice], end = tg__slice_end(f->t, slice);
+  const int64_t covered = (end < to_ns ? end : to_ns) - (start > from_ns ? start : from_ns);
+  if (2 * covered >= to_ns - from_ns) d->covering = slice;
+  advance(f, d, start > from_ns ? start : from_ns);
+  if (!tg__grow((void **)&f->stack, &f->stack_cap, d->depth + 1, sizeof *f->stack)) return false;
+  const enum tg__gap_cause own = slice_cause(f, slice), outer = d->depth ? f->stack[d->depth - 1].cause : TG__GAP_PYTHON;
+  f->stack[d->depth++] = (struct open_slice){end < to_ns ? end : to_ns, own > outer ? own : outer};
+  d->seen = true;
+  return true;
+}
+
+/* `slice` and those around it that are open at from_ns, outermost first. */
+static bool enter_open(struct finder *f, struct doing *d, uint32_t slice, int64_t from_ns, int64_t to_ns) {
+  const struct tg_trace *t = f->t;
+  size_t n = 0;
+  for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
+    if (tg__slice_end(t, s) <= from_ns) continue;
+    if (!tg__grow((void **)&f->chain, &f->chain_cap, n + 1, sizeof *f->chain)) return false;
+    f->chain[n++] = s;
+  }
+  while (n > 0)
+    if (!enter(f, d, f->chain[--n], from_ns, to_ns)) return false;
+  return true;
+}
+
+static bool look_at_thread(struct finder *f, uint32_t track, int64_t from_ns, int64_t to_ns, struct doing *d) {
+  const struct tg_trace *t = f->t;
+  *d = (struct doing){.now_ns = from_ns, .covering = TG_NONE};
+  const uint32_t first = t->tracks[track].first, past = first + t->tracks[track].count;
+  uint32_t i = first_at_or_after(t, track, from_ns);
+  if (i > first && !enter_open(f, d, i - 1, from_ns, to_ns)) return false;
+  for (; i < past && t->slices.start_ns[i] < to_ns; i++)
+    if (!enter(f, d, i, from_ns, to_ns)) return false;
+  advance(f, d, to_ns);
+  return true;
+}
+
+static bool explain(struct finder *f, struct tg__gap *g) {
+  const struct tg_trace *t = f->t;
+  const uint32_t call = t->slices.cause[g->after];
+  g->during = TG_NONE;
+  g->cause = TG__GAP_NONE;
+  if (call == TG_NONE) return true;
+  g->cause = TG__GAP_QUEUED;
+  if (tg__slice_end(t, call) <= g->start_ns) return true;
+  struct doing d;
+  if (!look_at_thread(f, tg__slice_track(t, call), g->start_ns, g->end_ns, &d)) return false;
+  /* A thread without anything to show, such as autograd's before backward, was waiting for the main one. */
+  if (!d.seen && f->main_track != TG_NONE && !look_at_thread(f, f->main_track, g->start_ns, g->end_ns, &d)) return false;
+  g->during = d.covering;
+  g->cause = TG__GAP_PYTHON;
+  for (enum tg__gap_cause c = TG__GAP_PYTHON; c < TG__GAP_CAUSE_COUNT; c++)
+    if (d.time_ns[c] > d.time_ns[g->cause]) g->cause = c;
+  return true;
+}
+
+/* ---- the intervals ---------------------------------------------------------------------------------------------------------------- */
+
+static bool less_start(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg_trace *t = ctx;
+  return t->slices.start_ns[a] < t->slices.start_ns[b];
+}
+
+static bool less_device(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg_trace *t = ctx;
+  return t->tracks[a].device < t->tracks[b].device;
+}
+
+static bool has_device_work(const struct tg_trace *t, uint32_t track) {
+  const struct tg__track *k = &t->tracks[track];
+  for (uint32_t i = k->first; i < k->first + k->count; i++)
+    if (tg__class_is_device_work(tg__slice_class(t, i))) return true;
+  return false;
+}
+
+static bool gather_tracks(struct finder *f) {
+  const struct tg__rank *r = &f->t->ranks[f->rank];
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    if (!has_device_work(f->t, k)) continue;
+    if (!tg__grow((void **)&f->tracks, &f->track_cap, f->track_count + 1, sizeof *f->tracks)) return false;
+    f->tracks[f->track_count++] = k;
+  }
+  return tg__sort_index(f->tracks, f->track_count, less_device, f->t);
+}
+
+/* tracks[from..to) are the streams of one device */
+static bool gather_work(struct finder *f, size_t from, size_t to) {
+  const struct tg_trace *t = f->t;
+  f->work_count = 0;
+  for (size_t k = from; k < to; k++) {
+    const struct tg__track *track = &t->tracks[f->tracks[k]];
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
+      if (!tg__grow((void **)&f->work, &f->work_cap, f->work_count + 1, sizeof *f->work)) return false;
+      f->work[f->work_count++] = i;
+    }
+  }
+  return tg__sort_index(f->work, f->work_count, less_start, t);
+}
+
+/* The thread the steps are on, else the one with most slices. */
+static uint32_t find_main_track(const struct tg_trace *t, uint32_t rank) {
+  for (uint32_t i = 0; i < t->step_count; i++)
+    if (t->steps[i].rank == rank && t->steps[i].slice != TG_NONE) return tg__slice_track(t, t->steps[i].slice);
+  const struct tg__rank *r = &t->ranks[rank];
+  uint32_t best = TG_NONE;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
+    if (t->tracks[k].kind == TG__TRACK_CPU && (best == TG_NONE || t->tracks[k].count > t->tracks[best].count)) best = k;
+  return best;
+}
+
+static bool add_gap(struct finder *f, struct tg__gaps *out, int64_t device, uint32_t before, uint32_t after) {
+  struct tg__gap g = {.device = device, .before = before, .after = after};
+  g.start_ns = tg__slice_end(f->t, before);
+  g.end_ns = f->t->slices.start_ns[after];
+  if (!explain(f, &g) || !tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) return false;
+  out->items[out->count++] = g;
+  return true;
+}
+
+static bool sweep_device(struct finder *f, int64_t device, struct tg__gaps *out) {
+  const struct tg_trace *t = f->t;
+  uint32_t last = f->work[0]; /* what ends last of all seen so far */
+  int64_t idle = 0;
+  for (size_t i = 1; i < f->work_count; i++) {
+    const uint32_t s = f->work[i];
+    const int64_t gap = t->slices.start_ns[s] - tg__slice_end(t, last);
+    if (gap > 0) {
+      if (!add_gap(f, out, device, last, s)) return false;
+      idle += gap;
+    }
+    if (tg__slice_end(t, s) > tg__slice_end(t, last)) last = s;
+  }
+  const int64_t span = tg__slice_end(t, last) - t->slices.start_ns[f->work[0]];
+  out->span_ns += span;
+  out->busy_ns += span - idle;
+  out->device_count++;
+  return true;
+}
+
+enum tg_err tg__gaps_find(const struct tg_trace *t, uint32_t rank, struct tg__gaps *out) {
+  *out = (struct tg__gaps){0};
+  struct finder f = {.t = t, .rank = rank};
+  const size_t names = (size_t)tg__strings_count(t->strings) + 1;
+  enum tg_err err = TG_MEMORY;
+  f.names = tg__alloc(names);
+  if (!f.names || !gather_tracks(&f)) goto done;
+  memset(f.names, UNKNOWN_NAME, names);
+  f.main_track = find_main_track(t, rank);
+  for (size_t from = 0, to; from < f.track_count; from = to) {
+    const int64_t device = t->tracks[f.tracks[from]].device;
+    for (to = from + 1; to < f.track_count && t->tracks[f.tracks[to]].device == device;) to++;
+    if (!gather_work(&f, from, to) || !sweep_device(&f, device, out)) goto done;
+  }
+  err = TG_OK;
+done:
+  tg__free(f.stack);
+  tg__free(f.chain);
+  tg__free(f.work);
+  tg__free(f.tracks);
+  tg__free(f.names);
+  return err;
+}
+
+void tg__gaps_free(struct tg__gaps *g) {
+  tg__free(g->items);
+  *g = (struct tg__gaps){0};
+}

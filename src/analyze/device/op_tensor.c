@@ -1,0 +1,65 @@
+/* Tensor cores by operator. */
+#include "analyze/device/op_tensor.h"
+
+static bool has_kernels(const struct tg_trace *t) {
+  for (uint32_t i = 0; i < t->slices.count; i++)
+    if (tg__slice_class(t, i) == TG__CLASS_KERNEL) return true;
+  return false;
+}
+
+/* The node that a kernel's time counts for; TG_NONE. */
+static uint32_t launching_node(const struct tg_trace *t, const struct tg__op_tree *tree, uint32_t kernel) {
+  const uint32_t op = tg__launching_op(t, kernel);
+  const uint32_t node = op == TG_NONE ? TG_NONE : tree->node_of[op];
+  return node == TG_NONE || tree->nodes[node].absorbed_by == TG_NONE ? node : tree->nodes[node].absorbed_by;
+}
+
+static void add_kernels(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__tensor_names *names,
+                        struct tg__op_tensor *out) {
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
+    if (tg__tensor_unit(names, t->slices.name[i]) != TG__UNIT_TENSOR_CORE) continue;
+    const uint32_t node = launching_node(t, tree, i);
+    if (node == TG_NONE) continue;
+    out->self_ns[node] += t->slices.dur_ns[i];
+    out->eligible[node] |= tree->nodes[node].is_op;
+  }
+}
+
+/* Children stand behind their parents, so from the end each one is complete when its parent takes it in. */
+static void add_children(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__tensor_names *names,
+                         struct tg__op_tensor *out) {
+  for (size_t i = tree->count; i-- > 0;) {
+    const struct tg__op_node *n = &tree->nodes[i];
+    if (n->absorbed_by != TG_NONE) continue;
+    out->eligible[i] |= n->is_op && tg__tensor_op(names, t->slices.name[n->slice]);
+    out->total_ns[i] += out->self_ns[i];
+    if (n->parent == TG_NONE) continue;
+    out->total_ns[n->parent] += out->total_ns[i];
+    out->eligible[n->parent] |= out->eligible[i];
+  }
+}
+
+enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__op_tree *tree, bool plugin, struct tg__op_tensor *out) {
+  *out = (struct tg__op_tensor){.of_first_call = plugin};
+  if (!has_kernels(t)) return TG_OK;
+  struct tg__tensor_names names;
+  enum tg_err err = TG_MEMORY;
+  out->self_ns = tg__alloc((tree->count + 1) * sizeof *out->self_ns);
+  out->total_ns = tg__alloc((tree->count + 1) * sizeof *out->total_ns);
+  out->eligible = tg__alloc((tree->count + 1) * sizeof *out->eligible);
+  if (tg__tensor_names_open(&names, t, plugin) && out->self_ns && out->total_ns && out->eligible) {
+    add_kernels(t, tree, &names, out);
+    add_children(t, tree, &names, out);
+    err = TG_OK;
+  }
+  tg__tensor_names_close(&names);
+  return err;
+}
+
+void tg__op_tensor_free(struct tg__op_tensor *o) {
+  tg__free(o->self_ns);
+  tg__free(o->total_ns);
+  tg__free(o->eligible);
+  *o = (struct tg__op_tensor){0};
+}

@@ -1,0 +1,77 @@
+/* Which kernels use tensor cores, and which operators could. */
+#include "analyze/device/tensor_cores.h"
+
+enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel) {
+#define PLAIN(part)                                                                                                                        \
+  if (tg__str_contains(kernel, part)) return TG__UNIT_PLAIN;
+#include "analyze/device/matrix_names.def"
+#define TENSOR(part)                                                                                                                       \
+  if (tg__str_contains(kernel, part)) return TG__UNIT_TENSOR_CORE;
+#include "analyze/device/matrix_names.def"
+#define NEITHER(part)                                                                                                                      \
+  if (tg__str_contains(kernel, part)) return TG__UNIT_NONE;
+#include "analyze/device/matrix_names.def"
+#define UNSURE(part)                                                                                                                       \
+  if (tg__str_contains(kernel, part)) return TG__UNIT_UNKNOWN;
+#include "analyze/device/matrix_names.def"
+  return TG__UNIT_NONE;
+}
+
+bool tg__is_matrix_op(struct tg__str op) {
+  if (!tg__str_has_prefix(op, "aten::")) return false;
+  const struct tg__str name = {op.ptr + 6, op.len - 6};
+#define OP(op_name)                                                                                                                        \
+  if (tg__str_eq(name, TG_STR(op_name))) return true;
+#include "analyze/device/matrix_names.def"
+  return false;
+}
+
+static enum tg__matrix_unit plugin_unit(struct tg__str kernel) {
+#define KERNEL(part)                                                                                                                       \
+  if (tg__str_contains(kernel, part)) return TG__UNIT_TENSOR_CORE;
+#include "analyze/device/plugin_names.def"
+  return TG__UNIT_NONE;
+}
+
+static bool is_plugin_op(struct tg__str op) {
+#define OP(op_name)                                                                                                                        \
+  if (tg__str_eq(op, TG_STR(op_name))) return true;
+#include "analyze/device/plugin_names.def"
+  return false;
+}
+
+bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg_trace *t, bool plugin) {
+  const size_t strings = (size_t)tg__strings_count(t->strings) + 1;
+  *n = (struct tg__tensor_names){.t = t, .plugin = plugin, .units = tg__alloc(strings), .ops = tg__alloc(strings)};
+  return n->units && n->ops;
+}
+
+void tg__tensor_names_close(struct tg__tensor_names *n) {
+  tg__free(n->units);
+  tg__free(n->ops);
+  *n = (struct tg__tensor_names){0};
+}
+
+enum tg__matrix_unit tg__tensor_unit(struct tg__tensor_names *n, uint32_t kernel_name) {
+  if (!n->units[kernel_name]) {
+    const struct tg__str s = tg__name(n->t, kernel_name);
+    n->units[kernel_name] = (uint8_t)(n->plugin ? plugin_unit(s) : tg__matrix_unit(s));
+  }
+  return (enum tg__matrix_unit)n->units[kernel_name];
+}
+
+bool tg__tensor_op(struct tg__tensor_names *n, uint32_t op_name) {
+  if (!n->ops[op_name]) {
+    const struct tg__str s = tg__name(n->t, op_name);
+    n->ops[op_name] = (n->plugin ? is_plugin_op(s) : tg__is_matrix_op(s)) ? 2 : 1;
+  }
+  return n->ops[op_name] == 2;
+}
+
+enum tg_err tg__tensor_rules(const struct tg__ask *a, bool *plugin, struct tg_error *e) {
+  static const char *const choices[] = {"exact", "plugin"};
+  size_t which = 0;
+  const enum tg_err err = tg__ask_choice(a, "tensor", choices, sizeof choices / sizeof *choices, &which, e);
+  *plugin = which == 1;
+  return err;
+}

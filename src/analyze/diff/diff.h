@@ -1,0 +1,134 @@
+/* diff: two traces held against each other; private to the folder.
+ *
+ * Every figure is a number a step. What the steps of both sides say is compared by drawing steps again (bootstrap.h), so that noise is
+ * not called change. Ranks of one job wait for each other, so their steps are no independent observations: step k of a side is the k-th
+ * step of all its ranks, and its figure the mean over them. */
+#ifndef TG_DIFF_H
+#define TG_DIFF_H
+
+#include "analyze/diff/bootstrap.h"
+#include "analyze/host/op_tree.h"
+#include "analyze/whole/steps.h"
+
+enum { TG__SIDES = 2 };
+
+/* ---- one trace (diff_side.c) ------------------------------------------------------------------------------------------------- */
+
+struct tg__diff_unit { /* one step of one rank */
+  uint32_t rank, step;
+  int64_t start_ns, end_ns; /* of the host: the annotation */
+  int64_t reach_ns;         /* largest end of the units of this rank up to here */
+};
+struct tg__diff_side {
+  const struct tg_trace *t;
+  char letter; /* what notes call it: A or B */
+  struct tg__ask pick;
+  struct tg__diff_unit *units; /* by rank, then start */
+  struct tg__step_cost *costs; /* by unit */
+  size_t unit_count, cap, cost_cap;
+  size_t count;           /* steps; each has one unit a rank */
+  size_t ranks;           /* that have units */
+  size_t left_out;        /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
+  bool whole;             /* some rank has no steps: all of it is one unit */
+  struct tg__draws draws; /* weights NULL: too few steps for an interval */
+};
+/* TG_NO_DATA when there is nothing to compare. *out is to be closed either way. */
+enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side, struct tg__diff_side *out,
+                               struct tg_error *e);
+void tg__diff_side_close(struct tg__diff_side *s);
+uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns); /* from 0 on; TG_NONE outside all */
+
+/* ---- figures by name (diff_collect.c) ------------------------------------------------------------------------------------------- */
+
+enum tg__diff_figure { TG__DIFF_CALLS, TG__DIFF_CPU, TG__DIFF_SELF_CPU, TG__DIFF_DEVICE, TG__DIFF_SELF_DEVICE, TG__DIFF_FIGURES };
+enum tg__diff_by {
+  TG__DIFF_STEP,
+  TG__DIFF_CATEGORY,
+  TG__DIFF_OP,
+  TG__DIFF_MODULE,
+  TG__DIFF_KERNEL,
+  TG__DIFF_FAMILY,
+  TG__DIFF_MEMORY,
+  TG__DIFF_BYS
+};
+extern const char *const tg__diff_by_names[TG__DIFF_BYS + 1];
+extern const char *const tg__diff_figure_names[TG__DIFF_FIGURES + 1];
+
+struct tg__diff_entry { /* what one name came to in one step, summed over ranks */
+  uint32_t row, step;
+  int64_t v[TG__DIFF_FIGURES];
+};
+struct tg__diff_entries {
+  struct tg__diff_entry *items; /* by row once collected */
+  size_t count, cap;
+  struct tg__map at; /* row and step → entry */
+  uint32_t *first;   /* by row, one more at the end */
+};
+/* `names` is shared by both sides: a name's id there is its row. */
+enum tg_err tg__diff_collect(const struct tg__diff_side *s, enum tg__diff_by by, struct tg__strings *names, struct tg__diff_entries *out,
+                             struct tg_table *notes);
+bool tg__diff_entries_sort(struct tg__diff_entries *entries, size_t rows); /* false on no memory */
+void tg__diff_entries_free(struct tg__diff_entries *entries);
+
+/* ---- are they comparable at all (diff_conditions.c) ------------------------------------------------------------------------------- */
+
+struct tg__condition {
+  const char *key;
+  char *a, *b;  /* in words; NULL = not known */
+  bool decides; /* other work or another machine: no verdict on times unless accepted */
+  bool accepted;
+};
+struct tg__conditions {
+  struct tg__condition *items;
+  size_t count, cap;
+  struct tg__arena arena;
+  bool failed;
+};
+/* All that both traces tell of how they were made; accept: keys joined by comma, or all. */
+enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__diff_side *b, const char *accept,
+                                struct tg__conditions *out, struct tg_error *e);
+void tg__conditions_free(struct tg__conditions *c);
+bool tg__condition_differs(const struct tg__condition *c);                           /* both known, and not equal */
+const struct tg__condition *tg__conditions_deciding(const struct tg__conditions *c); /* the first that withholds a verdict; NULL */
+
+/* ---- the tables ------------------------------------------------------------------------------------------------------------------- */
+
+struct tg__diff_ask { /* the arguments of one diff, checked */
+  const struct tg_arg *args;
+  size_t count;
+  unsigned by;      /* bits of enum tg__diff_by */
+  double least_pct; /* smaller changes are none */
+};
+const char *tg__diff_arg(const struct tg__diff_ask *a, const char *name); /* the value given, else its default; see diff.def */
+/* diff_question.c: one question asked of both, column by column. diff_totals.c: counts and durations by name, as HTA's TraceDiff. */
+enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
+                              struct tg_error *e);
+enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
+                            struct tg_error *e);
+
+/* diff_rows.c: every figure of both sides, judged. */
+struct tg__diff_row {
+  enum tg__diff_by by;
+  uint32_t name; /* in tg__diff_rows.names */
+  const char *quantity, *unit, *verdict;
+  double a, b, low, high; /* low, high: 95 % of b − a, NaN = none */
+  double p;
+  bool in_a, in_b, changed;
+};
+struct tg__diff_rows {
+  struct tg__strings *names;
+  struct tg__diff_row *items;
+  size_t count, cap, kind_begin; /* kind_begin: first row of the kind at hand */
+  double least_pct, step_ns;     /* of A: what small changes are small against */
+  bool withheld;
+  double draws[TG__SIDES][TG__DRAWS];
+};
+enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b);
+enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b);
+/* alone: nothing else was asked for, so what the traces lack for it is worth a note. */
+enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
+                               const struct tg__diff_side *b, bool alone, struct tg_table *notes);
+enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask);
+void tg__diff_judge(struct tg__diff_rows *rows); /* verdicts and order of the rows added since the last call */
+
+#endif

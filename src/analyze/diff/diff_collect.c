@@ -1,0 +1,207 @@
+/* What each operator, module, kernel or family came to in each step of one trace. */
+#include "analyze/diff/diff.h"
+#include "analyze/names/kernel_family.h"
+#include "analyze/host/op_group.h"
+
+const char *const tg__diff_by_names[TG__DIFF_BYS + 1] = {"step", "category", "op", "module", "kernel", "family", "memory", NULL};
+const char *const tg__diff_figure_names[TG__DIFF_FIGURES + 1] = {"calls", "cpu", "self_cpu", "device", "self_device", NULL};
+
+struct work {
+  const struct tg__diff_side *s;
+  struct tg__strings *names;
+  struct tg__diff_entries *out;
+  uint32_t *row_of; /* by string id of the trace, TG_NONE = not seen yet */
+};
+
+/* ---- entries --------------------------------------------------------------------------------------------------------------------- */
+
+static struct tg__diff_entry *entry_of(struct tg__diff_entries *entries, uint32_t row, uint32_t step) {
+  uint32_t *slot = tg__map_slot(&entries->at, (uint64_t)row << 32 | step, TG_NONE);
+  if (!slot) return NULL;
+  if (*slot == TG_NONE) {
+    if (!tg__grow((void **)&entries->items, &entries->cap, entries->count + 1, sizeof *entries->items)) return NULL;
+    *slot = (uint32_t)entries->count;
+    entries->items[entries->count++] = (struct tg__diff_entry){.row = row, .step = step};
+  }
+  return &entries->items[*slot];
+}
+
+void tg__diff_entries_free(struct tg__diff_entries *entries) {
+  tg__free(entries->items);
+  tg__free(entries->first);
+  tg__map_free(&entries->at);
+}
+
+bool tg__diff_entries_sort(struct tg__diff_entries *entries, size_t rows) {
+  entries->first = tg__alloc((rows + 1) * sizeof *entries->first);
+  struct tg__diff_entry *sorted = tg__alloc((entries->count + 1) * sizeof *sorted);
+  if (!entries->first || !sorted) {
+    tg__free(sorted);
+    return false;
+  }
+  for (size_t i = 0; i < entries->count; i++) entries->first[entries->items[i].row + 1]++;
+  for (size_t r = 0; r < rows; r++) entries->first[r + 1] += entries->first[r];
+  for (size_t i = entries->count; i-- > 0;) sorted[--entries->first[entries->items[i].row + 1]] = entries->items[i];
+  for (size_t r = 0; r < rows; r++) entries->first[r] = entries->first[r + 1]; /* the walk above moved each one row's start up */
+  entries->first[rows] = (uint32_t)entries->count;
+  tg__free(entries->items);
+  entries->items = sorted;
+  return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t row_of_text(struct work *w, const struct tg__out *text) {
+  return text->err ? TG_NONE : tg__strings_add(w->names, text->buf ? text->buf : "", text->len);
+}
+
+/* The row of a name of the trace; `family`: of its kernel family. TG_NONE on no memory. */
+static uint32_t row_of_name(struct work *w, uint32_t string_id, bool family) {
+  uint32_t *row = &w->row_of[string_id];
+  if (*row != TG_NONE) return *row;
+  const struct tg__str name = tg__name(w->s->t, string_id);
+  if (!family) return *row = tg__strings_add(w->names, name.ptr, name.len);
+  struct tg__out text = {0};
+  tg__kernel_family(name, &text);
+  *row = row_of_text(w, &text);
+  tg__out_free(&text);
+  return *row;
+}
+
+static bool open_rows(struct work *w) {
+  const size_t count = (size_t)tg__strings_count(w->s->t->strings) + 1;
+  w->row_of = tg__alloc(count * sizeof *w->row_of);
+  if (w->row_of) memset(w->row_of, 0xff, count * sizeof *w->row_of);
+  return w->row_of != NULL;
+}
+
+/* ---- operators ------------------------------------------------------------------------------------------------------------------- */
+
+static bool add_node(struct work *w, const struct tg__op_node *n, uint32_t row, uint32_t step, bool inside) {
+  struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
+  if (!entry) return false;
+  const int64_t self_ns = tg__op_tree_self_ns(w->s->t, n);
+  if (inside) { /* of a module: its own operators, and the sum over those inside it */
+    entry->v[TG__DIFF_CPU] += self_ns;
+    entry->v[TG__DIFF_DEVICE] += n->device_ns;
+    return true;
+  }
+  entry->v[TG__DIFF_CALLS]++;
+  entry->v[TG__DIFF_CPU] += w->s->t->slices.dur_ns[n->slice];
+  entry->v[TG__DIFF_SELF_CPU] += self_ns;
+  entry->v[TG__DIFF_DEVICE] += n->device_total_ns;
+  entry->v[TG__DIFF_SELF_DEVICE] += n->device_ns;
+  return true;
+}
+
+typedef bool visit_fn(void *ctx, struct work *w, uint32_t node, uint32_t step);
+
+static bool each_operator(struct work *w, const struct tg__op_tree *tree, visit_fn *visit, void *ctx) {
+  const struct tg_trace *t = w->s->t;
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
+    for (uint32_t i = tree->first[k]; i < tree->first[k + 1]; i++) {
+      const struct tg__op_node *n = &tree->nodes[i];
+      if (!n->in_table || n->absorbed_by != TG_NONE) continue;
+      const uint32_t step = tg__diff_step_at(w->s, t->tracks[k].rank, t->slices.start_ns[n->slice]);
+      if (step != TG_NONE && !visit(ctx, w, i, step)) return false;
+    }
+  }
+  return true;
+}
+
+static bool visit_op(void *ctx, struct work *w, uint32_t node, uint32_t step) {
+  const struct tg__op_node *n = &((const struct tg__op_tree *)ctx)->nodes[node];
+  return add_node(w, n, row_of_name(w, w->s->t->slices.name[n->slice], false), step, false);
+}
+
+/* ---- modules ----------------------------------------------------------------------------------------------------------------------- */
+
+struct modules {
+  const struct tg__op_tree *tree;
+  struct tg__op_group group;
+  struct tg__map row_of; /* path in group.modules → row */
+};
+
+static uint32_t row_of_module(struct work *w, struct modules *m, uint32_t path) {
+  uint32_t *slot = tg__map_slot(&m->row_of, path, TG_NONE);
+  if (!slot || *slot != TG_NONE) return slot ? *slot : TG_NONE;
+  struct tg__out text = {0};
+  tg__paths_write(&m->group.modules, path, " / ", &text);
+  const uint32_t row = row_of_text(w, &text);
+  tg__out_free(&text);
+  return *slot = row;
+}
+
+static bool visit_module(void *ctx, struct work *w, uint32_t node, uint32_t step) {
+  struct modules *m = ctx;
+  const struct tg__op_node *n = &m->tree->nodes[node];
+  const uint32_t key = tg__op_group_of(&m->group, node);
+  if (tg__op_group_failed(&m->group)) return false;
+  uint32_t path = m->group.keys.label[key];
+  if (path == TG_NONE) return true; /* outside of all modules */
+  struct tg__diff_entry *own = entry_of(w->out, row_of_module(w, m, path), step);
+  if (!own) return false;
+  own->v[TG__DIFF_CALLS]++;
+  own->v[TG__DIFF_SELF_CPU] += tg__op_tree_self_ns(w->s->t, n);
+  own->v[TG__DIFF_SELF_DEVICE] += n->device_ns;
+  for (; path; path = m->group.modules.up[path])
+    if (!add_node(w, n, row_of_module(w, m, path), step, true)) return false;
+  return true;
+}
+
+static enum tg_err collect_operators(struct work *w, bool by_module, struct tg_table *notes) {
+  struct tg__op_tree tree = {0};
+  struct modules m = {.tree = &tree};
+  enum tg_err err = tg__op_tree_build(w->s->t, &tree);
+  if (!err && by_module) err = tg__op_group_open(&m.group, w->s->t, &tree, "module", NULL);
+  if (!err && !(by_module ? each_operator(w, &tree, visit_module, &m) : each_operator(w, &tree, visit_op, &tree))) err = TG_MEMORY;
+  if (!err && by_module && notes) tg__op_group_notes(&m.group, notes);
+  if (by_module) tg__op_group_close(&m.group);
+  tg__op_tree_free(&tree);
+  tg__map_free(&m.row_of);
+  return err;
+}
+
+/* ---- device work ------------------------------------------------------------------------------------------------------------------ */
+
+static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool family, int64_t *loose) {
+  const struct tg_trace *t = w->s->t;
+  const uint32_t rank = t->tracks[track].rank, call = tg__launch_of(t, slice);
+  const bool known = call != TG_NONE;
+  const uint32_t step = known || w->s->whole ? tg__diff_step_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
+  *loose += !known && !w->s->whole;
+  if (step == TG_NONE) return true;
+  const bool is_kernel = tg__slice_class(t, slice) == TG__CLASS_KERNEL; /* copies are told apart by what stands in brackets */
+  const uint32_t row = row_of_name(w, t->slices.name[slice], family && is_kernel);
+  struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
+  if (!entry) return false;
+  entry->v[TG__DIFF_CALLS]++;
+  entry->v[TG__DIFF_DEVICE] += t->slices.dur_ns[slice];
+  return true;
+}
+
+static enum tg_err collect_device_work(struct work *w, bool family, struct tg_table *notes) {
+  const struct tg_trace *t = w->s->t;
+  int64_t loose = 0;
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
+    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+      if (tg__class_is_device_work(tg__slice_class(t, i)) && !add_device_work(w, k, i, family, &loose)) return TG_MEMORY;
+    }
+  }
+  if (loose && notes)
+    tg__table_note(notes, "%c: %lld device event%s no known launch and no step to count for", w->s->letter, (long long)loose,
+                   loose == 1 ? " has" : "s have");
+  return TG_OK;
+}
+
+enum tg_err tg__diff_collect(const struct tg__diff_side *s, enum tg__diff_by by, struct tg__strings *names, struct tg__diff_entries *out,
+                             struct tg_table *notes) {
+  struct work w = {.s = s, .names = names, .out = out};
+  enum tg_err err = open_rows(&w) ? TG_OK : TG_MEMORY;
+  if (!err && (by == TG__DIFF_OP || by == TG__DIFF_MODULE)) err = collect_operators(&w, by == TG__DIFF_MODULE, notes);
+  if (!err && (by == TG__DIFF_KERNEL || by == TG__DIFF_FAMILY)) err = collect_device_work(&w, by == TG__DIFF_FAMILY, notes);
+  tg__free(w.row_of);
+  return err;
+}

@@ -1,0 +1,180 @@
+/* Counts and summed durations by name in two traces, side by side: the figures of HolisticTraceAnalysis' TraceDiff, by its rules or
+ * exactly. Which rows there are, their length, their step and their side are the rules; the adding up is one. */
+#include "analyze/diff/diff.h"
+#include "analyze/hta/hta_rows.h"
+#include "analyze/names/kernel_family.h"
+
+enum which_device { DEVICE_ALL, DEVICE_CPU, DEVICE_GPU };
+
+struct total {
+  int64_t calls[TG__SIDES], dur_ns[TG__SIDES];
+};
+struct work {
+  bool short_names, hta;
+  enum which_device device;
+  struct tg__strings *names; /* id = position in totals */
+  struct total *totals;
+  size_t count, cap;
+  /* one side */
+  int side;
+  const struct tg_trace *t;
+  struct tg__ask pick;
+  uint32_t *row_of; /* by string id of the trace */
+};
+
+static struct total *total_of(struct work *w, uint32_t string_id) {
+  uint32_t *row = &w->row_of[string_id];
+  if (*row == TG_NONE) {
+    const struct tg__str name = tg__name(w->t, string_id);
+    struct tg__out text = {0};
+    if (w->short_names)
+      tg__hta_short_name(name, &text);
+    else
+      tg__out_bytes(&text, name.ptr, name.len);
+    *row = text.err ? TG_NONE : tg__strings_add(w->names, text.buf ? text.buf : "", text.len);
+    tg__out_free(&text);
+    if (*row == TG_NONE || !tg__grow((void **)&w->totals, &w->cap, (size_t)*row + 1, sizeof *w->totals)) return NULL;
+    if (*row == w->count) w->totals[w->count++] = (struct total){{0}, {0}};
+  }
+  return &w->totals[*row];
+}
+
+static bool count_one(struct work *w, uint32_t slice, bool is_device, int64_t dur_ns) {
+  if (w->device != DEVICE_ALL && is_device != (w->device == DEVICE_GPU)) return true;
+  struct total *x = total_of(w, w->t->slices.name[slice]);
+  if (!x) return false;
+  x->calls[w->side]++;
+  if (__builtin_add_overflow(x->dur_ns[w->side], dur_ns, &x->dur_ns[w->side])) x->dur_ns[w->side] = INT64_MAX;
+  return true;
+}
+
+/* ---- its rules ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_picked_step(const struct work *w, int64_t number) {
+  if (!w->pick.has_steps) return true;
+  for (size_t i = 0; i < w->pick.window_count; i++)
+    if (w->t->steps[w->pick.windows[i].step].number == number) return true;
+  return false;
+}
+
+static enum tg_err count_by_hta(struct work *w) {
+  struct tg__hta h;
+  enum tg_err err = tg__hta_open(&h, w->t, w->pick.rank, TG__HTA_EVERY_ROW);
+  for (uint32_t r = 0; !err && r < w->t->rank_count; r++) {
+    if (!tg__ask_has_rank(&w->pick, r)) continue;
+    for (size_t i = 0; !err && i < h.ranks[r].count; i++) {
+      const struct tg__hta_row *row = &h.ranks[r].rows[i];
+      if (!is_picked_step(w, row->iteration)) continue;
+      if (!count_one(w, row->slice, tg__hta_is_device(row), tg__hta_dur_ns(&h, &h.ranks[r], row))) err = TG_MEMORY;
+    }
+  }
+  tg__hta_close(&h);
+  return err;
+}
+
+/* ---- exactly ----------------------------------------------------------------------------------------------------------------------------- */
+
+static bool counts(enum tg__class c) { return c != TG__CLASS_SPAN && c != TG__CLASS_OTHER && c != TG__CLASS_INSTANT; }
+
+static enum tg_err count_exactly(struct work *w) {
+  for (uint32_t k = 0; k < w->t->track_count; k++) {
+    if (!tg__ask_has_track(&w->pick, w->t, k)) continue;
+    for (uint32_t i = w->t->tracks[k].first; i < w->t->tracks[k].first + w->t->tracks[k].count; i++) {
+      const enum tg__class c = tg__slice_class(w->t, i);
+      if (!counts(c) || !tg__ask_has_slice(&w->pick, w->t, k, i)) continue;
+      if (!count_one(w, i, tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION, w->t->slices.dur_ns[i])) return TG_MEMORY;
+    }
+  }
+  return TG_OK;
+}
+
+static enum tg_err count_side(struct work *w, const struct tg__diff_ask *ask, struct tg_error *e) {
+  const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"), *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
+  const struct tg_arg args[] = {{"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")},
+                                {"step", *own_step ? own_step : tg__diff_arg(ask, "step")}};
+  enum tg_err err = tg__ask_select(w->t, args, 2, &w->pick, e);
+  const size_t texts = (size_t)tg__strings_count(w->t->strings) + 1;
+  w->row_of = err ? NULL : tg__alloc(texts * sizeof *w->row_of);
+  if (w->row_of) {
+    memset(w->row_of, 0xff, texts * sizeof *w->row_of);
+    if ((w->hta ? count_by_hta(w) : count_exactly(w)) != TG_OK) err = tg__fail(e, TG_MEMORY, -1, "out of memory while adding up names");
+  } else if (!err) {
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory");
+  }
+  tg__ask_end(&w->pick);
+  tg__free(w->row_of);
+  return err;
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t size_of(const struct total *x) {
+  const int64_t delta = x->dur_ns[1] - x->dur_ns[0];
+  return delta < 0 ? -delta : delta;
+}
+
+static bool larger_change(uint32_t a, uint32_t b, const void *ctx) {
+  const struct work *w = ctx;
+  const int64_t x = size_of(&w->totals[a]), y = size_of(&w->totals[b]);
+  if (x != y) return x > y;
+  return tg__str_cmp(tg__strings_get(w->names, a), tg__strings_get(w->names, b)) < 0;
+}
+
+static const char *change_of(const struct total *x) {
+  if (x->calls[0] == x->calls[1]) return "unchanged";
+  if (!x->calls[0]) return "added";
+  if (!x->calls[1]) return "deleted";
+  return x->calls[1] > x->calls[0] ? "increased" : "decreased";
+}
+
+static enum tg_err put_totals(const struct work *w, struct tg_table *out, struct tg_error *e) {
+  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
+  if (!order || !tg__sort_index(order, w->count, larger_change, w)) {
+    tg__free(order);
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while sorting");
+  }
+  tg__table_add_column(out, "name", TG_TEXT, "");
+  static const char *const columns[] = {"calls_a", "total_a_ns", "calls_b", "total_b_ns", "calls_delta", "total_delta_ns"};
+  for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) tg__table_add_column(out, columns[c], TG_INT, c & 1 ? "ns" : "");
+  tg__table_add_column(out, "change", TG_TEXT, "");
+  for (size_t i = 0; i < w->count; i++) {
+    const struct total *x = &w->totals[order[i]];
+    tg__put_text(out, tg__strings_get(w->names, order[i]));
+    for (int side = 0; side < TG__SIDES; side++) {
+      tg__put_int(out, x->calls[side]);
+      tg__put_int(out, x->dur_ns[side]);
+    }
+    tg__put_int(out, x->calls[1] - x->calls[0]);
+    tg__put_int(out, x->dur_ns[1] - x->dur_ns[0]);
+    tg__put_cstr(out, change_of(x));
+  }
+  tg__free(order);
+  return TG_OK;
+}
+
+static enum tg_err parse(struct work *w, const struct tg__diff_ask *ask, struct tg_error *e) {
+  const char *device = tg__diff_arg(ask, "device"), *rules = tg__diff_arg(ask, "rules");
+  w->short_names = strcmp(tg__diff_arg(ask, "by"), "short_name") == 0;
+  w->hta = strcmp(rules, "hta") == 0;
+  w->device = strcmp(device, "cpu") == 0 ? DEVICE_CPU : strcmp(device, "gpu") == 0 ? DEVICE_GPU : DEVICE_ALL;
+  if (!w->hta && strcmp(rules, "exact") != 0) return tg__fail(e, TG_USAGE, -1, "rules=%.60s: there are exact and hta", rules);
+  if (w->device == DEVICE_ALL && strcmp(device, "all") != 0)
+    return tg__fail(e, TG_USAGE, -1, "device=%.60s: there are all, cpu and gpu", device);
+  return TG_OK;
+}
+
+enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
+                            struct tg_error *e) {
+  struct work w = {.names = tg__strings_new()};
+  enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  for (int side = 0; !err && side < TG__SIDES; side++) {
+    w.side = side;
+    w.t = sides[side];
+    err = count_side(&w, ask, e);
+  }
+  if (!err) err = put_totals(&w, out, e);
+  tg__strings_free(w.names);
+  tg__free(w.totals);
+  return err;
+}

@@ -1,0 +1,289 @@
+/* annotations: the question annotations.
+ *
+ * Device work counts for an annotation of the CPU when the host call that launched it starts inside: on the annotation's own
+ * thread or on one that helps it. A thread that runs backward operators helps the thread on which most of their forward operators
+ * ran: autograd's workers launch the work of the backward() that another thread waits in. A thread with neither forward links nor
+ * annotations helps every thread of its rank. */
+#include "analyze/hta/hta_rows.h"
+
+/* Host calls that launched device work, by start; device_ns[k] = device work of the calls before the k-th. */
+struct launches {
+  int64_t *start_ns, *device_ns;
+  size_t count, cap, device_cap;
+  bool failed;
+};
+struct group {
+  uint32_t name, rank;
+  bool is_gpu;
+  struct tg__stats stats;
+  int64_t device_ns;
+};
+struct work {
+  const struct tg_trace *t;
+  const struct tg__ask *a;
+  int64_t *device_of;                   /* per slice: device work it launched */
+  bool *annotated;                      /* per track: has annotations of the CPU */
+  uint32_t *first_helper, *next_helper; /* per track: the threads that help it, as a list */
+  bool *helps_all;                      /* per track */
+  struct group *groups;
+  size_t group_count, group_cap;
+  struct tg__map index; /* name, side and rank → group */
+  bool hta;             /* by HTA's rules: device_ns is not known */
+  bool failed;
+};
+
+static void launches_free(struct launches *l) {
+  tg__free(l->start_ns);
+  tg__free(l->device_ns);
+}
+
+static void launches_add(struct launches *l, int64_t start, int64_t device_ns) {
+  if (!tg__grow((void **)&l->start_ns, &l->cap, l->count + 1, sizeof *l->start_ns) ||
+      !tg__grow((void **)&l->device_ns, &l->device_cap, l->count + 2, sizeof *l->device_ns)) {
+    l->failed = true;
+    return;
+  }
+  if (l->count == 0) l->device_ns[0] = 0;
+  l->start_ns[l->count] = start;
+  l->device_ns[l->count + 1] = l->device_ns[l->count] + device_ns;
+  l->count++;
+}
+
+static void launches_of_track(const struct work *w, uint32_t track, struct launches *l) {
+  const struct tg__track *k = &w->t->tracks[track];
+  for (uint32_t i = k->first; i < k->first + k->count; i++)
+    if (w->device_of[i] > 0) launches_add(l, w->t->slices.start_ns[i], w->device_of[i]);
+}
+
+static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
+  const int64_t *start = ctx;
+  return start[a] < start[b];
+}
+
+/* The same list by start: several threads were put into it one after the other. */
+static void sort_launches(struct launches *l) {
+  struct launches sorted = {0};
+  uint32_t *order = tg__alloc((l->count + 1) * sizeof *order);
+  for (size_t i = 0; order && i < l->count; i++) order[i] = (uint32_t)i;
+  const bool done = order && tg__sort_index(order, l->count, starts_before, l->start_ns);
+  for (size_t i = 0; done && i < l->count; i++)
+    launches_add(&sorted, l->start_ns[order[i]], l->device_ns[order[i] + 1] - l->device_ns[order[i]]);
+  sorted.failed |= l->failed || !done;
+  tg__free(order);
+  launches_free(l);
+  *l = sorted;
+}
+
+/* Of the thread and those that help it alone. */
+static void launches_for_track(const struct work *w, uint32_t track, struct launches *l) {
+  launches_of_track(w, track, l);
+  if (w->first_helper[track] == TG_NONE) return;
+  for (uint32_t k = w->first_helper[track]; k != TG_NONE; k = w->next_helper[k]) launches_of_track(w, k, l);
+  sort_launches(l);
+}
+
+static void launches_for_all(const struct work *w, uint32_t rank, struct launches *l) {
+  const struct tg__rank *r = &w->t->ranks[rank];
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
+    if (w->helps_all[k]) launches_of_track(w, k, l);
+  sort_launches(l);
+}
+
+static size_t first_from(const struct launches *l, int64_t ns) {
+  size_t low = 0, high = l->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (l->start_ns[middle] < ns) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+static int64_t launched_inside(const struct launches *l, int64_t start, int64_t end) {
+  if (l->count == 0) return 0;
+  return l->device_ns[first_from(l, end)] - l->device_ns[first_from(l, start)];
+}
+
+static struct group *group_of(struct work *w, uint32_t name, uint32_t rank, bool is_gpu) {
+  uint32_t *slot = tg__map_slot(&w->index, (uint64_t)rank << 33 | (uint64_t)is_gpu << 32 | name, TG_NONE);
+  if (!slot) return NULL;
+  if (*slot == TG_NONE) {
+    if (!tg__grow((void **)&w->groups, &w->group_cap, w->group_count + 1, sizeof *w->groups)) return NULL;
+    w->groups[w->group_count] = (struct group){.name = name, .rank = rank, .is_gpu = is_gpu};
+    *slot = (uint32_t)w->group_count++;
+  }
+  return &w->groups[*slot];
+}
+
+static void add_track(struct work *w, uint32_t track, const struct launches *of_all) {
+  const struct tg_trace *t = w->t;
+  const struct tg__track *k = &t->tracks[track];
+  struct launches own = {0};
+  if (w->annotated[track]) launches_for_track(w, track, &own);
+  for (uint32_t i = k->first; i < k->first + k->count; i++) {
+    const enum tg__class cls = tg__slice_class(t, i);
+    if (cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
+    const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
+    if (!tg__ask_has_time(w->a, k->rank, start)) continue;
+    struct group *g = group_of(w, t->slices.name[i], k->rank, cls == TG__CLASS_GPU_ANNOTATION);
+    if (!g) {
+      w->failed = true;
+      break;
+    }
+    tg__stats_add(&g->stats, end - start);
+    if (!g->is_gpu) g->device_ns += launched_inside(&own, start, end) + launched_inside(of_all, start, end);
+  }
+  w->failed |= own.failed;
+  launches_free(&own);
+}
+
+/* The thread on which most forward operators of this thread's backward operators ran; TG_NONE when there are none. */
+static uint32_t most_helped(struct work *w, uint32_t track) {
+  const struct tg_trace *t = w->t;
+  struct tg__map counts = {0};
+  uint32_t best = TG_NONE, most = 0;
+  for (uint32_t i = t->tracks[track].first; i < t->tracks[track].first + t->tracks[track].count; i++) {
+    const uint32_t forward = t->slices.cause[i];
+    if (forward == TG_NONE || tg__slice_class(t, i) != TG__CLASS_OP || tg__slice_class(t, forward) != TG__CLASS_OP) continue;
+    const uint32_t home = tg__slice_track(t, forward);
+    uint32_t *count = tg__map_slot(&counts, home, 0);
+    if (!count) {
+      w->failed = true;
+      break;
+    }
+    if (++*count > most) {
+      most = *count;
+      best = home;
+    }
+  }
+  tg__map_free(&counts);
+  return best;
+}
+
+/* What each host call launched, which threads carry annotations, and which help which. */
+static void prepare(struct work *w) {
+  const struct tg_trace *t = w->t;
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    w->first_helper[k] = w->next_helper[k] = TG_NONE;
+    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+      const enum tg__class cls = tg__slice_class(t, i);
+      w->annotated[k] |= cls == TG__CLASS_ANNOTATION;
+      if (tg__class_is_device_work(cls) && t->slices.cause[i] != TG_NONE) w->device_of[t->slices.cause[i]] += t->slices.dur_ns[i];
+    }
+  }
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    const uint32_t home = most_helped(w, k);
+    w->helps_all[k] = home == TG_NONE && !w->annotated[k];
+    if (home == TG_NONE || home == k) continue;
+    w->next_helper[k] = w->first_helper[home];
+    w->first_helper[home] = k;
+  }
+}
+
+static void put_groups(const struct work *w, struct tg_table *out) {
+  for (size_t i = 0; i < w->group_count; i++) {
+    const struct group *g = &w->groups[i];
+    tg__put_trace_text(out, w->t, g->name);
+    tg__put_cstr(out, g->is_gpu ? "gpu" : "cpu");
+    tg__put_rank(out, w->t, g->rank);
+    tg__put_int(out, g->stats.count);
+    tg__put_int(out, g->stats.sum);
+    tg__put_real(out, tg__stats_mean(&g->stats));
+    tg__put_real(out, tg__stats_std(&g->stats));
+    tg__put_int(out, g->stats.min);
+    tg__put_int(out, g->stats.max);
+    tg__put_int(out, g->is_gpu || w->hta ? TG_NULL_INT : g->device_ns);
+  }
+}
+
+static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct work *w = ctx;
+  const struct group *x = &w->groups[a], *y = &w->groups[b];
+  if (x->rank != y->rank) return x->rank < y->rank;
+  if (x->is_gpu != y->is_gpu) return y->is_gpu;
+  if (x->stats.sum != y->stats.sum) return x->stats.sum > y->stats.sum;
+  return tg__str_cmp(tg__name(w->t, x->name), tg__name(w->t, y->name)) < 0;
+}
+
+/* By rank, the CPU first, largest total first. */
+static void put_sorted(const struct work *w, struct tg_table *out) {
+  put_groups(w, out);
+  uint32_t *order = tg__alloc((w->group_count + 1) * sizeof *order);
+  for (size_t i = 0; order && i < w->group_count; i++) order[i] = (uint32_t)i;
+  if (order && !out->failed && tg__sort_index(order, w->group_count, comes_before, w)) {
+    tg__table_keep_rows(out, order, w->group_count);
+  } else {
+    out->failed = true;
+  }
+  tg__free(order);
+}
+
+static void add_ranks(struct work *w) {
+  const struct tg_trace *t = w->t;
+  for (uint32_t r = 0; r < t->rank_count && !w->failed; r++) {
+    if (!tg__ask_has_rank(w->a, r)) continue;
+    struct launches of_all = {0};
+    launches_for_all(w, r, &of_all);
+    w->failed |= of_all.failed;
+    for (uint32_t k = t->ranks[r].first_track; k < t->ranks[r].first_track + t->ranks[r].track_count && !w->failed; k++)
+      add_track(w, k, &of_all);
+    launches_free(&of_all);
+  }
+}
+
+/* HTA's rows, with their rounded durations, those of the last of several steps left out. */
+static void add_rows_of_hta(struct work *w) {
+  struct tg__hta h;
+  w->failed = tg__hta_open(&h, w->t, w->a->rank, tg__hta_filter_of(w->a)) != TG_OK;
+  for (uint32_t r = 0; r < w->t->rank_count && !w->failed; r++) {
+    if (!tg__ask_has_rank(w->a, r)) continue;
+    const struct tg__hta_rank *rank = &h.ranks[r];
+    for (size_t i = 0; i < rank->count && !w->failed; i++) {
+      const uint32_t slice = rank->rows[i].slice;
+      const enum tg__class cls = tg__slice_class(w->t, slice);
+      if (cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
+      struct group *g = group_of(w, w->t->slices.name[slice], r, cls == TG__CLASS_GPU_ANNOTATION);
+      w->failed = g == NULL;
+      if (g) tg__stats_add(&g->stats, tg__hta_dur_ns(&h, rank, &rank->rows[i]));
+    }
+  }
+  tg__hta_close(&h);
+}
+
+static void add_all(struct work *w) {
+  const size_t tracks = (size_t)w->t->track_count + 1;
+  w->device_of = tg__alloc(((size_t)w->t->slices.count + 1) * sizeof *w->device_of);
+  w->annotated = tg__alloc(tracks);
+  w->helps_all = tg__alloc(tracks);
+  w->first_helper = tg__alloc(tracks * sizeof *w->first_helper);
+  w->next_helper = tg__alloc(tracks * sizeof *w->next_helper);
+  w->failed = !w->device_of || !w->annotated || !w->helps_all || !w->first_helper || !w->next_helper;
+  if (!w->failed) prepare(w);
+  if (!w->failed) add_ranks(w);
+  tg__free(w->device_of);
+  tg__free(w->annotated);
+  tg__free(w->helps_all);
+  tg__free(w->first_helper);
+  tg__free(w->next_helper);
+}
+
+enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const rules[] = {"exact", "hta", "hta-last"};
+  size_t hta;
+  const enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
+  if (err) return err;
+  struct work w = {.t = t, .a = a, .hta = hta};
+  if (hta)
+    add_rows_of_hta(&w);
+  else
+    add_all(&w);
+  if (!w.failed) put_sorted(&w, out);
+  if (w.group_count == 0 && !w.failed)
+    tg__table_note(out, "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
+  tg__free(w.groups);
+  tg__map_free(&w.index);
+  return w.failed ? TG_MEMORY : TG_OK;
+}

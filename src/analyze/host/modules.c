@@ -1,0 +1,213 @@
+/* Which module each operator, launch and backward node belongs to. */
+#include "analyze/host/modules.h"
+
+/* ---- places ------------------------------------------------------------------------------------------------------------------------- */
+
+bool tg__modules_is_frame(const struct tg__modules *m, uint32_t slice) {
+  return tg__slice_class(m->t, slice) == TG__CLASS_PYTHON && tg__schema_mask_has(m->t, &m->module_id, slice);
+}
+
+static uint32_t step_into(struct tg__modules *m, uint32_t place, uint32_t rank, struct tg__str module) {
+  if (!place) place = tg__paths_step(&m->paths, 0, rank);
+  m->any = true;
+  return tg__paths_step(&m->paths, place, tg__paths_label(&m->paths, module));
+}
+
+static uint32_t step_into_frame(struct tg__modules *m, uint32_t place, uint32_t rank, uint32_t slice) {
+  return step_into(m, place, rank, tg__module_name(tg__name(m->t, m->t->slices.name[slice])));
+}
+
+/* Bytes of the first module in the text: up to " / " as our recorder writes it, up to the dot behind "conv(Conv2d)::forward" as
+ * TorchScript does. *skip: bytes of what follows it and is not yet the next one. */
+static uint32_t first_module(struct tg__str s, bool slashes, uint32_t *skip) {
+  bool colons = false;
+  for (uint32_t i = 0; i < s.len; i++) {
+    if (slashes && s.len - i > 3 && memcmp(s.ptr + i, " / ", 3) == 0) {
+      *skip = 3;
+      return i;
+    }
+    if (!slashes && s.ptr[i] == ':') colons = true;
+    if (!slashes && colons && s.ptr[i] == '.') {
+      *skip = 1;
+      return i;
+    }
+  }
+  *skip = 0;
+  return s.len;
+}
+
+/* The place a text such as "Net_0 / Linear_1" names. */
+static uint32_t place_of_text(struct tg__modules *m, uint32_t rank, struct tg__str s) {
+  const bool slashes = tg__str_contains(s, " / ");
+  uint32_t place = 0;
+  while (s.len) {
+    uint32_t skip;
+    const uint32_t n = first_module(s, slashes, &skip);
+    if (n) place = step_into(m, place, rank, (struct tg__str){s.ptr, n});
+    s.ptr += n + skip;
+    s.len -= n + skip;
+  }
+  return place;
+}
+
+static uint32_t text_of(const struct tg__modules *m, uint32_t slice) {
+  if (!tg__schema_mask_has(m->t, &m->hierarchy, slice)) return TG_NONE;
+  const uint32_t text = tg__arg_str(m->t, m->t->slices.args[slice], TG__K_MODULE_HIERARCHY);
+  return text == TG__K_EMPTY ? TG_NONE : text;
+}
+
+/* 0 when the operator names none; TG_NONE on no memory. */
+static uint32_t place_of_op_text(struct tg__modules *m, uint32_t rank, uint32_t slice, struct tg__map *by_text) {
+  const uint32_t text = text_of(m, slice);
+  if (text == TG_NONE) return 0;
+  uint32_t *place = tg__map_slot(by_text, (uint64_t)rank << 32 | text, TG_NONE);
+  if (place && *place == TG_NONE) *place = place_of_text(m, rank, tg__name(m->t, text));
+  return place ? *place : TG_NONE;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Frames go before texts, which repeat what the frames say where both are there. */
+static uint32_t forward_place(struct tg__modules *m, uint32_t rank, uint32_t node, struct tg__map *by_text) {
+  const struct tg__op_node *n = &m->tree->nodes[node];
+  const uint32_t around = n->parent == TG_NONE ? 0 : m->place[n->parent];
+  if (tg__modules_is_frame(m, n->slice)) return step_into_frame(m, around, rank, n->slice);
+  return around || !n->is_op ? around : place_of_op_text(m, rank, n->slice, by_text);
+}
+
+static bool accumulates(const struct tg__modules *m, const struct tg__op_node *n) {
+  return tg__str_has_suffix(tg__name(m->t, m->t->slices.name[n->slice]), "AccumulateGrad");
+}
+
+static bool is_autograd(const struct tg__modules *m, const struct tg__op_node *n) {
+  if (!n->is_op) return false;
+  return m->t->slices.cause[n->slice] != TG_NONE || accumulates(m, n) ||
+         tg__str_has_prefix(tg__name(m->t, m->t->slices.name[n->slice]), "autograd::engine::evaluate_function: ");
+}
+
+/* Everything outside of autograd's nodes. Parents stand before their children. */
+static bool place_forward(struct tg__modules *m) {
+  struct tg__map by_text = {0}; /* (rank, string id) → place */
+  bool done = true;
+  for (uint32_t k = 0; done && k < m->t->track_count; k++) {
+    for (uint32_t i = m->tree->first[k]; done && i < m->tree->first[k + 1]; i++) {
+      const struct tg__op_node *n = &m->tree->nodes[i];
+      m->in_backward[i] = is_autograd(m, n) || (n->parent != TG_NONE && m->in_backward[n->parent]);
+      if (m->in_backward[i]) continue;
+      m->place[i] = forward_place(m, m->t->tracks[k].rank, i, &by_text);
+      done = m->place[i] != TG_NONE;
+    }
+  }
+  tg__map_free(&by_text);
+  return done;
+}
+
+/* ---- backward ----------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t place_of_forward_op(const struct tg__modules *m, uint32_t slice) {
+  const uint32_t op = m->t->slices.cause[slice], node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
+  return node == TG_NONE ? 0 : m->place[node];
+}
+
+/* Of what is no operator inside a node of autograd: a module that computes its forward again, or something without a place of its
+ * own. Checkpointing computes again when the first of the tensors is asked for, so autograd's node is one from inside the module:
+ * where the module is among those around that node, that is its place. */
+static uint32_t recomputed_place(struct tg__modules *m, uint32_t node, uint32_t around, uint32_t rank) {
+  const uint32_t slice = m->tree->nodes[node].slice, parent = m->tree->nodes[node].parent;
+  if (!tg__modules_is_frame(m, slice)) return around;
+  const uint32_t label = tg__paths_label(&m->paths, tg__module_name(tg__name(m->t, m->t->slices.name[slice])));
+  const bool is_first = parent == TG_NONE || m->tree->nodes[parent].is_op;
+  for (uint32_t place = is_first ? around : 0; place && m->paths.up[place]; place = m->paths.up[place]) /* the last is the rank */
+    if (m->paths.label[place] == label) return place;
+  return step_into_frame(m, around, rank, slice);
+}
+
+/* A node of autograd that knows its forward operator, all that runs in it, the evaluate_function around it, and the gradient
+ * accumulation that comes directly behind it, which adds what it computed to the parameter, belong to one module. */
+static void place_backward(struct tg__modules *m, uint32_t track) {
+  const struct tg__op_node *nodes = m->tree->nodes;
+  uint32_t group = 0, outermost = TG_NONE; /* place of autograd's outermost node before; the one at hand */
+  for (uint32_t i = m->tree->first[track]; i < m->tree->first[track + 1]; i++) {
+    if (!m->in_backward[i]) {
+      if (m->place[i]) group = 0; /* a forward in between */
+      continue;
+    }
+    const uint32_t parent = nodes[i].parent;
+    const bool inner = parent != TG_NONE && m->in_backward[parent];
+    const uint32_t around = parent == TG_NONE ? 0 : m->place[parent];
+    if (!nodes[i].is_op) {
+      m->place[i] = recomputed_place(m, i, around, m->t->tracks[track].rank);
+      continue;
+    }
+    const uint32_t own = place_of_forward_op(m, nodes[i].slice);
+    m->place[i] = own ? own : around;
+    if (inner) {
+      if (own && !m->place[outermost]) group = m->place[outermost] = own;
+      continue;
+    }
+    outermost = i;
+    if (!own && group && accumulates(m, &nodes[i])) m->place[i] = group;
+    group = m->place[i];
+  }
+}
+
+/* ---- all together ------------------------------------------------------------------------------------------------------------------- */
+
+/* For what is no node, such as runtime calls outside of operators. */
+static void place_slices(struct tg__modules *m) {
+  const struct tg_trace *t = m->t;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    const uint32_t parent = t->slices.parent[i]; /* has the smaller number */
+    if (m->module_id.any && tg__modules_is_frame(m, i))
+      m->around[i] = m->tree->node_of[i];
+    else
+      m->around[i] = parent == TG_NONE ? TG_NONE : m->around[parent];
+  }
+}
+
+enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any) {
+  struct tg__schema_mask ids = {0}, hierarchies = {0};
+  const bool ok = tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &ids) && tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies);
+  *any = ok && (ids.any || hierarchies.any);
+  tg__schema_mask_free(&ids);
+  tg__schema_mask_free(&hierarchies);
+  return ok ? TG_OK : TG_MEMORY;
+}
+
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, const struct tg__op_tree *tree) {
+  *m = (struct tg__modules){.t = t, .tree = tree};
+  m->place = tg__alloc((tree->count + 1) * sizeof *m->place);
+  m->in_backward = tg__alloc((tree->count + 1) * sizeof *m->in_backward);
+  m->around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *m->around);
+  const bool ready = m->place && m->in_backward && m->around && tg__paths_open(&m->paths, t) &&
+                     tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
+                     tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy);
+  if (!ready || !place_forward(m)) return TG_MEMORY;
+  for (uint32_t k = 0; k < t->track_count; k++) place_backward(m, k);
+  place_slices(m);
+  return m->paths.failed ? TG_MEMORY : TG_OK;
+}
+
+void tg__modules_close(struct tg__modules *m) {
+  tg__paths_close(&m->paths);
+  tg__schema_mask_free(&m->module_id);
+  tg__schema_mask_free(&m->hierarchy);
+  tg__free(m->place);
+  tg__free(m->in_backward);
+  tg__free(m->around);
+  *m = (struct tg__modules){0};
+}
+
+/* Collectives that the backward launches are DistributedDataParallel's: they hang on whatever gradient was ready last. */
+uint32_t tg__modules_of_device_work(const struct tg__modules *m, uint32_t slice, bool *backward) {
+  *backward = false;
+  const uint32_t call = tg__launch_of(m->t, slice), op = tg__launching_op(m->t, slice);
+  uint32_t node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
+  if (node == TG_NONE && call != TG_NONE) node = m->around[call]; /* launched by Python itself, as Triton's kernels are */
+  if (node == TG_NONE) return 0;
+  if (m->in_backward[node] && tg__slice_class(m->t, slice) == TG__CLASS_KERNEL &&
+      tg__name_is_collective_kernel(tg__name(m->t, m->t->slices.name[slice])))
+    return 0;
+  *backward = m->in_backward[node] && m->place[node];
+  return m->place[node];
+}

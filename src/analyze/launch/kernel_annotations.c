@@ -1,0 +1,226 @@
+/* The question kernel_annotations: each kernel, copy and memset with the user annotation it belongs to.
+ *
+ * side=gpu: of the annotations the profiler copied onto the same stream, the shortest that shares time with it. side=cpu: the
+ * innermost one around the host call that launched it. */
+#include "analyze/launch/kernel_annotations.h"
+#include "analyze/names/short_name.h"
+
+enum by { BY_KERNEL, BY_ANNOTATION };
+
+struct group {         /* by=annotation */
+  uint32_t rank, name; /* string id, TG_NONE: work without an annotation */
+  struct tg__stats stats;
+};
+struct work {
+  const struct tg_trace *t;
+  const struct tg__ask *a;
+  enum by by;
+  bool cpu, any;
+  const struct tg__hta *hta; /* NULL: the exact rules */
+  struct tg__piece_list pieces;
+  struct group *groups;
+  size_t count, cap;
+  struct tg__out text;
+  struct tg__map shorts; /* string id → text of the table: the short form */
+};
+
+/* ---- annotations of the device ---------------------------------------------------------------------------------------------------------- */
+
+static bool add_piece(struct work *w, uint32_t slice, uint32_t label) {
+  const int64_t start = w->t->slices.start_ns[slice], dur = w->t->slices.dur_ns[slice];
+  struct tg__piece_list *l = &w->pieces;
+  if (l->count == l->cap && !tg__grow((void **)&l->items, &l->cap, l->count + 1, sizeof *l->items)) return false;
+  l->items[l->count++] = (struct tg__piece){slice, label, start, start + (dur ? dur : 1), dur};
+  return true;
+}
+
+/* Of one stream. step= leaves out pieces, never annotations. */
+static bool annotate_track(struct work *w, uint32_t track) {
+  const struct tg_trace *t = w->t;
+  const struct tg__track *k = &t->tracks[track];
+  const size_t first = w->pieces.count;
+  struct tg__label *labels = NULL;
+  size_t count = 0, cap = 0;
+  bool ok = true;
+  for (uint32_t i = k->first; ok && i < k->first + k->count; i++) {
+    const enum tg__class cls = tg__slice_class(t, i);
+    if (tg__class_is_device_work(cls) && tg__ask_has_slice(w->a, t, track, i)) ok = add_piece(w, i, TG_NONE);
+    if (cls != TG__CLASS_GPU_ANNOTATION) continue;
+    ok = tg__grow((void **)&labels, &cap, count + 1, sizeof *labels);
+    if (ok) labels[count++] = (struct tg__label){i, t->slices.start_ns[i], tg__slice_end(t, i)};
+  }
+  w->any |= count > 0;
+  if (ok && count) ok = tg__label_pieces(w->pieces.items + first, w->pieces.count - first, labels, count);
+  tg__free(labels);
+  return ok;
+}
+
+/* ---- annotations of the CPU --------------------------------------------------------------------------------------------------------------- */
+
+/* Per slice of the host the innermost annotation around it, or itself. */
+static void find_around(struct work *w, const struct tg__rank *r, uint32_t *around) {
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    for (uint32_t i = w->t->tracks[k].first; i < w->t->tracks[k].first + w->t->tracks[k].count; i++) {
+      const uint32_t up = w->t->slices.parent[i]; /* stands before its children */
+      const bool own = tg__slice_class(w->t, i) == TG__CLASS_ANNOTATION;
+      w->any |= own;
+      around[i] = own ? i : up == TG_NONE ? TG_NONE : around[up];
+    }
+  }
+}
+
+static bool annotate_by_host(struct work *w, const struct tg__rank *r, uint32_t *around) {
+  const uint32_t *cause = w->t->slices.cause;
+  find_around(w, r, around);
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    for (uint32_t i = w->t->tracks[k].first; i < w->t->tracks[k].first + w->t->tracks[k].count; i++) {
+      if (!tg__class_is_device_work(tg__slice_class(w->t, i)) || !tg__ask_has_slice(w->a, w->t, k, i)) continue;
+      uint32_t label = cause[i] == TG_NONE ? TG_NONE : around[cause[i]];
+      if (label == TG_NONE && cause[i] != TG_NONE && cause[cause[i]] != TG_NONE) label = around[cause[cause[i]]];
+      if (!add_piece(w, i, label)) return false;
+    }
+  }
+  return true;
+}
+
+static bool annotate_rank(struct work *w, uint32_t rank, uint32_t *around) {
+  const struct tg__rank *r = &w->t->ranks[rank];
+  if (w->hta) return tg__annotate_hta(w->hta, rank, &w->pieces, &w->any); /* it knows no selection of steps here */
+  if (w->cpu) return annotate_by_host(w, r, around);
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
+    if (!annotate_track(w, k)) return false;
+  return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* The short form of a name of the trace; TG_NONE = unknown. */
+static void put_short(struct work *w, uint32_t string_id, struct tg_table *out) {
+  if (string_id == TG_NONE) {
+    tg__put_null(out);
+    return;
+  }
+  uint32_t *known = tg__map_slot(&w->shorts, string_id, TG_NONE);
+  if (!known) {
+    out->failed = true;
+    return;
+  }
+  if (*known == TG_NONE) {
+    const struct tg__str name = tg__name(w->t, string_id);
+    w->text.len = 0;
+    char *buf = tg__out_reserve(&w->text, (size_t)name.len + 1);
+    const struct tg__str text = buf ? tg__short_name(name, buf) : name;
+    *known = tg__strings_add(out->strings, text.ptr, text.len);
+    out->failed |= *known == TG_NONE;
+  }
+  tg__put_text_id(out, *known);
+}
+
+static void put_piece(struct work *w, uint32_t rank, const struct tg__piece *p, struct tg_table *out) {
+  const struct tg__slices *s = &w->t->slices;
+  const struct tg__track *track = &w->t->tracks[tg__slice_track(w->t, p->slice)];
+  const uint32_t annotation = p->label == TG_NONE ? TG_NONE : s->name[p->label];
+  tg__put_rank(out, w->t, rank);
+  tg__put_trace_text(out, w->t, annotation);
+  put_short(w, annotation, out);
+  tg__put_trace_text(out, w->t, s->name[p->slice]);
+  put_short(w, s->name[p->slice], out);
+  tg__put_int(out, track->device < 0 ? TG_NULL_INT : track->device);
+  tg__put_int(out, track->stream < 0 ? TG_NULL_INT : track->stream);
+  tg__put_int(out, 1);
+  tg__put_int(out, p->dur_ns);
+  tg__put_real(out, (double)p->dur_ns);
+  tg__put_int(out, p->slice);
+  tg__put_int(out, s->start_ns[p->slice]);
+  tg__put_int(out, p->label == TG_NONE ? TG_NULL_INT : p->label);
+}
+
+static bool group_pieces(struct work *w, uint32_t rank) {
+  struct tg__map known = {0};
+  bool ok = true;
+  for (size_t i = 0; ok && i < w->pieces.count; i++) {
+    const struct tg__piece *p = &w->pieces.items[i];
+    const uint32_t name = p->label == TG_NONE ? TG_NONE : w->t->slices.name[p->label];
+    uint32_t *slot = tg__map_slot(&known, name, TG_NONE);
+    ok = slot != NULL;
+    if (ok && *slot == TG_NONE) {
+      ok = tg__grow((void **)&w->groups, &w->cap, w->count + 1, sizeof *w->groups);
+      if (!ok) break;
+      w->groups[w->count] = (struct group){.rank = rank, .name = name};
+      *slot = (uint32_t)w->count++;
+    }
+    if (ok) tg__stats_add(&w->groups[*slot].stats, p->dur_ns);
+  }
+  tg__map_free(&known);
+  return ok;
+}
+
+static bool group_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct work *w = ctx;
+  const struct group *x = &w->groups[a], *y = &w->groups[b];
+  if (x->rank != y->rank) return x->rank < y->rank;
+  if (x->stats.sum != y->stats.sum) return x->stats.sum > y->stats.sum;
+  if (x->name == TG_NONE || y->name == TG_NONE) return x->name != TG_NONE;
+  return tg__str_cmp(tg__name(w->t, x->name), tg__name(w->t, y->name)) < 0;
+}
+
+static bool put_groups(struct work *w, struct tg_table *out) {
+  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
+  const bool ok = order && tg__sort_index(order, w->count, group_before, w);
+  for (size_t i = 0; ok && i < w->count; i++) {
+    const struct group *g = &w->groups[order[i]];
+    tg__put_rank(out, w->t, g->rank);
+    tg__put_trace_text(out, w->t, g->name);
+    put_short(w, g->name, out);
+    for (int k = 0; k < 4; k++) tg__put_null(out); /* kernel, its short name, device, stream */
+    tg__put_int(out, g->stats.count);
+    tg__put_int(out, g->stats.sum);
+    tg__put_real(out, tg__stats_mean(&g->stats));
+    for (int k = 0; k < 3; k++) tg__put_null(out); /* single events */
+  }
+  tg__free(order);
+  return ok;
+}
+
+static enum tg_err answer(struct work *w, struct tg_table *out) {
+  uint32_t *around = w->cpu ? tg__alloc(((size_t)w->t->slices.count + 1) * sizeof *around) : NULL;
+  bool ok = !w->cpu || around;
+  for (uint32_t r = 0; ok && r < w->t->rank_count; r++) {
+    if (!tg__ask_has_rank(w->a, r)) continue;
+    w->pieces.count = 0;
+    ok = annotate_rank(w, r, around);
+    if (ok && w->by == BY_ANNOTATION) ok = group_pieces(w, r);
+    for (size_t i = 0; ok && w->by == BY_KERNEL && i < w->pieces.count; i++) put_piece(w, r, &w->pieces.items[i], out);
+  }
+  ok = ok && put_groups(w, out) && !w->text.err;
+  tg__free(around);
+  return ok ? TG_OK : TG_MEMORY;
+}
+
+enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const bys[] = {[BY_KERNEL] = "kernel", [BY_ANNOTATION] = "annotation"};
+  static const char *const sides[] = {"gpu", "cpu"}, *const rules[] = {"exact", "hta", "hta-last"};
+  size_t by, cpu, hta;
+  enum tg_err err = tg__ask_choice(a, "by", bys, 2, &by, e);
+  if (!err) err = tg__ask_choice(a, "side", sides, 2, &cpu, e);
+  if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
+  if (err) return err;
+  if (cpu && hta) return tg__fail(e, TG_USAGE, -1, "HTA has no such numbers for annotations of the CPU: leave out side=cpu or rules=hta");
+  struct tg__hta h = {0};
+  struct work w = {.t = t, .a = a, .by = (enum by)by, .cpu = cpu, .hta = hta ? &h : NULL};
+  if (hta) err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
+  if (!err) err = answer(&w, out);
+  if (err) tg__fail(e, err, -1, "out of memory while looking for the annotations of kernels");
+  if (!err && !w.any)
+    err = tg__fail(e, TG_NO_DATA, -1,
+                   cpu ? "the trace holds no user annotation: wrap parts of the program in torch.profiler.record_function(\"name\")"
+                       : "the trace holds no user annotation on a device: wrap parts of the program in "
+                         "torch.profiler.record_function(\"name\") and record CPU and CUDA together; side=cpu takes those of the CPU");
+  tg__free(w.pieces.items);
+  tg__free(w.groups);
+  tg__out_free(&w.text);
+  tg__map_free(&w.shorts);
+  tg__hta_close(&h);
+  return err;
+}

@@ -1,0 +1,186 @@
+/* The questions memory_state and memory_stacks: which blocks are in use at a moment, and who took them. */
+#include "analyze/memory/memory_history.h"
+
+#include <stdlib.h>
+
+/* ---- blocks in use, followed through the history ------------------------------------------------------------------------------------------ */
+
+struct blocks {           /* of one device */
+  struct tg__map of_addr; /* address → index of its event + 1; 0 = given back */
+};
+
+static bool follow(struct blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *freed) {
+  const struct tg__alloc_event *const x = &h->events[i];
+  *freed = TG_NONE;
+  if (!x->is_memory || x->addr == TG_NULL_INT) return true;
+  uint32_t *const slot = tg__map_slot(&b->of_addr, (uint64_t)x->addr, 0);
+  if (!slot) return false;
+  if (*slot && x->bytes < 0) *freed = *slot - 1;
+  *slot = x->bytes < 0 ? 0 : (uint32_t)i + 1;
+  return true;
+}
+
+static bool larger(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__alloc_event *const events = ctx;
+  return events[a].bytes != events[b].bytes ? events[a].bytes > events[b].bytes : a < b;
+}
+
+static void put_block(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t event, int64_t now_ns, struct tg_table *out) {
+  const struct tg__alloc_event *const x = &h->events[event];
+  char buf[TG__DEVICE_NAME];
+  tg__put_rank(out, t, h->devices[x->device].rank);
+  tg__put_cstr(out, tg__memory_device_name(h->devices[x->device].type, h->devices[x->device].id, buf));
+  tg__put_address(out, x->addr);
+  tg__put_int(out, x->bytes);
+  tg__put_int(out, x->number);
+  tg__put_int(out, now_ns - x->ts_ns);
+  tg__put_trace_text(out, t, x->stack);
+}
+
+/* at: number of the last event that counts on this device. */
+static bool put_device(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device, int64_t at, struct tg_table *out) {
+  struct blocks b = {0};
+  int64_t now_ns = 0, bytes = 0;
+  bool ok = true;
+  for (size_t i = 0; i < h->count && ok; i++) {
+    uint32_t freed;
+    if (h->events[i].device != device || h->events[i].number > at) continue;
+    now_ns = h->events[i].ts_ns;
+    ok = follow(&b, h, i, &freed);
+  }
+  uint32_t *const held = ok ? tg__alloc((b.of_addr.count + 1) * sizeof *held) : NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < b.of_addr.cap && held; i++)
+    if (b.of_addr.used[i] && b.of_addr.values[i]) held[n++] = b.of_addr.values[i] - 1;
+  ok = held && tg__sort_index(held, n, larger, h->events);
+  for (size_t i = 0; i < n && ok; i++) {
+    bytes += h->events[held[i]].bytes;
+    put_block(t, h, held[i], now_ns, out);
+  }
+  char buf[TG__DEVICE_NAME];
+  if (ok && at >= 0)
+    tg__table_note(out, "%s after event %lld: %lld bytes in %zu blocks",
+                   tg__memory_device_name(h->devices[device].type, h->devices[device].id, buf), (long long)at, (long long)bytes, n);
+  tg__free(held);
+  tg__map_free(&b.of_addr);
+  return ok;
+}
+
+static enum tg_err read_at(const struct tg__ask *a, int64_t *number, bool *peak, struct tg_error *e) {
+  const char *const at = tg__ask_arg(a, "at");
+  char *end;
+  *peak = strcmp(at, "peak") == 0;
+  *number = INT64_MAX;
+  if (*peak || strcmp(at, "end") == 0) return TG_OK;
+  *number = strtoll(at, &end, 10);
+  if (end != at && !*end && *number >= 0) return TG_OK;
+  return tg__fail(e, TG_USAGE, -1, "at=%.60s: peak, end, or the number of an event of memory_history is wanted", at);
+}
+
+/* The events of allocators, when they say which blocks they are about. */
+static enum tg_err read_history(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *h, struct tg_error *e) {
+  const enum tg_err err = tg__alloc_history_read(t, a, h, e);
+  if (err || h->with_addr) return err;
+  return tg__fail(
+      e, TG_NO_DATA, -1,
+      "the [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or with tachograph");
+}
+
+enum tg_err tg__answer_memory_state(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  struct tg__alloc_history h = {0};
+  int64_t number;
+  bool peak;
+  enum tg_err err = read_at(a, &number, &peak, e);
+  if (!err) err = read_history(t, a, &h, e);
+  for (uint32_t d = 0; d < h.device_count && !err; d++) {
+    const int64_t last = h.devices[d].events - 1;
+    if (!put_device(t, &h, d, peak ? h.devices[d].peak_event : number < last ? number : last, out))
+      err = tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks");
+  }
+  tg__alloc_history_free(&h);
+  return err;
+}
+
+/* ---- per stack --------------------------------------------------------------------------------------------------------------------------- */
+
+struct row {
+  uint32_t device, stack;
+  int64_t peak, end, alloc, count, largest;
+};
+struct stacks {
+  const struct tg__alloc_history *h;
+  struct tg__map row_of; /* (device, stack) → row */
+  struct row *rows;
+  size_t count, cap;
+};
+
+static struct row *row_of(struct stacks *s, const struct tg__alloc_event *x) {
+  uint32_t *const slot = tg__map_slot(&s->row_of, (uint64_t)x->device << 32 | x->stack, TG_NONE);
+  if (!slot) return NULL;
+  if (*slot == TG_NONE) {
+    if (!tg__grow((void **)&s->rows, &s->cap, s->count + 1, sizeof *s->rows)) return NULL;
+    *slot = (uint32_t)s->count;
+    s->rows[s->count++] = (struct row){.device = x->device, .stack = x->stack};
+  }
+  return &s->rows[*slot];
+}
+
+/* A block counts at the peak when it was taken by then and not given back until after. */
+static bool count_stacks(struct stacks *s) {
+  const struct tg__alloc_history *const h = s->h;
+  struct blocks *const blocks = tg__alloc((h->device_count + 1) * sizeof *blocks);
+  bool ok = blocks != NULL;
+  for (size_t i = 0; i < h->count && ok; i++) {
+    const struct tg__alloc_event *const x = &h->events[i];
+    const int64_t peak = h->devices[x->device].peak_event;
+    uint32_t freed;
+    ok = follow(&blocks[x->device], h, i, &freed);
+    const bool takes = x->is_memory && x->bytes > 0;
+    if (!ok || (!takes && freed == TG_NONE)) continue;
+    const struct tg__alloc_event *const block = takes ? x : &h->events[freed];
+    struct row *const r = row_of(s, block);
+    if (!(ok = r != NULL)) break;
+    const int64_t change = takes ? block->bytes : -block->bytes;
+    r->end += change;
+    if (x->number <= peak) r->peak += change;
+    if (!takes) continue;
+    r->count++, r->alloc += x->bytes;
+    if (x->bytes > r->largest) r->largest = x->bytes;
+  }
+  for (size_t d = 0; blocks && d < h->device_count; d++) tg__map_free(&blocks[d].of_addr);
+  tg__free(blocks);
+  return ok;
+}
+
+static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct row *const x = &((const struct row *)ctx)[a], *const y = &((const struct row *)ctx)[b];
+  return x->peak != y->peak ? x->peak > y->peak : x->alloc > y->alloc;
+}
+
+enum tg_err tg__answer_memory_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  struct tg__alloc_history h = {0};
+  enum tg_err err = read_history(t, a, &h, e);
+  struct stacks s = {.h = &h};
+  bool ok = err || count_stacks(&s);
+  uint32_t *const order = !err && ok ? tg__alloc((s.count + 1) * sizeof *order) : NULL;
+  for (uint32_t i = 0; order && i < s.count; i++) order[i] = i;
+  ok = err || (order && tg__sort_index(order, s.count, row_before, s.rows));
+  for (size_t i = 0; order && ok && i < s.count; i++) {
+    const struct row *const r = &s.rows[order[i]];
+    char buf[TG__DEVICE_NAME];
+    tg__put_rank(out, t, h.devices[r->device].rank);
+    tg__put_cstr(out, tg__memory_device_name(h.devices[r->device].type, h.devices[r->device].id, buf));
+    tg__put_int(out, r->peak);
+    tg__put_int(out, r->end);
+    tg__put_int(out, r->alloc);
+    tg__put_int(out, r->count);
+    tg__put_int(out, r->largest);
+    tg__put_trace_text(out, t, r->stack);
+  }
+  if (!ok) err = tg__fail(e, TG_MEMORY, -1, "out of memory while summing up call stacks");
+  tg__free(order);
+  tg__map_free(&s.row_of);
+  tg__free(s.rows);
+  tg__alloc_history_free(&h);
+  return err;
+}

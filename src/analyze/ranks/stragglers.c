@@ -1,0 +1,170 @@
+/* stragglers: which rank holds up the others. A rank costs what it comes later than the middle one of the others, in the collectives
+ * where it is the last; and what it does longer than they, in the time before, says why. */
+#include "analyze/ranks/stragglers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analyze/ranks/rank_steps.h"
+
+enum cause { COMPUTE, COPY, DATA, HOST, CAUSE_COUNT };
+static const char *const cause_names[CAUSE_COUNT] = {"compute", "copy", "data", "host"};
+
+struct verdict {
+  uint32_t rank;
+  double late_ns, pct; /* a step */
+  enum cause cause;
+  double own_ns, middle_ns; /* a step, of the cause */
+};
+struct judging {
+  const struct tg__ranks *r;
+  const struct tg__rank_figures *f;
+  struct verdict *verdicts;
+  double *others;
+};
+
+/* A step; NaN for a rank without steps. */
+static double part_of(const struct tg__rank_figures *f, enum cause c) {
+  const int64_t *const share = f->share_ns;
+  const int64_t parts[CAUSE_COUNT] = {share[TG__SHARE_COMPUTE], share[TG__SHARE_COPY], share[TG__SHARE_DATA],
+                                      share[TG__SHARE_HOST] + share[TG__SHARE_REST]};
+  return f->steps ? (double)parts[c] / (double)f->steps : NAN;
+}
+
+static int by_size(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The middle one of all ranks, from which those of each rank's others follow: they are the sorted list without one. */
+static void judge_causes(struct judging *j) {
+  const uint32_t ranks = j->r->s->count;
+  for (int c = 0; c < CAUSE_COUNT; c++) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ranks; i++)
+      if (j->f[i].steps) j->others[n++] = part_of(&j->f[i], (enum cause)c);
+    qsort(j->others, n, sizeof *j->others, by_size);
+    for (uint32_t i = 0; i < ranks && n > 1; i++) {
+      const double own = part_of(&j->f[i], (enum cause)c);
+      const uint32_t middle = (n - 2) / 2; /* of the n - 1 others, the lower of two */
+      struct verdict *const v = &j->verdicts[i];
+      if (!j->f[i].steps) continue;
+      const double others = own <= j->others[middle] ? j->others[middle + 1] : j->others[middle];
+      if (c == 0 || own - others > v->own_ns - v->middle_ns) {
+        v->cause = (enum cause)c;
+        v->own_ns = own;
+        v->middle_ns = others;
+      }
+    }
+  }
+}
+
+static bool costs_more(uint32_t a, uint32_t b, const void *ctx) {
+  const struct judging *const j = ctx;
+  const struct verdict *const x = &j->verdicts[a], *const y = &j->verdicts[b];
+  if (x->late_ns != y->late_ns) return x->late_ns > y->late_ns;
+  return x->own_ns - x->middle_ns > y->own_ns - y->middle_ns;
+}
+
+static void say_evidence(const struct judging *j, const struct verdict *v, char *text, size_t size) {
+  const struct tg__rank_figures *const f = &j->f[v->rank];
+  const int len = snprintf(text, size, "last in %lld of %lld collectives", (long long)f->last, (long long)f->matched);
+  if (f->steps && v->own_ns > v->middle_ns)
+    snprintf(text + len, size - (size_t)len, "; %s takes %.3f ms a step, with the middle one of the others %.3f ms", cause_names[v->cause],
+             v->own_ns / 1e6, v->middle_ns / 1e6);
+}
+
+static void put_verdict(const struct judging *j, const struct verdict *v, int64_t place, struct tg_table *out) {
+  const struct tg__rank_figures *const f = &j->f[v->rank];
+  const bool is_late = v->late_ns > 0, has_cause = is_late && f->steps && v->own_ns > v->middle_ns;
+  char text[200];
+  say_evidence(j, v, text, sizeof text);
+  tg__put_int(out, place);
+  tg__put_int(out, j->r->s->ranks[v->rank].number);
+  tg__put_real(out, f->matched ? v->pct : NAN);
+  tg__put_real(out, f->matched ? v->late_ns : NAN);
+  tg__put_int(out, f->last);
+  tg__put_int(out, f->matched);
+  tg__put_cstr(out, has_cause ? cause_names[v->cause] : "");
+  tg__put_real(out, f->steps ? v->own_ns - v->middle_ns : NAN);
+  tg__put_cstr(out, text);
+}
+
+static void note_headline(const struct judging *j, const struct verdict *first, struct tg_table *out) {
+  int64_t matched = 0;
+  for (uint32_t i = 0; i < j->r->s->count; i++) matched += j->f[i].matched;
+  if (matched == 0) {
+    tg__table_note(out, "no collective has several ranks: ranked by what takes longer than with the others");
+  } else if (first->pct >= 1) {
+    tg__table_note(out, "rank %lld comes last and costs the others up to %.3f ms a step (%.1f %%)",
+                   (long long)j->r->s->ranks[first->rank].number, first->late_ns / 1e6, first->pct);
+  } else {
+    tg__table_note(out, "no rank costs the others more than 1 %% of a step");
+  }
+}
+
+static bool judge(struct judging *j, struct tg_table *out) {
+  const uint32_t ranks = j->r->s->count;
+  const double mean = tg__rank_step_mean(j->r, j->f), steps = (double)tg__rank_step_most(j->r, j->f);
+  uint32_t *const order = tg__alloc((size_t)ranks * sizeof *order);
+  j->verdicts = tg__alloc((size_t)ranks * sizeof *j->verdicts);
+  j->others = tg__alloc((size_t)ranks * sizeof *j->others);
+  bool done = order && j->verdicts && j->others;
+  for (uint32_t i = 0; done && i < ranks; i++) {
+    const double late = (double)j->f[i].late_ns / steps;
+    order[i] = i;
+    j->verdicts[i] = (struct verdict){.rank = i, .late_ns = late, .pct = mean > 0 ? 100 * late / mean : NAN};
+  }
+  if (done) judge_causes(j);
+  done = done && tg__sort_index(order, ranks, costs_more, j);
+  for (uint32_t i = 0; done && i < ranks; i++) put_verdict(j, &j->verdicts[order[i]], (int64_t)i + 1, out);
+  if (done) note_headline(j, &j->verdicts[order[0]], out);
+  tg__free(order);
+  tg__free(j->verdicts);
+  tg__free(j->others);
+  return done;
+}
+
+static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks, bool align,
+                                struct tg_table *out, struct tg_error *e) {
+  if (t->rank_count < 2)
+    return tg__fail(e, TG_NO_DATA, -1, "one rank has no others to hold up: open the folder that holds the files of all ranks");
+  struct tg__ranks r;
+  struct tg__rank_figures *f = NULL;
+  bool has_common, *steps = NULL;
+  enum tg_err err = tg__ranks_open(&r, t, a, align, e);
+  if (!err) {
+    steps = tg__ranks_common_steps(&r, picks, &has_common);
+    err = steps ? tg__step_picks_check(picks, &r, steps, e) : TG_MEMORY;
+  }
+  if (!err) {
+    f = steps ? tg__rank_figures(&r, steps, false) : NULL;
+    struct judging j = {.r = &r, .f = f};
+    if (!f || !judge(&j, out)) err = TG_MEMORY;
+  }
+  if (!err) tg__ranks_note(&r, out);
+  tg__free(f);
+  tg__free(steps);
+  tg__ranks_close(&r);
+  return err;
+}
+
+enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  static const char *const rules[] = {"exact", "hta", "hta-last"}, *const clocks[] = {"aligned", "files"};
+  struct tg__step_picks picks;
+  size_t rule, clock;
+  char *end;
+  enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &rule, e);
+  if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
+  if (!err) err = tg__step_picks_read(&picks, a, e);
+  if (err) return err;
+  const char *const text = tg__ask_arg(a, "candidates");
+  const long candidates = strtol(text, &end, 10);
+  if (*end || end == text || candidates < 0 || candidates > 1000000)
+    return tg__fail(e, TG_USAGE, -1, "candidates=%.60s is not a number of ranks: give a whole number such as 2", text);
+  if (rule == 0) return answer_exact(t, a, &picks, clock == 0, out, e);
+  if (t->summaries)
+    return tg__fail(e, TG_NO_DATA, -1, "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
+  return tg__stragglers_by_hta(t, a, &picks, candidates < 1 ? 1 : (size_t)candidates, out, e);
+}

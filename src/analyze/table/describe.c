@@ -1,0 +1,95 @@
+/* How values lie: count, mean, sample deviation, quartiles by linear interpolation. */
+#include "analyze/table/describe.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int by_int(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static int by_real(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Byte by byte from the lowest, bytes that are the same in all values left out; small numbers take few passes. */
+static void sort_by_bytes(int64_t *values, int64_t *spare, size_t count) {
+  size_t counts[8][256] = {{0}};
+  int64_t *from = values, *to = spare;
+  for (size_t i = 0; i < count; i++)
+    for (unsigned byte = 0; byte < 8; byte++) counts[byte][((uint64_t)values[i] ^ (uint64_t)1 << 63) >> 8 * byte & 255]++;
+  for (unsigned byte = 0; byte < 8; byte++) {
+    size_t at = 0;
+    if (counts[byte][((uint64_t)from[0] ^ (uint64_t)1 << 63) >> 8 * byte & 255] == count) continue;
+    for (unsigned digit = 0; digit < 256; digit++) {
+      const size_t here = counts[byte][digit];
+      counts[byte][digit] = at;
+      at += here;
+    }
+    for (size_t i = 0; i < count; i++) to[counts[byte][((uint64_t)from[i] ^ (uint64_t)1 << 63) >> 8 * byte & 255]++] = from[i];
+    int64_t *sorted = to;
+    to = from;
+    from = sorted;
+  }
+  if (from != values) memcpy(values, from, count * sizeof *values);
+}
+
+static void sort_ints(int64_t *values, size_t count) {
+  enum { FEW = 64 };
+  int64_t *spare = count > FEW ? tg__realloc(NULL, count * sizeof *spare) : NULL;
+  if (spare)
+    sort_by_bytes(values, spare, count);
+  else if (count > 1)
+    qsort(values, count, sizeof *values, by_int);
+  tg__free(spare);
+}
+
+struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
+  struct tg__stats s = {0};
+  sort_ints(values, count);
+  for (size_t i = 0; i < count; i++) tg__stats_add(&s, values[i]);
+  return (struct tg__spread){.count = s.count,
+                             .mean = tg__stats_mean(&s),
+                             .std = tg__stats_std(&s),
+                             .min = count ? (double)s.min : NAN,
+                             .p25 = tg__quantile(values, count, 0.25),
+                             .p50 = tg__quantile(values, count, 0.5),
+                             .p75 = tg__quantile(values, count, 0.75),
+                             .max = count ? (double)s.max : NAN};
+}
+
+static double quantile(const double *sorted, size_t n, double q) {
+  if (n == 0) return NAN;
+  const double place = q * (double)(n - 1);
+  const size_t i = (size_t)place;
+  return i + 1 >= n ? sorted[n - 1] : sorted[i] + (sorted[i + 1] - sorted[i]) * (place - (double)i);
+}
+
+struct tg__spread tg__spread_reals(double *values, size_t count) {
+  long double sum = 0, squares = 0;
+  if (count > 1) qsort(values, count, sizeof *values, by_real);
+  for (size_t i = 0; i < count; i++) sum += values[i];
+  const long double mean = count ? sum / (long double)count : 0;
+  for (size_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);
+  return (struct tg__spread){.count = (int64_t)count,
+                             .mean = count ? (double)mean : NAN,
+                             .std = count > 1 ? (double)sqrtl(squares / (long double)(count - 1)) : NAN,
+                             .min = count ? values[0] : NAN,
+                             .p25 = quantile(values, count, 0.25),
+                             .p50 = quantile(values, count, 0.5),
+                             .p75 = quantile(values, count, 0.75),
+                             .max = count ? values[count - 1] : NAN};
+}
+
+void tg__put_spread(struct tg_table *out, const struct tg__spread *s) {
+  tg__put_int(out, s->count);
+  tg__put_real(out, s->mean);
+  tg__put_real(out, s->std);
+  tg__put_real(out, s->min);
+  tg__put_real(out, s->p25);
+  tg__put_real(out, s->p50);
+  tg__put_real(out, s->p75);
+  tg__put_real(out, s->max);
+}

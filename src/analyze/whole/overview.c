@@ -1,0 +1,218 @@
+/* overview: the question overview. */
+#include "analyze/device/gpu.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+struct view {
+  const struct tg_trace *t;
+  struct tg_table *out;
+  uint32_t rank;
+};
+
+static void put_row(const struct view *v, const char *group, const char *quantity, double value, const char *unit, struct tg__str text) {
+  tg__put_rank(v->out, v->t, v->rank);
+  tg__put_cstr(v->out, group);
+  tg__put_cstr(v->out, quantity);
+  tg__put_real(v->out, value);
+  tg__put_cstr(v->out, unit);
+  tg__put_text(v->out, text);
+}
+
+static void put_count(const struct view *v, const char *group, const char *quantity, int64_t value, const char *unit) {
+  put_row(v, group, quantity, value == TG_NULL_INT ? NAN : (double)value, unit, (struct tg__str){0});
+}
+
+static void put_text(const struct view *v, const char *group, const char *quantity, struct tg__str text) {
+  put_row(v, group, quantity, NAN, "", text);
+}
+
+/* Points in time exceed what a double holds exactly, so the digits stand in the text as well. */
+static void put_time(const struct view *v, const char *quantity, int64_t ns) {
+  char digits[24];
+  const int len = snprintf(digits, sizeof digits, "%" PRId64, ns);
+  if (ns == TG_NULL_INT) {
+    put_count(v, "summary", quantity, ns, "ns");
+  } else {
+    put_row(v, "summary", quantity, (double)ns, "ns", (struct tg__str){digits, (uint32_t)len});
+  }
+}
+
+/* ---- counts over the slices of the rank ---------------------------------------------------------------------------------- */
+
+struct counts {
+  int64_t slices, complete, first_ns, last_ns;
+  int64_t *per_cat; /* complete events */
+};
+
+static bool is_complete(const struct tg_trace *t, uint32_t slice) { return !(t->slices.flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)); }
+
+static void count_slices(const struct view *v, struct counts *c) {
+  const struct tg__rank *rank = &v->t->ranks[v->rank];
+  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+    const struct tg__track *track = &v->t->tracks[k];
+    c->slices += track->count;
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      if (!is_complete(v->t, i)) continue;
+      const int64_t start = v->t->slices.start_ns[i], end = tg__slice_end(v->t, i);
+      if (c->complete == 0 || start < c->first_ns) c->first_ns = start;
+      if (c->complete == 0 || end > c->last_ns) c->last_ns = end;
+      c->complete++;
+      c->per_cat[v->t->slices.cat[i]]++;
+    }
+  }
+}
+
+/* ---- groups of rows -------------------------------------------------------------------------------------------------------- */
+
+/* host_name is a member of the document, kept as JSON text. */
+static struct tg__str host_name(const struct view *v) {
+  const struct tg__rank *rank = &v->t->ranks[v->rank];
+  for (size_t i = 0; i < rank->meta_count; i++) {
+    const struct tg__str raw = tg__name(v->t, rank->meta[i].raw);
+    if (rank->meta[i].key == TG__K_HOST_NAME && raw.len >= 2 && raw.ptr[0] == '"') return (struct tg__str){raw.ptr + 1, raw.len - 2};
+  }
+  return (struct tg__str){0};
+}
+
+static void put_steps(const struct view *v) {
+  static const char *const kinds[] = {
+      [TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "annotation", [TG__STEP_PERIOD] = "period"};
+  int64_t steps = 0;
+  for (uint32_t i = 0; i < v->t->step_count; i++) steps += v->t->steps[i].rank == v->rank;
+  put_count(v, "summary", "steps", steps, "");
+  if (steps > 0) put_text(v, "summary", "step_kind", (struct tg__str){kinds[v->t->step_kind], (uint32_t)strlen(kinds[v->t->step_kind])});
+}
+
+/* 0 stands for "the file does not say"; a file may say 0, too. */
+static bool says_base_zero(const struct view *v) {
+  const struct tg__rank *rank = &v->t->ranks[v->rank];
+  for (size_t i = 0; i < rank->meta_count; i++)
+    if (rank->meta[i].key == TG__K_BASE_TIME && tg__str_eq(tg__name(v->t, rank->meta[i].raw), TG_STR("0"))) return true;
+  return false;
+}
+
+static void put_summary(const struct view *v, const struct counts *c) {
+  const struct tg__rank *rank = &v->t->ranks[v->rank];
+  put_text(v, "summary", "file", tg__name(v->t, rank->path));
+  put_count(v, "summary", "json_bytes", rank->json_bytes, "bytes");
+  put_count(v, "summary", "events", rank->events_read, "");
+  put_count(v, "summary", "events_kept", rank->events_kept, "");
+  put_count(v, "summary", "slices", c->slices, "");
+  put_count(v, "summary", "marks", rank->events_kept - c->slices, "");
+  put_count(v, "summary", "complete_events", c->complete, "");
+  put_count(v, "summary", "tracks", rank->track_count, "");
+  put_time(v, "first_ns", c->complete ? c->first_ns : TG_NULL_INT);
+  put_time(v, "last_ns", c->complete ? c->last_ns : TG_NULL_INT);
+  put_count(v, "summary", "span_ns", c->complete ? c->last_ns - c->first_ns : TG_NULL_INT, "ns");
+  put_time(v, "base_ns", rank->base_ns || says_base_zero(v) ? rank->base_ns : TG_NULL_INT);
+  put_count(v, "summary", "rank", rank->number_is_given ? rank->number : TG_NULL_INT, "");
+  put_count(v, "summary", "world_size", rank->world_size < 0 ? TG_NULL_INT : rank->world_size, "");
+  put_steps(v);
+  const struct tg__str host = host_name(v);
+  if (host.ptr) put_text(v, "summary", "host", host);
+}
+
+static void put_categories(const struct view *v, const struct counts *c) {
+  for (uint32_t k = 0; k < v->t->cat_count; k++) {
+    if (c->per_cat[k] == 0) continue;
+    const uint32_t id = v->t->cats[k].name;
+    const struct tg__str name = id == TG_NONE ? TG_STR("None") : tg__name(v->t, id);
+    tg__put_rank(v->out, v->t, v->rank);
+    tg__put_cstr(v->out, "category");
+    tg__put_text(v->out, name);
+    tg__put_int(v->out, c->per_cat[k]);
+    tg__put_cstr(v->out, "");
+    tg__put_null(v->out);
+  }
+}
+
+static void put_phases(const struct view *v) {
+  for (int ph = 0; ph < 128; ph++) {
+    const char letter[2] = {(char)ph, 0};
+    const int64_t count = v->t->ranks[v->rank].phase_count[ph];
+    if (count > 0) put_count(v, "phase", ph ? letter : "None", count, "");
+  }
+}
+
+__attribute__((format(printf, 4, 5))) static void put_property(const struct view *v, int64_t value, const char *unit, const char *format,
+                                                               ...) {
+  char quantity[64];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(quantity, sizeof quantity, format, args);
+  va_end(args);
+  if (value >= 0) put_count(v, "property", quantity, value, unit);
+}
+
+static void put_devices(const struct view *v) {
+  const struct tg__rank *rank = &v->t->ranks[v->rank];
+  for (size_t i = 0; i < rank->device_count; i++) {
+    const struct tg__device *d = &rank->devices[i];
+    char quantity[32];
+    snprintf(quantity, sizeof quantity, "%" PRId64, d->id);
+    put_text(v, "device", quantity, d->name == TG_NONE ? (struct tg__str){0} : tg__name(v->t, d->name));
+  }
+  for (size_t i = 0; i < rank->device_count; i++) {
+    const struct tg__device *d = &rank->devices[i];
+    put_property(v, d->total_memory_bytes, "bytes", "%" PRId64 " total_memory", d->id);
+    put_property(v, d->sm_count, "", "%" PRId64 " sm_count", d->id);
+    put_property(v, d->compute_major, "", "%" PRId64 " compute_major", d->id);
+    put_property(v, d->compute_minor, "", "%" PRId64 " compute_minor", d->id);
+    put_property(v, d->max_threads_per_sm, "", "%" PRId64 " max_threads_per_sm", d->id);
+    put_property(v, d->warp_size, "", "%" PRId64 " warp_size", d->id);
+  }
+}
+
+static void put_measure(const struct view *v, int64_t device, const char *name, double value, const char *unit) {
+  char quantity[64];
+  snprintf(quantity, sizeof quantity, "%" PRId64 " %s", device, name);
+  put_row(v, "gpu", quantity, value, unit, (struct tg__str){0});
+}
+
+static enum tg_err put_gpu(const struct view *v) {
+  struct tg__gpu *devices;
+  size_t count;
+  const enum tg_err err = tg__gpu_measure(v->t, v->rank, &devices, &count);
+  for (size_t i = 0; err == TG_OK && i < count; i++) {
+    put_measure(v, devices[i].device, "utilization", devices[i].utilization * 100, "%");
+    put_measure(v, devices[i].device, "sm_efficiency", devices[i].sm_efficiency * 100, "%");
+    put_measure(v, devices[i].device, "occupancy", devices[i].occupancy_pct, "%");
+  }
+  tg__free(devices);
+  return err;
+}
+
+static void put_losses(const struct view *v) {
+  for (int k = 0; k < TG__LOSS_COUNT; k++) {
+    const int64_t count = v->t->ranks[v->rank].loss[k];
+    const char *meaning = tg__loss_info[k].meaning;
+    if (count > 0) put_row(v, "loss", tg__loss_info[k].name, (double)count, "", (struct tg__str){meaning, (uint32_t)strlen(meaning)});
+  }
+}
+
+static enum tg_err put_rank(const struct view *v) {
+  struct counts c = {.per_cat = tg__alloc(((size_t)v->t->cat_count + 1) * sizeof *c.per_cat)};
+  if (!c.per_cat) return TG_MEMORY;
+  count_slices(v, &c);
+  put_summary(v, &c);
+  put_categories(v, &c);
+  put_phases(v);
+  put_devices(v);
+  tg__free(c.per_cat);
+  const enum tg_err err = put_gpu(v);
+  put_losses(v);
+  return err;
+}
+
+enum tg_err tg__answer_overview(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+  enum tg_err err = TG_OK;
+  (void)e;
+  for (uint32_t r = 0; r < t->rank_count && err == TG_OK; r++) {
+    const struct view v = {t, out, r};
+    if (tg__ask_has_rank(a, r)) err = put_rank(&v);
+  }
+  return err;
+}

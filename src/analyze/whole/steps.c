@@ -1,0 +1,340 @@
+/* The step-time breakdown: which step each piece of device work belongs to, and which part of the step each instant. */
+#include "analyze/whole/steps.h"
+
+enum { ROLE_COUNT = TG__PART_OTHER, ROLE_NONE = ROLE_COUNT };
+
+enum { NAME_KNOWN = 1, NAME_LOADER = 2, NAME_STEP = 4, NAME_COLLECTIVE = 8, NAME_COLLECTIVE_KERNEL = 16 };
+
+/* What one step launched on devices. */
+struct launched {
+  int64_t first_ns, last_ns, count;
+  int64_t reach_ns; /* latest annotation end of this and all earlier steps: bounds the search among overlapping ones */
+};
+
+struct work {
+  const struct tg_trace *t;
+  uint32_t rank;
+  uint8_t *names; /* NAME_* per string id, filled as names turn up */
+  struct tg__spans roles[ROLE_COUNT];
+  struct launched *launched; /* one per step */
+  int64_t launched_total;
+  int64_t *loose_ends; /* ends of device work that no step launched */
+  size_t loose_count, loose_cap;
+  bool has_kernels; /* even if they took no time */
+  bool failed;
+};
+
+/* ---- which part an event counts for ------------------------------------------------------------------------------------------ */
+
+/* The ten names the TensorBoard view counted as communication on the host. Point-to-point calls are not among them: their
+ * host side returns at once and the waiting shows in their kernels. */
+static bool is_host_collective(struct tg__str name) {
+  static const char *const verbs[] = {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
+  if (!tg__str_has_prefix(name, "nccl:") && !tg__str_has_prefix(name, "gloo:")) return false;
+  const struct tg__str verb = {name.ptr + 5, name.len - 5};
+  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+    if (tg__str_eq(verb, (struct tg__str){verbs[i], (uint32_t)strlen(verbs[i])})) return true;
+  return false;
+}
+
+static uint8_t name_kind(struct work *w, uint32_t id) {
+  if (w->names[id]) return w->names[id];
+  const struct tg__str name = tg__name(w->t, id);
+  uint8_t kind = NAME_KNOWN;
+  if (tg__name_is_dataloader(name)) kind |= NAME_LOADER;
+  if (tg__str_has_prefix(name, "ProfilerStep#")) kind |= NAME_STEP;
+  if (is_host_collective(name)) kind |= NAME_COLLECTIVE;
+  if (tg__name_is_collective_kernel(name)) kind |= NAME_COLLECTIVE_KERNEL;
+  return w->names[id] = kind;
+}
+
+static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
+  switch (cls) {
+  case TG__CLASS_KERNEL:
+    return name_kind(w, w->t->slices.name[slice]) & NAME_COLLECTIVE_KERNEL ? TG__PART_COMMUNICATION : TG__PART_KERNEL;
+  case TG__CLASS_MEMCPY:
+    return TG__PART_MEMCPY;
+  case TG__CLASS_MEMSET:
+    return TG__PART_MEMSET;
+  case TG__CLASS_RUNTIME:
+    return TG__PART_RUNTIME;
+  case TG__CLASS_OP:
+  case TG__CLASS_ANNOTATION:
+  case TG__CLASS_PYTHON_OP: {
+    const uint8_t kind = name_kind(w, w->t->slices.name[slice]);
+    if (cls != TG__CLASS_PYTHON_OP && kind & NAME_LOADER) return TG__PART_DATALOADER;
+    if (cls != TG__CLASS_PYTHON_OP && kind & NAME_STEP) return ROLE_NONE;
+    return kind & NAME_COLLECTIVE ? TG__PART_COMMUNICATION : TG__PART_CPU_EXEC;
+  }
+  default:
+    return ROLE_NONE;
+  }
+}
+
+static void gather_roles(struct work *w) {
+  const struct tg_trace *t = w->t;
+  const struct tg__rank *r = &t->ranks[w->rank];
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      const unsigned role = role_of(w, i, tg__slice_class(t, i));
+      if (role != ROLE_NONE) tg__spans_add(&w->roles[role], t->slices.start_ns[i], tg__slice_end(t, i));
+      w->has_kernels |= role == TG__PART_KERNEL;
+    }
+  }
+  for (unsigned i = 0; i < ROLE_COUNT; i++) {
+    tg__spans_union(&w->roles[i]);
+    w->failed |= w->roles[i].failed;
+  }
+}
+
+/* ---- which steps there are ----------------------------------------------------------------------------------------------------- */
+
+/* The whole recording as one step: operators and step annotations, as user annotations may begin long before. */
+static bool whole_recording(const struct tg_trace *t, uint32_t rank, struct tg__step_cost *out) {
+  const struct tg__rank *r = &t->ranks[rank];
+  bool found = false;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      const enum tg__class cls = tg__slice_class(t, i);
+      const bool is_step = cls == TG__CLASS_ANNOTATION && tg__str_has_prefix(tg__name(t, t->slices.name[i]), "ProfilerStep#");
+      if (cls != TG__CLASS_OP && cls != TG__CLASS_PYTHON_OP && !is_step) continue;
+      const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
+      if (!found || start < out->start_ns) out->start_ns = start;
+      if (!found || end > out->end_ns) out->end_ns = end;
+      found = true;
+    }
+  }
+  out->step = TG_NONE;
+  out->host_start_ns = out->start_ns;
+  out->host_end_ns = out->end_ns;
+  return found;
+}
+
+static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
+  const struct tg_trace *t = w->t;
+  size_t count = 0;
+  for (uint32_t i = 0; wanted && i < t->step_count; i++) count += t->steps[i].rank == w->rank;
+  out->source = count ? TG__STEPS_DETECTED : TG__STEPS_WHOLE;
+  out->steps = tg__alloc((count ? count : 1) * sizeof *out->steps);
+  if (!out->steps) return false;
+  if (!count) {
+    out->count = whole_recording(t, w->rank, out->steps);
+    return true;
+  }
+  for (uint32_t i = 0; i < t->step_count; i++) {
+    const struct tg__step *s = &t->steps[i];
+    if (s->rank != w->rank) continue;
+    out->steps[out->count++] = (struct tg__step_cost){
+        .step = i, .host_start_ns = s->start_ns, .host_end_ns = s->end_ns, .start_ns = s->start_ns, .end_ns = s->end_ns};
+    /* an annotation that serves as a step is the frame, not work inside it */
+    if (s->slice != TG_NONE) w->names[t->slices.name[s->slice]] = name_kind(w, t->slices.name[s->slice]) | NAME_STEP;
+  }
+  return true;
+}
+
+/* ---- device work belongs to the step that launched it -------------------------------------------------------------------------- */
+
+static bool is_split_device_work(enum tg__class c) { /* vendors without kernels and copies apart have no device parts */
+  return c == TG__CLASS_KERNEL || c == TG__CLASS_MEMCPY || c == TG__CLASS_MEMSET;
+}
+
+/* Give device work to every step whose annotation holds the call that launched it. false: to none. */
+static bool give_to_steps(struct work *w, const struct tg__breakdown *b, uint32_t slice) {
+  const struct tg_trace *t = w->t;
+  const uint32_t call = t->slices.cause[slice];
+  if (call == TG_NONE || tg__slice_class(t, call) != TG__CLASS_RUNTIME) return false;
+  const int64_t start = t->slices.start_ns[call], end = tg__slice_end(t, call);
+  size_t lo = 0, hi = b->count;
+  while (lo < hi) {
+    const size_t mid = lo + (hi - lo) / 2;
+    if (b->steps[mid].host_start_ns <= start)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  bool given = false;
+  for (size_t i = lo; i-- > 0 && w->launched[i].reach_ns >= end;) {
+    if (b->steps[i].host_end_ns < end) continue;
+    struct launched *l = &w->launched[i];
+    const int64_t from = t->slices.start_ns[slice], to = tg__slice_end(t, slice);
+    if (!l->count || from < l->first_ns) l->first_ns = from;
+    if (!l->count || to > l->last_ns) l->last_ns = to;
+    l->count++;
+    w->launched_total++;
+    given = true;
+  }
+  return given;
+}
+
+static bool assign_device_work(struct work *w, const struct tg__breakdown *b) {
+  const struct tg_trace *t = w->t;
+  const struct tg__rank *r = &t->ranks[w->rank];
+  w->launched = tg__alloc(b->count * sizeof *w->launched);
+  if (!w->launched) return false;
+  for (size_t i = 0; i < b->count; i++) {
+    const int64_t end = b->steps[i].host_end_ns;
+    w->launched[i].reach_ns = i && w->launched[i - 1].reach_ns > end ? w->launched[i - 1].reach_ns : end;
+  }
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    const struct tg__track *track = &t->tracks[k];
+    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      if (!is_split_device_work(tg__slice_class(t, i)) || give_to_steps(w, b, i)) continue;
+      if (!tg__grow((void **)&w->loose_ends, &w->loose_cap, w->loose_count + 1, sizeof *w->loose_ends)) return false;
+      w->loose_ends[w->loose_count++] = tg__slice_end(t, i);
+    }
+  }
+  return true;
+}
+
+/* A step starts after device work of earlier ones and lasts until its own is done. */
+static void move_borders(const struct work *w, struct tg__breakdown *b) {
+  if (!w->launched_total) return;
+  int64_t before = b->steps[0].host_start_ns;
+  for (size_t i = 0; w->launched[0].count && i < w->loose_count; i++)
+    if (w->loose_ends[i] < w->launched[0].first_ns && w->loose_ends[i] > before) before = w->loose_ends[i];
+  for (size_t i = 0; i < b->count; i++) {
+    struct tg__step_cost *s = &b->steps[i];
+    if (s->start_ns < before) s->start_ns = before;
+    if (w->launched[i].count && s->end_ns < w->launched[i].last_ns) s->end_ns = w->launched[i].last_ns;
+    if (s->end_ns < s->start_ns) s->end_ns = s->start_ns;
+    s->device_events = w->launched[i].count;
+    before = s->end_ns;
+  }
+}
+
+/* The recording often stops before the device has caught up: steps behind the last that launched anything go, and that one
+ * too when it launched less than 80 % of the one before. */
+static void drop_tail(const struct work *w, struct tg__breakdown *b) {
+  if (!w->launched_total || b->count < 2) return;
+  size_t last = b->count - 1;
+  while (!w->launched[last].count) last--;
+  size_t keep = last + 1;
+  if (last > 0 && 5 * w->launched[last].count < 4 * w->launched[last - 1].count) keep--;
+  b->left_out = b->count - keep;
+  b->count = keep;
+}
+
+/* ---- time divided ----------------------------------------------------------------------------------------------------------------- */
+
+static void divide_parts(struct work *w, struct tg__breakdown *b) {
+  struct tg__spans left = {0};
+  for (size_t i = 0; i < b->count; i++) tg__spans_add(&left, b->steps[i].start_ns, b->steps[i].end_ns);
+  tg__spans_union(&left);
+  for (unsigned r = 0; r < ROLE_COUNT; r++) {
+    struct tg__spans part = {0}, rest = {0};
+    tg__spans_intersect(&left, &w->roles[r], &part);
+    tg__spans_subtract(&left, &part, &rest);
+    w->failed |= left.failed || part.failed || rest.failed;
+    for (size_t i = 0; i < b->count; i++) b->steps[i].part_ns[r] = tg__spans_inside(&part, b->steps[i].start_ns, b->steps[i].end_ns);
+    tg__spans_free(&part);
+    tg__spans_free(&left);
+    left = rest;
+  }
+  for (size_t i = 0; i < b->count; i++)
+    b->steps[i].part_ns[TG__PART_OTHER] = tg__spans_inside(&left, b->steps[i].start_ns, b->steps[i].end_ns);
+  tg__spans_free(&left);
+}
+
+static void divide_communication(struct work *w, struct tg__breakdown *b) {
+  const struct tg__spans *computation = &w->roles[w->has_kernels ? TG__PART_KERNEL : TG__PART_CPU_EXEC];
+  const struct tg__spans *communication = &w->roles[TG__PART_COMMUNICATION];
+  struct tg__spans both = {0};
+  tg__spans_intersect(computation, communication, &both);
+  w->failed |= both.failed;
+  for (size_t i = 0; i < b->count; i++) {
+    struct tg__step_cost *s = &b->steps[i];
+    s->computation_ns = tg__spans_inside(computation, s->start_ns, s->end_ns);
+    s->communication_ns = tg__spans_inside(communication, s->start_ns, s->end_ns);
+    s->overlap_ns = tg__spans_inside(&both, s->start_ns, s->end_ns);
+    s->neither_ns = s->end_ns - s->start_ns + s->overlap_ns - s->computation_ns - s->communication_ns;
+  }
+  tg__spans_free(&both);
+}
+
+static enum tg_err break_down(const struct tg_trace *t, uint32_t rank, bool by_steps, struct tg__breakdown *out) {
+  *out = (struct tg__breakdown){.window = {.rank = rank}};
+  struct work w = {.t = t, .rank = rank};
+  enum tg_err err = TG_MEMORY;
+  w.names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
+  if (!w.names || !find_steps(&w, by_steps, out)) goto done;
+  if (!out->count) {
+    err = TG_OK;
+    goto done;
+  }
+  gather_roles(&w);
+  if (w.failed || !assign_device_work(&w, out)) goto done;
+  move_borders(&w, out);
+  drop_tail(&w, out);
+  out->window.start_ns = out->steps[0].start_ns;
+  out->window.end_ns = out->steps[out->count - 1].end_ns;
+  divide_parts(&w, out);
+  divide_communication(&w, out);
+  err = w.failed ? TG_MEMORY : TG_OK;
+done:
+  for (unsigned i = 0; i < ROLE_COUNT; i++) tg__spans_free(&w.roles[i]);
+  tg__free(w.loose_ends);
+  tg__free(w.launched);
+  tg__free(w.names);
+  return err;
+}
+
+/* ---- kept with the trace ------------------------------------------------------------------------------------------------------- */
+
+struct kept { /* of each rank: divided by its steps, and as a whole */
+  struct tg__breakdown (*of_rank)[2];
+  bool (*is_known)[2];
+  uint32_t ranks;
+};
+
+static void free_kept(void *item) {
+  struct kept *k = item;
+  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) {
+    tg__breakdown_free(&k->of_rank[r][0]);
+    tg__breakdown_free(&k->of_rank[r][1]);
+  }
+  tg__free(k->of_rank);
+  tg__free(k->is_known);
+  tg__free(k);
+}
+
+static struct kept *kept_of(const struct tg_trace *t) {
+  struct kept *k = tg__kept(t, free_kept);
+  if (k) return k;
+  k = tg__alloc(sizeof *k);
+  if (!k) return NULL;
+  k->ranks = t->rank_count;
+  k->of_rank = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank);
+  k->is_known = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->is_known);
+  if (k->of_rank && k->is_known && tg__keep(t, k, free_kept)) return k;
+  free_kept(k);
+  return NULL;
+}
+
+enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out) {
+  const bool by_steps = source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->step_kind == TG__STEP_PROFILER);
+  *out = (struct tg__breakdown){.window = {.rank = rank}};
+  struct kept *k = kept_of(t);
+  if (!k) return TG_MEMORY;
+  struct tg__breakdown *b = &k->of_rank[rank][by_steps];
+  if (!k->is_known[rank][by_steps]) {
+    if (break_down(t, rank, by_steps, b)) {
+      tg__breakdown_free(b);
+      return TG_MEMORY;
+    }
+    k->is_known[rank][by_steps] = true;
+  }
+  const size_t all = b->count + b->left_out;
+  *out = *b;
+  out->steps = tg__alloc((all + 1) * sizeof *out->steps);
+  if (!out->steps) return TG_MEMORY;
+  if (all) memcpy(out->steps, b->steps, all * sizeof *out->steps);
+  if (b->source != TG__STEPS_WHOLE) out->source = source;
+  return TG_OK;
+}
+
+void tg__breakdown_free(struct tg__breakdown *b) {
+  tg__free(b->steps);
+  *b = (struct tg__breakdown){0};
+}

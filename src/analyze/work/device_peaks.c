@@ -1,0 +1,124 @@
+/* What a device can do at most. */
+#include "analyze/work/device_peaks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct peak {
+  const char *words;
+  int year;
+  double fp64, fp32, tf32, fp16, fp8, int8, memory;
+};
+static const struct peak known[] = {
+#define PEAK(...) {__VA_ARGS__},
+#include "analyze/work/device_peaks.def"
+#undef PEAK
+};
+
+/* ---- the list --------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+/* A whole word: "L4" is not in "L40S". */
+static bool has_word(struct tg__str name, const char *word, size_t len) {
+  for (uint32_t i = 0; i + len <= name.len; i++) {
+    const bool begins = i == 0 || !is_word_char(name.ptr[i - 1]);
+    const bool ends = i + len == name.len || !is_word_char(name.ptr[i + len]);
+    if (begins && ends && memcmp(name.ptr + i, word, len) == 0) return true;
+  }
+  return false;
+}
+
+static bool has_words(struct tg__str name, const char *words) {
+  while (*words) {
+    const size_t len = strcspn(words, " ");
+    if (!has_word(name, words, len)) return false;
+    words += len + (words[len] == ' ');
+  }
+  return true;
+}
+
+bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out) {
+  *out = (struct tg__peaks){0};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    const struct peak *p = &known[i];
+    if (!has_words(name, p->words)) continue;
+    const double tera[TG__PRECISION_COUNT] = {
+        [TG__FP64] = p->fp64, [TG__FP32] = p->fp32, [TG__TF32] = p->tf32, [TG__FP16] = p->fp16, [TG__FP8] = p->fp8, [TG__INT8] = p->int8};
+    for (size_t k = 0; k < TG__PRECISION_COUNT; k++) out->flops[k] = tera[k] * 1e12;
+    out->bytes = p->memory * 1e9;
+    snprintf(out->source, sizeof out->source, "%.*s (data sheet of %d)", name.len < 100 ? (int)name.len : 100, name.ptr, p->year);
+    return true;
+  }
+  return false;
+}
+
+/* ---- the CPU a trace was recorded on -------------------------------------------------------------------------------------------------- */
+
+/* The number behind "key": in a flat JSON object; 0 when it is not there. */
+static double number_of(struct tg__str object, const char *key) {
+  char text[512]; /* the object that `tachograph run` writes has some hundred bytes */
+  if (object.len >= sizeof text) return 0;
+  memcpy(text, object.ptr, object.len);
+  text[object.len] = 0;
+  const char *const at = strstr(text, key);
+  const char *const colon = at ? strchr(at, ':') : NULL;
+  const double v = colon ? strtod(colon + 1, NULL) : 0;
+  return v > 0 && v < 1e30 ? v : 0;
+}
+
+static void peaks_of_cpu(const struct tg_trace *t, uint32_t rank, struct tg__peaks *out) {
+  const struct tg__rank *r = &t->ranks[rank];
+  for (size_t i = 0; i < r->meta_count; i++) {
+    if (!tg__str_eq(tg__name(t, r->meta[i].key), TG_STR("cpuPeak"))) continue;
+    const struct tg__str object = tg__name(t, r->meta[i].raw);
+    out->flops[TG__FP32] = number_of(object, "\"fp32_flop_per_s\"");
+    out->flops[TG__FP64] = number_of(object, "\"fp64_flop_per_s\"");
+    out->bytes = number_of(object, "\"bytes_per_s\"");
+    snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads", number_of(object, "\"threads\""));
+  }
+}
+
+/* ---- the door ------------------------------------------------------------------------------------------------------------------------- */
+
+static enum tg_err overrule(const struct tg__ask *a, const char *argument, double unit, double *value, struct tg_error *e) {
+  const char *const text = tg__ask_arg(a, argument);
+  if (!text || !*text) return TG_OK;
+  char *end;
+  const double v = strtod(text, &end);
+  if (end == text || *end || !(v > 0) || !(v < 1e9))
+    return tg__fail(e, TG_USAGE, -1, "%s=%.60s: a number above zero is wanted, such as %s=312", argument, text, argument);
+  *value = v * unit;
+  return TG_OK;
+}
+
+/* The device with most entries is the first: devices of one process are alike. */
+static void peaks_of_gpu(const struct tg_trace *t, uint32_t rank, struct tg__peaks *out) {
+  const struct tg__rank *r = &t->ranks[rank];
+  if (r->device_count == 0 || r->devices[0].name == TG_NONE) return;
+  struct tg__str name = tg__name(t, r->devices[0].name);
+  /* A100s say how much memory they have in their names, or only by it. */
+  char text[128];
+  const bool large =
+      r->devices[0].total_memory_bytes > (int64_t)60 << 30 && !tg__str_contains(name, "80GB") && tg__str_contains(name, "A100");
+  if (large && name.len < 100) {
+    const int len = snprintf(text, sizeof text, "%.*s 80GB", (int)name.len, name.ptr);
+    name = (struct tg__str){text, (uint32_t)len};
+  }
+  tg__peaks_of_device(name, out);
+}
+
+enum tg_err tg__peaks_of(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool on_device, struct tg__peaks *out,
+                         struct tg_error *e) {
+  *out = (struct tg__peaks){0};
+  if (on_device)
+    peaks_of_gpu(t, rank, out);
+  else
+    peaks_of_cpu(t, rank, out);
+  double given = 0;
+  enum tg_err err = overrule(a, "peak_tflops", 1e12, &given, e);
+  for (size_t k = 1; k < TG__PRECISION_COUNT && given > 0; k++) out->flops[k] = given;
+  if (!err) err = overrule(a, "peak_gbs", 1e9, &out->bytes, e);
+  if (given > 0 || *tg__ask_arg(a, "peak_gbs")) snprintf(out->source, sizeof out->source, "as given");
+  return err;
+}

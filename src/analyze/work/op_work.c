@@ -1,0 +1,121 @@
+/* Which operators of a trace count, and what they had to do. */
+#include "analyze/work/op_work.h"
+
+#include "analyze/names/call_names.h"
+#include "analyze/work/work_lists.h"
+
+struct reader {
+  const struct tg_trace *t;
+  struct tg__op_work *out;
+  struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
+  struct tg__map of;           /* signature → index into works */
+  uint8_t *formula;            /* by string id: 0 not looked up, else enum formula */
+  struct tg__list_types types;
+};
+enum formula { NOT_LOOKED_UP, NO_FORMULA, OF_TENSORS, OF_LISTS };
+
+static struct tg__str text_of(const struct tg_trace *t, uint32_t id) { return id == TG_NONE ? TG_STR("") : tg__name(t, id); }
+
+static enum formula formula_of(struct reader *r, uint32_t name) {
+  if (!r->formula[name]) {
+    const struct tg__str text = tg__name(r->t, name);
+    r->formula[name] = tg__work_has_formula(text) ? OF_TENSORS : tg__work_takes_lists(text) ? OF_LISTS : NO_FORMULA;
+  }
+  return (enum formula)r->formula[name];
+}
+
+/* Append the work of a call that is the first with its texts. */
+static bool compute(struct reader *r, enum formula formula, struct tg__str name, struct tg__str dims, struct tg__str types,
+                    struct tg__str concrete) {
+  struct tg__op_work *const out = r->out;
+  if (!tg__grow((void **)&out->works, &out->cap, out->count + 1, sizeof *out->works)) return false;
+  const bool lists = formula == OF_LISTS;
+  out->works[out->count++] = lists ? tg__work_of_lists(&r->types, name, dims) : tg__work_of(name, dims, types, concrete);
+  return lists || tg__list_types_learn(&r->types, dims, types);
+}
+
+/* Index into works; TG_NONE when the call has no formula of this kind, does not say, or memory ran out (signatures.failed). */
+static uint32_t work_of(struct reader *r, uint32_t slice, enum formula wanted) {
+  const struct tg_trace *t = r->t;
+  const uint32_t name = t->slices.name[slice], args = t->slices.args[slice];
+  if (formula_of(r, name) != wanted) return TG_NONE;
+  uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
+  if (dims == TG_NONE) dims = tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD);
+  if (dims == TG_NONE) return TG_NONE;
+  const uint32_t types = tg__arg_str(t, args, TG__K_INPUT_TYPE), concrete = tg__arg_str(t, args, TG__K_CONCRETE_INPUTS);
+  uint32_t key = 0;
+  const uint32_t parts[] = {name, dims, types, concrete};
+  for (size_t i = 0; i < 4; i++) key = tg__paths_step(&r->signatures, key, parts[i]);
+  uint32_t known = tg__map_get(&r->of, key);
+  if (known == TG_NONE) {
+    known = (uint32_t)r->out->count;
+    if (!compute(r, wanted, tg__name(t, name), tg__name(t, dims), text_of(t, types), text_of(t, concrete)) ||
+        !tg__map_put(&r->of, key, known)) {
+      r->signatures.failed = true;
+      return TG_NONE;
+    }
+  }
+  return r->out->works[known].kind == TG__WORK_UNKNOWN ? TG_NONE : known;
+}
+
+static uint32_t node_around(const struct tg__op_node *n) { return n->absorbed_by != TG_NONE ? n->absorbed_by : n->parent; }
+
+static void place(struct reader *r) {
+  struct tg__op_work *const out = r->out;
+  for (size_t i = 0; i < out->tree->count; i++) { /* a parent stands before its children */
+    const struct tg__op_node *n = &out->tree->nodes[i];
+    const uint32_t around = node_around(n);
+    out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
+    out->work_of[i] = n->is_op && !out->inside[i] ? work_of(r, n->slice, OF_TENSORS) : TG_NONE;
+  }
+}
+
+/* Operators on lists in which nothing counts: where they call others for each tensor, as on a CPU, those know their types. */
+static bool place_lists(struct reader *r) {
+  struct tg__op_work *const out = r->out;
+  bool *counts = tg__alloc(out->tree->count + 1); /* by node: something in it counts */
+  if (!counts) return false;
+  for (size_t i = out->tree->count; i-- > 0;) {
+    const uint32_t around = node_around(&out->tree->nodes[i]);
+    if (around != TG_NONE) counts[around] |= counts[i] || out->work_of[i] != TG_NONE;
+  }
+  for (size_t i = 0; i < out->tree->count; i++) {
+    const struct tg__op_node *n = &out->tree->nodes[i];
+    const uint32_t around = node_around(n);
+    out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
+    if (n->is_op && !out->inside[i] && !counts[i] && out->work_of[i] == TG_NONE) out->work_of[i] = work_of(r, n->slice, OF_LISTS);
+  }
+  tg__free(counts);
+  return true;
+}
+
+enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out) {
+  struct tg__schema_mask dims = {0}, dims_old = {0};
+  const bool done = tg__schema_mask_make(t, TG__K_INPUT_DIMS, &dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &dims_old);
+  *out = done && (dims.any || dims_old.any);
+  tg__schema_mask_free(&dims);
+  tg__schema_mask_free(&dims_old);
+  return done ? TG_OK : TG_MEMORY;
+}
+
+enum tg_err tg__op_work_build(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__op_work *out) {
+  *out = (struct tg__op_work){.tree = tree};
+  struct reader r = {.t = t, .out = out};
+  out->work_of = tg__alloc((tree->count + 1) * sizeof *out->work_of);
+  out->inside = tg__alloc((tree->count + 1) * sizeof *out->inside);
+  r.formula = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
+  bool done = tg__paths_open(&r.signatures, t) && out->work_of && out->inside && r.formula;
+  if (done) place(&r);
+  done = done && place_lists(&r) && !r.signatures.failed;
+  tg__list_types_free(&r.types);
+  tg__paths_close(&r.signatures);
+  tg__map_free(&r.of);
+  tg__free(r.formula);
+  return done ? TG_OK : TG_MEMORY;
+}
+
+void tg__op_work_free(struct tg__op_work *w) {
+  tg__free(w->work_of);
+  tg__free(w->inside);
+  tg__free(w->works);
+}

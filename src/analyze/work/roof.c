@@ -1,0 +1,73 @@
+/* Which operators count towards the work of a rank, and with how much time. */
+#include "analyze/work/roof.h"
+
+#include "analyze/names/call_names.h"
+
+uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice) {
+  const uint32_t op = tg__launching_op(r->t, device_slice);
+  uint32_t node = op == TG_NONE ? TG_NONE : r->tree.node_of[op];
+  while (node != TG_NONE && r->work.work_of[node] == TG_NONE) {
+    const struct tg__op_node *n = &r->tree.nodes[node];
+    node = n->absorbed_by != TG_NONE ? n->absorbed_by : n->parent;
+  }
+  return node;
+}
+
+static bool name_has_tf32(struct tg__str name) { return tg__str_contains(name, "tf32") || tg__str_contains(name, "TF32"); }
+
+/* Device work: which ranks have it, and what its kernels say of their precision. */
+static bool look_at_devices(struct tg__roof *r) {
+  const struct tg_trace *t = r->t;
+  uint8_t *says = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* by string id: 0 not looked at, 1 no, 2 yes */
+  if (!says) return false;
+  for (uint32_t k = 0; k < t->track_count; k++)
+    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+      if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
+      r->on_device[t->tracks[k].rank] = true;
+      const uint32_t name = t->slices.name[i];
+      if (!says[name]) says[name] = name_has_tf32(tg__name(t, name)) ? 2 : 1;
+      const uint32_t node = says[name] == 2 ? tg__roof_behind(r, i) : TG_NONE;
+      if (node != TG_NONE) r->tf32[node] = true;
+    }
+  tg__free(says);
+  return true;
+}
+
+enum tg_err tg__roof_open(const struct tg_trace *t, struct tg__roof *out, struct tg_error *e) {
+  *out = (struct tg__roof){.t = t};
+  bool any_shapes;
+  enum tg_err err = tg__op_work_has_shapes(t, &any_shapes);
+  if (!err && any_shapes) err = tg__op_tree_build(t, &out->tree);
+  if (!err && any_shapes) err = tg__op_work_build(t, &out->tree, &out->work);
+  if (err) return tg__fail(e, err, -1, "out of memory while reading shapes");
+  if (!any_shapes)
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
+  out->on_device = tg__alloc(t->rank_count + 1);
+  out->tf32 = tg__alloc(out->tree.count + 1);
+  if (!out->on_device || !out->tf32 || !look_at_devices(out)) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading kernels");
+  return TG_OK;
+}
+
+void tg__roof_close(struct tg__roof *r) {
+  tg__op_tree_free(&r->tree);
+  tg__op_work_free(&r->work);
+  tg__free(r->on_device);
+  tg__free(r->tf32);
+}
+
+bool tg__roof_count(const struct tg__roof *r, uint32_t track, uint32_t node, struct tg__counted *out) {
+  const struct tg__op_node *n = &r->tree.nodes[node];
+  if (!n->is_op || !n->in_table || n->absorbed_by != TG_NONE || r->work.inside[node]) return false;
+  const bool on_device = r->on_device[r->t->tracks[track].rank];
+  const uint32_t work = r->work.work_of[node];
+  *out = (struct tg__counted){.node = node, .track = track};
+  if (work == TG_NONE) {
+    out->time_ns = on_device ? n->device_ns : tg__op_tree_self_ns(r->t, n);
+    return out->time_ns > 0;
+  }
+  out->work = &r->work.works[work];
+  out->precision = out->work->precision == TG__FP32 && r->tf32[node] ? TG__TF32 : out->work->precision;
+  out->time_ns = on_device ? n->device_total_ns : r->t->slices.dur_ns[n->slice];
+  return out->time_ns > 0;
+}

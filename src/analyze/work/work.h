@@ -1,0 +1,71 @@
+/* work: what one call of an operator has to do, from the shapes it was recorded with. Floating-point operations as
+ * torch.utils.flop_counter counts them where it does (a multiplication and an addition are two), and the bytes that must be read and
+ * written at the least: each input once, the result once. Operators and formulas: work.def; definitions: docs/metrics.md. */
+#ifndef TG_WORK_H
+#define TG_WORK_H
+
+#include "base/base.h"
+
+enum tg__work_kind {
+  TG__WORK_MATMUL,
+  TG__WORK_CONVOLUTION,
+  TG__WORK_ATTENTION,
+  TG__WORK_NORMALISATION,
+  TG__WORK_EMBEDDING,
+  TG__WORK_ELEMENTWISE,
+  TG__WORK_COPY,
+  TG__WORK_REDUCTION,
+  TG__WORK_UNKNOWN, /* no formula, or inputs that do not say */
+};
+enum tg__precision {
+  TG__PRECISION_UNKNOWN,
+  TG__FP64,
+  TG__FP32,
+  TG__TF32,
+  TG__FP16,
+  TG__FP8,
+  TG__INT8,
+  TG__PRECISION_COUNT
+}; /* FP16: BF16 too */
+
+struct tg__work {
+  int64_t flops, bytes; /* -1: not known; bytes need the types of the inputs */
+  enum tg__work_kind kind;
+  enum tg__precision precision; /* of the first floating-point input */
+};
+extern const char *const tg__work_kinds[];      /* by kind */
+extern const char *const tg__precision_names[]; /* by precision; NULL = unknown */
+
+bool tg__work_has_formula(struct tg__str op); /* op: without overload */
+/* The texts of "Input Dims", "Input type" and "Concrete Inputs", empty when absent; any bytes may be given. */
+struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__str types, struct tg__str concrete);
+
+/* A type as "Input type" names it: bytes of an element and precision. false: none that is known. */
+bool tg__type_read(struct tg__str name, int64_t *bytes, enum tg__precision *precision);
+
+/* ---- between work.c and work_matrix.c ----------------------------------------------------------------------------------------- */
+
+#include "analyze/work/op_inputs.h"
+
+struct tg__call {
+  unsigned count;
+  struct tg__shape in[TG_INPUTS];
+  int64_t element_bytes[TG_INPUTS]; /* 0: no tensor; -1: a tensor of unknown type */
+  struct tg__str concrete;
+};
+struct tg__cost {
+  int64_t flops, out_elements; /* -1: not known */
+};
+/* The formulas of products. Of attention: elements of the result, which is what is written. */
+struct tg__cost tg__cost_mm(const struct tg__call *c, unsigned a, unsigned b, unsigned rank);
+struct tg__cost tg__cost_matmul(const struct tg__call *c, unsigned a, unsigned b); /* of any ranks, as torch.matmul broadcasts */
+struct tg__cost tg__cost_linear(const struct tg__call *c);
+struct tg__cost tg__cost_grouped_mm(const struct tg__call *c);
+struct tg__cost tg__cost_conv(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation);
+struct tg__cost tg__cost_conv_transpose(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation,
+                                        unsigned output_padding, unsigned groups);
+struct tg__cost tg__cost_convolution(const struct tg__call *c); /* aten::convolution: says itself whether it is transposed */
+struct tg__cost tg__cost_convolution_backward(const struct tg__call *c);
+struct tg__cost tg__cost_attention(const struct tg__call *c, unsigned query, bool heads_inside, bool backward);
+
+#endif
