@@ -47,7 +47,7 @@ static bool commit_records(struct tg__import *im, const struct tg__parser *p) {
   const size_t bytes = p->record_count * sizeof *p->records;
   if (last && last->bytes / sizeof *p->records - last->count >= p->record_count) {
     struct tg__segment more = {last->records + last->count, p->record_count, 0};
-    memcpy(more.records, p->records, bytes);
+    if (bytes) memcpy(more.records, p->records, bytes);
     if (!move_args(im, &more, p->pool, p->pool_len, p->phases)) return false;
     last->count += more.count;
     im->events_read += (int64_t)more.count;
