@@ -1,5 +1,5 @@
 /* The question op_classes: where the time goes, by kind of work. */
-#include "analyze/names/op_class.h"
+#include "analyze/host/op_class.h"
 
 struct row {
   int64_t calls, self_cpu_ns, device_events, device_ns;

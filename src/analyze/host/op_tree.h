@@ -8,7 +8,7 @@
 #define TG_OP_TREE_H
 
 #include "analyze/analyze.h"
-#include "analyze/names/call_names.h"
+#include "analyze/host/call_names.h"
 
 struct tg__op_node {
   uint32_t slice;

@@ -2,7 +2,7 @@
 #ifndef TG_OP_FLOPS_H
 #define TG_OP_FLOPS_H
 
-#include "analyze/names/call_names.h"
+#include "analyze/host/call_names.h"
 
 struct tg__op_flops {
   const struct tg_trace *t;

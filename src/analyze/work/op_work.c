@@ -1,7 +1,7 @@
 /* Which operators of a trace count, and what they had to do. */
 #include "analyze/work/op_work.h"
 
-#include "analyze/names/call_names.h"
+#include "analyze/host/call_names.h"
 #include "analyze/work/work_lists.h"
 
 struct reader {

@@ -1,7 +1,7 @@
 /* Which operators count towards the work of a rank, and with how much time. */
 #include "analyze/work/roof.h"
 
-#include "analyze/names/call_names.h"
+#include "analyze/host/call_names.h"
 
 uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice) {
   const uint32_t op = tg__launching_op(r->t, device_slice);

@@ -1,12 +1,12 @@
 /* Which kind of work an operator or a kernel does. */
-#include "analyze/names/op_class.h"
+#include "analyze/host/op_class.h"
 
 enum { WORD_MOST = 64 }; /* longer names are cut: no word of the list is near it */
 
 const char *tg__op_class_name(enum tg__op_class c) {
   static const char *const names[] = {
 #define CLASS(id, name, meaning, claims) name,
-#include "analyze/names/op_classes.def"
+#include "analyze/host/op_classes.def"
   };
   return names[c];
 }
@@ -14,7 +14,7 @@ const char *tg__op_class_name(enum tg__op_class c) {
 static bool claims_all(enum tg__op_class c) {
   static const bool claiming[] = {
 #define CLASS(id, name, meaning, claims) claims,
-#include "analyze/names/op_classes.def"
+#include "analyze/host/op_classes.def"
   };
   return claiming[c];
 }
@@ -55,20 +55,20 @@ static enum tg__op_class class_of_name(struct tg__str name) {
     const char *text;
   } words[] = {
 #define WORD(id, word) {TG__OPS_##id, word},
-#include "analyze/names/op_classes.def"
+#include "analyze/host/op_classes.def"
   };
   for (size_t k = 0; k < sizeof words / sizeof *words; k++)
     if (strlen(words[k].text) == word.len && memcmp(words[k].text, word.ptr, word.len) == 0) return (enum tg__op_class)words[k].cls;
 #define PART(id, part)                                                                                                                     \
   if (tg__str_contains(word, part)) return TG__OPS_##id;
-#include "analyze/names/op_classes.def"
+#include "analyze/host/op_classes.def"
   return TG__OPS_OTHER;
 }
 
 static enum tg__op_class class_of_kernel(struct tg__str kernel) {
 #define KERNEL(id, part)                                                                                                                   \
   if (tg__str_contains(kernel, part)) return TG__OPS_##id;
-#include "analyze/names/op_classes.def"
+#include "analyze/host/op_classes.def"
   return TG__OPS_OTHER;
 }
 

@@ -6,7 +6,7 @@
 
 enum tg__op_class {
 #define CLASS(id, name, meaning, claims) TG__OPS_##id,
-#include "analyze/names/op_classes.def"
+#include "analyze/host/op_classes.def"
   TG__OPS_COUNT
 };
 const char *tg__op_class_name(enum tg__op_class c);

@@ -1,5 +1,5 @@
 /* What torch's own tables call the events of a trace. */
-#include "analyze/names/call_names.h"
+#include "analyze/host/call_names.h"
 
 bool tg__call_names_open(struct tg__call_names *n, const struct tg_trace *t) {
   static const char *const hidden[TG__HIDDEN_NAMES] = {"profiler::_record_function_enter",
