@@ -307,8 +307,8 @@ static uint32_t stream_number(struct reader *r, int64_t handle) {
 }
 
 static uint8_t action_of(const struct tg__snapshot *s, uint32_t text) {
-  for (uint8_t i = TG__ACTION_ALLOC; i < TG__ACTION_OTHER; i++)
-    if (text == s->action_texts[i]) return i;
+  for (unsigned i = TG__ACTION_ALLOC; i < TG__ACTION_OTHER; i++)
+    if (text == s->action_texts[i]) return (uint8_t)i;
   return TG__ACTION_OTHER;
 }
 
