@@ -168,6 +168,14 @@ static void number_through(struct tg_table *t, const struct call *c, const struc
   }
 }
 
+/* What is done once with the rows of all ranks, or is the rank itself. */
+static bool is_for_the_whole(const char *argument) {
+  static const char *const names[] = {"rank", "where", "sort", "limit", "columns"};
+  for (size_t i = 0; argument && i < sizeof names / sizeof *names; i++)
+    if (strcmp(argument, names[i]) == 0) return true;
+  return false;
+}
+
 /* Rows of one rank as the run numbers them, chosen by where; neither sorted nor cut. */
 static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct call *c, struct tg_table **out,
                             struct tg_error *e) {
@@ -179,10 +187,7 @@ static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_ran
   snprintf(number, sizeof number, "%lld", (long long)r->number);
   args[count++] = (struct tg_arg){"rank", number};
   for (size_t i = 0; i < c->count; i++) {
-    const char *const name = c->args[i].name;
-    if (!name ||
-        (strcmp(name, "rank") && strcmp(name, "where") && strcmp(name, "sort") && strcmp(name, "limit") && strcmp(name, "columns")))
-      args[count++] = c->args[i];
+    if (!is_for_the_whole(c->args[i].name)) args[count++] = c->args[i];
   }
   enum tg_err err = unit_trace(run, r->unit, &t, e);
   if (!err) err = tg__ask_run(t, c->question, args, count, out, e);

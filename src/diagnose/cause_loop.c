@@ -210,6 +210,7 @@ static const char *advice_for(enum tg__cause cause) {
 
 static void report_loop(struct loop *l) {
   struct tg__facts *f = l->s->f;
+  if (!l->times) return;
   const int64_t pause_ns = pauses(l), saving = l->saving_ns + pause_ns - pause_ns / l->times;
   const double share = tg__pct(saving, f->total_ns);
   if (share <= LOOP_PCT) return;

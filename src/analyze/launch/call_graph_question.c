@@ -171,7 +171,9 @@ static bool answer_hta(struct view *v, const struct tg__ask *a, struct tg_table 
     v->g = &g;
     ok = tg__hta_call_graph(&h, r, &g, roles) && put(v, a, out);
     tg__call_graph_free(&g);
+    v->g = NULL;
   }
+  v->roles = NULL;
   tg__hta_close(&h);
   tg__free(roles);
   return ok;
