@@ -10,7 +10,9 @@ struct tg__keepsakes {
   struct keepsake *first;
 };
 
-struct tg__keepsakes *tg__keepsakes_new(void) { return tg__alloc(sizeof(struct tg__keepsakes)); }
+struct tg__keepsakes *tg__keepsakes_new(void) {
+  return tg__alloc(sizeof(struct tg__keepsakes));
+}
 
 void tg__keepsakes_free(struct tg__keepsakes *k) {
   for (struct keepsake *one = k ? k->first : NULL, *next; one; one = next) {
@@ -33,4 +35,13 @@ bool tg__keep(const struct tg_trace *t, void *item, tg__keep_free *kind) {
   *k = (struct keepsake){.next = t->kept->first, .kind = kind, .item = item};
   t->kept->first = k;
   return true;
+}
+
+void *tg__kept_room(const struct tg_trace *t, size_t bytes, tg__keep_free *kind) {
+  void *item = tg__kept(t, kind);
+  if (item) return item;
+  item = tg__alloc(bytes);
+  if (item && tg__keep(t, item, kind)) return item;
+  tg__free(item);
+  return NULL;
 }

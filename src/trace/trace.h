@@ -261,6 +261,7 @@ bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
 typedef void tg__keep_free(void *item);
 void *tg__kept(const struct tg_trace *t, tg__keep_free *kind);            /* NULL: none yet */
 bool tg__keep(const struct tg_trace *t, void *item, tg__keep_free *kind); /* the trace frees it; false on no memory: it stays the caller's */
+void *tg__kept_room(const struct tg_trace *t, size_t bytes, tg__keep_free *kind); /* what is kept, else zeroed bytes kept from now on; NULL on no memory */
 struct tg__keepsakes *tg__keepsakes_new(void); /* NULL on no memory */
 void tg__keepsakes_free(struct tg__keepsakes *k); /* NULL is fine */
 

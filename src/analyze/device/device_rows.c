@@ -300,26 +300,20 @@ int64_t tg__device_length(const struct tg__spans *s) {
 
 /* All rows of each rank, exact. */
 struct kept {
-  struct tg__device_rows *of_rank; /* rows NULL: not asked for yet */
   uint32_t ranks;
+  struct tg__device_rows of_rank[]; /* rows NULL: not asked for yet */
 };
 
 static void free_kept(void *item) {
   struct kept *k = item;
-  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) tg__free(k->of_rank[r].rows);
-  tg__free(k->of_rank);
+  for (uint32_t r = 0; r < k->ranks; r++) tg__free(k->of_rank[r].rows);
   tg__free(k);
 }
 
 static struct kept *kept_of(const struct tg_trace *t) {
-  struct kept *k = tg__kept(t, free_kept);
-  if (k) return k;
-  k = tg__alloc(sizeof *k);
-  if (!k) return NULL;
-  *k = (struct kept){tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank), t->rank_count};
-  if (k->of_rank && tg__keep(t, k, free_kept)) return k;
-  free_kept(k);
-  return NULL;
+  struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
+  if (k) k->ranks = t->rank_count;
+  return k;
 }
 
 /* Hands out the rows kept of d->rank, loading them when they are not there. */

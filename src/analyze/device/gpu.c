@@ -140,31 +140,25 @@ static enum tg_err measure_rank(const struct tg_trace *t, uint32_t rank, struct 
   return err;
 }
 
-struct kept { /* by rank */
+struct kept {
+  uint32_t ranks;
   struct devices {
     struct tg__gpu *items;
     size_t count;
     bool is_known;
-  } * of_rank;
-  uint32_t ranks;
+  } of_rank[];
 };
 
 static void free_kept(void *item) {
   struct kept *k = item;
-  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) tg__free(k->of_rank[r].items);
-  tg__free(k->of_rank);
+  for (uint32_t r = 0; r < k->ranks; r++) tg__free(k->of_rank[r].items);
   tg__free(k);
 }
 
 static struct kept *kept_of(const struct tg_trace *t) {
-  struct kept *k = tg__kept(t, free_kept);
-  if (k) return k;
-  k = tg__alloc(sizeof *k);
-  if (!k) return NULL;
-  *k = (struct kept){tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank), t->rank_count};
-  if (k->of_rank && tg__keep(t, k, free_kept)) return k;
-  free_kept(k);
-  return NULL;
+  struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
+  if (k) k->ranks = t->rank_count;
+  return k;
 }
 
 enum tg_err tg__gpu_measure(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {

@@ -282,34 +282,25 @@ done:
 
 /* ---- kept with the trace ------------------------------------------------------------------------------------------------------- */
 
-struct kept { /* of each rank: divided by its steps, and as a whole */
-  struct tg__breakdown (*of_rank)[2];
-  bool (*is_known)[2];
+struct kept { /* of each rank: as a whole, and divided by its steps */
   uint32_t ranks;
+  struct {
+    struct tg__breakdown breakdown;
+    bool is_known;
+  } of_rank[][2];
 };
 
 static void free_kept(void *item) {
   struct kept *k = item;
-  for (uint32_t r = 0; k->of_rank && r < k->ranks; r++) {
-    tg__breakdown_free(&k->of_rank[r][0]);
-    tg__breakdown_free(&k->of_rank[r][1]);
-  }
-  tg__free(k->of_rank);
-  tg__free(k->is_known);
+  for (uint32_t r = 0; r < k->ranks; r++)
+    for (int by_steps = 0; by_steps < 2; by_steps++) tg__breakdown_free(&k->of_rank[r][by_steps].breakdown);
   tg__free(k);
 }
 
 static struct kept *kept_of(const struct tg_trace *t) {
-  struct kept *k = tg__kept(t, free_kept);
-  if (k) return k;
-  k = tg__alloc(sizeof *k);
-  if (!k) return NULL;
-  k->ranks = t->rank_count;
-  k->of_rank = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->of_rank);
-  k->is_known = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->is_known);
-  if (k->of_rank && k->is_known && tg__keep(t, k, free_kept)) return k;
-  free_kept(k);
-  return NULL;
+  struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
+  if (k) k->ranks = t->rank_count;
+  return k;
 }
 
 enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out) {
@@ -317,13 +308,13 @@ enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg
   *out = (struct tg__breakdown){.window = {.rank = rank}};
   struct kept *k = kept_of(t);
   if (!k) return TG_MEMORY;
-  struct tg__breakdown *b = &k->of_rank[rank][by_steps];
-  if (!k->is_known[rank][by_steps]) {
+  struct tg__breakdown *b = &k->of_rank[rank][by_steps].breakdown;
+  if (!k->of_rank[rank][by_steps].is_known) {
     if (break_down(t, rank, by_steps, b)) {
       tg__breakdown_free(b);
       return TG_MEMORY;
     }
-    k->is_known[rank][by_steps] = true;
+    k->of_rank[rank][by_steps].is_known = true;
   }
   const size_t all = b->count + b->left_out;
   *out = *b;
