@@ -3,7 +3,6 @@
 They need an environment of their own (tests/python/peers.py): these tests run when it is there, or with PEERS=1, which makes it.
 """
 import json
-import os
 import pathlib
 import random
 import subprocess
@@ -18,11 +17,7 @@ import peers  # noqa: E402
 
 @pytest.fixture(scope="module")
 def ask():
-    python = peers.find()
-    if python is None:
-        if os.environ.get("PEERS") != "1":
-            pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
-        python = peers.make()
+    python = peers.found_or_made() or pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
 
     def run(path):
         done = subprocess.run([str(python), peers.__file__, "ask", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)

@@ -1,7 +1,6 @@
 """What a campaign of random traces against HolisticTraceAnalysis 0.5.0 and the TensorBoard plugin 0.4.3 found, each by hand on a small
 trace; and a short campaign of its own where the two are installed (peers.py says how)."""
 import json
-import os
 import pathlib
 import pickle
 import subprocess
@@ -98,11 +97,7 @@ def test_names_may_repeat_the_folder(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def peer():
-    python = peers.find()
-    if python is None:
-        if os.environ.get("PEERS") != "1":
-            pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
-        python = peers.make()
+    python = peers.found_or_made() or pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
 
     def ask(who, folder, out):
         done = subprocess.run([str(python), versus.__file__, who, str(folder), str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
