@@ -81,6 +81,9 @@ uint32_t tg__strings_count(const struct tg__strings *s);
 
 /* UTF-8: length of the valid sequence at p (1..4), 0 when the bytes there are not UTF-8 (a surrogate half counts as invalid). */
 unsigned tg__utf8_length(const unsigned char *p, size_t left);
+/* Of a valid sequence of n bytes: would a terminal obey it, or the reader be deceived by it? Control characters, line and paragraph
+ * separators, marks that turn the direction of writing, blanks without width. */
+bool tg__utf8_steers(const unsigned char *p, unsigned n);
 
 /* ---- map (map.c) ---------------------------------------------------------------------------------------------------- */
 
@@ -142,7 +145,7 @@ void tg__json_double(struct tg__jsonw *w, double v);
 void tg__json_bool(struct tg__jsonw *w, bool v);
 void tg__json_null(struct tg__jsonw *w);
 void tg__json_raw(struct tg__jsonw *w, struct tg__str raw); /* already JSON */
-/* The escaped body of a string, without quotes. Bytes that are not UTF-8 become U+FFFD when `display`, and otherwise stay as
+/* The escaped body of a string, without quotes; what steers a terminal is written as its \uXXXX escape. Bytes that are not UTF-8 become U+FFFD when `display`, and otherwise stay as
  * they are, except that an encoded surrogate half is written as its \uXXXX escape. */
 void tg__json_escape(struct tg__out *o, struct tg__str s, bool display);
 

@@ -104,6 +104,16 @@ unsigned tg__utf8_length(const unsigned char *p, size_t left) {
   return n;
 }
 
+bool tg__utf8_steers(const unsigned char *p, unsigned n) {
+  if (n == 1) return p[0] < 0x20 || p[0] == 0x7F;
+  if (n == 2) return (p[0] == 0xC2 && p[1] < 0xA0) || (p[0] == 0xD8 && p[1] == 0x9C); /* U+0080 to 009F, U+061C */
+  if (n != 3) return false;
+  if (p[0] == 0xEF) return p[1] == 0xBB && p[2] == 0xBF; /* U+FEFF */
+  if (p[0] != 0xE2) return false;
+  if (p[1] == 0x81) return p[2] >= 0xA0 && p[2] <= 0xAF; /* U+2060 to 206F */
+  return p[1] == 0x80 && (p[2] == 0x8B || p[2] == 0x8E || p[2] == 0x8F || (p[2] >= 0xA8 && p[2] <= 0xAE)); /* U+200B, 200E, 200F, 2028 to 202E */
+}
+
 /* ---- interner --------------------------------------------------------------------------------------------------------- */
 
 /* Texts are spread over shards by the top bits of their hash; a shard has its own lock, table and text arena, so threads

@@ -47,7 +47,17 @@ static void print_error_json(const struct tg_error *e, const char *next) {
 
 /* Control characters of a file name or a trace must not reach the terminal; line ends may, a sentence can have more lines. */
 static void print_clean(const char *text) {
-  for (const unsigned char *p = (const unsigned char *)text; *p; p++) fputc((*p < 0x20 && *p != '\n') || *p == 0x7f ? '?' : *p, stderr);
+  size_t left = strlen(text);
+  for (unsigned n; left; text += n, left -= n) {
+    const unsigned char *const p = (const unsigned char *)text;
+    n = tg__utf8_length(p, left);
+    if (n && (*p == '\n' || !tg__utf8_steers(p, n))) {
+      fwrite(p, 1, n, stderr);
+    } else {
+      fputc('?', stderr);
+      n = n ? n : 1;
+    }
+  }
 }
 
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next) {

@@ -1,6 +1,7 @@
 /* Comma-separated values as RFC 4180 has them: CRLF, quotes where needed. A text cell that a spreadsheet would run as a formula
  * (it begins with = + - @, tab or carriage return) gets an apostrophe in front; formulas=keep leaves it out. Numbers never get
- * one. Unknown is an empty cell, an empty text is "". */
+ * one. Unknown is an empty cell, an empty text is "". CSV has no escapes: what is not UTF-8 or would steer a terminal becomes U+FFFD,
+ * but for tabs and line ends. */
 #include "show/argsjson.h"
 #include "show/eventrow.h"
 
@@ -20,18 +21,33 @@ static bool needs_quotes(struct tg__str s) {
   return s.ptr[0] == ' ' || s.ptr[s.len - 1] == ' ';
 }
 
+static bool is_plain(unsigned char c) { return (c >= 0x20 && c < 0x7f && c != '"') || c == '\t' || c == '\n' || c == '\r'; }
+
+static void put_body(struct tg__out *out, struct tg__str s) {
+  const unsigned char *const p = (const unsigned char *)s.ptr;
+  for (size_t i = 0; i < s.len;) {
+    size_t n = 0;
+    while (i + n < s.len && is_plain(p[i + n])) n++;
+    if (n) {
+      tg__out_bytes(out, p + i, n);
+    } else if (p[i] == '"') {
+      tg__out_text(out, "\"\"");
+      n = 1;
+    } else {
+      const unsigned len = tg__utf8_length(p + i, s.len - i);
+      if (len && !tg__utf8_steers(p + i, len)) tg__out_bytes(out, p + i, len);
+      else tg__out_text(out, "\xef\xbf\xbd");
+      n = len ? len : 1;
+    }
+    i += n;
+  }
+}
+
 static void put_text(struct tg__out *out, struct tg__str s, bool keep) {
   const bool quoted = needs_quotes(s), guarded = !keep && is_formula(s);
   if (quoted) tg__out_char(out, '"');
   if (guarded) tg__out_char(out, '\'');
-  uint32_t from = 0;
-  for (uint32_t i = 0; i < s.len; i++) {
-    if (s.ptr[i] != '"') continue;
-    tg__out_bytes(out, s.ptr + from, i + 1 - from);
-    tg__out_char(out, '"');
-    from = i + 1;
-  }
-  tg__out_bytes(out, s.ptr + from, s.len - from);
+  put_body(out, s);
   if (quoted) tg__out_char(out, '"');
 }
 

@@ -4,7 +4,7 @@
 
 #include "show/parts.h"
 
-enum { MOST_ROWS = 8, NAME_COLUMNS = 44, CELL = 64 };
+enum { MOST_ROWS = 8, NAME_COLUMNS = 44, CELL = 64, CODE_BYTES = 160 };
 
 struct page {
   const struct tg_table *t;
@@ -74,14 +74,19 @@ static void put_right(struct tg__out *out, const char *text, unsigned width) {
 /* A name in a code span of a Markdown table: what would end either gives way. */
 static void put_code(struct tg__out *out, struct tg__str s) {
   tg__out_char(out, '`');
-  for (uint32_t i = 0; i < s.len && i < 160; i++) {
+  size_t i = 0;
+  while (i < s.len && i < CODE_BYTES) {
+    const unsigned n = tg__utf8_length((const unsigned char *)s.ptr + i, s.len - i);
     const char c = s.ptr[i];
     if (c == '|')
       tg__out_text(out, "\\|");
+    else if (c == '`')
+      tg__out_char(out, '\'');
     else
-      tg__out_char(out, c == '`' ? '\'' : (unsigned char)c < ' ' ? ' ' : c);
+      tg__put_clean(out, (struct tg__str){s.ptr + i, n ? n : 1});
+    i += n ? n : 1;
   }
-  tg__out_text(out, s.len > 160 ? "…`" : "`");
+  tg__out_text(out, i < s.len ? "…`" : "`");
 }
 
 static const char *paint(const struct page *p, size_t row) {

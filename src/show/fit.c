@@ -3,6 +3,7 @@
 
 struct rune {
   unsigned bytes, width;
+  bool shown; /* else U+FFFD is, in its place */
 };
 
 static bool is_wide(uint32_t c) {
@@ -12,17 +13,18 @@ static bool is_wide(uint32_t c) {
 }
 
 static bool is_combining(uint32_t c) {
-  return (c >= 0x300 && c <= 0x36f) || (c >= 0x200b && c <= 0x200f) || (c >= 0x20d0 && c <= 0x20ff) || (c >= 0xfe00 && c <= 0xfe0f);
+  return (c >= 0x300 && c <= 0x36f) || c == 0x200c || c == 0x200d || (c >= 0x20d0 && c <= 0x20ff) || (c >= 0xfe00 && c <= 0xfe0f);
 }
 
-/* The character at p. A byte that cannot be shown (control, not UTF-8) is one column wide: U+FFFD is printed in its place. */
+/* The character at p. What may not be shown (control, not UTF-8) is one column wide. */
 static struct rune rune_at(const char *p, size_t left) {
   const unsigned char *u = (const unsigned char *)p;
   const unsigned n = tg__utf8_length(u, left);
-  if (n <= 1) return (struct rune){1, 1};
+  if (!n || tg__utf8_steers(u, n)) return (struct rune){n ? n : 1, 1, false};
+  if (n == 1) return (struct rune){1, 1, true};
   uint32_t c = u[0] & (0x7fu >> n);
   for (unsigned i = 1; i < n; i++) c = c << 6 | (u[i] & 0x3f);
-  return (struct rune){n, is_combining(c) ? 0 : is_wide(c) ? 2 : 1};
+  return (struct rune){n, is_combining(c) ? 0 : is_wide(c) ? 2 : 1, true};
 }
 
 unsigned tg__text_width(struct tg__str s) {
@@ -39,13 +41,8 @@ unsigned tg__text_width(struct tg__str s) {
 void tg__put_clean(struct tg__out *out, struct tg__str s) {
   for (size_t i = 0; i < s.len;) {
     const struct rune r = rune_at(s.ptr + i, s.len - i);
-    const unsigned char b = (unsigned char)s.ptr[i];
-    const bool c1 = r.bytes == 2 && b == 0xc2 && (unsigned char)s.ptr[i + 1] < 0xa0;
-    if (b < 0x20 || b == 0x7f || c1 || (r.bytes == 1 && b >= 0x80)) {
-      tg__out_text(out, "\xef\xbf\xbd");
-    } else {
-      tg__out_bytes(out, s.ptr + i, r.bytes);
-    }
+    if (r.shown) tg__out_bytes(out, s.ptr + i, r.bytes);
+    else tg__out_text(out, "\xef\xbf\xbd");
     i += r.bytes;
   }
 }

@@ -5,10 +5,14 @@
 /* ; parts frames and a line ends a stack: neither may stand in a name. Some readers take the last blank for the separator, which is
  * where ours is. */
 static void put_frame(struct tg__out *out, struct tg__str s) {
+  const unsigned char *const p = (const unsigned char *)s.ptr;
   if (!s.len) tg__out_text(out, "(no name)");
-  for (uint32_t i = 0; i < s.len; i++) {
-    const unsigned char c = (unsigned char)s.ptr[i];
-    tg__out_char(out, c == ';' ? ',' : c < 0x20 ? ' ' : (char)c);
+  for (size_t i = 0; i < s.len;) {
+    const unsigned n = tg__utf8_length(p + i, s.len - i);
+    if (!n) tg__out_text(out, "\xef\xbf\xbd");
+    else if (p[i] == ';' || tg__utf8_steers(p + i, n)) tg__out_char(out, p[i] == ';' ? ',' : ' ');
+    else tg__out_bytes(out, p + i, n);
+    i += n ? n : 1;
   }
 }
 

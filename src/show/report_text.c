@@ -25,12 +25,19 @@ static void put_in(const struct page *p, const char *code, const char *text) {
   plain(p);
 }
 
+static struct tg__str view(const char *text) { return (struct tg__str){text, (uint32_t)strlen(text)}; }
+
+/* The same for text in which a name or a path may stand. */
+static void put_clean_in(const struct page *p, const char *code, struct tg__str text) {
+  ink(p, code);
+  tg__put_clean(p->out, text);
+  plain(p);
+}
+
 static void put_label(const struct page *p, const char *label) {
   put_in(p, "1", label);
   tg__put_blanks(p->out, LABEL - (unsigned)strlen(label));
 }
-
-static struct tg__str view(const char *text) { return (struct tg__str){text, (uint32_t)strlen(text)}; }
 
 static void put_left(const struct page *p, struct tg__str s, unsigned width) {
   const unsigned used = tg__put_fitted(p->out, s, width);
@@ -417,9 +424,7 @@ static void put_findings(const struct page *p) {
   if (t->rows > FINDINGS) tg__out_format(p->out, ", %d of %zu", FINDINGS, t->rows);
   if (!t->rows) {
     tg__put_blanks(p->out, LABEL - 8);
-    ink(p, "32");
-    tg__out_text(p->out, t->note_count ? t->notes[t->note_count - 1] : "none");
-    plain(p);
+    put_clean_in(p, "32", view(t->note_count ? t->notes[t->note_count - 1] : "none"));
   }
   tg__out_char(p->out, '\n');
   for (size_t i = 0; i < t->rows && i < FINDINGS; i++) put_finding(p, t, i);
@@ -443,6 +448,6 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   put_label(&p, "next");
   tg__out_format(out, "%s\n", r->next_why);
   tg__put_blanks(out, LABEL);
-  put_in(&p, "1;36", r->next); /* never broken: it is to be copied */
+  put_clean_in(&p, "1;36", view(r->next)); /* never broken: it is to be copied */
   tg__out_char(out, '\n');
 }

@@ -93,6 +93,33 @@ static void utf8_is_strict(void **state) {
   assert_int_equal(tg__utf8_length((const unsigned char *)"x", 0), 0);
 }
 
+static bool steers(uint32_t c) {
+  unsigned char text[4];
+  unsigned n = 1;
+  text[0] = (unsigned char)c;
+  if (c >= 0x800) {
+    n = 3;
+    text[0] = (unsigned char)(0xE0 | c >> 12), text[1] = (unsigned char)(0x80 | (c >> 6 & 0x3F)), text[2] = (unsigned char)(0x80 | (c & 0x3F));
+  } else if (c >= 0x80) {
+    n = 2;
+    text[0] = (unsigned char)(0xC0 | c >> 6), text[1] = (unsigned char)(0x80 | (c & 0x3F));
+  }
+  return tg__utf8_steers(text, n);
+}
+
+/* Unicode's categories Cc, Zl and Zp, its Bidi_Control characters, and the blanks without width. U+200C and 200D join letters: they stay. */
+static void what_steers_a_terminal_is_known(void **state) {
+  static const struct {
+    uint32_t from, to;
+  } ranges[] = {{0, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200b, 0x200b}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}};
+  size_t r = 0;
+  for (uint32_t c = 0; c < 0x10000; c++) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    while (r < sizeof ranges / sizeof *ranges && c > ranges[r].to) r++;
+    assert_int_equal(steers(c), r < sizeof ranges / sizeof *ranges && c >= ranges[r].from);
+  }
+}
+
 static void interner_gives_ids_in_order(void **state) {
   enum { COUNT = 70000 }; /* more than one block of the directory */
   struct tg__strings *s = tg__strings_new();
@@ -186,6 +213,7 @@ int main(void) {
       cmocka_unit_test(hash_sees_every_byte),
       cmocka_unit_test(hash_spreads_running_numbers),
       cmocka_unit_test(utf8_is_strict),
+      cmocka_unit_test(what_steers_a_terminal_is_known),
       cmocka_unit_test(interner_gives_ids_in_order),
       cmocka_unit_test_teardown(interner_survives_failure, reset_allocator),
       cmocka_unit_test(interner_is_shared_by_threads),
