@@ -27,7 +27,7 @@ def rows() -> list[Row]:
 
 def _recorder(torch: Any) -> Row:
     """What opening a recording of everything says, which calibrates the hook and proves it."""
-    from ._native import available
+    from ._collect.native import available
     usable, reason = available()
     if not usable:
         return "our recorder", f"no: {reason}", False, "torch's own collector records instead, at a higher price"

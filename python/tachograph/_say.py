@@ -8,7 +8,7 @@ import warnings
 
 log = logging.getLogger("tachograph")
 _said: set[str] = set()
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
 def tell(line: str) -> None:
@@ -31,7 +31,7 @@ def heard() -> bool:
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """A warning that names the caller's line, however deep in this package it arose."""
     depth, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == _PACKAGE:
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(text, category, stacklevel=depth)
 

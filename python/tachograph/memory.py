@@ -13,9 +13,9 @@ from __future__ import annotations
 import pickle
 from typing import Any, Callable, NamedTuple, Optional
 
-from ._device import resolve, torch_module
-from ._memory_history import Entry, cpu_entries, live_at_end, snapshot_of
-from ._phases import loss_of, split_batch
+from ._measure.device import resolve, torch_module
+from ._measure.phases import loss_of, split_batch
+from ._memory.history import Entry, cpu_entries, live_at_end, snapshot_of
 
 __all__ = ["history", "dump", "summary", "peak", "reset_peak", "stages", "History", "Peak", "Stages"]
 
@@ -97,7 +97,7 @@ class History:
         if _is_cuda(self.device):
             torch_module().cuda.memory._record_memory_history(max_entries=self.max_entries, stacks="python")
             return self
-        from ._backend import Recipe, new_recording
+        from ._collect.backend import Recipe, new_recording
         from .profiler import ProfilerActivity
         recipe = Recipe(activities=frozenset([ProfilerActivity.CPU]), profile_memory=True, stack_per_op=self.stacks)
         self._recording = new_recording(recipe, "memory")
@@ -298,7 +298,7 @@ def _live_bytes() -> int:
 
 
 def _stages_cpu(_device: Any, run: Callable) -> tuple[list[int], list[Optional[int]], list[int]]:
-    from ._annotate import record_function
+    from ._labels.annotate import record_function
 
     def mark(number: int) -> None:
         with record_function(f"tachograph.memory#{number}"):

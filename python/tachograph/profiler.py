@@ -20,15 +20,15 @@ from torch.autograd.profiler import KinetoStepTracker
 from torch.profiler import RecordScope, itt  # as they are: they record nothing themselves
 
 from . import TachographError, _launch
-from ._annotate import record_function
-from ._backend import Recording
-from ._config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
-from ._handlers import tensorboard_trace_handler
-from ._observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
+from ._collect.backend import Recording
+from ._collect.config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
+from ._labels.annotate import record_function
+from ._profile.handlers import tensorboard_trace_handler
+from ._profile.observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
+from ._profile.schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
+from ._profile.step_times import StepTimes
+from ._profile.windows import _KinetoProfile, kineto_available, supported_activities
 from ._say import heard, tell, warn, warn_once
-from ._schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
-from ._step_times import StepTimes
-from ._window import _KinetoProfile, kineto_available, supported_activities
 
 __all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
            "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig", "PerformanceMetricsConfig",

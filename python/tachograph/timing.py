@@ -13,8 +13,8 @@ import functools
 import time
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
-from ._device import Clock, resolve, tensors_in, torch_module
-from ._series import Series, Stats, percentile
+from ._measure.device import Clock, resolve, tensors_in, torch_module
+from ._measure.series import Series, Stats, percentile
 
 __all__ = ["timer", "latency", "throughput", "warm_up", "Latency", "Throughput", "Warmup", "Series", "Stats", "percentile"]
 

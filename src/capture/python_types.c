@@ -167,7 +167,7 @@ static bool methods_add(PyTypeObject *to) {
 /* ---- as a decorator -------------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *annotation_decorate(PyObject *object, PyObject *function) {
-  PyObject *const module = PyImport_ImportModule("tachograph._decorate");
+  PyObject *const module = PyImport_ImportModule("tachograph._labels.decorate");
   PyObject *const result = module ? PyObject_CallMethod(module, "decorate", "OO", object, function) : NULL;
   Py_XDECREF(module);
   return result;

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
-from tachograph._backend import _native_class
+from tachograph._collect.backend import _native_class
 
 torch.set_num_threads(1)
 BACKENDS = ["kineto"] + (["native"] if _native_class()[0] else [])

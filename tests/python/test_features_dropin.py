@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU
-from tachograph._totals import phases
+from tachograph._events.totals import phases
 
 
 class Nvtx:

@@ -6,9 +6,9 @@ import re
 import pytest
 
 import tachograph as tg
-from tachograph._live_tensors import LiveTensors
-from tachograph._memory_page import page
-from tachograph._memory_timeline import Category, MemoryProfile, MemoryProfileTimeline, export_memory_timeline, read_blocks
+from tachograph._collect.live_tensors import LiveTensors
+from tachograph._memory.page import page
+from tachograph._memory.timeline import Category, MemoryProfile, MemoryProfileTimeline, export_memory_timeline, read_blocks
 
 BASE = 1_000_000_000_000
 
@@ -52,7 +52,7 @@ def opened(tmp_path):
 
 @pytest.fixture
 def profile(opened, monkeypatch):
-    monkeypatch.setattr("tachograph._memory_timeline.LiveTensors", lambda found=(): LiveTensors(found))  # other tests' models may be there
+    monkeypatch.setattr("tachograph._memory.timeline.LiveTensors", lambda found=(): LiveTensors(found))  # other tests' models may be there
     return MemoryProfile(opened(STEP))
 
 

@@ -64,8 +64,8 @@ def test_why_it_is_torch(more, why):
 @native
 def test_failed_self_test(monkeypatch):
     """One sentence with the evidence, once; then torch's collector does it."""
-    import tachograph._native
-    monkeypatch.setattr(tachograph._native, "available", lambda: (False, "operators: this torch is not understood: 17 is not 4"))
+    import tachograph._collect.native
+    monkeypatch.setattr(tachograph._collect.native, "available", lambda: (False, "operators: this torch is not understood: 17 is not 4"))
     with pytest.warns(UserWarning, match="^recording with torch's own collector: operators: this torch is not understood: 17 is not 4$") as caught:
         assert [kind(), kind()] == ["kineto", "kineto"]
     assert len([w for w in caught if "own collector" in str(w.message)]) == 1 and caught[0].filename == __file__
@@ -77,7 +77,7 @@ def test_failed_self_test(monkeypatch):
 @native
 def test_process_that_is_recorded_already(tmp_path):
     """As under `tachograph run`: the script's own profiler works beside it, by torch's collector, and the labels reach both."""
-    from tachograph._native import NativeRecording
+    from tachograph._collect.native import NativeRecording
     with NativeRecording(tmp_path / "main.tacho"):
         with pytest.warns(UserWarning, match="^recording with torch's own collector: this process is being recorded already"):
             assert kind() == "kineto"
@@ -111,7 +111,7 @@ def test_doctor_tells_what_can_be_recorded():
 
 
 def test_doctor_gives_the_reason_of_the_self_test(monkeypatch):
-    monkeypatch.setattr("tachograph._native.available", lambda: (False, "the offset of the name is off by 8"))
+    monkeypatch.setattr("tachograph._collect.native.available", lambda: (False, "the offset of the name is off by 8"))
     assert _doctor.rows()[1][:3] == ("our recorder", "no: the offset of the name is off by 8", False)
 
 

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import CPU, CUDA, needs_no_cuda
-from tachograph._config import ExperimentalConfig, read_experimental
+from tachograph._collect.config import ExperimentalConfig, read_experimental
 
 FIELDS_15 = ["verbose", "performance_events", "enable_cuda_sync_events", "adjust_profiler_step", "disable_external_correlation",
              "profile_all_threads", "capture_overload_names", "record_python_gc_info", "expose_kineto_event_metadata",
@@ -186,7 +186,7 @@ def test_graph_lanes(tmp_path):
 
 
 def test_graph_annotations(tmp_path):
-    from tachograph._graph_lanes import bake_annotations
+    from tachograph._profile.graph_lanes import bake_annotations
     path = tmp_path / "gpu.json"
 
     def kernel(name, node):

@@ -11,10 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU, CUDA, load, loop, names, needs_no_cuda, quiet_schedule
-from tachograph import _nvtx, _price, _record, _say, _window
-from tachograph._native import NativeRecording
-from tachograph._price import per_record_ns
-from tachograph._step_times import StepTimes
+from tachograph._profile import nvtx as _nvtx, windows as _window
+from tachograph._collect import price as _price
+from tachograph import _record, _say
+from tachograph._collect.native import NativeRecording
+from tachograph._collect.price import per_record_ns
+from tachograph._profile.step_times import StepTimes
 
 
 @pytest.fixture(params=BACKENDS)
@@ -66,7 +68,7 @@ def test_price_of_steps_is_told(backend, caplog, monkeypatch):
     """Steps of 4 ms without recording and 6 ms with it: half as long again."""
     caplog.set_level(logging.INFO, "tachograph")
     clock = types.SimpleNamespace(now=0, perf_counter_ns=lambda: clock.now)
-    monkeypatch.setattr("tachograph._step_times.time", clock)
+    monkeypatch.setattr("tachograph._profile.step_times.time", clock)
     prof = tg.profile(activities=[CPU], backend=backend, schedule=tg.schedule(wait=7, warmup=1, active=6, repeat=1))
     with prof:
         for _ in range(14):

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
-from tachograph._schedule import TRANSITIONS
+from tachograph._profile.schedule import TRANSITIONS
 
 NONE, WARMUP, RECORD, SAVE = tg.ProfilerAction.NONE, tg.ProfilerAction.WARMUP, tg.ProfilerAction.RECORD, tg.ProfilerAction.RECORD_AND_SAVE
 

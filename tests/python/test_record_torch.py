@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
 import tachograph as tg
-from tachograph._native import NativeRecording, available
+from tachograph._collect.native import NativeRecording, available
 
 torch.set_num_threads(1)
 OPS = record.OPS
@@ -88,7 +88,7 @@ def test_torch_that_comes_later_is_recorded_too(tmp_path):
 import sys
 import threading
 from tachograph import _record as record
-from tachograph._native import NativeRecording
+from tachograph._collect.native import NativeRecording
 assert "torch" not in sys.modules
 with NativeRecording(sys.argv[1], record.OPS) as recording:
     import torch
@@ -260,7 +260,7 @@ def test_a_forked_child_stops_its_own_part(tmp_path):
 
 
 def test_a_killed_process_leaves_its_metadata(tmp_path):
-    code = ("import os, signal, sys, torch\nfrom tachograph import _record\nfrom tachograph._native import NativeRecording\n"
+    code = ("import os, signal, sys, torch\nfrom tachograph import _record\nfrom tachograph._collect.native import NativeRecording\n"
             "NativeRecording(sys.argv[1], _record.OPS, metadata={'note': '7'}).start()\ntorch.ones(3) + 1\nos.kill(os.getpid(), signal.SIGKILL)")
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=120)
     with tg.open(tmp_path) as trace:
@@ -315,7 +315,7 @@ WORKERS = """
 import multiprocessing, os, sys, time, torch
 from torch.utils.data import DataLoader
 from tachograph import _record
-from tachograph._native import NativeRecording
+from tachograph._collect.native import NativeRecording
 def work(queue, wait):
     torch.ones(3) + 1
     queue.put(os.getpid())

@@ -313,7 +313,7 @@ def native_or_skip(end):
     if end != "kill":
         return
     try:
-        from tachograph import _native
+        from tachograph._collect import native as _native
         usable, reason = _native.available()
     except ImportError as error:
         usable, reason = False, str(error)

@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 import tachograph as tg
-from tachograph._events import EventList, FunctionEvent, FunctionEventAvg
-from tachograph._table import SORT_KEYS
+from tachograph._events.event_list import EventList, FunctionEvent, FunctionEventAvg
+from tachograph._events.table import SORT_KEYS
 
 
 class Shown:

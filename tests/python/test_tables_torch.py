@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, record_function  # noqa: E402
 from torch.profiler import profile as torch_profile  # noqa: E402
 
 import tachograph as tg  # noqa: E402
-from tachograph._events import EventList  # noqa: E402
+from tachograph._events.event_list import EventList  # noqa: E402
 
 if "capture_overload_names:" not in _ExperimentalConfig.__init__.__doc__:
     pytest.skip("torch before 2.7 has no overloads and no Python rows to leave out: its tables are other ones", allow_module_level=True)
@@ -184,7 +184,7 @@ def test_events_by_hand_in_our_list():
         events = module.EventList([a, b, c], use_device="cuda", profile_memory=True)
         events._tree_built = True
         return events
-    import tachograph._events as ours
+    import tachograph._events.event_list as ours
     mine, torchs = tree(ours), tree(profiler_util)
     assert repr(list(mine)) == repr(list(torchs))
     assert repr(mine.key_averages()[1]) == repr(torchs.key_averages()[1])

@@ -8,7 +8,8 @@ import numpy
 import pytest
 
 import tachograph as tg
-from tachograph import _device, _series, timing
+from tachograph._measure import device as _device, series as _series
+from tachograph import timing
 
 torch = pytest.importorskip("torch")
 

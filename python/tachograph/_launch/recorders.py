@@ -40,11 +40,12 @@ class NativeRecorder(Recorder):
     name = "native"
 
     def __init__(self, path: str, phase: str, settings: dict, rank: int):
-        from tachograph import _native, _record
+        from tachograph import _record
+        from tachograph._collect import native
         super().__init__(path, phase)
         self._record = _record
         features = getattr(_record, FEATURES[settings["preset"]])
-        self._recording = _native.NativeRecording(path, features=features, memory_bytes=settings["memory"], disk_bytes=settings["bytes"],
+        self._recording = native.NativeRecording(path, features=features, memory_bytes=settings["memory"], disk_bytes=settings["bytes"],
                                                   keep="last" if phase == "start" else "first", session=settings["session"], rank=rank)
         self._recording.start()
         self._waits = Waits(_record) if settings["preset"] != "lean" else None
@@ -115,8 +116,8 @@ class KinetoRecorder(Recorder):
 
 def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callable[[str], None]) -> Recorder:
     try:
-        from tachograph import _native
-        usable, reason = _native.available()
+        from tachograph._collect import native
+        usable, reason = native.available()
     except ImportError as error:
         usable, reason = False, f"this build has no recorder ({error})"
     if usable and phase == "window" and sys.modules["torch"].cuda.is_initialized():

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any, Callable, Optional
 
-from .._worker_end import at_worker_end
+from .._collect.worker_end import at_worker_end
 from .recorders import Recorder, open_recorder
 from .steps import StepFinder
 from .window import Window

@@ -8,11 +8,11 @@ import torch
 from torch.autograd import DeviceType, ProfilerActivity
 from torch.autograd.profiler import EnforceUnique, KinetoStepTracker, MemRecordsAcc, emit_itt, emit_nvtx, load_nvprof, parse_nvprof_trace
 
-from .._annotate import record_function
-from .._backend import ProfilerStats as _ProfilerStats
-from .._events import EventList, FunctionEvent, FunctionEventAvg, Interval, Kernel
-from .._kineto_results import KinetoResults
-from .._window import _KinetoProfile
+from .._collect.backend import ProfilerStats as _ProfilerStats
+from .._events.event_list import EventList, FunctionEvent, FunctionEventAvg, Interval, Kernel
+from .._events.kineto_results import KinetoResults
+from .._labels.annotate import record_function
+from .._profile.windows import _KinetoProfile
 
 __all__ = ["profile", "record_function", "emit_itt", "emit_nvtx", "load_nvprof", "EnforceUnique", "parse_nvprof_trace", "KinetoStepTracker",
            "EventList", "FunctionEvent", "MemRecordsAcc"]

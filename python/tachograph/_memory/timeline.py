@@ -10,9 +10,9 @@ import json
 from functools import cached_property
 from typing import Any, Iterator, NamedTuple, Optional
 
-from . import TachographError
-from ._live_tensors import LiveTensors
-from ._memory_page import page
+from .. import TachographError
+from .._collect.live_tensors import LiveTensors
+from .page import page
 
 
 class Category(enum.Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Iterator
 
-from ._annotate import record_function
+from .annotate import record_function
 
 
 class modules:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._imports import when_imported
-from ._record import record_function
+from .._imports import when_imported
+from .._record import record_function
 
 
 def teach() -> None:

@@ -5,11 +5,11 @@ import json
 import sys
 from typing import Any
 
-from . import _record
-from ._backend import Busy, Recipe, Recording
-from ._native import NativeRecording, RecordError
-from ._price import per_record_ns
-from ._say import warn_once
+from .. import _record
+from .._say import warn_once
+from .backend import Busy, Recipe, Recording
+from .native import NativeRecording, RecordError
+from .price import per_record_ns
 
 
 # Without these torch's own collector does it better; the others are left out with a warning where they cannot be had.

@@ -4,7 +4,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Callable, Iterator, Optional
 
-from ._say import warn
+from .._say import warn
 
 
 class ProfilerAction(Enum):

@@ -13,10 +13,10 @@ import threading
 import uuid
 from typing import Any, Optional, Union
 
-from . import _record
-from ._live_tensors import tell_tensors
-from ._torch_side import TorchSide
-from ._worker_end import at_worker_end
+from .. import _record
+from .live_tensors import tell_tensors
+from .torch_side import TorchSide
+from .worker_end import at_worker_end
 
 __all__ = ["NativeRecording", "available", "RecordError"]
 RecordError = _record.RecordError
@@ -154,12 +154,12 @@ os.register_at_fork(before=_ask_workers, after_in_child=_after_fork)
 
 def distributed_info() -> Optional[dict[str, Any]]:
     """The job this process is a rank of, None outside of one."""
-    from ._metadata import distributed_info as info
+    from .metadata import distributed_info as info
     return info()
 
 
 def conditions() -> dict[str, Any]:
-    from ._metadata import conditions as found
+    from .metadata import conditions as found
     return found()
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, NamedTuple, Optional
 
-from ._device import Clock, resolve, torch_module
-from ._series import Series, percentile
+from .device import Clock, resolve, torch_module
+from .series import Series, percentile
 
 __all__ = ["phases", "request_phases", "module_times", "training_result", "Phases", "RequestPhases", "ModuleTime", "ModuleTimes"]
 
@@ -136,7 +136,7 @@ def request_phases(model: Any, requests: Iterable[Any], *, pre: Callable = lambd
                    device: Any = None) -> RequestPhases:
     """Serve some representative requests, post(model(pre(request))), without gradients, and time the three phases. Each phase also
     is a label, so that under tachograph.profile or `tachograph run` the operators of each can be told apart."""
-    from ._annotate import record_function
+    from .._labels.annotate import record_function
     where = resolve(device, model)
     clock = Clock(where)
     rows = []

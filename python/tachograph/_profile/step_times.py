@@ -6,8 +6,8 @@ import time
 from statistics import median
 from typing import Optional
 
-from ._schedule import ProfilerAction
-from ._series import median_interval
+from .._measure.series import median_interval
+from .schedule import ProfilerAction
 
 _RECORDED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 

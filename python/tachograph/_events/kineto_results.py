@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable
 
-from ._function_event import FunctionEvent
+from .function_event import FunctionEvent
 
 _NS = 1000
 # Methods of torch's _KinetoEvent, told of the FunctionEvent. Times are nanoseconds.
@@ -90,7 +90,7 @@ class KinetoResults:
 
     def experimental_event_tree(self) -> list[Any]:
         """The outermost events of each thread, with their children: see _event_tree."""
-        from ._event_tree import event_tree
+        from .event_tree import event_tree
         return event_tree(self._windows.trace)
 
     def save(self, path: str) -> None:

@@ -12,10 +12,10 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from . import TachographError, Trace, open as open_trace
-from ._config import ExperimentalConfig, ProfilerActivityConfig
-from ._export import write_chrome
-from ._say import log, tell, warn_once
+from .. import TachographError, Trace, open as open_trace
+from .._say import log, tell, warn_once
+from .config import ExperimentalConfig, ProfilerActivityConfig
+from .export import write_chrome
 
 BACKENDS = ("auto", "native", "kineto")
 
@@ -224,8 +224,8 @@ os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock
 
 def _native_class() -> tuple[Optional[type], str]:
     try:
-        from ._native_window import NativeWindow
-        from ._native import available
+        from .native_window import NativeWindow
+        from .native import available
     except ImportError as e:
         return None, f"this build has no recorder ({e})"
     usable, reason = available()
@@ -235,7 +235,7 @@ def _native_class() -> tuple[Optional[type], str]:
 def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recording:
     """A prepared window. backend: "native", "kineto", or "auto": what TACHOGRAPH_BACKEND says, else ours where it can, else torch's
     collector, and one line says why."""
-    from ._kineto import KinetoWindow
+    from .kineto import KinetoWindow
     if backend == "auto" and os.environ.get("TACHOGRAPH_BACKEND") in BACKENDS:
         backend = os.environ["TACHOGRAPH_BACKEND"]
     if backend == "kineto":

@@ -10,8 +10,8 @@ import warnings
 from collections import namedtuple
 from typing import Any, Callable, Optional
 
-from ._event_source import METADATA, EventSource, Kernel, plain_shapes
-from ._table import format_time
+from .event_source import METADATA, EventSource, Kernel, plain_shapes
+from .table import format_time
 
 try:
     from torch.autograd import DeviceType

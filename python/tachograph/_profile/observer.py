@@ -8,7 +8,7 @@ from typing import Optional
 
 from torch.profiler import ExecutionTraceObserver as _TorchObserver
 
-from ._say import warn
+from .._say import warn
 
 
 class ITraceObserver(ABC):

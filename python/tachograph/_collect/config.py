@@ -5,7 +5,7 @@ import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, Iterable, Optional
 
-from ._say import warn, warn_once
+from .._say import warn, warn_once
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import Any
 
-from ._annotate import record_function
+from .._labels.annotate import record_function
 
 
 class _Labelled:

@@ -10,9 +10,9 @@ import re
 import warnings
 from typing import Any, Callable, Iterable, Iterator, Optional
 
-from ._event_source import EventSource, Kernel, is_user_frame
-from ._function_event import DeviceType, EventMetadata, FormattedTimesMixin, FunctionEvent, FunctionEventAvg, Interval, device_type
-from ._table import build_table, device_spelling, format_time
+from .event_source import EventSource, Kernel, is_user_frame
+from .function_event import DeviceType, EventMetadata, FormattedTimesMixin, FunctionEvent, FunctionEventAvg, Interval, device_type
+from .table import build_table, device_spelling, format_time
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "FormattedTimesMixin", "Interval", "Kernel", "EventMetadata"]
 

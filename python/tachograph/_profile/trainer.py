@@ -11,8 +11,8 @@ import sys
 import time
 from typing import Any
 
-from ._launch import step as tell_step
-from ._series import percentile
+from .._launch import step as tell_step
+from .._measure.series import percentile
 
 try:  # it is asked for its class where transformers is there
     _Base = sys.modules["transformers"].TrainerCallback

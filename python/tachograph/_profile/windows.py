@@ -9,13 +9,14 @@ from typing import Any, Callable, Iterable, Optional
 import torch
 from torch.autograd import ProfilerActivity
 
-from . import Trace, _metadata
-from ._backend import BACKENDS, ProfilerStats, Recipe, Recording, new_recording
-from ._config import ProfilerActivityConfig, available_activities, check_options, parse_activities, preset_flags, read_experimental
-from ._graph_lanes import bake_annotations, check_lanes
-from ._nvtx import NvtxRanges
-from ._observer import ITraceObserver
-from ._say import tell, warn_once
+from .. import Trace
+from .._collect import metadata as _metadata
+from .._collect.backend import BACKENDS, ProfilerStats, Recipe, Recording, new_recording
+from .._collect.config import ProfilerActivityConfig, available_activities, check_options, parse_activities, preset_flags, read_experimental
+from .._say import tell, warn_once
+from .graph_lanes import bake_annotations, check_lanes
+from .nvtx import NvtxRanges
+from .observer import ITraceObserver
 
 
 # Threads that torch makes for work it was given by another one: of autograd and of its pools; not those of a DataLoader.
@@ -169,7 +170,7 @@ class _KinetoProfile:
         """The finished windows as an autograd profiler has them; None before the first window."""
         if not self._windows:
             return None
-        from .autograd.profiler import profile
+        from ..autograd.profiler import profile
         return profile._of_windows(self)
 
     def events(self) -> Any:
@@ -178,7 +179,7 @@ class _KinetoProfile:
         if self._experimental.trace_only:
             raise RuntimeError("events() is not available when trace_only=True in ExperimentalConfig. Use export_chrome_trace() instead.")
         if self._events is None:
-            from ._events import EventList
+            from .._events.event_list import EventList
             self._events = EventList.from_traces([w.trace() for w in self._windows], self)
         return self._events
 
@@ -190,18 +191,18 @@ class _KinetoProfile:
 
     def totals(self) -> Any:
         """Times of the whole window that count nothing twice: wall_ms, cpu_ms, device_ms and more; see Totals."""
-        from ._totals import totals
+        from .._events.totals import totals
         return totals(self._finished("adding up the run").trace())
 
     def by_class(self, device: Optional[bool] = None) -> dict[str, float]:
         """The share of time of each kind of work (conv, norm, gemm, attention, elementwise, copy, comm, other); the shares add up to 1.
         device: True for device time, False for host time; by default device time where there is any."""
-        from ._totals import by_class
+        from .._events.totals import by_class
         return by_class(self._finished("sorting operators into classes").trace(), device)
 
     def phases(self) -> Any:
         """Host time of a step in the DataLoader, forward, backward and the optimizer, without labels; see PhaseTimes."""
-        from ._totals import phases
+        from .._events.totals import phases
         return phases(self._finished("dividing steps into phases").trace())
 
     def export_chrome_trace(self, path: str, use_python_export: bool = False, cuda_graph_annotations: Any = None,
@@ -223,7 +224,7 @@ class _KinetoProfile:
 
     def export_memory_timeline(self, path: str, device: Optional[str] = None) -> None:
         """Memory by category over time: path ends in .html (a page), .json, .json.gz or raw.json.gz."""
-        from ._memory_timeline import export_memory_timeline
+        from .._memory.timeline import export_memory_timeline
         if device is None:
             device = f"{self.use_device}:0" if self.use_device else "cpu"
         self.mem_tl = export_memory_timeline(self._memory_profile(), path, device)
@@ -233,7 +234,7 @@ class _KinetoProfile:
         if missing:
             raise ValueError(f"{', '.join(missing)} required for memory profiling.")
         self._finished("memory profiling")
-        from ._memory_timeline import MemoryProfile
+        from .._memory.timeline import MemoryProfile
         return MemoryProfile(self.trace, self)
 
     def wait_for_exports(self) -> None:

@@ -3,8 +3,8 @@ by make(name, args); forward(None) ends that."""
 from __future__ import annotations
 
 try:
-    from . import _dynamo
-    from ._record import forward, record_function
+    from . import dynamo as _dynamo
+    from .._record import forward, record_function
 except ImportError:  # a build without the recorder
     from torch.autograd.profiler import record_function
 

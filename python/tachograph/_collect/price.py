@@ -10,7 +10,7 @@ from typing import Optional
 
 import torch
 
-from . import _record
+from .. import _record
 
 _ROUNDS, _CALLS = 9, 600  # some milliseconds together
 # What is recorded for each operator and call. The others cost by allocation or by second, and little.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Optional
 
-from . import _record
-from ._imports import Watch, when_imported
-from ._nvtx_ranges import NvtxLabels
+from .. import _record
+from .._imports import Watch, when_imported
+from .nvtx_ranges import NvtxLabels
 
 _KERNELS = ("cpp_fused_", "triton_")
 

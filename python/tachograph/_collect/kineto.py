@@ -10,12 +10,12 @@ from typing import Any, Optional
 
 import torch
 
-from ._annotate import forward
-from ._backend import Busy, Recipe, Recording
-from ._config import ExperimentalConfig
-from ._export import finish_document
-from ._nvtx_ranges import NvtxLabels
-from ._say import warn
+from .._labels.annotate import forward
+from .._say import warn
+from .backend import Busy, Recipe, Recording
+from .config import ExperimentalConfig
+from .export import finish_document
+from .nvtx_ranges import NvtxLabels
 
 
 class KinetoWindow(Recording):

@@ -9,7 +9,7 @@ import re
 import shutil
 from typing import Any, Optional
 
-from ._say import size_text
+from .._say import size_text
 
 _TRACE_NAME = re.compile(rb',?\s*"traceName"\s*:\s*"(?:[^"\\]|\\.)*"\s*\}\s*$')
 _TAIL = 1 << 16

@@ -14,8 +14,8 @@ import sys
 import time
 from typing import Any, Iterable, Optional, Union
 
-from ._device import device_of, tensors_in
-from ._series import Series, stats_of, verdict
+from .device import device_of, tensors_in
+from .series import Series, stats_of, verdict
 
 __all__ = ["conditions", "baseline", "Record"]
 
@@ -81,7 +81,7 @@ def _software(torch: Any) -> dict[str, Any]:
     if torch is not None:
         versions.update(torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version() if torch.cuda.is_available() else None,
                         threads=torch.get_num_threads(), interop_threads=torch.get_num_interop_threads())
-    from . import __version__
+    from .. import __version__
     return {**versions, "tachograph": __version__}
 
 

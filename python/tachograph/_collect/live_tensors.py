@@ -5,7 +5,7 @@ import gc
 import sys
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
-from ._say import log
+from .._say import log
 
 # Of tensors that share their memory the first kind counts; gradients before parameters, as torch ranks them.
 KINDS = ("gradient", "parameter", "optimizer_state", "buffer", "input")

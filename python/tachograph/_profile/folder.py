@@ -6,9 +6,9 @@ import os
 import pathlib
 from typing import Any, Union
 
-from ._conditions import conditions
-from ._say import tell
-from .profiler import profile
+from .._measure.conditions import conditions
+from .._say import tell
+from ..profiler import profile
 
 
 class session(profile):

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import torch
 
-from ._say import warn, warn_once
+from .._say import warn, warn_once
 
 
 def unavailable() -> Optional[str]:

@@ -1,0 +1,1 @@
+"""Labels around blocks, functions and modules."""
