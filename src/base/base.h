@@ -31,8 +31,9 @@ void *tg__realloc(void *p, size_t bytes);
 void tg__free(void *p);
 void tg__alloc_fail_after(long calls); /* tests: the n-th call from now fails, and all later ones; -1 = never */
 
-/* Grow an array so that it holds at least `want` elements: *items and *cap change together. false on failure, old array kept. */
-bool tg__grow(void **items, size_t *cap, size_t want, size_t item_bytes);
+/* Grow an array so that it holds at least `want` elements. items: the address of the pointer to it, of whatever type; that pointer
+ * and *cap change together. false on failure, old array kept. */
+bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes);
 
 /* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages. */
 void *tg__pages_get(size_t bytes);
@@ -40,9 +41,9 @@ void *tg__pages_sparse(size_t bytes);                               /* the same 
 void tg__pages_drop(void *p, size_t bytes);                         /* give back all */
 void tg__pages_release(void *p, size_t from_byte, size_t to_byte);  /* give back whole pages inside [from, to): read as zero after */
 
-/* Make *p (NULL or from tg__pages_get, *cap bytes) at least `want` bytes, moving pages instead of copying them; what is new is
- * zero. *cap becomes the size to give to tg__pages_drop. false on failure, nothing changed. */
-bool tg__pages_grow(void **p, size_t *cap, size_t want);
+/* place: the address of a pointer, of whatever type, to *cap bytes from tg__pages_get, or NULL. Make them at least `want` bytes, moving
+ * pages instead of copying them; what is new is zero. *cap becomes the size to give to tg__pages_drop. false on failure, nothing changed. */
+bool tg__pages_grow(void *place, size_t *cap, size_t want);
 
 /* Bump arena: everything in it lives until tg__arena_free. Zero-initialised struct is an empty arena. */
 struct tg__arena {

@@ -24,14 +24,22 @@ void *tg__alloc(size_t bytes) { return must_fail() ? NULL : calloc(1, bytes ? by
 void *tg__realloc(void *p, size_t bytes) { return must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
 void tg__free(void *p) { free(p); }
 
-bool tg__grow(void **items, size_t *cap, size_t want, size_t item_bytes) {
+/* The caller's pointer has a type of its own: it is read and written as the bytes it is, or the compiler might assume that a store
+ * through void ** leaves it as it was. */
+static void *pointer_at(const void *place) {
+  void *p;
+  memcpy(&p, place, sizeof p);
+  return p;
+}
+
+bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes) {
   if (want <= *cap) return true;
   size_t target = *cap + *cap / 2 + 16;
   if (target < want) target = want;
   if (item_bytes && target > SIZE_MAX / 2 / item_bytes) return false;
-  void *bigger = tg__realloc(*items, target * item_bytes);
+  void *bigger = tg__realloc(pointer_at(items), target * item_bytes);
   if (!bigger) return false;
-  *items = bigger;
+  memcpy(items, &bigger, sizeof bigger);
   *cap = target;
   return true;
 }
@@ -71,14 +79,15 @@ void tg__pages_drop(void *p, size_t bytes) {
   if (p) (void)munmap(p, round_up(bytes ? bytes : 1));
 }
 
-bool tg__pages_grow(void **p, size_t *cap, size_t want) {
+bool tg__pages_grow(void *place, size_t *cap, size_t want) {
   if (want <= *cap) return true;
+  void *const p = pointer_at(place);
   size_t bytes = round_up(*cap + *cap / 2 > want ? *cap + *cap / 2 : want);
   if (!bytes || must_fail()) return false;
-  void *bigger = *p ? mremap(*p, round_up(*cap), bytes, MREMAP_MAYMOVE) : tg__pages_get(bytes);
+  void *bigger = p ? mremap(p, round_up(*cap), bytes, MREMAP_MAYMOVE) : tg__pages_get(bytes);
   if (!bigger || bigger == MAP_FAILED) return false;
-  if (*p) prefer_huge(bigger, bytes);
-  *p = bigger;
+  if (p) prefer_huge(bigger, bytes);
+  memcpy(place, &bigger, sizeof bigger);
   *cap = bytes;
   return true;
 }

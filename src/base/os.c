@@ -33,7 +33,7 @@ static enum tg_err open_failed(const char *path, struct tg_error *e) {
 
 static int open_retrying(const char *path, int flags) {
   int fd;
-  do fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
+  do fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0666); /* for what is created: less what the process' umask takes away */
   while (fd < 0 && errno == EINTR);
   return fd;
 }
@@ -138,19 +138,33 @@ static char *join(const char *a, const char *b) {
   return text;
 }
 
-/* A temporary file beside the target with the permissions an ordinary new file would get. */
+/* A new file whose name ends in random letters in place of the X's: what is there already is never opened and no link followed. Not
+ * mkstemp: the umask, which an ordinary file's permissions depend on, can only be read by changing it for all threads. */
+static int create_named(char *path) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+  enum { TRIES = 100, LETTERS = 6 };
+  uint64_t seed = (uint64_t)tg__clock_ns() ^ (uint64_t)getpid() << 40;
+  char *const end = path + strlen(path);
+  int fd = -1;
+  for (int i = 0; i < TRIES; i++) {
+    uint64_t left = seed = tg__hash(&seed, sizeof seed);
+    for (char *p = end - LETTERS; p < end; p++, left /= sizeof letters - 1) *p = letters[left % (sizeof letters - 1)];
+    fd = open_retrying(path, O_WRONLY | O_CREAT | O_EXCL);
+    if (fd >= 0 || errno != EEXIST) break;
+  }
+  return fd;
+}
+
+/* A temporary file beside the target, with its permissions where it is there. */
 static enum tg_err open_temp(struct tg__writer *w, const char *path, struct tg_error *e) {
   char real[PATH_MAX]; /* a link stays a link; the file behind it is replaced */
   w->target = join(realpath(path, real) ? real : path, "");
   w->temp = w->target ? join(w->target, ".part-XXXXXX") : NULL;
   if (!w->temp) return tg__fail(e, TG_MEMORY, -1, "out of memory while creating '%s'", path);
-  w->fd = mkostemp(w->temp, O_CLOEXEC);
+  w->fd = create_named(w->temp);
   if (w->fd < 0) return tg__fail(e, TG_IO, -1, "cannot create '%s': %s", path, strerror(errno));
   struct stat old;
-  const mode_t mask = umask(0);
-  umask(mask);
-  const mode_t mode = stat(w->target, &old) == 0 ? old.st_mode & 0777 : 0666 & ~mask;
-  (void)fchmod(w->fd, mode);
+  if (stat(w->target, &old) == 0) (void)fchmod(w->fd, old.st_mode & 0777);
   return TG_OK;
 }
 

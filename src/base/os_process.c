@@ -23,7 +23,9 @@ enum { PASSED_ON = sizeof passed_on / sizeof *passed_on };
 /* Ctrl-C reaches the whole foreground group, the child among it: only what was sent to us alone is passed on. */
 static void pass_on(int number, siginfo_t *info, void *context) {
   (void)context;
+  const int error = errno;
   if (info->si_code <= 0 && child_pid > 0) kill((pid_t)child_pid, number);
+  errno = error;
 }
 
 static void watch_signals(struct sigaction old[PASSED_ON]) {
@@ -61,15 +63,21 @@ enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *
   int report[2], cause = 0; /* a pipe that closes when the program has begun, or says why it could not */
   struct sigaction old[PASSED_ON];
   if (pipe2(report, O_CLOEXEC) != 0) return tg__fail(e, TG_IO, -1, "cannot start '%s': %s", argv[0], strerror(errno));
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  for (size_t i = 0; i < PASSED_ON; i++) sigaddset(&signals, passed_on[i]);
   child_pid = 0;
+  sigprocmask(SIG_BLOCK, &signals, &before); /* one that comes before the child has a number waits until it has */
   watch_signals(old);
   const pid_t pid = fork();
   if (pid == 0) {
     restore_signals(old);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     become(argv, variables, count, output_fd, report[1]);
   }
   cause = pid < 0 ? errno : 0;
   child_pid = pid > 0 ? pid : 0;
+  sigprocmask(SIG_SETMASK, &before, NULL);
   close(report[1]);
   ssize_t n = 0;
   while (pid > 0 && (n = read(report[0], &cause, sizeof cause)) < 0 && errno == EINTR) continue;
@@ -87,7 +95,7 @@ bool tg__program_says(const char *const *argv, char *text, size_t size) {
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
   const pid_t pid = fork();
   if (pid == 0) {
-    const int nothing = open("/dev/null", O_RDWR);
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
     dup2(nothing, STDERR_FILENO);
     become(argv, NULL, 0, ends[1], nothing);

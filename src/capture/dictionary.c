@@ -23,8 +23,9 @@ static bool write_entry(uint8_t *bytes, uint32_t part, uint32_t kind, struct tg_
   tg__set32(p + 16, entry.text.len);
   memcpy(p + PAYLOAD_HEADS, entry.text.ptr, entry.text.len);
   tg__chunk_head_write(bytes, TG_CHUNK_RAW_DICTIONARY, part, 0, payload, tg__checksum(p, payload));
-  if (pwrite(tg__session.fd, bytes, span, (off_t)offset) == (ssize_t)span) return true;
-  atomic_store(&tg__session.disk_error, errno);
+  const ssize_t n = pwrite(tg__session.fd, bytes, span, (off_t)offset);
+  if (n == (ssize_t)span) return true;
+  atomic_store(&tg__session.disk_error, n < 0 ? errno : ENOSPC); /* a part was written: the next byte had no room */
   return false;
 }
 

@@ -93,7 +93,9 @@ bool tg__helper_start(void) {
   pthread_attr_setstacksize(&attributes, STACK_BYTES);
   sigfillset(&all); /* a signal is for the program's own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  helper.runs = pthread_create(&helper.thread, &attributes, run, NULL) == 0;
+  int error = pthread_create(&helper.thread, &attributes, run, NULL);
+  if (error == EINVAL) error = pthread_create(&helper.thread, NULL, run, NULL); /* libraries with much thread-local data need a larger stack */
+  helper.runs = error == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return helper.runs;

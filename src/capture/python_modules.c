@@ -40,16 +40,19 @@ static _Atomic bool asked; /* a pending call is on its way */
 
 /* ---- first sight, without the GIL ---------------------------------------------------------------------------------------------------- */
 
-static bool array_grow(void **items, uint32_t *room, uint32_t count, size_t item) {
+/* items: the address of a pointer of whatever type, which is therefore copied as bytes. */
+static bool array_grow(void *items, uint32_t *room, uint32_t count, size_t item) {
   if (count < *room) return true;
   const uint32_t bigger = *room ? *room * 2 : ROOM_FIRST;
   void *const p = tg__guest_pages(bigger * item);
   if (!p) return false;
   if (*room) {
-    memcpy(p, *items, *room * item);
-    tg__guest_pages_drop(*items, *room * item);
+    void *before;
+    memcpy(&before, items, sizeof before);
+    memcpy(p, before, *room * item);
+    tg__guest_pages_drop(before, *room * item);
   }
-  *items = p;
+  memcpy(items, &p, sizeof p);
   *room = bigger;
   return true;
 }
