@@ -1,8 +1,8 @@
-/* Time lost on the host: values read one by one, an optimizer that goes parameter by parameter, stalls, the recorder itself. */
+/* Time lost on the host: values read one by one, an optimizer that goes parameter by parameter, the recorder itself. */
 #include "diagnose/findings.h"
 
 static const double LEFT_OF_FUSED = 2.5;
-enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5, STALL_STEPS = 5, STALL_PCT = 5, OVERHEAD_PCT = 5 };
+enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5, OVERHEAD_PCT = 5 };
 
 /* ---- reads of single values, and the optimizer ---------------------------------------------------------------------------------- */
 
@@ -94,55 +94,6 @@ void tg__judge_optimizer(struct tg__facts *f) {
          tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.update_ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
   expect_of_fused(&h, x);
-}
-
-/* ---- stalls ------------------------------------------------------------------------------------------------------------------------ */
-
-static bool less_total(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__step_cost *s = ctx;
-  return s[a].end_ns - s[a].start_ns < s[b].end_ns - s[b].start_ns;
-}
-
-static bool median_step(const struct tg__breakdown *b, int64_t *out) {
-  uint32_t *index = tg__alloc(b->count * sizeof *index);
-  if (!index) return false;
-  for (size_t i = 0; i < b->count; i++) index[i] = (uint32_t)i;
-  const bool ok = tg__sort_index(index, b->count, less_total, b->steps);
-  const struct tg__step_cost *middle = &b->steps[index[b->count / 2]];
-  *out = middle->end_ns - middle->start_ns;
-  tg__free(index);
-  return ok;
-}
-
-/* The first step is left out: it is often longer because things warm up, and stopping that is another matter. */
-void tg__judge_stalls(struct tg__facts *f) {
-  if (f->steps.source == TG__STEPS_WHOLE || f->steps.count < STALL_STEPS) {
-    tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "fewer than 5 steps");
-    return;
-  }
-  int64_t typical, excess = 0, stalls = 0, longest = 0;
-  size_t at = 0;
-  if (!median_step(&f->steps, &typical)) {
-    f->failed = true;
-    return;
-  }
-  for (size_t i = 1; i < f->steps.count; i++) {
-    const int64_t total = f->steps.steps[i].end_ns - f->steps.steps[i].start_ns;
-    if (total <= 2 * typical) continue;
-    stalls++;
-    excess += total - typical;
-    if (total > longest) longest = total, at = i;
-  }
-  const double share = tg__pct(excess, f->total_ns);
-  if (stalls < 2 || share <= STALL_PCT || 4 * stalls > (int64_t)f->steps.count) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, excess));
-  TG_SAY(x->where, "step %lld", (long long)f->t->steps[f->steps.steps[at].step].number);
-  TG_SAY(x->evidence,
-         "%lld of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms a step (%.1f %%)",
-         (long long)stalls, f->steps.count, tg__ms(typical), tg__ms(longest), tg__ms(x->cost_ns), share);
-  TG_SAY(
-      x->advice,
-      "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save writes checkpoints in the background.");
 }
 
 /* ---- the recorder ---------------------------------------------------------------------------------------------------------------------- */

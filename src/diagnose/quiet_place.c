@@ -6,34 +6,56 @@ enum { LONG_SHARE = 20 };                /* without a place, pauses from 1/20 of
 
 struct place {
   struct tg__str before, after; /* frames of the program */
-  int64_t ns;
+  int64_t *ns;                  /* by step */
 };
 struct search {
-  const struct tg__facts *f;
+  struct tg__facts *f;
   uint32_t track, last; /* the slice that ended last, TG_NONE = none yet */
   int64_t end_ns, least_ns, long_ns;
-  int64_t nowhere_ns; /* of long pauses whose place is not known */
-  struct place places[PLACES];
+  size_t step;                 /* that is under way */
+  struct place places[PLACES]; /* one without frames: long pauses whose place is not known */
   size_t count;
 };
 
-static void add_pause(struct search *s, uint32_t next, int64_t ns) {
-  const struct tg__str before = tg__user_frame(s->f->t, s->last), after = tg__user_frame(s->f->t, next);
-  if (!before.len || !after.len) {
-    if (ns >= s->long_ns) s->nowhere_ns += ns;
-    return;
-  }
+static struct place *place_of(struct search *s, struct tg__str before, struct tg__str after) {
   size_t i = 0;
   while (i < s->count && !(tg__str_eq(s->places[i].before, before) && tg__str_eq(s->places[i].after, after))) i++;
-  if (i == PLACES) return;
-  if (i == s->count) s->places[s->count++] = (struct place){before, after, 0};
-  s->places[i].ns += ns;
+  if (i == PLACES) return NULL;
+  if (i < s->count) return &s->places[i];
+  s->places[i] = (struct place){before, after, tg__alloc(s->f->steps.count * sizeof *s->places->ns)};
+  s->count += s->places[i].ns != NULL;
+  s->f->failed |= !s->places[i].ns;
+  return s->places[i].ns ? &s->places[i] : NULL;
+}
+
+static void add_pause(struct search *s, uint32_t next, int64_t ns) {
+  const struct tg__step_cost *steps = s->f->steps.steps;
+  const struct tg__str before = tg__user_frame(s->f->t, s->last), after = tg__user_frame(s->f->t, next), none = {"", 0};
+  const bool known = before.len && after.len;
+  if (!known && ns < s->long_ns) return;
+  while (s->step + 1 < s->f->steps.count && s->f->t->slices.start_ns[next] >= steps[s->step + 1].host_start_ns) s->step++;
+  struct place *p = place_of(s, known ? before : none, known ? after : none);
+  if (p) p->ns[s->step] += ns;
+}
+
+static bool is_less(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+
+/* What a usual step spends there, times the steps: what comes by chance, as when the machine is busy with something else, is not meant. */
+static int64_t usual_ns(struct search *s, const int64_t *ns) {
+  const size_t n = s->f->steps.count;
+  uint32_t *order = tg__alloc(n * sizeof *order);
+  for (size_t i = 0; order && i < n; i++) order[i] = (uint32_t)i;
+  const bool ok = order && tg__sort_index(order, n, is_less, ns);
+  const int64_t median = ok ? ns[order[(n - 1) / 2]] : 0;
+  s->f->failed |= !ok;
+  tg__free(order);
+  return median * (int64_t)n;
 }
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
   const struct tg_trace *const t = s->f->t;
-  const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning((struct tg__facts *)(uintptr_t)s->f, slice) & TG__NAME_DATALOADER);
+  const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning(s->f, slice) & TG__NAME_DATALOADER);
   if ((cls != TG__CLASS_OP && !is_loader) || tg__slice_track(t, slice) != s->track) return;
   const int64_t pause_ns = t->slices.start_ns[slice] - s->end_ns;
   if (s->last != TG_NONE && pause_ns >= s->least_ns) add_pause(s, slice, pause_ns);
@@ -81,10 +103,15 @@ int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
   s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
   tg__visit(f, see, &s);
+  int64_t most = 0, nowhere = 0;
   const struct place *best = NULL;
-  for (size_t i = 0; i < s.count; i++)
-    if (!best || s.places[i].ns > best->ns) best = &s.places[i];
+  for (size_t i = 0; i < s.count; i++) {
+    const int64_t ns = usual_ns(&s, s.places[i].ns);
+    if (!s.places[i].before.len) nowhere = ns;
+    else if (ns > most) most = ns, best = &s.places[i];
+  }
   if (best) say_place(best, where, size);
   else tg__say(where, size, "Python, between operators; record with with_stack=True to see where");
-  return best ? best->ns : s.nowhere_ns;
+  for (size_t i = 0; i < s.count; i++) tg__free(s.places[i].ns);
+  return best ? most : nowhere;
 }

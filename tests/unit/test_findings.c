@@ -284,8 +284,9 @@ static void test_optimizer(void **state) {
   expect_absent(&s, "single-tensor-optimizer");
 }
 
-/* Ten steps of 10 ms, of which steps `first` and `second` take long_step. */
-static struct scene stalls(int64_t long_step, int first, int second) {
+/* Ten steps of 10 ms, of which steps `first` and `second` take long_step: an evaluation, a stop, or the same work for longer. */
+enum why { EVALUATES, STOPS, IS_SLOW };
+static struct scene stalls(int64_t long_step, int first, int second, enum why why) {
   struct scene s = {.m = mini_new()};
   s.thread = mini_thread(s.m, 1, 10);
   int64_t at = 0;
@@ -294,21 +295,55 @@ static struct scene stalls(int64_t long_step, int first, int second) {
     char name[32];
     snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
     mini_slice(s.m, s.thread, "user_annotation", name, at, dur);
-    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", at, dur);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", at, why == IS_SLOW ? dur - MS : 9 * MS);
+    if (why == EVALUATES && dur > 10 * MS) {
+      mini_slice(s.m, s.thread, "cpu_op", "aten::linear", at + 9 * MS, dur - 10 * MS);
+      mini_arg_str(s.m, "Call stack", "train.py(8): validate;train.py(20): fit");
+    }
+    mini_slice(s.m, s.thread, "cpu_op", "aten::relu", at + dur - MS, MS);
     at += dur;
   }
   return s;
 }
 
 static void test_stalls(void **state) {
-  struct scene s = stalls(60 * MS, 4, 9); /* 100 ms too many in 200 */
+  struct scene s = stalls(60 * MS, 4, 9, EVALUATES); /* 100 ms too many in 200 */
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "periodic-stall");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 10 * MS);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 9 * MS);
+  assert_string_equal(mini_cell(t, row, "where"), "aten::linear at train.py(8): validate");
+  tg__table_free(t);
+  s = stalls(60 * MS, 4, 9, STOPS); /* both before the same call */
   expect_present(&s, "periodic-stall", 50, 10 * MS, "high");
-  s = stalls(60 * MS, 4, 4); /* once is chance */
+  s = stalls(60 * MS, 4, 9, IS_SLOW); /* the same calls take longer: the machine was busy */
   expect_absent(&s, "periodic-stall");
-  s = stalls(60 * MS, 0, 4); /* the first is warming up */
+  s = stalls(60 * MS, 4, 4, EVALUATES); /* once is chance */
   expect_absent(&s, "periodic-stall");
-  s = stalls(20 * MS, 4, 9); /* twice the median is not more than twice */
+  s = stalls(60 * MS, 0, 4, EVALUATES); /* the first is warming up */
   expect_absent(&s, "periodic-stall");
+  s = stalls(20 * MS, 4, 9, EVALUATES); /* twice the median is not more than twice */
+  expect_absent(&s, "periodic-stall");
+}
+
+/* A stretch of Python in every step is the program's, one in a single step of four is chance. */
+static struct scene pauses(int steps_with) {
+  struct scene s = begin(4, 10 * MS);
+  for (int i = 0; i < 4; i++) {
+    const int64_t pause = i < steps_with ? 3 * MS : 0;
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 10 * MS, 5 * MS);
+    mini_arg_str(s.m, "Call stack", "train.py(9): fit");
+    mini_slice(s.m, s.thread, "cpu_op", "aten::relu", i * 10 * MS + 5 * MS + pause, 5 * MS - pause);
+    mini_arg_str(s.m, "Call stack", "train.py(12): fit");
+  }
+  return s;
+}
+
+static void test_chance(void **state) {
+  struct scene s = pauses(4);
+  expect_present(&s, "slow-python-transform", 30, 3 * MS, "medium");
+  s = pauses(2); /* 15 % of the time, in half of the steps */
+  expect_absent(&s, "slow-python-transform");
 }
 
 /* 3 of 10 ms a step in Python alone, under a frame of the program. */
@@ -499,7 +534,8 @@ int main(void) {
       cmocka_unit_test(test_wrappers),      cmocka_unit_test(test_idle_device),        cmocka_unit_test(test_synchronisation),
       cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
       cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_stalls),
-      cmocka_unit_test(test_python),        cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
+      cmocka_unit_test(test_python),        cmocka_unit_test(test_chance),
+      cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
       cmocka_unit_test(test_device_memory), cmocka_unit_test(test_occupancy),          cmocka_unit_test(test_labels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

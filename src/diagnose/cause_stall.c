@@ -1,0 +1,146 @@
+/* A few steps are much longer than the others, and it is the program's doing: they hold work that the others lack, or stand still at
+ * one place, or come at equal distances. A machine that is busy with something else makes long steps too, of the same work, at no
+ * place in particular: of those nothing is said. */
+#include "diagnose/sites.h"
+
+enum { STALL_STEPS = 5, STALL_PCT = 5, MORE_PCT = 150 };
+
+struct tally { /* [0] in usual steps, [1] in long ones */
+  int64_t calls[2], ns[2];
+  int64_t longest_stop_ns; /* before a call of the site, in a long step */
+  uint32_t stops;          /* long steps that stand still before it for at least half of what they are too long by */
+};
+struct stalls {
+  struct tg__sites *s;
+  const struct tg__breakdown *b;
+  bool *is_long; /* by step */
+  int64_t typical_ns, excess_ns, longest_ns;
+  size_t count, longest;
+  struct tally *sites;
+};
+
+static int64_t length_of(const struct tg__breakdown *b, size_t i) { return b->steps[i].end_ns - b->steps[i].start_ns; }
+
+static bool is_shorter(uint32_t a, uint32_t b, const void *ctx) { return length_of(ctx, a) < length_of(ctx, b); }
+
+static bool median_step(const struct tg__breakdown *b, int64_t *out) {
+  uint32_t *index = tg__alloc(b->count * sizeof *index);
+  if (!index) return false;
+  for (size_t i = 0; i < b->count; i++) index[i] = (uint32_t)i;
+  const bool ok = tg__sort_index(index, b->count, is_shorter, b);
+  *out = length_of(b, index[b->count / 2]);
+  tg__free(index);
+  return ok;
+}
+
+/* The first step is left out: it is often longer because things warm up, and stopping that is another matter. */
+static void find_long_steps(struct stalls *x) {
+  for (size_t i = 1; i < x->b->count; i++) {
+    const int64_t total = length_of(x->b, i);
+    if (total <= 2 * x->typical_ns) continue;
+    x->is_long[i] = true;
+    x->count++;
+    x->excess_ns += total - x->typical_ns;
+    if (total > x->longest_ns) x->longest_ns = total, x->longest = i;
+  }
+}
+
+/* The step that is under way at a time on the host; SIZE_MAX. */
+static size_t step_at(const struct tg__breakdown *b, int64_t ns) {
+  size_t low = 0, high = b->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (b->steps[middle].host_start_ns <= ns) low = middle + 1;
+    else high = middle;
+  }
+  return low && ns < b->steps[low - 1].host_end_ns ? low - 1 : SIZE_MAX;
+}
+
+static void tally_calls(struct stalls *x) {
+  const struct tg_trace *t = x->s->f->t;
+  for (size_t i = 0; i < x->s->call_count; i++) {
+    const struct tg__call *c = &x->s->calls[i];
+    const int64_t start = t->slices.start_ns[c->slice];
+    const size_t step = c->site == TG_NONE ? SIZE_MAX : step_at(x->b, start);
+    if (step == SIZE_MAX) continue;
+    struct tally *y = &x->sites[c->site];
+    y->calls[x->is_long[step]]++;
+    y->ns[x->is_long[step]] += t->slices.dur_ns[c->slice];
+    if (!x->is_long[step] || !i || tg__slice_track(t, x->s->calls[i - 1].slice) != tg__slice_track(t, c->slice)) continue;
+    const int64_t stop = start - tg__slice_end(t, x->s->calls[i - 1].slice);
+    if (2 * stop < length_of(x->b, step) - x->typical_ns) continue;
+    y->stops++;
+    if (stop > y->longest_stop_ns) y->longest_stop_ns = stop;
+  }
+}
+
+/* The site that costs most of those which long steps call more often than usual ones, when these make up half of the excess. */
+static uint32_t extra_work(const struct stalls *x) {
+  const size_t usual = x->b->count - x->count;
+  int64_t all = 0, most = 0;
+  uint32_t top = TG_NONE;
+  for (uint32_t i = 0; i < x->s->count; i++) {
+    const struct tally *y = &x->sites[i];
+    if (100 * y->calls[1] * (int64_t)usual <= MORE_PCT * y->calls[0] * (int64_t)x->count) continue;
+    const int64_t more = y->ns[1] - y->ns[0] * (int64_t)x->count / (int64_t)usual;
+    all += more;
+    if (more > most) most = more, top = i;
+  }
+  return 2 * all >= x->excess_ns ? top : TG_NONE;
+}
+
+/* The call before which every long step stands still. */
+static uint32_t common_stop(const struct stalls *x) {
+  for (uint32_t i = 0; i < x->s->count; i++)
+    if (x->sites[i].stops == x->count) return i;
+  return TG_NONE;
+}
+
+static bool is_regular(const struct stalls *x) {
+  size_t last = SIZE_MAX, distance = 0;
+  for (size_t i = 0; i < x->b->count; i++) {
+    if (!x->is_long[i]) continue;
+    if (distance && i - last != distance) return false;
+    if (last != SIZE_MAX) distance = i - last;
+    last = i;
+  }
+  return x->count > 2;
+}
+
+static void report(struct stalls *x) {
+  struct tg__facts *f = x->s->f;
+  const double share = tg__pct(x->excess_ns, f->total_ns);
+  const uint32_t work = extra_work(x), stop = work == TG_NONE ? common_stop(x) : TG_NONE, place = work == TG_NONE ? stop : work;
+  if (place == TG_NONE && !is_regular(x)) return;
+  struct tg__finding *y = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, x->excess_ns));
+  if (place != TG_NONE && x->s->sites[place].path) tg__say_site(x->s, place, 0, y);
+  else TG_SAY(y->where, "step %lld", (long long)f->t->steps[x->b->steps[x->longest].step].number);
+  TG_SAY(y->evidence,
+         "%zu of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms a step (%.1f %%)%s",
+         x->count, x->b->count, tg__ms(x->typical_ns), tg__ms(x->longest_ns), tg__ms(y->cost_ns), share,
+         work != TG_NONE   ? "; they do work there that the other steps do not"
+         : stop != TG_NONE ? "; each stands still before it calls that"
+                           : "; they come at equal distances");
+  TG_SAY(y->advice,
+         "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save writes checkpoints in the background.");
+  tg__expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7, "nine of ten of the long steps become like the others");
+}
+
+void tg__judge_stalls(struct tg__facts *f) {
+  if (f->steps.source == TG__STEPS_WHOLE || f->steps.count < STALL_STEPS) {
+    tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "fewer than 5 steps");
+    return;
+  }
+  struct stalls x = {.b = &f->steps, .is_long = tg__alloc(f->steps.count * sizeof *x.is_long)};
+  f->failed |= !x.is_long || !median_step(x.b, &x.typical_ns);
+  if (!f->failed) find_long_steps(&x);
+  if (!f->failed && x.count > 1 && tg__pct(x.excess_ns, f->total_ns) > STALL_PCT && 4 * x.count <= x.b->count) {
+    x.s = tg__facts_sites(f);
+    x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
+    f->failed |= !x.sites;
+    if (!f->failed) tally_calls(&x);
+    if (!f->failed) report(&x);
+  }
+  tg__free(x.sites);
+  tg__free(x.is_long);
+}
