@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from ._measure.device import resolve, torch_module
 from ._measure.phases import loss_of, split_batch
-from ._memory.history import Entry, cpu_entries, live_at_end, snapshot_of
+from ._memory.history import Entry, base_ns, cpu_entries, live_at_end, snapshot_of
 
 __all__ = ["history", "dump", "summary", "peak", "reset_peak", "stages", "History", "Peak", "Stages"]
 
@@ -89,7 +89,8 @@ class History:
             raise ValueError(f"max_entries must be at least 1, not {max_entries}")
         self.max_entries, self.device, self.stacks = max_entries, resolve(device), stacks
         self.entries: list[Entry] = []
-        self.dropped = 0
+        self.dropped = self._base_ns = 0
+        self._alive: list[Entry] = []
         self._snapshot: Optional[dict] = None
         self._recording: Any = None
 
@@ -115,20 +116,22 @@ class History:
                 memory._record_memory_history(enabled=None)
             return
         self._recording.stop()
-        every = cpu_entries(self._recording.trace())
+        trace = self._recording.trace()
+        every, self._base_ns = cpu_entries(trace), base_ns(trace)
         self.dropped = max(0, len(every) - self.max_entries)
         self._totals = _totals(every)
         self.entries = every[self.dropped:]
+        self._alive = live_at_end(every)
 
     @property
     def live(self) -> list[Entry]:
         """Allocations of the history that were not freed in it."""
-        return live_at_end(self.entries)
+        return list(self._alive)
 
     @property
     def snapshot(self) -> dict:
         """In the layout of torch.cuda.memory._snapshot(), and "dropped"."""
-        return {**(self._snapshot if self._snapshot is not None else snapshot_of(self.entries)), "dropped": self.dropped}
+        return {**(self._snapshot if self._snapshot is not None else snapshot_of(self.entries, self._alive, self._base_ns)), "dropped": self.dropped}
 
     def dump(self, path: Any) -> None:
         """Write the snapshot as a pickle, as torch.cuda.memory._dump_snapshot does."""

@@ -1,4 +1,5 @@
-/* A memory snapshot becomes a trace: one track a device, an instant for each event of its history, for each segment and each block.
+/* A memory snapshot becomes a trace: one track a device, an instant for each event of its history, for each segment and each block. Times
+ * count from the first of them; the wall clock of that is the base of the trace.
  *
  * What a program asked for and gave back are [memory] events, as in recordings of torch.profiler, so that every question about memory answers
  * for snapshots, too. Blocks that were there before the history begins stand at its beginning (Derived), so the running totals are those of
@@ -16,12 +17,13 @@ struct importer {
   struct tg__parser *parser;
   struct tg__snapshot snapshot;
   uint32_t cat, key_requested, key_state, key_type, key_pool, key_active, key_expandable, key_metadata, key_segment, key_free;
-  uint32_t name_segment, name_block, track, device;
+  uint32_t key_compiled, key_internal, key_forward, name_segment, name_block, track;
+  int64_t device, device_type; /* TG__HOST_DEVICE and up; 0 = memory of the process, 1 = of a device */
   struct tg__map of_addr; /* address → index into lives + 1; 0 = not allocated now */
   struct live *lives;
   size_t live_count, live_cap;
   uint32_t free_live; /* index + 1 */
-  int64_t allocated, reserved, last_ns;
+  int64_t allocated, reserved, last_ns, base_us;
   bool no_memory;
 };
 
@@ -38,6 +40,27 @@ static void stack(struct importer *w, uint32_t number) {
   if (number) value_text(w, TG__K_CALL_STACK, w->snapshot.stack_texts[number]);
 }
 
+static void put_device(struct importer *w) {
+  value(w, TG__K_DEVICE_TYPE, TG__KIND_INT, w->device_type);
+  value(w, TG__K_DEVICE_ID, TG__KIND_INT, w->device_type ? w->device : -1);
+}
+static void put_pool(struct importer *w, const int64_t pool[2]) {
+  char text[48];
+  snprintf(text, sizeof text, "(%lld, %lld)", (long long)pool[0], (long long)pool[1]);
+  value_text(w, w->key_pool, intern(w, text));
+}
+/* is_whole: with what stands in entries that take nothing, too. */
+static void put_context(struct importer *w, uint32_t number, bool is_whole) {
+  const struct tg__snapshot_context *const c = &w->snapshot.contexts[number];
+  value(w, TG__K_STREAM, TG__KIND_INT, c->stream);
+  if (!is_whole) return;
+  value_text(w, w->key_metadata, c->said);
+  value_text(w, w->key_compiled, c->compiled);
+  value_text(w, w->key_internal, c->internal);
+  value_text(w, w->key_forward, c->forward);
+  if (c->pool[0] || c->pool[1]) put_pool(w, c->pool);
+}
+
 /* The values given since the last event become one. */
 static void event(struct importer *w, uint32_t name, int64_t ts_ns) {
   tg__row_value(w->parser, TG__K_S, TG__KIND_STR, TG__K_T, true);
@@ -47,9 +70,10 @@ static void event(struct importer *w, uint32_t name, int64_t ts_ns) {
   if (w->parser->record_count >= 1 << 14 && !tg__commit_rows(w->im, w->parser)) w->no_memory = true;
 }
 
-static int64_t to_ns(int64_t us) {
+static int64_t to_ns(const struct importer *w, int64_t us) {
   int64_t ns;
-  return __builtin_mul_overflow(us, 1000, &ns) ? us < 0 ? INT64_MIN / 2 : INT64_MAX / 2 : ns;
+  const bool is_wild = __builtin_sub_overflow(us, w->base_us, &us) || __builtin_mul_overflow(us, 1000, &ns);
+  return is_wild ? us < 0 ? INT64_MIN / 2 : INT64_MAX / 2 : ns;
 }
 
 /* ---- [memory] events ---------------------------------------------------------------------------------------------------------------- */
@@ -59,8 +83,7 @@ static void memory_event(struct importer *w, int64_t ts_ns, int64_t addr, int64_
   value(w, TG__K_TOTAL_RESERVED, TG__KIND_INT, w->reserved);
   value(w, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, w->allocated);
   value(w, TG__K_BYTES_MEMORY, TG__KIND_INT, bytes);
-  value(w, TG__K_DEVICE_ID, TG__KIND_INT, w->device);
-  value(w, TG__K_DEVICE_TYPE, TG__KIND_INT, 1);
+  put_device(w);
   value(w, TG__K_ADDR, TG__KIND_INT, addr);
   stack(w, stack_number);
   if (derived) value(w, TG__K_DERIVED, TG__KIND_TRUE, 0);
@@ -95,8 +118,8 @@ static bool gives_back(const struct tg__snapshot_history *h, const struct tg__sn
 
 /* ---- what was there before the history -------------------------------------------------------------------------------------------------- */
 
-static uint32_t device_of_block(const struct importer *w, const struct tg__snapshot_block *b) {
-  return b->segment == TG_NONE ? TG_NONE : (uint32_t)w->snapshot.segments[b->segment].device;
+static bool is_of_device(const struct importer *w, const struct tg__snapshot_block *b) {
+  return b->segment != TG_NONE && w->snapshot.segments[b->segment].device == w->device;
 }
 static bool is_active(const struct importer *w, const struct tg__snapshot_block *b) {
   return b->state != TG_NONE && tg__str_eq(tg__strings_get(w->im->shared.trace->strings, b->state), TG_STR("active_allocated"));
@@ -114,7 +137,7 @@ static void emit_old_blocks(struct importer *w, struct tg__snapshot_history *h, 
   }
   for (size_t i = 0; i < w->snapshot.block_count && !w->no_memory; i++) {
     const struct tg__snapshot_block *const b = &w->snapshot.blocks[i];
-    if (device_of_block(w, b) != w->device || !is_active(w, b) || tg__map_get(&w->of_addr, (uint64_t)b->address) != TG_NONE) continue;
+    if (!is_of_device(w, b) || !is_active(w, b) || tg__map_get(&w->of_addr, (uint64_t)b->address) != TG_NONE) continue;
     memory_event(w, ts_ns, b->address, b->size, b->stack, true);
   }
 }
@@ -130,8 +153,7 @@ static int64_t reserved_at_the_end(const struct importer *w) {
 
 static void emit_other(struct importer *w, const struct tg__snapshot_entry *x) {
   if (x->action == TG__ACTION_OOM) {
-    value(w, TG__K_DEVICE_TYPE, TG__KIND_INT, 1);
-    value(w, TG__K_DEVICE_ID, TG__KIND_INT, w->device);
+    put_device(w);
     value(w, TG__K_BYTES_MEMORY, TG__KIND_INT, x->size);
     value(w, w->key_free, TG__KIND_INT, x->addr);
   } else if (x->action != TG__ACTION_SNAPSHOT) {
@@ -139,11 +161,11 @@ static void emit_other(struct importer *w, const struct tg__snapshot_entry *x) {
     value(w, TG__K_BYTES, TG__KIND_INT, x->size);
     value(w, TG__K_TOTAL_RESERVED, TG__KIND_INT, w->reserved);
   }
-  value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
-  value_text(w, w->key_metadata, x->extra);
+  if (x->action != TG__ACTION_OOM && !w->device_type) put_device(w); /* what says none is of the device its track is called after */
+  put_context(w, x->context, true);
   stack(w, x->stack);
   const uint32_t name = x->action == TG__ACTION_OTHER ? x->action_text : w->snapshot.action_texts[x->action];
-  event(w, x->action == TG__ACTION_OOM ? TG__K_OUT_OF_MEMORY : name == TG_NONE ? TG__K_EMPTY : name, to_ns(x->time_us));
+  event(w, x->action == TG__ACTION_OOM ? TG__K_OUT_OF_MEMORY : name == TG_NONE ? TG__K_EMPTY : name, to_ns(w, x->time_us));
 }
 
 static void emit_entry(struct importer *w, const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
@@ -156,15 +178,14 @@ static void emit_entry(struct importer *w, const struct tg__snapshot_history *h,
   struct live block = {x->size, x->stack};
   if (taken) set_alive(w, x->addr, x->size, x->stack);
   else block = set_dead(w, x);
-  value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[x->stream]);
-  if (taken) value_text(w, w->key_metadata, x->extra);
-  memory_event(w, to_ns(x->time_us), x->addr, taken || block.bytes == INT64_MIN ? block.bytes : -block.bytes, x->stack, false);
+  put_context(w, x->context, taken);
+  memory_event(w, to_ns(w, x->time_us), x->addr, taken || block.bytes == INT64_MIN ? block.bytes : -block.bytes, x->stack, false);
 }
 
 static void emit_history(struct importer *w, struct tg__snapshot_history *h) {
-  const int64_t first_ns = h->count ? to_ns(h->first_us) - 1000 : 0; /* a microsecond before all that was seen */
+  const int64_t first_ns = h->count ? to_ns(w, h->first_us) - 1000 : 0; /* a microsecond before all that was seen */
   w->allocated = 0;
-  w->last_ns = h->count ? to_ns(h->last.time_us) : 0;
+  w->last_ns = h->count ? to_ns(w, h->last.time_us) : 0;
   w->reserved = __builtin_sub_overflow(reserved_at_the_end(w), h->reserved, &w->reserved) || w->reserved < 0 ? 0 : w->reserved;
   emit_old_blocks(w, h, first_ns);
   struct tg__history_walk walk = {.history = h, .gives_back = true};
@@ -176,24 +197,22 @@ static void emit_history(struct importer *w, struct tg__snapshot_history *h) {
 }
 
 static void emit_segment(struct importer *w, const struct tg__snapshot_segment *g) {
-  value(w, TG__K_DEVICE_ID, TG__KIND_INT, g->device);
+  put_device(w);
   value(w, TG__K_ADDR, TG__KIND_INT, g->address);
   value(w, TG__K_BYTES, TG__KIND_INT, g->total);
   value(w, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, g->allocated);
   value(w, w->key_active, TG__KIND_INT, g->active);
   value(w, w->key_requested, TG__KIND_INT, g->requested);
-  value(w, TG__K_STREAM, TG__KIND_INT, w->snapshot.streams[g->stream]);
+  value(w, TG__K_STREAM, TG__KIND_INT, g->stream);
   value_text(w, w->key_type, g->type);
-  char pool[48];
-  snprintf(pool, sizeof pool, "(%lld, %lld)", (long long)g->pool[0], (long long)g->pool[1]);
-  value_text(w, w->key_pool, intern(w, pool));
+  put_pool(w, g->pool);
   if (g->is_expandable) value(w, w->key_expandable, TG__KIND_TRUE, 0);
   stack(w, g->stack);
   event(w, w->name_segment, w->last_ns);
 }
 
 static void emit_block(struct importer *w, const struct tg__snapshot_block *b) {
-  value(w, TG__K_DEVICE_ID, TG__KIND_INT, w->device);
+  put_device(w);
   value(w, TG__K_ADDR, TG__KIND_INT, b->address);
   value(w, TG__K_BYTES, TG__KIND_INT, b->size);
   value(w, w->key_requested, TG__KIND_INT, b->requested);
@@ -207,7 +226,7 @@ static void emit_notes(struct importer *w) {
   const struct tg__snapshot *const s = &w->snapshot;
   const uint32_t cat = intern(w, "user_annotation");
   for (size_t i = 0; i < s->note_count && !w->no_memory; i++) {
-    const struct tg__record r = {.ts_ns = to_ns(s->notes[i].time_us),
+    const struct tg__record r = {.ts_ns = to_ns(w, s->notes[i].time_us),
                                  .dur_ns = TG_NULL_INT,
                                  .name = s->notes[i].name == TG_NONE ? TG__K_EMPTY : s->notes[i].name,
                                  .track = w->track,
@@ -216,19 +235,39 @@ static void emit_notes(struct importer *w) {
   }
 }
 
-static void emit_device(struct importer *w, uint32_t device) {
-  struct tg__snapshot *const s = &w->snapshot;
-  char name[48];
-  w->device = device;
-  w->track = tg__intern_track(w->parser, &(struct tg__track_key){.pid = device, .tid = 0});
-  value(w, TG__K_NAME, TG__KIND_STR, (snprintf(name, sizeof name, "memory of GPU%u", device), intern(w, name)));
+static void name_device(struct importer *w) {
+  char name[48] = "memory of the CPU";
+  if (w->device == TG__HOST_DEVICE) snprintf(name, sizeof name, "pinned memory of the host");
+  else if (w->device_type) snprintf(name, sizeof name, "memory of GPU%lld", (long long)w->device);
+  w->track = tg__intern_track(w->parser, &(struct tg__track_key){.pid = w->device, .tid = 0});
+  value(w, TG__K_NAME, TG__KIND_STR, intern(w, name));
   const struct tg__record r = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_PROCESS_NAME, .track = w->track, .ph = 'M'};
   if (!tg__row_add(w->parser, r, TG_NONE)) w->no_memory = true;
-  emit_history(w, device < s->device_count ? &s->devices[device] : &(struct tg__snapshot_history){0});
+}
+
+static struct tg__snapshot_history *history_of(struct tg__snapshot *s, int64_t device) {
+  const size_t at = device == TG__HOST_DEVICE ? s->host : (size_t)device;
+  return at < s->device_count && (device == TG__HOST_DEVICE || at != s->host) ? &s->devices[at] : NULL;
+}
+
+static bool is_used(struct tg__snapshot *s, int64_t device) {
+  const struct tg__snapshot_history *const h = history_of(s, device);
+  bool used = h && h->count;
+  for (size_t i = 0; i < s->segment_count && !used; i++) used = s->segments[i].device == device;
+  return used;
+}
+
+static void emit_device(struct importer *w, int64_t device) {
+  struct tg__snapshot *const s = &w->snapshot;
+  struct tg__snapshot_history none = {0}, *const h = history_of(s, device);
+  w->device = device;
+  w->device_type = device != TG__HOST_DEVICE && !s->is_cpu;
+  name_device(w);
+  emit_history(w, h ? h : &none);
   for (size_t i = 0; i < s->segment_count && !w->no_memory; i++)
     if (s->segments[i].device == device) emit_segment(w, &s->segments[i]);
   for (size_t i = 0; i < s->block_count && !w->no_memory; i++)
-    if (device_of_block(w, &s->blocks[i]) == device) emit_block(w, &s->blocks[i]);
+    if (is_of_device(w, &s->blocks[i])) emit_block(w, &s->blocks[i]);
   emit_notes(w);
 }
 
@@ -245,6 +284,9 @@ static void know_words(struct importer *w) {
   w->key_metadata = intern(w, "user_metadata");
   w->key_segment = intern(w, "segment");
   w->key_free = intern(w, "device_free");
+  w->key_compiled = intern(w, "compile_context");
+  w->key_internal = intern(w, "internal_metadata");
+  w->key_forward = intern(w, "forward_frames");
   w->name_segment = intern(w, "segment");
   w->name_block = intern(w, "block");
 }
@@ -256,30 +298,47 @@ static bool add_member(struct importer *w, uint32_t key, uint32_t raw) {
   return true;
 }
 
+/* A little before all that has a time: a microsecond before is when the blocks stand that were there already. */
+static void find_base(struct importer *w) {
+  enum { GRAIN_US = 64 }; /* in ns a multiple of what a double resolves there: readers of JSON lose nothing of it */
+  const struct tg__snapshot *const s = &w->snapshot;
+  int64_t first = INT64_MAX;
+  for (size_t i = 0; i < s->device_count; i++)
+    if (s->devices[i].count && s->devices[i].first_us < first) first = s->devices[i].first_us;
+  for (size_t i = 0; i < s->note_count; i++)
+    if (s->notes[i].time_us < first) first = s->notes[i].time_us;
+  if (first <= GRAIN_US || first > INT64_MAX / 1000) return;
+  w->base_us = (first - 1) / GRAIN_US * GRAIN_US;
+  char text[32];
+  snprintf(text, sizeof text, "%lld", (long long)w->base_us * 1000);
+  if (!add_member(w, TG__K_BASE_TIME, intern(w, text))) w->no_memory = true;
+}
+
+static void lose(struct importer *w, enum tg__loss what, int64_t count) {
+  if (count <= 0 || count >= INT64_C(1) << 53) return; /* more is no count */
+  tg__lose(&w->im->losses, what, 0);
+  w->im->losses.count[what] += count - 1;
+}
+
 static bool emit_all(struct importer *w, struct tg_error *e) {
   struct tg__snapshot *const s = &w->snapshot;
-  size_t devices = s->device_count;
+  int64_t devices = (int64_t)s->host;
   bool found = false;
   for (size_t i = 0; i < s->segment_count; i++)
-    if (s->segments[i].device >= 0 && s->segments[i].device < 4096 && (size_t)s->segments[i].device >= devices)
-      devices = (size_t)s->segments[i].device + 1;
+    if (s->segments[i].device >= devices && s->segments[i].device < 4096) devices = s->segments[i].device + 1;
   know_words(w);
-  for (uint32_t d = 0; d < devices && !w->no_memory; d++) {
-    bool used = d < s->device_count && s->devices[d].count;
-    for (size_t i = 0; i < s->segment_count && !used; i++) used = s->segments[i].device == d;
-    if (used) emit_device(w, d);
-    found |= used;
+  find_base(w);
+  for (int64_t d = 0; d <= devices && !w->no_memory; d++) {
+    const int64_t device = d < devices ? d : TG__HOST_DEVICE;
+    if (!is_used(s, device)) continue;
+    emit_device(w, device);
+    found = true;
   }
   if (s->settings != TG_NONE && !add_member(w, intern(w, "allocator_settings"), s->settings)) w->no_memory = true;
   if (s->cut) tg__lose(&w->im->losses, TG__LOSS_cut_end, s->cut_offset);
-  if (s->dropped > 0 && s->dropped < INT64_C(1) << 53) { /* more is no count */
-    tg__lose(&w->im->losses, TG__LOSS_skipped_overwritten, 0);
-    w->im->losses.count[TG__LOSS_skipped_overwritten] += s->dropped - 1;
-  }
-  if (s->cut_stacks) {
-    tg__lose(&w->im->losses, TG__LOSS_bent_no_details, 0);
-    w->im->losses.count[TG__LOSS_bent_no_details] += s->cut_stacks - 1;
-  }
+  lose(w, TG__LOSS_cut_history, s->overflowed);
+  lose(w, TG__LOSS_skipped_overwritten, s->dropped);
+  lose(w, TG__LOSS_bent_no_details, s->cut_stacks);
   if (!w->no_memory && !found)
     tg__fail(e, TG_NO_EVENTS, -1,
              "the memory snapshot is empty: was torch.cuda.memory._record_memory_history() called, and anything allocated on a device?");

@@ -130,6 +130,32 @@ static int64_t read_peeked(void *ctx, void *buf, size_t len, struct tg_error *e)
   return (int64_t)n;
 }
 
+/* How many bytes there were, at most len; -1 = *e says why not. */
+static int64_t take(struct peeked *p, unsigned char *into, size_t len, struct tg_error *e) {
+  int64_t n = 1;
+  size_t at = 0;
+  for (; at < len && n > 0; at += n > 0 ? (size_t)n : 0) n = read_peeked(p, into + at, len - at, e);
+  return n < 0 ? -1 : (int64_t)at;
+}
+
+/* torch.save puts a pickle into a zip archive, first and unpacked: what comes behind its header is the pickle, which knows where it ends. */
+static enum tg_err read_zipped(struct opening *o, struct peeked *p, struct tg_error *e) {
+  enum { HEADER = 30, METHOD = 8, NAME_LEN = 26, EXTRA_LEN = 28 };
+  unsigned char head[HEADER] = {0}, text[1 << 10];
+  int64_t got = take(p, head, HEADER, e);
+  const size_t name_len = (head[NAME_LEN] | (size_t)head[NAME_LEN + 1] << 8) % sizeof text;
+  if (got >= 0) got = take(p, text, name_len, e);
+  if (got < 0) return e->code;
+  const struct tg__str name = {(char *)text, (uint32_t)got};
+  if (!tg__str_has_suffix(name, ".pkl") || head[METHOD] || head[METHOD + 1])
+    return tg__fail(e, TG_NOT_A_TRACE, -1, "a zip archive, but not of torch.save(): unpack it, and open what is in it");
+  for (size_t left = head[EXTRA_LEN] | (size_t)head[EXTRA_LEN + 1] << 8; left > 0 && got > 0; left -= (size_t)got) {
+    got = take(p, text, left < sizeof text ? left : sizeof text, e);
+    if (got < 0) return e->code;
+  }
+  return tg__import_snapshot(&o->import, read_peeked, p, &o->how, e);
+}
+
 /* A .tacho file is not read in order, and one on the disk was opened before it came to this: here is all of a pipe's. */
 static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_error *e) {
   enum { PIECE = 1 << 16 };
@@ -154,8 +180,9 @@ static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx
   for (int64_t n = 1; n > 0 && p.len < sizeof p.head; p.len += (size_t)n)
     if ((n = source(ctx, p.head + p.len, sizeof p.head - p.len, e)) < 0) return e->code;
   if (tg__tacho_recognise(p.head, p.len)) return keep_tacho(o, &p, e);
-  enum tg_err err = tg__looks_like_pickle(p.head, p.len) ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
-                                                         : tg__import_text(im, read_peeked, &p, &o->how, e);
+  enum tg_err err = tg__looks_like_pickle(p.head, p.len)                ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
+                    : p.len >= 4 && memcmp(p.head, "PK\3\4", 4) == 0 ? read_zipped(o, &p, e)
+                                                                        : tg__import_text(im, read_peeked, &p, &o->how, e);
   if (err != TG_OK) return err;
   if (im->events_read == im->phases['M']) return no_events(im, e);
   const uint32_t name = tg__strings_add(o->trace->strings, path, strlen(path));

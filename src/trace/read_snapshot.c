@@ -1,20 +1,20 @@
 /* From the containers of a snapshot's pickle to its entries, segments and blocks. What a dict is shows in its keys; it is turned into a row
  * when it is put into its list, and nothing of it is kept beside. */
 #include "trace/snapshot.h"
-
-#include <stdio.h>
-
+#include "trace/snapshot_stacks.h"
 #include "trace/unpickle.h"
 
 /* What entries have stands together: their dicts wait by the thousand. */
 #define WORDS(X)                                                                                                                           \
-  X(ACTION, "action")                                                                                                                      \
-  X(ADDR, "addr") X(SIZE, "size") X(STREAM, "stream") X(TIME_US, "time_us") X(FRAMES, "frames") X(USER_METADATA, "user_metadata")          \
-      X(DEVICE_FREE, "device_free") X(FILENAME, "filename") X(LINE, "line") X(NAME, "name") X(ADDRESS, "address") X(STATE, "state")        \
-          X(REQUESTED_SIZE, "requested_size") X(TOTAL_SIZE, "total_size") X(ALLOCATED_SIZE, "allocated_size")                              \
-              X(ACTIVE_SIZE, "active_size") X(SEGMENT_TYPE, "segment_type") X(POOL, "segment_pool_id") X(EXPANDABLE, "is_expandable")      \
-                  X(BLOCKS, "blocks") X(DEVICE, "device") X(STAGE, "stage") X(SEGMENTS, "segments") X(DEVICE_TRACES, "device_traces")      \
-                      X(SETTINGS, "allocator_settings") X(DROPPED, "dropped")
+  X(ACTION, "action") X(ADDR, "addr") X(SIZE, "size") X(STREAM, "stream") X(TIME_US, "time_us") X(FRAMES, "frames")                        \
+  X(USER_METADATA, "user_metadata") X(POOL_ID, "pool_id") X(COMPILE_CONTEXT, "compile_context") X(DEVICE_FREE, "device_free")              \
+  X(INTERNAL_METADATA, "internal_metadata") X(FORWARD_FRAMES, "forward_frames") X(FILENAME, "filename") X(LINE, "line")                    \
+  X(NAME, "name") X(FX_NODE, "fx_node_name") X(FX_TRACE, "fx_original_trace") X(ADDRESS, "address") X(STATE, "state")                      \
+  X(REQUESTED_SIZE, "requested_size") X(TOTAL_SIZE, "total_size") X(ALLOCATED_SIZE, "allocated_size")                                      \
+  X(ACTIVE_SIZE, "active_size") X(SEGMENT_TYPE, "segment_type") X(SEGMENT_POOL, "segment_pool_id") X(EXPANDABLE, "is_expandable")          \
+  X(BLOCKS, "blocks") X(DEVICE, "device") X(STAGE, "stage") X(SEGMENTS, "segments") X(DEVICE_TRACES, "device_traces")                      \
+  X(HOST_TRACES, "host_traces") X(SETTINGS, "allocator_settings") X(DEVICE_TYPE, "device_type")                                            \
+  X(OVERFLOWED, "trace_alloc_overflowed") X(DROPPED, "dropped")
 enum word {
   NO_WORD,
 #define X(id, text) W_##id,
@@ -39,26 +39,23 @@ static const char *const action_texts[TG__ACTION_OTHER] = {[TG__ACTION_NONE] = "
                                                            [TG__ACTION_OOM] = "oom"};
 
 /* What the reader knows of a container: a kind in the upper four bits of its meaning, a number in the others. */
-enum meaning { UNKNOWN, OPEN_DICT, FRAME, STACK, HISTORY, BLOCKS, POOL, DONE, KIND_SHIFT = TG__MEANING_BITS - 4 };
+enum meaning { UNKNOWN, OPEN_DICT, FRAME, STACK, HISTORY, BLOCKS, POOL, LINES, HOLDS_TRUE, DONE, KIND_SHIFT = TG__MEANING_BITS - 4 };
 enum {
   MEANING_MOST = (1 << KIND_SHIFT) - 1,
   SLOTS_MOST = 1 << 16, /* dicts that wait to be put into something; Python puts them in by the thousand */
   JSON_MOST = 1 << 16,
   JSON_ALL_MOST = 1 << 24, /* of all dicts that wait: a memo makes long texts out of two bytes each */
   JSON_KEPT = 1 << 12,     /* a larger buffer is not kept for the next dict */
-  STACK_TEXT_MOST = 1 << 27,
-  FRAME_TEXT_LEAST = 64, /* what is left of a frame's names beyond that */
-  FRAMES_MOST = 1 << 12,
 };
 struct slot {    /* a dict in the making */
-  uint32_t seen; /* by word */
+  uint64_t seen; /* by word */
   uint32_t next_free;
   struct tg__pickle_value at[WORD_COUNT];
   struct tg__out json; /* members with other keys, of dicts that no row is made of */
 };
-_Static_assert(WORD_COUNT <= 32, "seen has a bit for each word");
-#define BIT(word) (UINT32_C(1) << W_##word)
-enum { ROW_WORDS = BIT(ACTION) | BIT(FILENAME) | BIT(TOTAL_SIZE) | BIT(STATE) | BIT(STAGE) }; /* one of them makes a dict a row */
+_Static_assert(WORD_COUNT <= 64, "seen has a bit for each word");
+#define BIT(word) (UINT64_C(1) << W_##word)
+#define ROW_WORDS (BIT(ACTION) | BIT(FILENAME) | BIT(TOTAL_SIZE) | BIT(STATE) | BIT(STAGE)) /* one of them makes a dict a row */
 struct range {
   size_t first, count;
 };
@@ -69,19 +66,16 @@ struct reader {
   struct slot *slots;
   size_t slot_count, slot_cap;
   uint32_t free_slot; /* +1 */
-  uint32_t *frames;   /* of stacks, as string ids, one stack behind the other */
-  size_t frame_count, frame_cap;
-  struct range *stacks; /* by stack */
-  size_t stacks_cap;
-  struct tg__map stack_of; /* hash of its frames → stack; equal hashes are chained through hash + 1 */
+  struct tg__stacks stacks;
+  struct tg__map context_of; /* hash → context; equal hashes are chained through hash + 1 */
   struct range *block_lists;
   size_t block_list_count, block_list_cap;
   int64_t (*pools)[2];
   size_t pool_count, pool_cap;
   size_t *device_of; /* by history, in order of arrival */
-  size_t device_of_cap, history_count, device_lists;
-  uint64_t text_bytes; /* of frames and stacks that were new */
-  size_t json_bytes;   /* of the dicts in the making */
+  size_t device_of_cap, history_count, device_lists, host_history; /* host_history: number + 1 */
+  size_t json_bytes; /* of the dicts in the making */
+  uint32_t last_context;
   bool no_memory, is_snapshot;
 };
 
@@ -97,7 +91,7 @@ static void mean(struct reader *r, struct tg__unpickler *u, struct tg__pickle_va
   tg__pickle_mean(u, v, meaning_of(r, kind, number));
 }
 
-/* ---- texts of frames and stacks ------------------------------------------------------------------------------------------------------- */
+/* ---- what a dict has -------------------------------------------------------------------------------------------------------------------- */
 
 static bool has(const struct slot *d, enum word w) { return d->seen >> w & 1; }
 static int64_t int_at(const struct slot *d, enum word w) { return has(d, w) && d->at[w].kind == TG__PICKLE_INT ? d->at[w].i : 0; }
@@ -111,67 +105,6 @@ static uint32_t intern(struct reader *r, const char *text, size_t len) {
   const uint32_t id = tg__strings_add(r->s->strings, text, len);
   if (id == TG_NONE) r->no_memory = true;
   return id;
-}
-
-/* "file(line): function", as Kineto writes the frames of Python. */
-static uint32_t frame_text(struct reader *r, const struct slot *d) {
-  struct tg__out text = {0};
-  struct tg__str file = str_at(r, d, W_FILENAME), name = str_at(r, d, W_NAME);
-  if (r->text_bytes > STACK_TEXT_MOST && file.len + (uint64_t)name.len > 2 * FRAME_TEXT_LEAST) {
-    if (file.len > FRAME_TEXT_LEAST) file.len = FRAME_TEXT_LEAST;
-    if (name.len > FRAME_TEXT_LEAST) name.len = FRAME_TEXT_LEAST;
-    r->s->cut_stacks++;
-  }
-  tg__out_bytes(&text, file.ptr, file.len);
-  tg__out_format(&text, "(%lld): ", (long long)int_at(d, W_LINE));
-  tg__out_bytes(&text, name.ptr, name.len);
-  const uint32_t known = tg__strings_count(r->s->strings);
-  const uint32_t id = text.err ? TG_NONE : intern(r, text.buf, text.len);
-  r->no_memory |= id == TG_NONE;
-  if (id >= known) r->text_bytes += text.len;
-  tg__out_free(&text);
-  return id;
-}
-
-static uint32_t stack_text(struct reader *r, const uint32_t *frames, size_t count) {
-  struct tg__out text = {0};
-  if (r->text_bytes > STACK_TEXT_MOST && count > 2) {
-    count = 2;
-    r->s->cut_stacks++;
-  }
-  for (size_t i = 0; i < count; i++) {
-    const struct tg__str f = tg__strings_get(r->s->strings, frames[i]);
-    if (i) tg__out_char(&text, ';');
-    tg__out_bytes(&text, f.ptr, f.len);
-  }
-  const uint32_t id = text.err ? TG_NONE : intern(r, text.buf, text.len);
-  r->no_memory |= id == TG_NONE;
-  r->text_bytes += text.len;
-  tg__out_free(&text);
-  return id;
-}
-
-/* The number of a stack with these frames, which lie at the end of r->frames and stay there when it is new. */
-static uint32_t stack_number(struct reader *r, size_t first) {
-  const size_t count = r->frame_count - first;
-  const uint32_t *const frames = r->frames + first;
-  uint64_t hash = tg__hash(frames, count * sizeof *frames);
-  for (uint32_t known; (known = tg__map_get(&r->stack_of, hash)) != TG_NONE; hash++) {
-    const struct range *const s = &r->stacks[known];
-    if (s->count != count || memcmp(r->frames + s->first, frames, count * sizeof *frames) != 0) continue;
-    r->frame_count = first;
-    return known;
-  }
-  struct tg__snapshot *const s = r->s;
-  if (!tg__grow((void **)&r->stacks, &r->stacks_cap, s->stack_count + 1, sizeof *r->stacks) ||
-      !tg__grow((void **)&s->stack_texts, &s->stack_cap, s->stack_count + 1, sizeof *s->stack_texts) ||
-      !tg__map_put(&r->stack_of, hash, (uint32_t)s->stack_count)) {
-    r->no_memory = true;
-    return 0;
-  }
-  r->stacks[s->stack_count] = (struct range){first, count};
-  s->stack_texts[s->stack_count] = stack_text(r, frames, count);
-  return (uint32_t)s->stack_count++;
 }
 
 /* ---- dicts in the making -------------------------------------------------------------------------------------------------------------- */
@@ -263,25 +196,35 @@ static uint8_t word_of(const struct reader *r, struct tg__pickle_value key) {
   return key.kind == TG__PICKLE_TEXT && key.id < r->word_top ? r->word_of[key.id] : NO_WORD;
 }
 
+/* What stands beside the lists of a snapshot, and whether a history was full also among its allocator's settings. */
+#define TOP_WORDS (BIT(SEGMENTS) | BIT(DEVICE_TRACES) | BIT(HOST_TRACES) | BIT(SETTINGS) | BIT(DEVICE_TYPE) | BIT(DROPPED) | BIT(OVERFLOWED))
+static void take_top(struct reader *r, struct tg__unpickler *u, const struct slot *d, uint64_t seen) {
+  const struct tg__pickle_value *const at = d->at;
+  if (seen & (BIT(SEGMENTS) | BIT(DEVICE_TRACES) | BIT(HOST_TRACES))) r->is_snapshot = true;
+  if (seen & BIT(HOST_TRACES) && kind_of(u, at[W_HOST_TRACES]) == HISTORY) r->host_history = number_of(u, at[W_HOST_TRACES]) + (size_t)1;
+  if (seen & BIT(OVERFLOWED)) r->s->overflowed |= at[W_OVERFLOWED].kind == TG__PICKLE_TRUE || kind_of(u, at[W_OVERFLOWED]) == HOLDS_TRUE;
+  if (seen & BIT(SETTINGS) && at[W_SETTINGS].kind == TG__PICKLE_DICT) add_settings(r, u, at[W_SETTINGS]);
+  if (seen & BIT(DROPPED) && r->is_snapshot && at[W_DROPPED].kind == TG__PICKLE_INT) r->s->dropped = at[W_DROPPED].i;
+  if (seen & BIT(DEVICE_TYPE) && r->is_snapshot) r->s->is_cpu = tg__str_eq(str_at(r, d, W_DEVICE_TYPE), TG_STR("cpu"));
+}
+
 static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs,
                        size_t count) {
   struct reader *const r = ctx;
   struct slot *const d = count ? slot_of(r, u, into) : NULL;
   if (!d) return !r->no_memory;
-  uint32_t seen = 0;
+  uint64_t seen = 0;
   bool has_others = false;
   for (size_t i = 0; i + 1 < count; i += 2) {
     const uint8_t word = word_of(r, pairs[i]);
-    has_others |= word == NO_WORD;
-    seen |= UINT32_C(1) << word;
+    has_others |= word == NO_WORD || word == W_OVERFLOWED; /* of which the settings tell, too */
+    seen |= UINT64_C(1) << word;
     d->at[word] = pairs[i + 1];
   }
   d->seen |= seen;
-  if (seen & (BIT(SEGMENTS) | BIT(DEVICE_TRACES))) r->is_snapshot = true;
-  if (seen & BIT(DROPPED) && r->is_snapshot && d->at[W_DROPPED].kind == TG__PICKLE_INT) r->s->dropped = d->at[W_DROPPED].i;
-  if (seen & BIT(SETTINGS) && d->at[W_SETTINGS].kind == TG__PICKLE_DICT) add_settings(r, u, d->at[W_SETTINGS]);
+  if (seen & TOP_WORDS) take_top(r, u, d, seen);
   for (size_t i = 0; has_others && !(d->seen & ROW_WORDS) && i + 1 < count; i += 2)
-    if (word_of(r, pairs[i]) == NO_WORD) add_json(r, u, d, &pairs[i]);
+    if (word_of(r, pairs[i]) == NO_WORD || word_of(r, pairs[i]) == W_OVERFLOWED) add_json(r, u, d, &pairs[i]);
   for (size_t i = 1; i < count; i += 2) /* what could be said of a dict within a dict has been */
     if (pairs[i].kind == TG__PICKLE_DICT && pairs[i].id != into.id && kind_of(u, pairs[i]) == OPEN_DICT) close_slot(r, u, pairs[i], DONE, 0);
   return !r->no_memory;
@@ -293,17 +236,43 @@ static uint32_t stack_at(const struct tg__unpickler *u, const struct slot *d) {
   return has(d, W_FRAMES) && kind_of(u, d->at[W_FRAMES]) == STACK ? number_of(u, d->at[W_FRAMES]) : 0;
 }
 
-static uint32_t stream_number(struct reader *r, int64_t handle) {
+static uint32_t context_number(struct reader *r, const struct tg__snapshot_context *c) {
   struct tg__snapshot *const s = r->s;
-  for (size_t i = s->stream_count; i-- > 0;)
-    if (s->streams[i] == handle) return (uint32_t)i;
-  if (s->stream_count >= 4096) return 4095; /* a process has a few dozen */
-  if (!tg__grow((void **)&s->streams, &s->stream_cap, s->stream_count + 1, sizeof *s->streams)) {
+  uint64_t hash = tg__hash(c, sizeof *c);
+  for (uint32_t known; (known = tg__map_get(&r->context_of, hash)) != TG_NONE; hash++)
+    if (memcmp(&s->contexts[known], c, sizeof *c) == 0) return known;
+  if (!tg__grow((void **)&s->contexts, &s->context_cap, s->context_count + 1, sizeof *s->contexts) ||
+      !tg__map_put(&r->context_of, hash, (uint32_t)s->context_count)) {
     r->no_memory = true;
     return 0;
   }
-  s->streams[s->stream_count] = handle;
-  return (uint32_t)s->stream_count++;
+  s->contexts[s->context_count] = *c;
+  return (uint32_t)s->context_count++;
+}
+
+/* A text that says something: neither empty nor what torch writes for none. */
+static uint32_t said_at(const struct reader *r, const struct slot *d, enum word w) {
+  const struct tg__str text = str_at(r, d, w);
+  return text.len && !tg__str_eq(text, TG_STR("N/A")) ? text_at(d, w) : TG_NONE;
+}
+
+static const int64_t *pool_at(const struct reader *r, const struct tg__unpickler *u, const struct slot *d, enum word w) {
+  static const int64_t default_pool[2];
+  return has(d, w) && kind_of(u, d->at[w]) == POOL ? r->pools[number_of(u, d->at[w])] : default_pool;
+}
+
+/* Most entries have the same as the one before. */
+static uint32_t context_at(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
+  const int64_t *const pool = pool_at(r, u, d, W_POOL_ID);
+  const bool has_forward = has(d, W_FORWARD_FRAMES) && kind_of(u, d->at[W_FORWARD_FRAMES]) == LINES;
+  const struct tg__snapshot_context c = {.stream = int_at(d, W_STREAM),
+                                         .pool = {pool[0], pool[1]},
+                                         .said = said_at(r, d, W_USER_METADATA),
+                                         .compiled = said_at(r, d, W_COMPILE_CONTEXT),
+                                         .internal = said_at(r, d, W_INTERNAL_METADATA),
+                                         .forward = has_forward ? number_of(u, d->at[W_FORWARD_FRAMES]) : TG_NONE};
+  if (r->last_context < r->s->context_count && memcmp(&r->s->contexts[r->last_context], &c, sizeof c) == 0) return r->last_context;
+  return r->last_context = context_number(r, &c);
 }
 
 static uint8_t action_of(const struct tg__snapshot *s, uint32_t text) {
@@ -318,8 +287,7 @@ static void add_entry(struct reader *r, const struct tg__unpickler *u, size_t hi
                                      .size = int_at(d, W_SIZE),
                                      .action_text = text_at(d, W_ACTION),
                                      .stack = stack_at(u, d),
-                                     .stream = stream_number(r, int_at(d, W_STREAM)),
-                                     .extra = text_at(d, W_USER_METADATA)};
+                                     .context = context_at(r, u, d)};
   entry.action = action_of(r->s, entry.action_text);
   if (!tg__history_add(&r->s->devices[history], &entry)) r->no_memory = true;
 }
@@ -351,11 +319,11 @@ static void add_segment(struct reader *r, const struct tg__unpickler *u, const s
                                          .allocated = int_at(d, W_ALLOCATED_SIZE),
                                          .active = int_at(d, W_ACTIVE_SIZE),
                                          .requested = int_at(d, W_REQUESTED_SIZE),
-                                         .stream = stream_number(r, int_at(d, W_STREAM)),
+                                         .stream = int_at(d, W_STREAM),
                                          .type = text_at(d, W_SEGMENT_TYPE),
                                          .stack = stack_at(u, d),
                                          .is_expandable = has(d, W_EXPANDABLE) && d->at[W_EXPANDABLE].kind == TG__PICKLE_TRUE};
-  if (has(d, W_POOL) && kind_of(u, d->at[W_POOL]) == POOL) memcpy(segment.pool, r->pools[number_of(u, d->at[W_POOL])], sizeof segment.pool);
+  memcpy(segment.pool, pool_at(r, u, d, W_SEGMENT_POOL), sizeof segment.pool);
   if (has(d, W_BLOCKS) && kind_of(u, d->at[W_BLOCKS]) == BLOCKS) {
     const struct range *const list = &r->block_lists[number_of(u, d->at[W_BLOCKS])];
     for (size_t i = 0; i < list->count; i++) s->blocks[list->first + i].segment = (uint32_t)s->segment_count;
@@ -405,7 +373,8 @@ static bool block_list_of(struct reader *r, struct tg__unpickler *u, struct tg__
 static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict) {
   const struct slot *const d = &r->slots[number_of(u, dict)];
   if (has(d, W_FILENAME)) {
-    const uint32_t text = frame_text(r, d);
+    const struct tg__frame frame = {str_at(r, d, W_FILENAME), str_at(r, d, W_NAME), int_at(d, W_LINE), str_at(r, d, W_FX_NODE), str_at(r, d, W_FX_TRACE)};
+    const uint32_t text = tg__stacks_frame(&r->stacks, &frame);
     close_slot(r, u, dict, FRAME, text == TG_NONE ? 0 : text);
     return;
   }
@@ -423,20 +392,32 @@ static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pick
   close_slot(r, u, dict, DONE, 0);
 }
 
-/* Frames are gathered behind those of all stacks; a list that goes on begins with the ones it has. */
-static bool take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
+struct frames {
+  const struct tg__unpickler *u;
+  const struct tg__pickle_value *items;
+};
+static uint32_t next_frame(const void *ctx, size_t i) {
+  const struct frames *const f = ctx;
+  return kind_of(f->u, f->items[i]) == FRAME ? number_of(f->u, f->items[i]) : TG_NONE;
+}
+/* A list that goes on begins with the frames it has. */
+static void take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
                         size_t count) {
-  const size_t first = r->frame_count;
-  const struct range own = kind_of(u, list) == STACK ? r->stacks[number_of(u, list)] : (struct range){0};
-  if (!tg__grow((void **)&r->frames, &r->frame_cap, first + own.count + FRAMES_MOST, sizeof *r->frames)) return false;
-  if (own.count) memcpy(r->frames + first, r->frames + own.first, own.count * sizeof *r->frames);
-  uint32_t *at = r->frames + first + own.count;
-  const uint32_t *const most = r->frames + first + FRAMES_MOST;
-  for (size_t i = 0; i < count && at < most; i++)
-    if (kind_of(u, items[i]) == FRAME) *at++ = number_of(u, items[i]);
-  r->frame_count = (size_t)(at - r->frames);
-  mean(r, u, list, STACK, stack_number(r, first));
-  return !r->no_memory;
+  const struct frames frames = {u, items};
+  const uint32_t before = kind_of(u, list) == STACK ? number_of(u, list) : 0;
+  mean(r, u, list, STACK, tg__stacks_number(&r->stacks, before, next_frame, &frames, count));
+}
+
+/* Texts in a list are the lines of a trace. */
+static void take_lines(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
+                       size_t count) {
+  enum { LINES_MOST = 256 };
+  uint32_t texts[LINES_MOST];
+  size_t n = 0;
+  for (size_t i = 0; i < count && n < LINES_MOST; i++)
+    if (items[i].kind == TG__PICKLE_TEXT) texts[n++] = items[i].id;
+  const uint32_t text = tg__stacks_join(&r->stacks, kind_of(u, list) == LINES ? number_of(u, list) : TG_NONE, texts, n);
+  mean(r, u, list, LINES, text == TG_NONE ? 0 : text);
 }
 
 /* Of tuples only pool ids are known: two numbers. */
@@ -460,11 +441,15 @@ static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
   for (size_t i = 0; i < count && !r->no_memory; i++) {
     const enum meaning kind = kind_of(u, items[i]);
     if (kind == OPEN_DICT) take_dict(r, u, into, items[i]);
+    if (items[i].kind == TG__PICKLE_TRUE && kind_of(u, into) == UNKNOWN) mean(r, u, into, HOLDS_TRUE, 0);
     if (items[i].kind != TG__PICKLE_LIST || (kind != HISTORY && kind != UNKNOWN)) continue;
     if (kind == HISTORY && number_of(u, items[i]) < r->history_count) r->device_of[number_of(u, items[i])] = r->device_lists;
     r->device_lists++; /* lists within a list: one a device, empty where nothing was recorded */
   }
-  return !r->no_memory && (count == 0 || kind_of(u, items[0]) != FRAME || take_frames(r, u, into, items, count));
+  if (count && kind_of(u, items[0]) == FRAME) take_frames(r, u, into, items, count);
+  if (count && items[0].kind == TG__PICKLE_TEXT && (kind_of(u, into) == UNKNOWN || kind_of(u, into) == LINES)) take_lines(r, u, into, items, count);
+  r->no_memory |= r->stacks.no_memory;
+  return !r->no_memory;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------------------------- */
@@ -474,14 +459,21 @@ static bool place_histories(struct reader *r) {
   struct tg__snapshot *const s = r->s;
   size_t most = r->device_lists;
   for (size_t i = 0; i < r->history_count; i++)
-    if (r->device_of[i] == SIZE_MAX) r->device_of[i] = most++; /* the file was cut before */
+    if (r->device_of[i] == SIZE_MAX && i + 1 != r->host_history) r->device_of[i] = most++; /* the file was cut before */
+  s->host = most;
+  if (r->host_history) r->device_of[r->host_history - 1] = most;
   struct tg__snapshot_history *const placed = tg__alloc((most + 1) * sizeof *placed);
   if (!placed) return false;
   for (size_t i = 0; i < r->history_count; i++) placed[r->device_of[i]] = s->devices[i];
   tg__free(s->devices);
   s->devices = placed;
-  s->device_count = most;
+  s->device_count = most + 1;
   return true;
+}
+
+static bool is_found(const void *ctx) {
+  const struct reader *const r = ctx;
+  return r->is_snapshot || r->s->segment_count || r->history_count;
 }
 
 static bool reader_begin(struct reader *r) {
@@ -493,16 +485,15 @@ static bool reader_begin(struct reader *r) {
   for (size_t i = 0; i < TG__ACTION_OTHER; i++) r->s->action_texts[i] = intern(r, action_texts[i], strlen(action_texts[i]));
   r->word_of = tg__alloc(r->word_top + 1);
   for (unsigned w = 1; w < WORD_COUNT && r->word_of && !r->no_memory; w++) r->word_of[ids[w]] = (uint8_t)w;
-  return r->word_of && !r->no_memory && stack_number(r, 0) == 0 && !r->no_memory; /* stack 0: no frames */
+  return r->word_of && !r->no_memory && tg__stacks_begin(&r->stacks, r->s);
 }
 
 static void reader_end(struct reader *r) {
   for (size_t i = 0; i < r->slot_count; i++) tg__out_free(&r->slots[i].json);
   tg__free(r->slots);
   tg__free(r->word_of);
-  tg__free(r->frames);
-  tg__free(r->stacks);
-  tg__map_free(&r->stack_of);
+  tg__stacks_free(&r->stacks);
+  tg__map_free(&r->context_of);
   tg__free(r->block_lists);
   tg__free(r->pools);
   tg__free(r->device_of);
@@ -512,11 +503,12 @@ enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *string
                               const struct tg__import_how *how, struct tg_error *e) {
   *s = (struct tg__snapshot){.strings = strings, .settings = TG_NONE};
   struct reader r = {.s = s};
-  struct tg__unpickler u = {.strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs, .tuple = take_tuple};
+  struct tg__unpickler u = {
+      .strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs, .tuple = take_tuple, .is_found = is_found};
   enum tg_err err =
       reader_begin(&r) ? tg__unpickle(&u, source, ctx, how, e) : tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   if (!err && !place_histories(&r)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
-  if (!err && !r.is_snapshot && !s->segment_count && !r.history_count)
+  if (!err && !is_found(&r))
     err = tg__fail(e, TG_NOT_A_TRACE, -1, "a pickle, but no memory snapshot: it has neither segments nor device_traces");
   if (err && !s->device_count) s->device_count = r.history_count; /* to be freed */
   s->cut = u.cut;
@@ -532,7 +524,7 @@ void tg__snapshot_free(struct tg__snapshot *s) {
   tg__free(s->segments);
   tg__free(s->blocks);
   tg__free(s->notes);
-  tg__free(s->streams);
+  tg__free(s->contexts);
   tg__free(s->stack_texts);
   *s = (struct tg__snapshot){0};
 }

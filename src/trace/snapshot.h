@@ -21,9 +21,14 @@ enum tg__snapshot_action {
 struct tg__snapshot_entry {    /* one event of a device's history */
   int64_t time_us, addr, size; /* addr of OOM: free bytes of the device */
   uint32_t action_text, stack; /* string id of OTHER, TG_NONE; number in stacks, 0 = none */
-  uint32_t stream, extra;      /* number in streams; user_metadata as a string id, TG_NONE */
+  uint32_t context;            /* number in contexts */
   uint8_t action;
 };
+struct tg__snapshot_context { /* what many entries share. Texts are string ids, TG_NONE where there is none */
+  int64_t stream, pool[2];
+  uint32_t said, compiled, internal, forward; /* user_metadata, compile_context, internal_metadata, forward_frames */
+};
+_Static_assert(sizeof(struct tg__snapshot_context) == 40, "compared as bytes");
 /* What an entry takes from the device, or gives back to it. */
 static inline int64_t tg__snapshot_reserved(const struct tg__snapshot_entry *x) {
   if (x->action == TG__ACTION_SEGMENT_ALLOC || x->action == TG__ACTION_SEGMENT_MAP) return x->size;
@@ -35,8 +40,8 @@ struct tg__snapshot_block {
   uint32_t state, stack, segment; /* state: string id */
 };
 struct tg__snapshot_segment {
-  int64_t device, address, total, allocated, active, requested;
-  uint32_t stream, type, stack; /* type: string id */
+  int64_t device, address, total, allocated, active, requested, stream; /* device: TG__HOST_DEVICE */
+  uint32_t type, stack;                                                 /* type: string id */
   int64_t pool[2];
   bool is_expandable;
 };
@@ -63,22 +68,25 @@ struct tg__history_walk {
 /* The next entry; *x is all zeros before the first, and is left alone in between. false after the last. */
 bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x);
 void tg__history_free(struct tg__snapshot_history *h);
+enum { TG__HOST_DEVICE = -1 }; /* pinned memory of the host, which newer torch records beside its devices */
 struct tg__snapshot {
   struct tg__strings *strings;
-  struct tg__snapshot_history *devices;
-  size_t device_count, device_cap;
+  struct tg__snapshot_history *devices; /* by number; the last is the host's */
+  size_t device_count, device_cap, host;
+  bool is_cpu; /* there are no devices: what is called so is the process' memory, as in our histories of the CPU */
   struct tg__snapshot_segment *segments;
   size_t segment_count, segment_cap;
   struct tg__snapshot_block *blocks;
   size_t block_count, block_cap;
   struct tg__snapshot_note *notes;
   size_t note_count, note_cap;
-  int64_t *streams; /* handles as they stand in the file */
-  size_t stream_count, stream_cap;
+  struct tg__snapshot_context *contexts;
+  size_t context_count, context_cap;
   uint32_t *stack_texts; /* by stack: string id of its frames, innermost first, joined by ';'; [0] = none */
   size_t stack_count, stack_cap;
   uint32_t action_texts[TG__ACTION_OTHER]; /* string ids */
   uint32_t settings;  /* allocator_settings as JSON: string id, TG_NONE */
+  bool overflowed;    /* the file says that older entries had no room, but not how many */
   int64_t dropped;    /* older entries that had no room in the history, where the file says so, as ours do */
   int64_t cut_stacks; /* of which the outer frames were left out: their texts would be larger than the file */
   bool cut;

@@ -1,16 +1,16 @@
 /* snapshot_history: a device's history, packed as it arrives: a dozen bytes an entry where a plain row has forty-eight.
  *
  *   entry   a byte: action, and what is as it was in the entry before; then varints of what is not: time and address as differences, the size,
- *           the number of the stack, the stream and the user's text; the name of an action that is none of ours
+ *           the number of the stack and of the context; the name of an action that is none of ours
  *
  * Entries lie in blocks, so that an importer gives a block back when it has walked over it. */
 #include "trace/snapshot.h"
 
 enum {
   BLOCK = 1 << 16,
-  ENTRY_MOST = 1 + 3 * 10 + 4 * 5,
+  ENTRY_MOST = 1 + 3 * 10 + 3 * 5,
   SAME_PLACE = 0x10, /* address and size: the completion of a request to free, an allocation of what was freed */
-  SAME_REST = 0x20,  /* stream and text of the user */
+  SAME_CONTEXT = 0x20,
   HAS_STACK = 0x40,
 };
 _Static_assert((int)TG__ACTION_OTHER < (int)SAME_PLACE, "an action has four bits");
@@ -46,17 +46,14 @@ bool tg__history_add(struct tg__snapshot_history *h, const struct tg__snapshot_e
   if ((h->block_count == 0 || h->used + ENTRY_MOST >= BLOCK) && !add_block(h)) return false;
   const struct tg__snapshot_entry *const before = &h->last;
   uint8_t *const start = h->blocks[h->block_count - 1] + h->used, *p = start;
-  const bool same_place = x->addr == before->addr && x->size == before->size, same_rest = x->stream == before->stream && x->extra == before->extra;
-  *p++ = (uint8_t)(x->action | (same_place ? SAME_PLACE : 0) | (same_rest ? SAME_REST : 0) | (x->stack ? HAS_STACK : 0));
+  const bool same_place = x->addr == before->addr && x->size == before->size, same_context = x->context == before->context;
+  *p++ = (uint8_t)(x->action | (same_place ? SAME_PLACE : 0) | (same_context ? SAME_CONTEXT : 0) | (x->stack ? HAS_STACK : 0));
   p = put(p, zigzag((uint64_t)x->time_us - (uint64_t)before->time_us));
   if (!same_place) {
     p = put(p, zigzag((uint64_t)x->addr - (uint64_t)before->addr));
     p = put(p, zigzag((uint64_t)x->size));
   }
-  if (!same_rest) {
-    p = put(p, x->stream);
-    p = put(p, x->extra);
-  }
+  if (!same_context) p = put(p, x->context);
   if (x->stack) p = put(p, x->stack);
   if (x->action == TG__ACTION_OTHER) p = put(p, x->action_text);
   h->used += (size_t)(p - start);
@@ -90,10 +87,7 @@ bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x) 
     x->addr = (int64_t)((uint64_t)x->addr + unzigzag(take(&p)));
     x->size = (int64_t)unzigzag(take(&p));
   }
-  if (!(head & SAME_REST)) {
-    x->stream = (uint32_t)take(&p);
-    x->extra = (uint32_t)take(&p);
-  }
+  if (!(head & SAME_CONTEXT)) x->context = (uint32_t)take(&p);
   x->stack = head & HAS_STACK ? (uint32_t)take(&p) : 0;
   x->action_text = x->action == TG__ACTION_OTHER ? (uint32_t)take(&p) : TG_NONE;
   w->at = p;

@@ -540,6 +540,17 @@ static void hand_over_rest(struct machine *m) {
   }
 }
 
+/* Another pickle behind the one that has ended: forget that one. */
+static bool begin_next(struct machine *m) {
+  if (!m->u->is_found || m->u->is_found(m->u->ctx)) return false;
+  if (m->at == m->end && !fill(m, 1)) return false;
+  if (m->buffer[m->at] != 0x80) return false;
+  tg__free(m->memo);
+  m->memo = NULL;
+  m->depth = m->mark = m->memo_count = m->memo_cap = m->u->object_count = 0;
+  return true;
+}
+
 bool tg__looks_like_pickle(const char *head, size_t len) {
   const unsigned char *const p = (const unsigned char *)head;
   if (len >= 2 && p[0] == 0x80) return p[1] >= 1 && p[1] < 0x20; /* of protocols to come, too: they are refused by number */
@@ -556,6 +567,7 @@ enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *s
     const uint8_t *const op = take(&m, 1);
     m.op = op ? *op : 0;
     v = op ? run_op(&m) : CUT;
+    if (v == STOP && begin_next(&m)) v = GO_ON;
   }
   if (v == CUT && m.err == TG_OK) {
     u->cut = true;

@@ -34,6 +34,8 @@ struct tg__unpickler {
   bool (*items)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *items, size_t count);
   bool (*pairs)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs, size_t count);
   uint32_t (*tuple)(void *ctx, const struct tg__pickle_value *items, size_t count); /* what it means; TG_NONE: out of memory */
+  /* Was that what was looked for, or does it follow in another pickle? NULL: there is only one. */
+  bool (*is_found)(const void *ctx);
   uint32_t *objects; /* kind - TEXT in the upper two bits; string id or meaning: 0 until the taker says otherwise */
   size_t object_count, object_cap;
   bool cut; /* the pickle ends too early, or makes no sense at `cut_offset`: what stood before was handed over */
@@ -49,7 +51,7 @@ static inline void tg__pickle_mean(struct tg__unpickler *u, struct tg__pickle_va
 }
 /* Does a file that begins so look like a pickle? No text of JSON does. */
 bool tg__looks_like_pickle(const char *head, size_t len);
-/* Reads to the end. TG_NOT_A_TRACE for what would execute something; TG_MEMORY; what the source says. tg__unpickle_free either way. */
+/* Reads to the end of the pickle: of the first one that is found, where several stand one behind the other, as torch.save wrote them of old. TG_NOT_A_TRACE for what would execute something; TG_MEMORY; what the source says. tg__unpickle_free either way. */
 enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx, const struct tg__import_how *how,
                          struct tg_error *e);
 void tg__unpickle_free(struct tg__unpickler *u);

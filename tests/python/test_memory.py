@@ -1,5 +1,6 @@
 """tachograph.memory: allocations whose sizes are known, because the test makes the tensors."""
 import pickle
+import time
 
 import pytest
 
@@ -69,6 +70,29 @@ def test_the_pickle_has_the_layout_of_torchs_own(tmp_path):
     assert history.snapshot == snapshot
     from torch.cuda import _memory_viz
     assert "TOTAL MEM: 390.6KiB" in _memory_viz.trace(snapshot)  # torch's own reader takes it
+
+
+def test_a_history_of_the_cpu_opens_as_one_with_wall_clock_times(tmp_path):
+    before = time.time_ns()
+    with tg.memory.history(device="cpu") as history:
+        kept = tensor(300)
+    after = time.time_ns()
+    history.dump(tmp_path / "mem.pickle")
+    trace = tg.open(tmp_path / "mem.pickle")
+    (row,) = trace.ask("memory_history", where="bytes = 300000")
+    base = int(trace.ask("overview", where='quantity == "base_ns"')["value"][0])
+    assert row["device"] == "CPU" and int(row["address"], 16) == kept.data_ptr()
+    assert before - 1000 <= base + row["ts_ns"] <= after and 0 <= row["ts_ns"] <= after - before + 64_000
+    assert row["stack"].split(";")[0] == "aten::empty"  # an operator has no line
+    assert {r["device"] for r in trace.ask("segments")} == {"CPU"}
+
+
+def test_what_is_alive_is_in_the_snapshot_even_when_its_allocation_was_dropped():
+    with tg.memory.history(max_entries=10, device="cpu", stacks=False) as history:
+        kept = tensor(300)
+        passing = [torch.empty(8) for _ in range(50)]
+    assert passing and 300_000 not in [e["size"] for e in history.snapshot["device_traces"][0]]
+    assert [s["address"] for s in history.snapshot["segments"] if s["total_size"] == 300_000] == [kept.data_ptr()]
 
 
 def test_history_ends_with_an_exception():

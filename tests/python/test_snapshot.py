@@ -6,6 +6,7 @@ import pickle
 import pickletools
 import subprocess
 import sys
+import zipfile
 
 import pytest
 import tachograph as tg
@@ -21,6 +22,11 @@ def opened(tmp_path):
         path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content, protocol=protocol))
         return tg.open(path)
     return opened
+
+
+def base_ns(trace):
+    """The wall-clock time that the trace's times count from."""
+    return int(trace.ask("overview", where='quantity == "base_ns"')["value"][0])
 
 
 def text(frames):
@@ -64,7 +70,7 @@ def test_every_protocol_says_the_same(opened, protocol):
         assert [r["action"] for r in rows] == [{"free_requested": "free"}.get(e["action"], e["action"]) for e in device]
         assert [r["bytes"] for r in rows if r["action"] != "snapshot"] == [e["size"] for e in device if e["action"] != "snapshot"]
         assert [r["address"] for r in rows if r["action"] == "alloc"] == [hex(e["addr"]) for e in device if e["action"] == "alloc"]
-        assert [r["ts_ns"] for r in rows] == [e["time_us"] * 1000 for e in device]
+        assert [base_ns(trace) + r["ts_ns"] for r in rows] == [e["time_us"] * 1000 for e in device]
         assert [r["stack"] for r in rows if r["action"] == "alloc"] == [text(e["frames"]) for e in device if e["action"] == "alloc"]
     assert not list(trace.ask("losses"))
     assert {r["device"] for r in history} == {"GPU0", "GPU2"}
@@ -107,8 +113,10 @@ def test_times_later_and_twice_as_long(opened, seed):
     after = opened(made, "b.pickle")
     for row in tables["memory_history"]:
         if row["action"] != "present":
-            row["ts_ns"] = 1000 * (first + 5_000_000) + 2 * (row["ts_ns"] - 1000 * first)
+            row["ts_ns"] = 1000 * (first + 5_000_000) + 2 * (base_ns(before) + row["ts_ns"] - 1000 * first)
     got = after.ask("memory_history").to_dicts()
+    for row in got:
+        row["ts_ns"] += base_ns(after) if row["action"] != "present" else 0
     assert [r for r in got if r["action"] != "present"] == [r for r in tables["memory_history"] if r["action"] != "present"]
     assert [r["address"] for r in got if r["action"] == "present"] == [r["address"] for r in tables["memory_history"] if r["action"] == "present"]
     old = {r["address"] for r in got if r["action"] == "present"}
@@ -321,3 +329,108 @@ def test_keys_in_any_order_and_through_any_memo(opened):
     assert expected
     for content in (fast.getvalue(), python.getvalue(), pickletools.optimize(plain), pickle.dumps(turned, protocol=4)):
         assert opened(content).ask("memory_history").to_dicts() == expected
+
+
+# ---- what each torch writes ---------------------------------------------------------------------------------------------------------------
+
+
+def args_of(trace, name="[memory]"):
+    return [json.loads(r["args"]) for r in trace.sql(f"SELECT args FROM marks WHERE name = '{name}' ORDER BY ts_ns, id").to_dicts()]
+
+
+def test_times_count_from_the_first_and_the_base_is_the_wall_clock(opened):
+    trace = opened({"segments": [], "device_traces": [[entry("alloc", 512, 512, 1_700_000_000_000_100)], [entry("alloc", 512, 512, 1_700_000_000_000_040)]],
+                    "external_annotations": [{"name": "step", "stage": "START", "device": 0, "time_us": 1_700_000_000_000_030},
+                                             {"name": "step", "stage": "END", "device": 0, "time_us": 1_700_000_000_000_200}]})
+    assert base_ns(trace) == 1_700_000_000_000_000_000  # a multiple of 64 us
+    assert [(r["device"], r["ts_ns"]) for r in trace.ask("memory_history", sort="device asc")] == [("GPU0", 100_000), ("GPU1", 40_000)]
+    (step,) = trace.ask("events", where="category = 'user_annotation'")
+    assert (step["start_ns"], step["dur_ns"]) == (30_000, 170_000)
+
+
+def test_pinned_memory_of_the_host_is_no_device(opened):
+    """torch 2.15: host_traces is one list, and its segments are of device -1."""
+    segment = {**Device(0, 1, 5).segment(), "device": -1, "address": 0x1000, "total_size": 4096, "allocated_size": 4096, "active_size": 4096, "requested_size": 4000,
+               "blocks": [{"address": 0x1000, "size": 4096, "requested_size": 4000, "state": "active_allocated", "frames": FRAMES[:2]}]}
+    host = [entry("segment_alloc", 0x1000, 4096, 500, FRAMES[:2]), entry("alloc", 0x1000, 4096, 500, FRAMES[:2])]
+    trace = opened({"segments": [Device(0, 1, 5).segment()], "device_traces": [[entry("alloc", 0x9000, 512, 100)], []], "allocator_settings": {},
+                    "external_annotations": [], "host_segments": [segment], "host_traces": host})
+    assert {r["device"] for r in trace.ask("memory_history")} == {"GPU0", "CPU"}
+    assert [(r["action"], r["bytes"], r["stack"]) for r in trace.ask("memory_history", device="CPU")] == [(e["action"], 4096, text(FRAMES[:2])) for e in host]
+    (row,) = [r for r in trace.ask("segments") if r["device"] == "CPU"]
+    assert (row["total_bytes"], row["requested_bytes"], row["blocks"]) == (4096, 4000, 1)
+    assert [(r["address"], r["bytes"]) for r in trace.ask("memory_state", device="CPU", at="end")] == [("0x1000", 4096)]
+
+
+def test_a_history_of_the_cpu_is_called_so(opened):
+    trace = opened({**snapshot([Device(0, 1, 20)]), "device_type": "cpu"})
+    for question in ("memory_history", "memory_state", "memory_stacks", "memory_stats", "segments", "memory", "memory_blocks"):
+        assert {r["device"] for r in trace.ask(question)} == {"CPU"}, question
+
+
+def test_what_entries_say_beside(opened):
+    said = {"pool_id": (0, 3), "compile_context": "0/1", "user_metadata": '{"layer":3}', "internal_metadata": "mallocWithAddress",
+            "forward_frames": ["  File \"a.py\", line 3, in f\n", "    y = x * 2\n"]}
+    trace = opened({"segments": [], "device_traces": [[entry("alloc", 512, 512, 10, **said), entry("alloc", 1024, 512, 11),
+                                                       entry("annotate", 512, 0, 12, FRAMES[:1], user_metadata="packed"), entry("alloc", 2048, 512, 13, **said)]]})
+    first, plain, last = args_of(trace)
+    assert {k: first[k] for k in ("pool", "compile_context", "user_metadata", "internal_metadata", "forward_frames")} == \
+        {"pool": "(0, 3)", "compile_context": "0/1", "user_metadata": '{"layer":3}', "internal_metadata": "mallocWithAddress",
+         "forward_frames": '  File "a.py", line 3, in f\n    y = x * 2\n'}
+    assert not {"pool", "compile_context", "user_metadata", "internal_metadata", "forward_frames"} & set(plain)
+    assert {k: v for k, v in last.items() if k not in ("Addr", "Total Allocated")} == {k: v for k, v in first.items() if k not in ("Addr", "Total Allocated")}
+    (note,) = args_of(trace, "annotate")
+    assert note["user_metadata"] == "packed"
+    assert [(r["action"], r["address"], r["stack"]) for r in trace.ask("memory_history", where="action = 'annotate'")] == [("annotate", "0x200", text(FRAMES[:1]))]
+
+
+def test_frames_of_compiled_code_name_the_line_that_was_written(opened):
+    compiled = {"filename": "/tmp/x/graph_1.py", "line": 40, "name": "forward", "fx_node_op": "call_function", "fx_node_name": "linear", "fx_node_target": "x",
+                "fx_original_trace": '  File "/src/train.py", line 7, in main\n    model(x)\n  File "/src/model.py", line 12, in forward\n    return self.fc(x)\n'}
+    odd = {**compiled, "fx_original_trace": 'File "/src/model.py", line '}
+    trace = opened({"segments": [], "device_traces": [[entry("alloc", 512, 512, 10, [compiled, FRAMES[0]]), entry("alloc", 1024, 512, 11, [odd])]]})
+    assert [r["stack"] for r in trace.ask("memory_history")] == ["/src/model.py(12): forward;/tmp/x/graph_1.py(40): forward [linear];" + text(FRAMES[:1]),
+                                                                 "/tmp/x/graph_1.py(40): forward [linear]"]
+
+
+@pytest.mark.parametrize("where", ["top", "list", "settings"])
+def test_a_history_that_was_full_is_a_loss(opened, where):
+    made = snapshot([Device(0, 1, 20)])
+    if where == "settings":
+        made["allocator_settings"]["trace_alloc_overflowed"] = True
+    else:
+        made["trace_alloc_overflowed"] = True if where == "top" else [False, True]
+    trace = opened(made)
+    assert [(r["loss"], r["count"]) for r in trace.ask("losses")] == [("cut_history", 1)]
+    made = {**snapshot([Device(0, 1, 20)]), "trace_alloc_overflowed": False if where == "top" else [False, False]}
+    assert not list(opened(made).ask("losses"))
+
+
+def test_what_torch_saves(opened, tmp_path):
+    torch = pytest.importorskip("torch")
+    made = snapshot([Device(0, 1, 40)])
+    expected = opened(made).ask("memory_history").to_dicts()
+    for name, way in (("new.pt", {}), ("old.pt", {"_use_new_zipfile_serialization": False})):
+        torch.save(made, tmp_path / name, **way)
+        assert tg.open(tmp_path / name).ask("memory_history").to_dicts() == expected
+        assert opened(gzip.compress((tmp_path / name).read_bytes()), name + ".gz").ask("memory_history").to_dicts() == expected
+    torch.save({"weight": torch.ones(3)}, tmp_path / "checkpoint.pt")
+    with pytest.raises(tg.TachographError, match="run code .*torch._utils._rebuild_tensor_v2"):
+        tg.open(tmp_path / "checkpoint.pt")
+
+
+def test_other_archives_get_a_sentence(opened):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("snapshot.pickle", pickle.dumps(snapshot([Device(0, 1, 5)])))
+    whole = packed.getvalue()
+    for data in (whole, whole[:20], whole[:33]):
+        with pytest.raises(tg.TachographError, match="zip archive, but not of torch.save"):
+            opened(data)
+
+
+def test_cut_in_the_hosts_history(opened):
+    made = {"segments": [], "device_traces": [[entry("alloc", 4096, 512, 100)]], "host_segments": [], "host_traces": [entry("alloc", 8192, 512, 100 + i) for i in range(5)]}
+    data = pickle.dumps(made, protocol=4)
+    trace = opened(data[:-30])
+    assert {r["device"] for r in trace.ask("memory_history")} == {"GPU0", "CPU"}

@@ -87,16 +87,23 @@ def _frames_of(entry: Entry) -> list[dict[str, Any]]:
     return own + [frame._asdict() for frame in entry.frames]
 
 
-def snapshot_of(entries: list[Entry]) -> dict[str, Any]:
-    """The layout of torch.cuda.memory._snapshot(), the CPU being device 0: a block that is alive is a segment of its own."""
+def base_ns(trace: Any) -> int:
+    """The wall-clock time that the trace's times count from."""
+    base = trace.ask("overview", where='quantity == "base_ns"')["value"]
+    return int(base[0]) if len(base) and base[0] is not None else 0
+
+
+def snapshot_of(entries: list[Entry], alive: list[Entry], base: int) -> dict[str, Any]:
+    """The layout of torch.cuda.memory._snapshot(), the CPU being device 0, as device_type says: a block that is alive is a segment of its own.
+    base: the wall-clock time in ns that the entries' times count from."""
     actions = {"alloc": "alloc", "free": "free_completed"}
-    trace = [{"action": actions[entry.action], "addr": entry.addr, "size": entry.size, "stream": 0, "time_us": entry.time_ns // 1000,
+    trace = [{"action": actions[entry.action], "addr": entry.addr, "size": entry.size, "stream": 0, "time_us": (base + entry.time_ns) // 1000,
               "compile_context": "N/A", "user_metadata": "", "pool_id": (0, 0), "frames": _frames_of(entry)} for entry in entries]
     segments = []
-    for entry in sorted(live_at_end(entries), key=lambda entry: entry.addr):
+    for entry in sorted(alive, key=lambda entry: entry.addr):
         frames = _frames_of(entry)
         block = {"address": entry.addr, "size": entry.size, "requested_size": entry.size, "state": "active_allocated", "frames": frames}
         segments.append({"device": 0, "address": entry.addr, "total_size": entry.size, "allocated_size": entry.size, "active_size": entry.size,
                          "requested_size": entry.size, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False,
                          "frames": frames, "blocks": [block]})
-    return {"segments": segments, "device_traces": [trace], "allocator_settings": {}, "external_annotations": []}
+    return {"segments": segments, "device_traces": [trace], "allocator_settings": {}, "external_annotations": [], "device_type": "cpu"}

@@ -12,6 +12,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 
 from .. import TachographError
 from .._collect.live_tensors import LiveTensors
+from .history import base_ns
 from .page import page
 
 
@@ -57,8 +58,7 @@ class Block(NamedTuple):
 
 def read_blocks(trace: Any, pid: Optional[int] = None) -> list[Block]:
     """Every block that was taken or given back, of one process or of all."""
-    base = trace.ask("overview", where='quantity == "base_ns"')["value"]
-    base_ns = int(base[0]) if len(base) and base[0] is not None else 0
+    base = base_ns(trace)
     columns = ("track", "device", "category", "bytes", "made_ns", "freed_ns", "address")
     try:
         table = trace.ask("memory_blocks")
@@ -69,7 +69,7 @@ def read_blocks(trace: Any, pid: Optional[int] = None) -> list[Block]:
     tracks = {row["track"] for row in trace.ask("tracks") if pid is None or row["pid"] == str(pid)}
 
     def moment(ns: Optional[int]) -> Optional[int]:
-        return None if ns is None else ns + base_ns
+        return None if ns is None else ns + base
     return [Block(_device(device), address, nbytes, moment(made), moment(freed), Category.__members__.get(category.upper()))
             for track, device, category, nbytes, made, freed, address in zip(*(table[c] for c in columns)) if track in tracks]
 

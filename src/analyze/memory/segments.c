@@ -7,7 +7,7 @@ enum by { BY_SEGMENT, BY_BLOCK, BY_POOL };
 
 struct segment {
   uint32_t mark, rank, pool, kind; /* string ids */
-  int64_t device, address, total, allocated, active, requested, free, largest_free, blocks, segments;
+  int64_t device_type, device, address, total, allocated, active, requested, free, largest_free, blocks, segments;
 };
 struct work {
   const struct tg_trace *t;
@@ -21,6 +21,7 @@ struct work {
 
 static uint32_t word(const struct tg_trace *t, const char *text) { return tg__strings_find(t->strings, text, strlen(text)); }
 static int64_t number(const struct work *w, uint32_t mark, uint32_t key) { return tg__arg_int(w->t, w->t->marks.args[mark], key, 0); }
+static int64_t device_type(const struct work *w, uint32_t mark) { return tg__arg_int(w->t, w->t->marks.args[mark], TG__K_DEVICE_TYPE, 1); }
 static uint32_t text(const struct work *w, uint32_t mark, uint32_t key) { return tg__arg_str(w->t, w->t->marks.args[mark], key); }
 
 static bool is_ours(const struct work *w, uint32_t mark, uint32_t name) {
@@ -42,6 +43,7 @@ static bool read_segments(struct work *w) {
                               .rank = w->t->tracks[w->t->marks.track[i]].rank,
                               .pool = text(w, i, w->key_pool),
                               .kind = text(w, i, w->key_type),
+                              .device_type = device_type(w, i),
                               .device = number(w, i, TG__K_DEVICE_ID),
                               .address = number(w, i, TG__K_ADDR),
                               .total = number(w, i, TG__K_BYTES),
@@ -54,10 +56,11 @@ static bool read_segments(struct work *w) {
   return true;
 }
 
-static bool is_free(const struct work *w, uint32_t mark) {
+static bool is_in_state(const struct work *w, uint32_t mark, struct tg__str wanted) {
   const uint32_t state = text(w, mark, w->key_state);
-  return state != TG_NONE && tg__str_eq(tg__name(w->t, state), TG_STR("inactive"));
+  return state != TG_NONE && tg__str_eq(tg__name(w->t, state), wanted);
 }
+static bool is_free(const struct work *w, uint32_t mark) { return is_in_state(w, mark, TG_STR("inactive")); }
 
 /* Free bytes of the segments; or, by=block, a row for each block instead. */
 static bool read_blocks(struct work *w) {
@@ -73,10 +76,11 @@ static bool read_blocks(struct work *w) {
                                 .rank = rank,
                                 .pool = at != TG_NONE ? w->rows[at - 1].pool : TG_NONE,
                                 .kind = text(w, i, w->key_state),
-                                .device = number(w, i, TG__K_DEVICE_ID),
+                                .device_type = device_type(w, i),
+                              .device = number(w, i, TG__K_DEVICE_ID),
                                 .address = number(w, i, TG__K_ADDR),
                                 .total = bytes,
-                                .allocated = is_used ? bytes : 0,
+                                .allocated = is_in_state(w, i, TG_STR("active_allocated")) ? bytes : 0,
                                 .active = is_used ? bytes : 0,
                                 .requested = is_used ? number(w, i, w->key_requested) : 0,
                                 .free = is_used ? 0 : bytes,
@@ -130,9 +134,8 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 
 static void put_row(const struct work *w, const struct segment *g, struct tg_table *out) {
   char buf[TG__DEVICE_NAME];
-  const struct tg__alloc_device d = {.rank = g->rank, .type = 1, .id = g->device};
   tg__put_rank(out, w->t, g->rank);
-  tg__put_cstr(out, tg__memory_device_name(d.type, d.id, buf));
+  tg__put_cstr(out, tg__memory_device_name(g->device_type, g->device, buf));
   if (w->by == BY_POOL) {
     snprintf(buf, sizeof buf, "%lld", (long long)g->segments);
     tg__put_cstr(out, buf);
