@@ -8,7 +8,7 @@
 /* ---- traces ----------------------------------------------------------------------------------------------------------- */
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error) {
-  return tg__run_is_large(path) ? tg__run_open(path, options, out, error) : tg__trace_open(path, options, out, error);
+  return tg__run_is_large(path) ? tg__run_open(path, options, NULL, out, error) : tg__trace_open(path, options, out, error);
 }
 
 void tg_close(struct tg_trace *trace) {

@@ -4,17 +4,25 @@
 
 enum { AT_ONCE = 2 }; /* more would not be faster than the memory they take is worth */
 
+enum { MOST_ASKED = TG__RUN_READY };
 struct unit { /* a file */
   const struct tg__folder *folder;
   size_t index;
-  int64_t bytes;
+  int64_t bytes, read_bytes;
   struct tg__summaries ranks; /* what became of it; the strings are everybody's */
-  /* Of a run that is asked more later: what stands where, the first page's tables, and the rows they have become of everybody's. */
+  /* Of a run that is asked more later: what stands where, the answers of this file, and the rows they have become of everybody's. */
   struct tg__run_ranks own;
-  size_t first_row[TG__RUN_READY], row_count[TG__RUN_READY];
+  struct tg_table *answers[MOST_ASKED]; /* NULL: none, for this reason */
+  struct tg_error why_not[MOST_ASKED];
+  size_t first_row[MOST_ASKED], row_count[MOST_ASKED];
   bool is_done;
   enum tg_err err;
   struct tg_error error;
+};
+struct asked { /* of every file, while it is in memory */
+  struct tg__call call;
+  struct tg_arg by;
+  struct tg__joining *joining;
 };
 struct reading {
   const struct tg_open_options *options;
@@ -24,7 +32,11 @@ struct reading {
   struct tg__lock *lock;
   int64_t done_bytes, total_bytes;
   struct tg__run_ranks *run; /* NULL, or what a run that is asked more later keeps */
-  size_t joined;             /* units whose tables are in there: as many as come one after the other */
+  struct tg__run_first *first;
+  struct asked asked[MOST_ASKED];
+  size_t asked_count;
+  size_t joined;               /* units whose answers are put together: as many as come one after the other */
+  struct tg__run_rank counted; /* how many tracks, slices and marks these have */
   bool stopped, no_memory;
 };
 
@@ -38,69 +50,135 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
   return TG_OK;
 }
 
+/* ---- questions to every file ---------------------------------------------------------------------------------------------------------- */
+
+/* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only known at the end. */
+static bool chooses_now(const struct reading *r, const struct asked *a) {
+  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_folds(a->joining) && !strstr(tg__call_value(&r->first->call, "where"), "rank");
+}
+
+static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *u, size_t i, struct tg_error *e) {
+  const struct tg_table *const so_far = tg__joining_rows(a->joining);
+  u->first_row[i] = so_far ? so_far->rows : 0;
+  if (!u->answers[i]) {
+    if (u->why_not[i].code) tg__joining_miss(a->joining, &u->why_not[i]);
+    return TG_OK;
+  }
+  tg__run_number_through(u->answers[i], &a->call, &r->counted);
+  const enum tg_err err = chooses_now(r, a) ? tg__where_filter(u->answers[i], tg__call_value(&r->first->call, "where"), e) : TG_OK;
+  if (err) return err;
+  const bool added = tg__joining_add(a->joining, u->answers[i], (size_t)(u - r->units));
+  u->answers[i] = NULL;
+  u->row_count[i] = added ? tg__joining_rows(a->joining)->rows - u->first_row[i] : 0;
+  return added ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+}
+
 /* Tables of a few rows, but each with memory of its own: they are put together as soon as those before them are. */
-static bool join_tables(struct tg__run_ranks *all, struct unit *u) {
-  bool done = true;
-  for (unsigned i = 0; i < TG__RUN_READY && done; i++) {
-    struct tg_table *const own = u->own.ready[i];
-    if (!own && !all->why_not[i].code) all->why_not[i] = u->own.why_not[i];
-    if (!own) continue;
-    u->first_row[i] = all->ready[i] ? all->ready[i]->rows : 0;
-    u->row_count[i] = own->rows;
-    if (all->ready[i]) {
-      done = tg__table_append(all->ready[i], own);
-      tg__table_free(own);
+static void join_answers(struct reading *r, struct unit *u) {
+  for (size_t i = 0; i < r->asked_count && !r->no_memory; i++) {
+    struct tg_error e = {0};
+    if (!join_answer(r, &r->asked[i], u, i, &e)) continue;
+    r->no_memory |= e.code == TG_MEMORY;
+    r->stopped |= e.code != TG_MEMORY;
+    if (r->first && !r->first->err) r->first->err = e.code, r->first->error = e;
+  }
+  for (size_t k = 0; k < u->own.count; k++) {
+    r->counted.first_track += u->own.items[k].tracks;
+    r->counted.first_slice += u->own.items[k].slices;
+    r->counted.first_mark += u->own.items[k].marks;
+  }
+}
+
+static bool prepare_questions(struct reading *r) {
+  const size_t count = !r->run ? 0 : r->first ? 1 : TG__RUN_READY;
+  for (; r->asked_count < count; r->asked_count++) {
+    struct asked *const a = &r->asked[r->asked_count];
+    if (r->first) {
+      a->call = r->first->call;
     } else {
-      all->ready[i] = own;
+      const struct tg__run_ready *const ready = &tg__run_ready[r->asked_count];
+      a->by = (struct tg_arg){"by", ready->by};
+      a->call = (struct tg__call){ready->question, &a->by, ready->by != NULL};
     }
-    u->own.ready[i] = NULL;
+    a->joining = tg__joining_new(a->call.question, a->call.args, a->call.count, r->first ? r->first->most : SIZE_MAX);
+    if (!a->joining) return false;
   }
-  return done;
+  return true;
 }
 
-static void report(struct reading *r, struct unit *u) {
-  tg__lock_take(r->lock);
-  u->is_done = true;
-  for (; r->run && r->joined < r->count && r->units[r->joined].is_done; r->joined++)
-    r->no_memory |= !join_tables(r->run, &r->units[r->joined]);
-  r->done_bytes += u->bytes;
-  if (r->options->progress && !r->stopped && !r->options->progress(r->options->progress_ctx, r->done_bytes, r->total_bytes))
-    r->stopped = true;
-  tg__lock_drop(r->lock);
+/* What is for all ranks together is left to the end. */
+static enum tg_err ask_unit(const struct tg__call *c, struct tg_trace *t, struct tg_table **out, struct tg_error *e) {
+  struct tg_arg *const args = tg__alloc((c->count + 1) * sizeof *args);
+  size_t count = 0;
+  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking at a rank");
+  for (size_t i = 0; i < c->count; i++)
+    if (!tg__run_is_for_all(c->args[i].name)) args[count++] = c->args[i];
+  const enum tg_err err = tg__ask_run(t, c->question, args, count, out, e);
+  tg__free(args);
+  return err;
 }
 
-/* Before the trace of a file is let go: how many tracks and slices its ranks have, and what the first page asks of them. */
-static enum tg_err note_places(struct unit *u, struct tg_trace *t) {
+/* Before the trace of a file is let go: how many tracks and slices its ranks have, and what is asked of them. */
+static enum tg_err note_places(const struct reading *r, struct unit *u, struct tg_trace *t) {
   struct tg__run_ranks *const own = &u->own;
-  if (!tg__grow((void **)&own->items, &own->cap, t->rank_count, sizeof *own->items)) return TG_MEMORY;
-  for (uint32_t r = 0; r < t->rank_count; r++) {
-    const struct tg__rank *const rank = &t->ranks[r];
+  if (!tg__grow((void **)&own->items, &own->cap, t->rank_count, sizeof *own->items))
+    return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
+  for (uint32_t k = 0; k < t->rank_count; k++) {
+    const struct tg__rank *const rank = &t->ranks[k];
     struct tg__run_rank *const place = &own->items[own->count++];
-    *place = (struct tg__run_rank){.unit = (uint32_t)u->index, .of_unit = r, .alone = rank->number, .tracks = rank->track_count};
-    for (uint32_t k = 0; k < rank->track_count; k++) place->slices += t->tracks[rank->first_track + k].count;
-    for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == r;
-    struct tg__rank_summary *const summary = &u->ranks.ranks[r];
+    *place = (struct tg__run_rank){.unit = (uint32_t)u->index, .of_unit = k, .alone = rank->number, .tracks = rank->track_count};
+    for (uint32_t i = 0; i < rank->track_count; i++) place->slices += t->tracks[rank->first_track + i].count;
+    for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == k;
+    struct tg__rank_summary *const summary = &u->ranks.ranks[k];
     summary->unit = place->unit;
-    summary->of_unit = r;
+    summary->of_unit = k;
   }
-  own->is_damaged = !tg__trace_is_valid(t, &(struct tg_error){0});
-  for (unsigned i = 0; i < TG__RUN_READY; i++) {
-    const struct tg_arg by = {"by", tg__run_ready[i].by};
-    const enum tg_err err = tg__ask_run(t, tg__run_ready[i].question, &by, by.value != NULL, &own->ready[i], &own->why_not[i]);
-    if (err && err != TG_NO_DATA) return err;
+  own->is_damaged = !r->first && !tg__trace_is_valid(t, &(struct tg_error){0});
+  for (size_t i = 0; i < r->asked_count; i++) {
+    const enum tg_err err = ask_unit(&r->asked[i].call, t, &u->answers[i], &u->why_not[i]);
+    if (!err || err == TG_NO_DATA) continue;
+    u->error = u->why_not[i];
+    return err;
   }
   return TG_OK;
+}
+
+/* ---- one file ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a file that is being read: those of all, so far. */
+static bool count_bytes(struct reading *r, struct unit *u, int64_t bytes, bool done) {
+  tg__lock_take(r->lock);
+  if (bytes > u->bytes) bytes = u->bytes;
+  r->done_bytes += bytes > u->read_bytes ? bytes - u->read_bytes : 0;
+  if (bytes > u->read_bytes) u->read_bytes = bytes;
+  u->is_done |= done;
+  for (; r->run && r->joined < r->count && r->units[r->joined].is_done; r->joined++) join_answers(r, &r->units[r->joined]);
+  if (r->options->progress && !r->stopped && !r->options->progress(r->options->progress_ctx, r->done_bytes, r->total_bytes))
+    r->stopped = true;
+  const bool go_on = !r->stopped;
+  tg__lock_drop(r->lock);
+  return go_on;
+}
+
+struct part { /* of the reading */
+  struct reading *r;
+  struct unit *u;
+};
+static bool report_part(void *ctx, int64_t done, int64_t total) {
+  const struct part *const p = ctx;
+  (void)total;
+  return count_bytes(p->r, p->u, done, false);
 }
 
 static void read_unit(void *ctx, size_t i) {
   struct reading *const r = ctx;
   struct unit *const u = &r->units[i];
+  struct part part = {r, u};
   struct tg_trace *t = NULL;
-  tg__lock_take(r->lock);
-  const bool stopped = r->stopped;
-  tg__lock_drop(r->lock);
-  if (stopped) return;
-  u->err = tg__folder_read(u->folder, u->index, &r->each, &t, &u->error);
+  if (!count_bytes(r, u, 0, false)) return;
+  const struct tg_open_options options = {
+      .threads = r->each.threads, .progress = r->options->progress ? report_part : NULL, .progress_ctx = &part};
+  u->err = tg__folder_read(u->folder, u->index, &options, &t, &u->error);
   if (t && t->summaries && r->run) {
     /* a summary among the traces it was made of, or of others: its events are not here */
   } else if (t && t->summaries) {
@@ -109,11 +187,10 @@ static void read_unit(void *ctx, size_t i) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
     if (!u->err && tg__summarize(t, &u->ranks) != TG_OK)
       u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while summing up a rank");
-    if (!u->err && r->run && note_places(u, t) != TG_OK)
-      u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
+    if (!u->err && r->run) u->err = note_places(r, u, t);
   }
   tg_close(t);
-  report(r, u);
+  count_bytes(r, u, u->bytes, true);
 }
 
 /* The ranks of all files, in the order of the files. Those that could not be read are passed over and counted, unless none could. */
@@ -121,7 +198,7 @@ static enum tg_err gather(struct reading *r, struct tg__summaries *s, int64_t *p
   const struct unit *bad = NULL;
   for (size_t i = 0; i < r->count; i++) {
     struct unit *const u = &r->units[i];
-    if (u->err == TG_MEMORY || u->err == TG_INTERNAL) {
+    if (u->err == TG_MEMORY || u->err == TG_INTERNAL || u->err == TG_USAGE) {
       if (e) *e = u->error;
       return u->err;
     }
@@ -130,6 +207,7 @@ static enum tg_err gather(struct reading *r, struct tg__summaries *s, int64_t *p
     if (u->ranks.count && !tg__summaries_move(&u->ranks, s))
       return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
   }
+  if (r->first && r->first->err) return tg__fail(e, r->first->err, r->first->error.offset, "%s", r->first->error.text);
   if (r->stopped) return tg__fail(e, TG_CANCELLED, -1, "stopped on request");
   if (s->count) return TG_OK;
   if (!bad) return tg__fail(e, TG_NOT_A_TRACE, -1, "there are no traces: no file ends in .json, .json.gz, .json.zst, .tacho or .tsum");
@@ -139,7 +217,7 @@ static enum tg_err gather(struct reading *r, struct tg__summaries *s, int64_t *p
 static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace **out, struct tg_error *e) {
   int64_t passed_over = 0;
   struct tg__summaries *const s = tg__summaries_new();
-  if (!s || !r->lock) {
+  if (!s || !r->lock || !prepare_questions(r)) {
     tg__summaries_free(s);
     return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
   }
@@ -201,25 +279,52 @@ static bool gather_places(const struct reading *r, const struct tg_trace *t, str
     }
     all->count += own->count;
     all->is_damaged |= own->is_damaged;
-    for (unsigned n = 0; n < TG__RUN_READY; n++)
-      rename_ranks(all->ready[n], r->units[i].first_row[n], r->units[i].row_count[n], places, own->count);
+    for (size_t n = 0; n < r->asked_count; n++)
+      rename_ranks(tg__joining_rows(r->asked[n].joining), r->units[i].first_row[n], r->units[i].row_count[n], places, own->count);
   }
   return true;
 }
 
+/* The answers are whole, but for what is asked of all ranks together. */
+static enum tg_err end_questions(struct reading *r, struct tg__run_ranks *ranks, struct tg_error *e) {
+  int64_t *const numbers = tg__alloc((r->count + 1) * sizeof *numbers);
+  if (!numbers) return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  for (size_t i = 0; i < r->count; i++) numbers[i] = -1;
+  for (size_t i = ranks->count; i-- > 0;)
+    for (size_t k = 0; k < r->count; k++)
+      if (r->units[k].index == ranks->items[i].unit) numbers[k] = ranks->items[i].number;
+  enum tg_err err = TG_OK;
+  for (size_t i = 0; i < r->asked_count && err != TG_MEMORY; i++) {
+    struct tg_table **const table = r->first ? &r->first->table : &ranks->ready[i];
+    struct tg_error *const why = r->first ? &r->first->error : &ranks->why_not[i];
+    err = tg__joining_end(r->asked[i].joining, numbers, table, why);
+    if (r->first) r->first->err = err;
+    if (err == TG_MEMORY && e) *e = *why;
+  }
+  ranks->has_ready = !r->first;
+  tg__free(numbers);
+  return err == TG_MEMORY ? err : TG_OK;
+}
+
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path, const struct tg_open_options *options,
-                                 struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
+                                 struct tg__run_first *first, struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
   static const struct tg_open_options defaults;
-  struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks};
+  struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks, .first = first};
   enum tg_err err =
       add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks") : read_all(&r, path, out, e);
-  if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  const bool is_open = !err;
+  if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  if (!err) err = end_questions(&r, ranks, e);
+  if (!err) (*out)->step_kind = (*out)->summaries->ranks[0].step_kind;
+  if (err && is_open) {
     tg__trace_free(*out);
     *out = NULL;
   }
-  if (!err) (*out)->step_kind = (*out)->summaries->ranks[0].step_kind;
-  for (size_t i = 0; i < r.count; i++) tg__run_ranks_free(&r.units[i].own);
+  for (size_t i = 0; i < r.count; i++) {
+    for (size_t k = 0; k < MOST_ASKED; k++) tg__table_free(r.units[i].answers[k]);
+    tg__run_ranks_free(&r.units[i].own);
+  }
+  for (size_t i = 0; i < r.asked_count; i++) tg__joining_free(r.asked[i].joining);
   tg__free(r.units);
   tg__lock_free(r.lock);
   return err;

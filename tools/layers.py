@@ -30,7 +30,7 @@ MAY_INCLUDE = {
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
 SIDE_DOORS = {"analyze/whole/steps.h": {"diagnose"}, "analyze/device/gaps.h": {"diagnose"}, "analyze/device/tensor_cores.h": {"diagnose"},
               "analyze/host/frames.h": {"diagnose"}, "analyze/work/op_inputs.h": {"diagnose"},
-              "trace/summary.h": {"analyze", ""}, "analyze/ranks/summarize.h": {""}, "analyze/ranks/read_run.h": {""}}
+              "trace/summary.h": {"analyze", ""}, "analyze/ranks/summarize.h": {""}, "analyze/ranks/read_run.h": {"", "cli"}}
 
 # third-party header → the only files that may include it (regular expressions on the path below the root)
 GATES = {

@@ -33,6 +33,7 @@ struct tg_table {
   bool failed;         /* out of memory somewhere; the runner turns it into TG_MEMORY */
   bool is_tree;        /* rows stand below the one they belong to: text indents the column `name` by the column `depth` */
   size_t cell;         /* next column of the row being written */
+  size_t uncut;        /* rows there would be, where a run was asked for its first ones alone; else 0 */
   unsigned references; /* 1, plus one per exported Arrow array */
   struct tg__arena arena;
   uint32_t recent[64];           /* texts put last, by a cheap hash of their bytes */
@@ -71,7 +72,20 @@ void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count)
  * or when the columns differ, and then `to` is of no use. */
 bool tg__table_append(struct tg_table *to, const struct tg_table *from);
 struct tg_table *tg__table_copy(const struct tg_table *t); /* NULL on no memory */
-bool tg__question_goes_by_rank(const char *name);          /* are its rows those of the first rank, then the second's, whatever its arguments? */
+
+/* joins.c: the answer about all ranks, put together of answers about one each (joins.def says how, and for which questions). */
+bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count);
+struct tg__joining;
+/* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no memory. */
+struct tg__joining *tg__joining_new(const char *question, const struct tg_arg *args, size_t count, size_t most);
+void tg__joining_free(struct tg__joining *j); /* NULL is fine */
+/* The rows of the next one, taken over; who: what it is called in `numbers` below. false on no memory. */
+bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who);
+void tg__joining_miss(struct tg__joining *j, const struct tg_error *why); /* the next one has no data for the question */
+struct tg_table *tg__joining_rows(const struct tg__joining *j);           /* what is there so far; NULL before the first */
+bool tg__joining_folds(const struct tg__joining *j);                      /* do rows of several become one? */
+/* *out: the answer, neither filtered nor cut. numbers: of the rank by `who`, below 0 = none. TG_NO_DATA when none had any. */
+enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e);
 size_t tg__table_column_index(const struct tg_table *t, const char *name);        /* SIZE_MAX when absent */
 
 /* ---- asking (ask.c) --------------------------------------------------------------------------------------------------------- */
@@ -153,6 +167,8 @@ enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, 
 /* where.c: an expression over the columns of a table, such as  dur_ns > 1ms and name ~ "conv". */
 /* ask.c, for who puts an answer together of several: are the arguments those of the question, and sort and limit as a last step. */
 enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
+/* The same after where=, which comes before both. */
+enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
 enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 

@@ -354,6 +354,13 @@ enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t 
   return err ? err : t->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", t->question) : TG_OK;
 }
 
+enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e) {
+  const struct tg__ask a = {.question = tg__question_find(t->question), .args = args, .arg_count = arg_count};
+  const char *const where = tg__ask_arg(&a, "where");
+  const enum tg_err err = where && *where ? tg__where_filter(t, where, e) : TG_OK;
+  return err ? err : tg__ask_order(t, args, arg_count, e);
+}
+
 static enum tg_err add_columns(const struct tg__question *q, struct tg_table *out) {
   const struct tg__column_info *info;
   for (size_t k = 0; (info = tg__question_column(q, k)) != NULL; k++) tg__table_add_column(out, info->name, info->type, info->unit);

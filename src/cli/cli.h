@@ -4,6 +4,7 @@
 #define TG_CLI_H
 
 #include "analyze/analyze.h"
+#include "analyze/ranks/read_run.h"
 #include "base/base.h"
 #include "show/show.h"
 
@@ -70,6 +71,9 @@ int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format,
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
 /* A large folder: one rank after the other, for what is asked with tg_ask and tg_report alone. */
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
+/* For one question alone, which is answered while the ranks are read where it can be: then first->table or first->error is set, and else
+ * neither, and it is to be asked. */
+enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first, struct tg_trace **out, struct tg_error *e);
 /* The same for tg_open_ranks. */
 enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e);
 

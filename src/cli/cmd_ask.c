@@ -63,11 +63,12 @@ static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *pa
   return status;
 }
 
-static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
-  struct tg_error e = {0};
-  struct tg_table *t = NULL;
+/* first: the answer, or why there is none, where the ranks were read for it. */
+static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question, struct tg__run_first *first) {
+  struct tg_error e = first->error;
+  struct tg_table *t = first->table;
   char next[160];
-  const enum tg_err err = tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
+  const enum tg_err err = t || first->err ? first->err : tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
   if (!err && tg__cli_setting(c, "explain")) explain(t, question);
   int status;
   if (err)
@@ -86,10 +87,9 @@ static bool is_about_ranks(const struct tg__cli *c, const char *path, const char
          (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
 }
 
-static enum tg_err open_for(const struct tg__cli *c, const char *path, const char *question, struct tg_trace **out, struct tg_error *e) {
-  if (is_about_ranks(c, path, question)) return tg__cli_open_ranks(c, &path, 1, out, e);
-  const bool by_rank = tg__cli_argument(c, "rank") || tg__question_goes_by_rank(question);
-  return by_rank ? tg__cli_open_run(c, path, out, e) : tg__cli_open(c, path, out, e);
+static enum tg_err open_for(const struct tg__cli *c, const char *path, struct tg__run_first *first, struct tg_trace **out, struct tg_error *e) {
+  if (is_about_ranks(c, path, first->call.question)) return tg__cli_open_ranks(c, &path, 1, out, e);
+  return tg__cli_open_asking(c, path, first, out, e);
 }
 
 int tg__cmd_ask(struct tg__cli *c) {
@@ -107,9 +107,11 @@ int tg__cmd_ask(struct tg__cli *c) {
   }
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
-  const enum tg_err err = open_for(c, path, question, &trace, &e);
+  const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") && !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
+  struct tg__run_first first = {.call = {question, c->arguments, c->argument_count}, .most = is_short ? ROWS_AS_TEXT : SIZE_MAX};
+  const enum tg_err err = open_for(c, path, &first, &trace, &e);
   if (err) return tg__cli_failed(c, &e, NULL);
-  const int status = answer(c, trace, path, question);
+  const int status = answer(c, trace, path, question, &first);
   tg_close(trace);
   return status;
 }

@@ -21,24 +21,21 @@ int tg__cmd_top(struct tg__cli *c) {
   const long rows = row_count(c);
   if (rows < 0) return tg__cli_usage(c, NULL, "-n is a number of rows from 1 on, not '%s'", tg__cli_setting(c, "rows"));
   struct tg_trace *trace = NULL;
-  struct tg_table *t = NULL;
   struct tg_error e = {0};
-  if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
-  int status;
+  struct tg_arg *const args = tg__arena_get(&c->arena, (c->argument_count + 1) * sizeof *args);
   if (!args) {
     tg__fail(&e, TG_MEMORY, -1, "out of memory");
-    status = tg__cli_failed(c, &e, NULL);
-  } else {
-    memcpy(args, c->arguments, c->argument_count * sizeof *args);
-    args[c->argument_count] = (struct tg_arg){"side", device ? "device" : cpu ? "cpu" : "auto"};
-    if (tg_ask(trace, "top", args, c->argument_count + 1, &t, &e)) {
-      status = tg__cli_failed(c, &e, device ? "tachograph top --cpu FILE" : NULL);
-    } else {
-      status = tg__cli_table(c, t, (size_t)rows);
-    }
+    return tg__cli_failed(c, &e, NULL);
   }
-  tg__free(args);
+  for (size_t i = 0; i < c->argument_count; i++) args[i] = c->arguments[i];
+  args[c->argument_count] = (struct tg_arg){"side", device ? "device" : cpu ? "cpu" : "auto"};
+  struct tg__run_first first = {.call = {"top", args, c->argument_count + 1}, .most = SIZE_MAX};
+  if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  struct tg_table *t = first.table;
+  enum tg_err err = first.err;
+  e = first.error;
+  if (!t && !err) err = tg_ask(trace, "top", args, c->argument_count + 1, &t, &e);
+  const int status = err ? tg__cli_failed(c, &e, device ? "tachograph top --cpu FILE" : NULL) : tg__cli_table(c, t, (size_t)rows);
   tg_table_free(t);
   tg_close(trace);
   return status;

@@ -169,6 +169,26 @@ enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct t
   return open_with(tg_open, c, path, out, e);
 }
 
+/* A question about one rank, or about none in particular, whose rows come rank by rank. */
+enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first, struct tg_trace **out, struct tg_error *e) {
+  const struct tg__call *const call = &first->call;
+  if (tg__call_has(call, "rank")) return tg__cli_open_run(c, path, out, e);
+  const bool at_once = tg__call_has(call, "track") || !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
+  if (at_once) return tg__cli_open(c, path, out, e);
+  enum tg_err err = tg__ask_check(tg__question_find(call->question), call->args, call->count, e);
+  if (err) return err;
+  struct progress p = {0};
+  const struct tg_open_options options = opening(c, &p);
+  err = tg__run_open(path, &options, first, out, e);
+  wipe_line(p.shown_ns);
+  if (err) name_the_file(e, path);
+  if (!err && first->table) {
+    first->err = tg__ask_finish(first->table, call->args, call->count, &first->error);
+    if (first->err) tg__table_free(first->table), first->table = NULL;
+  }
+  return err;
+}
+
 enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e) {
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
@@ -297,10 +317,10 @@ int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {
   struct tg_error e = {0};
   struct tg__sink sink;
   if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
-  const size_t all = t->rows;
+  const size_t all = t->rows > t->uncut ? t->rows : t->uncut;
   const bool cut = most && all > most;
   const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
-  enum tg_err err = cut && !keep_first(t, most) ? TG_MEMORY : tg__format_find(c->format)->table(t, &options, &sink.out);
+  enum tg_err err = cut && t->rows > most && !keep_first(t, most) ? TG_MEMORY : tg__format_find(c->format)->table(t, &options, &sink.out);
   if (err) tg__fail(&e, err, -1, "%s while writing the answer", tg_err_text(err));
   if (cut && strcmp(c->format, "text") == 0) tg__out_format(&sink.out, "%zu of %zu rows; all of them: --limit all\n", most, all);
   return tg__sink_close(&sink, c, err == TG_IO ? TG_OK : err, &e);

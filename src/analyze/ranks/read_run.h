@@ -1,4 +1,5 @@
-/* read_run: a run whose ranks are read when they are asked about and let go again. What read.c, read_ranks.c and read_run.c say to each other. */
+/* read_run: a run whose ranks are read when they are asked about and let go again. What read.c, read_ranks.c, read_run.c and read_run_ask.c
+ * say to each other, and what the command line asks while the ranks are being read for the first time. */
 #ifndef TG_READ_RUN_H
 #define TG_READ_RUN_H
 
@@ -13,6 +14,14 @@ struct tg__run_ready {
 };
 extern const struct tg__run_ready tg__run_ready[TG__RUN_READY];
 
+struct tg__call { /* a question with its arguments */
+  const char *question;
+  const struct tg_arg *args;
+  size_t count;
+};
+const char *tg__call_value(const struct tg__call *c, const char *name); /* NULL when not given */
+bool tg__call_has(const struct tg__call *c, const char *name);          /* given, and neither empty nor all */
+
 /* A rank, where it is, and what its tracks, slices and marks would be called if all ranks were in one trace. */
 struct tg__run_rank {
   uint32_t unit, of_unit; /* number of its file in the folder; which of the file's ranks */
@@ -22,24 +31,56 @@ struct tg__run_rank {
 struct tg__run_ranks { /* in the order of the files */
   struct tg__run_rank *items;
   size_t count, cap;
+  bool has_ready;                        /* was the first page asked? */
   struct tg_table *ready[TG__RUN_READY]; /* NULL: no rank has anything to say, the first one for this reason: */
   struct tg_error why_not[TG__RUN_READY];
   bool is_damaged; /* in memory, for one of them: a defect of ours */
 };
 void tg__run_ranks_free(struct tg__run_ranks *r);
 
-/* read_ranks.c: summaries of the ranks of a folder, and what stands where; the folder stays the caller's. */
+/* The one question that a run is opened for, in place of the first page. Rows behind the first `most` may be left out. */
+struct tg__run_first {
+  struct tg__call call;
+  size_t most;
+  struct tg_table *table; /* the caller's; NULL and an error: no answer */
+  enum tg_err err;
+  struct tg_error error;
+};
+
+/* read_ranks.c: summaries of the ranks of a folder, and what stands where; the folder stays the caller's. first NULL: the first page. */
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path, const struct tg_open_options *options,
-                                 struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e);
+                                 struct tg__run_first *first, struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e);
 
 /* read_run.c */
+struct tg__run_door {
+  struct tg__folder *folder;
+  char *path;
+  struct tg_open_options options; /* progress: for what is read later */
+  struct tg__run_ranks ranks;
+  struct {
+    struct tg_trace *trace;
+    uint32_t unit;
+  } kept[2];                        /* files, the last one asked first */
+  struct tg_trace *whole;           /* NULL until something needs it */
+  int64_t done_bytes, total_bytes;  /* of the question at hand, before the file at hand; total -1: of this file alone */
+};
+int64_t tg__run_bytes(const char *path); /* of the files of a folder or glob of several, 0 of anything else */
 bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
-enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e);
+enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first, struct tg_trace **out,
+                         struct tg_error *e);
 void tg__run_close(struct tg__run_door *d); /* NULL is fine */
 bool tg__run_is_valid(const struct tg__run_door *d);
-enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                        struct tg_error *e);
 /* *t, or in place of a run all its ranks in memory at once, for what cannot be said rank by rank. They stay there. */
 enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e);
+/* The trace of a file, from those kept or from the disk. It stays the run's. */
+enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_trace **out, struct tg_error *e);
+
+/* read_run_ask.c */
+enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                        struct tg_error *e);
+/* Is this argument about the rows of all ranks together, so that no single rank is asked it? */
+bool tg__run_is_for_all(const char *argument);
+/* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at `first`. */
+void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);
 
 #endif

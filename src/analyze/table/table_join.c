@@ -69,10 +69,3 @@ struct tg_table *tg__table_copy(const struct tg_table *t) {
   tg__table_free(copy);
   return NULL;
 }
-
-bool tg__question_goes_by_rank(const char *name) {
-  static const char *const names[] = {"overview", "losses", "launches", "steps", "tracks", "events", "document", "breakdown", "idle"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i], name) == 0) return true;
-  return false;
-}

@@ -1,0 +1,184 @@
+/* read_run_ask: questions to a run. Those about ranks are answered from the summaries; one about one rank, or one that joins, reads the
+ * ranks again, one after the other; any other needs them all in memory. */
+#include "analyze/ranks/read_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *tg__call_value(const struct tg__call *c, const char *name) {
+  for (size_t i = 0; i < c->count; i++)
+    if (c->args[i].name && c->args[i].value && strcmp(c->args[i].name, name) == 0) return c->args[i].value;
+  return NULL;
+}
+
+bool tg__call_has(const struct tg__call *c, const char *name) {
+  const char *const value = tg__call_value(c, name);
+  return value && *value && strcmp(value, "all") != 0;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------------------------ */
+
+/* How much further a number in this column is when all ranks are counted through; 0: it counts something else. */
+static int64_t further(const char *column, const struct tg__call *c, const struct tg__run_rank *r) {
+  static const char *const of_slices[] = {"slice",    "parent",           "cause",         "launch",  "event", "from_event",
+                                          "to_event", "annotation_event", "forward_event", "forward", "id"};
+  const char *const by = tg__call_value(c, "by"), *const rules = tg__call_value(c, "rules");
+  if (strcmp(column, "track") == 0) return r->first_track;
+  if (strncmp(c->question, "memory_", 7) == 0) return 0; /* events of the allocator are counted on each device */
+  if (strcmp(column, "event") == 0 && rules && strncmp(rules, "hta", 3) == 0) return 0; /* positions in the file */
+  if (strcmp(c->question, "events") == 0 && strcmp(column, "id") == 0 && by && strcmp(by, "mark") == 0) return r->first_mark;
+  for (size_t k = 0; k < sizeof of_slices / sizeof *of_slices; k++)
+    if (strcmp(column, of_slices[k]) == 0) return r->first_slice;
+  return 0;
+}
+
+void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first) {
+  for (size_t k = 0; k < t->column_count; k++) {
+    struct tg__column *const column = &t->columns[k];
+    const int64_t by = column->type == TG_INT ? further(column->name, c, first) : 0;
+    for (size_t i = 0; by && i < t->rows; i++)
+      if (column->ints[i] != TG_NULL_INT) column->ints[i] += by;
+  }
+}
+
+/* ---- one rank ----------------------------------------------------------------------------------------------------------------------- */
+
+bool tg__run_is_for_all(const char *argument) {
+  static const char *const names[] = {"rank", "where", "sort", "limit", "columns"};
+  for (size_t i = 0; argument && i < sizeof names / sizeof *names; i++)
+    if (strcmp(argument, names[i]) == 0) return true;
+  return false;
+}
+
+/* Rows of one rank as the run numbers them; neither chosen, sorted nor cut. */
+static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c, struct tg_table **out,
+                            struct tg_error *e) {
+  struct tg_trace *t;
+  char number[24];
+  size_t count = 0;
+  struct tg_arg *const args = tg__alloc((c->count + 1) * sizeof *args);
+  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  snprintf(number, sizeof number, "%lld", (long long)r->number);
+  args[count++] = (struct tg_arg){"rank", number};
+  for (size_t i = 0; i < c->count; i++) {
+    if (!tg__run_is_for_all(c->args[i].name)) args[count++] = c->args[i];
+  }
+  enum tg_err err = tg__run_unit(run, r->unit, &t, e);
+  if (!err) err = tg__ask_run(t, c->question, args, count, out, e);
+  tg__free(args);
+  if (!err) tg__run_number_through(*out, c, r);
+  return err;
+}
+
+static enum tg_err choose(struct tg_table **t, const struct tg__call *c, struct tg_error *e) {
+  const enum tg_err err = tg__call_has(c, "where") ? tg__where_filter(*t, tg__call_value(c, "where"), e) : TG_OK;
+  if (!err) return TG_OK;
+  tg__table_free(*t);
+  *t = NULL;
+  return err;
+}
+
+/* ---- all ranks, one after the other ---------------------------------------------------------------------------------------------------- */
+
+/* Which of the answers that are there is this one? TG__RUN_READY: none. */
+static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg__call *c) {
+  unsigned i = ranks->has_ready ? 0 : TG__RUN_READY;
+  for (; i < TG__RUN_READY; i++) {
+    const char *const by = tg__run_ready[i].by, *const asked = tg__call_value(c, "by");
+    const bool has_by = by ? asked && strcmp(asked, by) == 0 : !asked;
+    if (strcmp(c->question, tg__run_ready[i].question) == 0 && has_by && !tg__call_has(c, "step") && !tg__call_has(c, "rank")) break;
+  }
+  return i;
+}
+
+static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which, struct tg_table **out, struct tg_error *e) {
+  const struct tg_error *const why = &ranks->why_not[which];
+  if (!ranks->ready[which]) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
+  *out = tg__table_copy(ranks->ready[which]);
+  return *out ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", tg__run_ready[which].question);
+}
+
+static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct tg__call *c, bool choose_now, struct tg__joining *j,
+                            struct tg_error *e) {
+  struct tg_table *rows = NULL;
+  struct tg_error why = {0};
+  enum tg_err err = ask_rank(run, &run->run->ranks.items[i], c, &rows, &why);
+  if (err == TG_NO_DATA) {
+    tg__joining_miss(j, &why); /* others may have it */
+    return TG_OK;
+  }
+  if (err) return tg__fail(e, why.code, why.offset, "%s", why.text);
+  if (choose_now) err = choose(&rows, c, e);
+  if (err) return err;
+  return tg__joining_add(j, rows, i) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
+}
+
+/* What is the same row in several ranks is not chosen before it is one. */
+static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
+  struct tg__run_door *const d = run->run;
+  struct tg__joining *const j = tg__joining_new(c->question, c->args, c->count, SIZE_MAX);
+  int64_t *const numbers = tg__alloc((d->ranks.count + 1) * sizeof *numbers);
+  enum tg_err err = j && numbers ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
+  const bool folds = j && tg__joining_folds(j);
+  d->done_bytes = d->total_bytes = 0;
+  for (size_t i = 0; i < d->ranks.count; i++) d->total_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+  for (size_t i = 0; i < d->ranks.count && !err; i++) {
+    err = add_rank(run, i, c, !folds, j, e);
+    numbers[i] = d->ranks.items[i].number;
+    d->done_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+  }
+  d->total_bytes = -1;
+  if (!err) err = tg__joining_end(j, numbers, out, e);
+  tg__joining_free(j);
+  tg__free(numbers);
+  return !err && folds ? choose(out, c, e) : err;
+}
+
+/* A track or slice may be any rank's, and rows count their microseconds from the first start of them all. */
+static bool needs_all(const struct tg__call *c) {
+  return tg__call_has(c, "track") || strcmp(c->question, "call_stack") == 0 || strcmp(c->question, "rows") == 0;
+}
+
+/* ---- a question -------------------------------------------------------------------------------------------------------------------------- */
+
+static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, const char *number) {
+  char *end;
+  const long long n = strtoll(number, &end, 10);
+  for (size_t i = 0; *end == 0 && i < ranks->count; i++)
+    if (ranks->items[i].number == n) return &ranks->items[i];
+  return NULL;
+}
+
+enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                        struct tg_error *e) {
+  const struct tg__question *const q = tg__question_find(question);
+  const struct tg__call c = {question, args, arg_count};
+  struct tg__run_door *const d = t->run;
+  const char *const rules = tg__call_value(&c, "rules");
+  *out = NULL;
+  if (!d || !q || (q->needs == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0)))
+    return tg__ask_run(t, question, args, arg_count, out, e);
+  enum tg_err err = tg__ask_check(q, args, arg_count, e);
+  if (err) return err;
+  const bool of_one = tg__call_has(&c, "rank"), of_all = needs_all(&c);
+  const struct tg__run_rank *const r = of_one ? rank_of(&d->ranks, tg__call_value(&c, "rank")) : NULL;
+  const unsigned ready = ready_answer(&d->ranks, &c);
+  if (of_one && !r) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
+  if (!d->whole && r && !of_all) {
+    err = ask_rank(t, r, &c, out, e);
+    if (!err) err = choose(out, &c, e);
+  } else if (!d->whole && ready < TG__RUN_READY) {
+    err = give_ready(&d->ranks, ready, out, e);
+    if (!err) err = choose(out, &c, e);
+  } else if (!d->whole && !of_all && tg__question_joins(question, args, arg_count)) {
+    err = ask_ranks(t, &c, out, e);
+  } else {
+    err = tg__run_whole(&t, e);
+    return err ? err : tg__ask_run(t, question, args, arg_count, out, e);
+  }
+  if (!err) err = tg__ask_order(*out, args, arg_count, e);
+  if (!err) return TG_OK;
+  tg__table_free(*out);
+  *out = NULL;
+  return err;
+}
