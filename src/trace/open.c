@@ -279,7 +279,10 @@ static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg_tra
     tg__build_hand_over(&o->build);
     o->trace->args = im->pool;
     o->trace->args_bytes = im->pool_len;
-    if (im->pool && !tg__store_adopt(o->trace->store, im->pool, im->pool_cap)) tg__pages_drop(im->pool, im->pool_cap), err = TG_MEMORY;
+    if (im->pool && !tg__store_adopt(o->trace->store, im->pool, im->pool_cap)) {
+      tg__pages_drop(im->pool, im->pool_cap);
+      err = tg__fail(e, TG_MEMORY, -1, "out of memory at the end of reading the trace");
+    }
   }
   tg__import_release(im);
   if (err == TG_OK) *out = o->trace;
