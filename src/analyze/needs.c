@@ -32,7 +32,19 @@ static bool is_caller(enum tg__class c) { return c == TG__CLASS_OP || c == TG__C
 static bool is_work(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || tg__class_is_device_work(c); }
 static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c == TG__CLASS_GPU_ANNOTATION; }
 
-/* Has a rank asked for a slice of such a class? With `linked`, one whose host call is known. Tracks of devices tend to come last. */
+/* Is there one on a track of this kind? With `linked`, one whose host call is known. */
+static bool stands_on(const struct tg_trace *t, const struct tg__ask *a, const uint64_t *wanted, bool linked, bool devices) {
+  for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */
+    if ((t->tracks[k].kind == TG__TRACK_DEVICE) != devices || !tg__ask_has_rank(a, t->tracks[k].rank)) continue;
+    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++) {
+      const uint16_t cat = t->slices.cat[i];
+      if (wanted[cat / 64] >> cat % 64 & 1 && (!linked || t->slices.cause[i] != TG_NONE)) return true;
+    }
+  }
+  return false;
+}
+
+/* Has a rank asked for a slice of such a class? Few tracks are those of devices, and what is asked for mostly stands there. */
 static bool has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked) {
   uint64_t wanted[(UINT16_MAX + 1) / 64] = {0}; /* categories, a bit each */
   bool named = false;
@@ -42,14 +54,7 @@ static bool has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*
     named = true;
   }
   if (!named || !t->slices.cat) return false;
-  for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */
-    if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
-    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++) {
-      const uint16_t cat = t->slices.cat[i];
-      if (wanted[cat / 64] >> cat % 64 & 1 && (!linked || t->slices.cause[i] != TG_NONE)) return true;
-    }
-  }
-  return false;
+  return stands_on(t, a, wanted, linked, true) || stands_on(t, a, wanted, linked, false);
 }
 
 static bool has_memory_marks(const struct tg_trace *t) {

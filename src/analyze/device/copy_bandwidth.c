@@ -13,17 +13,24 @@ enum { UNIT_DECIMALS = 18, MOST_GBPS = 1000000000 }; /* so that the sum of 2^32 
 struct point {
   int64_t ns, order;
   __int128 by;
-  uint32_t kind, slice;
+  uint32_t name, slice; /* name: of work.names */
 };
 struct sum { /* one row: a kind, or what one line of one operator moved of it */
   uint32_t kind, op, line;
   const char *direction;
   int64_t copies, bytes, bytes_ns, total_ns; /* bytes_ns: durations of those that state their bytes */
 };
+struct copy_name { /* what the name of a copy says */
+  uint32_t kind;
+  const char *direction;
+};
 struct work {
   struct tg_table *out;
   enum { SUMMARY, SERIES, OP } by;
   struct tg__paths texts, keys; /* kinds as labels, lines as paths; what tells rows apart */
+  struct copy_name *names;
+  struct tg__map name_of; /* string id and whether it is a memset */
+  size_t name_count, name_cap;
   struct sum *sums;
   struct tg__map sum_of;
   size_t sum_count, sum_cap;
@@ -88,27 +95,49 @@ static struct sum *sum_of(struct work *w, const struct sum *like) {
   return &w->sums[*slot];
 }
 
-static bool add_copy(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
-  const struct tg_trace *t = d->t;
-  const struct tg__str name = tg__name(t, t->slices.name[row->slice]);
-  const bool is_set = tg__slice_class(t, row->slice) == TG__CLASS_MEMSET || tg__str_has_prefix(name, "Memset");
-  struct sum like = {.kind = tg__paths_label(&w->texts, kind_of(name)), .op = TG_NONE, .direction = direction_of(name, is_set)};
+/* Looked at once per distinct name. */
+static const struct copy_name *name_of(struct work *w, const struct tg_trace *t, uint32_t slice) {
+  const bool is_memset = tg__slice_class(t, slice) == TG__CLASS_MEMSET;
+  uint32_t *slot = tg__map_slot(&w->name_of, (uint64_t)t->slices.name[slice] << 1 | is_memset, TG_NONE);
+  if (!slot) return NULL;
+  if (*slot == TG_NONE) {
+    const struct tg__str name = tg__name(t, t->slices.name[slice]);
+    if (!tg__grow((void **)&w->names, &w->name_cap, w->name_count + 1, sizeof *w->names)) return NULL;
+    *slot = (uint32_t)w->name_count;
+    w->names[w->name_count++] = (struct copy_name){.kind = tg__paths_label(&w->texts, kind_of(name)),
+                                                   .direction = direction_of(name, is_memset || tg__str_has_prefix(name, "Memset"))};
+  }
+  return &w->names[*slot];
+}
+
+static bool add_to_sum(struct work *w, const struct tg_trace *t, const struct tg__device_row *row, const struct copy_name *name) {
+  struct sum like = {.kind = name->kind, .op = TG_NONE, .direction = name->direction};
   if (w->by == OP && row->call != TG_NONE) {
     const uint32_t op = tg__launching_op(t, row->slice);
     like.op = op == TG_NONE ? TG_NONE : t->slices.name[op];
     like.line = line_of(w, t, row->call, op);
   }
   struct sum *sum = sum_of(w, &like);
-  if (!sum || !tg__grow((void **)&w->points, &w->point_cap, w->point_count + 2, sizeof *w->points)) return false;
+  if (!sum) return false;
   const int64_t bytes = tg__arg_int(t, t->slices.args[row->slice], TG__K_BYTES, -1), dur = row->end_ns - row->start_ns;
   sum->copies++;
   sum->total_ns += dur;
   if (bytes >= 0 && !__builtin_add_overflow(sum->bytes, bytes, &sum->bytes)) sum->bytes_ns += dur;
-  const __int128 gbps = bandwidth_of(t, t->slices.args[row->slice]);
-  const int64_t shown = dur ? dur : d->rules == TG__RULES_EXACT ? 1 : 1000; /* a copy of no length still shows up */
-  w->points[w->point_count++] = (struct point){row->start_ns, row->order, gbps, like.kind, row->slice};
-  w->points[w->point_count++] = (struct point){row->start_ns + shown, row->order, -gbps, like.kind, row->slice};
   return true;
+}
+
+static bool add_copy(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
+  const struct tg_trace *t = d->t;
+  const struct copy_name *name = name_of(w, t, row->slice);
+  if (!name || (w->by != SERIES && !add_to_sum(w, t, row, name))) return false;
+  if (w->by == OP) return true;
+  if (!tg__grow((void **)&w->points, &w->point_cap, w->point_count + 2, sizeof *w->points)) return false;
+  const __int128 gbps = bandwidth_of(t, t->slices.args[row->slice]);
+  const int64_t dur = row->end_ns - row->start_ns;
+  const int64_t shown = dur ? dur : d->rules == TG__RULES_EXACT ? 1 : 1000; /* a copy of no length still shows up */
+  w->points[w->point_count++] = (struct point){row->start_ns, row->order, gbps, (uint32_t)(name - w->names), row->slice};
+  w->points[w->point_count++] = (struct point){row->start_ns + shown, row->order, -gbps, (uint32_t)(name - w->names), row->slice};
+  return !w->texts.failed;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------------------ */
@@ -137,46 +166,132 @@ static void put_sum(struct work *w, const struct tg__device_rows *d, const struc
   tg__out_free(&line);
 }
 
-/* The points of one kind, in order of time: its figures, or each of them. */
-static bool put_kind(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
-  double *above = tg__alloc((count + 1) * sizeof *above);
+/* ---- points of one kind, in order of time ------------------------------------------------------------------------------------------ */
+
+enum { RANK, KIND, TS = 5, GBPS, EVENT, TRACK };
+
+static double rounded(__int128 sum) { return (double)((long double)sum / (long double)UNIT); }
+
+static void put_ints(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count, unsigned column, int64_t *cells) {
+  const struct tg__track *track = d->t->tracks;
+  for (size_t i = 0; i < count; i++) {
+    const struct point *p = &w->points[order[i]];
+    if (column == TS) cells[i] = p->ns;
+    if (column == RANK) cells[i] = tg__rank_number(d->t, d->rank);
+    if (column == EVENT) cells[i] = d->rules == TG__RULES_EXACT ? (int64_t)p->slice : p->order;
+    if (column != TRACK) continue;
+    if (p->slice - track->first >= track->count) track = &d->t->tracks[tg__slice_track(d->t, p->slice)];
+    cells[i] = track - d->t->tracks;
+  }
+}
+
+static void put_nothing(const struct tg__column *c, size_t first, size_t count) {
+  for (size_t i = first; i < first + count; i++) {
+    if (c->type == TG_INT) c->ints[i] = TG_NULL_INT;
+    if (c->type == TG_REAL) c->reals[i] = NAN;
+    if (c->type == TG_TEXT) c->texts[i] = TG_NONE;
+  }
+}
+
+/* Each point, column by column. */
+static bool put_series(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
+  struct tg_table *const out = w->out;
+  const struct tg__str kind = tg__paths_text(&w->texts, w->names[w->points[order[0]].name].kind);
+  const uint32_t text = tg__strings_add(out->strings, kind.ptr, kind.len);
+  if (text == TG_NONE || !tg__table_reserve(out, out->rows + count)) return false;
+  for (unsigned k = 0; k < out->column_count; k++) {
+    const struct tg__column *const c = &out->columns[k];
+    __int128 running = 0;
+    if (c->is_left_out) continue;
+    if (k == KIND)
+      for (size_t i = 0; i < count; i++) c->texts[out->rows + i] = text;
+    else if (k == GBPS)
+      for (size_t i = 0; i < count; i++) c->reals[out->rows + i] = rounded(running += w->points[order[i]].by);
+    else if (k == RANK || k == TS || k == EVENT || k == TRACK)
+      put_ints(w, d, order, count, k, c->ints + out->rows);
+    else
+      put_nothing(c, out->rows, count);
+  }
+  tg__table_wrote_rows(out, count);
+  return true;
+}
+
+static bool put_summary(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
+  double *above = tg__realloc(NULL, (count + 1) * sizeof *above);
   if (!above) return false;
-  const struct point *first = &w->points[order[0]];
-  struct sum like = {.kind = first->kind, .op = TG_NONE};
+  const struct sum like = {.kind = w->names[w->points[order[0]].name].kind, .op = TG_NONE};
   __int128 running = 0;
   size_t n = 0;
   for (size_t i = 0; i < count; i++) {
-    const struct point *p = &w->points[order[i]];
-    running += p->by;
-    const double gbps = (double)((long double)running / (long double)UNIT);
-    if (running > 0) above[n++] = gbps;
-    if (w->by != SERIES) continue;
-    tg__put_rank(w->out, d->t, d->rank);
-    tg__put_text(w->out, tg__paths_text(&w->texts, p->kind));
-    put_nulls(w->out, 3);
-    tg__put_int(w->out, p->ns);
-    tg__put_real(w->out, gbps);
-    tg__put_int(w->out, d->rules == TG__RULES_EXACT ? (int64_t)p->slice : p->order);
-    tg__put_int(w->out, tg__slice_track(d->t, p->slice));
-    put_nulls(w->out, 12);
+    running += w->points[order[i]].by;
+    if (running > 0) above[n++] = rounded(running);
   }
-  if (w->by == SUMMARY) {
-    const struct tg__spread spread = tg__spread_reals(above, n);
-    put_sum(w, d, sum_of(w, &like));
-    tg__put_spread(w->out, &spread);
-  }
+  const struct tg__spread spread = tg__spread_reals(above, n);
+  put_sum(w, d, sum_of(w, &like));
+  tg__put_spread(w->out, &spread);
   tg__free(above);
   return true;
 }
 
-/* By name of the kind, then time; at one instant what ends goes before what begins. */
+/* Points of one kind; at one instant what ends goes before what begins. */
 static bool point_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
   const struct point *x = &w->points[a], *y = &w->points[b];
-  if (x->kind != y->kind) return tg__str_cmp(tg__paths_text(&w->texts, x->kind), tg__paths_text(&w->texts, y->kind)) < 0;
   if (x->ns != y->ns) return x->ns < y->ns;
   const bool x_begins = a % 2 == 0, y_begins = b % 2 == 0;
   return x_begins != y_begins ? y_begins : x->order < y->order;
+}
+
+static bool kind_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct work *w = ctx;
+  return tg__str_cmp(tg__paths_text(&w->texts, w->names[a].kind), tg__paths_text(&w->texts, w->names[b].kind)) < 0;
+}
+
+/* By name: the place of its kind among all kinds in the order of their texts; several names may be of one kind. How many places
+ * there are, 0 on no memory. */
+static size_t find_places(struct work *w, uint32_t *place) {
+  uint32_t *names = tg__alloc((w->name_count + 1) * sizeof *names);
+  size_t count = 0;
+  for (size_t k = 0; names && k < w->name_count; k++) names[k] = (uint32_t)k;
+  if (names && tg__sort_index(names, w->name_count, kind_before, w))
+    for (size_t k = 0; k < w->name_count; k++) {
+      count += k == 0 || w->names[names[k]].kind != w->names[names[k - 1]].kind;
+      place[names[k]] = (uint32_t)count - 1;
+    }
+  tg__free(names);
+  return count;
+}
+
+/* Kind by kind all beginnings, then all ends: two lists that are nearly in order, as rows come by their start. past: by place. */
+static void deal_out(const struct work *w, const uint32_t *place, uint32_t *order, size_t *past) {
+  size_t at = 0;
+  for (size_t i = 0; i < w->point_count; i++) past[place[w->points[i].name]]++;
+  for (size_t k = 0; k < w->name_count; k++) {
+    const size_t here = past[k];
+    past[k] = at;
+    at += here;
+  }
+  for (unsigned ends = 0; ends < 2; ends++)
+    for (size_t i = ends; i < w->point_count; i += 2) order[past[place[w->points[i].name]]++] = (uint32_t)i;
+}
+
+static bool put_kinds(struct work *w, const struct tg__device_rows *d) {
+  if (w->point_count == 0) return true;
+  uint32_t *order = tg__realloc(NULL, w->point_count * sizeof *order), *place = tg__alloc(w->name_count * sizeof *place);
+  size_t *past = tg__alloc(w->name_count * sizeof *past);
+  const size_t kinds = order && place && past ? find_places(w, place) : 0;
+  bool ok = kinds > 0;
+  if (ok) deal_out(w, place, order, past);
+  for (size_t k = 0, first = 0; ok && k < kinds; first = past[k++]) {
+    const size_t count = past[k] - first;
+    if (count == 0) continue; /* of another rank */
+    ok = tg__sort_index(order + first, count, point_before, w);
+    if (ok) ok = w->by == SERIES ? put_series(w, d, order + first, count) : put_summary(w, d, order + first, count);
+  }
+  tg__free(order);
+  tg__free(place);
+  tg__free(past);
+  return ok;
 }
 
 static bool sum_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -184,19 +299,14 @@ static bool sum_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->total_ns > y->total_ns;
 }
 
-static bool put_rank_rows(struct work *w, const struct tg__device_rows *d) {
-  const size_t most = w->by == OP ? w->sum_count : w->point_count;
-  uint32_t *order = tg__alloc((most + 1) * sizeof *order);
+static bool put_ops(struct work *w, const struct tg__device_rows *d) {
+  uint32_t *order = tg__alloc((w->sum_count + 1) * sizeof *order);
   bool ok = order != NULL;
-  for (size_t i = 0; ok && i < most; i++) order[i] = (uint32_t)i;
-  if (ok) ok = w->by == OP ? tg__sort_index(order, most, sum_before, w->sums) : tg__sort_index(order, most, point_before, w);
-  for (size_t i = 0; ok && w->by == OP && i < most; i++) {
+  for (size_t i = 0; ok && i < w->sum_count; i++) order[i] = (uint32_t)i;
+  ok = ok && tg__sort_index(order, w->sum_count, sum_before, w->sums);
+  for (size_t i = 0; ok && i < w->sum_count; i++) {
     put_sum(w, d, &w->sums[order[i]]);
     put_nulls(w->out, 8);
-  }
-  for (size_t first = 0, past; ok && w->by != OP && first < most; first = past) {
-    for (past = first + 1; past < most && w->points[order[past]].kind == w->points[order[first]].kind; past++) continue;
-    ok = put_kind(w, d, order + first, past - first);
   }
   tg__free(order);
   return ok;
@@ -208,7 +318,7 @@ static bool copies_of_rank(struct tg__device_rows *d, void *ctx) {
   tg__map_free(&w->sum_of);
   for (size_t i = 0; i < d->count; i++)
     if (d->rows[i].type == TG__HTA_MEMORY && !add_copy(w, d, &d->rows[i])) return false;
-  return put_rank_rows(w, d);
+  return w->by == OP ? put_ops(w, d) : put_kinds(w, d);
 }
 
 enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
@@ -227,6 +337,8 @@ enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg_
   tg__paths_close(&w.texts);
   tg__paths_close(&w.keys);
   tg__map_free(&w.sum_of);
+  tg__map_free(&w.name_of);
+  tg__free(w.names);
   tg__free(w.sums);
   tg__free(w.points);
   return err;

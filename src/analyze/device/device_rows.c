@@ -1,5 +1,6 @@
 /* The device work of one rank under either set of rules. */
 #include "analyze/device/device_rows.h"
+#include "analyze/names/by_class.h"
 
 enum tg_err tg__ask_rules(const struct tg__ask *a, enum tg__rules *rules, struct tg_error *e) {
   static const char *const choices[] = {[TG__RULES_EXACT] = "exact", [TG__RULES_HTA] = "hta", [TG__RULES_HTA_LAST] = "hta-last"};
@@ -23,56 +24,65 @@ static enum tg__hta_type type_of(const char *name) {
   return (enum tg__hta_type)k;
 }
 
-static bool add_slice(struct tg__device_rows *d, uint32_t track, uint32_t slice) {
+static struct tg__device_row exact_row(struct tg__device_rows *d, const struct tg__track *track, uint32_t slice) {
   const struct tg_trace *t = d->t;
   const uint32_t call = t->slices.cause[slice];
-  return add_row(d, (struct tg__device_row){.start_ns = t->slices.start_ns[slice],
-                                            .end_ns = tg__slice_end(t, slice),
-                                            .device = t->tracks[track].device,
-                                            .stream = t->tracks[track].stream,
-                                            .order = t->slices.args[slice],
-                                            .launch_ns = call == TG_NONE ? TG_NULL_INT : t->slices.start_ns[call],
-                                            .slice = slice,
-                                            .call = call,
-                                            .type = (uint8_t)type_of(tg__names_kernel_type(&d->names, slice)),
-                                            .is_work = true});
+  return (struct tg__device_row){.start_ns = t->slices.start_ns[slice],
+                                 .end_ns = tg__slice_end(t, slice),
+                                 .device = track->device,
+                                 .stream = track->stream,
+                                 .order = t->slices.args[slice],
+                                 .launch_ns = call == TG_NONE ? TG_NULL_INT : t->slices.start_ns[call],
+                                 .slice = slice,
+                                 .call = call,
+                                 .type = (uint8_t)type_of(tg__names_kernel_type(&d->names, slice)),
+                                 .is_work = true};
 }
 
+static bool slice_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__slices *s = ctx;
+  if (s->start_ns[a] != s->start_ns[b]) return s->start_ns[a] < s->start_ns[b];
+  return s->dur_ns[a] != s->dur_ns[b] ? s->dur_ns[a] < s->dur_ns[b] : s->args[a] < s->args[b];
+}
+
+/* From the first start of any event to the last start, the recording itself left out: slices of a track stand by start. */
+static int64_t reach_of(const struct tg_trace *t, const struct tg__rank *r) {
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    uint32_t first = t->tracks[k].first, past = first + t->tracks[k].count;
+    while (first < past && tg__slice_class(t, first) == TG__CLASS_SPAN) first++;
+    while (past > first && tg__slice_class(t, past - 1) == TG__CLASS_SPAN) past--;
+    if (first == past) continue;
+    if (t->slices.start_ns[first] < least) least = t->slices.start_ns[first];
+    if (t->slices.start_ns[past - 1] > most) most = t->slices.start_ns[past - 1];
+  }
+  return least < most ? most - least : 0;
+}
+
+/* In order: slices are sorted, being a run a track, before rows of many words are made of them. */
 static bool load_exact(struct tg__device_rows *d) {
   const struct tg_trace *t = d->t;
-  const struct tg__rank *r = &t->ranks[d->rank];
-  int64_t first = INT64_MAX, last = INT64_MIN;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
-      const enum tg__class cls = tg__slice_class(t, i);
-      if (cls != TG__CLASS_SPAN && t->slices.start_ns[i] < first) first = t->slices.start_ns[i];
-      if (cls != TG__CLASS_SPAN && t->slices.start_ns[i] > last) last = t->slices.start_ns[i];
-      if (!tg__class_is_device_work(cls) || (d->a->has_steps && !tg__ask_has_slice(d->a, t, k, i))) continue;
-      if (!add_slice(d, k, i)) return false;
-    }
-  d->reach_ns = first < last ? last - first : 0;
-  return true;
+  struct tg__listed work;
+  if (!tg__listed(t, TG__LIST_WORK, d->rank, &work)) return false;
+  uint32_t *slices = tg__realloc(NULL, (work.count + 1) * sizeof *slices);
+  size_t count = 0;
+  for (size_t i = 0; slices && i < work.count; i++)
+    if (!d->a->has_steps || tg__ask_has_slice(d->a, t, tg__slice_track(t, work.slices[i]), work.slices[i])) slices[count++] = work.slices[i];
+  const bool ok = slices && tg__sort_index(slices, count, slice_before, &t->slices) &&
+                  (count <= d->cap || tg__grow((void **)&d->rows, &d->cap, count, sizeof *d->rows));
+  const struct tg__track *track = t->tracks;
+  for (size_t i = 0; ok && i < count; i++) {
+    if (slices[i] - track->first >= track->count) track = &t->tracks[tg__slice_track(t, slices[i])];
+    d->rows[i] = exact_row(d, track, slices[i]);
+  }
+  d->count = ok ? count : 0;
+  d->reach_ns = reach_of(t, &t->ranks[d->rank]);
+  tg__free(slices);
+  return ok;
 }
 
-static bool pair_exact(struct tg__device_rows *d) {
-  const struct tg_trace *t = d->t;
-  for (size_t i = 0; i < d->count; i++) {
-    const struct tg__device_row *row = &d->rows[i];
-    if (row->call == TG_NONE) continue;
-    if (!tg__grow((void **)&d->pairs, &d->pair_cap, d->pair_count + 1, sizeof *d->pairs)) return false;
-    d->pairs[d->pair_count++] = (struct tg__launch_pair){.call_start_ns = row->launch_ns,
-                                                         .call_end_ns = tg__slice_end(t, row->call),
-                                                         .call_order = t->slices.args[row->call],
-                                                         .start_ns = row->start_ns,
-                                                         .end_ns = row->end_ns,
-                                                         .order = row->order,
-                                                         .device = row->device,
-                                                         .stream = row->stream,
-                                                         .correlation = tg__arg_int(t, t->slices.args[row->slice], TG__K_CORRELATION, -1),
-                                                         .call = row->call,
-                                                         .slice = row->slice};
-  }
-  return true;
+int64_t tg__pair_correlation(const struct tg__device_rows *d, const struct tg__launch_pair *p) {
+  return d->rules == TG__RULES_EXACT ? tg__arg_int(d->t, d->t->slices.args[p->slice], TG__K_CORRELATION, -1) : p->correlation;
 }
 
 /* ---- hta ------------------------------------------------------------------------------------------------------------------------- */
@@ -223,7 +233,10 @@ static bool pair_stats(struct tg__device_rows *d, bool copies) {
 
 bool tg__device_pairs(struct tg__device_rows *d, enum tg__pairs_for what) {
   d->pair_count = 0;
-  if (d->rules == TG__RULES_EXACT) return pair_exact(d);
+  if (d->rules == TG__RULES_EXACT) {
+    d->pair_count = d->count;
+    return true;
+  }
   return what == TG__PAIRS_QUEUE ? pair_queue(d) : pair_stats(d, what == TG__PAIRS_STATS);
 }
 
@@ -252,11 +265,17 @@ static bool sort_rows(struct tg__device_rows *d) {
 
 bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx) {
   struct tg__map groups = {0};
-  uint32_t *group = tg__alloc((n + 1) * sizeof *group);
+  uint32_t *group = tg__realloc(NULL, (n + 1) * sizeof *group);
   size_t *next = NULL, cap = 0, count = 0;
+  struct tg__stream_key last = {0};
   bool ok = group != NULL;
   for (size_t i = 0; ok && i < n; i++) {
     const struct tg__stream_key key = stream_of(ctx, i);
+    if (i > 0 && key.device == last.device && key.stream == last.stream) { /* work comes in long runs of one stream */
+      next[group[i] = group[i - 1]]++;
+      continue;
+    }
+    last = key;
     const uint64_t mixed = (uint64_t)key.device * 0x9e3779b97f4a7c15u ^ (uint64_t)key.stream; /* two streams in one group do no harm */
     uint32_t *slot = tg__map_slot(&groups, mixed, (uint32_t)count);
     ok = slot && (*slot < count || tg__grow((void **)&next, &cap, count + 2, sizeof *next));
@@ -274,6 +293,26 @@ bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, c
   tg__free(group);
   tg__free(next);
   return ok;
+}
+
+static struct tg__stream_key stream_of_row(const void *ctx, size_t i) {
+  const struct tg__device_row *row = &((const struct tg__device_row *)ctx)[i];
+  return (struct tg__stream_key){row->device, row->stream};
+}
+
+static bool stream_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__device_row *x = &((const struct tg__device_row *)ctx)[a], *y = &((const struct tg__device_row *)ctx)[b];
+  if (x->device != y->device) return x->device < y->device;
+  if (x->stream != y->stream) return x->stream < y->stream;
+  return x->start_ns != y->start_ns ? x->start_ns < y->start_ns : x->order < y->order;
+}
+
+/* Rows come by start: those of one stream are nearly in order once they stand together. NULL on no memory. */
+static uint32_t *make_order(const struct tg__device_rows *d) {
+  uint32_t *order = tg__realloc(NULL, (d->count + 1) * sizeof *order);
+  if (order && tg__device_by_stream(order, d->count, stream_of_row, d->rows) && tg__sort_index(order, d->count, stream_before, d->rows)) return order;
+  tg__free(order);
+  return NULL;
 }
 
 bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device, struct tg__spans *out) {
@@ -306,9 +345,14 @@ struct kept {
 
 static void free_kept(void *item) {
   struct kept *k = item;
-  for (uint32_t r = 0; r < k->ranks; r++) tg__free(k->of_rank[r].rows);
+  for (uint32_t r = 0; r < k->ranks; r++) {
+    tg__free(k->of_rank[r].rows);
+    tg__free(k->of_rank[r].own_order);
+  }
   tg__free(k);
 }
+
+static bool is_kept(const struct tg__device_rows *d) { return d->rules == TG__RULES_EXACT && !d->a->has_steps; }
 
 static struct kept *kept_of(const struct tg_trace *t) {
   struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
@@ -323,7 +367,7 @@ static bool load_kept(struct tg__device_rows *d) {
   struct tg__device_rows *all = &k->of_rank[d->rank];
   if (!all->rows) {
     struct tg__device_rows fresh = {.t = d->t, .a = d->a, .rank = d->rank, .names = d->names};
-    const bool ok = load_exact(&fresh) && sort_rows(&fresh);
+    const bool ok = load_exact(&fresh) && (fresh.rows || tg__grow((void **)&fresh.rows, &fresh.cap, 1, sizeof *fresh.rows));
     d->names = fresh.names;
     if (!ok) {
       tg__free(fresh.rows);
@@ -337,22 +381,31 @@ static bool load_kept(struct tg__device_rows *d) {
   return true;
 }
 
+bool tg__device_order(struct tg__device_rows *d) {
+  struct kept *k = is_kept(d) ? kept_of(d->t) : NULL;
+  uint32_t **order = k ? &k->of_rank[d->rank].own_order : &d->own_order;
+  if (!k) tg__free(d->own_order); /* of the rank before */
+  if (!k || !*order) *order = make_order(d);
+  d->by_stream = *order;
+  return d->by_stream != NULL;
+}
+
 enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules, tg__device_body *body, void *ctx,
                                  struct tg_error *e) {
   struct tg__device_rows d = {.t = t, .a = a, .rules = rules};
   const enum tg__hta_filter filter = rules == TG__RULES_HTA ? TG__HTA_WITHOUT_LAST_STEP : TG__HTA_WITH_LAST_STEP;
   bool ok = tg__names_open(&d.names, t) && (rules == TG__RULES_EXACT || tg__hta_begin(&d.hta, t, filter) == TG_OK);
-  const bool is_kept = rules == TG__RULES_EXACT && !a->has_steps;
   for (uint32_t r = 0; r < t->rank_count && ok; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     d.rank = r;
     d.count = d.pair_count = 0;
-    ok = is_kept ? load_kept(&d) : (rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d)) && sort_rows(&d);
+    ok = is_kept(&d) ? load_kept(&d) : rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d) && sort_rows(&d);
     ok = ok && body(&d, ctx);
     if (rules != TG__RULES_EXACT) tg__hta_drop(&d.hta, r);
   }
-  if (!is_kept) tg__free(d.rows);
+  if (!is_kept(&d)) tg__free(d.rows);
   tg__free(d.pairs);
+  tg__free(d.own_order);
   tg__names_close(&d.names);
   if (d.hta.t) tg__hta_close(&d.hta);
   return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);

@@ -21,7 +21,8 @@ struct tg__device_row {
 struct tg__launch_pair { /* a host call and one piece of device work it launched */
   int64_t call_start_ns, call_end_ns, call_order;
   int64_t start_ns, end_ns, order;
-  int64_t device, stream, correlation;
+  int64_t device, stream;
+  int64_t correlation; /* rules=hta only: tg__pair_correlation */
   uint32_t call, slice;
 };
 
@@ -34,8 +35,10 @@ struct tg__device_rows {
       *rows; /* by start, then end, then order; all exact ones of a rank are kept with the trace (64 bytes each): read only */
   size_t count, cap;
   int64_t reach_ns; /* from the first start of any event of the rank to the last start */
-  struct tg__launch_pair *pairs;
+  struct tg__launch_pair *pairs; /* rules=hta; exact ones are read off the rows */
   size_t pair_count, pair_cap;
+  const uint32_t *by_stream;     /* tg__device_order: positions in rows by device, stream, start, then order */
+  uint32_t *own_order;           /* that list where it is not kept */
   struct tg__names names;
   struct tg__hta hta;
 };
@@ -59,9 +62,30 @@ struct tg__stream_key {
 typedef struct tg__stream_key tg__stream_of(const void *ctx, size_t i);
 bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx);
 
-/* Fills d->pairs. Exact: every piece of device work with a known launch. hta: its lists of launch calls differ from question to
- * question. false on no memory. */
+/* Sets d->by_stream; kept like the rows. false on no memory. */
+bool tg__device_order(struct tg__device_rows *d);
+
+/* Finds pairs. Exact: every piece of device work with a known launch. hta: its lists of launch calls differ from question to
+ * question. false on no memory. Numbers below d->pair_count of which tg__device_is_pair holds are pairs for tg__device_pair. */
 enum tg__pairs_for { TG__PAIRS_QUEUE, TG__PAIRS_STATS, TG__PAIRS_STATS_KERNELS };
 bool tg__device_pairs(struct tg__device_rows *d, enum tg__pairs_for what);
+static inline bool tg__device_is_pair(const struct tg__device_rows *d, size_t i) {
+  return d->rules != TG__RULES_EXACT || d->rows[i].call != TG_NONE;
+}
+static inline struct tg__launch_pair tg__device_pair(const struct tg__device_rows *d, size_t i) {
+  if (d->rules != TG__RULES_EXACT) return d->pairs[i];
+  const struct tg__device_row *const row = &d->rows[i];
+  return (struct tg__launch_pair){.call_start_ns = row->launch_ns,
+                                  .call_end_ns = tg__slice_end(d->t, row->call),
+                                  .call_order = d->t->slices.args[row->call],
+                                  .start_ns = row->start_ns,
+                                  .end_ns = row->end_ns,
+                                  .order = row->order,
+                                  .device = row->device,
+                                  .stream = row->stream,
+                                  .call = row->call,
+                                  .slice = row->slice};
+}
+int64_t tg__pair_correlation(const struct tg__device_rows *d, const struct tg__launch_pair *p); /* -1 = none */
 
 #endif

@@ -103,13 +103,6 @@ static bool look_at_stream(struct work *w, const struct tg__device_rows *d, cons
 
 /* ---- one rank --------------------------------------------------------------------------------------------------------------------- */
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__device_row *x = &((const struct tg__device_row *)ctx)[a], *y = &((const struct tg__device_row *)ctx)[b];
-  if (x->device != y->device) return x->device < y->device;
-  if (x->stream != y->stream) return x->stream < y->stream;
-  return x->start_ns != y->start_ns ? x->start_ns < y->start_ns : x->order < y->order;
-}
-
 static bool same_stream(const struct tg__device_row *a, const struct tg__device_row *b) {
   return a->device == b->device && a->stream == b->stream;
 }
@@ -150,13 +143,18 @@ static bool look_at_streams(struct work *w, const struct tg__device_rows *d) {
   return ok;
 }
 
+/* Of the rows by stream those that are work. */
+static bool order_rows(struct work *w, struct tg__device_rows *d) {
+  w->count = 0;
+  if (!tg__device_order(d) || !tg__grow((void **)&w->order, &w->order_cap, d->count + 1, sizeof *w->order)) return false;
+  for (size_t i = 0; i < d->count; i++)
+    if (d->rows[d->by_stream[i]].is_work) w->order[w->count++] = d->by_stream[i];
+  return true;
+}
+
 static bool idle_of_rank(struct tg__device_rows *d, void *ctx) {
   struct work *w = ctx;
-  w->count = 0;
-  if (!tg__grow((void **)&w->order, &w->order_cap, d->count + 1, sizeof *w->order)) return false;
-  for (size_t i = 0; i < d->count; i++)
-    if (d->rows[i].is_work) w->order[w->count++] = (uint32_t)i;
-  if (!tg__sort_index(w->order, w->count, row_before, d->rows) || !find_streams(w, d) || !look_at_streams(w, d)) return false;
+  if (!order_rows(w, d) || !find_streams(w, d) || !look_at_streams(w, d)) return false;
   if (w->by == BY_CAUSE) put_causes(w, d, NULL);
   for (unsigned c = 0; c < CAUSES; c++) w->gaps[c].count = 0;
   return true;

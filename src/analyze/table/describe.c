@@ -16,19 +16,20 @@ static int by_real(const void *a, const void *b) {
 
 /* Byte by byte from the lowest, bytes that are the same in all values left out; small numbers take few passes. */
 static void sort_by_bytes(int64_t *values, int64_t *spare, size_t count) {
-  size_t counts[8][256] = {{0}};
+  const uint64_t sign = (uint64_t)1 << 63;
   int64_t *from = values, *to = spare;
-  for (size_t i = 0; i < count; i++)
-    for (unsigned byte = 0; byte < 8; byte++) counts[byte][((uint64_t)values[i] ^ (uint64_t)1 << 63) >> 8 * byte & 255]++;
-  for (unsigned byte = 0; byte < 8; byte++) {
-    size_t at = 0;
-    if (counts[byte][((uint64_t)from[0] ^ (uint64_t)1 << 63) >> 8 * byte & 255] == count) continue;
+  uint64_t differ = 0;
+  for (size_t i = 1; i < count; i++) differ |= (uint64_t)values[i] ^ (uint64_t)values[0];
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    size_t next[256] = {0}, at = 0;
+    if (!(differ >> shift & 255)) continue;
+    for (size_t i = 0; i < count; i++) next[((uint64_t)from[i] ^ sign) >> shift & 255]++;
     for (unsigned digit = 0; digit < 256; digit++) {
-      const size_t here = counts[byte][digit];
-      counts[byte][digit] = at;
+      const size_t here = next[digit];
+      next[digit] = at;
       at += here;
     }
-    for (size_t i = 0; i < count; i++) to[counts[byte][((uint64_t)from[i] ^ (uint64_t)1 << 63) >> 8 * byte & 255]++] = from[i];
+    for (size_t i = 0; i < count; i++) to[next[((uint64_t)from[i] ^ sign) >> shift & 255]++] = from[i];
     int64_t *sorted = to;
     to = from;
     from = sorted;
@@ -36,8 +37,25 @@ static void sort_by_bytes(int64_t *values, int64_t *spare, size_t count) {
   if (from != values) memcpy(values, from, count * sizeof *values);
 }
 
+/* Numbers that lie close together, such as lengths of a queue, are counted. */
+static bool sort_by_counting(int64_t *values, size_t count) {
+  enum { MOST = 4096 };
+  size_t counts[MOST] = {0}, at = 0;
+  int64_t least = values[0], most = values[0];
+  for (size_t i = 1; i < count; i++) {
+    least = values[i] < least ? values[i] : least;
+    most = values[i] > most ? values[i] : most;
+  }
+  if ((uint64_t)most - (uint64_t)least >= MOST) return false;
+  for (size_t i = 0; i < count; i++) counts[values[i] - least]++;
+  for (size_t k = 0; k < MOST; k++)
+    for (size_t i = 0; i < counts[k]; i++) values[at++] = least + (int64_t)k;
+  return true;
+}
+
 static void sort_ints(int64_t *values, size_t count) {
   enum { FEW = 64 };
+  if (count > FEW && sort_by_counting(values, count)) return;
   int64_t *spare = count > FEW ? tg__realloc(NULL, count * sizeof *spare) : NULL;
   if (spare)
     sort_by_bytes(values, spare, count);
@@ -60,6 +78,25 @@ struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
                              .max = count ? (double)s.max : NAN};
 }
 
+/* Doubles stand in the order of their bits as whole numbers once all bits but the sign of negative ones are turned over. */
+static int64_t turned_over(int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; }
+
+static bool sort_reals(double *values, size_t count) {
+  int64_t *bits = tg__realloc(NULL, (count + 1) * sizeof *bits);
+  for (size_t i = 0; bits && i < count; i++) {
+    memcpy(&bits[i], &values[i], sizeof *bits);
+    bits[i] = turned_over(bits[i]);
+  }
+  if (bits) sort_ints(bits, count);
+  for (size_t i = 0; bits && i < count; i++) {
+    const int64_t back = turned_over(bits[i]);
+    memcpy(&values[i], &back, sizeof back);
+  }
+  const bool done = bits != NULL;
+  tg__free(bits);
+  return done;
+}
+
 static double quantile(const double *sorted, size_t n, double q) {
   if (n == 0) return NAN;
   const double place = q * (double)(n - 1);
@@ -69,7 +106,7 @@ static double quantile(const double *sorted, size_t n, double q) {
 
 struct tg__spread tg__spread_reals(double *values, size_t count) {
   long double sum = 0, squares = 0;
-  if (count > 1) qsort(values, count, sizeof *values, by_real);
+  if (!sort_reals(values, count)) qsort(values, count, sizeof *values, by_real);
   for (size_t i = 0; i < count; i++) sum += values[i];
   const long double mean = count ? sum / (long double)count : 0;
   for (size_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);

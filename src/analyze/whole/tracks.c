@@ -16,7 +16,9 @@ static void put_token(struct tg_table *out, const struct tg_trace *t, bool is_te
 
 /* Start of the first slice, end of the last, and the union of all; spans is working memory. */
 static void put_times(struct tg_table *out, const struct tg_trace *t, const struct tg__track *track, struct tg__spans *spans) {
-  if (track->count == 0) {
+  bool is_asked = false;
+  for (size_t c = out->cell; c < out->column_count; c++) is_asked |= !out->columns[c].is_left_out;
+  if (track->count == 0 || !is_asked) {
     tg__put_null(out);
     tg__put_null(out);
     tg__put_int(out, 0);

@@ -13,7 +13,7 @@ LAUNCH = [("correlation", "int64"), ("cpu_duration", "float64"), ("gpu_duration"
 def launches(t: Trace, ranks: list[int], include_memory_events: bool) -> dict[int, Any]:
     made = {}
     for rank in ranks:
-        table = t.ask("launch_stats", rank, by="event", memory=include_memory_events)
+        table = t.ask("launch_stats", rank, by="event", memory=include_memory_events, columns=["correlation", "call_ns", "device_ns", "delay_ns"])
         made[rank] = _frames.empty(LAUNCH) if table is None else _frames.frame({
             "correlation": _frames.integers(table, "correlation"), "cpu_duration": _frames.micros(table, "call_ns"),
             "gpu_duration": _frames.micros(table, "device_ns"), "launch_delay": _frames.micros(table, "delay_ns")})

@@ -78,7 +78,7 @@ def blocked(t: Trace, series: dict[int, Any], limit: int) -> Optional[Any]:
 def bandwidth_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
     made = {}
     for rank in ranks:
-        table = t.ask("copy_bandwidth", rank, by="series")
+        table = t.ask("copy_bandwidth", rank, by="series", columns=["kind", "ts_ns", "gbps", "track"])
         if table is None or len(table) == 0:
             continue
         made[rank] = _frames.frame({"ts": t.moments(rank, table), "pid": _pids_and_tids(t, rank, table)["pid"],

@@ -278,7 +278,7 @@ class Trace:
     def _tracks(self, rank: int) -> dict[str, Any]:
         """The number of the rank's first track, and pid and tid of each as written."""
         if rank not in self._places:
-            table = self.engine.ask("tracks", rank, limit="all")
+            table = self.engine.ask("tracks", rank, limit="all", columns=["track", "pid", "tid"])
             self._places[rank] = {"first": table["track"][0] if len(table) else 0, "pid": list(table["pid"]), "tid": list(table["tid"])}
         return self._places[rank]
 

@@ -1,0 +1,72 @@
+/* Slices by class: one pass over all of them for what many questions would look for, each in a pass of its own. */
+#include "analyze/names/by_class.h"
+
+struct lists {
+  uint32_t *slices[TG__LIST_COUNT];
+  size_t count[TG__LIST_COUNT];
+  bool is_made;
+};
+
+static void free_lists(void *item) {
+  struct lists *l = item;
+  for (unsigned k = 0; k < TG__LIST_COUNT; k++) tg__free(l->slices[k]);
+  tg__free(l);
+}
+
+static enum tg__list list_of(enum tg__class c) {
+  if (tg__class_is_device_work(c)) return TG__LIST_WORK;
+  if (c == TG__CLASS_ANNOTATION) return TG__LIST_ANNOTATIONS;
+  return c == TG__CLASS_GPU_ANNOTATION ? TG__LIST_GPU_ANNOTATIONS : TG__LIST_NONE;
+}
+
+static bool make(const struct tg_trace *t, struct lists *l) {
+  uint8_t *of_cat = tg__alloc((size_t)t->cat_count + 1);
+  bool ok = of_cat != NULL;
+  for (uint32_t c = 0; ok && c < t->cat_count; c++) of_cat[c] = (uint8_t)list_of((enum tg__class)t->cats[c].cls);
+  for (uint32_t i = 0; ok && i < t->slices.count; i++) l->count[of_cat[t->slices.cat[i]]]++;
+  l->count[TG__LIST_NONE] = 0;
+  for (unsigned k = 0; k < TG__LIST_COUNT; k++) {
+    l->slices[k] = ok ? tg__realloc(NULL, (l->count[k] + 1) * sizeof *l->slices[k]) : NULL;
+    ok = l->slices[k] != NULL;
+    l->count[k] = 0;
+  }
+  for (uint32_t i = 0; ok && i < t->slices.count; i++) {
+    const uint8_t k = of_cat[t->slices.cat[i]];
+    if (k) l->slices[k][l->count[k]++] = i;
+  }
+  tg__free(of_cat);
+  return ok;
+}
+
+static const struct lists *lists_of(const struct tg_trace *t) {
+  struct lists *l = tg__kept_room(t, sizeof *l, free_lists);
+  if (!l || l->is_made) return l;
+  l->is_made = make(t, l);
+  if (l->is_made) return l;
+  for (unsigned k = 0; k < TG__LIST_COUNT; k++) tg__free(l->slices[k]);
+  *l = (struct lists){0};
+  return NULL;
+}
+
+static size_t first_from(const uint32_t *slices, size_t count, uint32_t slice) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (slices[middle] < slice)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, struct tg__listed *out) {
+  const struct lists *l = lists_of(t);
+  const struct tg__rank *r = &t->ranks[rank];
+  *out = (struct tg__listed){0};
+  if (!l || r->track_count == 0) return l != NULL;
+  const struct tg__track *const last = &t->tracks[r->first_track + r->track_count - 1];
+  const size_t from = first_from(l->slices[which], l->count[which], t->tracks[r->first_track].first);
+  *out = (struct tg__listed){l->slices[which] + from, first_from(l->slices[which], l->count[which], last->first + last->count) - from};
+  return true;
+}

@@ -1,0 +1,15 @@
+/* by_class: which slices are of the classes that questions look for and that are few among all. */
+#ifndef TG_BY_CLASS_H
+#define TG_BY_CLASS_H
+
+#include "analyze/analyze.h"
+
+enum tg__list { TG__LIST_NONE, TG__LIST_WORK, TG__LIST_ANNOTATIONS, TG__LIST_GPU_ANNOTATIONS, TG__LIST_COUNT }; /* work: of devices */
+struct tg__listed {
+  const uint32_t *slices; /* rising, so by track, then start */
+  size_t count;
+};
+/* Those of one rank. Made when first asked for and kept with the trace; false on no memory. Needs TG__COL_CAT. */
+bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, struct tg__listed *out);
+
+#endif
