@@ -19,7 +19,7 @@ from torch.autograd import DeviceType, ProfilerActivity
 from torch.autograd.profiler import KinetoStepTracker
 from torch.profiler import RecordScope, itt  # as they are: they record nothing themselves
 
-from . import TachographError, _launch
+from . import TachographError, _launch, _torch_own
 from ._collect.backend import Recording
 from ._collect.config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
 from ._labels.annotate import record_function
@@ -35,6 +35,13 @@ __all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_han
            "ProfilerActivityConfig"]
 PROFILER_STEP_NAME = "ProfilerStep"
 _WORTH_A_LINE_S = 1.0
+
+
+def __getattr__(name: str) -> Any:
+    """What else torch keeps in its module: its submodules, and names that are nobody's business but are used."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_torch_own.profiler, name)
 
 
 class profile(_KinetoProfile):

@@ -151,6 +151,9 @@ def test_step_times(monkeypatch):
     times.with_ns, times.without_ns = [110] * 3 + [120] * 3, [100] * 6
     # Of six values the 95 % interval of the median is from the least to the most: 110 to 120, as half a width 5 % of 100.
     assert times.inflation_pct() == pytest.approx(15) and times.interval_pct() == pytest.approx((10, 20))
+    assert times.words().endswith(": +15.0 % (95 % interval +10.0 to +20.0)")
+    times.with_ns = [60] * 3 + [160] * 3  # half a width 50 % of 100: of no use
+    assert times.words() == "a step took 0.000 ms while recorded (n = 6), 0.000 ms else (n = 6): steps differ too much among themselves to tell what recording adds"
 
 
 def test_advice_after_a_long_window(backend, caplog):

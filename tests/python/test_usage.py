@@ -11,9 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
-from recording import BACKENDS, load, steps
+from recording import BACKENDS, load, names, steps
 
 FOLDER = pathlib.Path(__file__).parent / "usage"
+SCRIPTS = sorted(p.stem for p in FOLDER.glob("[el][0-9]*.py"))  # e: from texts about the profiler, l: as libraries use it
 CHECKS = {}
 
 
@@ -60,7 +61,7 @@ def runner(request):
         process.stdin.close()
 
 
-@pytest.mark.parametrize("script", sorted(p.stem for p in FOLDER.glob("e*.py")))
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_script(runner, script, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
@@ -79,7 +80,7 @@ def arguments(script):
 
 
 def test_every_script_has_a_check():
-    assert sorted(CHECKS) == sorted(p.stem for p in FOLDER.glob("e*.py")) and len(CHECKS) >= 25
+    assert sorted(CHECKS) == SCRIPTS and len(CHECKS) >= 25
 
 
 @check
@@ -88,6 +89,15 @@ def e01_whole_epoch(done):
     assert rows["model_train"] == 1 and rows["data_processing"] == 20
     assert rows["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"[:52] + "..."] == 21
     assert re.search(r"one window holds 2[01] steps \([\d,]+ events\); 3 to 10 are enough", done.err)
+
+
+@check
+def e02_nvtx(done):
+    assert {name: n for name, n in done.rows().items() if name in ("prepare", "cut off", "power 2")} == {"prepare": 3, "cut off": 3, "power 2": 3}
+    found = {e["name"]: e for e in load(done.folder / "trace.json")["traceEvents"] if e.get("cat") in ("user_annotation", "cpu_op")}
+    for range_name, op in (("prepare", "aten::mul"), ("cut off", "aten::relu"), ("power 2", "aten::matmul")):
+        outer, inner = found[range_name], found[op]
+        assert outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
 
 
 @check
@@ -282,3 +292,23 @@ def e52_accumulated(done):
     document = load(done.folder / "last.json.gz")
     assert document["job"] == {"name": "nightly"} and document["note"] == "all three cycles"
     assert steps(done.folder / "last.json.gz") == [8]
+
+
+@check
+def l01_names_in_torch(done):
+    assert done.out.splitlines()[-1] == "['fit-train', 'fit-validate']"
+    train, validate = done.traces()
+    assert len(names(train, "user_annotation", "[module]")) == 3 * 3 == len(names(validate, "user_annotation", "[module]"))
+    assert names(train, "cpu_op").count("aten::addmm") == 3 == names(train, "cpu_op").count("autograd::engine::evaluate_function: AddmmBackward0")
+    assert load(validate)["Framework"] == "trainer"
+    assert re.search(r"aten::addmm .* 3 +\[\[8\], \[2, 8\], \[8, 8\]", done.out)
+
+
+@check
+def l02_module_in_torch(done):
+    first, *_, last = done.out.splitlines()
+    assert first == "True torch.profiler._utils False" and last == "False"
+    scheduled, older = done.out.split("\n", 1)[1].split("Self CPU time total")[:2]
+    for text, count in ((scheduled, 2), (older, 1)):
+        rows = Done(text, "", done.folder, done.backend).rows()
+        assert [rows[name] for name in ("forward", "Optimizer.step#SGD.step", "aten::addmm")] == [count] * 3

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 import torch
 
+from .. import _torch_own
 from .._labels.annotate import forward
 from .._say import warn
 from .backend import Busy, Recipe, Recording
@@ -23,8 +24,8 @@ class KinetoWindow(Recording):
 
     def _prepare(self) -> None:
         _refuse_second_profiler()
-        self._torch = _accepted(torch.profiler._KinetoProfile, _keywords(self.recipe, self.trace_id))
-        if "custom_trace_id_callback" not in inspect.signature(torch.profiler._KinetoProfile).parameters:  # then its file has no id
+        self._torch = _accepted(_torch_own._KinetoProfile, _keywords(self.recipe, self.trace_id))
+        if "custom_trace_id_callback" not in inspect.signature(_torch_own._KinetoProfile).parameters:  # then its file has no id
             self.add_metadata("trace_id", json.dumps(self.trace_id))
         self._nvtx = NvtxLabels()
         self._path = os.path.join(self.directory, "kineto.json")
@@ -35,7 +36,7 @@ class KinetoWindow(Recording):
         _refuse_second_profiler()
         self._thread = threading.get_ident()
         self._torch.start_trace()
-        forward(torch.autograd.profiler.record_function)
+        forward(_torch_own.record_function)
         self._nvtx.enter()
 
     def check_stop(self) -> None:
@@ -71,7 +72,7 @@ def _refuse_second_profiler() -> None:
 
 def _keywords(recipe: Recipe, trace_id: str) -> dict[str, Any]:
     activities: list[Any] = []
-    types_known = "dict" in str(inspect.signature(torch.profiler._KinetoProfile).parameters["activities"].annotation)
+    types_known = "dict" in str(inspect.signature(_torch_own._KinetoProfile).parameters["activities"].annotation)
     for activity in recipe.activities:
         config = recipe.activity_configs.get(activity)
         types = config.activity_types if config else None

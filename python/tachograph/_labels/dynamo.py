@@ -15,11 +15,10 @@ def teach() -> None:
 
 def _add() -> None:
     try:
-        import torch
         from torch._dynamo.variables import builder
         from torch._dynamo.guards import GuardBuilder
         from torch._dynamo.variables.torch import TorchCtxManagerClassVariable
-        theirs = torch.autograd.profiler.record_function
+        from .._torch_own import record_function as theirs
 
         def label_class(self: Any, value: Any) -> Any:
             self.install_guards(getattr(GuardBuilder, "CLASS_MATCH", GuardBuilder.FUNCTION_MATCH))

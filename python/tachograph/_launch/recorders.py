@@ -84,7 +84,7 @@ class KinetoRecorder(Recorder):
 
     def __init__(self, path: str, phase: str, settings: dict):
         super().__init__(path.replace(".tacho", ".json"), phase)
-        from torch.profiler import ProfilerActivity, profile
+        from torch.profiler.profiler import ProfilerActivity, profile  # torch's own, whatever the program put into torch.profiler
         activities = [ProfilerActivity.CPU]
         torch = sys.modules["torch"]
         if torch.cuda.is_available():

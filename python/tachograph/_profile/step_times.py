@@ -10,6 +10,7 @@ from .._measure.series import median_interval
 from .schedule import ProfilerAction
 
 _RECORDED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+_SAYS_NOTHING_PCT = 100  # an interval as wide as a step is long
 
 
 class StepTimes:
@@ -57,6 +58,7 @@ class StepTimes:
         interval = self.interval_pct()
         if interval is None:
             return ""
+        result = (f"{self.inflation_pct():+.1f} % (95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})"
+                  if interval[1] - interval[0] < _SAYS_NOTHING_PCT else "steps differ too much among themselves to tell what recording adds")
         return (f"a step took {median(self.with_ns) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}), "
-                f"{median(self.without_ns) / 1e6:.3f} ms else (n = {len(self.without_ns)}): {self.inflation_pct():+.1f} % "
-                f"(95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})")
+                f"{median(self.without_ns) / 1e6:.3f} ms else (n = {len(self.without_ns)}): {result}")

@@ -8,6 +8,7 @@ import torch
 from torch.autograd import DeviceType, ProfilerActivity
 from torch.autograd.profiler import EnforceUnique, KinetoStepTracker, MemRecordsAcc, emit_itt, emit_nvtx, load_nvprof, parse_nvprof_trace
 
+from .. import _torch_own
 from .._collect.backend import ProfilerStats as _ProfilerStats
 from .._events.event_list import EventList, FunctionEvent, FunctionEventAvg, Interval, Kernel
 from .._events.kineto_results import KinetoResults
@@ -22,7 +23,7 @@ _DEVICES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
 
 def __getattr__(name: str) -> Any:
     """What torch keeps in its module and other code reads there, such as _is_profiler_enabled."""
-    return getattr(torch.autograd.profiler, name)
+    return getattr(_torch_own.autograd_profiler, name)
 
 
 class profile:
