@@ -32,7 +32,7 @@ enum tg_record_feature {
   TG_RECORD_CALLS = 32,      /* every call of a Python function */
   TG_RECORD_GC = 64,         /* pauses of Python's garbage collector */
   TG_RECORD_PROCESS = 128,   /* CPU time and resident memory of the process, ten times a second */
-  TG_RECORD_MODULE_SPANS = 256, /* start and end of module calls, where Python can tell them cheaply (3.12 and newer) */
+  TG_RECORD_MODULE_SPANS = 256, /* start and end of module calls; without them a reader has them from the first to the last operator */
   TG_RECORD_LEAN = TG_RECORD_OPS | TG_RECORD_GC | TG_RECORD_PROCESS,
   TG_RECORD_DEFAULT = TG_RECORD_LEAN | TG_RECORD_SHAPES | TG_RECORD_STACKS | TG_RECORD_MODULES,
   TG_RECORD_DEEP = TG_RECORD_DEFAULT | TG_RECORD_MEMORY | TG_RECORD_CALLS | TG_RECORD_MODULE_SPANS,

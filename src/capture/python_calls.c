@@ -228,6 +228,5 @@ static const struct tg__source source = {
     .name = "Python calls", .features = TG_RECORD_CALLS, .prepare = prepare, .start = start, .stop = stop, .is_off = tg__calls_are_off};
 
 bool tg__python_calls_register(PyObject *module) {
-  return (tg__source_add(&source) && tg__source_add(&tg__source_module_spans)) ||
-         (PyErr_SetString(PyExc_RuntimeError, "tachograph: too many sources"), false);
+  return tg__source_add(&source) || (PyErr_SetString(PyExc_RuntimeError, "tachograph: too many sources"), false);
 }

@@ -30,6 +30,5 @@ enum tg_err tg__calls_attach(struct tg_error *e);
 /* true: somebody else took our place meanwhile. */
 bool tg__calls_detach(void);
 bool tg__calls_are_off(void);
-extern const struct tg__source tg__source_module_spans; /* python_monitor.c */
 
 #endif

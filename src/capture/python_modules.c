@@ -290,22 +290,28 @@ static void forget(bool with_gil) {
 
 static PyCodeObject *call_code; /* of nn.Module.__call__; kept for ever */
 
-/* The function that every call of a module goes through, when torch is loaded. Its first argument must lie in the frame itself. */
-static PyCodeObject *call_code_find(void) {
+PyObject *tg__module_function(void) {
   PyObject *const loaded = PyImport_GetModuleDict(); /* borrowed */
   PyObject *const nn = loaded ? PyDict_GetItemString(loaded, "torch.nn") : NULL;
   PyObject *const type = nn ? PyObject_GetAttrString(nn, "Module") : NULL;
   PyObject *function = type ? PyObject_GetAttrString(type, "_wrapped_call_impl") : NULL;
   if (!function && type) function = PyObject_GetAttrString(type, "__call__");
   PyErr_Clear();
-  PyCodeObject *code = function && PyFunction_Check(function) ? (PyCodeObject *)PyFunction_GET_CODE(function) : NULL;
+  Py_XDECREF(type);
+  if (function && !PyFunction_Check(function)) Py_CLEAR(function);
+  return function;
+}
+
+/* Its code. The first argument must lie in the frame itself. */
+static PyCodeObject *call_code_find(void) {
+  PyObject *const function = tg__module_function();
+  PyCodeObject *code = function ? (PyCodeObject *)PyFunction_GET_CODE(function) : NULL;
 #if TG_FRAMES_KNOWN
   enum { IN_A_CELL = 0x40 };
   if (code && (code->co_argcount < 1 || PyBytes_AS_STRING(code->co_localspluskinds)[0] & IN_A_CELL)) code = NULL;
 #endif
   Py_XINCREF(code);
   Py_XDECREF(function);
-  Py_XDECREF(type);
   return code;
 }
 
@@ -358,5 +364,6 @@ static const struct tg__source source = {.name = "modules",
                                          .fork_child = fork_child};
 
 bool tg__python_modules_register(PyObject *module) {
-  return tg__source_add(&source) || (PyErr_SetString(PyExc_RuntimeError, "too many sources"), false);
+  return (tg__source_add(&source) && tg__source_add(&tg__source_module_spans)) ||
+         (PyErr_SetString(PyExc_RuntimeError, "too many sources"), false);
 }

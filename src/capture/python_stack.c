@@ -90,20 +90,24 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const PyCodeOb
   return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)len);
 }
 
-/* First sight of a frame below `above`. */
-static struct tg__node node_make(struct tg__thread *t, const struct tg__link *link, uint32_t above, uint32_t call, uint64_t key) {
-  const PyCodeObject *const code = tg__frame_code(link->frame);
-  if (tg__frame_is_hidden(link->frame, code)) return (struct tg__node){.key = key, .above = above, .id = above, .call = call};
+/* First sight of a function that runs a line below `above`; `self`: of a module's call the module, else NULL. */
+static struct tg__node node_make(struct tg__thread *t, const PyCodeObject *code, int line, const void *self, uint32_t above, uint32_t call) {
   if (!tg__code_keep(code)) tg__count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
-  const uint32_t module = link->self ? tg__module_number(link->self) : 0;
-  const int line = link->self ? code->co_firstlineno : tg__code_line(code, tg__frame_instr(link->frame));
-  struct tg__node node = {.key = key, .above = above, .call = call};
-  node.id = text_intern(t, above, code, line, module);
+  const uint32_t module = self ? tg__module_number(self) : 0;
+  struct tg__node node = {.call = call, .id = text_intern(t, above, code, line, module)};
   if (!node.id)
     node.id = above; /* no room: the operation has at least its caller's stack */
   else if (module)
     node.call = tg__module_call(t, node.id, module, call);
   return node;
+}
+
+static void node_put(struct tg__chain *c, struct tg__node node, uint32_t above, uint64_t key) {
+  if (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c)) return;
+  node.above = above;
+  node.key = key;
+  *tg__node_find(c, above, key) = node;
+  c->nodes_used++;
 }
 
 /* Stands for the frames around the outermost link, when these are too many. */
@@ -113,15 +117,17 @@ static uint32_t outside_number(struct tg__thread *t) {
 }
 
 void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above, uint32_t call, uint64_t key) {
+  const PyCodeObject *const code = tg__frame_code(link->frame);
   const bool cut = link == c->links && link->previous && !link->self;
-  const struct tg__node node = node_make(t, link, cut ? outside_number(t) : above, call, key);
+  const uint32_t below = cut ? outside_number(t) : above;
+  struct tg__node node = {.id = below, .call = call};
+  if (!tg__frame_is_hidden(link->frame, code)) {
+    const int line = link->self ? code->co_firstlineno : tg__code_line(code, tg__frame_instr(link->frame));
+    node = node_make(t, code, line, link->self, below, call);
+  }
   link->node = node.id;
   link->call = node.call;
-  if (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c)) return;
-  struct tg__node *const place = tg__node_find(c, above, key);
-  *place = node;
-  place->above = above;
-  c->nodes_used++;
+  node_put(c, node, above, key);
 }
 
 /* ---- the chain ------------------------------------------------------------------------------------------------------------------------ */
@@ -254,6 +260,36 @@ static uint32_t stack_of_modules(struct tg__thread *t) {
   return l ? l->node : 0;
 }
 
+/* ---- calls of modules that nobody may have looked at --------------------------------------------------------------------------------- */
+
+static bool with_lines; /* how the running recording, or the last one, looks at frames; under the GIL */
+
+/* Around a module's call lies its caller, and on 3.12 and newer a mark between them, as C makes the call. */
+static inline bool is_called_from(const struct tg__link *links, uint32_t i, const struct tg__frame *caller) {
+  return links[i].previous == caller || (i && links[i - 1].frame == links[i].previous && links[i - 1].previous == caller);
+}
+
+const struct tg__link *tg__module_link(const struct tg__chain *c, const struct tg__frame *caller) {
+  for (uint32_t i = c->depth; i-- > 0;)
+    if (c->links[i].self && is_called_from(c->links, i, caller)) return &c->links[i];
+  return NULL;
+}
+
+const struct tg__link *tg__chain_look(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, with_lines); }
+
+uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self) {
+  const PyCodeObject *const code = atomic_load_explicit(&tg__module_code, memory_order_relaxed);
+  if (!code) return 0; /* the recording ends at this moment: what modules were called is written */
+  const struct tg__link *const caller = tg__chain_look(t, c);
+  const uint32_t above = caller ? caller->node : 0;
+  const uint64_t key = tg__module_key(self);
+  const struct tg__node *const known = tg__node_find(c, above, key);
+  if (TG_LIKELY(known->key)) return known->id;
+  const struct tg__node node = node_make(t, code, code->co_firstlineno, self, above, caller ? caller->call : 0);
+  node_put(c, node, above, key);
+  return node.id;
+}
+
 /* ---- the source ------------------------------------------------------------------------------------------------------------------------- */
 
 static _Thread_local PyGILState_STATE gil_before __attribute__((tls_model("initial-exec")));
@@ -275,6 +311,7 @@ bool tg__stack_switch(uint32_t features, bool on) {
     tg__gil_give();
   }
   wanted = on ? wanted | features : wanted & ~features;
+  if (on) with_lines = wanted & TG_RECORD_STACKS;
   tg__stack_of = wanted & TG_RECORD_STACKS ? stack_with_lines : wanted & TG_RECORD_MODULES ? stack_of_modules : stack_none;
   return true;
 }

@@ -39,6 +39,7 @@ static inline struct tg__chain *tg__chain(struct tg__thread *t) {
 }
 /* Bring the chain up to date with the calling thread's frames and return its innermost link; NULL when there are none. */
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c);
+const struct tg__link *tg__chain_look(struct tg__thread *t, struct tg__chain *c); /* the same as operators look, with lines or modules alone */
 bool tg__chain_room(struct tg__chain *c, uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
 
 enum tg_err tg__stack_prepare(struct tg_error *e); /* can frames be read? */
@@ -66,6 +67,8 @@ static inline void tg__link_read(struct tg__link *l, const struct tg__frame *f, 
   l->self = module_code && code == module_code && !tg__frame_is_mark(f) ? tg__frame_local(f, 0) : NULL;
 }
 
+static inline uint64_t tg__module_key(const void *self) { return ~((uint64_t)(uintptr_t)self << 8); }
+
 /* The place of a node, or where it would be put. */
 static inline struct tg__node *tg__node_find(const struct tg__chain *c, uint32_t above, uint64_t key) {
   const size_t mask = c->nodes_room - 1;
@@ -82,7 +85,7 @@ static inline void tg__link_number(struct tg__thread *t, struct tg__chain *c, ui
   link->node = above;
   link->call = call;
   if (!link->self && (!lines || tg__frame_is_mark(link->frame))) return;
-  const uint64_t key = link->self ? ~((uint64_t)(uintptr_t)link->self << 8) : (uint64_t)(uintptr_t)link->mark;
+  const uint64_t key = link->self ? tg__module_key(link->self) : (uint64_t)(uintptr_t)link->mark;
   const struct tg__node *const known = tg__node_find(c, above, key);
   if (TG_UNLIKELY(!known->key)) {
     tg__link_number_new(t, c, link, above, call, key);
@@ -129,6 +132,11 @@ static inline const struct tg__link *tg__chain_enter(struct tg__thread *t, struc
   return &c->links[c->depth - 1];
 }
 
+/* Of the last look, the innermost call of a module by frame `caller`; NULL when it saw none. */
+const struct tg__link *tg__module_link(const struct tg__chain *c, const struct tg__frame *caller);
+/* STACK entry of the call of module `self` that the calling thread's innermost frame makes, as operators in it have it; 0 = none to be had. */
+uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self);
+
 /* ---- modules (python_modules.c) ---------------------------------------------------------------------------------------------------- */
 
 /* Without the GIL, at first sight. Number of a module object in this session, from 1; 0 = no room. */
@@ -136,6 +144,9 @@ uint32_t tg__module_number(const void *self);
 /* A STACK entry is the call of a module, inside the call `above` (0 = none): number of this call, from 1. Its MODULE entry follows when
  * Python runs next. */
 uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t module, uint32_t above);
+/* The function that every call of a module goes through, a new reference; NULL when torch.nn is not loaded. With the GIL. */
+PyObject *tg__module_function(void);
+extern const struct tg__source tg__source_module_spans; /* python_module_spans.c */
 /* Write the MODULE entries that are owed, those that are certain or (last) all. With the GIL. */
 void tg__modules_settle(bool last);
 

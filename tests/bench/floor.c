@@ -1,5 +1,8 @@
-/* The floor: what torch asks for a pair of callbacks that does nothing, and for one that only reads the clock twice. Nothing that is
- * recorded through torch's callbacks can cost less. A library for recorder.py; x86-64 alone, where C can be called as C++ calls. */
+/* The floor: what torch asks for a pair of callbacks that does nothing, and for one that only reads the clock twice; and the same of a
+ * function around nn.Module's. Nothing that is recorded by these ways can cost less. A library for recorder.py; x86-64 alone, where C
+ * can be called as C++ calls. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
 #include <dlfcn.h>
 
 #include "capture/torch.h"
@@ -49,4 +52,29 @@ void floor_off(void) {
   *(void **)&drop = torch_function("_ZN2at14removeCallbackEm");
   for (int k = 0; k < KINDS; k++)
     if (handle[k]) drop(handle[k]);
+}
+
+/* ---- calls of modules -------------------------------------------------------------------------------------------------------------- */
+
+static vectorcallfunc original;
+
+static PyObject *call_empty(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names) {
+  PyObject *const result = original(callable, args, nargsf, names);
+  __asm__ volatile(""); /* a call, and no jump */
+  return result;
+}
+static PyObject *call_clock(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names) {
+  last_ticks = __builtin_ia32_rdtsc();
+  PyObject *const result = original(callable, args, nargsf, names);
+  last_ticks = __builtin_ia32_rdtsc();
+  return result;
+}
+
+/* What calls of a function from C go through. With the GIL. */
+vectorcallfunc floor_pointer(PyObject *callable) { return ((PyFunctionObject *)callable)->vectorcall; }
+void floor_pointer_set(PyObject *callable, vectorcallfunc to) { ((PyFunctionObject *)callable)->vectorcall = to; }
+/* A pointer that goes to the one that is there now, with nothing else, or with a reading of the clock before and after. */
+vectorcallfunc floor_pointer_around(PyObject *callable, int clock) {
+  original = floor_pointer(callable);
+  return clock ? call_clock : call_empty;
 }

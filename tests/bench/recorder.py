@@ -9,6 +9,7 @@ CPU time of the process. --long adds the runs of 10^7 operators. One thread of t
 import argparse
 import contextlib
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -19,6 +20,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -80,8 +82,9 @@ class Floor:
     def __init__(self, folder):
         library = os.path.join(folder, "floor.so")
         built = platform.machine() == "x86_64" and shutil.which("cc") and subprocess.run(
-            ["cc", "-O2", "-shared", "-fPIC", "-I", HERE.parents[1] / "src", "-I", HERE.parents[1] / "include", "-o", library, HERE / "floor.c", "-ldl"])
-        self.calls = ctypes.CDLL(library) if built and built.returncode == 0 else None
+            ["cc", "-O2", "-shared", "-fPIC", *("-I%s" % path for path in (HERE.parents[1] / "src", HERE.parents[1] / "include", sysconfig.get_paths()["include"])),
+             "-o", library, HERE / "floor.c", "-ldl"])
+        self.calls = ctypes.PyDLL(library) if built and built.returncode == 0 else None
 
     def contenders(self, *which):
         """{name: context manager} for "floor", "floor clock" and "floor boxed"."""
@@ -223,6 +226,58 @@ def modules(table, args, folder):
         extra = compare(run, {"bare": bare, "stacks": ours(NAMES | _record.STACKS, folder),
                               "both": ours(NAMES | _record.STACKS | _record.MODULES, folder)}, args.rounds)
         table.add("module path, per operator, " + what, (extra["both"][0] - extra["stacks"][0]) / count, "ns/record", must=must)
+
+
+class Sine(torch.nn.Module):
+    def forward(self, x):
+        torch.sin(x)
+        return x
+
+
+class Pointers:
+    """The pointer that calls of nn.Module's function go through, while a recording with spans runs: as it was, empty, with the clock, and ours."""
+
+    def __init__(self, library, features, folder):
+        self.function, self.set = ctypes.py_object(torch.nn.Module._wrapped_call_impl), library.floor_pointer_set
+        self.set.argtypes = ctypes.py_object, ctypes.c_void_p
+        library.floor_pointer.restype = library.floor_pointer_around.restype = ctypes.c_void_p
+        self.all = {"bare": library.floor_pointer(self.function), "empty": library.floor_pointer_around(self.function, 0),
+                    "clock": library.floor_pointer_around(self.function, 1)}
+        _record.open(os.path.join(folder, "spans.tacho"), features=features, disk_bytes=4 << 30)
+        _record.resume()
+        self.all["ours"] = library.floor_pointer(self.function)
+
+    def contenders(self):
+        @contextlib.contextmanager
+        def at(pointer):
+            self.set(self.function, pointer)
+            yield
+        return {name: functools.partial(at, pointer) for name, pointer in self.all.items()}
+
+    def close(self):
+        self.set(self.function, self.all["ours"])
+        _record.close()
+
+
+def module_spans(table, args, folder):
+    """Within one recording of operators, stacks and modules: short blocks, as one call of a module costs a hundred times its span."""
+    floor, x = Floor(folder), torch.ones(4)
+    if not floor.calls:
+        return
+    pointers = Pointers(floor.calls, NAMES | _record.STACKS | _record.MODULES | _record.MODULE_SPANS, folder)
+    try:
+        for what, part, must in (("an operator in each", Sine, 30), ("no operator", torch.nn.Identity, None)):
+            model = torch.nn.Sequential(*[part() for _ in range(8)])
+
+            def run():
+                for _ in range(12):
+                    model(x)
+            extra = compare(run, pointers.contenders(), args.rounds * 25)
+            for name, text in (("empty", "a function around nn.Module's that does nothing"), ("clock", "the same, reading the clock twice")):
+                table.add("module call, %s: %s" % (what, text), extra[name][0] / (12 * 9), "ns")
+            per_record(table, "module span, " + what, extra, 12 * 9, "ours", must=must)
+    finally:
+        pointers.close()
 
 
 def memory(table, args, folder):
@@ -469,7 +524,7 @@ def afterwards(table, args, folder):
     table.add("the interval's wider end", max(abs(low), abs(high)) * 100, "%", must=1)
 
 
-FIGURES = (records, everything, presets, modules, memory, annotations, calls, whole_steps, stops, many_threads, tables, whole_run, afterwards)
+FIGURES = (records, everything, presets, modules, module_spans, memory, annotations, calls, whole_steps, stops, many_threads, tables, whole_run, afterwards)
 
 
 def main():

@@ -17,51 +17,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
-import tachograph as tg
+from recorded import run  # noqa: E402, F401
 
 nn = torch.nn
 torch.set_num_threads(1)
 pytestmark = pytest.mark.skipif(record.frames() is not None, reason=str(record.frames()))
 HERE = os.path.basename(__file__)
-
-
-class Recorded:
-    """What a function did while it was recorded: the events of the exported trace."""
-
-    def __init__(self, path, features, work):
-        record.open(str(path), features=features)
-        record.resume()
-        try:
-            self.result = work()
-        finally:
-            record.pause()
-            self.stats = record.close()
-        with tg.open(str(path)) as trace:
-            trace.export(str(path) + ".json", to="chrome")
-        with open(str(path) + ".json", encoding="utf-8") as file:
-            everything = json.load(file, parse_float=decimal.Decimal)["traceEvents"]
-        self.events = [e for e in everything if e.get("ph") == "X"]
-        self.marks = [e["name"] for e in everything if e.get("ph") == "i"]
-
-    def named(self, name):
-        return [e for e in self.events if e["name"] == name]
-
-    def stacks(self, name):
-        return [[frame for frame in e["args"]["Call stack"].split(";") if frame] for e in self.named(name)]
-
-    def modules(self):
-        return {(e["name"].removeprefix("nn.Module: "), e["args"].get("Module path", "")) for e in self.events if e["name"].startswith("nn.Module: ")}
-
-
-@pytest.fixture
-def run(tmp_path):
-    def run(features, work):
-        return Recorded(tmp_path / "run.tacho", features, work)
-
-    yield run
-    check = record.self_check()
-    assert check["clean"], check
-    assert sys.getprofile() is None and threading.getprofile() is None
 
 
 def line_of(mark):
@@ -285,7 +246,7 @@ def test_fullgraph_compiles_while_it_is_recorded(run):
 
     torch._dynamo.reset()
     compiled = torch.compile(lambda v: model(v).sin(), fullgraph=True, backend=backend)
-    result = run(record.OPS | record.MODULES | record.STACKS | (record.MODULE_SPANS if sys.version_info >= (3, 12) else 0), lambda: (compiled(x), compiled(x)))
+    result = run(record.OPS | record.MODULES | record.STACKS | record.MODULE_SPANS, lambda: (compiled(x), compiled(x)))
     assert len(graphs) == 1 and torch.equal(result.result[0], model(x).sin())
     torch._dynamo.reset()
 
@@ -510,11 +471,3 @@ def test_another_profiler_is_noticed(tmp_path, run):
     result = run(record.CALLS, lambda: (fib(3), sys.setprofile(lambda *a: None), sys.setprofile(None), fib(3)))
     assert any("sys.setprofile was called" in mark for mark in result.marks)
     assert len([e for e in result.events if e["name"].endswith(": fib")]) == 5
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="spans of modules take Python 3.12")
-def test_spans_of_modules(run):
-    model, x = nn.Sequential(nn.Identity(), Leaf()), torch.ones(1)
-    result = run(record.OPS | record.MODULES | record.MODULE_SPANS, lambda: (model(x), model(x)))
-    assert collections.Counter(e["name"] for e in result.events if e["name"].startswith("nn.Module: ")) == {
-        "nn.Module: Sequential_0": 2, "nn.Module: Identity_0": 2, "nn.Module: Leaf_0": 2}

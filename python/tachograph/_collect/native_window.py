@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 from .. import _record
@@ -83,7 +82,7 @@ def _features(recipe: Recipe) -> int:
         _record.STACKS: recipe.with_stack or recipe.stack_per_op,
         _record.CALLS: recipe.with_stack,
         _record.MODULES: recipe.with_modules or recipe.with_stack,
-        _record.MODULE_SPANS: recipe.with_stack and sys.version_info >= (3, 12),
+        _record.MODULE_SPANS: recipe.with_stack,
         _record.MEMORY: recipe.profile_memory,
         _record.GC: recipe.process or recipe.experimental.record_python_gc_info,
         _record.PROCESS: recipe.process,

@@ -1,0 +1,133 @@
+/* Calls of modules as records from their begin to their end.
+ *
+ * Every call of a module goes through one Python function, nn.Module's, and whoever calls a function from C, as a call of any object with a
+ * __call__ does, goes through a pointer in the function object: its vectorcall. While spans are recorded that pointer is ours.
+ * The function, its code and the class stay as they are, so that nobody who compares them (torch.compile does) sees a change, and other
+ * functions run as if nothing was there. Python 3.11 calls a plain function from Python without a look at the pointer: there
+ * super().__call__(x) in a class of the program's own has no span. */
+#include "capture/python_stack.h"
+
+/* All under the GIL. */
+static PyFunctionObject *function; /* whose pointer is ours, or was when we last looked; a reference */
+static vectorcallfunc original;    /* what was there */
+static bool is_installed, is_on;
+
+/* ---- a call ------------------------------------------------------------------------------------------------------------------------ */
+
+struct span {
+  struct tg__thread *thread;
+  struct tg__chain *chain;
+  const struct tg__frame *caller; /* NULL: C called, on a thread that runs no Python */
+  uint32_t generation, looks;
+};
+
+/* A frame waits in one call at a time. Its address + 1 is taken, see python_calls.c. */
+static const void *span_key(const struct tg__frame *caller) { return (const void *)((uintptr_t)caller + 2); }
+
+static const struct tg__frame *span_caller(const void *key) { return (const void *)((uintptr_t)key - 2); }
+
+static inline bool span_begin(struct span *s) {
+  struct tg__thread *const t = tg__thread();
+  struct tg__chain *const c = t ? tg__chain(t) : NULL;
+  if (TG_UNLIKELY(!c)) return false;
+  *s = (struct span){t, c, tg__frame_innermost(PyThreadState_Get()), t->generation, c->looks};
+  const void *const key = span_key(s->caller);
+  struct tg__open *const o = tg__open_push(t, key);
+  if (TG_UNLIKELY(!o)) return false;
+  *o = (struct tg__open){
+      .key = key, .scope = TG_RAW_MODULE, .start_ticks = tg__ticks()}; /* the clock last: what came before is not the call's time */
+  return true;
+}
+
+/* The stack is asked for at the end: an operator has mostly looked by then. */
+static inline uint32_t span_stack(const struct span *s, const void *self) {
+  const struct tg__link *const seen = s->chain->looks != s->looks ? tg__module_link(s->chain, s->caller) : NULL;
+  return TG_LIKELY(seen && seen->self == self) ? seen->node : tg__module_node(s->thread, s->chain, self);
+}
+
+static inline void span_end(const struct span *s, const void *self) {
+  const uint64_t now = tg__ticks();
+  struct tg__thread *const t = s->thread;
+  const uint32_t generation = atomic_load_explicit(&tg__generation, memory_order_relaxed);
+  if (TG_UNLIKELY(generation != s->generation || t != tg__thread_here)) return; /* that recording is over, or this is a fork's child */
+  struct tg__open *const o = tg__open_pop(t, span_key(s->caller));
+  if (TG_UNLIKELY(!o)) return;
+  o->stack = span_stack(s, self);
+  if (TG_LIKELY(o->stack)) tg__record_put(t, o, now, 0);
+}
+
+static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names) {
+  struct span s;
+  const bool begun = is_on && PyVectorcall_NARGS(nargsf) && span_begin(&s);
+  PyObject *const result = original(callable, args, nargsf, names);
+  if (begun) span_end(&s, args[0]);
+  return result;
+}
+
+/* ---- the pointer ----------------------------------------------------------------------------------------------------------------------- */
+
+static void pointer_set(vectorcallfunc to) {
+#if PY_VERSION_HEX >= 0x030c0000
+  PyFunction_SetVectorcall(function, to); /* and no instruction that was made for this function goes past it */
+#else
+  function->vectorcall = to;
+#endif
+}
+
+/* Ours, or another's that lies upon ours and calls it: that could not be taken away. */
+static bool is_there(void) { return is_installed && function->vectorcall != original; }
+
+static bool install(void) {
+  if (is_there()) return true;
+  Py_XSETREF(function, (PyFunctionObject *)tg__module_function());
+  if (!function) return false;
+  original = function->vectorcall;
+  pointer_set(call);
+  return is_installed = true;
+}
+
+static void remove_ours(void) {
+  if (!is_installed || function->vectorcall != call) return;
+  pointer_set(original);
+  is_installed = false;
+}
+
+/* ---- the source -------------------------------------------------------------------------------------------------------------------------- */
+
+/* The file may be closed before the calls that this thread is in have ended, and they are cut then. */
+static void open_calls_name(void) {
+  struct tg__thread *const t = tg__thread();
+  struct tg__chain *const c = t ? tg__chain(t) : NULL;
+  if (!c || !tg__chain_look(t, c)) return;
+  for (uint32_t i = 0; i < t->depth; i++) {
+    struct tg__open *const o = &t->open[i];
+    const struct tg__link *const seen = o->scope == TG_RAW_MODULE ? tg__module_link(c, span_caller(o->key)) : NULL;
+    if (seen) o->stack = seen->node;
+  }
+}
+
+static enum tg_err prepare(uint32_t features, struct tg_error *e) {
+  if (!(features & TG_RECORD_MODULES)) return tg__fail(e, TG_NO_DATA, -1, "spans of modules need modules to be recorded");
+  return tg__stack_prepare(e);
+}
+
+static enum tg_err start(uint32_t features, struct tg_error *e) {
+  if (features & TG_RECORD_CALLS) return TG_OK; /* calls of all functions have them */
+  if (!tg__gil_take()) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
+  is_on = install();
+  tg__gil_give();
+  return is_on ? TG_OK : tg__fail(e, TG_NO_DATA, -1, "torch.nn is not loaded");
+}
+
+static void stop(void) {
+  if (!is_on || !tg__gil_take()) return;
+  open_calls_name();
+  is_on = false;
+  remove_ours();
+  tg__gil_give();
+}
+
+static bool is_off(void) { return !is_there(); }
+
+const struct tg__source tg__source_module_spans = {
+    .name = "module spans", .features = TG_RECORD_MODULE_SPANS, .prepare = prepare, .start = start, .stop = stop, .is_off = is_off};
