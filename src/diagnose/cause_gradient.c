@@ -144,11 +144,20 @@ static int64_t gradient_elements(const struct tg__sites *s) {
   return sum;
 }
 
+/* The switch `sparse` of a look-up, the argument behind five or four others. */
+static bool is_sparse(const struct tg__sites *s, const struct tg__site *x) {
+  const uint32_t values = tg__call_arg(s, x->slice, TG__K_CONCRETE_INPUTS);
+  const unsigned at = tg__str_eq(tg__site_name(s, x), TG_STR("aten::embedding_bag")) ? 5 : 4;
+  struct tg__str text;
+  return values != TG_NONE && tg__text_pick(tg__name(s->f->t, values), at, &text) && tg__str_eq(text, TG_STR("True"));
+}
+
 static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, int64_t all) {
   struct tg__facts *f = s->f;
   struct tg__shape shapes[TG_INPUTS];
   const struct tg__site *x = &s->sites[site];
-  if (!x->backward_calls || !tg__str_eq(tg__site_name(s, x), TG_STR("aten::embedding")) || tg__call_shapes(s, x->slice, shapes) < 2) return;
+  static const char *const lookups[] = {"aten::embedding", "aten::embedding_bag"};
+  if (!x->backward_calls || !TG__IS_ONE_OF(tg__site_name(s, x), lookups) || is_sparse(s, x) || tg__call_shapes(s, x->slice, shapes) < 2) return;
   const int64_t table = tg__shape_elements(&shapes[0]), used = tg__shape_elements(&shapes[1]);
   if (table < LARGE_TABLE || used < 0 || shapes[0].rank != 2 || shapes[0].dim[0] < ROWS_RATIO * used) return;
   const double part = all > 0 ? (double)table * (double)x->backward_calls / (double)all : 0;
@@ -160,7 +169,7 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, i
   TG_SAY(
       out->evidence, "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update, about %.2f ms",
       (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__per(f), tg__ms(tg__per_step(f, update)));
-  TG_SAY(out->advice, "Make its gradient sparse: nn.Embedding(..., sparse=True) with torch.optim.SparseAdam, or SGD without momentum.");
+  TG_SAY(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with torch.optim.SparseAdam, or SGD without momentum.");
   tg__expect(f, out, cost - cost / 10, 0.75, "its backward, and its share of the update by number of elements, but for a tenth");
 }
 

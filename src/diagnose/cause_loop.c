@@ -8,7 +8,7 @@
 enum {
   TIMES = 16,
   SHORT_NS = 50000,
-  LOOP_PCT = 10,
+  LOOP_PCT = 5,
   FEW_ROWS = 8,
   LONGEST_PAUSE_NS = 50000,
   PRICE_NS = 10000,
@@ -40,7 +40,7 @@ static bool is_on_few_rows(const struct loop *l, const struct tg__site *x) {
 
 static bool is_repeated(const struct loop *l, uint32_t site) {
   const struct tg__site *x = &l->s->sites[site];
-  if (x->kind != TG__CALL_FORWARD || !x->path || l->taken[site] || x->calls < TIMES * l->steps)
+  if (x->kind != TG__CALL_FORWARD || !x->path || x->told || l->taken[site] || x->calls < TIMES * l->steps)
     return false; /* no path: calls from anywhere */
   return x->shortest_ns <= SHORT_NS || (x->shortest_ns <= SHORT_ON_FEW_ROWS_NS && is_on_few_rows(l, x));
 }

@@ -22,7 +22,7 @@ static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
 void tg__judge_communication(struct tg__facts *f) {
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
   const double share = tg__pct(exposed, f->total_ns);
-  if (share <= COMMUNICATION_PCT) return;
+  if (share <= COMMUNICATION_PCT || tg__has_found(f, TG__CAUSE_UNBUCKETED_COMMUNICATION)) return;
   struct collectives c = {.f = f, .longest = TG_NONE};
   tg__visit(f, see_collective, &c);
   if (c.longest == TG_NONE) return;

@@ -14,9 +14,9 @@ struct frames {
 };
 
 /* The engine of autograd between two of its nodes is no Python, though Python called it. The loader's own frames, which a step may
- * begin in the middle of, are the loader's. */
+ * begin in the middle of, are the loader's. A module is a label: what runs in it is the function, where functions were recorded. */
 static bool is_of_torch(struct tg__str name) {
-  return tg__str_contains(name, "run_backward") || tg__str_contains(name, "torch/utils/data/");
+  return tg__str_contains(name, "run_backward") || tg__str_has_prefix(name, "nn.Module: ") || tg__str_contains(name, "torch/utils/data/");
 }
 
 static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {

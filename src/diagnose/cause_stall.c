@@ -33,9 +33,8 @@ static bool median_step(const struct tg__breakdown *b, int64_t *out) {
   return ok;
 }
 
-/* The first step is left out: it is often longer because things warm up, and stopping that is another matter. */
 static void find_long_steps(struct stalls *x) {
-  for (size_t i = 1; i < x->b->count; i++) {
+  for (size_t i = 0; i < x->b->count; i++) {
     const int64_t total = length_of(x->b, i);
     if (total <= 2 * x->typical_ns) continue;
     x->is_long[i] = true;
@@ -96,15 +95,17 @@ static uint32_t common_stop(const struct stalls *x) {
   return TG_NONE;
 }
 
+/* The first step is often longer because things warm up: it is none of them. */
 static bool is_regular(const struct stalls *x) {
-  size_t last = SIZE_MAX, distance = 0;
-  for (size_t i = 0; i < x->b->count; i++) {
+  size_t last = SIZE_MAX, distance = 0, count = 0;
+  for (size_t i = 1; i < x->b->count; i++) {
     if (!x->is_long[i]) continue;
     if (distance && i - last != distance) return false;
     if (last != SIZE_MAX) distance = i - last;
     last = i;
+    count++;
   }
-  return x->count > 2;
+  return count > 2;
 }
 
 static void report(struct stalls *x) {
@@ -134,7 +135,7 @@ void tg__judge_stalls(struct tg__facts *f) {
   struct stalls x = {.b = &f->steps, .is_long = tg__alloc(f->steps.count * sizeof *x.is_long)};
   f->failed |= !x.is_long || !median_step(x.b, &x.typical_ns);
   if (!f->failed) find_long_steps(&x);
-  if (!f->failed && x.count > 1 && tg__pct(x.excess_ns, f->total_ns) > STALL_PCT && 4 * x.count <= x.b->count) {
+  if (!f->failed && x.count > 1 && tg__pct(x.excess_ns, f->total_ns) > STALL_PCT && 2 * x.count < x.b->count) {
     x.s = tg__facts_sites(f);
     x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
     f->failed |= !x.sites;

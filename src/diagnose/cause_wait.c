@@ -1,11 +1,11 @@
-/* The program waits for files: what `tachograph run` marks with a range while it records. */
+/* The program waits: for files, the collector, another thread. What `tachograph run` marks with a range while it records. */
 #include "diagnose/findings.h"
 
-enum { WAIT_PCT = 5, KINDS = 3, OFTEN = 10 };
+enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10 };
 
 static const struct {
   enum tg__cause cause;
-  const char *names[3];
+  const char *names[NAMES];
   const char *evidence, *advice, *method;
   int64_t left; /* one part of so many stays */
 } kinds[KINDS] = {
@@ -22,18 +22,31 @@ static const struct {
      "nine of ten of them left out",
      OFTEN},
     {TG__CAUSE_REPEATED_FILE_LOAD,
-     {"torch.load", "numpy.load"},
+     {"torch.load", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "json.load", "pickle.load", "pandas.read_csv", "pandas.read_parquet"},
      "read a file",
      "Read the file once, before the loop, and keep what was read.",
      "the time of these calls",
      INT64_MAX},
+    {TG__CAUSE_GC_PRESSURE,
+     {"gc.collect"},
+     "collect garbage",
+     "Collect rarely: gc.freeze() after set-up, gc.disable() in the loop and gc.collect() every N-th step.",
+     "the time of these calls",
+     INT64_MAX},
+    {TG__CAUSE_LOADER_TOO_SLOW,
+     {"queue.Queue.get", "concurrent.futures.Future.result"},
+     "wait for what another thread makes",
+     "Let the threads that fill the queue work at the same time: more of them, no lock held while they read or compute, processes where "
+     "Python itself computes; and a longer queue.",
+     "the time of these calls, but for a tenth",
+     OFTEN},
 };
 
 struct waits {
   struct tg__facts *f;
   int64_t ns[KINDS], calls[KINDS];
-  uint32_t longest[KINDS], track;
-  int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too */
+  uint32_t longest[KINDS], loop; /* loop: track of the steps; what other threads wait for keeps nobody waiting */
+  int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next, whose waits are its own */
 };
 
 static int kind_of(struct tg__str name) {
@@ -47,18 +60,21 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   struct waits *w = ctx;
   const struct tg_trace *t = w->f->t;
   const int k = cls == TG__CLASS_ANNOTATION ? kind_of(tg__name(t, t->slices.name[slice])) : -1;
-  if (k < 0) return;
-  const uint32_t track = tg__slice_track(t, slice);
-  if (track == w->track && t->slices.start_ns[slice] < w->until_ns) return;
-  w->track = track;
+  const bool loads = cls == TG__CLASS_ANNOTATION && (tg__meaning(w->f, slice) & TG__NAME_DATALOADER);
+  const uint32_t track = k < 0 && !loads ? TG_NONE : tg__slice_track(t, slice);
+  if (track == TG_NONE || (w->loop != TG_NONE && track != w->loop) || t->slices.start_ns[slice] < w->until_ns) return;
   w->until_ns = tg__slice_end(t, slice);
+  if (k < 0) return;
   w->ns[k] += t->slices.dur_ns[slice];
   w->calls[k]++;
   if (w->longest[k] == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[w->longest[k]]) w->longest[k] = slice;
 }
 
 static struct waits look(struct tg__facts *f) {
-  struct waits w = {.f = f, .track = TG_NONE, .longest = {TG_NONE, TG_NONE, TG_NONE}};
+  struct waits w = {.f = f, .loop = TG_NONE, .until_ns = INT64_MIN};
+  for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
+  const uint32_t step = f->steps.source == TG__STEPS_WHOLE ? TG_NONE : f->t->steps[f->steps.steps[0].step].slice;
+  if (step != TG_NONE) w.loop = tg__slice_track(f->t, step);
   tg__visit(f, see_wait, &w);
   return w;
 }

@@ -1,28 +1,36 @@
-/* Where a program lets its operators wait: the two lines between which most time passes with no operator running. */
+/* Where a program lets its operators wait: the two lines between which most time passes with no operator running on any thread. */
 #include "diagnose/findings.h"
 
-enum { PLACES = 64, LEAST_SHARE = 200 }; /* pauses below 1/200 of a step are how Python is, not a place */
+enum { PLACES = 256, LEAST_SHARE = 200 }; /* pauses below 1/200 of a step are how Python is, not a place */
 enum { LONG_SHARE = 20 };                /* without a place, pauses from 1/20 of a step on are more than that */
 
+/* Between two operators: a line may call many, and what comes by chance comes between other ones each time. */
 struct place {
-  struct tg__str before, after; /* frames of the program */
-  int64_t *ns;                  /* by step */
+  struct tg__str before, after;    /* frames of the program */
+  uint32_t before_name, after_name; /* operators */
+  int64_t *ns;                      /* by step */
 };
 struct search {
   struct tg__facts *f;
   uint32_t track, last; /* the slice that ended last, TG_NONE = none yet */
   int64_t end_ns, least_ns, long_ns;
-  size_t step;                 /* that is under way */
+  size_t step;             /* that is under way */
+  struct tg__spans others; /* when operators or collectives run on other threads: waiting for one is no Python */
   struct place places[PLACES]; /* one without frames: long pauses whose place is not known */
   size_t count;
 };
 
-static struct place *place_of(struct search *s, struct tg__str before, struct tg__str after) {
+static bool is_at(const struct place *a, const struct place *b) {
+  return a->before_name == b->before_name && a->after_name == b->after_name && tg__str_eq(a->before, b->before) && tg__str_eq(a->after, b->after);
+}
+
+static struct place *place_of(struct search *s, const struct place *at) {
   size_t i = 0;
-  while (i < s->count && !(tg__str_eq(s->places[i].before, before) && tg__str_eq(s->places[i].after, after))) i++;
+  while (i < s->count && !is_at(&s->places[i], at)) i++;
   if (i == PLACES) return NULL;
   if (i < s->count) return &s->places[i];
-  s->places[i] = (struct place){before, after, tg__alloc(s->f->steps.count * sizeof *s->places->ns)};
+  s->places[i] = *at;
+  s->places[i].ns = tg__alloc(s->f->steps.count * sizeof *s->places->ns);
   s->count += s->places[i].ns != NULL;
   s->f->failed |= !s->places[i].ns;
   return s->places[i].ns ? &s->places[i] : NULL;
@@ -30,11 +38,14 @@ static struct place *place_of(struct search *s, struct tg__str before, struct tg
 
 static void add_pause(struct search *s, uint32_t next, int64_t ns) {
   const struct tg__step_cost *steps = s->f->steps.steps;
-  const struct tg__str before = tg__user_frame(s->f->t, s->last), after = tg__user_frame(s->f->t, next), none = {"", 0};
-  const bool known = before.len && after.len;
-  if (!known && ns < s->long_ns) return;
+  const uint32_t *names = s->f->t->slices.name;
+  struct place at = {tg__user_frame(s->f->t, s->last), tg__user_frame(s->f->t, next), names[s->last], names[next], NULL};
+  if (!at.before.len || !at.after.len) {
+    if (ns < s->long_ns) return;
+    at = (struct place){{"", 0}, {"", 0}, TG_NONE, TG_NONE, NULL};
+  }
   while (s->step + 1 < s->f->steps.count && s->f->t->slices.start_ns[next] >= steps[s->step + 1].host_start_ns) s->step++;
-  struct place *p = place_of(s, known ? before : none, known ? after : none);
+  struct place *p = place_of(s, &at);
   if (p) p->ns[s->step] += ns;
 }
 
@@ -57,11 +68,20 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg_trace *const t = s->f->t;
   const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning(s->f, slice) & TG__NAME_DATALOADER);
   if ((cls != TG__CLASS_OP && !is_loader) || tg__slice_track(t, slice) != s->track) return;
-  const int64_t pause_ns = t->slices.start_ns[slice] - s->end_ns;
-  if (s->last != TG_NONE && pause_ns >= s->least_ns) add_pause(s, slice, pause_ns);
+  const int64_t start = t->slices.start_ns[slice], pause_ns = start - s->end_ns;
+  if (s->last != TG_NONE && pause_ns >= s->least_ns) add_pause(s, slice, pause_ns - tg__spans_inside(&s->others, s->end_ns, start));
   if (s->last != TG_NONE && tg__slice_end(t, slice) <= s->end_ns) return;
   s->last = slice;
   s->end_ns = tg__slice_end(t, slice);
+}
+
+static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct search *const s = ctx;
+  const struct tg_trace *const t = s->f->t;
+  const bool works = cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && tg__meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
+  const uint32_t track = works ? tg__slice_track(t, slice) : s->track;
+  if (track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
+    tg__spans_add(&s->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
 }
 
 /* "file(" and "): function" of "file(12): function", and the line between them. */
@@ -94,6 +114,14 @@ static void say_place(const struct place *p, char *where, size_t size) {
   }
 }
 
+/* Of all pairs of operators between these two lines. */
+static int64_t between_lines(const struct search *s, const int64_t *usual, const struct place *p) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < s->count; i++)
+    if (tg__str_eq(s->places[i].before, p->before) && tg__str_eq(s->places[i].after, p->after)) sum += usual[i];
+  return sum;
+}
+
 /* Without places, those that are long. */
 int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
   struct search s = {.f = f, .last = TG_NONE};
@@ -102,16 +130,23 @@ int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
   s.track = tg__slice_track(f->t, step);
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
   s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
+  tg__visit(f, see_other, &s);
+  tg__spans_union(&s.others);
   tg__visit(f, see, &s);
-  int64_t most = 0, nowhere = 0;
+  int64_t usual[PLACES], most = 0, nowhere = 0;
   const struct place *best = NULL;
   for (size_t i = 0; i < s.count; i++) {
-    const int64_t ns = usual_ns(&s, s.places[i].ns);
-    if (!s.places[i].before.len) nowhere = ns;
-    else if (ns > most) most = ns, best = &s.places[i];
+    usual[i] = usual_ns(&s, s.places[i].ns);
+    if (!s.places[i].before.len) nowhere = usual[i], usual[i] = 0;
+  }
+  for (size_t i = 0; i < s.count; i++) {
+    const int64_t ns = between_lines(&s, usual, &s.places[i]);
+    if (ns > most) most = ns, best = &s.places[i];
   }
   if (best) say_place(best, where, size);
   else tg__say(where, size, "Python, between operators; record with with_stack=True to see where");
   for (size_t i = 0; i < s.count; i++) tg__free(s.places[i].ns);
+  f->failed |= s.others.failed;
+  tg__spans_free(&s.others);
   return best ? most : nowhere;
 }

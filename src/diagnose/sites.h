@@ -30,6 +30,7 @@ struct tg__site {
   int64_t calls, forward_ns, shortest_ns;
   int64_t backward_calls, backward_ns, shortest_backward_ns;
   enum tg__call_kind kind;
+  bool told; /* a rule has found why it costs what it does: rules for loops of any kind pass it over */
 };
 struct tg__sites {
   struct tg__facts *f;

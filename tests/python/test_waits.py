@@ -46,6 +46,19 @@ def test_calls_are_marked_and_do_what_they_did(tmp_path):
     assert torch.load(tmp_path / "weights") == {"a": 1} and len(record.events) == 6
 
 
+def test_methods_are_marked_too():
+    import queue
+    before, record, box = queue.Queue.get, Recorded(), queue.Queue()
+    waits = Waits(record)
+    box.put(3)
+    assert box.get() == 3
+    with pytest.raises(queue.Empty):
+        box.get(block=False)
+    waits.remove()
+    assert queue.Queue.get is before
+    assert record.events == [(what, "queue.Queue.get") for _ in range(2) for what in ("begin", "end")]
+
+
 def test_what_the_program_put_in_its_place_stays(monkeypatch):
     monkeypatch.setattr(os, "fsync", os.fsync)  # restored at the end
     waits = Waits(Recorded())

@@ -1,13 +1,16 @@
-"""Marks what keeps a program waiting without an operator: files forced to disk, checkpoints, files read again. While a recording runs
-a few functions are replaced, in their modules, by ones that do the same inside a range; afterwards they are what they were."""
+"""Marks what keeps a program waiting without an operator: files forced to disk, checkpoints, files read again, the collector, another
+thread. While a recording runs a few functions are replaced, in their modules or classes, by ones that do the same inside a range;
+afterwards they are what they were."""
 from __future__ import annotations
 
 import functools
 import sys
 from typing import Any, Callable
 
-# module, function. Modules the program has not imported are not imported for this.
-WAITS = (("os", "fsync"), ("os", "fdatasync"), ("torch", "save"), ("torch", "load"), ("numpy", "load"))
+# module, function or class.method. Modules the program has not imported are not imported for this.
+WAITS = (("os", "fsync"), ("os", "fdatasync"), ("torch", "save"), ("torch", "load"), ("numpy", "load"), ("numpy", "loadtxt"),
+         ("numpy", "genfromtxt"), ("json", "load"), ("pickle", "load"), ("pandas", "read_csv"), ("pandas", "read_parquet"), ("gc", "collect"),
+         ("queue", "Queue.get"), ("concurrent.futures", "Future.result"))
 
 
 def _ranged(original: Callable[..., Any], name: str, record: Any) -> Callable[..., Any]:
@@ -24,13 +27,15 @@ class Waits:
     def __init__(self, record: Any):
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         for module_name, name in WAITS:
+            place, _, function = name.rpartition(".")
             module = sys.modules.get(module_name)
-            original = getattr(module, name, None)
+            module = getattr(module, place, None) if place else module
+            original = getattr(module, function, None)
             if original is None:
                 continue
             ours = _ranged(original, f"{module_name}.{name}", record)
-            setattr(module, name, ours)
-            self._replaced.append((module, name, original, ours))
+            setattr(module, function, ours)
+            self._replaced.append((module, function, original, ours))
 
     def remove(self) -> None:
         """What the program itself has put in the place of ours since then stays."""

@@ -1,11 +1,23 @@
 /* Which line of the program's own code something was called from. */
 #include "analyze/analyze.h"
 
+/* Recorders cut off the folder a file was found in, which for the standard library is one like any other: its modules that call back
+ * into a program, or make tensors for it, are known by name. */
+static bool is_of_library(struct tg__str frame) {
+  static const char *const files[] = {"contextlib.py(", "copy.py(",     "functools.py(", "threading.py(", "queue.py(",     "runpy.py(",  "random.py(",
+                                      "pickle.py(",     "copyreg.py(",  "abc.py(",       "enum.py(",      "dataclasses.py(", "types.py(", "typing.py(",
+                                      "weakref.py(",    "warnings.py(", "timeit.py(",    "inspect.py(",   "socketserver.py(", "sched.py(", "heapq.py(",
+                                      "concurrent/",    "multiprocessing/", "asyncio/",  "logging/",      "json/",         "importlib/", "collections/", "unittest/"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (tg__str_has_prefix(frame, files[i])) return true;
+  return false;
+}
+
 /* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package, nor one of our own. */
 bool tg__is_user_frame(struct tg__str name) {
   return !tg__str_has_prefix(name, "tachograph/_") && tg__str_contains(name, ".py(") && !tg__str_contains(name, "site-packages/") &&
          !tg__str_contains(name, "dist-packages/") && !tg__str_contains(name, "torch/") && !tg__str_contains(name, "<frozen") &&
-         !tg__str_contains(name, "lib/python");
+         !tg__str_contains(name, "lib/python") && !is_of_library(name);
 }
 
 /* The innermost frame of the program in a recorded stack, "a.py(1): f;b.py(2): g;…" from the inside out; empty when there is none. */

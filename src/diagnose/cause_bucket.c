@@ -1,0 +1,67 @@
+/* Many small collectives where a few large ones would do: each pays the fixed price of one. */
+#include "analyze/work/op_inputs.h"
+#include "diagnose/findings.h"
+
+enum { BUCKET_PCT = 5, MANY = 16, SMALL_BYTES = 1 << 20, BUCKET_BYTES = 25 << 20, BYTES_PER_US = 1000 };
+
+struct collectives {
+  struct tg__facts *f;
+  uint32_t *slices; /* what runs: gloo's or, on a device, kernels */
+  size_t count, cap;
+  uint32_t call;    /* on the host, to say where */
+  int64_t elements; /* that were sent, as far as calls and kernels state them */
+};
+
+/* c10d::allreduce_ is given a list of tensors. */
+static void see_call(struct collectives *c, uint32_t slice) {
+  const uint32_t dims = tg__arg_str(c->f->t, c->f->t->slices.args[slice], TG__K_INPUT_DIMS);
+  struct tg__list list;
+  struct tg__shape shape;
+  if (c->call == TG_NONE) c->call = slice;
+  if (dims == TG_NONE || c->f->has_device_work) return;
+  for (tg__list_begin(&list, tg__name(c->f->t, dims), 0); tg__list_next(&list, &shape);) {
+    const int64_t elements = tg__shape_elements(&shape);
+    if (elements > 0 && c->elements < INT64_MAX / 8 - elements) c->elements += elements;
+  }
+}
+
+static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct collectives *c = ctx;
+  const struct tg_trace *t = c->f->t;
+  const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
+  if (cls != TG__CLASS_KERNEL && !host) return;
+  if (cls == TG__CLASS_OP && tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "c10d::")) see_call(c, slice);
+  if (!(tg__meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
+  const bool is_work = c->f->has_device_work ? !host : tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "gloo:");
+  if (!is_work) return;
+  const int64_t elements = tg__arg_int(t, t->slices.args[slice], TG__K_IN_MSG_NELEMS, 0);
+  if (c->f->has_device_work && elements > 0 && c->elements < INT64_MAX / 8 - elements) c->elements += elements;
+  if (tg__grow((void **)&c->slices, &c->cap, c->count + 1, sizeof *c->slices)) c->slices[c->count++] = slice;
+  else c->f->failed = true;
+}
+
+static void report(struct collectives *c) {
+  struct tg__facts *f = c->f;
+  const int64_t each = tg__per_step(f, (int64_t)c->count), bytes = 4 * tg__per_step(f, c->elements);
+  const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION], buckets = bytes / BUCKET_BYTES + 1;
+  if (each < MANY || bytes <= 0 || bytes / each >= SMALL_BYTES) return;
+  const int64_t sending = bytes / BYTES_PER_US * 1000 * (int64_t)f->steps.count; /* that stays: 1 GB/s is slow */
+  const int64_t saving = exposed > sending ? (int64_t)((double)(exposed - sending) * (double)(each - buckets) / (double)each) : 0;
+  const double share = tg__pct(exposed, f->total_ns);
+  if (tg__pct(saving, f->total_ns) <= BUCKET_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, tg__per_step(f, exposed));
+  tg__where_slice(f, c->call == TG_NONE ? c->slices[0] : c->call, x);
+  TG_SAY(x->evidence, "%lld collectives a step of %.1f kB each, where %lld would hold all; nothing is computed during %.2f ms of them (%.1f %%)",
+         (long long)each, (double)bytes / (double)each / 1e3, (long long)buckets, tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Send gradients in a few large pieces: DistributedDataParallel does (bucket_cap_mb), or one all_reduce on "
+                    "torch._utils._flatten_dense_tensors(gradients).");
+  tg__expect(f, x, saving, 0.7, "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
+}
+
+void tg__judge_buckets(struct tg__facts *f) {
+  struct collectives c = {.f = f, .call = TG_NONE};
+  if (f->steps.source == TG__STEPS_WHOLE || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns) <= BUCKET_PCT) return;
+  tg__visit(f, see, &c);
+  if (!f->failed && c.count) report(&c);
+  tg__free(c.slices);
+}

@@ -1,0 +1,109 @@
+/* Operators that work element by element on the same large tensor, one after the other: each reads and writes all of it, where one
+ * fused operation would do so once. */
+#include "diagnose/sites.h"
+
+enum { CHAIN_PCT = 10, LENGTH = 4, LARGE = 1 << 15 };
+
+static const char *const elementwise[] = {
+    "aten::add",       "aten::sub",        "aten::rsub",      "aten::mul",    "aten::div",   "aten::pow",   "aten::neg",     "aten::exp",
+    "aten::log",       "aten::log1p",      "aten::sqrt",      "aten::rsqrt",  "aten::abs",   "aten::tanh",  "aten::sigmoid", "aten::erf",
+    "aten::relu",      "aten::silu",       "aten::gelu",      "aten::clamp",  "aten::sin",   "aten::cos",   "aten::where",   "aten::square",
+    "aten::clamp_min", "aten::reciprocal", "aten::softplus",  "aten::sign",   "aten::lerp",  "aten::addcmul", "aten::addcdiv", "aten::maximum",
+    "aten::minimum",   "aten::gt",         "aten::lt",        "aten::ge",     "aten::le",    "aten::leaky_relu", "aten::elu", "aten::masked_fill"};
+
+struct chains {
+  struct tg__sites *s;
+  bool *in;             /* by site */
+  int64_t ns, saving, count, length; /* of all; length: of the longest */
+  uint32_t top;         /* site of the chain that costs most */
+  int64_t most;
+};
+
+/* Elements of the larger of its tensors when the call is of that kind; 0. */
+static int64_t elements_of(const struct tg__sites *s, const struct tg__call *c) {
+  struct tg__shape shapes[TG_INPUTS];
+  if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || s->sites[c->site].told) return 0;
+  if (!TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), elementwise)) return 0;
+  const unsigned n = tg__call_shapes(s, c->slice, shapes);
+  int64_t most = 0;
+  for (unsigned i = 0; i < n && i < TG_INPUTS; i++) {
+    const int64_t elements = shapes[i].rank ? tg__shape_elements(&shapes[i]) : 0;
+    if (elements > most) most = elements;
+  }
+  return most >= LARGE ? most : 0;
+}
+
+/* The function of the program that calls, in any of its lines. */
+static uint64_t function_of(const struct tg__sites *s, const struct tg__site *x) {
+  for (uint32_t p = x->path; p; p = s->paths.up[p]) {
+    const uint64_t key = tg__frame_key(s, p);
+    if (key) return key;
+  }
+  return 0;
+}
+
+static int64_t mean(int64_t ns, int64_t calls) { return calls > 0 ? ns / calls : 0; }
+
+/* Calls [from, to) are a chain. The longest of each direction stays: what is fused is worked out all the same, and stored once. */
+static void add_chain(struct chains *x, size_t from, size_t to) {
+  int64_t ns = 0, forward = 0, backward = 0, most = 0;
+  uint32_t top = TG_NONE;
+  if (to - from < LENGTH) return;
+  for (size_t i = from; i < to; i++) {
+    const uint32_t site = x->s->calls[i].site;
+    const struct tg__site *y = &x->s->sites[site];
+    const int64_t ahead = x->s->f->t->slices.dur_ns[x->s->calls[i].slice], back = mean(y->backward_ns, y->calls);
+    x->in[site] = true;
+    ns += ahead + back;
+    if (ahead > forward) forward = ahead;
+    if (back > backward) backward = back;
+    if (ahead + back > most) most = ahead + back, top = site;
+  }
+  x->ns += ns;
+  x->saving += ns - forward - backward;
+  x->count++;
+  if ((int64_t)(to - from) > x->length) x->length = (int64_t)(to - from);
+  if (ns > x->most) x->most = ns, x->top = top;
+}
+
+static void find_chains(struct chains *x) {
+  int64_t elements = 0;
+  uint64_t function = 0;
+  size_t from = 0;
+  for (size_t i = 0; i < x->s->call_count; i++) {
+    const struct tg__call *c = &x->s->calls[i];
+    const int64_t here = elements_of(x->s, c);
+    const uint64_t in = here ? function_of(x->s, &x->s->sites[c->site]) : 0;
+    if (!in || here != elements || in != function) {
+      if (elements) add_chain(x, from, i);
+      from = i;
+    }
+    elements = in ? here : 0;
+    function = in;
+  }
+  if (elements) add_chain(x, from, x->s->call_count);
+}
+
+static void report(struct chains *x) {
+  struct tg__facts *f = x->s->f;
+  const double share = tg__pct(x->ns, f->total_ns);
+  if (!x->count || share <= CHAIN_PCT) return;
+  struct tg__finding *y = tg__find(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, x->ns));
+  tg__say_site(x->s, x->top, 0, y);
+  TG_SAY(y->evidence, "%lld times %s a function calls up to %lld operators in a row that go through the same large tensor element by element: %.2f ms with "
+                      "backward (%.1f %%)",
+         (long long)tg__per_step(f, x->count), tg__per(f), (long long)x->length, tg__ms(y->cost_ns), share);
+  TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or torch.compile the function, which makes one.");
+  tg__expect(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
+  for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].told |= x->in[i];
+}
+
+void tg__judge_chains(struct tg__facts *f) {
+  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  if (!s) return;
+  struct chains x = {.s = s, .in = tg__alloc(s->count + 1), .top = TG_NONE};
+  f->failed |= !x.in;
+  if (x.in) find_chains(&x);
+  if (x.in) report(&x);
+  tg__free(x.in);
+}

@@ -1,0 +1,48 @@
+/* torch.compile compiles again and again: its own ranges show each time. What is compiled in the first recorded steps alone is warming up. */
+#include "diagnose/findings.h"
+
+enum { COMPILE_PCT = 5, TIMES = 3 };
+
+struct compiling {
+  struct tg__facts *f;
+  int64_t ns, times, until_ns;
+  uint32_t longest, track;
+  size_t steps, step; /* steps in which something was compiled; the last of them, and one */
+};
+
+static bool is_compiling(struct tg__str name) {
+  return tg__str_contains(name, "compile_inner") || tg__str_contains(name, "entire_frame_compile");
+}
+
+static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct compiling *c = ctx;
+  const struct tg_trace *t = c->f->t;
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !is_compiling(tg__name(t, t->slices.name[slice]))) return;
+  const uint32_t track = tg__slice_track(t, slice);
+  if (track == c->track && t->slices.start_ns[slice] < c->until_ns) return;
+  c->track = track;
+  c->until_ns = tg__slice_end(t, slice);
+  c->ns += t->slices.dur_ns[slice];
+  c->times++;
+  if (c->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[c->longest]) c->longest = slice;
+  size_t step = 0;
+  while (step < c->f->steps.count && c->f->steps.steps[step].host_start_ns <= t->slices.start_ns[slice]) step++;
+  c->steps += step != c->step;
+  c->step = step;
+}
+
+void tg__judge_compiling(struct tg__facts *f) {
+  struct compiling c = {.f = f, .longest = TG_NONE, .track = TG_NONE};
+  if (f->steps.source == TG__STEPS_WHOLE) return;
+  tg__visit(f, see, &c);
+  const double share = tg__pct(c.ns, f->total_ns);
+  const bool goes_on = c.steps >= TIMES && 2 * c.step > f->steps.count; /* in the second half, too */
+  if (share <= COMPILE_PCT || !goes_on) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_RECOMPILATION, share, COMPILE_PCT, tg__per_step(f, c.ns));
+  tg__where_slice(f, c.longest, x);
+  TG_SAY(x->evidence, "torch.compile compiles %lld times in %zu of %zu steps: %.2f ms a step (%.1f %%), the longest %.2f ms", (long long)c.times,
+         c.steps, f->steps.count, tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[c.longest]));
+  TG_SAY(x->advice, "TORCH_LOGS=recompiles names the guard that fails. Compile once, outside the loop; keep shapes and Python numbers the same "
+                    "from step to step, or use torch.compile(..., dynamic=True) and mark_dynamic.");
+  tg__expect(f, x, c.ns, 0.9, "the time of compiling");
+}

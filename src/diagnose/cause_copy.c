@@ -1,0 +1,286 @@
+/* Tensors that are copied although nothing asks for it: grown by concatenation, cloned and then left as they are, brought into another
+ * layout and back, or the whole model at once. */
+#include "diagnose/sites.h"
+
+enum { COPY_PCT = 5, LINKS = 8, RECENT = 16, LARGE = 1024 };
+
+/* Cost of the sites marked in `in`, and the one that costs most; TG_NONE without any. */
+static uint32_t add_up(const struct tg__sites *s, const bool *in, int64_t *ns, int64_t *calls) {
+  uint32_t top = TG_NONE;
+  *ns = *calls = 0;
+  for (uint32_t i = 0; i < s->count; i++) {
+    if (!in[i]) continue;
+    *ns += tg__site_ns(&s->sites[i]);
+    *calls += s->sites[i].calls;
+    if (top == TG_NONE || tg__site_ns(&s->sites[i]) > tg__site_ns(&s->sites[top])) top = i;
+  }
+  return top;
+}
+
+static void tell(struct tg__sites *s, const bool *in) {
+  for (size_t i = 0; i < s->count; i++) s->sites[i].told |= in[i];
+}
+
+/* ---- grown by concatenation ------------------------------------------------------------------------------------------------------------- */
+
+static const char *const joins[] = {"aten::cat",    "aten::concat", "aten::concatenate", "aten::hstack",
+                                    "aten::vstack", "aten::dstack", "aten::column_stack"};
+
+struct growth { /* of one site */
+  uint64_t recent[RECENT]; /* shapes that came out last */
+  unsigned next;
+  int64_t calls, links;     /* links: calls that were given what an earlier one made */
+  double old, all;          /* elements, of calls that are links: given back to it, and in all */
+};
+
+static uint64_t shape_key(const struct tg__shape *x) { return tg__hash(x->dim, x->rank * sizeof *x->dim) | 1; }
+
+static int64_t dimension_of(const struct tg__sites *s, uint32_t slice, struct tg__str name, unsigned rank) {
+  int64_t dim = tg__str_eq(name, TG_STR("aten::hstack")) && rank > 1;
+  const uint32_t values = tg__call_arg(s, slice, TG__K_CONCRETE_INPUTS);
+  if (values != TG_NONE) tg__int_pick(tg__name(s->f->t, values), 1, &dim);
+  return dim < 0 ? dim + rank : dim;
+}
+
+static void look_at_join(const struct tg__sites *s, const struct tg__call *c, struct growth *g) {
+  const uint32_t dims = tg__call_arg(s, c->slice, TG__K_INPUT_DIMS);
+  struct tg__shape out = {0}, in;
+  struct tg__list list;
+  double old = 0, all = 0;
+  if (dims == TG_NONE) return;
+  for (tg__list_begin(&list, tg__name(s->f->t, dims), 0); tg__list_next(&list, &in);) {
+    const int64_t elements = tg__shape_elements(&in);
+    if (!in.rank || elements <= 0) continue;
+    for (unsigned k = 0; k < RECENT; k++)
+      if (g->recent[k] == shape_key(&in) && (double)elements > old) old = (double)elements;
+    all += (double)elements;
+    const int64_t dim = dimension_of(s, c->slice, tg__site_name(s, &s->sites[c->site]), in.rank);
+    if (!out.rank) out = in;
+    else if (dim >= 0 && dim < out.rank && in.dim[dim] < INT64_MAX - out.dim[dim]) out.dim[dim] += in.dim[dim];
+  }
+  g->calls++;
+  if (old > 0 && 2 * old >= all) g->links++, g->old += old, g->all += all;
+  if (!out.rank) return;
+  g->recent[g->next] = shape_key(&out);
+  g->next = (g->next + 1) % RECENT;
+}
+
+static void report_growth(struct tg__sites *s, const bool *in, const struct growth *growths) {
+  struct tg__facts *f = s->f;
+  int64_t ns, calls;
+  double saving = 0, old = 0, all = 0;
+  const uint32_t top = add_up(s, in, &ns, &calls);
+  const double share = tg__pct(ns, f->total_ns);
+  if (top == TG_NONE || share <= COPY_PCT) return;
+  for (size_t i = 0; i < s->count; i++) {
+    if (!in[i]) continue;
+    saving += (double)tg__site_ns(&s->sites[i]) * growths[i].old / growths[i].all;
+    old += growths[i].old, all += growths[i].all;
+  }
+  struct tg__finding *x = tg__find(f, TG__CAUSE_QUADRATIC_CONCAT, share, COPY_PCT, tg__per_step(f, ns));
+  tg__say_site(s, top, 0, x);
+  TG_SAY(x->evidence, "%lld calls %s join new rows to a tensor that an earlier call made, and %.0f %% of what they copy was there before: %.2f ms (%.1f %%)",
+         (long long)tg__per_step(f, calls), tg__per(f), 100 * old / all, tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first and fill it slice by slice.");
+  tg__expect(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
+  tell(s, in);
+}
+
+static void judge_growth(struct tg__sites *s, bool *in) {
+  struct growth *growths = tg__alloc((s->count + 1) * sizeof *growths);
+  s->f->failed |= !growths;
+  for (size_t i = 0; growths && i < s->call_count; i++) {
+    const struct tg__call *c = &s->calls[i];
+    if (c->counted && c->kind == TG__CALL_FORWARD && c->site != TG_NONE && TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), joins))
+      look_at_join(s, c, &growths[c->site]);
+  }
+  for (size_t i = 0; growths && i < s->count; i++) in[i] = growths[i].links >= LINKS && 2 * growths[i].links >= growths[i].calls;
+  if (growths) report_growth(s, in, growths);
+  tg__free(growths);
+}
+
+/* ---- brought into another layout -------------------------------------------------------------------------------------------------------- */
+
+/* contiguous() copies only what lies otherwise in memory; then it calls clone. */
+static bool converts(const struct tg__sites *s, const struct tg__site *x) {
+  const struct tg_trace *t = s->f->t;
+  const uint32_t inner = x->slice + 1;
+  if (!x->calls || x->kind != TG__CALL_FORWARD) return false;
+  return tg__str_eq(tg__site_name(s, x), TG_STR("aten::contiguous")) && inner < t->slices.count && t->slices.parent[inner] == x->slice &&
+         tg__str_eq(tg__name(t, t->slices.name[inner]), TG_STR("aten::clone"));
+}
+
+static void judge_layout(struct tg__sites *s, bool *in) {
+  struct tg__facts *f = s->f;
+  int64_t ns, calls;
+  for (size_t i = 0; i < s->count; i++) in[i] = converts(s, &s->sites[i]);
+  const uint32_t top = add_up(s, in, &ns, &calls);
+  const double share = tg__pct(ns, f->total_ns);
+  if (top == TG_NONE || share <= COPY_PCT || calls < 2 * (int64_t)f->steps.count) return; /* once a step: the input comes like that */
+  const uint32_t dims = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_DIMS), strides = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_STRIDES);
+  const struct tg__str shape = dims == TG_NONE ? TG_STR("unknown") : tg__name(f->t, dims);
+  struct tg__finding *x = tg__find(f, TG__CAUSE_LAYOUT_CONVERSION, share, COPY_PCT, tg__per_step(f, ns));
+  tg__say_site(s, top, 0, x);
+  TG_SAY(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms with backward (%.1f %%); here of inputs %.*s",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share, (int)(shape.len < 60 ? shape.len : 60), shape.ptr);
+  const size_t len = strlen(x->evidence);
+  if (strides != TG_NONE) {
+    const struct tg__str text = tg__name(f->t, strides);
+    tg__say(x->evidence + len, sizeof x->evidence - len, " with strides %.*s", (int)(text.len < 60 ? text.len : 60), text.ptr);
+  }
+  TG_SAY(x->advice, "Keep one layout throughout: model and input .to(memory_format=torch.channels_last), layers that take the order at hand; "
+                    "matrix products take transposed views as they are.");
+  tg__expect(f, x, ns, 0.6, "the time of these copies");
+  tell(s, in);
+}
+
+/* ---- the whole model -------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t width_of(struct tg__str type) {
+  if (tg__str_eq(type, TG_STR("double")) || tg__str_eq(type, TG_STR("long int"))) return 8;
+  if (tg__str_eq(type, TG_STR("c10::Half")) || tg__str_eq(type, TG_STR("c10::BFloat16"))) return 2;
+  return tg__str_eq(type, TG_STR("unsigned char")) || tg__str_eq(type, TG_STR("signed char")) ? 1 : 4;
+}
+
+/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not tell what it is of. */
+static int64_t bytes_of(const struct tg__sites *s, uint32_t slice) {
+  struct tg__shape shapes[TG_INPUTS];
+  const uint32_t types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
+  struct tg__str type;
+  if (types == TG_NONE || !tg__call_shapes(s, slice, shapes) || !tg__text_pick(tg__name(s->f->t, types), 0, &type)) return -1;
+  const int64_t elements = shapes[0].rank ? tg__shape_elements(&shapes[0]) : -1;
+  return elements > 0 && elements < INT64_MAX / 8 ? elements * width_of(type) : -1;
+}
+
+struct model {
+  struct tg__sites *s;
+  struct tg__map sizes; /* bytes of a gradient → 1, 2 when something of that size was copied */
+  int64_t bytes, copied; /* in the window: of gradients; of copies of their sizes */
+};
+
+static const char *const copies[] = {"aten::clone", "aten::copy_", "aten::to", "aten::_to_copy"};
+
+static void learn_model(struct model *m) {
+  for (size_t i = 0; i < m->s->call_count; i++) {
+    const struct tg__call *c = &m->s->calls[i];
+    const int64_t bytes = c->kind == TG__CALL_ACCUMULATE && c->counted ? bytes_of(m->s, c->slice) : -1;
+    if (bytes < 0) continue;
+    if (!tg__map_put(&m->sizes, (uint64_t)bytes, 1)) m->s->f->failed = true;
+    if (m->bytes < INT64_MAX / 2 - bytes) m->bytes += bytes;
+  }
+}
+
+static void find_model_copies(struct model *m, bool *in) {
+  for (size_t i = 0; i < m->s->call_count; i++) {
+    const struct tg__call *c = &m->s->calls[i];
+    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
+    const struct tg__site *x = &m->s->sites[c->site];
+    if (x->backward_calls || x->module != TG_NONE || !TG__IS_ONE_OF(tg__site_name(m->s, x), copies)) continue;
+    const int64_t bytes = bytes_of(m->s, c->slice);
+    if (bytes < 0 || tg__map_get(&m->sizes, (uint64_t)bytes) == TG_NONE) continue;
+    tg__map_put(&m->sizes, (uint64_t)bytes, 2);
+    if (m->copied < INT64_MAX / 2 - bytes) m->copied += bytes;
+    in[c->site] = true;
+  }
+}
+
+static bool has_all_sizes(const struct model *m) {
+  for (size_t i = 0; i < m->sizes.cap; i++)
+    if (m->sizes.used[i] && m->sizes.values[i] != 2) return false;
+  return m->sizes.count > 0;
+}
+
+/* What is called on the same line of the program belongs to the copying, and Python between two such calls. */
+static int64_t around(const struct tg__sites *s, uint32_t top, bool *in) {
+  enum { LONGEST_PAUSE_NS = 200000 };
+  const struct tg_trace *t = s->f->t;
+  uint32_t line = s->sites[top].path;
+  while (line && !tg__frame_key(s, line)) line = s->paths.up[line];
+  for (size_t i = 0; line && i < s->count; i++)
+    for (uint32_t p = s->sites[i].path; p && !in[i]; p = s->paths.up[p]) in[i] = p == line && s->sites[i].kind == TG__CALL_FORWARD;
+  int64_t sum = 0;
+  for (size_t i = 1; i < s->call_count; i++) {
+    const struct tg__call *a = &s->calls[i - 1], *b = &s->calls[i];
+    if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !in[a->site] || !in[b->site]) continue;
+    const int64_t pause = t->slices.start_ns[b->slice] - tg__slice_end(t, a->slice);
+    if (pause > 0 && pause < LONGEST_PAUSE_NS) sum += pause;
+  }
+  return sum;
+}
+
+static void judge_model(struct tg__sites *s, bool *in) {
+  struct tg__facts *f = s->f;
+  struct model m = {.s = s};
+  int64_t ns, calls;
+  learn_model(&m);
+  find_model_copies(&m, in);
+  uint32_t top = add_up(s, in, &ns, &calls);
+  const bool is_whole = has_all_sizes(&m) && 10 * (m.copied / 9) >= m.bytes;
+  tg__map_free(&m.sizes);
+  if (top == TG_NONE || !is_whole) return;
+  const int64_t pauses = around(s, top, in);
+  top = add_up(s, in, &ns, &calls);
+  const double share = tg__pct(ns + pauses, f->total_ns);
+  if (share <= COPY_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_FULL_MODEL_COPY, share, COPY_PCT, tg__per_step(f, ns + pauses));
+  tg__say_site(s, top, 0, x);
+  TG_SAY(x->evidence, "%.1f MB %s are copied outside the model, tensors of every size that its parameters have (%.1f MB): %.2f ms (%.1f %%)",
+         (double)tg__per_step(f, m.copied) / 1e6, tg__per(f), (double)tg__per_step(f, m.bytes) / 1e6, tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: torch._foreach_lerp_(averages, parameters, weight).");
+  tg__expect(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
+  tell(s, in);
+}
+
+/* ---- cloned and left as it is ----------------------------------------------------------------------------------------------------------- */
+
+static bool changes_in_place(const struct tg__sites *s, const struct tg__site *x) {
+  const struct tg__str name = tg__site_name(s, x);
+  return x->calls && x->kind == TG__CALL_FORWARD && (tg__str_has_suffix(name, "_") || tg__str_has_suffix(name, "_out")) && !tg__str_has_suffix(name, "__");
+}
+
+/* Could one of the operators that work in place be meant for a copy of that size? Those on other sizes could through a view, when the
+ * program itself calls them. */
+static bool is_changed(const struct tg__sites *s, int64_t elements) {
+  for (size_t i = 0; i < s->count; i++) {
+    const struct tg__site *x = &s->sites[i];
+    struct tg__shape shapes[TG_INPUTS];
+    if (!changes_in_place(s, x)) continue;
+    const int64_t own = tg__call_shapes(s, x->slice, shapes) && shapes[0].rank ? tg__shape_elements(&shapes[0]) : 1;
+    if (own == elements || (own < elements && x->path && tg__frame_key(s, x->path))) return true;
+  }
+  return false;
+}
+
+static void judge_clones(struct tg__sites *s, bool *in) {
+  struct tg__facts *f = s->f;
+  int64_t ns, calls;
+  for (size_t i = 0; i < s->count; i++) {
+    const struct tg__site *x = &s->sites[i];
+    struct tg__shape shapes[TG_INPUTS];
+    in[i] = x->calls >= (int64_t)f->steps.count && x->kind == TG__CALL_FORWARD && !x->told && tg__str_eq(tg__site_name(s, x), TG_STR("aten::clone")) &&
+            tg__call_shapes(s, x->slice, shapes) && tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(s, tg__shape_elements(&shapes[0]));
+  }
+  const uint32_t top = add_up(s, in, &ns, &calls);
+  const double share = tg__pct(ns, f->total_ns);
+  if (top == TG_NONE || share <= COPY_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_REDUNDANT_COPY, share, COPY_PCT, tg__per_step(f, ns));
+  tg__say_site(s, top, 0, x);
+  TG_SAY(x->evidence, "%lld tensors %s are cloned, %.2f ms with backward (%.1f %%), and no operator of the forward pass changes a tensor of their sizes in place",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed only before it is changed in place.");
+  tg__expect(f, x, ns, 0.7, "the time of these copies");
+  tell(s, in);
+}
+
+void tg__judge_copies(struct tg__facts *f) {
+  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  if (!s) return;
+  void (*const rules[])(struct tg__sites *, bool *) = {judge_growth, judge_layout, judge_model, judge_clones};
+  bool *in = tg__alloc(s->count + 1);
+  f->failed |= !in;
+  for (size_t i = 0; in && i < sizeof rules / sizeof *rules; i++) {
+    memset(in, 0, s->count);
+    rules[i](s, in);
+  }
+  tg__free(in);
+}

@@ -1,0 +1,77 @@
+/* The graph of autograd grows from step to step: what one step made is still there in the next, and backward walks through it again. */
+#include "diagnose/sites.h"
+
+enum { GRAPH_PCT = 5, LEAST_STEPS = 4 };
+
+struct nodes { /* of one step */
+  int64_t forward, count, ns;
+};
+
+static size_t step_of(const struct tg__breakdown *b, int64_t ns) {
+  size_t low = 0, high = b->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (b->steps[middle].host_start_ns <= ns) low = middle + 1;
+    else high = middle;
+  }
+  return low ? low - 1 : 0;
+}
+
+static bool count_nodes(const struct tg__sites *s, struct nodes *steps) {
+  const struct tg_trace *t = s->f->t;
+  bool any = false;
+  for (size_t i = 0; i < s->call_count; i++) {
+    const struct tg__call *c = &s->calls[i];
+    if (!c->counted) continue;
+    struct nodes *n = &steps[step_of(&s->f->steps, t->slices.start_ns[c->slice])];
+    if (c->kind == TG__CALL_BACKWARD) n->count++, n->ns += t->slices.dur_ns[c->slice], any = true;
+    if (c->kind == TG__CALL_FORWARD) n->forward++;
+  }
+  return any;
+}
+
+/* Each step has more nodes than the one before by about the same number, and calls no more operators than the first. */
+static bool grows(const struct nodes *steps, size_t count, int64_t *each) {
+  *each = (steps[count - 1].count - steps[0].count) / (int64_t)(count - 1);
+  if (count < LEAST_STEPS || *each <= 0) return false;
+  for (size_t i = 1; i < count; i++) {
+    const int64_t more = steps[i].count - steps[i - 1].count;
+    if (2 * more < *each || more > 2 * *each || 10 * steps[i].forward > 11 * steps[0].forward) return false;
+  }
+  return true;
+}
+
+static uint32_t top_site(const struct tg__sites *s) {
+  uint32_t top = TG_NONE;
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->sites[i].backward_calls && (top == TG_NONE || s->sites[i].backward_ns > s->sites[top].backward_ns)) top = i;
+  return top;
+}
+
+static void report(struct tg__sites *s, const struct nodes *steps, int64_t each) {
+  struct tg__facts *f = s->f;
+  const size_t n = f->steps.count;
+  double old = 0; /* of a step's own nodes there are `each` */
+  for (size_t i = 0; i < n; i++)
+    if (steps[i].count > each) old += (double)steps[i].ns * (double)(steps[i].count - each) / (double)steps[i].count;
+  const double share = tg__pct((int64_t)old, f->total_ns);
+  if (share <= GRAPH_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, (int64_t)old));
+  const uint32_t top = top_site(s);
+  if (top != TG_NONE) tg__say_site(s, top, 0, x);
+  TG_SAY(x->evidence, "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although forward stays the same: "
+                      "%.2f ms a step for those of earlier steps (%.1f %%)",
+         (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses as .item(), no retain_graph=True.");
+  tg__expect(f, x, (int64_t)old, 0.9, "the part of backward for nodes of earlier steps; it grows with every further step");
+}
+
+void tg__judge_graph(struct tg__facts *f) {
+  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
+  if (!s) return;
+  struct nodes *steps = tg__alloc(f->steps.count * sizeof *steps);
+  int64_t each;
+  f->failed |= !steps;
+  if (steps && count_nodes(s, steps) && grows(steps, f->steps.count, &each)) report(s, steps, each);
+  tg__free(steps);
+}

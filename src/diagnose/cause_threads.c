@@ -1,0 +1,75 @@
+/* How many threads compute, against how many cores there are: a recording of ours states both. */
+#include "diagnose/sites.h"
+
+enum { THREADS_PCT = 10, SHARED_OUT_NS = 200000 };
+
+/* The number behind "key": in the document's member `conditions`; -1. */
+static int64_t condition(const struct tg__facts *f, const char *key) {
+  const struct tg__rank *r = &f->t->ranks[f->rank];
+  struct tg__str text = {"", 0};
+  for (size_t i = 0; i < r->meta_count; i++)
+    if (tg__str_eq(tg__name(f->t, r->meta[i].key), TG_STR("conditions"))) text = tg__name(f->t, r->meta[i].raw);
+  const size_t len = strlen(key);
+  for (uint32_t i = 0; i + len < text.len; i++) {
+    if (memcmp(text.ptr + i, key, len) != 0) continue;
+    int64_t value = -1;
+    for (i += (uint32_t)len; i < text.len && (text.ptr[i] == ' ' || text.ptr[i] == ':'); i++) {}
+    for (; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9' && value < INT32_MAX; i++) value = (value < 0 ? 0 : 10 * value) + (text.ptr[i] - '0');
+    return value;
+  }
+  return -1;
+}
+
+static bool is_long(const struct tg__sites *s, const struct tg__call *c) {
+  return c->counted && c->kind != TG__CALL_LOAD && s->f->t->slices.dur_ns[c->slice] >= SHARED_OUT_NS;
+}
+
+/* Time in operators so long that torch shares them out among its threads, and the one that costs most. */
+static int64_t shared_out(const struct tg__sites *s, uint32_t *top) {
+  int64_t sum = 0;
+  *top = TG_NONE;
+  for (size_t i = 0; i < s->call_count; i++)
+    if (is_long(s, &s->calls[i])) sum += s->f->t->slices.dur_ns[s->calls[i].slice];
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->sites[i].calls && s->sites[i].kind == TG__CALL_FORWARD && (*top == TG_NONE || tg__site_ns(&s->sites[i]) > tg__site_ns(&s->sites[*top]))) *top = i;
+  return sum;
+}
+
+static bool is_alone(const struct tg_trace *t) {
+  if (t->rank_count > 1) return false;
+  for (uint32_t i = 1; i < t->track_count; i++)
+    if (t->tracks[i].kind == TG__TRACK_CPU && t->tracks[0].pid != t->tracks[i].pid) return false;
+  return true;
+}
+
+static void report(struct tg__sites *s, enum tg__cause cause, int64_t threads, int64_t cores, int64_t ns, uint32_t top) {
+  struct tg__facts *f = s->f;
+  const bool many = cause == TG__CAUSE_THREAD_OVERSUBSCRIPTION;
+  struct tg__finding *x = tg__find(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
+  if (top != TG_NONE) tg__say_site(s, top, 0, x);
+  TG_SAY(x->evidence, "%lld threads of torch compute on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take %.2f ms %s (%.1f %%)",
+         (long long)threads, (long long)cores, tg__ms(x->cost_ns), tg__per(f), x->share_pct);
+  if (many) {
+    TG_SAY(x->advice, "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for each other.", (long long)cores,
+           (long long)cores);
+    tg__expect(f, x, (int64_t)((double)ns * (1 - (double)cores / (double)threads)), 0.6, "these operators take turns as if each thread beyond the cores were idle");
+  } else {
+    TG_SAY(x->advice, "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.", (long long)cores);
+    if (2 * threads == cores) /* as torch does by itself where a core counts as two, which then is little to be won */
+      tg__expect(f, x, ns / 10, 0.3, "a tenth of it: the cores may be halves of one");
+    else
+      tg__expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
+                 "seven tenths of what an even division among all cores would give");
+  }
+}
+
+void tg__judge_threads(struct tg__facts *f) {
+  const int64_t threads = condition(f, "\"threads\""), cores = condition(f, "\"cpu_cores\"");
+  if (f->has_device_work || f->steps.source == TG__STEPS_WHOLE || threads < 1 || cores < 1 || threads == cores) return;
+  struct tg__sites *s = tg__facts_sites(f);
+  uint32_t top;
+  const int64_t ns = s ? shared_out(s, &top) : 0;
+  if (!s || tg__pct(ns, f->total_ns) <= THREADS_PCT) return;
+  if (threads > cores) report(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
+  else if (is_alone(f->t)) report(s, TG__CAUSE_THREAD_UNDERUSE, threads, cores, ns, top);
+}

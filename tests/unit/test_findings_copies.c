@@ -1,0 +1,236 @@
+/* The findings about tensors that are copied, passed over again and again or kept, and about what compiles, sends and computes in too many
+ * pieces: for every rule a program in which it fires, with figures added up by hand, and one in which it must not. */
+#include "unit/findings_scene.h"
+
+/* ---- copies --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Four calls a step, of 500 us each. Turn k joins `first` rows that are there and 2 new ones of 8 columns. */
+static struct scene joins(bool grows) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    for (int k = 0; k < 4; k++) {
+      char dims[64];
+      snprintf(dims, sizeof dims, "[[[%d, 8], [2, 8]], []]", grows ? 2 + 2 * k : 16);
+      call(&s, "aten::cat", 1000 * k, 500, "train.py(7): push;train.py(30): train");
+      inputs(&s, dims, NULL, "[\"\", \"0\"]");
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  return s;
+}
+
+/* Of each step the calls of 4 + 2, 6 + 2 and 8 + 2 rows are given what the one before made: nine in all, 18 of 24 rows were there; the
+ * first step's first makes 4 rows of 2, which no call made. Those of later steps are given 2 rows: nobody made them either. */
+static void test_growth(void **state) {
+  struct scene s = joins(true);
+  expect(&s, "quadratic-concat", 2000, 1500, "aten::cat at train.py(7): push", 7);
+  s = joins(false); /* the same two tensors each time */
+  expect_absent(&s, "quadratic-concat");
+}
+
+static struct scene layout(const char *inner, int times) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    for (int k = 0; k < times; k++) {
+      const int copy = call(&s, "aten::contiguous", 1000 * k, 400, "train.py(9): forward;train.py(30): train");
+      inputs(&s, "[[8, 32, 32, 24], []]", "[\"float\", \"Scalar\"]", NULL);
+      mini_arg_raw(s.m, "Input Strides", "[[24576, 32, 1, 1024], []]");
+      call(&s, inner, 1000 * k, 390, NULL);
+      node(&s, "CloneBackward0", 5000 + 1000 * k, 100, copy);
+    }
+  }
+  return s;
+}
+
+static void test_layout(void **state) {
+  struct scene s = layout("aten::clone", 2);
+  expect(&s, "layout-conversion", 1000, 1000, "aten::contiguous at train.py(9): forward", 9);
+  s = layout("aten::view", 2); /* nothing was copied */
+  expect_absent(&s, "layout-conversion");
+  s = layout("aten::clone", 1); /* once a step */
+  expect_absent(&s, "layout-conversion");
+}
+
+/* Parameters of 400 and 80 bytes; the second copy is of a storage, as deepcopy makes them. */
+static struct scene model(const char *second) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    node(&s, "torch::autograd::AccumulateGrad", 4000, 10, -1);
+    inputs(&s, "[[10, 10]]", "[\"float\"]", NULL);
+    node(&s, "torch::autograd::AccumulateGrad", 4100, 10, -1);
+    inputs(&s, "[[20]]", "[\"float\"]", NULL);
+    call(&s, "aten::clone", 5000, 500, "train.py(50): keep;train.py(31): train");
+    inputs(&s, "[[10, 10], []]", "[\"float\", \"\"]", NULL);
+    call(&s, "aten::copy_", 5600, 300, "copy.py(153): deepcopy;train.py(50): keep;train.py(31): train");
+    inputs(&s, second, "[\"unsigned char\", \"unsigned char\", \"Scalar\"]", NULL);
+  }
+  return s;
+}
+
+static void test_model_copy(void **state) {
+  struct scene s = model("[[80], [80], []]"); /* and 100 us of Python between the two */
+  expect(&s, "full-model-copy", 900, 900, "aten::clone at train.py(50): keep", 50);
+  s = model("[[60], [60], []]"); /* no parameter is of that size */
+  expect_absent(&s, "full-model-copy");
+}
+
+static struct scene clones(const char *then) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::clone", 0, 700, "train.py(5): keep;train.py(30): train");
+    inputs(&s, "[[64, 64], []]", "[\"float\", \"\"]", NULL);
+    call(&s, then, 1000, 100, "train.py(6): keep;train.py(30): train");
+    inputs(&s, "[[64, 64], []]", "[\"float\", \"\"]", NULL);
+  }
+  return s;
+}
+
+static void test_clones(void **state) {
+  struct scene s = clones("aten::add");
+  expect(&s, "redundant-copy", 700, 700, "aten::clone at train.py(5): keep", 5);
+  s = clones("aten::add_"); /* the copy, or what it was made of, is changed */
+  expect_absent(&s, "redundant-copy");
+}
+
+/* ---- passes ------------------------------------------------------------------------------------------------------------------------------ */
+
+static struct scene chain(const char *third) {
+  static const char *const names[] = {"aten::pow", "aten::mul", NULL, "aten::tanh", "aten::mul"};
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    int calls[5];
+    for (int k = 0; k < 5; k++) {
+      calls[k] = call(&s, names[k] ? names[k] : third, 500 * k, k == 3 ? 500 : 300, "train.py(6): act;train.py(30): train");
+      inputs(&s, "[[256, 256], []]", "[\"float\", \"Scalar\"]", NULL);
+    }
+    node(&s, "TanhBackward0", 5000, 400, calls[3]);
+    node(&s, "PowBackward0", 5400, 200, calls[0]);
+  }
+  return s;
+}
+
+/* 1700 forward, 600 backward; the longest of each, 500 and 400, stay. */
+static void test_chain(void **state) {
+  struct scene s = chain("aten::add");
+  expect(&s, "unfused-elementwise", 2300, 1400, "aten::tanh at train.py(6): act", 6);
+  s = chain("aten::mm"); /* two and two */
+  expect_absent(&s, "unfused-elementwise");
+}
+
+/* Four steps: backward walks 2, 4, 6 and 8 nodes of 500 us each. */
+static struct scene graph(int more) {
+  struct scene s = {.m = mini_new()};
+  s.thread = mini_thread(s.m, 1, 10);
+  for (int i = 0; i < 4; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i);
+    mini_slice(s.m, s.thread, "user_annotation", name, i * STEP, STEP);
+    s.at = i * STEP;
+    const int forward = call(&s, "aten::linear", 0, 500, "train.py(5): train");
+    for (int k = 0; k < 2 + more * i; k++) node(&s, "AddmmBackward0", 1000 + 500 * k, 500, k < 2 ? forward : -1);
+  }
+  return s;
+}
+
+/* Of 2, 4, 6 and 8 nodes 0, 2, 4 and 6 are old: 12 x 500 us in four steps. */
+static void test_graph(void **state) {
+  struct scene s = graph(2);
+  expect(&s, "graph-retention", 1500, 1500, "aten::linear at train.py(5): train", 5);
+  s = graph(0);
+  expect_absent(&s, "graph-retention");
+}
+
+/* ---- in pieces ----------------------------------------------------------------------------------------------------------------------------- */
+
+static struct scene compiling(int steps) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    if (i < steps) {
+      call(&s, "_compile.compile_inner (dynamo_timed)", 0, 2000, "train.py(8): loss;train.py(30): train");
+      call(&s, "entire_frame_compile", 100, 1800, NULL);
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  return s;
+}
+
+static void test_compiling(void **state) {
+  struct scene s = compiling(3);
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "recompilation");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 2000 * US);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 2000 * US);
+  assert_int_equal(mini_int(t, row, "line"), 8);
+  tg__table_free(t);
+  s = compiling(1); /* warming up */
+  expect_absent(&s, "recompilation");
+}
+
+static struct scene collectives(int each, const char *dims) {
+  struct scene s = begin();
+  const uint32_t gloo = mini_thread(s.m, 1, 11);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 5000, "train.py(33): train");
+    for (int k = 0; k < each; k++) {
+      call(&s, "c10d::allreduce_", 5000 + 200 * k, 10, "train.py(40): sync;train.py(34): train");
+      inputs(&s, dims, "[\"TensorList\"]", NULL);
+      mini_slice(s.m, gloo, "user_annotation", "gloo:all_reduce", s.at + (5000 + 200 * k + 10) * US, 100 * US);
+    }
+  }
+  return s;
+}
+
+/* 20 x 100 us are exposed; of them one part of 20 stays, and the sending of 20 x 4000 bytes at 1 GB/s, 80 us. */
+static void test_buckets(void **state) {
+  struct scene s = collectives(20, "[[[1000]]]");
+  expect(&s, "unbucketed-communication", 2000, (2000 - 80) * 0.95, "c10d::allreduce_ at train.py(40): sync", 40);
+  s = collectives(15, "[[[1000]]]"); /* few */
+  expect_absent(&s, "unbucketed-communication");
+  s = collectives(20, "[[[300000]]]"); /* large */
+  expect_absent(&s, "unbucketed-communication");
+}
+
+static struct tg_table *threads(const char *conditions) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 4000, "train.py(33): train");
+    call(&s, "aten::relu", 5000, 100, "train.py(34): train"); /* short: of one thread */
+  }
+  struct tg_trace *t = mini_finish(s.m);
+  assert_true(tg__trace_add_meta(t, "conditions", conditions));
+  struct tg_table *table = mini_ask(t, "findings", NULL);
+  mini_free(s.m);
+  return table;
+}
+
+static void test_threads(void **state) {
+  struct tg_table *t = threads("{\"cpu_cores\": 4, \"threads\": 16}"); /* as if 12 of 16 were idle */
+  size_t row = mini_row(t, "cause", "thread-oversubscription");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 3000 * US);
+  assert_string_equal(mini_cell(t, row, "where"), "aten::conv2d at train.py(33): train");
+  tg__table_free(t);
+  t = threads("{\"cpu_cores\":8,\"threads\":2}"); /* 0.7 x 3/4 of 4 ms */
+  row = mini_row(t, "cause", "thread-underuse");
+  assert_int_equal(mini_int(t, row, "saving_ns"), 2100 * US);
+  tg__table_free(t);
+  t = threads("{\"cpu_cores\": 4, \"threads\": 4}");
+  assert_int_equal(count(t, "thread-underuse") + count(t, "thread-oversubscription"), 0);
+  tg__table_free(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_growth), cmocka_unit_test(test_layout),    cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones), cmocka_unit_test(test_chain),
+      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
