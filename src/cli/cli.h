@@ -64,6 +64,10 @@ bool tg__cli_needs(const struct tg__cli *c, size_t count);
 /* Print the error, and the command to type next when there is one; returns the exit status. */
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next);
 int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* To standard error, up to 2 kB, without what would steer the terminal: for texts in which names or paths stand. */
+void tg__cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The path as a word of a command to type next, quoted for a shell. Lives as long as c. */
+const char *tg__cli_word(struct tg__cli *c, const char *path);
 
 /* ---- input and output (screen.c) ------------------------------------------------------------------------------------------------- */
 
@@ -83,7 +87,7 @@ struct tg__sink {
   struct tg__packer *packer;
   struct tg__out out;
   int64_t bytes; /* handed to the writer so far */
-  bool counts_aloud; /* show how far writing has come */
+  bool to_file, counts_aloud; /* counts_aloud: show how far writing has come */
   int64_t begin_ns, shown_ns;
 };
 enum tg_err tg__sink_open(struct tg__sink *s, const char *path, struct tg_error *e);

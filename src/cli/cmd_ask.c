@@ -3,16 +3,17 @@
 
 #include <stdio.h>
 
-enum { ROWS_AS_TEXT = 20 };
+enum { ROWS_AS_TEXT = 20, NEXT_BYTES = 640 };
 
 static const char *next_step(enum tg_err err, const struct tg_trace *trace, const char *path, const char *question, char *buf,
                              size_t room) {
+  char word[NEXT_BYTES - 64];
   if (err == TG_USAGE && tg__question_find(question))
     snprintf(buf, room, "tachograph questions %s", question);
   else if (err == TG_USAGE)
     snprintf(buf, room, "tachograph questions");
   else if (err == TG_NO_DATA)
-    snprintf(buf, room, "tachograph ask %s %s", path, trace->summaries ? "ranks" : "overview");
+    snprintf(buf, room, "tachograph ask %s %s", tg__shell_word((struct tg__str){path, (uint32_t)strlen(path)}, word, sizeof word), trace->summaries ? "ranks" : "overview");
   else
     return NULL;
   return buf;
@@ -47,7 +48,7 @@ static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace
 
 /* Every --fail-if there is; says which of them hold. */
 static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
-  char next[160];
+  char next[NEXT_BYTES];
   int status = TG__EXIT_OK;
   for (size_t i = 0; i < c->setting_count; i++) {
     const char *const test = c->settings[i].value;
@@ -57,7 +58,7 @@ static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *pa
     const enum tg_err err = count_failing(c, trace, question, test, &failing, &e);
     if (err) return tg__cli_failed(c, &e, next_step(err, trace, path, question, next, sizeof next));
     if (!failing) continue;
-    fprintf(stderr, "tachograph: threshold failed: %s holds for %zu row%s of %s\n", test, failing, failing == 1 ? "" : "s", question);
+    tg__cli_say("tachograph: threshold failed: %s holds for %zu row%s of %s\n", test, failing, failing == 1 ? "" : "s", question);
     status = TG__EXIT_THRESHOLD;
   }
   return status;
@@ -67,7 +68,7 @@ static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *pa
 static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question, struct tg__run_first *first) {
   struct tg_error e = first->error;
   struct tg_table *t = first->table;
-  char next[160];
+  char next[NEXT_BYTES];
   const enum tg_err err = t || first->err ? first->err : tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
   if (!err && tg__cli_setting(c, "explain")) explain(t, question);
   int status;

@@ -8,12 +8,14 @@ enum { ROWS_AS_TEXT = 20 };
 static const char *next_step(const struct tg__cli *c, enum tg_err err, char *buf, size_t room) {
   if (err == TG_USAGE) return "tachograph diff --help";
   if (err != TG_NO_DATA) return NULL;
-  snprintf(buf, room, "tachograph diff %.200s %.200s --by conditions", c->operands[0], c->operands[1]);
+  char words[2][512];
+  for (int i = 0; i < 2; i++) tg__shell_word((struct tg__str){c->operands[i], (uint32_t)strlen(c->operands[i])}, words[i], sizeof words[i]);
+  snprintf(buf, room, "tachograph diff %s %s --by conditions", words[0], words[1]);
   return buf;
 }
 
 static int failed(const struct tg__cli *c, enum tg_err err, const struct tg_error *e) {
-  char next[512];
+  char next[1152];
   return tg__cli_failed(c, e, next_step(c, err, next, sizeof next));
 }
 
@@ -75,7 +77,7 @@ static int judge_all(const struct tg__cli *c, struct tg_trace *a, struct tg_trac
     if (!err) err = judge(t, c->settings[i].value, &fails, &e);
     tg_table_free(t);
     if (err) return failed(c, err, &e);
-    if (fails) fprintf(stderr, "tachograph: threshold failed: %s\n", e.text);
+    if (fails) tg__cli_say("tachograph: threshold failed: %s\n", e.text);
     if (fails) status = TG__EXIT_THRESHOLD;
   }
   return status;

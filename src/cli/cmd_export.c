@@ -52,7 +52,7 @@ static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__fo
   if (status || !to_file) return status;
   if (!tg__cli_wants_json(c)) {
     char size[32];
-    fprintf(stderr, "%s: %s\n", c->out_path, tg__human_bytes(sink.bytes, size));
+    tg__cli_say("%s: %s\n", c->out_path, tg__human_bytes(sink.bytes, size));
   }
   return tg__cli_result(c, c->out_path, format->name, sink.bytes);
 }

@@ -298,7 +298,7 @@ static void print_what(const struct run *r, const struct tg__run_log *log) {
 }
 
 static void print_notes(const struct tg__run_log *log) {
-  for (size_t i = 0; i < log->note_count; i++) fprintf(stderr, "note       %s\n", log->notes[i]);
+  for (size_t i = 0; i < log->note_count; i++) tg__cli_say("note       %s\n", log->notes[i]);
 }
 
 /* Why there is nothing. */
@@ -321,12 +321,12 @@ static void print_end(struct run *r, struct tg__run_log *log, const struct tg_er
   } else if (e->code == TG_NO_EVENTS) {
     fprintf(stderr, "tachograph: %s\n", explain_nothing(log));
   } else {
-    fprintf(stderr, "tachograph: the recording could not be packed: %s\n", e->text);
+    tg__cli_say("tachograph: the recording could not be packed: %s\n", e->text);
   }
   tg_close(trace);
   print_notes(log);
-  if (r->packed) fprintf(stderr, "file       %s\n", r->file);
-  else if (tg__path_kind(r->raw) == TG__PATH_DIR) fprintf(stderr, "files      %s\n", r->raw);
+  if (r->packed) tg__cli_say("file       %s\n", r->file);
+  else if (tg__path_kind(r->raw) == TG__PATH_DIR) tg__cli_say("files      %s\n", r->raw);
 }
 
 /* What to change first, when the recording could be read. */

@@ -15,11 +15,11 @@ int tg__cli_sum_up(struct tg__cli *c, const char *target) {
   const int64_t size = tg__cli_size_of(target);
   if (!tg__cli_wants_json(c) && strcmp(target, "-") != 0) {
     char text[32];
-    fprintf(stderr, "%s: %u rank%s, %s\n", target, (unsigned)count, count == 1 ? "" : "s",
-            size == TG_NULL_INT ? "written" : tg__human_bytes(size, text));
+    tg__cli_say("%s: %u rank%s, %s\n", target, (unsigned)count, count == 1 ? "" : "s",
+                size == TG_NULL_INT ? "written" : tg__human_bytes(size, text));
     if (unread)
       fprintf(stderr, "  %lld file%s could not be read and %s left out\n", unread, unread == 1 ? "" : "s", unread == 1 ? "is" : "are");
-    fprintf(stderr, "  next: tachograph ask %s ranks\n", target);
+    tg__cli_say("  next: tachograph ask %s ranks\n", tg__cli_word(c, target));
   }
   return tg__cli_result(c, target, "tsum", size);
 }

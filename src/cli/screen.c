@@ -45,7 +45,7 @@ static void print_error_json(const struct tg_error *e, const char *next) {
   tg__out_free(&out);
 }
 
-/* Control characters of a file name or a trace must not reach the terminal; line ends may, a sentence can have more lines. */
+/* Names of files and of a trace must not steer the terminal; line ends may stay, a sentence can have more lines. */
 static void print_clean(const char *text) {
   size_t left = strlen(text);
   for (unsigned n; left; text += n, left -= n) {
@@ -60,6 +60,15 @@ static void print_clean(const char *text) {
   }
 }
 
+void tg__cli_say(const char *format, ...) {
+  char text[2048];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  print_clean(text);
+}
+
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next) {
   const bool red = tg__is_terminal(STDERR_FILENO) && !tg__getenv("NO_COLOR");
   fputs(red ? "\033[31mtachograph:\033[0m " : "tachograph: ", stderr);
@@ -71,6 +80,13 @@ int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char
   fputc('\n', stderr);
   if (tg__cli_wants_json(c) || tg__cli_setting(c, "json")) print_error_json(e, next);
   return tg_err_status(e->code);
+}
+
+const char *tg__cli_word(struct tg__cli *c, const char *path) {
+  const struct tg__str text = {path, (uint32_t)strlen(path)};
+  const size_t size = 4 * (size_t)text.len + 16;
+  char *const word = tg__arena_get(&c->arena, size);
+  return word ? tg__shell_word(text, word, size) : path;
 }
 
 int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...) {
@@ -202,6 +218,7 @@ enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths
 
 /* Ctrl-C while a file is being written must not leave its unfinished half behind. */
 static volatile sig_atomic_t stop_asked;
+static void (*stop_before)(int) = SIG_DFL; /* SIG_IGN: `nohup` stays in force */
 
 static void ask_to_stop(int number) {
   stop_asked = 1;
@@ -209,7 +226,8 @@ static void ask_to_stop(int number) {
 }
 
 static void watch_for_stop(void) {
-  if (signal(SIGINT, ask_to_stop) == SIG_IGN) signal(SIGINT, SIG_IGN); /* `nohup` stays in force */
+  stop_before = signal(SIGINT, ask_to_stop);
+  if (stop_before == SIG_IGN) signal(SIGINT, SIG_IGN);
 }
 
 static bool to_writer(void *ctx, const char *bytes, size_t len) {
@@ -234,10 +252,11 @@ enum tg_err tg__sink_open(struct tg__sink *s, const char *path, struct tg_error 
   if (packing != TG__PLAIN) err = tg__packer_new(packing, to_writer, s, &s->packer, e);
   if (!err) err = tg__writer_open(path, &s->writer, e);
   if (err) {
-    signal(SIGINT, SIG_DFL);
+    if (to_file) signal(SIGINT, stop_before);
     tg__packer_free(s->packer);
     return err;
   }
+  s->to_file = to_file;
   s->counts_aloud = to_file && tg__is_terminal(STDERR_FILENO);
   s->out.write = s->packer ? tg__packer_write : to_writer;
   s->out.ctx = s->packer ? (void *)s->packer : s;
@@ -272,7 +291,7 @@ static int sink_end(struct tg__sink *s, const struct tg__cli *c, enum tg_err err
 
 int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e) {
   const int status = sink_end(s, c, err, e);
-  signal(SIGINT, SIG_DFL);
+  if (s->to_file) signal(SIGINT, stop_before);
   return status;
 }
 

@@ -1,4 +1,4 @@
-/* Numbers for people: three digits that matter and a unit; counts in groups of three. Integers all the way. */
+/* Numbers for people: three digits that matter and a unit; counts in groups of three. Integers all the way. And words for a shell. */
 #include <stdio.h>
 
 #include "show/show.h"
@@ -67,5 +67,34 @@ char *tg__human_count(int64_t n, char *buf) {
     *p++ = digits[i];
   }
   *p = 0;
+  return buf;
+}
+
+static bool needs_quotes(struct tg__str text) {
+  for (uint32_t i = 0; i < text.len; i++) {
+    const char c = text.ptr[i];
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("/._-+,=@%", c));
+    if (!plain) return true;
+  }
+  return text.len == 0;
+}
+
+char *tg__shell_word(struct tg__str text, char *buf, size_t size) {
+  static const char quote_in_quotes[] = "'\\''";
+  enum { AT_THE_END = 2, OF_ONE = sizeof quote_in_quotes - 1 }; /* the closing quote and the NUL; what one character takes at most */
+  size_t n = 0;
+  const bool quoted = needs_quotes(text);
+  if (quoted) buf[n++] = '\'';
+  if (text.len > 1 && text.ptr[0] == '-') buf[n++] = '.', buf[n++] = '/';
+  for (uint32_t i = 0; i < text.len && n + OF_ONE + AT_THE_END <= size; i++) {
+    if (text.ptr[i] != '\'') {
+      buf[n++] = text.ptr[i];
+      continue;
+    }
+    memcpy(buf + n, quote_in_quotes, OF_ONE);
+    n += OF_ONE;
+  }
+  if (quoted) buf[n++] = '\'';
+  buf[n] = 0;
   return buf;
 }

@@ -89,15 +89,6 @@ static uint32_t slowest_rank(const struct tg_trace *t, const struct tg_table *st
 
 /* ---- what to type next ---------------------------------------------------------------------------------------------------------------- */
 
-static bool needs_quotes(struct tg__str path) {
-  for (uint32_t i = 0; i < path.len; i++) {
-    const char c = path.ptr[i];
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("/._-+,=@%", c));
-    if (!plain) return true;
-  }
-  return path.len == 0;
-}
-
 /* The file or folder that was opened, as a shell would take it. */
 static void shell_path(const struct tg_trace *t, char *buf, size_t size) {
   struct tg__str path = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : tg__name(t, t->ranks[0].path);
@@ -106,15 +97,7 @@ static void shell_path(const struct tg_trace *t, char *buf, size_t size) {
     if (path.len > 1) path.len--;
     if (!path.len) path = TG_STR(".");
   }
-  size_t n = 0;
-  const bool quoted = needs_quotes(path);
-  if (quoted) buf[n++] = '\'';
-  for (uint32_t i = 0; i < path.len && n + 6 < size; i++) {
-    if (path.ptr[i] == '\'') n += (size_t)snprintf(buf + n, size - n, "'\\'");
-    buf[n++] = path.ptr[i];
-  }
-  if (quoted) buf[n++] = '\'';
-  buf[n] = 0;
+  tg__shell_word(path, buf, size);
 }
 
 static void choose_next(struct tg__report *r) {

@@ -48,4 +48,8 @@ char *tg__human_ns(int64_t ns, char *buf);
 char *tg__human_bytes(int64_t bytes, char *buf);
 char *tg__human_count(int64_t n, char *buf);
 
+/* The text as one word of a command that is to be copied into a shell (human.c): quoted where it must be, and never taken for an option.
+ * buf has room for size bytes, 16 or more; what does not fit is cut off inside the quotes. Returns buf. */
+char *tg__shell_word(struct tg__str text, char *buf, size_t size);
+
 #endif

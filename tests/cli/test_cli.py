@@ -142,7 +142,7 @@ def test_status_3_when_the_trace_lacks_the_data(tachograph, trace):
     assert run.stdout == ""
 
 
-@pytest.mark.parametrize("content, word", [(b"", "empty"), (b"hello", "not a trace"), (b'{"traceEvents":[]}', "no events"), (b"PK\x03\x04zip", "not a trace")])
+@pytest.mark.parametrize("content, word", [(b"", "empty"), (b"hello", "not a trace"), (b'{"traceEvents":[]}', "no events"), (b"PK\x03\x04zip", "a zip archive")])
 def test_status_4_for_what_is_no_trace(tachograph, tmp_path, content, word):
     path = tmp_path / "file.json"
     path.write_bytes(content)

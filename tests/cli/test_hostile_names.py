@@ -98,3 +98,25 @@ def test_the_next_command_can_be_copied(tachograph, traces, tmp_path):
     (tmp_path / "a b;$(x)\x1b[2J.json").write_bytes(traces[0].read_bytes())
     text = tame(tachograph("report", "a b;$(x)\x1b[2J.json", text=False))
     assert "tachograph ask 'a b;$(x)\ufffd[2J.json' " in text
+    (tmp_path / "-b'c.json").write_bytes(traces[0].read_bytes())
+    assert "tachograph report './-b'\\''c.tacho'" in tachograph("convert", "./-b'c.json", "-o", "-b'c.tacho").stderr
+    assert "tachograph ask 'x y.json' overview" in lacking(tachograph, tmp_path, "x y.json")
+
+
+def lacking(tachograph, tmp_path, name):
+    """What is said when the trace lacks the data of a question."""
+    (tmp_path / name).write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}')
+    done = tachograph("ask", name, "memory")
+    assert done.returncode == 3
+    return done.stderr
+
+
+def test_a_failed_threshold_names_its_row_without_its_power(tachograph, traces, tmp_path):
+    slower = json.loads(traces[0].read_text())
+    for event in slower["traceEvents"]:
+        if event.get("name", "").startswith("\x1b") and event.get("cat") == "kernel":
+            event["dur"] *= 2
+    (tmp_path / "slower.json").write_text(json.dumps(slower))
+    done = tachograph("diff", traces[0], tmp_path / "slower.json", "--fail-if", 'kernel["\x1b[31mred\x1b[0m"].device > +5%', text=False)
+    assert done.returncode == 1 and b"threshold failed" in done.stderr
+    tame(done)
