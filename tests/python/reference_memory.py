@@ -91,8 +91,8 @@ class Story:
         """Slices around a moment, outermost first."""
         return sorted((i for i, s in enumerate(self.slices) if s[0] == track and s[1] <= ts < s[2]), key=lambda i: (self.slices[i][1], -self.slices[i][2]))
 
-    def blocks(self):
-        """(bytes, made, freed, category, module, innermost operator) of every block; times in us."""
+    def followed(self):
+        """Every block as a dict: bytes, made, freed, and where that was; in the order they were taken."""
         open_ones, seen, found = {}, set(), []
         for kind, name, size, addr in self.tensors:
             open_ones[addr] = {"bytes": size, "made": None, "freed": None, "told": kind, "name": name}
@@ -110,7 +110,11 @@ class Story:
             elif addr not in seen:
                 found.append({"bytes": -size, "made": None, "freed": ts, "told": None})
             seen.add(addr)
-        return [(b["bytes"], b["made"], b["freed"], *self.judge(b)) for b in found]
+        return found
+
+    def blocks(self):
+        """(bytes, made, freed, category, module, innermost operator) of every block; times in us."""
+        return [(b["bytes"], b["made"], b["freed"], *self.judge(b)) for b in self.followed()]
 
     def judge(self, b):
         if b["told"]:
