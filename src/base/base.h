@@ -191,8 +191,9 @@ void tg__lock_wake(struct tg__lock *l);  /* wake all sleepers */
  * threads cannot be had the caller does all the work itself. */
 void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
 
-/* What this CPU can do at most on so many threads, measured in some tenths of a second (cpu_peak.c). false: no memory for it. */
-struct tg__cpu_peak { double fp32_flop_per_s, fp64_flop_per_s, bytes_per_s; unsigned threads; };
+/* What this CPU can do at most on so many threads, measured in some tenths of a second (cpu_peak.c); bf16: 0 where it has nothing of its own for
+ * that, or more than vectors. false: no memory for it. */
+struct tg__cpu_peak { double fp32_flop_per_s, fp64_flop_per_s, bf16_flop_per_s, bytes_per_s; unsigned threads; };
 bool tg__cpu_peak_measure(unsigned threads, struct tg__cpu_peak *out);
 
 /* ---- other programs and what they leave (os_process.c) --------------------------------------------------------------------- */

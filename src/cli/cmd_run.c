@@ -236,8 +236,9 @@ static void note_cpu_peak(struct tg_trace *trace) {
   for (uint32_t i = 0; i < trace->rank_count; i++)
     if (trace->ranks[i].device_count) return; /* the list of devices has theirs */
   if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
-  snprintf(text, sizeof text, "{\"fp32_flop_per_s\": %.4g, \"fp64_flop_per_s\": %.4g, \"bytes_per_s\": %.4g, \"threads\": %u}",
-           peak.fp32_flop_per_s, peak.fp64_flop_per_s, peak.bytes_per_s, peak.threads);
+  const int n = snprintf(text, sizeof text, "{\"fp32_flop_per_s\": %.4g, \"fp64_flop_per_s\": %.4g, ", peak.fp32_flop_per_s, peak.fp64_flop_per_s);
+  const int more = peak.bf16_flop_per_s > 0 ? snprintf(text + n, sizeof text - (size_t)n, "\"bf16_flop_per_s\": %.4g, ", peak.bf16_flop_per_s) : 0;
+  snprintf(text + n + more, sizeof text - (size_t)(n + more), "\"bytes_per_s\": %.4g, \"threads\": %u}", peak.bytes_per_s, peak.threads);
   (void)tg__trace_add_meta(trace, "cpuPeak", text);
 }
 

@@ -1,6 +1,7 @@
 """What memory of a real training step is for: recorded here on the CPU, against what the program itself knows."""
 import inspect
 import json
+import re
 
 import pytest
 
@@ -185,6 +186,132 @@ def test_leaks_are_found_with_their_line():
     assert f"test_memory_training.py({line}): leaking" in rows[0]["line"]
     healthy = record(step, times=6).ask("leaks")
     assert len(healthy) == 0 and any("nothing grows" in note for note in healthy.notes)
+
+
+def classifier(kept):
+    """A step that is healthy, and what three ways of leaking add to it; the line that keeps is the first of each."""
+    model, x = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 8)), torch.randn(16, 64)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def forward_backward():
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def losses_with_their_graph():
+        loss = model(x).square().mean()
+        kept.append(loss)
+        forward_backward()
+
+    def a_dict_that_grows():
+        kept.append({f"batch {len(kept)}": model(x).detach().clone()})
+        forward_backward()
+
+    def a_hook_that_remembers():
+        handle = model[1].register_forward_hook(lambda module, inputs, output: kept.append(output.detach().exp()))
+        forward_backward()
+        handle.remove()
+    return forward_backward, losses_with_their_graph, a_dict_that_grows, a_hook_that_remembers
+
+
+@pytest.mark.parametrize("which, size", [(1, 16 * 96 * 4 + 4), (2, 16 * 8 * 4), (3, 16 * 96 * 4)])
+def test_what_is_kept_in_lists_dicts_and_hooks_is_a_leak(which, size):
+    """A loss keeps itself and what its backward would need: the result of ReLU."""
+    work = classifier(kept := [])[which]
+    work()
+    before = len(kept)
+    rows = record(work, times=6).ask("leaks").to_dicts()
+    assert len(kept) - before == 7 and {(r["steps"], r["device"]) for r in rows} == {(4, "CPU")}
+    least = sum(r["bytes_per_step"] for r in rows)
+    assert size <= least <= size + 16 * 8 * 4  # with its graph the square keeps the model's result, too
+    own = range(work.__code__.co_firstlineno, work.__code__.co_firstlineno + len(inspect.getsource(work).splitlines()))
+    lines = [int(re.search(r"test_memory_training.py\((\d+)\)", r["line"])[1]) for r in rows]
+    assert lines and all(line in own for line in lines)
+
+
+def healthy_ways():
+    forward_backward = classifier([])[0]
+    last, table, window = [], {}, []
+
+    def keeps_the_last():
+        last[:] = [torch.randn(100, 100)]
+        forward_backward()
+
+    def fills_a_table_once():
+        if not table:
+            table["positions"] = torch.arange(5000.0).sin()
+        forward_backward()
+
+    def accumulates():
+        for _ in range(3):
+            forward_backward()
+
+    def evaluates_now_and_then():
+        forward_backward()
+        window.append(None)
+        if len(window) % 3 == 0:
+            table[len(window)] = torch.ones(1000)  # not in each step: no growth from step to step that is certain
+    return [forward_backward, keeps_the_last, fills_a_table_once, accumulates, evaluates_now_and_then]
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_healthy_steps_leak_nothing(which):
+    work = healthy_ways()[which]
+    work()
+    assert not record(work, times=6).ask("leaks").to_dicts()
+
+
+def programs():
+    """Three that take memory differently: (name, what to record)."""
+    model, x, images = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.LayerNorm(256), nn.Linear(256, 64)), torch.randn(32, 64), torch.randn(8, 3, 32, 32)
+    step = training(model, torch.optim.Adam(model.parameters()), x)
+    seer = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 30 * 30, 10)).eval()
+    optimizer, losses = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9), []
+
+    def infer():
+        with torch.no_grad():
+            for _ in range(4):
+                seer(images).softmax(-1)
+
+    def accumulate():
+        optimizer.zero_grad()
+        for _ in range(2):
+            model(x).square().mean().backward()
+        losses.append(model(x).square().mean())
+        optimizer.step()
+        losses.clear()
+    return {"train": step, "infer": infer, "accumulate": accumulate}
+
+
+@pytest.mark.parametrize("name", ["train", "infer", "accumulate"])
+def test_totals_are_those_of_torchs_own_timeline(name):
+    """Bytes at the peak and at the end to the byte, and of what torch does not guess; where it puts temporaries of an optimizer among parameters,
+    and calls activation what no backward needs, the categories differ (docs/metrics.md)."""
+    from torch.profiler import ProfilerActivity, profile
+    from torch.profiler._memory_profiler import Action
+    work = programs()[name]
+    work()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True) as prof:
+        work()
+    theirs, now, most, ends = prof._memory_profile(), 0, 0, {}
+    for _, action, (key, version), size in theirs.timeline:
+        if action in (Action.PREEXISTING, Action.CREATE):
+            now += size
+            ends[key] = (theirs._categories.get(key, version), size)
+        elif action == Action.INCREMENT_VERSION:
+            ends[key] = (theirs._categories.get(key, version + 1), size)
+        elif action == Action.DESTROY:
+            now -= size
+            ends.pop(key, None)
+        most = max(most, now)
+    trace = record(work)
+    (peak,), (final,) = (trace.ask("memory_timeline", by=by).to_dicts() for by in ("peak", "final"))
+    seen = ("parameter", "gradient", "optimizer_state", "input")
+    unseen = sum(final[c] for c in seen) - sum(size for category, size in ends.values() if category and category.name.lower() in seen)
+    assert unseen >= 0  # of other models of the program, which no operator of the recording was given
+    assert (peak["total"] - unseen, final["total"] - unseen) == (most, now)
 
 
 class Stack(nn.Module):

@@ -182,6 +182,19 @@ def test_kernels_share_the_work_of_their_operator_by_time_and_tf32_has_its_own_p
     assert row["precision"] == "tf32" and row["ridge"] == pytest.approx(494.7e12 / 3352e9)
 
 
+def test_the_peaks_of_a_cpu_are_those_that_were_measured(tmp_path):
+    half = {"Input Dims": [[1000, 1000], [1000, 1000]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+    single = {**half, "Input type": ["float", "float"]}
+    document = {"traceEvents": [slice_of("cpu_op", "aten::mm", 10, 10000, **half), slice_of("cpu_op", "aten::bmm", 20000, 10000, **{
+        **single, "Input Dims": [[1, 1000, 1000], [1, 1000, 1000]]})]}
+    for peak, share in (({"bf16_flop_per_s": 4e11}, 50), ({}, None)):
+        path = tmp_path / "t.json"
+        path.write_text(json.dumps({"cpuPeak": {"fp32_flop_per_s": 1e12, "fp64_flop_per_s": 5e11, **peak, "bytes_per_s": 1e11, "threads": 4}, **document}))
+        rows = {r["name"]: r for r in tg.open(path).ask("roofline")}
+        assert rows["aten::bmm"]["peak_pct"] == pytest.approx(20)  # 2e9 operations in 10 ms, of 1e12 a second
+        assert rows["aten::mm"]["peak_pct"] == (None if share is None else pytest.approx(share))
+
+
 def test_an_unknown_device_says_so(tmp_path):
     trace = opened(tmp_path, trace_of(
         slice_of("cpu_op", "aten::mm", 10, 15, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}),

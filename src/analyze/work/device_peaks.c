@@ -74,6 +74,7 @@ static void peaks_of_cpu(const struct tg_trace *t, uint32_t rank, struct tg__pea
     const struct tg__str object = tg__name(t, r->meta[i].raw);
     out->flops[TG__FP32] = number_of(object, "\"fp32_flop_per_s\"");
     out->flops[TG__FP64] = number_of(object, "\"fp64_flop_per_s\"");
+    out->flops[TG__FP16] = number_of(object, "\"bf16_flop_per_s\"");
     out->bytes = number_of(object, "\"bytes_per_s\"");
     snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads", number_of(object, "\"threads\""));
   }

@@ -45,6 +45,13 @@ bool tg__type_read(struct tg__str name, int64_t *bytes, enum tg__precision *prec
   return type != NULL;
 }
 
+static bool is_complex(const struct tg__call *c, struct tg__str types) {
+  struct tg__str name;
+  for (unsigned i = 0; i < c->count; i++)
+    if (c->element_bytes[i] > 0 && tg__text_pick(types, i, &name) && tg__str_has_prefix(name, "c10::complex")) return true;
+  return false;
+}
+
 static bool is_no_tensor(struct tg__str type) {
   static const struct tg__str others[] = {{"Scalar", 6}, {"ScalarList", 10}, {"TensorList", 10}, {"GenericList", 11}};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -104,6 +111,8 @@ PRODUCT(matmul, 0, tg__cost_matmul(c, 0, 1))
 PRODUCT(addmv, 1, tg__cost_matmul(c, 1, 2))
 PRODUCT(linear, 0, tg__cost_linear(c))
 PRODUCT(grouped_mm, 0, tg__cost_grouped_mm(c))
+PRODUCT(rnn_layer, 0, tg__cost_rnn_layer(c, false))
+PRODUCT(rnn_layer_backward, 0, tg__cost_rnn_layer(c, true))
 PRODUCT(conv, 0, tg__cost_conv(c, 3, 4, 5))
 PRODUCT(conv_padding_first, 0, tg__cost_conv(c, 4, 3, 5))
 PRODUCT(conv_no_bias, 0, tg__cost_conv(c, 3, 2, 4))
@@ -113,6 +122,7 @@ PRODUCT(convolution_backward, 1, tg__cost_convolution_backward(c))
 PRODUCT(attention, 0, tg__cost_attention(c, 0, false, false))
 PRODUCT(attention_heads_inside, 0, tg__cost_attention(c, 0, true, false))
 PRODUCT(attention_backward, 1, tg__cost_attention(c, 1, false, true))
+PRODUCT(attention_heads_inside_backward, 1, tg__cost_attention(c, 1, true, true))
 #undef PRODUCT
 
 /* ---- the others ----------------------------------------------------------------------------------------------------------------------- */
@@ -230,6 +240,8 @@ struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__s
   w.precision = read_types(&c, types);
   w.kind = f->kind;
   f->work(&c, &w);
+  const bool is_product = w.kind == TG__WORK_MATMUL || w.kind == TG__WORK_CONVOLUTION || w.kind == TG__WORK_ATTENTION;
+  if (is_product && is_complex(&c, types)) w.flops = tg__product_of((const int64_t[]){4, w.flops}, 2); /* real ones, for each of complex numbers */
   if (w.flops < 0) w = (struct tg__work){.flops = -1, .bytes = -1, .kind = TG__WORK_UNKNOWN};
   return w;
 }

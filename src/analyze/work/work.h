@@ -61,6 +61,7 @@ struct tg__cost tg__cost_mm(const struct tg__call *c, unsigned a, unsigned b, un
 struct tg__cost tg__cost_matmul(const struct tg__call *c, unsigned a, unsigned b); /* of any ranks, as torch.matmul broadcasts */
 struct tg__cost tg__cost_linear(const struct tg__call *c);
 struct tg__cost tg__cost_grouped_mm(const struct tg__call *c);
+struct tg__cost tg__cost_rnn_layer(const struct tg__call *c, bool backward);
 struct tg__cost tg__cost_conv(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation);
 struct tg__cost tg__cost_conv_transpose(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation,
                                         unsigned output_padding, unsigned groups);

@@ -63,6 +63,19 @@ struct tg__cost tg__cost_grouped_mm(const struct tg__call *c) {
   return cost(tg__product_of((const int64_t[]){2, out, inner}, 3), out);
 }
 
+/* input (…, features), the weights of input and of hidden state: of each row with both. Backward twice that: the gradients of rows and weights. */
+struct tg__cost tg__cost_rnn_layer(const struct tg__call *c, bool backward) {
+  if (c->count < 3 || c->in[0].rank < 2 || c->in[1].rank != 2 || c->in[2].rank != 2) return unknown;
+  const struct tg__shape *x = &c->in[0], *w = &c->in[1], *hidden = &c->in[2];
+  if (x->dim[x->rank - 1] != w->dim[1]) return unknown;
+  const int64_t rows = dims_product(x, 0, x->rank - 1), weights[] = {tg__shape_elements(w), tg__shape_elements(hidden)};
+  if (rows < 0 || weights[0] < 0 || weights[1] < 0 || weights[0] > INT64_MAX / 4 || weights[1] > INT64_MAX / 4) return unknown;
+  const int64_t flops = tg__product_of((const int64_t[]){2, rows, weights[0] + weights[1], backward ? 2 : 1}, 4);
+  if (!backward) return cost(flops, tg__product_of((const int64_t[]){rows, hidden->dim[1]}, 2));
+  const int64_t inputs = tg__shape_elements(x);
+  return cost(flops, inputs < 0 || inputs > INT64_MAX / 4 ? -1 : inputs + weights[0] + weights[1]);
+}
+
 /* ---- convolutions ------------------------------------------------------------------------------------------------------------------- */
 
 struct conv {
