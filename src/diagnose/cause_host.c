@@ -10,12 +10,14 @@ struct host {
   struct tg__facts *f;
   const struct tg_trace *t;
   uint32_t read, update; /* the longest aten::item, the longest Optimizer.step */
-  int64_t reads, read_ns, updates, update_ns, update_ops;
-  int64_t update_calls, gradients; /* outermost operators of the update; gradients that arrive */
+  int64_t reads, read_ns, updates, update_ns, gradients; /* gradients that arrive */
+  struct calls {
+    int64_t ops, outermost, multi_tensor;
+  } sum, here; /* of all updates; of the one the walk is in */
   int64_t call_until_ns;
-  int64_t update_until_ns; /* end of the optimizer step the walk is in: what lies inside is the optimizer's */
+  int64_t update_from_ns, update_until_ns; /* the optimizer step the walk is in: what lies inside is the optimizer's, but for its closure */
   uint32_t update_track;
-  bool multi_tensor;
+  bool after_closure;
 };
 
 static void keep_longest(const struct tg_trace *t, uint32_t *longest, uint32_t slice) {
@@ -25,9 +27,47 @@ static void keep_longest(const struct tg_trace *t, uint32_t *longest, uint32_t s
 static void see_update(struct host *h, uint32_t slice) {
   h->updates++;
   h->update_ns += h->t->slices.dur_ns[slice];
+  h->update_from_ns = h->t->slices.start_ns[slice];
   h->update_until_ns = tg__slice_end(h->t, slice);
   h->update_track = tg__slice_track(h->t, slice);
+  h->here = (struct calls){0};
+  h->after_closure = false;
   keep_longest(h->t, &h->update, slice);
+}
+
+/* The update begins anew where something of a closure ends. */
+static void leave_closure(struct host *h, int64_t until_ns) {
+  if (until_ns <= h->update_from_ns) return;
+  h->update_ns -= until_ns - h->update_from_ns;
+  h->update_from_ns = until_ns;
+  h->sum.ops -= h->here.ops;
+  h->sum.outermost -= h->here.outermost;
+  h->sum.multi_tensor -= h->here.multi_tensor;
+  h->here = (struct calls){0};
+}
+
+static void count_call(struct calls *c, bool is_outermost, bool is_multi_tensor) {
+  c->ops++;
+  c->outermost += is_outermost;
+  c->multi_tensor += is_multi_tensor;
+}
+
+static void see_in_update(struct host *h, uint32_t slice, struct tg__str name) {
+  const int64_t start_ns = h->t->slices.start_ns[slice];
+  if (tg__is_of_closure(h->t, slice)) {
+    h->gradients += tg__str_eq(name, TG_STR("torch::autograd::AccumulateGrad"));
+    h->after_closure = true;
+    leave_closure(h, tg__slice_end(h->t, slice));
+    return;
+  }
+  if (start_ns < h->update_from_ns) return; /* below something of the closure */
+  if (h->after_closure) leave_closure(h, start_ns); /* the backward pass may run on another thread, without a trace on this one */
+  h->after_closure = false;
+  const bool is_outermost = start_ns >= h->call_until_ns;
+  if (is_outermost) h->call_until_ns = tg__slice_end(h->t, slice);
+  const bool is_multi_tensor = tg__str_contains(name, "_foreach_") || tg__str_contains(name, "_fused_");
+  count_call(&h->here, is_outermost, is_multi_tensor);
+  count_call(&h->sum, is_outermost, is_multi_tensor);
 }
 
 static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -39,12 +79,7 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   if (!in_update && tg__meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
     see_update(h, slice);
   } else if (cls == TG__CLASS_OP && in_update) {
-    h->update_ops++;
-    if (h->t->slices.start_ns[slice] >= h->call_until_ns) {
-      h->update_calls++;
-      h->call_until_ns = tg__slice_end(h->t, slice);
-    }
-    h->multi_tensor |= tg__str_contains(name, "_foreach_") || tg__str_contains(name, "_fused_");
+    see_in_update(h, slice, name);
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("torch::autograd::AccumulateGrad"))) {
     h->gradients++;
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
@@ -74,7 +109,7 @@ void tg__judge_scalar_reads(struct tg__facts *f) {
 
 /* One fused call does the work of the operators of all parameters: about two and a half of them each are left in time. */
 static void expect_of_fused(const struct host *h, struct tg__finding *x) {
-  const double each = h->gradients ? (double)h->update_calls / (double)h->gradients : 0;
+  const double each = h->gradients ? (double)h->sum.outermost / (double)h->gradients : 0;
   if (each > LEFT_OF_FUSED)
     tg__expect(h->f, x, (int64_t)((1 - LEFT_OF_FUSED / each) * (double)h->update_ns), 0.85,
                "of the operators for each parameter, the time of two and a half is left");
@@ -87,11 +122,11 @@ void tg__judge_optimizer(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, "no Optimizer.step in the trace");
     return;
   }
-  if (h.multi_tensor || h.update_ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
+  if (h.sum.multi_tensor || h.sum.ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h.update_ns));
   tg__where_slice(f, h.update, x);
   TG_SAY(x->evidence, "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
-         tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.update_ops));
+         tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.sum.ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
   expect_of_fused(&h, x);
 }

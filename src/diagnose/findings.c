@@ -88,6 +88,12 @@ void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
   }
 }
 
+bool tg__is_of_closure(const struct tg_trace *t, uint32_t slice) {
+  const struct tg__str name = tg__name(t, t->slices.name[slice]);
+  return tg__str_has_prefix(name, "autograd::engine::") || tg__str_has_prefix(name, "torch::autograd::") ||
+         tg__arg_int(t, t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1) >= 0;
+}
+
 /* ---- facts ---------------------------------------------------------------------------------------------------------------------- */
 
 static void sum_up(struct tg__facts *f) {

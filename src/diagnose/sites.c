@@ -171,7 +171,7 @@ static void see(struct walk *w, uint32_t i) {
   const bool node = tg__str_has_prefix(name, node_prefix);
   const enum tg__call_kind kind = node && tg__str_has_suffix(name, "AccumulateGrad") ? TG__CALL_ACCUMULATE
                                   : node                                             ? TG__CALL_BACKWARD
-                                  : start < w->update_until                          ? TG__CALL_UPDATE
+                                  : start < w->update_until && !tg__is_of_closure(t, i) ? TG__CALL_UPDATE
                                   : start < w->clear_until                           ? TG__CALL_CLEAR
                                   : start < w->load_until                            ? TG__CALL_LOAD
                                                                                      : TG__CALL_FORWARD;

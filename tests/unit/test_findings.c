@@ -275,6 +275,32 @@ static struct scene update(int ops, const char *op) {
   return s;
 }
 
+/* step(closure), 10 ms: forward 3 ms, backward 4 ms, here or (autograd) on a thread of its own, then 1 ms until the update of 60 operators. */
+static struct scene update_with_closure(int ops, bool elsewhere) {
+  struct scene s = begin(1, 12 * MS);
+  const uint32_t engine = elsewhere ? mini_thread(s.m, 1, 11) : s.thread;
+  mini_slice(s.m, s.thread, "user_annotation", "Optimizer.step#SGD.step", 0, 10 * MS);
+  for (int i = 0; i < 40; i++) {
+    mini_slice(s.m, s.thread, "cpu_op", "aten::linear", i * 75000, 75000);
+    mini_arg_int(s.m, "Sequence number", i);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::_foreach_add", i * 75000 + 10000, 20000);
+  }
+  mini_slice(s.m, engine, "cpu_op", "autograd::engine::evaluate_function: AddBackward0", 3 * MS, 3 * MS);
+  mini_slice(s.m, engine, "cpu_op", "aten::mm", 4 * MS, MS);
+  mini_slice(s.m, engine, "cpu_op", "torch::autograd::AccumulateGrad", 6 * MS, MS);
+  for (int i = 0; i < ops; i++) mini_slice(s.m, s.thread, "cpu_op", "aten::add_", 8 * MS + i * 30000, 30000);
+  return s;
+}
+
+static void test_optimizer_with_closure(void **state) {
+  struct scene s = update_with_closure(60, false);
+  expect_present(&s, "single-tensor-optimizer", 100.0 * 2 / 12, 2 * MS, "medium");
+  s = update_with_closure(60, true);
+  expect_present(&s, "single-tensor-optimizer", 100.0 * 2 / 12, 2 * MS, "medium");
+  s = update_with_closure(29, false); /* the operators of the closure are none of the update */
+  expect_absent(&s, "single-tensor-optimizer");
+}
+
 static void test_optimizer(void **state) {
   struct scene s = update(60, "aten::add_");
   expect_present(&s, "single-tensor-optimizer", 20, 2 * MS, "medium");
@@ -533,7 +559,8 @@ int main(void) {
       cmocka_unit_test(test_loader),        cmocka_unit_test(test_loader_fast_enough), cmocka_unit_test(test_communication),
       cmocka_unit_test(test_wrappers),      cmocka_unit_test(test_idle_device),        cmocka_unit_test(test_synchronisation),
       cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
-      cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_stalls),
+      cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),
+      cmocka_unit_test(test_optimizer_with_closure),          cmocka_unit_test(test_stalls),
       cmocka_unit_test(test_python),        cmocka_unit_test(test_chance),
       cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
       cmocka_unit_test(test_device_memory), cmocka_unit_test(test_occupancy),          cmocka_unit_test(test_labels),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import weakref
 from typing import Any, Callable, Optional
 
 from .. import _launch
@@ -29,6 +30,7 @@ class StepFinder:
         self.labelled = False  # the program puts labels on its steps itself
         self._seen = [0, 0, 0, 0]
         self._owner: dict[int, Any] = {}  # the first optimizer, loader and module: others tell of other things
+        self._fed: dict[int, Any] = {}  # data set → weak reference to its iterator: fetched from with gradients on, in this order
         self._optimizer_made = False
         self._over = False  # the optimizer has stepped, and the next step has not begun
         self._thread = threading.get_ident()
@@ -49,7 +51,7 @@ class StepFinder:
     def forked(self) -> None:
         """In a child: steps are found anew, by the thread that lives."""
         self.kind, self.locked = None, False
-        self._seen, self._owner, self._over = [0, 0, 0, 0], {}, False
+        self._seen, self._owner, self._fed, self._over = [0, 0, 0, 0], {}, {}, False
         self._thread = threading.get_ident()
 
     def sign(self, kind: int, owner: Any = None) -> None:
@@ -64,6 +66,8 @@ class StepFinder:
             if self.locked or (self.kind is not None and kind > self.kind) or not self._may_lead(kind):
                 return
             self.kind, self._thread, self._over = kind, threading.get_ident(), False
+            if kind == OPTIMIZER:
+                self._choose_loader()
             self.on_kind()
         if kind == OPTIMIZER and not self._over:
             self._over = True  # but for what the program does until it begins the next
@@ -74,6 +78,15 @@ class StepFinder:
         if self._over and threading.get_ident() == self._thread:
             self._over = False
             self.on_boundary()
+
+    def _choose_loader(self) -> None:
+        """The loader that feeds the optimizer need not be the first: some trainers try their validation before anything else. It is the
+        first of those that are still being iterated over."""
+        for data, iterator in self._fed.items():
+            if iterator() is not None:
+                self._owner[LOADER] = data
+                break
+        self._fed.clear()
 
     def _may_lead(self, kind: int) -> bool:
         if kind == LOADER and self._optimizer_made:
@@ -157,11 +170,14 @@ class StepFinder:
     def _watch_loaders(self) -> None:
         from torch.utils.data import get_worker_info
         from torch.utils.data.dataloader import _BaseDataLoaderIter
+        grad_on = self.torch.is_grad_enabled
 
         def fetches(loader: Any) -> None:
             if get_worker_info() is not None:
                 return
             self._forget_modules()
+            if self._optimizer_made and self.kind != OPTIMIZER and grad_on():
+                self._fed[id(loader._dataset)] = weakref.ref(loader)
             if self.kind == OPTIMIZER and self._owner.get(LOADER) in (None, id(loader._dataset)):
                 self._next_begins()
             self.sign(LOADER, id(loader._dataset))
