@@ -1,9 +1,11 @@
 """Misuse and bad moments: each works, or ends in one clear sentence, and the next recording is as good as the first."""
+import contextlib
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import warnings
 
 import pytest
@@ -70,6 +72,66 @@ def test_torch_profiler_at_the_same_time(profile, backend):
             assert "aten::sin" in names(ours)
         torch.ones(2).cos()
     assert "aten::cos" in {e.name for e in theirs.events()}
+
+
+@pytest.mark.parametrize("theirs", [torch.profiler.profile, torch.autograd.profiler.profile])
+@pytest.mark.parametrize("order", ["nested", "crossed"])
+def test_torch_profiler_started_within(profile, backend, theirs, order):
+    """torch's collector gives all records to who was started last, and a window without any crashed torch when it was read."""
+    ours, other = profile(), theirs()
+    ours.start()
+    torch.ones(2).sin()
+    time.sleep(0.003)
+    other.__enter__()
+    torch.ones(2).cos()
+    ends = [lambda: other.__exit__(None, None, None), ours.stop]
+    if backend == "native":
+        for end in ends if order == "nested" else ends[::-1]:
+            end()
+        assert {"aten::sin", "aten::cos"} <= set(names(ours))
+        return
+    if order == "nested":
+        ends[0]()
+    with pytest.warns(UserWarning, match="all of this window is lost" if order == "nested" else "what came before is lost to this window"):
+        ends[1]()
+    if order == "crossed":
+        with contextlib.suppress(RuntimeError):  # torch up to 2.5: it is not running
+            ends[0]()
+    assert set(names(ours)) & {"aten::sin", "aten::cos"} == ({"aten::cos"} if order == "crossed" else set())
+
+
+def test_a_signal_handler_that_records_while_another_profiler_starts(backend):
+    """The handler comes in where the package decides who records: it must not wait for the thread that it interrupts."""
+    status, out, err = run_program(backend, """
+        import signal
+        from tachograph._collect import backend as _backend
+        def handler(*_):
+            with profile() as inner: torch.ones(2).cos()
+            print("aten::cos" in {e.name for e in inner.events()})
+        signal.signal(signal.SIGUSR1, handler)
+        make = _backend.weakref.ref
+        def interrupted(thing, *rest):  # claiming a window calls this
+            _backend.weakref.ref = make
+            signal.raise_signal(signal.SIGUSR1)
+            return make(thing, *rest)
+        _backend.weakref = type(sys)("weakref")
+        _backend.weakref.ref, _backend.weakref.finalize = interrupted, __import__("weakref").finalize
+        with profile() as outer: torch.ones(2).sin()
+        print("aten::sin" in {e.name for e in outer.events()})
+        """)
+    assert (status, out) == (0, "True\nTrue\n"), err
+
+
+def test_refused_by_one_that_has_ended_by_now(monkeypatch):
+    """That is no reason to record with torch's own collector."""
+    from tachograph._collect import backend as _backend
+
+    def claim(recording):
+        monkeypatch.undo()
+        raise _backend.Busy("another was recording")
+    monkeypatch.setattr(_backend, "_claim", claim)
+    with pytest.raises(_backend.Busy):
+        tg.profile(activities=[CPU]).start()
 
 
 def test_unbalanced_calls(profile):

@@ -191,7 +191,7 @@ def _remove_directory(path: str, pid: int) -> None:
 
 # ---- one window at a time ---------------------------------------------------------------------------------------------------------
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler or a destructor may come in while it is held, on the same thread
 _current: Optional[weakref.ref] = None
 
 
@@ -217,7 +217,7 @@ def _release(recording: Recording) -> None:
             _current = None
 
 
-os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock(), _current=None))
+os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.RLock(), _current=None))
 
 
 # ---- which kind -------------------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recor
         try:
             return native(recipe, trace_id)
         except RuntimeError as e:
-            if backend == "native" or current() is not None:
+            if backend == "native" or isinstance(e, Busy):
                 raise
             reason = str(e)
     if backend == "native":

@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import threading
+import time
 from dataclasses import asdict
 from typing import Any, Optional
 
@@ -18,6 +19,8 @@ from .config import ExperimentalConfig
 from .export import finish_document
 from .nvtx_ranges import NvtxLabels
 
+_CLOCK_SLACK_NS = 1_000_000  # torch's clock and the system's differ by less
+
 
 class KinetoWindow(Recording):
     kind = "kineto"
@@ -30,12 +33,15 @@ class KinetoWindow(Recording):
         self._nvtx = NvtxLabels()
         self._path = os.path.join(self.directory, "kineto.json")
         self._thread: Optional[int] = None
+        self._begun_ns = 0
+        self._taken = False  # its records went to another profiler
         self._torch.prepare_trace()
 
     def _start(self) -> None:
         _refuse_second_profiler()
         self._thread = threading.get_ident()
         self._torch.start_trace()
+        self._begun_ns = time.time_ns() if torch._C._autograd._profiler_enabled() else 0  # of all threads it does not say so
         forward(_torch_own.record_function)
         self._nvtx.enter()
 
@@ -46,7 +52,23 @@ class KinetoWindow(Recording):
     def _stop(self) -> None:
         self._nvtx.leave()
         forward(None)
-        self._torch.stop_trace()
+        self._taken = self._begun_ns != 0 and not torch._C._autograd._profiler_enabled()
+        try:
+            self._torch.stop_trace()
+        except RuntimeError:
+            if not self._taken:
+                raise
+        if self._taken or self._begins_late():
+            warn("torch.profiler was started while this window was being recorded by torch's own collector, which does one recording at a time: "
+                 + ("all of this window is lost" if self._taken else "what came before is lost to this window")
+                 + "; let one end before the other starts, or use backend='native', beside which torch.profiler can run")
+
+    def _begins_late(self) -> bool:
+        """Are the results those of a profiler that was started after this one?"""
+        results = self._torch.profiler.kineto_results
+        tell_ns = getattr(results, "trace_start_ns", None)
+        begin_ns = tell_ns() if tell_ns is not None else results.trace_start_us() * 1000
+        return 0 < self._begun_ns < begin_ns - _CLOCK_SLACK_NS
 
     def _drop(self) -> None:
         self._torch.start_trace()
@@ -58,6 +80,8 @@ class KinetoWindow(Recording):
         self._torch.toggle_collection_dynamic(enable, activities)
 
     def _file(self) -> str:
+        if self._taken:  # torch would try to write what it does not have
+            return self._nothing()
         if not os.path.exists(self._path):
             self._torch.export_chrome_trace(self._path)
             finish_document(self._path, self.metadata, None)
