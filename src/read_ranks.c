@@ -8,6 +8,7 @@ enum { MOST_ASKED = TG__RUN_READY };
 struct unit { /* a file */
   const struct tg__folder *folder;
   size_t index;
+  const char *path; /* the folder's */
   int64_t bytes, read_bytes;
   struct tg__summaries ranks; /* what became of it; the strings are everybody's */
   /* Of a run that is asked more later: what stands where, the answers of this file, and the rows they have become of everybody's. */
@@ -44,7 +45,7 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
   for (size_t i = 0; i < tg__folder_count(folder); i++) {
     const int64_t bytes = tg__folder_bytes(folder, i);
     if (!tg__grow((void **)&r->units, &r->cap, r->count + 1, sizeof *r->units)) return TG_MEMORY;
-    r->units[r->count++] = (struct unit){.folder = folder, .index = i, .bytes = bytes};
+    r->units[r->count++] = (struct unit){.folder = folder, .index = i, .path = tg__folder_path(folder, i), .bytes = bytes};
     r->total_bytes += bytes;
   }
   return TG_OK;
@@ -194,7 +195,7 @@ static void read_unit(void *ctx, size_t i) {
 }
 
 /* The ranks of all files, in the order of the files. Those that could not be read are passed over and counted, unless none could. */
-static enum tg_err gather(struct reading *r, struct tg__summaries *s, int64_t *passed_over, struct tg_error *e) {
+static enum tg_err gather(struct reading *r, const char *path, struct tg__summaries *s, int64_t *passed_over, struct tg_error *e) {
   const struct unit *bad = NULL;
   for (size_t i = 0; i < r->count; i++) {
     struct unit *const u = &r->units[i];
@@ -210,7 +211,7 @@ static enum tg_err gather(struct reading *r, struct tg__summaries *s, int64_t *p
   if (r->first && r->first->err) return tg__fail(e, r->first->err, r->first->error.offset, "%s", r->first->error.text);
   if (r->stopped) return tg__fail(e, TG_CANCELLED, -1, "stopped on request");
   if (s->count) return TG_OK;
-  if (!bad) return tg__fail(e, TG_NOT_A_TRACE, -1, "there are no traces: no file ends in .json, .json.gz, .json.zst, .tacho or .tsum");
+  if (!bad) return tg__no_traces(path, e);
   return tg__fail(e, bad->error.code, bad->error.offset, "no file could be read; the first that failed says: %s", bad->error.text);
 }
 
@@ -226,7 +227,7 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace
   r->each = (struct tg_open_options){.threads = threads / at_once};
   for (size_t i = 0; i < r->count; i++) r->units[i].ranks.strings = s->strings;
   tg__parallel(at_once, r->count, read_unit, r);
-  enum tg_err err = gather(r, s, &passed_over, e);
+  enum tg_err err = gather(r, path, s, &passed_over, e);
   for (size_t i = 0; i < r->count; i++) {
     for (uint32_t k = 0; k < r->units[i].ranks.count; k++) tg__rank_summary_free(&r->units[i].ranks.ranks[k]);
     tg__free(r->units[i].ranks.ranks);
@@ -236,6 +237,9 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace
   else
     err = tg__trace_of_summaries(s, path, out, e);
   if (!err) (*out)->ranks[0].loss[TG__LOSS_skipped_file] = passed_over;
+  if (!err) (*out)->ranks[0].loss_offset[TG__LOSS_skipped_file] = -1; /* of no place in any file */
+  for (size_t i = 0; !err && i < r->count; i++)
+    if (r->units[i].err) tg__trace_add_skipped(*out, r->units[i].path, r->units[i].error.text);
   return err;
 }
 
@@ -286,7 +290,7 @@ static bool gather_places(const struct reading *r, const struct tg_trace *t, str
 }
 
 /* The answers are whole, but for what is asked of all ranks together. */
-static enum tg_err end_questions(struct reading *r, struct tg__run_ranks *ranks, struct tg_error *e) {
+static enum tg_err end_questions(struct reading *r, const struct tg_trace *run, struct tg__run_ranks *ranks, struct tg_error *e) {
   int64_t *const numbers = tg__alloc((r->count + 1) * sizeof *numbers);
   if (!numbers) return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
   for (size_t i = 0; i < r->count; i++) numbers[i] = -1;
@@ -298,6 +302,7 @@ static enum tg_err end_questions(struct reading *r, struct tg__run_ranks *ranks,
     struct tg_table **const table = r->first ? &r->first->table : &ranks->ready[i];
     struct tg_error *const why = r->first ? &r->first->error : &ranks->why_not[i];
     err = tg__joining_end(r->asked[i].joining, numbers, table, why);
+    if (!err) tg__run_add_losses(run, r->asked[i].call.question, *table);
     if (r->first) r->first->err = err;
     if (err == TG_MEMORY && e) *e = *why;
   }
@@ -314,7 +319,7 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
       add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks") : read_all(&r, path, out, e);
   const bool is_open = !err;
   if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
-  if (!err) err = end_questions(&r, ranks, e);
+  if (!err) err = end_questions(&r, *out, ranks, e);
   if (!err) (*out)->step_kind = (*out)->summaries->ranks[0].step_kind;
   if (err && is_open) {
     tg__trace_free(*out);

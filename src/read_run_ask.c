@@ -41,6 +41,11 @@ void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const 
   }
 }
 
+void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out) {
+  if (strcmp(question, "losses") == 0) tg__put_skipped_files(run, out);
+  tg__table_add_losses(out, run, &(struct tg__ask){.rank = TG_NONE});
+}
+
 /* ---- one rank ----------------------------------------------------------------------------------------------------------------------- */
 
 bool tg__run_is_for_all(const char *argument) {
@@ -129,6 +134,7 @@ static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *
   }
   d->total_bytes = -1;
   if (!err) err = tg__joining_end(j, numbers, out, e);
+  if (!err) tg__run_add_losses(run, c->question, *out);
   tg__joining_free(j);
   tg__free(numbers);
   return !err && folds ? choose(out, c, e) : err;

@@ -145,10 +145,10 @@ class LossesRow(TypedDict):
     rank: Optional[int]  # rank of the job
     file: Optional[str]  # file
     loss: Optional[str]  # what happened
-    kind: Optional[str]  # skipped, cut or bent
+    kind: Optional[str]  # skipped, file, cut or bent
     count: Optional[int]  # how often
     offset: Optional[int]  # first byte it happened at, of the unpacked text
-    meaning: Optional[str]  # in words
+    meaning: Optional[str]  # in words; of a file that was passed over, why
 
 class FindingsRow(TypedDict):
     """what to change first, with the evidence"""

@@ -120,6 +120,7 @@ bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32
  * use, after a failure too. */
 enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out, struct tg_error *e);
 void tg__ask_end(struct tg__ask *a);
+void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out); /* losses.c: rows of the question losses */
 void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a); /* those of the ranks asked for */
 
 /* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */

@@ -6,6 +6,7 @@
 struct verdict {
   bool is_valid;
   int64_t read, kept, skipped, cut, bent;
+  int64_t files;      /* of the folder, that were not read */
   int64_t unrecorded; /* of those skipped: never got into the file */
 };
 
@@ -17,6 +18,7 @@ static struct verdict judge(const struct tg_trace *t, uint32_t first, uint32_t l
     for (int k = 0; k < TG__LOSS_COUNT; k++) {
       const int64_t n = t->ranks[r].loss[k];
       if (tg__loss_info[k].kind == TG__LOSS_SKIPPED) v.skipped += n;
+      else if (tg__loss_info[k].kind == TG__LOSS_FILE) v.files += n;
       else if (tg__loss_info[k].kind == TG__LOSS_CUT) v.cut += n;
       else v.bent += n;
       if (k == TG__LOSS_skipped_no_room || k == TG__LOSS_skipped_overwritten || k == TG__LOSS_skipped_too_deep) v.unrecorded += n;
@@ -58,7 +60,14 @@ static void note_verdict(struct tg_table *out, const struct verdict *v) {
   if (damaged) tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)damaged, (long long)v->read);
   if (v->unrecorded) tg__table_note(out, "%lld of %lld events had no place in the recording", (long long)v->unrecorded, (long long)v->read);
   if (v->bent) tg__table_note(out, "%lld events have a value that could not be kept as written", (long long)v->bent);
-  if (!v->cut && !v->skipped && !v->bent) tg__table_note(out, "everything was read as written");
+  if (!v->cut && !v->skipped && !v->bent && !v->files) tg__table_note(out, "everything was read as written");
+}
+
+static void note_files(struct tg_table *out, const struct tg_trace *t, int64_t files) {
+  enum { MOST = 10 };
+  uint32_t shown = 0;
+  for (; shown < t->skipped_count && shown < MOST; shown++) tg__table_note(out, "not read: %.300s", t->skipped[shown].why);
+  if (files > shown) tg__table_note(out, shown ? "and %lld more files were not read" : "%lld files beside the others were not read", (long long)(files - shown));
 }
 
 /* How the recording of a process ended, and what it could not keep. */
@@ -114,13 +123,14 @@ int tg__cmd_check(struct tg__cli *c) {
   const struct verdict v = judge(trace, 0, trace->rank_count);
   struct tg_table *t = make_table(trace, is_valid);
   if (t) note_verdict(t, &v);
+  if (t) note_files(t, trace, v.files);
   if (t) note_processes(t, trace);
   if (t && !is_valid) tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect.text);
   int status;
   if (!t || t->failed || add_losses(trace, t, &e)) status = tg__cli_failed(c, &e, NULL);
   else status = tg__cli_table(c, t, 0);
   if (status == TG__EXIT_OK && !is_valid) status = tg_err_status(TG_INTERNAL);
-  if (status == TG__EXIT_OK && (v.cut || v.skipped || v.bent)) status = TG__EXIT_THRESHOLD;
+  if (status == TG__EXIT_OK && (v.cut || v.skipped || v.bent || v.files)) status = TG__EXIT_THRESHOLD;
   tg_table_free(t);
   tg_close(trace);
   return status;

@@ -115,16 +115,18 @@ static void put_devices(const struct page *p) {
   if (!any) tg__out_text(p->out, has_device_work ? ", a device without a name" : ", CPU only");
 }
 
+static struct tg__str last_part(struct tg__str path) {
+  for (uint32_t i = path.len; i > 0; i--)
+    if (path.ptr[i - 1] == '/') return (struct tg__str){path.ptr + i, path.len - i};
+  return path;
+}
+
 static void put_title(const struct page *p) {
   const struct tg_trace *t = p->r->trace;
   struct tg__str path = tg__name(t, t->ranks[0].path);
   const struct tg__str opened = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : path;
   if (t->rank_count == 1 || tg__str_has_suffix(opened, ".tacho")) path = opened; /* a packed file knows where its ranks once lay */
-  for (uint32_t i = path.len; i > 0; i--) {
-    if (path.ptr[i - 1] != '/') continue;
-    path = (struct tg__str){path.ptr + i, path.len - i};
-    break;
-  }
+  path = last_part(path);
   char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
   ink(p, "1;36");
   tg__put_fitted(p->out, path, p->width - 20);
@@ -160,6 +162,7 @@ static void put_losses(const struct page *p) {
   static const struct {
     const char *kind, *what, *behind, *ink;
   } kinds[] = {{"skipped", "event", " not read", "31"},
+               {"file", "file", " not read", "31"},
                {"cut", "place", " where the input is cut", "31"},
                {"bent", "value", " not as written", "33"}};
   const struct tg_table *t = p->r->parts[TG__REPORT_LOSSES];
@@ -173,8 +176,10 @@ static void put_losses(const struct page *p) {
     tg__out_format(p->out, "%s %s%s%s", tg__human_count(n, buf), kinds[k].what, plural(n), kinds[k].behind);
     plain(p);
     if (!any) { /* the first loss by name */
+      const bool file = strcmp(kinds[k].kind, "file") == 0;
+      const struct tg__str name = tg__cell_str(t, tg__find_row(t, "kind", kinds[k].kind, 0), file ? "file" : "loss");
       tg__out_text(p->out, " (");
-      tg__put_clean(p->out, tg__cell_str(t, tg__find_row(t, "kind", kinds[k].kind, 0), "loss"));
+      tg__put_clean(p->out, file ? last_part(name) : name);
       tg__out_text(p->out, ")");
     }
     any = true;

@@ -179,3 +179,14 @@ bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw) {
   }
   return true;
 }
+
+void tg__trace_add_skipped(struct tg_trace *t, const char *path, const char *why) {
+  enum { MOST = 100 }; /* that are named */
+  if (t->skipped_count == MOST) return;
+  if (!t->skipped) t->skipped = tg__arena_get(&t->arena, MOST * sizeof *t->skipped);
+  if (!t->skipped) return;
+  struct tg__skipped_file *const s = &t->skipped[t->skipped_count];
+  s->path = tg__arena_copy(&t->arena, path, strlen(path));
+  s->why = tg__arena_copy(&t->arena, why, strlen(why));
+  t->skipped_count += s->path && s->why;
+}

@@ -290,11 +290,20 @@ static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg_tra
   return err;
 }
 
-static bool is_trace_name(const char *name) {
+bool tg__is_trace_name(const char *name) {
   static const char *const suffixes[] = {".json", ".json.gz", ".json.zst", ".gz", ".zst", ".tacho", ".pickle", ".pkl"};
   for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
     if (has_suffix(name, suffixes[i])) return true;
   return false;
+}
+
+/* A sentence about a file names it: readers of the text do not know which of a job's files it is about. */
+static enum tg_err name_file(struct tg_error *e, const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
+  if (strstr(e->text, name) || strcmp(path, "-") == 0 || e->code == TG_CANCELLED) return e->code;
+  const struct tg_error bare = *e;
+  const size_t len = strlen(path), most = 200;
+  return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path, bare.text);
 }
 
 /* Files that are no traces (a memory timeline beside the ranks) are passed over and counted, unless none is one. */
@@ -305,7 +314,7 @@ static enum tg_err read_many(struct opening *o, const char *path, const struct t
   o->how.no_timeline = true;
   struct tg_error first = {0};
   for (size_t i = 0; i < count; i++) {
-    if (!is_trace_name(names[i])) continue;
+    if (!tg__is_trace_name(names[i])) continue;
     struct tg_error why = {0};
     tried++;
     const uint32_t ranks = o->trace->rank_count;
@@ -315,11 +324,16 @@ static enum tg_err read_many(struct opening *o, const char *path, const struct t
       if (e) *e = why;
       return err;
     }
+    name_file(&why, names[i]);
     if (passed_over++ == 0) first = why;
+    tg__trace_add_skipped(o->trace, names[i], why.text);
   }
-  if (tried == 0) return tg__fail(e, TG_NOT_A_TRACE, -1, "%s holds no traces: no file in it ends in .json, .json.gz, .json.zst or .tacho", path);
-  if (o->trace->rank_count == 0) return tg__fail(e, first.code, first.offset, "none of the %zu files of %s could be read; the first says: %s", tried, path, first.text);
+  if (tried == 0) return tg__no_traces(path, e);
+  if (o->trace->rank_count == 0)
+    return tried == 1 ? tg__fail(e, first.code, first.offset, "the only file that may be a trace cannot be read: %s", first.text)
+                      : tg__fail(e, first.code, first.offset, "none of the %zu files of %s could be read; the first says: %s", tried, path, first.text);
   o->trace->ranks[0].loss[TG__LOSS_skipped_file] = passed_over;
+  o->trace->ranks[0].loss_offset[TG__LOSS_skipped_file] = -1; /* of no place in any file */
   return TG_OK;
 }
 
@@ -332,7 +346,7 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
   enum tg_err err = tg__path_list(path, &arena, &names, &count, e);
   for (size_t i = 0; err == TG_OK && i < count; i++) {
     struct tg__file *f;
-    if (!is_trace_name(names[i]) || tg__file_open(names[i], &f, NULL) != TG_OK) continue;
+    if (!tg__is_trace_name(names[i]) || tg__file_open(names[i], &f, NULL) != TG_OK) continue;
     o->total_bytes += tg__file_size(f);
     tg__file_close(f);
   }
@@ -359,15 +373,6 @@ static int is_tacho(const char *path, int64_t *size, struct tg_error *e) {
   const int64_t n = tg__file_read_at(f, head, sizeof head, 0);
   tg__file_close(f);
   return n > 0 && tg__tacho_recognise(head, (size_t)n);
-}
-
-/* A sentence about a file names it: readers of the text do not know which of a job's files it is about. */
-static enum tg_err name_file(struct tg_error *e, const char *path) {
-  const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
-  if (strstr(e->text, name) || strcmp(path, "-") == 0 || e->code == TG_CANCELLED) return e->code;
-  const struct tg_error bare = *e;
-  const size_t len = strlen(path), most = 200;
-  return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path, bare.text);
 }
 
 static enum tg_err open_summary(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e) {
@@ -462,11 +467,13 @@ void tg__folder_close(struct tg__folder *f) {
 
 size_t tg__folder_count(const struct tg__folder *f) { return f->count; }
 
+const char *tg__folder_path(const struct tg__folder *f, size_t i) { return f->names[i]; }
+
 static bool is_summary_name(const char *name) { return has_suffix(name, ".tsum"); }
 
 int64_t tg__folder_bytes(const struct tg__folder *f, size_t i) {
   struct tg__file *file;
-  if (f->run && !is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) return 0;
+  if (f->run && !tg__is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) return 0;
   if (tg__file_open(f->names[i], &file, NULL) != TG_OK) return 0;
   const int64_t size = tg__file_size(file);
   tg__file_close(file);
@@ -477,7 +484,7 @@ enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct t
                             struct tg_error *e) {
   *out = NULL;
   const enum tg__run_part part = f->run ? tg__run_part(f->run, i) : TG__RUN_OTHER;
-  if (f->run && ((!is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) || part == TG__RUN_MORE)) return TG_OK;
+  if (f->run && ((!tg__is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) || part == TG__RUN_MORE)) return TG_OK;
   if (part != TG__RUN_FIRST) return tg__trace_open(f->names[i], options, out, e);
   struct opening *const o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading %s", f->names[i]);

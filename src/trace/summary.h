@@ -102,10 +102,13 @@ enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct
 
 /* ---- one rank after the other (open.c): so that never more than a few are in memory ---------------------------------------------- */
 
+bool tg__is_trace_name(const char *name); /* by its end */
+enum tg_err tg__no_traces(const char *path, struct tg_error *e); /* folder_hint.c: the sentence of a folder that holds none */
 struct tg__folder; /* the files of a folder or glob, those that belong together put together; or a single file */
 enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e);
 void tg__folder_close(struct tg__folder *f); /* NULL is fine */
 size_t tg__folder_count(const struct tg__folder *f);
+const char *tg__folder_path(const struct tg__folder *f, size_t i);
 int64_t tg__folder_bytes(const struct tg__folder *f, size_t i); /* of file i on disk; 0 when it is no trace by its name */
 /* File i as a trace of its own. *out is NULL and all is well when it is no trace by its name or part of one before it. May be called
  * from several threads. */

@@ -207,6 +207,10 @@ enum { /* columns for tg__trace_load and questions.def */
   TG__COL_RANKS = 4095, /* of questions about ranks: all columns, or the summaries in their place */
 };
 
+/* A file of the folder that is no trace, or none that can be read. */
+struct tg__skipped_file {
+  const char *path, *why;
+};
 struct tg__summaries; /* trace/summary.h */
 struct tg__run_door;  /* src/read_run.c */
 struct tg__keepsakes; /* below: tg__keep */
@@ -237,6 +241,8 @@ struct tg_trace {
   struct tg__arena arena;
   struct tg__store *store;
   struct tg__keepsakes *kept;
+  struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
+  uint32_t skipped_count;
   struct tg__run_door *run;        /* NULL, or where the ranks behind the summaries are; whoever put it there frees it */
   struct tg__summaries *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
 };
@@ -252,6 +258,7 @@ enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads
 enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e); /* make columns present */
 bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);                 /* needs TG__COL_ALL loaded */
 enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e); /* save.c; needs TG__COL_ALL */
+void tg__trace_add_skipped(struct tg_trace *t, const char *path, const char *why); /* named, while there is memory for it */
 /* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its value. false on no memory. */
 bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
 

@@ -140,6 +140,53 @@ static void compare_bytes(struct tg__ranks *r) {
   }
 }
 
+static void compare_sizes(struct tg__ranks *r) {
+  for (size_t i = 0; i < r->match_count; i++) {
+    const struct tg__match *const m = &r->matches[i];
+    uint32_t least = UINT32_MAX, most = 0;
+    for (uint32_t k = 0; k < m->count; k++) {
+      const struct tg__part *const p = &r->parts[m->first + k];
+      const uint32_t size = r->s->ranks[p->rank].collectives[p->index].group_size;
+      if (size && size < least) least = size;
+      if (size > most) most = size;
+    }
+    r->sized += most > 0 && least != most;
+    r->crowded += most > 0 && m->count > most;
+  }
+}
+
+static bool share_a_rank(const struct tg__ranks *r, const struct tg__match *a, const struct tg__match *b) {
+  uint32_t i = 0, k = 0; /* both are by rank */
+  while (i < a->count && k < b->count) {
+    const uint32_t x = r->parts[a->first + i].rank, y = r->parts[b->first + k].rank;
+    if (x == y) return true;
+    if (x < y)
+      i++;
+    else
+      k++;
+  }
+  return false;
+}
+
+/* One number of one group, and one rank calls it this, another that: they do not call the same things in the same order. */
+static bool compare_order(struct tg__ranks *r) {
+  struct tg__map first = {0}; /* hash of group and sequence number → match */
+  bool done = true;
+  for (size_t i = 0; i < r->match_count && done; i++) {
+    const struct tg__match *const m = &r->matches[i];
+    if (m->sequence < 0) continue;
+    const struct {
+      uint64_t group;
+      int64_t sequence;
+    } key = {m->group, m->sequence};
+    const uint32_t *const at = tg__map_slot(&first, tg__hash(&key, sizeof key), (uint32_t)i);
+    done = at != NULL;
+    if (done && r->matches[*at].kind != m->kind) r->crossed += !share_a_rank(r, &r->matches[*at], m);
+  }
+  tg__map_free(&first);
+  return done;
+}
+
 bool tg__ranks_match(struct tg__ranks *r) {
   struct matching m = {.r = r};
   size_t total = 0;
@@ -153,6 +200,8 @@ bool tg__ranks_match(struct tg__ranks *r) {
   if (done) {
     make_matches(&m);
     compare_bytes(r);
+    compare_sizes(r);
+    done = compare_order(r);
   }
   tg__free(m.refs);
   tg__free(m.order);

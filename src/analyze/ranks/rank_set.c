@@ -2,6 +2,7 @@
 #include "analyze/ranks/ranks.h"
 #include "analyze/ranks/summarize.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void place_part(const struct tg__ranks *r, struct tg__part *p) {
@@ -240,8 +241,20 @@ static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
     tg__table_note(out, "ranks that ended before their time (cut or killed), counted with what they had recorded: %u", (unsigned)cut);
 }
 
+/* Clocks may be a microsecond apart, or hours. */
+static const char *write_time(int64_t ns, char buf[32]) {
+  if (ns < 10 * 1000000)
+    snprintf(buf, 32, "%.1f us", (double)ns / 1e3);
+  else if (ns < 10 * (int64_t)1000000000)
+    snprintf(buf, 32, "%.1f ms", (double)ns / 1e6);
+  else
+    snprintf(buf, 32, "%.1f s", (double)ns / 1e9);
+  return buf;
+}
+
 static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
   int64_t most = 0, spread = 0;
+  char by[32], within[32];
   uint32_t aligned = 0, alone = 0, astray = 0;
   for (uint32_t i = 0; i < r->s->count; i++) {
     const struct tg__clock *const c = &r->clocks[i];
@@ -255,8 +268,8 @@ static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
   if (aligned)
     tg__table_note(
         out,
-        "clocks are aligned on the ends of collectives: by up to %.1f us, half of the ends within %.1f us (the question clocks says more)",
-        (double)most / 1000, (double)spread / 1000);
+        "clocks are aligned on the ends of collectives: by up to %s, half of the ends within %s (the question clocks says more)",
+        write_time(most, by), write_time(spread, within));
   if (astray)
     tg__table_note(
         out,
@@ -312,6 +325,18 @@ void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
     tg__table_note(
         out, "collectives that are larger on one rank than on another, so not the same one, and nothing is said of waiting in them: %lld",
         (long long)r->differing);
+  if (r->crossed)
+    tg__table_note(out,
+                   "the ranks do not call the same collectives in the same order: numbers of a group that stand for one kind on some ranks and "
+                   "for another elsewhere: %lld",
+                   (long long)r->crossed);
+  if (r->sized)
+    tg__table_note(out, "collectives whose ranks state groups of different size: %lld", (long long)r->sized);
+  if (r->crowded)
+    tg__table_note(out,
+                   "collectives in which more files take part than their group has ranks: %lld; files of several runs, or of one rank twice, "
+                   "lie together",
+                   (long long)r->crowded);
   if (bare) tg__table_note(out, "collectives that were launched and have no kernel in the trace, left out: %lld", (long long)bare);
   if (dropped) tg__table_note(out, "rows beyond what is kept of one rank, left out: %lld", (long long)dropped);
 }

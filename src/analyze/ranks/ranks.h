@@ -43,6 +43,9 @@ struct tg__ranks {
   struct tg__clock *clocks; /* by rank */
   int64_t uneven;           /* groups and kinds whose number of collectives differs between ranks: matched within steps */
   int64_t differing;        /* matches that differ in bytes */
+  int64_t crossed;          /* sequence numbers of a group that stand for other kinds on other ranks */
+  int64_t sized;            /* matches whose ranks state groups of different size */
+  int64_t crowded;          /* matches with more parts than their group has ranks */
   bool by_order;
 };
 

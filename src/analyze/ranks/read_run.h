@@ -80,6 +80,8 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
                         struct tg_error *e);
 /* Is this argument about the rows of all ranks together, so that no single rank is asked it? */
 bool tg__run_is_for_all(const char *argument);
+/* What no rank says: which files of the run could not be read. */
+void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out);
 /* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at `first`. */
 void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);
 

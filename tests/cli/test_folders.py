@@ -1,0 +1,112 @@
+"""Folders as they lie about: ranks that are missing, twice, cut or empty, and files that are none; each gets an answer and a note."""
+import json
+
+import pytest
+
+
+def rank_events(rank, steps=4, late_us=0, swap=False, size=2):
+    """Each step begins on the same microsecond and has two collectives, which end together on all ranks."""
+    events = []
+    for step in range(steps):
+        t = 1000 + 1000 * step
+        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": t, "dur": 900})
+        kinds = ["allreduce", "allgather"]
+        for k, kind in enumerate(reversed(kinds) if swap and step == 2 else kinds):
+            number, begin, end = 2 * step + k, t + 400 + 150 * k + late_us, t + 550 + 150 * k
+            args = {"Collective name": kind, "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": size, "dtype": "Float",
+                    "Process Group Name": "0", "Seq": number}
+            kernel = {"allreduce": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "allgather": "ncclDevKernel_AllGather_RING_LL"}[kind]
+            events.append({"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": begin - 30, "dur": 10, "args": args})
+            events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": begin - 28, "dur": 5,
+                           "args": {"correlation": number}})
+            events.append({"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": begin, "dur": end - begin,
+                           "args": {"device": 0, "stream": 7, "correlation": number}})
+    return events
+
+
+def write(path, rank, world=2, **how):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world},
+                                "traceEvents": rank_events(rank, **how)}))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for rank in range(2):
+        write(tmp_path / "run" / f"rank{rank}.json", rank)
+    return tmp_path / "run"
+
+
+def notes(tachograph, folder, question="ranks"):
+    run = tachograph("ask", folder, question, "--json")
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)["notes"]
+
+
+def test_a_healthy_folder_has_nothing_to_say_but_its_clocks(tachograph, folder):
+    assert notes(tachograph, folder) == ["clocks are aligned on the ends of collectives: by up to 0.0 us, half of the ends within 0.0 us (the question clocks says more)"]
+
+
+def test_an_empty_file_is_named_wherever_health_is_asked(tachograph, folder):
+    (folder / "rank2.json").write_text("")
+    check = tachograph("check", folder)
+    assert check.returncode == 1 and f"not read: {folder}/rank2.json: the file is empty" in check.stdout and "everything" not in check.stdout
+    assert "1 file not read (rank2.json)" in tachograph("report", folder).stdout
+    losses = tachograph("ask", folder, "losses").stdout
+    assert "rank2.json" in losses and "the file is empty" in losses and "rank0.json" not in losses
+
+
+def test_a_folder_with_nothing_but_an_empty_file(tachograph, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rank0.json").write_text("")
+    run = tachograph("report", tmp_path / "run")
+    assert run.returncode == 4 and "the only file that may be a trace cannot be read" in run.stderr and "the file is empty" in run.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "ask"])
+def test_folders_of_folders_are_pointed_at(tachograph, tmp_path, command):
+    for host in "ab":
+        write(tmp_path / "runs" / host / "rank0.json", 0)
+    run = tachograph(command, tmp_path / "runs", *(["ranks"] if command == "ask" else []))
+    assert run.returncode == 4 and f"the folders in it hold 2: name one of the folders, or all of them as '{tmp_path}/runs/*/*'" in run.stderr
+    assert tachograph("ask", f"{tmp_path}/runs/*/*", "ranks").returncode == 0
+
+
+def test_a_folder_without_anything_of_the_kind(tachograph, tmp_path):
+    (tmp_path / "train.py").write_text("print()")
+    run = tachograph("report", tmp_path)
+    assert run.returncode == 4 and "holds no traces: no file in it ends in .json" in run.stderr
+
+
+def test_what_lies_beside_the_ranks_does_no_harm(tachograph, folder):
+    write(folder / "nested" / "rank0.json", 0)
+    (folder / "notes.txt").write_text("x")
+    (folder / "loop").symlink_to("..")
+    (folder / "gone.json").symlink_to("nowhere.json")
+    assert tachograph("summarize", folder / "rank0.json", "-o", folder / "rank0.tsum").returncode == 0
+    rows = json.loads(tachograph("ask", folder, "ranks", "--json").stdout)["rows"]
+    assert [row[0] for row in rows] == [0, 1]
+
+
+def test_ranks_of_two_runs_in_one_folder(tachograph, folder):
+    write(folder / "other.json", 1, late_us=40)
+    said = notes(tachograph, folder)
+    assert "files of a rank that another file is of, too, each counted by itself: 1" in said
+    assert "collectives in which more files take part than their group has ranks: 8; files of several runs, or of one rank twice, lie together" in said
+
+
+def test_collectives_called_in_another_order(tachograph, folder):
+    write(folder / "rank1.json", 1, swap=True)
+    assert ("the ranks do not call the same collectives in the same order: numbers of a group that stand for one kind on some ranks and for another elsewhere: 2"
+            in notes(tachograph, folder, "collectives"))
+
+
+def test_groups_that_the_ranks_see_differently(tachograph, folder):
+    write(folder / "rank1.json", 1, size=3)
+    assert "collectives whose ranks state groups of different size: 8" in notes(tachograph, folder)
+
+
+def test_clocks_hours_apart(tachograph, folder):
+    text = json.loads((folder / "rank1.json").read_text())
+    (folder / "rank1.json").write_text(json.dumps({**text, "baseTimeNanoseconds": 7_200_000_000_000}))
+    assert any("by up to 7200.0 s, half of the ends within 0.0 us" in note for note in notes(tachograph, folder))
