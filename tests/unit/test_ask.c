@@ -61,7 +61,7 @@ static void wrong_arguments(void **state) {
   assert_string_equal(refusal(t, TG_USAGE, "qqqqqqqqqq", NULL, NULL),
                       "there is no question 'qqqqqqqqqq' (`tachograph questions` lists them all)");
   assert_string_equal(refusal(t, TG_USAGE, "tracks", "rnak", "1"),
-                      "the question tracks takes no argument 'rnak'; did you mean rank? (it takes rank, where, sort, limit)");
+                      "the question tracks takes no argument 'rnak'; did you mean rank? (it takes rank, columns, where, sort, limit)");
   assert_string_equal(refusal(t, TG_USAGE, "events", "by", "slices"),
                       "by=slices is not known to the question events; did you mean slice? (it may be slice, mark)");
   assert_string_equal(refusal(t, TG_USAGE, "events", "limit", "-3"), "limit=-3 is not a number of rows: give a whole number, or all");
