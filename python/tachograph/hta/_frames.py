@@ -6,6 +6,9 @@ from typing import Any, Callable, Optional, Sequence
 import tachograph
 
 
+UNKNOWN = 0xffffffff  # code of no text
+
+
 def integers(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
     """An integer column as int64; unknown stands for what the trace does not say."""
     import numpy
@@ -45,6 +48,13 @@ def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]
     return place[raw], [column[row] for row in rows.tolist()]
 
 
+def is_known(table: tachograph.Table, name: str) -> bool:
+    """Has any row a text in this column? Most keys of args are those of few events."""
+    import numpy
+    raw = numpy.frombuffer(table[name].codes(), dtype=numpy.uint32)
+    return bool((raw != UNKNOWN).any())
+
+
 def texts(table: tachograph.Table, name: str) -> Any:
     """A text column as an object array."""
     import numpy
@@ -52,6 +62,15 @@ def texts(table: tachograph.Table, name: str) -> Any:
     known = numpy.empty(len(distinct), dtype=object)
     known[:] = distinct
     return known[numbers] if len(distinct) else numpy.empty(0, dtype=object)
+
+
+def labelled(numbers: Any, labels: Sequence[str], index: Any = None) -> Any:
+    """A Series of texts, one Python object for all rows of a label."""
+    import numpy
+    import pandas
+    known = numpy.empty(len(labels), dtype=object)
+    known[:] = labels
+    return pandas.Series(known[numbers], index=index, dtype=object, copy=False)
 
 
 def renamed(texts_of: Any, rename: Callable[[str], str]) -> Any:

@@ -129,18 +129,74 @@ static bool sort_events(struct tg__hta_event *events, struct tg__hta_event *othe
   return true;
 }
 
+struct refs { /* references that are taken: a bit each, from `least` on; taken[w]: how many there are before word w */
+  uint64_t *bits;
+  uint32_t *taken;
+  uint32_t least;
+};
+
+static void drop_refs(struct refs *r) {
+  tg__free(r->bits);
+  tg__free(r->taken);
+}
+
+/* false on no memory, where two events share a reference, or where references lie far apart. */
+static bool count_refs(const struct tg__hta_event *events, size_t n, struct refs *r) {
+  uint32_t most = 0, sum = 0;
+  r->least = UINT32_MAX;
+  for (size_t i = 0; i < n; i++) {
+    if (events[i].args < r->least) r->least = events[i].args;
+    if (events[i].args > most) most = events[i].args;
+  }
+  const size_t words = n ? (size_t)(most - r->least) / 64 + 1 : 1;
+  if (words > n + 1024) return false;
+  r->bits = tg__alloc(words * sizeof *r->bits);
+  r->taken = tg__realloc(NULL, words * sizeof *r->taken);
+  if (!r->bits || !r->taken) return false;
+  for (size_t i = 0; i < n; i++) {
+    const uint32_t at = events[i].args - r->least;
+    const uint64_t bit = (uint64_t)1 << at % 64;
+    if (r->bits[at / 64] & bit) return false;
+    r->bits[at / 64] |= bit;
+  }
+  for (size_t w = 0; w < words; w++) {
+    r->taken[w] = sum;
+    sum += (uint32_t)__builtin_popcountll(r->bits[w]);
+  }
+  return true;
+}
+
+/* An event comes behind as many others as there are references below its own: a few bits an event are counted instead of sorting them. */
+static bool place_events(const struct tg__hta_event *events, struct tg__hta_event *to, size_t n) {
+  struct refs r = {0};
+  const bool ok = count_refs(events, n, &r);
+  for (size_t i = 0; ok && i < n; i++) {
+    const uint32_t at = events[i].args - r.least;
+    const uint64_t below = r.bits[at / 64] & (((uint64_t)1 << at % 64) - 1);
+    to[r.taken[at / 64] + (uint32_t)__builtin_popcountll(below)] = events[i];
+  }
+  drop_refs(&r);
+  return ok;
+}
+
 struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count) {
   const struct tg_trace *t = h->t;
   const struct bounds b = slices_of(t, rank);
   const uint32_t mark = first_mark_of(t, rank), past_mark = first_mark_of(t, rank + 1);
   *count = (size_t)(b.past - b.first) + (past_mark - mark);
-  struct tg__hta_event *events = tg__alloc((*count + 1) * sizeof *events), *other = tg__alloc((*count + 1) * sizeof *other);
+  struct tg__hta_event *events = tg__realloc(NULL, (*count + 1) * sizeof *events), *other = tg__realloc(NULL, (*count + 1) * sizeof *other);
   bool ok = events && other;
   if (ok) {
     size_t n = 0;
     for (uint32_t i = b.first; i < b.past; i++) events[n++] = (struct tg__hta_event){t->slices.args[i], is_row(h, i) ? i : TG_NONE};
     for (uint32_t i = mark; i < past_mark; i++) events[n++] = (struct tg__hta_event){t->marks.args[i], TG_NONE};
-    ok = sort_events(events, other, n);
+    if (place_events(events, other, n)) {
+      struct tg__hta_event *const placed = other;
+      other = events;
+      events = placed;
+    } else {
+      ok = sort_events(events, other, n);
+    }
   }
   tg__free(other);
   if (ok) return events;

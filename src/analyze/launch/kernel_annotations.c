@@ -3,6 +3,7 @@
  * side=gpu: of the annotations the profiler copied onto the same stream, the shortest that shares time with it. side=cpu: the
  * innermost one around the host call that launched it. */
 #include "analyze/launch/kernel_annotations.h"
+#include "analyze/names/by_class.h"
 #include "analyze/names/short_name.h"
 
 enum by { BY_KERNEL, BY_ANNOTATION };
@@ -20,6 +21,7 @@ struct work {
   struct tg__piece_list pieces;
   struct group *groups;
   size_t count, cap;
+  const struct tg__track *track; /* of the piece before */
   struct tg__out text;
   struct tg__map shorts; /* string id → text of the table: the short form */
 };
@@ -34,24 +36,41 @@ static bool add_piece(struct work *w, uint32_t slice, uint32_t label) {
   return true;
 }
 
+/* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their rank. */
+static struct tg__listed take(struct tg__listed *list, const struct tg__track *track) {
+  struct tg__listed part = {list->slices, 0};
+  while (part.count < list->count && part.slices[part.count] < track->first + track->count) part.count++;
+  list->slices += part.count;
+  list->count -= part.count;
+  return part;
+}
+
 /* Of one stream. step= leaves out pieces, never annotations. */
-static bool annotate_track(struct work *w, uint32_t track) {
+static bool annotate_track(struct work *w, uint32_t track, struct tg__listed work, struct tg__listed annotations) {
   const struct tg_trace *t = w->t;
-  const struct tg__track *k = &t->tracks[track];
   const size_t first = w->pieces.count;
-  struct tg__label *labels = NULL;
-  size_t count = 0, cap = 0;
-  bool ok = true;
-  for (uint32_t i = k->first; ok && i < k->first + k->count; i++) {
-    const enum tg__class cls = tg__slice_class(t, i);
-    if (tg__class_is_device_work(cls) && tg__ask_has_slice(w->a, t, track, i)) ok = add_piece(w, i, TG_NONE);
-    if (cls != TG__CLASS_GPU_ANNOTATION) continue;
-    ok = tg__grow((void **)&labels, &cap, count + 1, sizeof *labels);
-    if (ok) labels[count++] = (struct tg__label){i, t->slices.start_ns[i], tg__slice_end(t, i)};
+  struct tg__label *labels = annotations.count ? tg__realloc(NULL, annotations.count * sizeof *labels) : NULL;
+  bool ok = labels || !annotations.count;
+  for (size_t i = 0; ok && i < annotations.count; i++) {
+    const uint32_t slice = annotations.slices[i];
+    labels[i] = (struct tg__label){slice, t->slices.start_ns[slice], tg__slice_end(t, slice)};
   }
-  w->any |= count > 0;
-  if (ok && count) ok = tg__label_pieces(w->pieces.items + first, w->pieces.count - first, labels, count);
+  for (size_t i = 0; ok && i < work.count; i++)
+    if (tg__ask_has_slice(w->a, t, track, work.slices[i])) ok = add_piece(w, work.slices[i], TG_NONE);
+  w->any |= annotations.count > 0;
+  if (ok && annotations.count) ok = tg__label_pieces(w->pieces.items + first, w->pieces.count - first, labels, annotations.count);
   tg__free(labels);
+  return ok;
+}
+
+static bool annotate_by_device(struct work *w, uint32_t rank) {
+  const struct tg__rank *r = &w->t->ranks[rank];
+  struct tg__listed work, annotations;
+  bool ok = tg__listed(w->t, TG__LIST_WORK, rank, &work) && tg__listed(w->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
+  for (uint32_t k = r->first_track; ok && k < r->first_track + r->track_count; k++) {
+    const struct tg__listed pieces = take(&work, &w->t->tracks[k]);
+    ok = annotate_track(w, k, pieces, take(&annotations, &w->t->tracks[k]));
+  }
   return ok;
 }
 
@@ -86,10 +105,7 @@ static bool annotate_by_host(struct work *w, const struct tg__rank *r, uint32_t 
 static bool annotate_rank(struct work *w, uint32_t rank, uint32_t *around) {
   const struct tg__rank *r = &w->t->ranks[rank];
   if (w->hta) return tg__annotate_hta(w->hta, rank, &w->pieces, &w->any); /* it knows no selection of steps here */
-  if (w->cpu) return annotate_by_host(w, r, around);
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
-    if (!annotate_track(w, k)) return false;
-  return true;
+  return w->cpu ? annotate_by_host(w, r, around) : annotate_by_device(w, rank);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------------ */
@@ -116,15 +132,25 @@ static void put_short(struct work *w, uint32_t string_id, struct tg_table *out) 
   tg__put_text_id(out, *known);
 }
 
+/* Texts and their short forms are not looked up where nobody asked for them. */
+static void put_name(struct work *w, uint32_t string_id, struct tg_table *out) {
+  for (unsigned is_short = 0; is_short < 2; is_short++) {
+    if (out->columns[out->cell].is_left_out)
+      tg__put_null(out);
+    else if (is_short)
+      put_short(w, string_id, out);
+    else
+      tg__put_trace_text(out, w->t, string_id);
+  }
+}
+
 static void put_piece(struct work *w, uint32_t rank, const struct tg__piece *p, struct tg_table *out) {
   const struct tg__slices *s = &w->t->slices;
-  const struct tg__track *track = &w->t->tracks[tg__slice_track(w->t, p->slice)];
-  const uint32_t annotation = p->label == TG_NONE ? TG_NONE : s->name[p->label];
+  if (!w->track || p->slice - w->track->first >= w->track->count) w->track = &w->t->tracks[tg__slice_track(w->t, p->slice)];
+  const struct tg__track *track = w->track;
   tg__put_rank(out, w->t, rank);
-  tg__put_trace_text(out, w->t, annotation);
-  put_short(w, annotation, out);
-  tg__put_trace_text(out, w->t, s->name[p->slice]);
-  put_short(w, s->name[p->slice], out);
+  put_name(w, p->label == TG_NONE ? TG_NONE : s->name[p->label], out);
+  put_name(w, s->name[p->slice], out);
   tg__put_int(out, track->device < 0 ? TG_NULL_INT : track->device);
   tg__put_int(out, track->stream < 0 ? TG_NULL_INT : track->stream);
   tg__put_int(out, 1);

@@ -4,11 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A member of args, else a member of the event itself (id, s, …). */
-static bool find_value(const struct tg_trace *t, uint32_t args, uint32_t key, struct tg__val *val) {
-  return tg__arg(t, args, key, false, val) || tg__arg(t, args, key, true, val);
-}
-
 static enum tg_type type_of(enum tg__kind kind) {
   switch (kind) {
   case TG__KIND_INT:
@@ -122,28 +117,51 @@ static double real_value(const struct tg__val *val) {
   return (double)val->i / unit;
 }
 
-static void put_extra(const struct tg_trace *t, uint32_t args, const struct tg__extra *x, struct tg_table *out) {
-  struct tg__val val;
-  if (x->key == TG_NONE || !find_value(t, args, x->key, &val) || val.kind == TG__KIND_NULL) {
+static void put_value(const struct tg_trace *t, const struct tg__extra *x, const struct tg__val *val, struct tg_table *out) {
+  if (val->kind == TG__KIND_NULL) {
     tg__put_null(out);
     return;
   }
   switch (x->type) {
   case TG_INT:
-    tg__put_int(out, val.i);
+    tg__put_int(out, val->i);
     break;
   case TG_BOOL:
-    tg__put_bool(out, val.kind == TG__KIND_TRUE);
+    tg__put_bool(out, val->kind == TG__KIND_TRUE);
     break;
   case TG_TEXT:
-    put_text_value(t, x, &val, out);
+    put_text_value(t, x, val, out);
     break;
   case TG_REAL:
-    tg__put_real(out, real_value(&val));
+    tg__put_real(out, real_value(val));
     break;
   }
 }
 
-void tg__put_extras(const struct tg_trace *t, uint32_t args, const struct tg__extras *extras, struct tg_table *out) {
-  for (size_t k = 0; k < extras->count; k++) put_extra(t, args, &extras->items[k], out);
+/* Events that follow one another have few schemas between them. */
+static const int32_t *places_in(const struct tg_trace *t, const struct tg__schema *schema, struct tg__extras *extras) {
+  struct tg__places *p = &extras->recent[(size_t)(schema - t->schemas) % (sizeof extras->recent / sizeof *extras->recent)];
+  if (p->schema == schema) return p->at;
+  p->schema = schema;
+  for (size_t k = 0; k < extras->count; k++) {
+    const struct tg__field *f = field_of(schema, extras->items[k].key);
+    p->at[k] = f ? (int32_t)(f - schema->fields) : -1;
+  }
+  return p->at;
+}
+
+void tg__put_extras(const struct tg_trace *t, uint32_t args, struct tg__extras *extras, struct tg_table *out) {
+  struct tg__args_iter begun;
+  tg__args_begin(t, args, &begun);
+  const int32_t *at = begun.schema ? places_in(t, begun.schema, extras) : NULL;
+  for (size_t k = 0; k < extras->count; k++) {
+    if (!at || at[k] < 0) {
+      tg__put_null(out);
+      continue;
+    }
+    struct tg__args_iter it = begun;
+    tg__args_skip(&it, (uint16_t)at[k]);
+    tg__args_next(&it);
+    put_value(t, &extras->items[k], &it.val, out);
+  }
 }

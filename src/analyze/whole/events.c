@@ -54,7 +54,7 @@ static int64_t int_cell(const struct tg_trace *t, const struct slices *b, unsign
 }
 
 /* Tables of millions of rows are written here, so column by column; there is room. */
-static void put_slices(const struct tg_trace *t, const struct slices *b, const struct tg__extras *extras, struct tg_table *out) {
+static void put_slices(const struct tg_trace *t, const struct slices *b, struct tg__extras *extras, struct tg_table *out) {
   for (unsigned c = 0; c < OWN_COLUMNS; c++) {
     struct tg__column *column = &out->columns[c];
     if (column->type == TG_TEXT) {
@@ -82,7 +82,7 @@ static int64_t *self_times(const struct tg_trace *t) {
   return self;
 }
 
-static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, const struct tg__extras *extras, struct tg_table *out) {
+static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras, struct tg_table *out) {
   size_t rows = 0;
   uint32_t most = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
@@ -135,7 +135,7 @@ static void put_mark(const struct tg_trace *t, uint32_t i, uint32_t phase, struc
   tg__table_wrote(out, OWN_COLUMNS);
 }
 
-static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *a, const struct tg__extras *extras, struct tg_table *out) {
+static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras, struct tg_table *out) {
   const struct tg__marks *m = &t->marks;
   uint32_t phases[256]; /* text id per letter */
   memset(phases, 0xff, sizeof phases);

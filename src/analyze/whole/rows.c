@@ -145,7 +145,7 @@ static void put_row(const struct tg__rows *r, uint32_t rank, const struct tg__ht
   put_int(&c[TG__ROWS_ITERATION], at, tg__rows_iteration(r, rank, row));
   tg__table_wrote(out, TG__ROWS_WRITTEN);
   tg__put_null(out);
-  tg__put_extras(t, t->slices.args[i], &r->extras, out);
+  tg__put_extras(t, t->slices.args[i], r->extras, out);
 }
 
 static size_t count_shown(const struct tg__rows *r, const struct tg__hta_rank *of) {
@@ -226,8 +226,9 @@ enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, s
   if (!err) err = tg__ask_choice(a, "by", whats, sizeof whats / sizeof *whats, &by, e);
   if (!err) err = tg__ask_choice(a, "side", sides, sizeof sides / sizeof *sides, &side, e);
   if (err) return err;
-  struct tg__rows r = {.t = t, .is_exact = rule == 0, .side = (enum tg__rows_side)side};
-  if (by == BY_EVENT) err = tg__add_extras(t, tg__ask_arg(a, "args"), t->slices.args, t->slices.count, &r.extras, out, e);
+  struct tg__extras extras = {.count = 0};
+  struct tg__rows r = {.t = t, .is_exact = rule == 0, .side = (enum tg__rows_side)side, .extras = &extras};
+  if (by == BY_EVENT) err = tg__add_extras(t, tg__ask_arg(a, "args"), t->slices.args, t->slices.count, &extras, out, e);
   if (err || out->failed) return err;
   if (r.is_exact && filters[filter] == TG__HTA_EVERY_ROW) return answer_exact(&r, a, (enum by)by, out, e);
   return answer_loaded(&r, a, (enum by)by, filters[filter], out, e);

@@ -33,7 +33,7 @@ struct tg__rows {
   enum tg__rows_side side;
   int64_t zero_ns;        /* exact: the earliest start of all ranks on the common clock */
   const uint32_t *tracks; /* of each slice */
-  struct tg__extras extras;
+  struct tg__extras *extras;
 };
 int64_t tg__rows_iteration(const struct tg__rows *r, uint32_t rank, const struct tg__hta_row *row); /* TG_NULL_INT, -1: in no step */
 /* The side asked for? By the exact rules only row->slice matters. */

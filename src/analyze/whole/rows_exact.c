@@ -17,51 +17,79 @@ struct exact {
   bool *is_gpu;
 };
 
+static size_t row_of(const struct exact *x, size_t i) { return x->kept ? x->kept[i] : i; }
+
 /* ---- links --------------------------------------------------------------------------------------------------------------------- */
 
-/* The last row of one side by correlation: open addressing over row numbers. Neighbouring correlations share a line of the cache, as
- * neighbouring rows have them. */
+/* The last row of one side by correlation. Correlations are numbers in a row as a rule: then each has its place. Else open addressing
+ * over row numbers, where neighbouring correlations share a line of the cache, as neighbouring rows have them. */
 struct last_rows {
-  uint32_t *slots; /* TG_NONE = free; at most half of them are taken */
-  uint64_t mask;
+  uint32_t *slots; /* TG_NONE = free; hashed: at most half of them are taken */
+  uint64_t mask;   /* 0: not hashed */
+  int64_t least;
 };
 enum { LINE = 16 }; /* slots */
 
-static bool open_last(struct last_rows *l, size_t rows) {
-  size_t slots = LINE;
-  while (slots < 2 * rows) slots *= 2;
-  *l = (struct last_rows){tg__alloc(slots * sizeof *l->slots), slots - 1};
+/* ids: correlations that can come up, from `least` to `most`. */
+static bool open_last(struct last_rows *l, size_t rows, int64_t least, int64_t most) {
+  const uint64_t span = (uint64_t)most - (uint64_t)least;
+  const bool is_hashed = span / 4 > rows;
+  size_t slots = is_hashed ? LINE : (size_t)span + 1;
+  while (is_hashed && slots < 2 * rows) slots *= 2;
+  *l = (struct last_rows){tg__realloc(NULL, slots * sizeof *l->slots), is_hashed ? slots - 1 : 0, least};
   if (l->slots) memset(l->slots, 0xff, slots * sizeof *l->slots);
   return l->slots != NULL;
 }
 
 /* Where the correlation stands, or the free slot for it. */
 static uint32_t *slot_of(const struct last_rows *l, const struct exact *x, int64_t id) {
+  if (!l->mask) return &l->slots[id - l->least];
   uint64_t line = (uint64_t)id / LINE * UINT64_C(0x9e3779b97f4a7c15);
   uint64_t at = ((line ^ line >> 32) * LINE + (uint64_t)id % LINE) & l->mask;
   while (l->slots[at] != TG_NONE && x->correlation[l->slots[at]] != id) at = (at + 1) & l->mask;
   return &l->slots[at];
 }
 
-/* Each side is given the last row of the other with its correlation. */
+struct census { /* of the rows with a correlation */
+  size_t rows[2]; /* by side */
+  int64_t least, most;
+  bool is_needed[2]; /* a row that is shown has its partner there */
+};
+
+static struct census count_rows(const struct exact *x) {
+  struct census n = {.least = INT64_MAX, .most = INT64_MIN};
+  for (size_t i = 0; i < x->count; i++) {
+    if (x->correlation[i] == -1) continue;
+    n.rows[x->is_gpu[i]]++;
+    if (x->correlation[i] < n.least) n.least = x->correlation[i];
+    if (x->correlation[i] > n.most) n.most = x->correlation[i];
+  }
+  for (size_t i = 0; i < x->shown; i++) n.is_needed[!x->is_gpu[row_of(x, i)]] = true;
+  return n;
+}
+
+/* Each row that is shown is given the last row of the other side with its correlation. */
 static bool link_rows(struct exact *x) {
   struct last_rows last[2] = {{0}, {0}};
-  size_t rows[2] = {0};
-  for (size_t i = 0; i < x->count; i++) rows[x->is_gpu[i]] += x->correlation[i] != -1;
-  const bool ok = open_last(&last[0], rows[0]) && open_last(&last[1], rows[1]);
+  const struct census n = count_rows(x);
+  bool ok = true;
+  for (unsigned side = 0; side < 2; side++)
+    if (n.is_needed[side] && n.least <= n.most) ok &= open_last(&last[side], n.rows[side], n.least, n.most);
   for (size_t i = 0; ok && i < x->count; i++)
-    if (x->correlation[i] != -1) *slot_of(&last[x->is_gpu[i]], x, x->correlation[i]) = (uint32_t)i;
-  for (size_t i = 0; ok && i < x->count; i++)
-    x->link[i] = x->correlation[i] == -1 ? TG_NONE : *slot_of(&last[!x->is_gpu[i]], x, x->correlation[i]);
+    if (x->correlation[i] != -1 && last[x->is_gpu[i]].slots) *slot_of(&last[x->is_gpu[i]], x, x->correlation[i]) = (uint32_t)i;
+  for (size_t i = 0; ok && i < x->shown; i++) {
+    const size_t row = row_of(x, i);
+    x->link[row] = x->correlation[row] == -1 ? TG_NONE : *slot_of(&last[!x->is_gpu[row]], x, x->correlation[row]);
+  }
   tg__free(last[0].slots);
   tg__free(last[1].slots);
   return ok;
 }
 
 static bool find_links(struct exact *x) {
-  x->correlation = tg__alloc((x->count + 1) * sizeof *x->correlation);
-  x->link = tg__alloc((x->count + 1) * sizeof *x->link);
-  x->is_gpu = tg__alloc(x->count + 1);
+  x->correlation = tg__realloc(NULL, (x->count + 1) * sizeof *x->correlation);
+  x->link = tg__realloc(NULL, (x->count + 1) * sizeof *x->link);
+  x->is_gpu = tg__realloc(NULL, x->count + 1);
   if (!x->correlation || !x->link || !x->is_gpu) return false;
   for (size_t i = 0; i < x->count; i++) {
     int64_t stream;
@@ -73,12 +101,10 @@ static bool find_links(struct exact *x) {
 
 /* ---- sides ---------------------------------------------------------------------------------------------------------------------- */
 
-static size_t row_of(const struct exact *x, size_t i) { return x->kept ? x->kept[i] : i; }
-
 static bool choose_rows(struct exact *x, size_t most) {
   x->shown = x->count < most ? x->count : most;
   if (x->rows->side == TG__SIDE_ALL) return true;
-  x->kept = tg__alloc((x->count + 1) * sizeof *x->kept);
+  x->kept = tg__realloc(NULL, (x->count + 1) * sizeof *x->kept);
   x->shown = 0;
   for (size_t i = 0; x->kept && i < x->count && x->shown < most; i++)
     if (tg__rows_on_side(x->rows, &(struct tg__hta_row){.slice = x->slice[i]})) x->kept[x->shown++] = (uint32_t)i;
@@ -164,7 +190,7 @@ static void put_ints(const struct exact *x, enum tg__rows_column c, int64_t *cel
 }
 
 static void put_args(const struct exact *x) {
-  const struct tg__extras *const extras = &x->rows->extras;
+  struct tg__extras *const extras = x->rows->extras;
   if (!extras->count) tg__table_wrote_rows(x->out, x->shown);
   for (size_t i = 0; extras->count && i < x->shown; i++) {
     tg__table_wrote(x->out, TG__ROWS_COLUMNS);
@@ -196,8 +222,8 @@ static bool list_rows(struct exact *x) {
   if (!order) return false;
   x->count = 0;
   for (size_t i = 0; i < events; i++) x->count += order[i].slice != TG_NONE;
-  x->slice = tg__alloc((x->count + 1) * sizeof *x->slice);
-  x->index = tg__alloc((x->count + 1) * sizeof *x->index);
+  x->slice = tg__realloc(NULL, (x->count + 1) * sizeof *x->slice);
+  x->index = tg__realloc(NULL, (x->count + 1) * sizeof *x->index);
   const bool ok = x->slice && x->index;
   for (size_t i = 0, n = 0; ok && i < events; i++) {
     if (order[i].slice == TG_NONE) continue;

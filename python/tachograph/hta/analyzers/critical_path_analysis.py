@@ -71,15 +71,14 @@ class CPGraph:
     def __init__(self, t: Trace, rank: int, question: dict[str, Any]):
         self.trace, self.rank, self.question = t, rank, question
         give_back()  # what stands beside the graph, the largest thing that the engine makes for an answer
-        self._total = self._ask("rank")
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, Any] = {"path table": self._ask("edge")}
 
     def _ask(self, by: str, **more: Any) -> Any:
         return self.trace.ask("critical_path", self.rank, by=by, **self.question, **more)
 
     @property
     def found(self) -> bool:
-        return self._total is not None and len(self._total) > 0
+        return self._path_table() is not None and len(self._path_table()) > 0
 
     def _once(self, name: str, make: Any) -> Any:
         if name not in self._known:
@@ -90,7 +89,10 @@ class CPGraph:
         return self.trace.indices_of(self.rank, slices)
 
     def _path_table(self) -> Any:
-        return self._once("path table", lambda: self._ask("edge"))
+        return self._known["path table"]
+
+    def _sizes(self) -> Any:
+        return self._once("sizes", lambda: self._ask("rank"))
 
     def _path(self) -> _Edges:
         return self._once("path", lambda: _Edges(self._path_table(), self._index_of))
@@ -101,10 +103,10 @@ class CPGraph:
     # ---- the graph -------------------------------------------------------------------------------------------------------------
 
     def number_of_nodes(self) -> int:
-        return self._total["graph_nodes"][0] if self.found else 0
+        return self._sizes()["graph_nodes"][0] if self.found else 0
 
     def number_of_edges(self) -> int:
-        return self._total["graph_edges"][0] if self.found else 0
+        return self._sizes()["graph_edges"][0] if self.found else 0
 
     @property
     def edges(self) -> list[tuple[int, int]]:

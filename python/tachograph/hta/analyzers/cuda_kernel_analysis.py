@@ -6,6 +6,7 @@ from typing import Any
 from .. import _frames
 from .._overlay import write_marked
 from ..common.trace import Trace
+from ..utils.utils import shorten_name
 
 LAUNCH = [("correlation", "int64"), ("cpu_duration", "float64"), ("gpu_duration", "float64"), ("launch_delay", "float64")]
 
@@ -73,33 +74,35 @@ def overlay(t: Trace, rank: int, path: str, operator_name: str, min_pattern_len:
 def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> Any:
     """The rows of device work, each with the user annotation it belongs to; None when no device track has annotations."""
     import numpy
-    import pandas
-    from ..utils.utils import shorten_name
-    named = t.ask("annotations", rank)
-    table = t.ask("kernel_annotations", rank)
-    if table is None or named is None or "gpu" not in set(_frames.texts(named, "side")):
+    table = t.ask("kernel_annotations", rank, columns=["annotation", "event"])
+    if table is None or (t.hta_compat and not _has_device_annotations(t, rank)):
         return None
     events = _frames.integers(table, "event")
-    order = numpy.argsort(t.indices_of(rank, events), kind="stable")
-    kernels = _rows_of(t, rank, events, order)
+    kernels, order = _rows_of(t, rank, events)
     codes, annotations = _frames.codes(table, "annotation")
     codes = codes[order]
     numbers = numpy.where([text is None for text in annotations], -1, t.symbol_table.numbers_of(annotations))
     kernels["user_annotation"] = numbers[codes]
     if expand_names:
-        t.symbol_table.decode_df(kernels)
-        kernels["s_user_annotation"] = pandas.Series(numpy.array([text or "" for text in annotations], dtype=object)[codes], dtype=object)
-        if shorten_names:
-            kernels["s_name"] = _frames.renamed(kernels["s_name"], shorten_name)
+        t.symbol_table.decode_df(kernels, rename=shorten_name if shorten_names else None)
+        kernels["s_user_annotation"] = _frames.labelled(codes, [text or "" for text in annotations])
     return kernels
 
 
-def _rows_of(t: Trace, rank: int, events: Any, order: Any) -> Any:
-    """The rows of the frame that these events of the device are, in this order. By our rules only they need be made."""
-    frame = None if t.hta_compat else t.device_rows(rank, events)
-    if frame is not None and len(frame) == len(events):
-        return frame
-    return t.some_rows(rank, _places(t, rank, events)[order]).reset_index(drop=True)
+def _has_device_annotations(t: Trace, rank: int) -> bool:
+    named = t.ask("annotations", rank)
+    return named is not None and "gpu" in set(_frames.texts(named, "side"))
+
+
+def _rows_of(t: Trace, rank: int, events: Any) -> tuple[Any, Any]:
+    """The rows of the frame that these events of the device are, in the order of the file, and which event each is. By our rules only
+    they need be made."""
+    import numpy
+    found = None if t.hta_compat else t.device_rows(rank, events)
+    if found is not None and len(found[1]) == len(events):
+        return found
+    order = numpy.argsort(t.indices_of(rank, events), kind="stable")
+    return t.some_rows(rank, _places(t, rank, events)[order]).reset_index(drop=True), order
 
 
 def _places(t: Trace, rank: int, events: Any) -> Any:

@@ -224,22 +224,21 @@ class Trace:
         """The rows of the frame at these places, without making the others when nobody has looked at the frame."""
         return self.traces[rank].iloc[places] if self.traces.has_made(rank) else self._make(rank, places)
 
-    def device_rows(self, rank: int, slices: Any) -> Any:
-        """The rows of these slices of the device, numbered anew, in the order of the file. Only they are made: their columns of whole
-        numbers are as narrow as they need."""
+    def device_rows(self, rank: int, slices: Any) -> Optional[tuple[Any, Any]]:
+        """The rows of these slices of the device, numbered anew, in the order of the file, and the place of each among the slices, which
+        rise. Only they are made: their columns of whole numbers are as narrow as they need. None where somebody has looked at the frame."""
         import numpy
         import pandas
-        if self.traces.has_made(rank):
-            index = self.indices_of(rank, slices)
-            frame = self.traces[rank]
-            return frame[frame["index"].isin(index)].sort_values("index", kind="stable").reset_index(drop=True)
+        if self.traces.has_made(rank) or len(slices) == 0:
+            return None
         rows = self.rows(rank, side="device", args=[key for key, _, _ in ARGS.values()])
-        kept = numpy.flatnonzero(numpy.isin(_frames.integers(rows, "slice"), slices))
-        kept = kept[numpy.argsort(_frames.integers(rows, "index")[kept], kind="stable")]
+        of_rows = _frames.integers(rows, "slice")
+        place = numpy.searchsorted(slices, of_rows).clip(max=len(slices) - 1)
+        kept = numpy.flatnonzero(slices[place] == of_rows)
         columns = self._columns(rank, rows, kept)
         last = {name: columns.pop(name) for name in ("index_correlation", "iteration")}
         columns.update((name, _narrow(_arg(rows, *ARGS[name]), ARGS[name][1], kept)) for name in ARGS)
-        return _frames.frame({**columns, **last}, pandas.RangeIndex(len(kept)))
+        return _frames.frame({**columns, **last}, pandas.RangeIndex(len(kept))), place[kept]
 
     def has_name(self, rank: int, part: str) -> bool:
         """Is there a row with this in its name?"""
@@ -373,6 +372,8 @@ def _arg(table: Any, key: str, kind: type, missing: Any) -> Any:
     import numpy
     key = f"args.{key}" if f"args.{key}" in table.columns else key
     if table[key].type == "text":
+        if not _frames.is_known(table, key):
+            return numpy.full(len(table), missing, dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
         numbers, distinct = _frames.codes(table, key)
         known = numpy.empty(len(distinct), dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
         for i, text in enumerate(distinct):

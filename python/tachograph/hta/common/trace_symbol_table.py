@@ -73,20 +73,24 @@ class TraceSymbolTable:
     def get_profiler_step_ids(self) -> list[int]:
         return self.find_matches([r"ProfilerStep#\d+"])
 
-    def decode_df(self, df: Any, create_new_columns: bool = True) -> None:
-        """Texts for the numbers in name and cat: as s_name and s_cat, or in their place."""
+    def decode_df(self, df: Any, create_new_columns: bool = True, rename: Optional[Callable[[str], str]] = None) -> None:
+        """Texts for the numbers in name and cat: as s_name and s_cat, or in their place. rename: of each name."""
         for column in ("cat", "name"):
             if column in df.columns and df[column].dtype.kind == "i":
-                df[f"s_{column}" if create_new_columns else column] = self._decoded(df[column])
+                df[f"s_{column}" if create_new_columns else column] = self._decoded(df[column], rename if column == "name" else None)
 
     def add_symbols_to_trace_df(self, trace_df: Any, col: str) -> None:
         trace_df[f"s_{col}"] = self._decoded(trace_df[col])
 
-    def _decoded(self, numbers: Any) -> Any:
+    def _decoded(self, numbers: Any, rename: Optional[Callable[[str], str]] = None) -> Any:
         import numpy
-        import pandas
+        from .._frames import labelled
         if len(numbers) and numbers.max() >= len(self._table):  # numbers of frames are in the table as soon as there is the frame
             self._complete()
-        known = numpy.empty(len(self._table), dtype=object)
-        known[:] = self._table
-        return pandas.Series(known[numbers.to_numpy()], index=numbers.index, dtype=object)
+        texts: list[str] = list(self._table)
+        if rename:
+            used = numpy.zeros(len(texts), dtype=bool)
+            used[numbers.to_numpy()] = True
+            for i in numpy.flatnonzero(used).tolist():
+                texts[i] = rename(texts[i])
+        return labelled(numbers.to_numpy(), texts, numbers.index)
