@@ -7,10 +7,10 @@ struct tg__counters {
   struct tg_table *queue, *bandwidth; /* NULL: not asked for */
 };
 
-static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, struct tg_table **out,
+static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, const char *columns, struct tg_table **out,
                        struct tg_error *e) {
-  struct tg_arg args[3] = {{"by", "series"}};
-  size_t count = 1;
+  struct tg_arg args[4] = {{"by", "series"}, {"columns", columns}};
+  size_t count = 2;
   if (tg__show_arg(o, "rank")) args[count++] = (struct tg_arg){"rank", tg__show_arg(o, "rank")};
   if (tg__show_arg(o, "step")) args[count++] = (struct tg_arg){"step", tg__show_arg(o, "step")};
   return tg__ask_run(t, question, args, count, out, e);
@@ -25,8 +25,8 @@ enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *
   struct tg__counters *c = tg__alloc(sizeof *c);
   if (!c) return tg__fail(e, TG_MEMORY, -1, "out of memory while drawing counters");
   enum tg_err err = TG_OK;
-  if (queue) err = ask(t, o, "queue", &c->queue, e);
-  if (bandwidth && !err) err = ask(t, o, "copy_bandwidth", &c->bandwidth, e);
+  if (queue) err = ask(t, o, "queue", "stream,ts_ns,length,track", &c->queue, e);
+  if (bandwidth && !err) err = ask(t, o, "copy_bandwidth", "kind,ts_ns,gbps,track", &c->bandwidth, e);
   if (err) {
     tg__counters_free(c);
     return err;

@@ -341,10 +341,29 @@ def test_counters_in_the_trace(analysis, tmp_path):
     analysis.generate_trace_with_counters()
     events = json.loads((tmp_path / "rank-0_with_counters.json").read_text())["traceEvents"]
     original = small()["traceEvents"]
-    assert events[-len(original):] == original
+    assert events[:len(original)] == original
     queue = [e for e in events if e.get("name") == "Queue Length"]
-    assert len(queue) == 16 and queue[0] == {"ph": "C", "name": "Queue Length", "pid": 0, "id": 7, "ts": 1005, "args": {"Queue Length": 1}}
+    assert len(queue) == 16 and queue[0] == {"ph": "C", "name": "Queue Length", "pid": 0, "tid": 7, "id": 7, "ts": 1005, "args": {"Queue Length": 1}}
     assert {(e["ts"], e["args"]["Memcpy BW"]) for e in events if e.get("name") == "Memcpy DtoH" and e["ph"] == "C"} == {(1110, 0.2), (1115, 0.0), (1310, 0.2), (1315, 0.0)}
+
+
+def test_counters_by_either_rules_are_the_same_but_for_rounded_times(tmp_path):
+    def points(**how):
+        folder = tmp_path / str(len(how))
+        folder.mkdir()
+        (folder / "rank-0.json").write_text(json.dumps(small()))
+        TraceAnalysis(trace_files={0: "rank-0.json"}, trace_dir=str(folder), **how).generate_trace_with_counters()
+        events = json.loads((folder / "rank-0_with_counters.json").read_text())["traceEvents"]
+        return sorted((e["name"], e["ts"], *e["args"].values()) for e in events if e["ph"] == "C")
+    exact, theirs = points(), points(hta_compat=True, include_last_profiler_step=True)
+    assert [(name, value) for name, _, value in exact] == [(name, value) for name, _, value in theirs]
+    assert all(abs(mine[1] - other[1]) < 1 for mine, other in zip(exact, theirs))
+
+
+def test_only_the_counters_asked_for(analysis, tmp_path):
+    analysis.generate_trace_with_counters(time_series="queue_length", output_suffix="_q")
+    events = json.loads((tmp_path / "rank-0_q.json").read_text())["traceEvents"]
+    assert {e["name"] for e in events if e["ph"] == "C"} == {"Queue Length"}
 
 
 def test_sequences_and_their_overlay(analysis, tmp_path):

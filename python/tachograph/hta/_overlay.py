@@ -11,6 +11,9 @@ import shutil
 import tempfile
 from typing import Any, BinaryIO, Iterable, Iterator
 
+import tachograph
+
+from ._engine import NO_DATA
 from .common.trace import Trace
 
 
@@ -36,12 +39,31 @@ def beside(folder: str, prefix: str, path: str) -> str:
 
 def packed_export(t: Trace, rank: int, path: str, **how: Any) -> str:
     """The trace of one rank as the engine writes it for Chrome, packed."""
-    trace, number = t.engine.trace_of(rank)
     with tempfile.TemporaryDirectory() as folder:
         plain = os.path.join(folder, "trace.json")
-        trace.export(plain, to="chrome", rank=number, lanes="keep", **how)
+        _export(t, rank, plain, **how)
         with open(plain, "rb") as f, gzip.open(path, "wb", compresslevel=1) as out:
             shutil.copyfileobj(f, out, 1 << 20)
+    return path
+
+
+def _export(t: Trace, rank: int, path: str, **how: Any) -> str:
+    trace, number = t.engine.trace_of(rank)
+    trace.export(path, to="chrome", rank=number, lanes="keep", **how)
+    return path
+
+
+def write_counted(t: Trace, rank: int, path: str, words: list[str]) -> str:
+    """The trace of one rank with the counters that the words ("queue", "memory") name behind its events, those that it has data for."""
+    names = {"queue": "queue", "memory": "bandwidth"}
+    wishes = [{"counters": "all"}] * (len(words) == 2) + [{"counters": names[word]} for word in words] + [{}]
+    write = packed_export if path.endswith(".gz") else _export
+    for counters in wishes:
+        try:
+            return write(t, rank, path, **counters)
+        except tachograph.TachographError as error:
+            if error.status != NO_DATA or not counters:
+                raise
     return path
 
 
@@ -74,11 +96,9 @@ def _events(lines: Iterator[bytes], end: list[bytes]) -> Iterator[bytes]:
 @contextlib.contextmanager
 def _rewriting(t: Trace, rank: int, path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """(the trace of one rank, read up to its first event; the file that is written, with all that stands before it)."""
-    trace, number = t.engine.trace_of(rank)
     opener = (lambda: gzip.open(path, "wb", compresslevel=1)) if path.endswith(".gz") else (lambda: open(path, "wb"))
     with tempfile.TemporaryDirectory() as folder, opener() as unbuffered, io.BufferedWriter(unbuffered, 1 << 20) as out:
-        plain = os.path.join(folder, "trace.json")
-        trace.export(plain, to="chrome", rank=number, lanes="keep")
+        plain = _export(t, rank, os.path.join(folder, "trace.json"))
         with open(plain, "rb") as lines:
             for line in lines:
                 out.write(line)

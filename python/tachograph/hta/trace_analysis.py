@@ -1,7 +1,6 @@
 """TraceAnalysis: HolisticTraceAnalysis' calls, each a view of one question of the engine."""
 from __future__ import annotations
 
-import itertools
 import os
 from typing import Any, Callable, Iterable, Optional, Union
 
@@ -97,14 +96,22 @@ class TraceAnalysis:
         """The trace of each rank once more, with its queue lengths and bandwidths as counters, beside the file it came from.
         time_series: an enumeration member or a name that says "queue" or "memory" for one of them; by default both."""
         wanted = str(getattr(time_series, "name", time_series) or "").lower()
+        words = [word for word in ("queue", "memory") if not wanted or word in wanted]
         for rank in self._ranks(ranks):
-            added: list[Iterable[str]] = []
-            for word, series, as_events in (("queue", self.get_queue_length_time_series, trace_counters.queue_counters),
-                                            ("memory", self.get_memory_bw_time_series, trace_counters.bandwidth_counters)):
-                found = series([rank]) if not wanted or word in wanted else {}
-                if rank in found:
-                    added.append(as_events(found[rank], self.t.zero_in_file(rank)))
-            _overlay.write_with(self.t, rank, _overlay.with_suffix(self.t.trace_files[rank], output_suffix), itertools.chain.from_iterable(added))
+            path = _overlay.with_suffix(self.t.trace_files[rank], output_suffix)
+            if self.hta_compat:
+                _overlay.write_with(self.t, rank, path, self._counters(rank, words))
+            else:
+                _overlay.write_counted(self.t, rank, path, words)
+
+    def _counters(self, rank: int, words: list[str]) -> Iterable[str]:
+        """As JSON texts, by HTA's rules: the engine's own writer of counters has the exact ones."""
+        zero = self.t.zero_in_file(rank)
+        for word, series, as_events in (("queue", self.get_queue_length_time_series, trace_counters.queue_counters),
+                                        ("memory", self.get_memory_bw_time_series, trace_counters.bandwidth_counters)):
+            found = series([rank]) if word in words else {}
+            if rank in found:
+                yield from as_events(found[rank], zero)
 
     # ---- launches ----------------------------------------------------------------------------------------------------------------
 

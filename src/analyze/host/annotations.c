@@ -5,6 +5,7 @@
  * ran: autograd's workers launch the work of the backward() that another thread waits in. A thread with neither forward links nor
  * annotations helps every thread of its rank. */
 #include "analyze/hta/hta_rows.h"
+#include "analyze/names/by_class.h"
 
 /* Host calls that launched device work, by start; device_ns[k] = device work of the calls before the k-th. */
 struct launches {
@@ -234,6 +235,28 @@ static void add_ranks(struct work *w) {
   }
 }
 
+/* Where nobody asks for the device work of annotations, only they are looked at. */
+static void add_listed(struct work *w, uint32_t rank, enum tg__list which) {
+  const struct tg_trace *t = w->t;
+  struct tg__listed list;
+  w->failed |= !tg__listed(t, which, rank, &list);
+  for (size_t i = 0; i < list.count && !w->failed; i++) {
+    const uint32_t slice = list.slices[i];
+    if (!tg__ask_has_time(w->a, rank, t->slices.start_ns[slice])) continue;
+    struct group *g = group_of(w, t->slices.name[slice], rank, which == TG__LIST_GPU_ANNOTATIONS);
+    w->failed = g == NULL;
+    if (g) tg__stats_add(&g->stats, t->slices.dur_ns[slice]);
+  }
+}
+
+static void add_all_listed(struct work *w) {
+  for (uint32_t r = 0; r < w->t->rank_count; r++) {
+    if (!tg__ask_has_rank(w->a, r)) continue;
+    add_listed(w, r, TG__LIST_ANNOTATIONS);
+    add_listed(w, r, TG__LIST_GPU_ANNOTATIONS);
+  }
+}
+
 /* HTA's rows, with their rounded durations, those of the last of several steps left out. */
 static void add_rows_of_hta(struct work *w) {
   struct tg__hta h;
@@ -278,6 +301,8 @@ enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__as
   struct work w = {.t = t, .a = a, .hta = hta};
   if (hta)
     add_rows_of_hta(&w);
+  else if (out->columns[tg__table_column_index(out, "device_ns")].is_left_out)
+    add_all_listed(&w);
   else
     add_all(&w);
   if (!w.failed) put_sorted(&w, out);

@@ -13,6 +13,8 @@ KERNEL_TYPE = [("kernel_type", "object"), ("sum", "float64"), ("percentage", "fl
 STATISTICS = [("sum (us)", "float64"), ("max (us)", "float64"), ("min (us)", "float64"), ("stddev", "float64"), ("mean (us)", "float64")]
 KERNEL = [("name", "object"), *STATISTICS, ("kernel_type", "object"), ("rank", "int64")]
 ANNOTATION = [("name", "object"), *STATISTICS, ("rank", "int64")]
+# Not the device work they launched, for which the engine goes over all events.
+ANNOTATED = ["name", "side", "calls", *(f"{c}_ns" for c in ("total", "max", "min", "mean", "std"))]
 IDLE = [("rank", "int64"), ("stream", "int64"), ("idle_category", "object"), ("idle_time", "float64"), ("idle_time_ratio", "float64")]
 INTERVALS = [("rank", "int64"), ("stream", "int64"), *((name, "float64") for name in _frames.DESCRIBED)]
 
@@ -130,7 +132,7 @@ def kernels(t: Trace, duration_ratio: float, num_kernels: int, include_memory_ke
 def annotations(t: Trace, use_gpu_annotation: bool, duration_ratio: float, num_kernels: int, allowlist: list[str]) -> Optional[Any]:
     rows = []
     for rank in t.get_ranks():
-        table = t.ask("annotations", rank)
+        table = t.ask("annotations", rank, columns=ANNOTATED)
         if table is None:
             continue
         figures = _Figures(table, _frames.texts(table, "side") == ("gpu" if use_gpu_annotation else "cpu"))

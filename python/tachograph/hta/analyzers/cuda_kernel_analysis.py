@@ -90,7 +90,7 @@ def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: boo
 
 
 def _has_device_annotations(t: Trace, rank: int) -> bool:
-    named = t.ask("annotations", rank)
+    named = t.ask("annotations", rank, columns=["side"])
     return named is not None and "gpu" in set(_frames.texts(named, "side"))
 
 
