@@ -920,7 +920,7 @@ class CriticalPathRow(TypedDict):
     graph_nodes: Optional[int]  # starts and ends in the whole graph, by=rank only
     critical: Optional[bool]  # on the path
     event: Optional[int]  # number of the slice the time is booked on
-    index: Optional[int]  # its position in traceEvents, counted from 0; rules=hta only
+    index: Optional[int]  # its position in traceEvents, counted from 0, by=event and by=edge
     track: Optional[int]  # its track
     stream: Optional[int]  # its stream; -1 on the host
     start_ns: Optional[int]  # ns: of an edge where it begins; of an event its start
@@ -928,6 +928,8 @@ class CriticalPathRow(TypedDict):
     from_end: Optional[bool]  # from its end, not its start
     to_event: Optional[int]  # slice an edge leads to
     to_end: Optional[bool]  # to its end, not its start
+    from_index: Optional[int]  # position in traceEvents of the event an edge leads from
+    to_index: Optional[int]  # of the one it leads to
 
 class CuptiRow(TypedDict):
     """hardware counters measured per kernel by CUPTI's profiler, joined to the operators that launched the kernels"""

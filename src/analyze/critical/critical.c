@@ -1,5 +1,6 @@
 /* The question critical_path: the longest way through the graph of critical.h, as rows. */
 #include "analyze/critical/critical.h"
+#include "analyze/hta/file_order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,6 +45,7 @@ struct writer {
   bool all_edges;
   int64_t total;  /* weight of the path */
   uint32_t track; /* of the slice looked at last */
+  struct tg__file_order order; /* open: rules=exact, with rows that are single events or edges */
 };
 
 /* ---- what an edge is -------------------------------------------------------------------------------------------------------- */
@@ -102,6 +104,20 @@ static void put_node(struct writer *w, uint32_t node) {
   }
 }
 
+/* Its position in traceEvents. */
+static int64_t index_of(const struct writer *w, uint32_t row) {
+  const struct tg__crit *c = w->c;
+  if (c->index) return c->index[row];
+  return w->order.bits ? tg__file_order_of(&w->order, c->t->slices.args[c->rows[row].slice]) : TG_NULL_INT;
+}
+
+static void put_index(struct writer *w, uint32_t node) {
+  if (node == TG_NONE)
+    tg__put_null(w->out);
+  else
+    tg__put_int(w->out, index_of(w, node >> 1));
+}
+
 static void put_place(struct writer *w, uint32_t row) {
   const struct tg__crit *c = w->c;
   if (row == TG_NONE) {
@@ -110,7 +126,7 @@ static void put_place(struct writer *w, uint32_t row) {
   }
   const uint32_t slice = c->rows[row].slice, track = track_of(w, slice);
   tg__put_int(w->out, slice);
-  tg__put_int(w->out, c->index ? c->index[row] : TG_NULL_INT);
+  tg__put_int(w->out, index_of(w, row));
   tg__put_int(w->out, track);
   tg__put_int(w->out, c->rows[row].flags & TG__CRIT_DEVICE ? c->t->tracks[track].stream : -1);
 }
@@ -146,6 +162,8 @@ static void put_line(struct writer *w, const struct line *l) {
   tg__put_int(out, l->start_ns);
   put_node(w, l->from);
   put_node(w, l->to);
+  put_index(w, l->from);
+  put_index(w, l->to);
 }
 
 static void put_edge(struct writer *w, const struct tg__crit_edge *e) {
@@ -419,7 +437,9 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
     err = refuse(&c, e);
   } else {
     struct writer w = {.c = &c, .names = &names, .out = out, .by = wish->by, .all_edges = wish->all_edges};
+    if (!c.hta && (w.by == BY_EDGE || w.by == BY_EVENT) && !tg__file_order_open(&w.order, t, rank)) tg__file_order_close(&w.order);
     err = put_answer(&w);
+    tg__file_order_close(&w.order);
   }
 done:
   tg__crit_names_close(&words);

@@ -1,5 +1,6 @@
 /* A trace as HolisticTraceAnalysis sees it: which rows it keeps, how it rounds, links and numbers them, and which it filters out. */
 #include "analyze/hta/hta_rows.h"
+#include "analyze/hta/file_order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,38 +34,15 @@ static bool is_row(const struct tg__hta *h, uint32_t slice) {
   return !(s->flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)) && h->cat_counts[s->cat[slice]];
 }
 
-struct bounds {
-  uint32_t first, past;
-};
-
-static struct bounds slices_of(const struct tg_trace *t, uint32_t rank) {
-  const struct tg__rank *r = &t->ranks[rank];
-  if (r->track_count == 0) return (struct bounds){0, 0};
-  const struct tg__track *first = &t->tracks[r->first_track], *last = first + r->track_count - 1;
-  return (struct bounds){first->first, last->first + last->count};
-}
-
-/* First mark of this rank or a later one: marks lie by rank. */
-static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
-  uint32_t low = 0, high = t->marks.count;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (t->tracks[t->marks.track[middle]].rank < rank)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /* ---- times ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Its columns of times are doubles as soon as one event has a fraction, or no time at all; only then does it round. */
 static bool is_rounded(const struct tg_trace *t, uint32_t rank) {
-  const struct bounds b = slices_of(t, rank);
+  const struct tg__run b = tg__rank_slices(t, rank);
   for (uint32_t i = b.first; i < b.past; i++)
     if (t->slices.start_ns[i] % 1000) return true;
-  for (uint32_t i = first_mark_of(t, rank), past = first_mark_of(t, rank + 1); i < past; i++)
+  const struct tg__run marks = tg__rank_marks(t, rank);
+  for (uint32_t i = marks.first; i < marks.past; i++)
     if (t->marks.ts_ns[i] == TG_NULL_INT || t->marks.ts_ns[i] % 1000) return true;
   return false;
 }
@@ -88,7 +66,7 @@ static void set_times(struct tg__hta_row *row, const struct tg__slices *s, bool 
 static int64_t least_ts(const struct tg__hta *h) {
   int64_t least = INT64_MAX;
   for (uint32_t r = 0; r < h->t->rank_count; r++) {
-    const struct bounds b = slices_of(h->t, r);
+    const struct tg__run b = tg__rank_slices(h->t, r);
     struct tg__hta_row first = {.slice = TG_NONE};
     for (uint32_t i = b.first; i < b.past; i++)
       if (is_row(h, i) && (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice])) first.slice = i;
@@ -129,76 +107,42 @@ static bool sort_events(struct tg__hta_event *events, struct tg__hta_event *othe
   return true;
 }
 
-struct refs { /* references that are taken: a bit each, from `least` on; taken[w]: how many there are before word w */
-  uint64_t *bits;
-  uint32_t *taken;
-  uint32_t least;
-};
-
-static void drop_refs(struct refs *r) {
-  tg__free(r->bits);
-  tg__free(r->taken);
+static struct tg__hta_event of_slice(const struct tg__hta *h, uint32_t i) {
+  return (struct tg__hta_event){h->t->slices.args[i], is_row(h, i) ? i : TG_NONE};
 }
 
-/* false on no memory, where two events share a reference, or where references lie far apart. */
-static bool count_refs(const struct tg__hta_event *events, size_t n, struct refs *r) {
-  uint32_t most = 0, sum = 0;
-  r->least = UINT32_MAX;
-  for (size_t i = 0; i < n; i++) {
-    if (events[i].args < r->least) r->least = events[i].args;
-    if (events[i].args > most) most = events[i].args;
-  }
-  const size_t words = n ? (size_t)(most - r->least) / 64 + 1 : 1;
-  if (words > n + 1024) return false;
-  r->bits = tg__alloc(words * sizeof *r->bits);
-  r->taken = tg__realloc(NULL, words * sizeof *r->taken);
-  if (!r->bits || !r->taken) return false;
-  for (size_t i = 0; i < n; i++) {
-    const uint32_t at = events[i].args - r->least;
-    const uint64_t bit = (uint64_t)1 << at % 64;
-    if (r->bits[at / 64] & bit) return false;
-    r->bits[at / 64] |= bit;
-  }
-  for (size_t w = 0; w < words; w++) {
-    r->taken[w] = sum;
-    sum += (uint32_t)__builtin_popcountll(r->bits[w]);
-  }
-  return true;
+static struct tg__hta_event of_mark(const struct tg__hta *h, uint32_t i) {
+  return (struct tg__hta_event){h->t->marks.args[i], TG_NONE};
 }
 
-/* An event comes behind as many others as there are references below its own: a few bits an event are counted instead of sorting them. */
-static bool place_events(const struct tg__hta_event *events, struct tg__hta_event *to, size_t n) {
-  struct refs r = {0};
-  const bool ok = count_refs(events, n, &r);
-  for (size_t i = 0; ok && i < n; i++) {
-    const uint32_t at = events[i].args - r.least;
-    const uint64_t below = r.bits[at / 64] & (((uint64_t)1 << at % 64) - 1);
-    to[r.taken[at / 64] + (uint32_t)__builtin_popcountll(below)] = events[i];
-  }
-  drop_refs(&r);
+static void place_events(const struct tg__hta *h, uint32_t rank, const struct tg__file_order *order, struct tg__hta_event *events) {
+  const struct tg__run slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
+  for (uint32_t i = slices.first; i < slices.past; i++) events[tg__file_order_of(order, h->t->slices.args[i])] = of_slice(h, i);
+  for (uint32_t i = marks.first; i < marks.past; i++) events[tg__file_order_of(order, h->t->marks.args[i])] = of_mark(h, i);
+}
+
+static bool list_and_sort(const struct tg__hta *h, uint32_t rank, struct tg__hta_event *events, size_t count) {
+  const struct tg__run slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
+  struct tg__hta_event *other = tg__realloc(NULL, (count + 1) * sizeof *other);
+  size_t n = 0;
+  for (uint32_t i = slices.first; i < slices.past; i++) events[n++] = of_slice(h, i);
+  for (uint32_t i = marks.first; i < marks.past; i++) events[n++] = of_mark(h, i);
+  const bool ok = other && sort_events(events, other, n);
+  tg__free(other);
   return ok;
 }
 
 struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count) {
-  const struct tg_trace *t = h->t;
-  const struct bounds b = slices_of(t, rank);
-  const uint32_t mark = first_mark_of(t, rank), past_mark = first_mark_of(t, rank + 1);
-  *count = (size_t)(b.past - b.first) + (past_mark - mark);
-  struct tg__hta_event *events = tg__realloc(NULL, (*count + 1) * sizeof *events), *other = tg__realloc(NULL, (*count + 1) * sizeof *other);
-  bool ok = events && other;
-  if (ok) {
-    size_t n = 0;
-    for (uint32_t i = b.first; i < b.past; i++) events[n++] = (struct tg__hta_event){t->slices.args[i], is_row(h, i) ? i : TG_NONE};
-    for (uint32_t i = mark; i < past_mark; i++) events[n++] = (struct tg__hta_event){t->marks.args[i], TG_NONE};
-    if (place_events(events, other, n)) {
-      struct tg__hta_event *const placed = other;
-      other = events;
-      events = placed;
-    } else {
-      ok = sort_events(events, other, n);
-    }
-  }
-  tg__free(other);
+  const struct tg__run slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
+  *count = (size_t)(slices.past - slices.first) + (marks.past - marks.first);
+  struct tg__hta_event *events = tg__realloc(NULL, (*count + 1) * sizeof *events);
+  struct tg__file_order order = {0};
+  bool ok = events != NULL;
+  if (ok && tg__file_order_open(&order, h->t, rank))
+    place_events(h, rank, &order, events);
+  else
+    ok = ok && list_and_sort(h, rank, events, *count);
+  tg__file_order_close(&order);
   if (ok) return events;
   tg__free(events);
   return NULL;

@@ -48,14 +48,14 @@ class CPNode(NamedTuple):
 class _Edges:
     """Edges of an answer as arrays: their nodes, weights and kinds, and the event each is booked on."""
 
-    def __init__(self, table: Any, index_of: Any):
+    def __init__(self, table: Any):
         import numpy
-        ends = [(_frames.integers(table, f"{side}_event"), numpy.asarray(table[f"{side}_end"]) > 0) for side in ("from", "to")]
-        self.begin, self.end = (2 * index_of(event) + is_end for event, is_end in ends)
+        ends = [(_frames.integers(table, f"{side}_index"), numpy.asarray(table[f"{side}_end"]) > 0) for side in ("from", "to")]
+        self.begin, self.end = (2 * index + is_end for index, is_end in ends)
         self.weight = _frames.micros(table, "weight_ns")
         self.kind = _frames.texts(table, "kind")
         self.start = _frames.integers(table, "start_ns")
-        self.event = index_of(_frames.integers(table, "event"))
+        self.event = _frames.integers(table, "index")
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -85,9 +85,6 @@ class CPGraph:
             self._known[name] = make()
         return self._known[name]
 
-    def _index_of(self, slices: Any) -> Any:
-        return self.trace.indices_of(self.rank, slices)
-
     def _path_table(self) -> Any:
         return self._known["path table"]
 
@@ -95,10 +92,10 @@ class CPGraph:
         return self._once("sizes", lambda: self._ask("rank"))
 
     def _path(self) -> _Edges:
-        return self._once("path", lambda: _Edges(self._path_table(), self._index_of))
+        return self._once("path", lambda: _Edges(self._path_table()))
 
     def _all(self) -> _Edges:
-        return self._once("all", lambda: _Edges(self._ask("edge", edges="all"), self._index_of))
+        return self._once("all", lambda: _Edges(self._ask("edge", edges="all")))
 
     # ---- the graph -------------------------------------------------------------------------------------------------------------
 
