@@ -44,20 +44,20 @@ def calls(t, package, folder):
 
 
 def questions(t, folder):
-    """The same, asked of the engine: as many answers as the call's frames need."""
+    """The same, asked of the engine: as many answers, and of them the columns, as the call's frames need."""
     def ask(*names, **args):
         return lambda: [t.ask(name, limit="all", **args) for name in names]
     yield "temporal breakdown", ask("breakdown")
     yield "kernel breakdown", ask("kernel_types", "kernel_breakdown")
     yield "overlap", ask("overlap")
     yield "idle time", ask("idle")
-    yield "queue length series", ask("queue", by="series")
+    yield "queue length series", ask("queue", by="series", columns=["stream", "ts_ns", "length", "event", "track"])
     yield "queue length summary", ask("queue", by="summary")
-    yield "bandwidth series", ask("copy_bandwidth", by="series")
+    yield "bandwidth series", ask("copy_bandwidth", by="series", columns=["kind", "ts_ns", "gbps", "track"])
     yield "bandwidth summary", ask("copy_bandwidth", by="summary")
-    yield "launch statistics", ask("launch_stats", by="event")
-    yield "user annotations", ask("annotations")
-    yield "kernels with annotations", ask("kernel_annotations")
+    yield "launch statistics", ask("launch_stats", by="event", columns=["correlation", "call_ns", "device_ns", "delay_ns"])
+    yield "user annotations", ask("annotations", columns=["name", "side", "calls", *(f"{c}_ns" for c in ("total", "max", "min", "mean", "std"))])
+    yield "kernels with annotations", ask("kernel_annotations", columns=["annotation", "event"])
     yield "kernel sequences", ask("sequences", op="aten::linear", min_length=1)
     yield "critical path of a step", ask("critical_path", by="edge", annotation="ProfilerStep", instance="0")
     yield "op kernels and delays", ask("op_kernels")

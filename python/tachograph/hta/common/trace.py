@@ -373,7 +373,9 @@ def _arg(table: Any, key: str, kind: type, missing: Any) -> Any:
     key = f"args.{key}" if f"args.{key}" in table.columns else key
     if table[key].type == "text":
         if not _frames.is_known(table, key):
-            return numpy.full(len(table), missing, dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
+            values = numpy.empty(len(table), dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
+            values.fill(missing)  # one object for all rows: numpy.full would make one a row
+            return values
         numbers, distinct = _frames.codes(table, key)
         known = numpy.empty(len(distinct), dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
         for i, text in enumerate(distinct):
