@@ -163,7 +163,7 @@ struct tg__source {
   void (*stop)(void);                                          /* no new events from here on; late ends may still come */
   void (*flush)(void);                                         /* before the file closes: write what is owed. NULL = nothing */
   void (*tick)(void);                                          /* on the helper thread ten times a second. NULL = nothing */
-  void (*fork_child)(void);                                    /* in the child of a fork, one thread, no allocation. NULL = nothing */
+  void (*fork_child)(void);                                    /* in the child of a fork, started or not, one thread, no allocation. NULL = nothing */
   bool (*is_off)(void);                                        /* "off means off": nothing of it is left in the process. NULL = it installs nothing */
 };
 extern const struct tg__source tg__source_torch;   /* torch_hook.c */

@@ -48,6 +48,7 @@ static void tick(void) {
 /* The child's /proc/self is another one than what is open here. */
 static void fork_child(void) {
   struct tg_error ignored;
+  if (statm < 0) return;
   stop();
   start(0, &ignored);
 }

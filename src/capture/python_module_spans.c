@@ -17,32 +17,32 @@ static bool is_installed, is_on;
 struct span {
   struct tg__thread *thread;
   struct tg__chain *chain;
-  const struct tg__frame *caller; /* NULL: C called, on a thread that runs no Python */
+  const void *key;
   uint32_t generation, looks;
 };
 
-/* A frame waits in one call at a time. Its address + 1 is taken, see python_calls.c. */
-static const void *span_key(const struct tg__frame *caller) { return (const void *)((uintptr_t)caller + 2); }
+/* Addresses that nothing has. Not the span's own: who switches between stacks of C puts several at one place. */
+static const void *span_key(struct tg__chain *c) { return (const void *)~(uintptr_t)++c->spans; }
 
-static const struct tg__frame *span_caller(const void *key) { return (const void *)((uintptr_t)key - 2); }
+/* What an open entry knows of its module, where a record has its sequence number. */
+static uint32_t self_mark(const void *self) { return (uint32_t)((uintptr_t)self >> 4); }
 
-static inline bool span_begin(struct span *s) {
+static inline bool span_begin(struct span *s, const void *self) {
   struct tg__thread *const t = tg__thread();
   struct tg__chain *const c = t ? tg__chain(t) : NULL;
   if (TG_UNLIKELY(!c)) return false;
-  *s = (struct span){t, c, tg__frame_innermost(PyThreadState_Get()), t->generation, c->looks};
-  const void *const key = span_key(s->caller);
-  struct tg__open *const o = tg__open_push(t, key);
+  *s = (struct span){t, c, span_key(c), t->generation, c->looks};
+  struct tg__open *const o = tg__open_push(t, s->key);
   if (TG_UNLIKELY(!o)) return false;
-  *o = (struct tg__open){
-      .key = key, .scope = TG_RAW_MODULE, .start_ticks = tg__ticks()}; /* the clock last: what came before is not the call's time */
+  *o = (struct tg__open){.key = s->key, .seq = self_mark(self), .scope = TG_RAW_MODULE};
+  o->start_ticks = tg__ticks(); /* last: what came before is not the call's time */
   return true;
 }
 
 /* The stack is asked for at the end: an operator has mostly looked by then. */
 static inline uint32_t span_stack(const struct span *s, const void *self) {
-  const struct tg__link *const seen = s->chain->looks != s->looks ? tg__module_link(s->chain, s->caller) : NULL;
-  return TG_LIKELY(seen && seen->self == self) ? seen->node : tg__module_node(s->thread, s->chain, self);
+  const struct tg__link *const seen = s->chain->looks != s->looks ? tg__module_link(s->chain, self) : NULL;
+  return TG_LIKELY(seen != NULL) ? seen->node : tg__module_node(s->thread, s->chain, self);
 }
 
 static inline void span_end(const struct span *s, const void *self) {
@@ -50,15 +50,16 @@ static inline void span_end(const struct span *s, const void *self) {
   struct tg__thread *const t = s->thread;
   const uint32_t generation = atomic_load_explicit(&tg__generation, memory_order_relaxed);
   if (TG_UNLIKELY(generation != s->generation || t != tg__thread_here)) return; /* that recording is over, or this is a fork's child */
-  struct tg__open *const o = tg__open_pop(t, span_key(s->caller));
+  struct tg__open *const o = tg__open_pop(t, s->key);
   if (TG_UNLIKELY(!o)) return;
+  o->seq = 0;
   o->stack = span_stack(s, self);
   if (TG_LIKELY(o->stack)) tg__record_put(t, o, now, 0);
 }
 
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names) {
   struct span s;
-  const bool begun = is_on && PyVectorcall_NARGS(nargsf) && span_begin(&s);
+  const bool begun = is_on && PyVectorcall_NARGS(nargsf) && span_begin(&s, args[0]);
   PyObject *const result = original(callable, args, nargsf, names);
   if (begun) span_end(&s, args[0]);
   return result;
@@ -99,10 +100,15 @@ static void open_calls_name(void) {
   struct tg__thread *const t = tg__thread();
   struct tg__chain *const c = t ? tg__chain(t) : NULL;
   if (!c || !tg__chain_look(t, c)) return;
-  for (uint32_t i = 0; i < t->depth; i++) {
+  uint32_t left = c->depth;
+  for (uint32_t i = t->depth; i-- > 0;) {
     struct tg__open *const o = &t->open[i];
-    const struct tg__link *const seen = o->scope == TG_RAW_MODULE ? tg__module_link(c, span_caller(o->key)) : NULL;
-    if (seen) o->stack = seen->node;
+    if (o->scope != TG_RAW_MODULE || o->stack) continue;
+    uint32_t at = left;
+    while (at && (!c->links[at - 1].self || self_mark(c->links[at - 1].self) != o->seq)) at--;
+    if (!at) continue;
+    left = at - 1;
+    o->stack = c->links[left].node;
   }
 }
 

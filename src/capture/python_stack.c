@@ -222,11 +222,13 @@ static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *inner
 }
 
 static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t, struct tg__chain *c, bool lines) {
-  const struct tg__frame *const innermost = tg__frame_here();
+  const PyThreadState *const thread = PyGILState_GetThisThreadState();
+  const struct tg__frame *const innermost = TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
   if (!innermost) return NULL;
   uint32_t n = c->depth, fresh = 0;
   const struct tg__frame *f = innermost;
   c->looks++;
+  c->thread = thread;
   while (f) { /* inner frames lie higher on the thread's data stack; where they do not (generators), this only takes longer */
     while (n && (uintptr_t)c->links[n - 1].frame > (uintptr_t)f) n--;
     if ((n && c->links[n - 1].frame == f) || fresh == c->room) break;
@@ -263,17 +265,6 @@ static uint32_t stack_of_modules(struct tg__thread *t) {
 /* ---- calls of modules that nobody may have looked at --------------------------------------------------------------------------------- */
 
 static bool with_lines; /* how the running recording, or the last one, looks at frames; under the GIL */
-
-/* Around a module's call lies its caller, and on 3.12 and newer a mark between them, as C makes the call. */
-static inline bool is_called_from(const struct tg__link *links, uint32_t i, const struct tg__frame *caller) {
-  return links[i].previous == caller || (i && links[i - 1].frame == links[i].previous && links[i - 1].previous == caller);
-}
-
-const struct tg__link *tg__module_link(const struct tg__chain *c, const struct tg__frame *caller) {
-  for (uint32_t i = c->depth; i-- > 0;)
-    if (c->links[i].self && is_called_from(c->links, i, caller)) return &c->links[i];
-  return NULL;
-}
 
 const struct tg__link *tg__chain_look(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, with_lines); }
 

@@ -27,6 +27,8 @@ struct tg__chain {
   const struct tg__frame **fresh; /* scratch: frames not in `links` yet, innermost first; as many places */
   uint32_t room, depth;
   uint32_t looks; /* how often it was brought up to date */
+  const PyThreadState *thread; /* whose frames the last look saw */
+  uint64_t spans;              /* of modules, that began on this thread */
   struct tg__node *nodes; /* open addressing; nodes_room is a power of two */
   uint32_t nodes_room, nodes_used;
 };
@@ -132,8 +134,18 @@ static inline const struct tg__link *tg__chain_enter(struct tg__thread *t, struc
   return &c->links[c->depth - 1];
 }
 
-/* Of the last look, the innermost call of a module by frame `caller`; NULL when it saw none. */
-const struct tg__link *tg__module_link(const struct tg__chain *c, const struct tg__frame *caller);
+/* Of the last look, the call of module `self` that has just returned to the thread's innermost frame; NULL when it is not there. Only for
+ * who knows that the look was in that call: the thread's state still stands. Around the call lies its caller, and on 3.12 and newer a
+ * mark between them, as C makes the call. */
+static inline const struct tg__link *tg__module_link(const struct tg__chain *c, const void *self) {
+  const struct tg__frame *const caller = tg__frame_innermost(c->thread);
+  for (uint32_t i = c->depth; i-- > 0;) {
+    const struct tg__link *const l = &c->links[i];
+    if (l->self != self) continue;
+    if (l->previous == caller || (i && l[-1].frame == l->previous && l[-1].previous == caller)) return l;
+  }
+  return NULL;
+}
 /* STACK entry of the call of module `self` that the calling thread's innermost frame makes, as operators in it have it; 0 = none to be had. */
 uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self);
 

@@ -298,6 +298,7 @@ static void cut_open(void) {
   while (t->depth) {
     const struct tg__open *const o = &t->open[--t->depth];
     if (o->scope == TG_SCOPE_NOT_RECORDED || !o->key) continue; /* without a key: it ended on another thread */
+    if (o->scope == TG_RAW_MODULE && !o->stack) continue;       /* whose call it is its end would have said */
     tg__record_put(t, o, now, TG_RAW_F_CUT);
     tg__count(t, TG_RAW_C_OPEN_AT_STOP, 1);
   }
@@ -394,8 +395,8 @@ static void forked(void) {
     atomic_store(&s->state, TG_SESSION_CLOSED); /* opening or closing it was not finished */
   } else if (atomic_load(&s->state) != TG_SESSION_CLOSED) {
     atomic_store(&s->state, TG_SESSION_FORKED);
-    tg__sources_forked();
   }
+  tg__sources_forked(); /* whatever they do now: a thread may have been in one that was stopped already, with its lock */
   errno = error;
 }
 

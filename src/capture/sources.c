@@ -83,6 +83,6 @@ void tg__sources_tick(void) {
 void tg__sources_forked(void) {
   for (int i = 0; i < SOURCES_MOST + OWN; i++) {
     const struct tg__source *const s = source(i);
-    if (s && is_running[i] && s->fork_child) s->fork_child();
+    if (s && is_ready[i] && s->fork_child) s->fork_child();
   }
 }
