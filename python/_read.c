@@ -115,6 +115,15 @@ static void trace_dealloc(PyObject *object) {
 
 void trace_give(PyObject *object) { PyThread_release_lock(((Trace *)object)->lock); }
 
+/* The text of a str, which keeps it; NULL with an error set. A zero byte would end it for C without a word. */
+static const char *text_of(PyObject *object) {
+  Py_ssize_t len;
+  const char *const text = PyUnicode_AsUTF8AndSize(object, &len);
+  if (!text || strlen(text) == (size_t)len) return text;
+  PyErr_SetString(PyExc_ValueError, "a zero byte stands in an argument");
+  return NULL;
+}
+
 bool args_from_dict(PyObject *dict, struct args *out) {
   out->items = PyMem_Calloc((size_t)PyDict_Size(dict) + 1, sizeof *out->items);
   out->count = 0;
@@ -123,8 +132,8 @@ bool args_from_dict(PyObject *dict, struct args *out) {
   Py_ssize_t at = 0;
   while (out->items && PyDict_Next(dict, &at, &key, &value)) {
     struct tg_arg *arg = &out->items[out->count++];
-    arg->name = PyUnicode_AsUTF8(key);
-    arg->value = arg->name ? PyUnicode_AsUTF8(value) : NULL;
+    arg->name = text_of(key);
+    arg->value = arg->name ? text_of(value) : NULL;
     if (!arg->value) break;
   }
   return !PyErr_Occurred();
@@ -170,14 +179,16 @@ static PyObject *trace_sql(PyObject *object, PyObject *args) {
 }
 
 static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes */
-  struct tg_trace *trace = PyBytes_Check(path) ? trace_take(object) : NULL;
-  if (!trace) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "bytes expected");
-  const Py_ssize_t len = PyBytes_GET_SIZE(path);
-  const bool ranks = len > 5 && strcmp(PyBytes_AS_STRING(path) + len - 5, ".tsum") == 0;
+  char *name;
+  if (PyBytes_AsStringAndSize(path, &name, NULL)) return NULL; /* no bytes, or a zero byte among them */
+  struct tg_trace *trace = trace_take(object);
+  if (!trace) return NULL;
+  const size_t len = strlen(name);
+  const bool ranks = len > 5 && strcmp(name + len - 5, ".tsum") == 0;
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS
-  err = ranks ? tg_save_ranks(trace, PyBytes_AS_STRING(path), &e) : tg_save(trace, PyBytes_AS_STRING(path), &e);
+  err = ranks ? tg_save_ranks(trace, name, &e) : tg_save(trace, name, &e);
   trace_give(object);
   Py_END_ALLOW_THREADS
   if (err) return raise_error(err, &e);
@@ -267,8 +278,11 @@ static const char **paths_of(PyObject *tuple) {
   const char **const paths = PyMem_Calloc((size_t)count + 1, sizeof *paths);
   if (!paths) return (const char **)PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < count; i++) {
-    paths[i] = PyBytes_AsString(PyTuple_GET_ITEM(tuple, i));
-    if (paths[i]) continue;
+    char *path;
+    if (PyBytes_AsStringAndSize(PyTuple_GET_ITEM(tuple, i), &path, NULL) == 0) {
+      paths[i] = path;
+      continue;
+    }
     PyMem_Free(paths);
     return NULL;
   }

@@ -56,6 +56,8 @@ const char *tg__cli_setting(const struct tg__cli *c, const char *name);  /* NULL
 const char *tg__cli_argument(const struct tg__cli *c, const char *name); /* NULL when not given */
 bool tg__cli_wants_json(const struct tg__cli *c);
 bool tg__cli_says_dashes(const struct tg__cli *c); /* was there a -- before the operands? */
+/* The number of rows an option gives, `fallback` when it is not given; -1: it makes no sense. */
+long tg__cli_rows(const struct tg__cli *c, const char *name, long fallback);
 /* Exactly `count` operands, else a usage error is printed and false returned. */
 bool tg__cli_needs(const struct tg__cli *c, size_t count);
 

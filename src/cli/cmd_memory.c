@@ -1,18 +1,7 @@
 /* tachograph memory: what was alive when most was in use, in one line per device, and the largest blocks. */
 #include "cli/cli.h"
 
-#include <stdlib.h>
-
 enum { ROWS = 10 };
-
-/* -1: the number makes no sense. */
-static long row_count(const struct tg__cli *c) {
-  const char *const text = tg__cli_setting(c, "top");
-  if (!text) return ROWS;
-  char *end;
-  const long n = strtol(text, &end, 10);
-  return *end || end == text || n < 1 ? -1 : n;
-}
 
 static int64_t cell(const struct tg_table *t, const char *column, size_t row) { return t->columns[tg__table_column_index(t, column)].ints[row]; }
 static struct tg__str text(const struct tg_table *t, const char *column, size_t row) {
@@ -61,7 +50,7 @@ static enum tg_err add_peaks(const struct tg__cli *c, struct tg_trace *trace, st
 
 int tg__cmd_memory(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
-  const long rows = row_count(c);
+  const long rows = tg__cli_rows(c, "top", ROWS);
   if (rows < 0) return tg__cli_usage(c, NULL, "--top is a number of rows from 1 on, not '%s'", tg__cli_setting(c, "top"));
   struct tg_trace *trace = NULL;
   struct tg_table *t = NULL;

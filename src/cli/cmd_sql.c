@@ -1,8 +1,6 @@
 /* tachograph sql: any SELECT over the events. */
 #include "cli/cli.h"
 
-#include <stdlib.h>
-
 enum { ROWS_AS_TEXT = 20 };
 
 static void put_line(struct tg_table *t, const char *table, const char *column, const char *type, const char *meaning) {
@@ -30,21 +28,13 @@ static int show_schema(const struct tg__cli *c) {
   return status;
 }
 
-/* -1: the limit makes no sense. 0: no limit. */
-static long long limit_of(const struct tg__cli *c) {
-  const char *text = tg__cli_setting(c, "limit");
-  if (!text) return strcmp(c->format, "text") == 0 ? ROWS_AS_TEXT : 0;
-  if (strcmp(text, "all") == 0) return 0;
-  char *end;
-  const long long n = strtoll(text, &end, 10);
-  return *end || end == text || n < 1 ? -1 : n;
-}
-
 int tg__cmd_sql(struct tg__cli *c) {
   if (tg__cli_setting(c, "schema")) return show_schema(c);
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
-  const long long most = limit_of(c);
-  if (most < 0) return tg__cli_usage(c, NULL, "--limit is a number of rows from 1 on, or all, not '%s'", tg__cli_setting(c, "limit"));
+  const char *const limit = tg__cli_setting(c, "limit");
+  const bool all = limit && strcmp(limit, "all") == 0;
+  const long most = all ? 0 : tg__cli_rows(c, "limit", strcmp(c->format, "text") == 0 ? ROWS_AS_TEXT : 0);
+  if (most < 0) return tg__cli_usage(c, NULL, "--limit is a number of rows from 1 on, or all, not '%s'", limit);
   struct tg_trace *trace = NULL;
   struct tg_table *t = NULL;
   struct tg_error e = {0};

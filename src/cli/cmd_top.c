@@ -1,24 +1,13 @@
 /* tachograph top: the question top with a short list of rows, the one that is asked first. */
 #include "cli/cli.h"
 
-#include <stdlib.h>
-
 enum { ROWS = 10 };
-
-/* -1: the number makes no sense. */
-static long row_count(const struct tg__cli *c) {
-  const char *text = tg__cli_setting(c, "rows");
-  if (!text) return ROWS;
-  char *end;
-  const long n = strtol(text, &end, 10);
-  return *end || end == text || n < 1 ? -1 : n;
-}
 
 int tg__cmd_top(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   const bool device = tg__cli_setting(c, "device") != NULL, cpu = tg__cli_setting(c, "cpu") != NULL;
   if (device && cpu) return tg__cli_usage(c, NULL, "--device and --cpu exclude each other");
-  const long rows = row_count(c);
+  const long rows = tg__cli_rows(c, "rows", ROWS);
   if (rows < 0) return tg__cli_usage(c, NULL, "-n is a number of rows from 1 on, not '%s'", tg__cli_setting(c, "rows"));
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};

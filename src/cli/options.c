@@ -17,6 +17,15 @@ const char *tg__cli_setting(const struct tg__cli *c, const char *name) { return 
 const char *tg__cli_argument(const struct tg__cli *c, const char *name) { return value_of(c->arguments, c->argument_count, name); }
 bool tg__cli_wants_json(const struct tg__cli *c) { return c->format && strcmp(c->format, "json") == 0; }
 
+long tg__cli_rows(const struct tg__cli *c, const char *name, long fallback) {
+  const char *text = tg__cli_setting(c, name);
+  if (!text) return fallback;
+  char *end;
+  errno = 0;
+  const long n = strtol(text, &end, 10);
+  return errno || *end || end == text || n < 1 ? -1 : n;
+}
+
 void tg__cli_free(struct tg__cli *c) { tg__arena_free(&c->arena); }
 
 bool tg__cli_needs(const struct tg__cli *c, size_t count) {

@@ -8,13 +8,8 @@ struct nodes { /* of one step */
 };
 
 static size_t step_of(const struct tg__breakdown *b, int64_t ns) {
-  size_t low = 0, high = b->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (b->steps[middle].host_start_ns <= ns) low = middle + 1;
-    else high = middle;
-  }
-  return low ? low - 1 : 0;
+  const size_t begun = tg__steps_begun(b, ns);
+  return begun ? begun - 1 : 0;
 }
 
 static bool count_nodes(const struct tg__sites *s, struct nodes *steps) {

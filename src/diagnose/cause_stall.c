@@ -46,13 +46,8 @@ static void find_long_steps(struct stalls *x) {
 
 /* The step that is under way at a time on the host; SIZE_MAX. */
 static size_t step_at(const struct tg__breakdown *b, int64_t ns) {
-  size_t low = 0, high = b->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (b->steps[middle].host_start_ns <= ns) low = middle + 1;
-    else high = middle;
-  }
-  return low && ns < b->steps[low - 1].host_end_ns ? low - 1 : SIZE_MAX;
+  const size_t begun = tg__steps_begun(b, ns);
+  return begun && ns < b->steps[begun - 1].host_end_ns ? begun - 1 : SIZE_MAX;
 }
 
 static void tally_calls(struct stalls *x) {

@@ -368,3 +368,13 @@ def test_console_command(path):
     assert answer["question"] == "ops"
     names = [c["name"] for c in answer["columns"]]
     assert {row[names.index("name")]: row[names.index("cpu_ns")] for row in answer["rows"]} == OPS
+
+
+def test_a_zero_byte_is_refused_where_it_would_cut_a_text_short(trace, tmp_path):
+    with pytest.raises(ValueError, match="zero byte"):
+        trace.ask("ops", where='name == "a\0b"')
+    with pytest.raises(ValueError, match="null byte"):
+        trace.save(str(tmp_path / "a\0b.tacho"))
+    with pytest.raises(ValueError, match="null byte"):
+        tg.open("a\0b.json")
+    assert not list(tmp_path.glob("a*"))

@@ -1,5 +1,6 @@
 /* What calls of one operator are told apart by. */
 #include "analyze/host/op_group.h"
+#include "analyze/whole/steps.h"
 
 enum { STACK_DEFAULT = 5, STACK_MOST = 256 };
 
@@ -246,20 +247,6 @@ static uint32_t shape_of(struct tg__op_group *g, uint32_t args) {
   uint32_t dims = tg__arg_str(g->t, args, TG__K_INPUT_DIMS);
   if (dims == TG_NONE) dims = tg__arg_str(g->t, args, TG__K_INPUT_DIMS_OLD);
   return dims != TG_NONE && g->names ? plain_shape(g, dims) : dims;
-}
-
-uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
-  uint32_t low = 0, high = t->step_count; /* first step that starts after ns, by (rank, start) */
-  while (low < high) {
-    const uint32_t mid = low + (high - low) / 2;
-    const struct tg__step *s = &t->steps[mid];
-    if (s->rank < rank || (s->rank == rank && s->start_ns <= ns))
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  if (low == 0 || t->steps[low - 1].rank != rank || ns >= t->steps[low - 1].end_ns) return TG_NONE;
-  return low - 1;
 }
 
 static uint32_t step_of(const struct tg_trace *t, uint32_t slice) {

@@ -43,7 +43,5 @@ static inline bool tg__op_group_failed(const struct tg__op_group *g) { return g-
 /* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no memory. */
 uint32_t *tg__module_paths(const struct tg_trace *t, const uint32_t *around, const struct tg__schema_mask *module_id,
                            struct tg__paths *modules);
-/* The step that holds the start of a slice, as an index into trace->steps; TG_NONE. */
-uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns);
 
 #endif

@@ -1,6 +1,7 @@
 /* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, or those of a rank, a step or a
  * name as one; and document, what a file says beside its events. */
 #include "analyze/whole/rows.h"
+#include "analyze/whole/steps.h"
 
 static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_t slice) {
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
@@ -70,18 +71,8 @@ uint32_t *tg__rows_tracks(const struct tg_trace *t) {
 }
 
 int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
-  uint32_t from = 0, to = t->step_count;
-  while (from < to) {
-    const uint32_t mid = from + (to - from) / 2;
-    const struct tg__step *const s = &t->steps[mid];
-    if (s->rank < rank || (s->rank == rank && s->start_ns <= ns))
-      from = mid + 1;
-    else
-      to = mid;
-  }
-  if (from == 0 || t->step_kind != TG__STEP_PROFILER) return -1;
-  const struct tg__step *const s = &t->steps[from - 1];
-  return s->rank == rank && ns < s->end_ns ? s->number : -1;
+  const uint32_t step = t->step_kind == TG__STEP_PROFILER ? tg__step_at(t, rank, ns) : TG_NONE;
+  return step == TG_NONE ? -1 : t->steps[step].number;
 }
 
 /* Device work belongs to the step of the call that launched it. */

@@ -140,22 +140,40 @@ static bool is_split_device_work(enum tg__class c) { /* vendors without kernels 
   return c == TG__CLASS_KERNEL || c == TG__CLASS_MEMCPY || c == TG__CLASS_MEMSET;
 }
 
+uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
+  uint32_t low = 0, high = t->step_count; /* first step that starts after ns, by (rank, start) */
+  while (low < high) {
+    const uint32_t mid = low + (high - low) / 2;
+    const struct tg__step *s = &t->steps[mid];
+    if (s->rank < rank || (s->rank == rank && s->start_ns <= ns))
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  if (low == 0 || t->steps[low - 1].rank != rank || ns >= t->steps[low - 1].end_ns) return TG_NONE;
+  return low - 1;
+}
+
+size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns) {
+  size_t low = 0, high = b->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (b->steps[middle].host_start_ns <= ns)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 /* Give device work to every step whose annotation holds the call that launched it. false: to none. */
 static bool give_to_steps(struct work *w, const struct tg__breakdown *b, uint32_t slice) {
   const struct tg_trace *t = w->t;
   const uint32_t call = t->slices.cause[slice];
   if (call == TG_NONE || tg__slice_class(t, call) != TG__CLASS_RUNTIME) return false;
   const int64_t start = t->slices.start_ns[call], end = tg__slice_end(t, call);
-  size_t lo = 0, hi = b->count;
-  while (lo < hi) {
-    const size_t mid = lo + (hi - lo) / 2;
-    if (b->steps[mid].host_start_ns <= start)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
   bool given = false;
-  for (size_t i = lo; i-- > 0 && w->launched[i].reach_ns >= end;) {
+  for (size_t i = tg__steps_begun(b, start); i-- > 0 && w->launched[i].reach_ns >= end;) {
     if (b->steps[i].host_end_ns < end) continue;
     struct launched *l = &w->launched[i];
     const int64_t from = t->slices.start_ns[slice], to = tg__slice_end(t, slice);
