@@ -145,6 +145,17 @@ def test_statistics(opened):
     assert rows["active_bytes", "all"]["current"] == sum(device.live.values())
 
 
+def test_a_block_of_one_mebibyte_is_still_small(opened):
+    """Torch's kSmallSize, 1048576 bytes, is the last size of the small pool."""
+    small, large = 1 << 20, (1 << 20) + 512
+    made = {"segments": [], "device_traces": [[entry("alloc", 1 << 30, small, 1), entry("alloc", 1 << 31, large, 2),
+                                               entry("free_requested", 1 << 30, small, 3), entry("free_completed", 1 << 30, small, 4)]]}
+    rows = {(r["metric"], r["pool"]): r for r in opened(made).ask("memory_stats")}
+    assert [rows["allocation", pool]["allocated"] for pool in ("small_pool", "large_pool")] == [1, 1]
+    assert [rows["active", pool]["current"] for pool in ("small_pool", "large_pool")] == [0, 1]
+    assert [rows["active_bytes", pool]["peak"] for pool in ("small_pool", "large_pool")] == [small, large]
+
+
 def test_segments_blocks_and_pools(opened):
     device = Device(0, 3, 150)
     made = snapshot([device])

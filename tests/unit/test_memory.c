@@ -6,6 +6,7 @@
 /* cmocka wants the four above */
 #include <cmocka.h>
 
+#include "analyze/memory/memory_blocks.h"
 #include "unit/mini_trace.h"
 
 enum { CPU = 0, GPU = 1 };
@@ -190,6 +191,42 @@ static void test_device_names(void **state) {
   mini_free(m);
 }
 
+/* Two processes of a rank have the same device, and a later one is not taken for it. */
+static void test_blocks_keep_their_device(void **state) {
+  struct mini *m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 1), worker = mini_thread(m, 2, 2);
+  memory(m, cpu, CPU, 10, 64, 0x1000);
+  memory(m, worker, CPU, 20, 65, 0x2000);
+  memory(m, cpu, GPU, 30, 32, 0x3000);
+  memory(m, cpu, CPU, 40, 66, 0x4000);
+  memory(m, cpu, GPU, 50, 33, 0x5000);
+  struct tg_table *t = mini_ask(mini_finish(m), "memory_blocks", "sort", "bytes asc", NULL);
+  static const struct {
+    int64_t bytes;
+    const char *device;
+  } want[] = {{32, "GPU0"}, {33, "GPU0"}, {64, "CPU"}, {65, "CPU"}, {66, "CPU"}};
+  assert_int_equal(t->rows, sizeof want / sizeof *want);
+  for (size_t i = 0; i < t->rows; i++) {
+    assert_int_equal(mini_int(t, i, "bytes"), want[i].bytes);
+    assert_string_equal(mini_cell(t, i, "device"), want[i].device);
+  }
+  tg__table_free(t);
+  mini_free(m);
+}
+
+static void test_layer_of_a_module(void **state) {
+  static const struct {
+    const char *path, *layer;
+  } cases[] = {{"encoder.layers.3.linear", "encoder.layers.3"}, {"encoder.block", "encoder"}, {"head", "head"}, {"", ""},
+               {"Net_0.Block_1.Linear_2", "Net_0.Block_1"},     {"Net_0", "Net_0"},           {"layer_norm.x", "layer_norm"},
+               {"Net_x.Block_1", "Net_x"},                      {"net_0.Block_1", "net_0"},   {"Net_.Block_1", "Net_"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct tg__str layer = tg__layer_of((struct tg__str){cases[i].path, (uint32_t)strlen(cases[i].path)});
+    assert_int_equal(layer.len, strlen(cases[i].layer));
+    assert_memory_equal(layer.ptr, cases[i].layer, layer.len);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_operators_own_their_memory),
@@ -198,6 +235,8 @@ int main(void) {
       cmocka_unit_test(test_alive_at_the_peak),
       cmocka_unit_test(test_curve),
       cmocka_unit_test(test_device_names),
+      cmocka_unit_test(test_blocks_keep_their_device),
+      cmocka_unit_test(test_layer_of_a_module),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
