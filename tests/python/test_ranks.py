@@ -310,6 +310,9 @@ def test_two_ranks_by_hand(ask, tmp_path):
     row, = ask(folder, "collectives")
     assert (row["calls"], row["ranks"], row["missing"], row["bytes"], row["skew_ns"], row["last_rank"]) == (2, 2, 0, 8000, 5_000, 1)
     assert row["gb_per_s"] == pytest.approx(8000 / 30_000)
+    for number, total, wait in ((0, 40_000, 10_000), (1, 30_000, 0)):  # the same two collectives, what one rank has of them
+        of_one, = ask(folder, "collectives", rank=number)
+        assert (of_one["calls"], of_one["total_ns"], of_one["wait_ns"], of_one["transfer_ns"]) == (2, total, wait, 30_000)
     assert [c["offset_ns"] for c in ask(folder, "clocks")] == [0, 70_000]
     assert [r["wait_ns"] for r in ask(folder, "collectives", by="rank", clock="files")] == [40_000, 0]  # as the clocks stand, rank 1 comes after rank 0 left
 
