@@ -2,20 +2,18 @@
 import os
 from typing import Any, Callable, Generic, Iterator, Literal, NamedTuple, Optional, TypedDict, TypeVar, Union, overload
 
-from .profiler import (
-    CuspyConfig as CuspyConfig, DeviceType as DeviceType, ExecutionTraceObserver as ExecutionTraceObserver, KinetoStepTracker as KinetoStepTracker,
-    PerformanceMetricsConfig as PerformanceMetricsConfig, ProfilerAction as ProfilerAction, ProfilerActivity as ProfilerActivity,
-    ProfilerActivityConfig as ProfilerActivityConfig, RecordScope as RecordScope, itt as itt, _ExperimentalConfig as _ExperimentalConfig, _KinetoProfile as _KinetoProfile,
-    kineto_available as kineto_available, profile as profile, record_function as record_function, schedule as schedule,
-    supported_activities as supported_activities, tensorboard_trace_handler as tensorboard_trace_handler)
-from ._conditions import baseline as baseline, conditions as conditions
-from ._diff import Diff as Diff, diff as diff
-from ._execution_trace import ExecutionTrace as ExecutionTrace, load_execution_trace as load_execution_trace
-from ._events import EventList as EventList, FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg
-from ._module_labels import modules as modules
-from ._phases import module_times as module_times, phases as phases, training_result as training_result
-from ._session import session as session
-from .timing import latency as latency, throughput as throughput, timer as timer, warm_up as warm_up
+from . import profiler as profiler, autograd as autograd, timing as timing, memory as memory
+from .profiler import profile as profile, _KinetoProfile as _KinetoProfile, schedule as schedule, supported_activities as supported_activities, tensorboard_trace_handler as tensorboard_trace_handler, ProfilerAction as ProfilerAction, ProfilerActivity as ProfilerActivity, kineto_available as kineto_available, DeviceType as DeviceType, record_function as record_function, ExecutionTraceObserver as ExecutionTraceObserver, CuspyConfig as CuspyConfig, PerformanceMetricsConfig as PerformanceMetricsConfig, ProfilerActivityConfig as ProfilerActivityConfig, _ExperimentalConfig as _ExperimentalConfig, KinetoStepTracker as KinetoStepTracker, RecordScope as RecordScope, itt as itt
+from ._events.event_list import EventList as EventList, FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg
+from ._labels.module_labels import modules as modules
+from ._profile.folder import session as session
+from .timing import timer as timer, latency as latency, throughput as throughput, warm_up as warm_up
+from ._measure.phases import phases as phases, request_phases as request_phases, module_times as module_times, training_result as training_result
+from ._profile.trainer import TrainerCallback as TrainerCallback
+from ._measure.conditions import conditions as conditions, baseline as baseline
+from ._launch import step as step
+from ._diff import diff as diff, Diff as Diff
+from ._execution_trace import load_execution_trace as load_execution_trace, ExecutionTrace as ExecutionTrace
 
 __version__: str
 _Path = Union[str, os.PathLike[str]]
@@ -189,32 +187,32 @@ class OpsRow(TypedDict):
     tensor_pct: Optional[float]  # %: share of its device time in kernels that use tensor cores, children included
     self_tensor_pct: Optional[float]  # %: the same of its self device time
 
-class KeyAveragesRow(TypedDict):
-    """the rows of torch's key_averages(): operators, annotations, runtime calls, Python frames and device work by name"""
-    name: Optional[str]  # operator, annotation, call, frame or kernel; steps are ProfilerStep*
-    overload: Optional[str]  # overload of the operator, with by=overload or event
-    shapes: Optional[str]  # shapes of the inputs, with by=shape or event; [] for a list of tensors
-    stack: Optional[str]  # frames, innermost first, joined by ;, with by=stack
-    module: Optional[str]  # module path, with by=module
-    category: Optional[str]  # category of the first event
-    device: Optional[bool]  # work of a device, not of the host
-    async: Optional[bool]  # the first event ended on another thread than it began on: no parent, no children, no time of its own
-    calls: Optional[int]  # calls
-    cpu_ns: Optional[int]  # ns: host time, children included; 0 for device work
-    self_cpu_ns: Optional[int]  # ns: host time without direct children of any kind on the same thread; below 0 where children overlap
-    device_ns: Optional[int]  # ns: device work launched, by children too; the length of device work itself
-    self_device_ns: Optional[int]  # ns: device work launched by itself; the length of device work itself
-    cpu_memory_bytes: Optional[int]  # bytes: allocated minus freed on the CPU by its own thread while it ran
-    self_cpu_memory_bytes: Optional[int]  # bytes: the same without children
-    device_memory_bytes: Optional[int]  # bytes: allocated minus freed on devices by its own thread while it ran
-    self_device_memory_bytes: Optional[int]  # bytes: the same without children
-    flops: Optional[int]  # FLOP: floating-point operations, torch's own formulas; 0 where none applies
-    scope: Optional[int]  # of the first event: 0 function, 1 backward function, 7 user scope
-    track: Optional[int]  # track of the first event
-    start_ns: Optional[int]  # ns: start of the first event
-    dur_ns: Optional[int]  # ns: its duration
-    event: Optional[int]  # the first event: number of the slice; unknown for memory events
-    parent: Optional[int]  # what the first event ran in, on its thread: number of the slice
+KeyAveragesRow = TypedDict("KeyAveragesRow", {  # the rows of torch's key_averages(): operators, annotations, runtime calls, Python frames and device work by name
+    "name": Optional[str],  # operator, annotation, call, frame or kernel; steps are ProfilerStep*
+    "overload": Optional[str],  # overload of the operator, with by=overload or event
+    "shapes": Optional[str],  # shapes of the inputs, with by=shape or event; [] for a list of tensors
+    "stack": Optional[str],  # frames, innermost first, joined by ;, with by=stack
+    "module": Optional[str],  # module path, with by=module
+    "category": Optional[str],  # category of the first event
+    "device": Optional[bool],  # work of a device, not of the host
+    "async": Optional[bool],  # the first event ended on another thread than it began on: no parent, no children, no time of its own
+    "calls": Optional[int],  # calls
+    "cpu_ns": Optional[int],  # ns: host time, children included; 0 for device work
+    "self_cpu_ns": Optional[int],  # ns: host time without direct children of any kind on the same thread; below 0 where children overlap
+    "device_ns": Optional[int],  # ns: device work launched, by children too; the length of device work itself
+    "self_device_ns": Optional[int],  # ns: device work launched by itself; the length of device work itself
+    "cpu_memory_bytes": Optional[int],  # bytes: allocated minus freed on the CPU by its own thread while it ran
+    "self_cpu_memory_bytes": Optional[int],  # bytes: the same without children
+    "device_memory_bytes": Optional[int],  # bytes: allocated minus freed on devices by its own thread while it ran
+    "self_device_memory_bytes": Optional[int],  # bytes: the same without children
+    "flops": Optional[int],  # FLOP: floating-point operations, torch's own formulas; 0 where none applies
+    "scope": Optional[int],  # of the first event: 0 function, 1 backward function, 7 user scope
+    "track": Optional[int],  # track of the first event
+    "start_ns": Optional[int],  # ns: start of the first event
+    "dur_ns": Optional[int],  # ns: its duration
+    "event": Optional[int],  # the first event: number of the slice; unknown for memory events
+    "parent": Optional[int],  # what the first event ran in, on its thread: number of the slice
+})
 
 class AnnotationsRow(TypedDict):
     """user annotations, on the CPU and on devices"""
@@ -574,16 +572,16 @@ class TotalsRow(TypedDict):
     device_sum_ns: Optional[int]  # ns: durations of kernels, copies and memsets, added up
     device_events: Optional[int]  # kernels, copies and memsets
 
-class OpClassesRow(TypedDict):
-    """where the time goes by kind of work: convolution, norm, matrix product, attention, …"""
-    class: Optional[str]  # conv, norm, gemm, attention, elementwise, copy, comm or other
-    fraction: Optional[float]  # share of device time, or of host time where there is no device work; the rows add up to 1
-    calls: Optional[int]  # operator calls
-    self_cpu_ns: Optional[int]  # ns: host time in these operators and in no other, runtime calls included
-    cpu_pct: Optional[float]  # %: share of the column before
-    device_events: Optional[int]  # kernels, copies and memsets
-    device_ns: Optional[int]  # ns: their durations, added up
-    device_pct: Optional[float]  # %: share of the column before
+OpClassesRow = TypedDict("OpClassesRow", {  # where the time goes by kind of work: convolution, norm, matrix product, attention, …
+    "class": Optional[str],  # conv, norm, gemm, attention, elementwise, copy, comm or other
+    "fraction": Optional[float],  # share of device time, or of host time where there is no device work; the rows add up to 1
+    "calls": Optional[int],  # operator calls
+    "self_cpu_ns": Optional[int],  # ns: host time in these operators and in no other, runtime calls included
+    "cpu_pct": Optional[float],  # %: share of the column before
+    "device_events": Optional[int],  # kernels, copies and memsets
+    "device_ns": Optional[int],  # ns: their durations, added up
+    "device_pct": Optional[float],  # %: share of the column before
+})
 
 class TopRow(TypedDict):
     """what takes most time on the device, or on the host where there is none"""
@@ -1074,7 +1072,7 @@ class Trace:
     @overload
     def ask(self, question: Literal["data_hidden"], *, rank: Any = ..., step: Any = ..., workers: Any = ..., workers_now: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DataHiddenRow]: ...
     @overload
-    def ask(self, question: str, **args: Any) -> Table[dict[str, Any]]: ...
+    def ask(self, question: str, **args: Any) -> Table[Any]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...
     def report(self, format: Literal["text", "json"] = ..., width: int = ..., color: bool = ...) -> str: ...
     def save(self, path: _Path) -> None: ...
