@@ -69,6 +69,7 @@ static void test_head_bytes(void **state) {
   assert_int_equal(c.length, 5);
   assert_false(tg__chunk_head_read(head, 16, 16 + 32 + 4, &c)); /* the payload is not all there */
   assert_false(tg__chunk_head_read(head, 12, 100, &c));         /* not at a multiple of 8 */
+  assert_false(tg__chunk_head_read(head, 16, 16 + 31, &c));     /* nor is the head */
   for (size_t bit = 0; bit < 8 * sizeof head; bit++) {
     head[bit / 8] ^= (uint8_t)(1 << bit % 8);
     assert_false(tg__chunk_head_read(head, 16, 1000, &c));
