@@ -94,6 +94,12 @@ static bool names_row_before(const struct tg_table *t, size_t row, struct tg__st
   return false;
 }
 
+static bool is_snapshot(const struct tg_trace *t) {
+  for (uint32_t i = 0; i < t->cat_count; i++)
+    if (t->cats[i].name != TG_NONE && tg__str_eq(tg__name(t, t->cats[i].name), TG_STR("memory_snapshot"))) return true;
+  return false;
+}
+
 /* "4 × Tesla V100", for each name of a device; devices of one host are listed by each of its ranks, so one rank's are counted. */
 static void put_devices(const struct page *p) {
   const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
@@ -112,7 +118,8 @@ static void put_devices(const struct page *p) {
   }
   const struct tg_table *launches = p->r->parts[TG__REPORT_LAUNCHES];
   const bool has_device_work = launches && launches->rows && tg__cell_int(launches, 0, "device_events") > 0;
-  if (!any) tg__out_text(p->out, has_device_work ? ", a device without a name" : ", CPU only");
+  if (any) return;
+  tg__out_text(p->out, has_device_work ? ", a device without a name" : is_snapshot(p->r->trace) ? ", a memory snapshot" : ", CPU only");
 }
 
 static struct tg__str last_part(struct tg__str path) {

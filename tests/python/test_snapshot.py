@@ -265,6 +265,28 @@ def test_opcodes_that_would_run_code_are_refused_by_name(opened, code, name):
         opened(b"\x80\x02" + code + b".")
 
 
+PLAIN = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "STRING", "BINSTRING", "SHORT_BINSTRING", "NONE", "NEWTRUE", "NEWFALSE", "UNICODE",
+         "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "FLOAT", "BINFLOAT", "EMPTY_LIST", "APPEND", "APPENDS", "LIST", "EMPTY_TUPLE", "TUPLE", "TUPLE1",
+         "TUPLE2", "TUPLE3", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS", "POP", "DUP", "MARK", "POP_MARK", "GET", "BINGET", "LONG_BINGET", "PUT", "BINPUT",
+         "LONG_BINPUT", "MEMOIZE", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8", "EMPTY_SET", "ADDITEMS", "FROZENSET", "PROTO", "STOP", "FRAME"}
+
+
+@pytest.mark.parametrize("opcode", [op for op in pickletools.opcodes if op.name not in PLAIN], ids=lambda op: op.name)
+def test_every_opcode_that_is_not_plain_data_is_refused_by_its_name(opened, opcode):
+    """All of Python's opcodes are either plain or in this list: of a newer Python new ones would show here."""
+    made = pickle.dumps(snapshot([Device(0, 1, 3)]), protocol=4)[:-1]
+    code = opcode.code.encode("latin-1") + b"os\nsystem\n" * 2 + bytes(8)
+    with pytest.raises(tg.TachographError, match=rf"run code \({opcode.name}") as raised:
+        opened(made + b"(" + code + b".")
+    assert raised.value.code == "NOT_A_TRACE"
+
+
+def test_the_report_calls_it_a_snapshot(opened, tmp_path):
+    opened(snapshot([Device(0, 1, 20)]))
+    report = tg.open(tmp_path / "snapshot.pickle").report()
+    assert "a memory snapshot" in str(report) and "CPU only" not in str(report)
+
+
 def test_a_newer_protocol_is_named(opened):
     with pytest.raises(tg.TachographError, match="protocol 9.*protocol=4") as raised:
         opened(b"\x80\x09" + pickle.dumps(snapshot([Device(0, 1, 10)]), protocol=4)[2:])
