@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30, NOISY_PCT = 5 };
+enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30 };
+enum { NOISY_PCT = 5, SAYS_NOTHING_PCT = 100 }; /* widths of an interval: the second is that of a step */
 static const int64_t DEFAULT_BYTES = (int64_t)512 << 20;
 
 struct run {
@@ -278,7 +279,10 @@ static void print_price(struct tg__run_log *log) {
   }
   fprintf(stderr, "price      a step took %s while recorded (n = %zu), %s else (n = %zu): ", tg__human_ns(with.median, a), log->with.count,
           tg__human_ns(without.median, b), log->without.count);
-  fprintf(stderr, "%+.1f %% (95 %% interval %+.1f to %+.1f)\n", cost.percent, cost.low, cost.high);
+  if (cost.high - cost.low < SAYS_NOTHING_PCT)
+    fprintf(stderr, "%+.1f %% (95 %% interval %+.1f to %+.1f)\n", cost.percent, cost.low, cost.high);
+  else
+    fputs("too uneven to tell\n", stderr);
   const struct tg__run_inflation cpu = tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
   if (cost.high - cost.low > NOISY_PCT && !isnan(cpu.percent))
     fprintf(stderr, "           the machine is busy with other things; in CPU time of the training thread it is %+.1f %% (%+.1f to %+.1f)\n", cpu.percent, cpu.low, cpu.high);

@@ -117,8 +117,37 @@ static void kernel_types(void **state) {
   mini_free(m);
 }
 
+static void frames_of_the_program(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    bool is;
+  } cases[] = {
+      {"train.py(12): step", true},
+      {"pytorch/train.py(12): step", true}, /* a folder whose name ends like torch's */
+      {"lightning/pytorch/trainer/call.py(49): _call", true},
+      {"torch/nn/modules/linear.py(134): forward", false},
+      {"/src/torch/nn/modules/linear.py(134): forward", false},
+      {"/usr/lib/python3.11/random.py(3): seed", false},
+      {"/env/site-packages/lightning/call.py(49): _call", false},
+      {"<frozen importlib._bootstrap>(1207): _handle_fromlist", false},
+      {"tachograph/_launch/steps.py(9): sign", false},
+      {"<built-in function len>", false},
+      {"multiprocessing/process.py(108): run", false},
+      {"threading.py(975): run", false},
+      {"work/threading.py(9): run", true},
+      {"/tmp/torchinductor_me/ol/colm4yf2bmsy7mabcdefghijklmnopqrstuvwxyz234567abcdef.py(99): call", false},
+      {"colm4yf2bmsy7mabcdefghijklmnopqrstuvwxyz234567abcdefg.py(99): call", true}, /* a character too many */
+      {"dolm4yf2bmsy7mabcdefghijklmnopqrstuvwxyz234567abcdef.py(99): call", true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_int_equal(tg__is_user_frame(str(cases[i].name)), cases[i].is);
+  const struct tg__str frame = tg__user_frame_of_stack(str("torch/a.py(1): f;pytorch/b.py(2): g;c.py(3): h"));
+  assert_true(tg__str_eq(frame, TG_STR("pytorch/b.py(2): g")));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(collective_kernels), cmocka_unit_test(collective_calls),
-                                     cmocka_unit_test(annotations), cmocka_unit_test(profiler_steps), cmocka_unit_test(kernel_types)};
+                                     cmocka_unit_test(annotations), cmocka_unit_test(profiler_steps), cmocka_unit_test(kernel_types),
+                                     cmocka_unit_test(frames_of_the_program)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

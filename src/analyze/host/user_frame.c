@@ -13,11 +13,27 @@ static bool is_of_library(struct tg__str frame) {
   return false;
 }
 
-/* A frame of a .py file that is neither in the standard library's frozen part nor in an installed package, nor one of our own. */
+/* Inductor names the files it generates by a hash: c and 51 characters of base 32. */
+static bool is_generated(struct tg__str path) {
+  enum { LEN = 52 };
+  for (size_t i = LEN; i + 3 <= path.len; i++) {
+    if (memcmp(path.ptr + i, ".py", 3) != 0) continue;
+    const char *const stem = path.ptr + i - LEN;
+    return *stem == 'c' && (stem == path.ptr || stem[-1] == '/') && strspn(stem, "abcdefghijklmnopqrstuvwxyz234567") == LEN;
+  }
+  return false;
+}
+
+/* Installed or generated. Recorders cut the folder of the packages off, too: of those torch alone is known by its name, and a folder
+ * such as pytorch/ is not it. */
+static bool is_foreign(struct tg__str path) {
+  return tg__str_contains(path, "site-packages/") || tg__str_contains(path, "dist-packages/") || tg__str_has_prefix(path, "torch/") ||
+         tg__str_contains(path, "/torch/") || tg__str_contains(path, "<frozen") || tg__str_contains(path, "lib/python") || is_generated(path);
+}
+
+/* A frame of a .py file that is neither foreign nor one of our own. */
 bool tg__is_user_frame(struct tg__str name) {
-  return !tg__str_has_prefix(name, "tachograph/_") && tg__str_contains(name, ".py(") && !tg__str_contains(name, "site-packages/") &&
-         !tg__str_contains(name, "dist-packages/") && !tg__str_contains(name, "torch/") && !tg__str_contains(name, "<frozen") &&
-         !tg__str_contains(name, "lib/python") && !is_of_library(name);
+  return !tg__str_has_prefix(name, "tachograph/_") && tg__str_contains(name, ".py(") && !is_foreign(name) && !is_of_library(name);
 }
 
 /* The innermost frame of the program in a recorded stack, "a.py(1): f;b.py(2): g;…" from the inside out; empty when there is none. */
@@ -48,8 +64,7 @@ struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice) {
 
 /* "file.py:12" as the place a frame was called from. */
 static bool is_user_place(struct tg__str place) {
-  return tg__str_contains(place, ".py:") && !tg__str_contains(place, "site-packages/") && !tg__str_contains(place, "dist-packages/") &&
-         !tg__str_contains(place, "torch/") && !tg__str_contains(place, "<frozen") && !tg__str_contains(place, "lib/python");
+  return tg__str_contains(place, ".py:") && !is_foreign(place);
 }
 
 /* The function of "file.py(9): function", with the colon. */
