@@ -26,6 +26,8 @@ class timer:
     the block itself never does. device: default is the accelerator where there is one."""
 
     def __init__(self, device: Any = None):
+        if callable(device):
+            raise TypeError("timer(device=None) times a block, or what it decorates as @timer(); of calls of a function: latency(function)")
         self._given = device
         self._clock: Optional[Clock] = None
         self._begun: list[Any] = []

@@ -137,6 +137,14 @@ def test_timer_decorates_and_nests():
     assert inner == 1_000_100 and outer == 2_000_300
 
 
+def test_timer_takes_no_function():
+    with pytest.raises(TypeError, match=r"@timer\(\)"):
+        @tg.timer
+        def forgotten_parentheses():
+            pass
+    assert tg.timer(torch.device("cpu")).clock == "host clock"
+
+
 def test_timer_measures_a_block_that_throws():
     timer = tg.timer()
     with pytest.raises(KeyError):
