@@ -425,6 +425,8 @@ def test_baseline_has_an_interval_and_says_when_it_is_no_use(tmp_path):
 
 def test_an_empty_series_says_so():
     assert repr(_series.Series([])) == "nothing was measured" and math.isnan(_series.Series([]).median)
+    assert repr(_series.Series([7250] * 6)).splitlines()[0] == "median 7.250 us, 95 % interval 7.250…7.250 (n = 6)"
+    assert repr(_series.Series([100_000] * 3)).splitlines()[0] == "median 0.100 ms (n = 3)"
 
 
 # ---- requests and trainers

@@ -147,9 +147,13 @@ class Series:
         s = self.stats
         if not s.n:
             return "nothing was measured"
-        interval = f", 95 % interval {s.ci95[0]:.3f}…{s.ci95[1]:.3f}" if s.ci95 else ""
-        lines = [f"median {s.median:.3f} ms{interval} (n = {s.n})",
-                 f"mean {s.mean:.3f} ± {s.std:.3f} ms, min {s.min:.3f}, p95 {s.p95:.3f}, p99 {s.p99:.3f}, max {s.max:.3f}"]
+        factor, unit = (1e3, "us") if s.median < 0.1 else (1, "ms")
+
+        def shown(ms: float) -> str:
+            return f"{factor * ms:.3f}"
+        interval = f", 95 % interval {shown(s.ci95[0])}…{shown(s.ci95[1])}" if s.ci95 else ""
+        lines = [f"median {shown(s.median)} {unit}{interval} (n = {s.n})",
+                 f"mean {shown(s.mean)} ± {shown(s.std)} {unit}, min {shown(s.min)}, p95 {shown(s.p95)}, p99 {shown(s.p99)}, max {shown(s.max)}"]
         if not self.stable:
             lines.append(self.verdict)
         return "\n".join(lines)
