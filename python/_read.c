@@ -9,10 +9,15 @@
 
 /* ---- objects --------------------------------------------------------------------------------------------------------------- */
 
+struct progress {
+  PyObject *callback, *type, *value, *traceback; /* what it raised, to be raised again in the thread that called us */
+};
+
 typedef struct {
   PyObject_HEAD
   struct tg_trace *trace; /* NULL once closed */
   PyThread_type_lock lock;
+  struct progress progress;
 } Trace;
 
 static PyObject *error_type;
@@ -83,6 +88,9 @@ struct tg_trace *trace_take(PyObject *object) { /* the GIL is let go while waiti
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
   }
+  Py_CLEAR(self->progress.type); /* raised when all was read, and nobody asked */
+  Py_CLEAR(self->progress.value);
+  Py_CLEAR(self->progress.traceback);
   if (self->trace) return self->trace;
   PyThread_release_lock(self->lock);
   PyErr_SetString(PyExc_ValueError, "the trace is closed");
@@ -101,6 +109,7 @@ static PyObject *trace_close(PyObject *object, PyObject *unused) {
   Py_BEGIN_ALLOW_THREADS
   tg_close(trace);
   Py_END_ALLOW_THREADS
+  Py_CLEAR(self->progress.callback);
   Py_RETURN_NONE;
 }
 
@@ -109,8 +118,17 @@ static void trace_dealloc(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   tg_close(self->trace);
   if (self->lock) PyThread_free_lock(self->lock);
+  Py_XDECREF(self->progress.callback);
   type->tp_free(object);
   Py_DECREF(type);
+}
+
+/* What the callback raised while ranks were read again comes first. */
+PyObject *trace_error(PyObject *object, enum tg_err code, const struct tg_error *e) {
+  struct progress *const p = &((Trace *)object)->progress;
+  if (p->type) PyErr_Restore(p->type, p->value, p->traceback);
+  p->type = p->value = p->traceback = NULL;
+  return raise_error(code, e);
 }
 
 void trace_give(PyObject *object) { PyThread_release_lock(((Trace *)object)->lock); }
@@ -155,7 +173,7 @@ static PyObject *trace_ask(PyObject *object, PyObject *python_args) {
     err = tg_ask(trace, question, args.items, args.count, &table, &e);
     trace_give(object);
     Py_END_ALLOW_THREADS
-    result = err ? raise_error(err, &e) : make_table(type, table);
+    result = err ? trace_error(object, err, &e) : make_table(type, table);
   }
   PyMem_Free(args.items);
   return result;
@@ -175,7 +193,7 @@ static PyObject *trace_sql(PyObject *object, PyObject *args) {
   err = tg_sql(trace, query, &table, &e);
   trace_give(object);
   Py_END_ALLOW_THREADS
-  return err ? raise_error(err, &e) : make_table(type, table);
+  return err ? trace_error(object, err, &e) : make_table(type, table);
 }
 
 static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes */
@@ -191,7 +209,7 @@ static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes *
   err = ranks ? tg_save_ranks(trace, name, &e) : tg_save(trace, name, &e);
   trace_give(object);
   Py_END_ALLOW_THREADS
-  if (err) return raise_error(err, &e);
+  if (err) return trace_error(object, err, &e);
   Py_RETURN_NONE;
 }
 
@@ -214,7 +232,7 @@ static PyObject *trace_export(PyObject *object, PyObject *python_args) {
       errno = file.error;
       PyErr_SetFromErrno(PyExc_OSError);
     } else {
-      result = err ? raise_error(err, &e) : Py_NewRef(Py_None);
+      result = err ? trace_error(object, err, &e) : Py_NewRef(Py_None);
     }
   }
   PyMem_Free(args.items);
@@ -238,7 +256,7 @@ static PyObject *trace_report(PyObject *object, PyObject *args) {
   Py_END_ALLOW_THREADS
   if (err == TG_OK || text.failed) return text_finish(&text);
   text_drop(&text);
-  return raise_error(err, &e);
+  return trace_error(object, err, &e);
 }
 
 static PyMethodDef trace_methods[] = {
@@ -255,10 +273,6 @@ static PyType_Spec trace_spec = {"tachograph._read.Trace", sizeof(Trace), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, trace_slots};
 
 /* ---- the module ----------------------------------------------------------------------------------------------------------------- */
-
-struct progress {
-  PyObject *callback, *type, *value, *traceback; /* what it raised, to be raised again in the thread that opened */
-};
 
 /* Called by a reading thread, which does not hold the GIL. */
 static bool progress_call(void *ctx, int64_t done, int64_t total) {
@@ -295,8 +309,8 @@ static PyObject *module_open(PyObject *module, PyObject *args) {
   PyObject *tuple;
   int ranks;
   unsigned threads;
-  struct progress progress = {0};
-  if (!PyArg_ParseTuple(args, "O!O!pIO", &PyType_Type, &type, &PyTuple_Type, &tuple, &ranks, &threads, &progress.callback)) return NULL;
+  PyObject *callback;
+  if (!PyArg_ParseTuple(args, "O!O!pIO", &PyType_Type, &type, &PyTuple_Type, &tuple, &ranks, &threads, &callback)) return NULL;
   const size_t count = (size_t)PyTuple_GET_SIZE(tuple);
   if (!ranks && count != 1) return PyErr_Format(PyExc_ValueError, "one path expected");
   const char **const paths = paths_of(tuple);
@@ -308,17 +322,22 @@ static PyObject *module_open(PyObject *module, PyObject *args) {
     PyMem_Free(paths);
     return PyErr_NoMemory();
   }
-  struct tg_open_options options = {.threads = threads, .progress = progress.callback == Py_None ? NULL : progress_call, .progress_ctx = &progress};
+  struct progress *const progress = &self->progress;
+  if (callback != Py_None) progress->callback = Py_NewRef(callback);
+  const struct tg_open_options options = {.threads = threads, .progress = progress->callback ? progress_call : NULL, .progress_ctx = progress};
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS
   err = ranks ? tg_open_ranks(paths, count, &options, &self->trace, &e) : tg_open(paths[0], &options, &self->trace, &e);
   Py_END_ALLOW_THREADS
   PyMem_Free(paths);
-  if (progress.type) PyErr_Restore(progress.type, progress.value, progress.traceback);
-  if (err == TG_OK && !PyErr_Occurred()) return (PyObject *)self;
+  if (err == TG_OK && !progress->type) {
+    tg_set_progress(self->trace, &options);
+    return (PyObject *)self;
+  }
+  trace_error((PyObject *)self, err, &e);
   Py_DECREF(self);
-  return raise_error(err, &e);
+  return NULL;
 }
 
 static PyObject *question_arguments(size_t i) {

@@ -21,6 +21,9 @@ bool is_trace(PyObject *object);
 struct tg_trace *trace_take(PyObject *object);
 void trace_give(PyObject *object);
 
+/* raise_error, unless what is called while its ranks are read has raised something. Returns NULL. */
+PyObject *trace_error(PyObject *object, enum tg_err code, const struct tg_error *e);
+
 /* Arguments of a question from a dict of str to str; false with an error set. The texts belong to the dict, which must live as long;
  * items are freed with PyMem_Free either way. */
 struct args {

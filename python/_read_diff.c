@@ -34,7 +34,7 @@ static PyObject *diff(PyObject *module, PyObject *python_args) {
     enum tg_err err;
     Py_BEGIN_ALLOW_THREADS err = tg_diff(traces[0], traces[1], args.items, args.count, &table, &e);
     give_both(objects);
-    Py_END_ALLOW_THREADS result = err ? raise_error(err, &e) : make_table(type, table);
+    Py_END_ALLOW_THREADS result = err ? trace_error(objects[0], err, &e) : make_table(type, table);
   }
   PyMem_Free(args.items);
   return result;

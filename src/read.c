@@ -11,6 +11,14 @@ enum tg_err tg_open(const char *path, const struct tg_open_options *options, str
   return tg__run_is_large(path) ? tg__run_open(path, options, NULL, out, error) : tg__trace_open(path, options, out, error);
 }
 
+void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options) {
+  struct tg_open_options *const kept = trace->run ? &trace->run->options : NULL;
+  if (!kept) return;
+  kept->progress = options ? options->progress : NULL;
+  kept->part_done = options ? options->part_done : NULL;
+  kept->progress_ctx = options ? options->progress_ctx : NULL;
+}
+
 void tg_close(struct tg_trace *trace) {
   if (!trace) return;
   tg__run_close(trace->run);

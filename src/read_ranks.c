@@ -31,7 +31,7 @@ struct reading {
   struct unit *units;
   size_t count, cap;
   struct tg__lock *lock;
-  int64_t done_bytes, total_bytes;
+  int64_t done_bytes, total_bytes, done_units, total_units;
   struct tg__run_ranks *run; /* NULL, or what a run that is asked more later keeps */
   struct tg__run_first *first;
   struct asked asked[MOST_ASKED];
@@ -47,6 +47,7 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
     if (!tg__grow((void **)&r->units, &r->cap, r->count + 1, sizeof *r->units)) return TG_MEMORY;
     r->units[r->count++] = (struct unit){.folder = folder, .index = i, .path = tg__folder_path(folder, i), .bytes = bytes};
     r->total_bytes += bytes;
+    r->total_units += bytes > 0;
   }
   return TG_OK;
 }
@@ -153,6 +154,8 @@ static bool count_bytes(struct reading *r, struct unit *u, int64_t bytes, bool d
   r->done_bytes += bytes > u->read_bytes ? bytes - u->read_bytes : 0;
   if (bytes > u->read_bytes) u->read_bytes = bytes;
   u->is_done |= done;
+  r->done_units += done && u->bytes > 0;
+  if (done && u->bytes > 0 && r->options->part_done) r->options->part_done(r->options->progress_ctx, r->done_units, r->total_units);
   for (; r->run && r->joined < r->count && r->units[r->joined].is_done; r->joined++) join_answers(r, &r->units[r->joined]);
   if (r->options->progress && !r->stopped && !r->options->progress(r->options->progress_ctx, r->done_bytes, r->total_bytes))
     r->stopped = true;

@@ -128,6 +128,7 @@ static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *
   d->done_bytes = d->total_bytes = 0;
   for (size_t i = 0; i < d->ranks.count; i++) d->total_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
   for (size_t i = 0; i < d->ranks.count && !err; i++) {
+    if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);
     err = add_rank(run, i, c, !folds, j, e);
     numbers[i] = d->ranks.items[i].number;
     d->done_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);

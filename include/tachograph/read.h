@@ -32,19 +32,25 @@ struct tg_open_options {
    * TG_CANCELLED. NULL = no progress. */
   bool (*progress)(void *ctx, int64_t done, int64_t total);
   void *progress_ctx;
+  /* Of a folder that is read rank by rank, beside the above and with the same care: so many of its files are done. NULL = nobody asks. */
+  void (*part_done)(void *ctx, int64_t done, int64_t total);
 };
 
 /* Open a trace: a file (.json, .json.gz, .json.zst, .tacho; told apart by content), a directory or a glob of such files (one
  * per rank), or "-" for standard input. options may be NULL. Of a directory with more than 16 MB of files the ranks are read one
- * after the other and let go: questions about ranks, about one rank (rank=), the report and whatever has its rows rank by rank take
- * the memory of two ranks and about a megabyte for each of the others. A question that sums over all ranks, SQL, exports, diffs and
- * saving read all ranks into memory the first time, and they stay there. */
+ * after the other and let go: questions about ranks, about one rank (rank=), the report, and all whose rows come rank by rank or add up
+ * over the ranks take the memory of two ranks and about a megabyte for each of the others. What looks at events of several ranks at once
+ * reads them all into memory the first time, and they stay there: findings, modules, rows and call_stack, what is asked with track=, SQL,
+ * exports, diffs and saving. */
 TG_API enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error);
 /* Open the ranks of one run for the questions about ranks alone (ranks, collectives, stragglers, clocks, spread): each file is read,
  * summed up and let go, two at a time, so this takes the memory of two ranks and about a megabyte for each of the others. paths:
  * folders, globs, traces and .tsum files, together the ranks of one run. */
 TG_API enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options, struct tg_trace **out,
                                  struct tg_error *error);
+/* What is called while a question reads ranks of a large directory again, as tg_open calls it; NULL options, as at first: nothing. Of any
+ * other trace nothing is read again. Only progress, part_done and progress_ctx count, and progress_ctx must live as long. */
+TG_API void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options);
 TG_API void tg_close(struct tg_trace *trace); /* NULL is fine */
 
 /* Check every invariant of the in-memory trace. false: *error names the first that does not hold (a defect of this library). */

@@ -22,6 +22,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 from . import _read
 from ._html import table_html
+from ._progress import Progress, chosen as _chosen
 from ._read import Column, TachographError
 
 __version__ = _read.version
@@ -96,24 +97,26 @@ def formats() -> list[str]:
     return _read.formats()
 
 
-def open(path: str | os.PathLike[str], threads: int = 0, progress: Optional[Callable[[int, int], Any]] = None) -> Trace:
+def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
     """Open a trace file, a directory or glob of them (one file per rank), or "-" for standard input.
 
     Of a directory with more than 16 MB of files one rank after the other is read and let go. ask(…, rank=3) reads that rank again, two
-    stay in memory; questions about ranks and report() need no more. What sums over all ranks, sql(), export(), save() and diff() read
-    them all into memory the first time.
+    stay in memory; report() and questions about ranks need no more, nor do those whose rows come rank by rank or add up over the ranks.
+    findings, modules, rows and call_stack, what is asked with track=, sql(), export(), save() and diff() read all ranks into memory the
+    first time.
 
-    threads: workers, 0 = one per core. progress(done, total) is called while reading, with bytes on disk, total -1 when
-    unknown; when it returns False, reading stops and TachographError (code CANCELLED) is raised."""
-    return _read.open(Trace, (os.fsencode(path),), False, threads, progress)
+    threads: workers, 0 = one per core. progress(done, total) is called while reading, also when a question reads ranks again, with bytes
+    on disk, total -1 when unknown; when it returns False, reading stops and TachographError (code CANCELLED) is raised. True shows a line
+    on standard error once a second has passed, None does so on a terminal, False shows nothing."""
+    return _read.open(Trace, (os.fsencode(path),), False, threads, _chosen(progress))
 
 
-def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Optional[Callable[[int, int], Any]] = None) -> Trace:
+def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
     """Open the ranks of one run for the questions about ranks alone: ranks, collectives, stragglers, clocks, spread. Folders, globs,
     traces and .tsum files are read rank by rank and only what those questions need is kept, about a megabyte a rank at most.
 
     threads and progress are as in open()."""
-    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, progress)
+    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _chosen(progress))
 
 
 def _texts(args: dict[str, Any]) -> dict[str, str]:

@@ -107,7 +107,10 @@ static const int64_t SECOND_NS = 1000000000;
 
 struct progress {
   int64_t begin_ns, shown_ns; /* shown_ns 0: not yet */
+  int64_t last;               /* bytes done when it was called last */
+  int64_t parts, parts_done;  /* files of a folder; parts 0: of one file */
 };
+static struct progress again; /* of what a question reads after the opening */
 
 /* Ten times a second, and only once the work has taken a second. */
 static bool is_time_to_show(int64_t begin_ns, int64_t *shown_ns) {
@@ -120,7 +123,7 @@ static bool is_time_to_show(int64_t begin_ns, int64_t *shown_ns) {
 static double seconds_since(int64_t begin_ns) { return (double)(tg__clock_ns() - begin_ns) / (double)SECOND_NS; }
 
 /* One line: how much of how much, how fast, how long still. total below 1: unknown. */
-static void print_progress(const char *what, int64_t done, int64_t total, int64_t begin_ns) {
+static void print_progress(const char *what, int64_t done, int64_t total, int64_t begin_ns, const struct progress *files) {
   char amount[32];
   fprintf(stderr, "\r%s %s", what, tg__human_bytes(done, amount));
   const double seconds = seconds_since(begin_ns);
@@ -132,18 +135,43 @@ static void print_progress(const char *what, int64_t done, int64_t total, int64_
   }
   fprintf(stderr, "  %s/s", tg__human_bytes((int64_t)((double)done / seconds), amount));
   if (total > 0 && done > 0 && done <= total) fprintf(stderr, "  %.0f s left", seconds * (double)(total - done) / (double)done);
+  if (files && files->parts > 1) fprintf(stderr, "  %lld of %lld files done", (long long)files->parts_done, (long long)files->parts);
   fputs("\033[K", stderr);
   fflush(stderr);
 }
 
 static bool show_progress(void *ctx, int64_t done, int64_t total) {
   struct progress *p = ctx;
-  if (is_time_to_show(p->begin_ns, &p->shown_ns)) print_progress("reading", done, total, p->begin_ns);
+  if (is_time_to_show(p->begin_ns, &p->shown_ns)) print_progress("reading", done, total, p->begin_ns, p);
   return true;
+}
+
+static void count_parts(void *ctx, int64_t done, int64_t total) {
+  struct progress *p = ctx;
+  p->parts_done = done;
+  p->parts = total;
 }
 
 static void wipe_line(int64_t shown_ns) {
   if (shown_ns) fputs("\r\033[K", stderr);
+}
+
+/* The same for what is read after the opening: each time the bytes begin anew it is another reading, and at its end the line goes. */
+static bool show_again(void *ctx, int64_t done, int64_t total) {
+  struct progress *p = ctx;
+  if (done < p->last || !p->begin_ns) *p = (struct progress){.begin_ns = tg__clock_ns(), .parts = p->parts, .parts_done = p->parts_done};
+  p->last = done;
+  show_progress(p, done, total);
+  if (done < total || !p->shown_ns) return true;
+  wipe_line(p->shown_ns);
+  *p = (struct progress){0};
+  return true;
+}
+
+static void watch_again(struct tg_trace *t) {
+  again = (struct progress){0};
+  if (tg__is_terminal(STDERR_FILENO))
+    tg_set_progress(t, &(struct tg_open_options){.progress = show_again, .part_done = count_parts, .progress_ctx = &again});
 }
 
 /* Which file it was, where the sentence does not say. */
@@ -161,6 +189,7 @@ static struct tg_open_options opening(const struct tg__cli *c, struct progress *
   p->begin_ns = tg__clock_ns();
   if (tg__is_terminal(STDERR_FILENO)) {
     options.progress = show_progress;
+    options.part_done = count_parts;
     options.progress_ctx = p;
   }
   return options;
@@ -177,12 +206,23 @@ static enum tg_err open_with(open_fn *open, const struct tg__cli *c, const char 
   return err;
 }
 
+/* Before gigabytes are read: what it will take, on a terminal, or where it may be more than there is. */
+static void say_memory(const char *path) {
+  const int64_t bytes = tg__run_memory(path), much = INT64_C(1) << 30;
+  char text[32];
+  if (bytes > much || (bytes > 0 && tg__is_terminal(STDERR_FILENO)))
+    fprintf(stderr, "reading all ranks into memory, which this needs: about %s\n", tg__human_bytes(bytes, text));
+}
+
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+  say_memory(path);
   return open_with(tg__trace_open, c, path, out, e);
 }
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
-  return open_with(tg_open, c, path, out, e);
+  const enum tg_err err = open_with(tg_open, c, path, out, e);
+  if (!err) watch_again(*out);
+  return err;
 }
 
 /* A question about one rank, or about none in particular, whose rows come rank by rank. */
@@ -198,6 +238,7 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   err = tg__run_open(path, &options, first, out, e);
   wipe_line(p.shown_ns);
   if (err) name_the_file(e, path);
+  if (!err) watch_again(*out);
   if (!err && first->table) {
     first->err = tg__ask_finish(first->table, call->args, call->count, &first->error);
     if (first->err) tg__table_free(first->table), first->table = NULL;
@@ -234,7 +275,7 @@ static bool to_writer(void *ctx, const char *bytes, size_t len) {
   struct tg__sink *s = ctx;
   if (stop_asked || !tg__writer_write(s->writer, bytes, len)) return false;
   s->bytes += (int64_t)len;
-  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns)) print_progress("writing", s->bytes, -1, s->begin_ns);
+  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns)) print_progress("writing", s->bytes, -1, s->begin_ns, NULL);
   return true;
 }
 

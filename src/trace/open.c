@@ -13,6 +13,7 @@ struct opening {
   struct tg__import_how how;
   const struct tg_open_options *options;
   int64_t total_bytes, done_bytes; /* of files on disk; total -1 = unknown */
+  int64_t total_parts;             /* files of a folder */
   struct tg__input *input;         /* being read */
   struct tg__file *kept;           /* what a pipe gave turned out to be a .tacho file: to be opened instead */
 };
@@ -316,6 +317,7 @@ static enum tg_err read_many(struct opening *o, const char *path, const struct t
   for (size_t i = 0; i < count; i++) {
     if (!tg__is_trace_name(names[i])) continue;
     struct tg_error why = {0};
+    if (o->options->part_done) o->options->part_done(o->options->progress_ctx, (int64_t)tried, o->total_parts);
     tried++;
     const uint32_t ranks = o->trace->rank_count;
     const enum tg_err err = read_part(o, run, names, i, &why);
@@ -348,6 +350,7 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
     struct tg__file *f;
     if (!tg__is_trace_name(names[i]) || tg__file_open(names[i], &f, NULL) != TG_OK) continue;
     o->total_bytes += tg__file_size(f);
+    o->total_parts++;
     tg__file_close(f);
   }
   struct tg__run *const run = err == TG_OK ? tg__run_new(names, count) : NULL;

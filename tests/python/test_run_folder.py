@@ -126,3 +126,41 @@ def test_rows_count_from_the_first_start_of_all_ranks(folder):
     run = tg.open(folder)
     for rank in range(RANKS):
         assert min(r["ts_us"] for r in run.ask("rows", rank=rank)) == rank * 0.5
+
+
+def test_progress_goes_on_when_ranks_are_read_again(folder):
+    seen = []
+    run = tg.open(folder, progress=lambda done, total: seen.append((done, total)))
+    total = seen[-1][1]
+    seen.clear()
+    run.ask("ops")  # adds up over the ranks: each is read again
+    of_ranks = total - (folder / "notes.json").stat().st_size
+    assert {t for _, t in seen} == {of_ranks} and [d for d, _ in seen] == sorted(d for d, _ in seen)
+    seen.clear()
+    run.ask("ops", rank=0)
+    assert {t for _, t in seen} <= {(folder / f"worker{RANKS}.json").stat().st_size}
+
+
+def test_what_progress_raises_comes_out_of_the_question(folder):
+    raised = []
+
+    def progress(done, total):
+        if raised:
+            raise KeyError("enough")
+    run = tg.open(folder, progress=progress)
+    raised.append(True)
+    with pytest.raises(KeyError, match="enough"):
+        run.ask("ops")
+    raised.clear()
+    assert len(run.ask("ops")) == 3
+
+
+def test_a_line_shows_how_far_it_is():
+    from tachograph._progress import Line
+    import io
+    now, stream = [0.0], io.StringIO()
+    line = Line(stream, clock=lambda: now[0])
+    for at, done in ((0.0, 0), (0.9, 400_000_000), (1.0, 500_000_000), (1.05, 600_000_000), (1.2, 750_000_000), (1.3, 1_000_000_000)):
+        now[0] = at
+        line(done, 1_000_000_000)
+    assert stream.getvalue() == "\rreading 500 MB of 1 GB, 50 %\033[K\rreading 750 MB of 1 GB, 75 %\033[K\rreading 1 GB of 1 GB, 100 %\033[K\r\033[K"

@@ -64,7 +64,8 @@ struct tg__run_door {
   struct tg_trace *whole;           /* NULL until something needs it */
   int64_t done_bytes, total_bytes;  /* of the question at hand, before the file at hand; total -1: of this file alone */
 };
-int64_t tg__run_bytes(const char *path); /* of the files of a folder or glob of several, 0 of anything else */
+/* What all ranks of a large folder take in memory at once, roughly; 0 when the folder is no large one. */
+int64_t tg__run_memory(const char *path);
 bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first, struct tg_trace **out,
                          struct tg_error *e);
