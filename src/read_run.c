@@ -118,8 +118,11 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_tr
   while (at < KEPT - 1 && !(d->kept[at].trace && d->kept[at].unit == unit)) at++;
   struct tg_trace *found = d->kept[at].unit == unit ? d->kept[at].trace : NULL;
   if (!found) {
-    tg__trace_free(d->kept[at].trace);
-    d->kept[at].trace = NULL;
+    const bool one_by_one = d->total_bytes >= 0; /* then none of those before is asked again soon */
+    for (unsigned i = one_by_one ? 0 : at; i <= at; i++) {
+      tg__trace_free(d->kept[i].trace);
+      d->kept[i].trace = NULL;
+    }
     const struct tg_open_options options = {
         .threads = d->options.threads, .progress = d->options.progress ? report_unit : NULL, .progress_ctx = d};
     enum tg_err err = tg__folder_read(d->folder, unit, &options, &found, e);
