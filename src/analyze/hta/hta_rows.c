@@ -165,6 +165,7 @@ void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream, int64
   *stream = *correlation = -1;
   if (!it.schema) return;
   const struct tg__hta_fields at = h->fields[it.schema - h->t->schemas];
+  if (at.stream < 0 && at.correlation < 0) return; /* operators, most of a trace */
   *stream = id_at(h->t, args, &it, at.stream);
   *correlation = id_at(h->t, args, &it, at.correlation);
 }

@@ -24,6 +24,8 @@ ARGS = {
     "out_split_size": ("Out split size", str, "[]")}
 
 
+# Columns of the answer that frames are made of, beside those of args.
+WANTED = ["slice", "track", "index", "category", "name", "ts_us", "dur_us", "stream", "correlation", "index_correlation", "iteration"]
 AT_ONCE = 5  # keys of ARGS in one answer: columns of all of them together would be most of the memory
 
 
@@ -231,7 +233,7 @@ class Trace:
         import pandas
         if self.traces.has_made(rank) or len(slices) == 0:
             return None
-        rows = self.rows(rank, side="device", args=[key for key, _, _ in ARGS.values()])
+        rows = self.rows(rank, side="device", columns=WANTED, args=[key for key, _, _ in ARGS.values()])
         of_rows = _frames.integers(rows, "slice")
         place = numpy.searchsorted(slices, of_rows).clip(max=len(slices) - 1)
         kept = numpy.flatnonzero(slices[place] == of_rows)
