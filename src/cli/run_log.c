@@ -59,6 +59,8 @@ static void read_line(struct reading *r, const char *line) {
   if (starts(line, "step ", &rest)) read_step(r, rest);
   else if (starts(line, "process ", &rest)) log->processes++;
   else if (starts(line, "note ", &rest)) note(log, rest);
+  else if (strcmp(line, "unrecorded option") == 0) log->bare_option++;
+  else if (strcmp(line, "unrecorded environment") == 0) log->bare_environment++;
   else if (starts(line, "source ", &rest) && r->counts) snprintf(log->source, sizeof log->source, "%.*s", (int)sizeof log->source - 1, rest);
   else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3) log->lost += lost > 0 ? lost : 0;
   else if (starts(line, "phase ", &rest) && sscanf(rest, "%15s %*d %31s", phase, recorder) >= 1) {
@@ -86,6 +88,13 @@ static bool read_log(struct tg__run_log *log, const char *path) {
   return r.ok;
 }
 
+static void note_bare(struct tg__run_log *log, int64_t count, const char *why) {
+  char text[sizeof *log->notes];
+  if (!count) return;
+  snprintf(text, sizeof text, "not recorded: %lld Python process%s that the program started %s", (long long)count, count == 1 ? "" : "es", why);
+  note(log, text);
+}
+
 bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
   *log = (struct tg__run_log){.first_step = -1, .last_step = -1};
   struct tg__arena arena = {0};
@@ -96,6 +105,8 @@ bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
     const char *slash = strrchr(names[i], '/');
     if (slash && strncmp(slash, "/log-", 5) == 0 && slash[5] >= '0' && slash[5] <= '9') ok = read_log(log, names[i]);
   }
+  note_bare(log, log->bare_option, "with -I, -E or -S: such a Python ignores the environment; leave the option out");
+  note_bare(log, log->bare_environment, "without the variables TACHOGRAPH_RUN and PYTHONPATH of this one: pass them on");
   tg__arena_free(&arena);
   return ok;
 }

@@ -18,6 +18,7 @@ struct tg__run_log {
   int64_t first_step, last_step;      /* recorded ones, by number; -1 = none */
   int64_t steps;                      /* seen in that process */
   int64_t lost;                       /* records, in all processes */
+  int64_t bare_option, bare_environment; /* Pythons that were started in such a way that they could not be recorded */
   bool window_began;
   char notes[TG__RUN_NOTES][256];     /* each once */
   size_t note_count;

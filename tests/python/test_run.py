@@ -236,6 +236,50 @@ def test_an_isolated_python_is_told_so(program, tmp_path):
     assert under.stdout == "done\n" and "-I, -S or -E" in under.stderr
 
 
+STARTS_BARE = """
+    import os, subprocess, sys
+    def bare(*options, **more): subprocess.run([sys.executable, *options, "-c", "pass"], check=True, **more)
+    bare("-I")
+    bare("-W", "ignore", "-BS")
+    bare("-bE")
+    bare("-B", "-WIgnore", "-X", "dev")                           # comes to us
+    subprocess.run([sys.executable, "-c", "pass", "-I"])          # a word of the program's own
+    subprocess.run(["/bin/echo", "-I"], stdout=subprocess.DEVNULL)
+    bare(env={"PATH": os.environ["PATH"]})
+    bare(env={**os.environ, "PYTHONPATH": "/elsewhere"})
+    bare(env={**os.environ, "OTHER": "1"})                        # comes to us
+    if hasattr(os, "posix_spawn"):
+        os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-I", "-c", "pass"], os.environ), 0)
+    if os.fork() == 0:
+        os.execvp(sys.executable, [sys.executable, "-Ic", "pass"])
+    os.wait()
+    print("done")
+"""
+
+
+def test_pythons_that_could_not_be_recorded_are_counted(program, tmp_path):
+    under = run("-o", "out", program(STARTS_BARE), cwd=tmp_path)
+    assert under.stdout == "done\n" and under.returncode == 0, under.stderr
+    assert "not recorded: 5 Python processes that the program started with -I, -E or -S" in under.stderr
+    assert "not recorded: 2 Python processes that the program started without the variables" in under.stderr
+
+
+def test_words_that_cannot_be_started_are_refused_as_before(program, tmp_path):
+    script = program("""
+        import os, subprocess, sys
+        for call in (lambda: subprocess.run([]), lambda: subprocess.run(["python-none"]), lambda: os.execv(sys.executable, []),
+                     lambda: os.execve(sys.executable, [3], {}), lambda: os.posix_spawn("x")):
+            try:
+                call()
+            except Exception as error:
+                print(type(error).__name__)
+    """)
+    plain = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    under = run("-o", "out", script, cwd=tmp_path)
+    assert under.stdout == plain.stdout and len(plain.stdout.splitlines()) == 5
+    assert "not recorded" not in under.stderr
+
+
 # ---- training
 
 

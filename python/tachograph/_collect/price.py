@@ -35,13 +35,13 @@ def _measured(features: int) -> float:
         with tempfile.TemporaryDirectory(prefix="tachograph-") as folder:
             try:
                 _record.open(os.path.join(folder, "price.tacho"), features=features)
-            except _record.RecordError as e:
+                try:
+                    cost_ns = _cost_ns()
+                finally:
+                    records = _record.close()["records"]
+            except _record.RecordError as e:  # somebody records, or has closed this one as theirs
                 problem.append(e)
                 return
-            try:
-                cost_ns = _cost_ns()
-            finally:
-                records = _record.close()["records"]
             result.append(cost_ns * _ROUNDS / max(records, 1))
     thread = threading.Thread(target=work)
     thread.start()
