@@ -1,21 +1,62 @@
-/* What to say of a folder that holds no traces: where they may be instead. */
+/* What a folder holds: its traces, those of its folders of ranks, or where else they may be. */
 #include "trace/summary.h"
 
+#include <ctype.h>
 #include <stdio.h>
+
+/* What lies one folder further down. NULL: nothing, or no memory. */
+static const char **list_below(const char *path, struct tg__arena *arena, size_t *count) {
+  const char **names = NULL;
+  const size_t len = strlen(path);
+  char *const pattern = tg__arena_get(arena, len + sizeof "/*/*");
+  *count = 0;
+  if (!pattern) return NULL;
+  memcpy(pattern, path, len);
+  memcpy(pattern + len, "/*/*", sizeof "/*/*");
+  if (tg__path_list(pattern, arena, &names, count, &(struct tg_error){0})) *count = 0;
+  return names;
+}
+
+static size_t count_traces(const char *const *names, size_t count) {
+  size_t traces = 0;
+  for (size_t i = 0; i < count; i++) traces += tg__is_trace_name(names[i]);
+  return traces;
+}
+
+/* Is this …/rank_3/FILE, rank3/FILE or Rank-3/FILE? Each rank writing into a folder of its own is what many scripts do. */
+static bool is_in_rank_folder(const char *path) {
+  const char *const end = strrchr(path, '/');
+  const char *name = end;
+  while (name > path && name[-1] != '/') name--;
+  if (!end || end - name < 5 || strncmp(name + 1, "ank", 3) != 0 || (*name != 'r' && *name != 'R')) return false;
+  name += 4;
+  name += *name == '_' || *name == '-';
+  if (name == end) return false;
+  while (name < end && isdigit((unsigned char)*name)) name++;
+  return name == end;
+}
+
+enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count, struct tg_error *e) {
+  const enum tg_err err = tg__path_list(path, arena, names, count, e);
+  if (err || count_traces(*names, *count) || tg__path_kind(path) != TG__PATH_DIR) return err;
+  for (size_t i = 0; i < *count; i++)
+    if (tg__is_summary_name((*names)[i])) return TG_OK;
+  size_t below;
+  const char **const further = list_below(path, arena, &below);
+  for (size_t i = 0; i < below; i++)
+    if (tg__is_trace_name(further[i]) && !is_in_rank_folder(further[i])) return TG_OK;
+  if (!count_traces(further, below)) return TG_OK; /* nothing but other files there: those of the folder itself, if any, are named */
+  *names = further;
+  *count = below;
+  return TG_OK;
+}
 
 /* Traces one folder further down. */
 static size_t count_below(const char *path) {
   struct tg__arena arena = {0};
-  const char **names = NULL;
-  size_t count = 0, traces = 0;
-  const size_t len = strlen(path);
-  char *const pattern = tg__arena_get(&arena, len + sizeof "/*/*");
-  if (pattern) {
-    memcpy(pattern, path, len);
-    memcpy(pattern + len, "/*/*", sizeof "/*/*");
-    if (tg__path_list(pattern, &arena, &names, &count, &(struct tg_error){0})) count = 0;
-  }
-  for (size_t i = 0; i < count; i++) traces += tg__is_trace_name(names[i]);
+  size_t count;
+  const char **const names = list_below(path, &arena, &count);
+  const size_t traces = count_traces(names, count);
   tg__arena_free(&arena);
   return traces;
 }

@@ -345,7 +345,7 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
   struct tg__arena arena = {0};
   const char **names;
   size_t count;
-  enum tg_err err = tg__path_list(path, &arena, &names, &count, e);
+  enum tg_err err = tg__trace_list(path, &arena, &names, &count, e);
   for (size_t i = 0; err == TG_OK && i < count; i++) {
     struct tg__file *f;
     if (!tg__is_trace_name(names[i]) || tg__file_open(names[i], &f, NULL) != TG_OK) continue;
@@ -449,7 +449,7 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
   *out = NULL;
   if (!f) return tg__fail(e, err, -1, "out of memory while looking at %s", path);
   if (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?["))) {
-    err = tg__path_list(path, &f->arena, &f->names, &f->count, e);
+    err = tg__trace_list(path, &f->arena, &f->names, &f->count, e);
     f->run = err ? NULL : tg__run_new(f->names, f->count);
     if (!err && !f->run) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at the files of %s", path);
   } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) && (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {
@@ -472,11 +472,11 @@ size_t tg__folder_count(const struct tg__folder *f) { return f->count; }
 
 const char *tg__folder_path(const struct tg__folder *f, size_t i) { return f->names[i]; }
 
-static bool is_summary_name(const char *name) { return has_suffix(name, ".tsum"); }
+bool tg__is_summary_name(const char *name) { return has_suffix(name, ".tsum"); }
 
 int64_t tg__folder_bytes(const struct tg__folder *f, size_t i) {
   struct tg__file *file;
-  if (f->run && !tg__is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) return 0;
+  if (f->run && !tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) return 0;
   if (tg__file_open(f->names[i], &file, NULL) != TG_OK) return 0;
   const int64_t size = tg__file_size(file);
   tg__file_close(file);
@@ -487,7 +487,7 @@ enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct t
                             struct tg_error *e) {
   *out = NULL;
   const enum tg__run_part part = f->run ? tg__run_part(f->run, i) : TG__RUN_OTHER;
-  if (f->run && ((!tg__is_trace_name(f->names[i]) && !is_summary_name(f->names[i])) || part == TG__RUN_MORE)) return TG_OK;
+  if (f->run && ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RUN_MORE)) return TG_OK;
   if (part != TG__RUN_FIRST) return tg__trace_open(f->names[i], options, out, e);
   struct opening *const o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading %s", f->names[i]);

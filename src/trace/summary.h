@@ -103,6 +103,9 @@ enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct
 /* ---- one rank after the other (open.c): so that never more than a few are in memory ---------------------------------------------- */
 
 bool tg__is_trace_name(const char *name); /* by its end */
+bool tg__is_summary_name(const char *name);
+/* folder_hint.c: the files of a folder or glob; of a folder that holds no trace itself, those of its folders rank_0, rank_1, … */
+enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count, struct tg_error *e);
 enum tg_err tg__no_traces(const char *path, struct tg_error *e); /* folder_hint.c: the sentence of a folder that holds none */
 struct tg__folder; /* the files of a folder or glob, those that belong together put together; or a single file */
 enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e);

@@ -72,6 +72,28 @@ def test_folders_of_folders_are_pointed_at(tachograph, tmp_path, command):
     assert tachograph("ask", f"{tmp_path}/runs/*/*", "ranks").returncode == 0
 
 
+@pytest.mark.parametrize("names", [("rank_0", "rank_1"), ("rank0", "Rank-1")])
+def test_a_folder_for_each_rank_is_one_run(tachograph, folder, tmp_path, names):
+    """The same answers as from one folder, also rank by rank, and with other things lying about."""
+    for rank, name in enumerate(names):
+        write(tmp_path / "apart" / name / "trace.json", rank, late_us=7 * rank)
+        write(tmp_path / "run" / f"rank{rank}.json", rank, late_us=7 * rank)
+    (tmp_path / "apart" / "config.yaml").write_text("lr: 1")
+    (tmp_path / "apart" / "logs").mkdir()
+    for question in ("ranks", "collectives", "kernels"):
+        together, apart = (json.loads(tachograph("ask", place, question, "--json").stdout) for place in (folder, tmp_path / "apart"))
+        assert together["rows"] == apart["rows"] and len(apart["rows"]) > 0
+    assert "2 ranks of 2" in tachograph("report", tmp_path / "apart").stdout
+
+
+@pytest.mark.parametrize("name", ["rank_", "rank_1a", "rank", "ranks1", "crank_1"])
+def test_other_folders_are_no_ranks(tachograph, tmp_path, name):
+    for place in ("rank_0", name):
+        write(tmp_path / "runs" / place / "trace.json", 0)
+    run = tachograph("ask", tmp_path / "runs", "ranks")
+    assert run.returncode == 4 and "the folders in it hold 2" in run.stderr
+
+
 def test_a_folder_without_anything_of_the_kind(tachograph, tmp_path):
     (tmp_path / "train.py").write_text("print()")
     run = tachograph("report", tmp_path)

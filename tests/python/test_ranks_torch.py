@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+import peers
+
 torch = pytest.importorskip("torch")
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("this torch has no gloo", allow_module_level=True)
@@ -78,3 +80,61 @@ def test_the_rank_that_sleeps_is_named(ask):
     reduced = [r for r in ask("collectives", "--by", "part") if r["kind"] == "all_reduce"]
     waits = [sum(r["wait_ns"] for r in reduced if r["rank"] == rank) for rank in range(2)]
     assert waits[0] > 100_000_000 and waits[0] > 2 * waits[1]
+
+
+EXPORTS = """
+    import os, sys
+    import torch, torch.distributed as dist
+    import tachograph as tg
+
+    def work(rank, port, place, whose):
+        os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        dist.init_process_group("gloo", rank=rank, world_size=2)
+        face = tg if whose == "ours" else torch.profiler
+        with face.profile(activities=[face.ProfilerActivity.CPU], schedule=face.schedule(wait=1, warmup=1, active=3, repeat=1),
+                          on_trace_ready=face.tensorboard_trace_handler(place.format(rank=rank))) as prof:
+            for _ in range(6):
+                dist.all_reduce(torch.ones(64, 64) @ torch.ones(64, 64))
+                prof.step()
+        dist.destroy_process_group()
+
+    if __name__ == "__main__":
+        torch.multiprocessing.spawn(work, args=(int(sys.argv[1]), *sys.argv[2:]), nprocs=2)
+"""
+HTA = """
+    import sys
+    from hta.trace_analysis import TraceAnalysis
+    analysis = TraceAnalysis(trace_dir=sys.argv[1])
+    try:
+        told = analysis.get_temporal_breakdown(visualize=False).to_dict()
+    except Exception as error:  # it has no answer without kernels
+        told = type(error).__name__
+    print(sorted(analysis.t.traces), told)
+"""
+
+
+def export(folder, place, whose):
+    (folder / "export.py").write_text(textwrap.dedent(EXPORTS))
+    done = subprocess.run([sys.executable, "export.py", str(free_port()), place, whose], cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"},
+                          capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_rank_writes_into_a_folder_of_its_own(tachograph, tmp_path):
+    export(tmp_path, "logs/rank_{rank}", "ours")
+    assert sorted(p.name for p in (tmp_path / "logs").iterdir()) == ["rank_0", "rank_1"]
+    assert "2 ranks of 2" in tachograph("report", tmp_path / "logs").stdout
+    answer = json.loads(tachograph("ask", tmp_path / "logs", "ranks", "--json").stdout)
+    rows = [dict(zip([c["name"] for c in answer["columns"]], row)) for row in answer["rows"]]
+    assert [(r["rank"], r["steps"], r["collectives"]) for r in rows] == [(0, 3, 3), (1, 3, 3)]
+
+
+def test_hta_says_of_two_ranks_what_it_says_of_torchs(tmp_path):
+    python = peers.found_or_made() or pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
+    told = []
+    for whose in ("ours", "torchs"):
+        export(tmp_path, whose, whose)
+        done = subprocess.run([str(python), "-c", textwrap.dedent(HTA), tmp_path / whose], capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr[-2000:]
+        told.append(done.stdout.splitlines()[-1])
+    assert told[0].startswith("[0, 1]") and told[0] == told[1]
