@@ -19,6 +19,7 @@ static enum tg_err fail_errno(struct tg_error *e, const char *path, const char *
   const char *const cure = error == EACCES || error == EPERM || error == EROFS ? "choose a directory you may write to"
                            : error == ENOENT || error == ENOTDIR               ? "make the directory first"
                            : error == ENOSPC || error == EDQUOT                ? "free some disk space or choose another place"
+                           : error == EMFILE || error == ENFILE                ? "close some files or allow this process more of them (ulimit -n)"
                                                                                : "choose another place for it";
   char text[128] = "";
   const char *const reason = strerror_r(error, text, sizeof text);

@@ -330,6 +330,36 @@ def test_temporary_folder_that_cannot_be_written(profile, monkeypatch, tmp_path)
     monkeypatch.undo()
 
 
+def test_folder_that_is_removed_while_it_records(profile):
+    import shutil
+    prof = profile()
+    prof.start()
+    torch.ones(2).sin()
+    shutil.rmtree(prof._recording.directory)
+    prof.stop()
+    with pytest.raises(FileNotFoundError, match="was removed before it was read, and the records with it; set TMPDIR"):
+        prof.events()
+
+
+def test_no_file_may_be_opened_any_more():
+    status, out, err = run_program("native", """
+        import torch._dynamo
+        with profile(): torch.ones(2)
+        files = []
+        try:
+            while True: files.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError: pass
+        try: profile().start()
+        except Exception as e: said = str(e)
+        for file in files: os.close(file)
+        print(said)
+        with profile() as prof: torch.ones(2).sin()
+        print("aten::sin" in {e.name for e in prof.events()})
+        """)
+    assert status == 0 and out.endswith("True\n"), err
+    assert "Too many open files; close some files or allow this process more of them (ulimit -n)" in out
+
+
 def test_disk_that_takes_no_more():
     status, out, err = run_program("native", """
         import logging, resource

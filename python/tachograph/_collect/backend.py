@@ -151,6 +151,9 @@ class Recording:
         """The window as an open trace; opened once."""
         if self._trace is None:
             began = time.perf_counter()
+            if not os.path.isdir(self.directory):
+                raise FileNotFoundError(f"the folder of this recording, {self.directory}, was removed before it was read, and the records with it; "
+                                        "set TMPDIR to a place that nothing tidies up")
             try:
                 self._trace = open_trace(self._file())
             except TachographError as e:
