@@ -52,7 +52,7 @@ static void add_chain(struct chains *x, size_t from, size_t to) {
   for (size_t i = from; i < to; i++) {
     const uint32_t site = x->s->calls[i].site;
     const struct tg__site *y = &x->s->sites[site];
-    const int64_t ahead = x->s->f->t->slices.dur_ns[x->s->calls[i].slice], back = mean(y->backward_ns, y->calls);
+    const int64_t ahead = tg__call_ns(x->s, &x->s->calls[i]), back = mean(y->backward_ns, y->calls);
     x->in[site] = true;
     ns += ahead + back;
     if (ahead > forward) forward = ahead;
@@ -94,12 +94,12 @@ static void report(struct chains *x) {
                       "backward (%.1f %%)",
          (long long)tg__per_step(f, x->count), tg__per(f), (long long)x->length, tg__ms(y->cost_ns), share);
   TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or torch.compile the function, which makes one.");
-  tg__expect(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
+  tg__expect_at_sites(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
   for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].told |= x->in[i];
 }
 
 void tg__judge_chains(struct tg__facts *f) {
-  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct chains x = {.s = s, .in = tg__alloc(s->count + 1), .top = TG_NONE};
   f->failed |= !x.in;

@@ -82,7 +82,7 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
   TG_SAY(x->evidence, "%lld calls %s join new rows to a tensor that an earlier call made, and %.0f %% of what they copy was there before: %.2f ms (%.1f %%)",
          (long long)tg__per_step(f, calls), tg__per(f), 100 * old / all, tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first and fill it slice by slice.");
-  tg__expect(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
+  tg__expect_at_sites(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
   tell(s, in);
 }
 
@@ -130,7 +130,7 @@ static void judge_layout(struct tg__sites *s, bool *in) {
   }
   TG_SAY(x->advice, "Keep one layout throughout: model and input .to(memory_format=torch.channels_last), layers that take the order at hand; "
                     "matrix products take transposed views as they are.");
-  tg__expect(f, x, ns, 0.6, "the time of these copies");
+  tg__expect_at_sites(f, x, ns, 0.6, "the time of these copies");
   tell(s, in);
 }
 
@@ -227,7 +227,7 @@ static void judge_model(struct tg__sites *s, bool *in) {
   TG_SAY(x->evidence, "%.1f MB %s are copied outside the model, tensors of every size that its parameters have (%.1f MB): %.2f ms (%.1f %%)",
          (double)tg__per_step(f, m.copied) / 1e6, tg__per(f), (double)tg__per_step(f, m.bytes) / 1e6, tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: torch._foreach_lerp_(averages, parameters, weight).");
-  tg__expect(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
+  tg__expect_at_sites(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
   tell(s, in);
 }
 
@@ -268,12 +268,12 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   TG_SAY(x->evidence, "%lld tensors %s are cloned, %.2f ms with backward (%.1f %%), and no operator of the forward pass changes a tensor of their sizes in place",
          (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed only before it is changed in place.");
-  tg__expect(f, x, ns, 0.7, "the time of these copies");
+  tg__expect_at_sites(f, x, ns, 0.7, "the time of these copies");
   tell(s, in);
 }
 
 void tg__judge_copies(struct tg__facts *f) {
-  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
   if (!s) return;
   void (*const rules[])(struct tg__sites *, bool *) = {judge_growth, judge_layout, judge_model, judge_clones};
   bool *in = tg__alloc(s->count + 1);

@@ -48,8 +48,63 @@ static const char *const while_doing[TG__GAP_CAUSE_COUNT] = {
     [TG__GAP_SYNC] = "because the host waits for it",         [TG__GAP_DATA] = "while the host loads data",
 };
 
+/* ---- before the first work of the window, or behind the last --------------------------------------------------------------------- */
+
+struct edge {
+  const struct tg_trace *t;
+  int64_t start_ns, end_ns;
+  uint32_t during; /* shortest slice of the host that covers most of it */
+};
+
+static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct edge *e = ctx;
+  const int64_t start = e->t->slices.start_ns[slice], end = tg__slice_end(e->t, slice);
+  const int64_t covered = (end < e->end_ns ? end : e->end_ns) - (start > e->start_ns ? start : e->start_ns);
+  if (!tg__class_is_host(cls) || 4 * covered < 3 * (e->end_ns - e->start_ns)) return;
+  if (e->during == TG_NONE || e->t->slices.dur_ns[slice] < e->t->slices.dur_ns[e->during]) e->during = slice;
+}
+
+static struct edge longer_edge(const struct tg__facts *f, int64_t device) {
+  const struct tg__rank *r = &f->t->ranks[f->rank];
+  const struct tg__window *w = &f->steps.window;
+  int64_t first = w->end_ns, last = w->start_ns;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+    const struct tg__track *track = &f->t->tracks[k];
+    for (uint32_t i = track->first; track->device == device && i < track->first + track->count; i++) {
+      const int64_t start = f->t->slices.start_ns[i], end = tg__slice_end(f->t, i);
+      if (!tg__class_is_device_work(tg__slice_class(f->t, i)) || start < w->start_ns || start >= w->end_ns) continue;
+      if (start < first) first = start;
+      if (end > last) last = end;
+    }
+  }
+  const bool before = first - w->start_ns > w->end_ns - last;
+  return (struct edge){f->t, before ? w->start_ns : last, before ? first : w->end_ns, TG_NONE};
+}
+
+/* In a step the host is busy with something there, such as the next input; a recording without steps may simply be too long. */
+static void describe_edges(struct tg__facts *f, int64_t device, struct tg__finding *x) {
+  const size_t len = strlen(x->evidence);
+  if (f->steps.source == TG__STEPS_WHOLE) {
+    tg__say(x->evidence + len, sizeof x->evidence - len, "; most of the rest lies before its first or behind its last work");
+    TG_SAY(x->advice, "Record a stretch in which the device works: torch.profiler.schedule(wait=1, warmup=2, active=5).");
+    tg__expect(f, x, 0, 0.9, "a recording becomes better, nothing becomes faster");
+    return;
+  }
+  struct edge e = longer_edge(f, device);
+  const int64_t edge_ns = e.end_ns - e.start_ns, rest_ns = f->window_ns - edge_ns;
+  tg__visit(f, see_host, &e);
+  if (e.during != TG_NONE) tg__where_slice(f, e.during, x);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
+          e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch" : "behind its last work, in one stretch");
+  TG_SAY(x->advice, "Do what the host does there while the device works on the step before: a DataLoader with workers, or a thread that runs ahead; "
+                    "or do it on the device.");
+  x->saving_ns = tg__per_step(f, edge_ns < rest_ns ? edge_ns : rest_ns);
+  x->confidence = 0.5;
+  x->method = "that stretch and the rest of the step go on side by side";
+}
+
 /* idle: without a kernel inside the window. Part of it may lie outside the device's first and last work, part in copies. */
-static void describe_waits(const struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
+static void describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
   const struct tg__window *w = &f->steps.window;
   int64_t sum[TG__GAP_CAUSE_COUNT] = {0}, all = 0;
   enum tg__gap_cause most = TG__GAP_NONE;
@@ -64,8 +119,7 @@ static void describe_waits(const struct tg__facts *f, int64_t device, int64_t id
     if (sum[c] > sum[most]) most = c;
   const size_t len = strlen(x->evidence);
   if (2 * all < idle) {
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; most of the rest lies before its first or behind its last work");
-    TG_SAY(x->advice, "Record a stretch in which the device works: torch.profiler.schedule(wait=1, warmup=2, active=5).");
+    describe_edges(f, device, x);
     return;
   }
   tg__say(x->evidence + len, sizeof x->evidence - len, "; between its work it stands still for %.2f ms %s, %.0f %% of that %s",
@@ -111,6 +165,9 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
   TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)count,
          what, tg__ms(x->cost_ns), tg__per(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
+  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, f->gap_ns[cause] / (int64_t)f->gaps.device_count));
+  x->confidence = 0.6;
+  x->method = "these gaps close, as far as host and device each have less to do than a step takes";
 }
 
 void tg__judge_idle_device(struct tg__facts *f) {
@@ -194,6 +251,8 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
          (long long)pieces, tg__per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
   TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and replays them as a CUDA "
                     "graph; or a larger batch.");
+  const int64_t each = wait / (int64_t)f->gaps.device_count;
+  tg__expect(f, x, each - each / 10, 0.5, "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
 }
 
 static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {

@@ -32,7 +32,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
     if (c->kind != TG__CALL_ACCUMULATE) continue;
     if (is_added(p->s, c->slice)) {
       added++;
-      p->added_ns += p->s->f->t->slices.dur_ns[c->slice];
+      p->added_ns += tg__call_ns(p->s, c);
     } else {
       placed++;
       last = i;
@@ -45,7 +45,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
   p->placed += placed;
   for (size_t i = from; i < to; i++) {
     const struct tg__call *c = &p->s->calls[i];
-    const int64_t dur = p->s->f->t->slices.dur_ns[c->slice];
+    const int64_t dur = tg__call_ns(p->s, c);
     if (i > last) p->late_ns += dur;
     if (c->site == TG_NONE) continue;
     if (i > last)
@@ -92,7 +92,7 @@ static void judge_unneeded(struct passes *p) {
          "backward goes on for %.2f ms (%.1f %%)",
          (long long)((p->added + p->placed) / p->mixed), tg__per(f), (long long)(p->added / p->mixed), tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Run the part that is not trained under torch.no_grad(), or set requires_grad_(False) on its parameters.");
-  tg__expect(f, x, p->late_ns, 0.85, "the time of backward behind the last gradient that is used");
+  tg__expect_at_sites(f, x, p->late_ns, 0.85, "the time of backward behind the last gradient that is used");
 }
 
 /* ---- zeros ------------------------------------------------------------------------------------------------------------------------------ */
@@ -126,7 +126,7 @@ static void judge_zero_fill(struct passes *p) {
   TG_SAY(x->evidence, "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
          (long long)tg__per_step(f, calls), tg__per(f), tg__ms(tg__per_step(f, fill_ns)), tg__ms(tg__per_step(f, p->added_ns)), share);
   TG_SAY(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
-  tg__expect(f, x, fill_ns + p->added_ns, 0.85, "the fills, and the additions that become assignments");
+  tg__expect_at_sites(f, x, fill_ns + p->added_ns, 0.85, "the fills, and the additions that become assignments");
 }
 
 /* ---- large tables ------------------------------------------------------------------------------------------------------------------------ */
@@ -170,7 +170,7 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, i
       out->evidence, "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update, about %.2f ms",
       (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__per(f), tg__ms(tg__per_step(f, update)));
   TG_SAY(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with torch.optim.SparseAdam, or SGD without momentum.");
-  tg__expect(f, out, cost - cost / 10, 0.75, "its backward, and its share of the update by number of elements, but for a tenth");
+  tg__expect_at_sites(f, out, cost - cost / 10, 0.75, "its backward, and its share of the update by number of elements, but for a tenth");
 }
 
 static void judge_tables(struct tg__sites *s) {
@@ -182,7 +182,7 @@ static void judge_tables(struct tg__sites *s) {
 }
 
 void tg__judge_gradients(struct tg__facts *f) {
-  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct passes p = {.s = s, .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site), .needed = tg__alloc(s->count + 1)};
   if (p.late_by_site && p.needed) {

@@ -19,7 +19,7 @@ static bool count_nodes(const struct tg__sites *s, struct nodes *steps) {
     const struct tg__call *c = &s->calls[i];
     if (!c->counted) continue;
     struct nodes *n = &steps[step_of(&s->f->steps, t->slices.start_ns[c->slice])];
-    if (c->kind == TG__CALL_BACKWARD) n->count++, n->ns += t->slices.dur_ns[c->slice], any = true;
+    if (c->kind == TG__CALL_BACKWARD) n->count++, n->ns += tg__call_ns(s, c), any = true;
     if (c->kind == TG__CALL_FORWARD) n->forward++;
   }
   return any;
@@ -58,11 +58,11 @@ static void report(struct tg__sites *s, const struct nodes *steps, int64_t each)
                       "%.2f ms a step for those of earlier steps (%.1f %%)",
          (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses as .item(), no retain_graph=True.");
-  tg__expect(f, x, (int64_t)old, 0.9, "the part of backward for nodes of earlier steps; it grows with every further step");
+  tg__expect_at_sites(f, x, (int64_t)old, 0.9, "the part of backward for nodes of earlier steps; it grows with every further step");
 }
 
 void tg__judge_graph(struct tg__facts *f) {
-  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct nodes *steps = tg__alloc(f->steps.count * sizeof *steps);
   int64_t each;

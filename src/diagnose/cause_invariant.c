@@ -116,11 +116,11 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
   TG_SAY(x->advice,
          "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves it with the model.",
          when);
-  tg__expect(f, x, ns, confidence, "the time of these operators");
+  tg__expect_at_sites(f, x, ns, confidence, "the time of these operators");
 }
 
 void tg__judge_invariants(struct tg__facts *f) {
-  struct tg__sites *s = f->has_device_work || f->steps.source == TG__STEPS_WHOLE || f->steps.count < 2 ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE || f->steps.count < 2 ? NULL : tg__facts_sites(f);
   if (!s || !trains(s)) return;
   struct invariant v = {.s = s, .in = tg__alloc(s->count + 1), .told = tg__alloc(s->count + 1)};
   if (v.in && v.told) {

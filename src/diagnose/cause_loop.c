@@ -226,11 +226,11 @@ static void report_loop(struct loop *l) {
          (long long)l->times, tg__per(f), (long long)tg__per_step(f, calls), (long long)sites, tg__ms(tg__per_step(f, l->ns)),
          tg__ms(tg__per_step(f, pause_ns)));
   TG_SAY(x->advice, "%s", advice_for(cause));
-  tg__expect(f, x, saving, 0.7, "all calls but one of each place, up to 10 us of what they take at least, and the Python between them");
+  tg__expect_at_sites(f, x, saving, 0.7, "all calls but one of each place, up to 10 us of what they take at least, and the Python between them");
 }
 
 void tg__judge_loops(struct tg__facts *f) {
-  if (f->has_device_work || f->steps.source == TG__STEPS_WHOLE) return;
+  if (f->device_bound || f->steps.source == TG__STEPS_WHOLE) return; /* a device that is busy does not mind how it is fed */
   struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;
   struct loop l = {.s = s, .steps = (int64_t)f->steps.count};

@@ -86,11 +86,11 @@ static void report_attention(struct attention *a) {
          (long long)scores[0].dim[scores[0].rank - 1], tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), which never writes the "
                     "scores to memory.");
-  tg__expect(f, x, saving, 0.8, "all passes over the scores between the two products, and half of the products");
+  tg__expect_at_sites(f, x, saving, 0.8, "all passes over the scores between the two products, and half of the products");
 }
 
 void tg__judge_attention(struct tg__facts *f) {
-  struct tg__sites *s = f->has_device_work ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;
   struct attention a = {.s = s, .in = tg__alloc(s->count + 1), .order = tg__alloc((s->call_count + 1) * sizeof *a.order)};
   if (a.in && a.order) {
@@ -147,7 +147,7 @@ static bool model_is_double(const struct tg__sites *s) {
 static const char *const casts[] = {"aten::to", "aten::_to_copy", "aten::copy_", "aten::type_as"};
 
 void tg__judge_types(struct tg__facts *f) {
-  struct tg__sites *s = f->has_device_work ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = tg__facts_sites(f);
   if (!s || model_is_double(s)) return;
   int64_t ns = 0, saving = 0, calls = 0, most_mixed = -1, most = -1;
   uint32_t mixed = TG_NONE, top = TG_NONE;
@@ -171,5 +171,5 @@ void tg__judge_types(struct tg__facts *f) {
          mixed == TG_NONE ? "" : "; here a narrower tensor meets a 64-bit one, and the result is 64-bit");
   TG_SAY(x->advice,
          "Convert the 64-bit tensor once, where it is made: numpy makes float64, so torch.from_numpy(a).float(), or dtype=torch.float32.");
-  tg__expect(f, x, saving, 0.85, "half of the time of operators on 64-bit floats, which are twice the bytes, and the casts");
+  tg__expect_at_sites(f, x, saving, 0.85, "half of the time of operators on 64-bit floats, which are twice the bytes, and the casts");
 }

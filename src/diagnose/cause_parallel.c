@@ -19,6 +19,18 @@ static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
   if (c->longest == TG_NONE || dur[slice] > dur[c->longest]) c->longest = slice;
 }
 
+/* Communication goes on beside what is computed in the same step; where there is more of it, the rest stays. */
+static void expect_of_overlap(const struct tg__facts *f, struct tg__finding *x, int64_t exposed) {
+  int64_t left = 0;
+  for (size_t i = 0; i < f->steps.count; i++) {
+    const int64_t more = f->steps.steps[i].communication_ns - f->steps.steps[i].computation_ns;
+    if (more > 0) left += more;
+  }
+  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, left < exposed ? exposed - left : 0, 0));
+  x->confidence = 0.4;
+  x->method = "all communication goes on beside computation, as far as there is enough of it";
+}
+
 void tg__judge_communication(struct tg__facts *f) {
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
   const double share = tg__pct(exposed, f->total_ns);
@@ -37,6 +49,7 @@ void tg__judge_communication(struct tg__facts *f) {
            tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
   TG_SAY(x->advice, "Overlap all-reduce with backward (bucket_cap_mb), accumulate gradients under no_sync(), or compress: "
                     "register_comm_hook(None, bf16_compress_hook).");
+  if (f->has_device_work) expect_of_overlap(f, x, exposed);
 }
 
 /* ---- wrappers ------------------------------------------------------------------------------------------------------------------- */

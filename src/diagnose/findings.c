@@ -39,9 +39,17 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
 }
 
 void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method) {
-  x->saving_ns = tg__per_step(f, saving_sum_ns < 0 ? 0 : saving_sum_ns);
+  x->saving_ns = tg__per_step(f, tg__shortened(f, saving_sum_ns < 0 ? 0 : saving_sum_ns, 0, 0));
   x->confidence = confidence;
   x->method = method;
+}
+
+void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method) {
+  tg__expect(f, x, saving_sum_ns, confidence, method);
+  if (!f->has_device_work) return;
+  if (f->device_bound) x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving_sum_ns, 0));
+  const size_t len = strlen(x->evidence);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; times are the %s's, which is the slower side", f->device_bound ? "device" : "host");
 }
 
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause) {
@@ -117,6 +125,7 @@ enum tg_err tg__facts_open(const struct tg_trace *t, uint32_t rank, struct tg__f
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
   if (!err) err = tg__gaps_find(t, rank, &f->gaps);
   if (!err) sum_up(f);
+  if (!err) tg__find_bounds(f);
   return err;
 }
 

@@ -36,6 +36,10 @@ struct tg__facts {
   struct tg__gaps gaps;
   int64_t total_ns, part_ns[TG__PART_COUNT], gap_ns[TG__GAP_CAUSE_COUNT]; /* gaps: inside the window of the steps, over all devices */
   bool has_device_work;
+  /* In the window of the steps: its length, the time some device works, and the host's without what it waits for devices. The longer
+   * of the two is what a step cannot be shorter than as long as that side does the same work. */
+  int64_t window_ns, device_busy_ns, host_busy_ns;
+  bool device_bound; /* the device's is the longer */
   struct tg__finding *found;
   size_t found_count, found_cap;
   struct tg__finding scrap; /* written to when memory has run out */
@@ -51,6 +55,12 @@ void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((for
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
 void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method);
+/* The same of work that sites tell the time of: the device's where it is device bound. Says in the evidence whose time that is. */
+void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method);
+/* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host waits so much less
+ * for it. Without device work there is the host alone. */
+void tg__find_bounds(struct tg__facts *f);
+int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
 struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */

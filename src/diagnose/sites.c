@@ -106,12 +106,12 @@ static uint32_t site_of(struct walk *w, uint32_t slice, enum tg__call_kind kind)
   return *slot = (uint32_t)s->count++;
 }
 
-static void count_forward(struct tg__sites *s, struct tg__site *x, uint32_t slice) {
+static void count_forward(struct tg__sites *s, struct tg__site *x, const struct tg__call *c) {
   const struct tg_trace *t = s->f->t;
-  const int64_t dur = t->slices.dur_ns[slice];
-  const uint32_t dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
+  const uint32_t slice = c->slice, dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
+  const int64_t dur = tg__call_ns(s, c);
   if (!x->calls || dur < x->shortest_ns) x->shortest_ns = dur;
-  if (!x->calls || dur > t->slices.dur_ns[x->slice]) x->slice = slice;
+  if (!x->calls || t->slices.dur_ns[slice] > t->slices.dur_ns[x->slice]) x->slice = slice;
   if (!x->calls) x->dims = dims, x->types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
   if (x->calls && dims != x->dims && x->other_dims == TG_NONE) x->other_dims = dims;
   x->calls++;
@@ -147,7 +147,24 @@ static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
   w->call_at[slice - w->first] = (uint32_t)s->call_count++;
   if (kind == TG__CALL_BACKWARD || kind == TG__CALL_ACCUMULATE) return; /* when all calls are there */
   c->site = site_of(w, slice, kind);
-  if (c->site != TG_NONE && c->counted) count_forward(s, &s->sites[c->site], slice);
+}
+
+/* Device work counts for the call inside which it was launched. */
+static void add_device_work(struct walk *w, const struct tg__track *track) {
+  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    const uint32_t cause = w->t->slices.cause[i];
+    if (!tg__class_is_device_work(tg__slice_class(w->t, i)) || cause == TG_NONE || cause < w->first) continue;
+    const uint32_t call = w->call_at[cause - w->first];
+    if (call != TG_NONE) w->s->calls[call].device_ns += w->t->slices.dur_ns[i];
+  }
+}
+
+static void count_calls(struct tg__sites *s) {
+  for (size_t i = 0; i < s->call_count; i++) {
+    const struct tg__call *c = &s->calls[i];
+    const bool later = c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
+    if (!later && c->site != TG_NONE && c->counted) count_forward(s, &s->sites[c->site], c);
+  }
 }
 
 static bool is_operator(const struct walk *w, uint32_t slice) {
@@ -188,7 +205,7 @@ static void follow_backward(struct walk *w) {
     const uint32_t call = c->kind == TG__CALL_BACKWARD ? call_behind(w, c->slice) : TG_NONE;
     if (call != TG_NONE) last = s->calls[call].site;
     c->site = last;
-    if (last != TG_NONE && c->counted) count_backward(&s->sites[last], w->t->slices.dur_ns[c->slice]);
+    if (last != TG_NONE && c->counted) count_backward(&s->sites[last], tg__call_ns(s, c));
   }
 }
 
@@ -211,6 +228,9 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
     if (track->kind != TG__TRACK_CPU) continue;
     for (uint32_t i = track->first; i < track->first + track->count; i++) see(&w, i);
   }
+  for (uint32_t k = 0; !out->failed && out->f->device_bound && k < r->track_count; k++)
+    if (t->tracks[r->first_track + k].kind == TG__TRACK_DEVICE) add_device_work(&w, &t->tracks[r->first_track + k]);
+  if (!out->failed) count_calls(out);
   if (!out->failed) follow_backward(&w);
   out->failed |= out->paths.failed;
   tg__map_free(&w.by_key);

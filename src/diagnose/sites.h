@@ -18,7 +18,8 @@ enum tg__call_kind {
 struct tg__call {
   uint32_t slice, site; /* site: TG_NONE for autograd nodes of unknown origin */
   enum tg__call_kind kind;
-  bool counted; /* inside the window of the steps */
+  bool counted;      /* inside the window of the steps */
+  int64_t device_ns; /* of what it launched */
 };
 struct tg__site {
   uint32_t path;             /* of frames with their lines, outermost first, in tg__sites.paths; 0 = unknown */
@@ -46,6 +47,10 @@ struct tg__sites {
 void tg__sites_open(struct tg__facts *f, struct tg__sites *out);
 void tg__sites_close(struct tg__sites *s);
 
+/* What a call costs: the device's time where the device is what takes long, else the host's. */
+static inline int64_t tg__call_ns(const struct tg__sites *s, const struct tg__call *c) {
+  return s->f->device_bound ? c->device_ns : s->f->t->slices.dur_ns[c->slice];
+}
 static inline int64_t tg__site_ns(const struct tg__site *x) { return x->forward_ns + x->backward_ns; }
 struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x);
 /* The innermost frame of the program in a path; empty when there is none. */

@@ -227,10 +227,45 @@ static void test_threads(void **state) {
   tg__table_free(t);
 }
 
+/* ---- with a device ------------------------------------------------------------------------------------------------------------------------ */
+
+static void launch(struct scene *s, uint32_t gpu, const char *op, int64_t us, int64_t host_us, int64_t from_us, int64_t kernel_us, const char *stack) {
+  const int call_at = call(s, op, us, host_us, stack);
+  inputs(s, "[[64, 64], []]", "[\"float\", \"\"]", NULL);
+  const int run = mini_slice(s->m, s->thread, "cuda_runtime", "cudaLaunchKernel", s->at + us * US, 5 * US);
+  const int kernel = mini_slice(s->m, gpu, "kernel", "copy", s->at + from_us * US, kernel_us * US);
+  mini_cause(s->m, run, call_at);
+  mini_cause(s->m, kernel, run);
+}
+
+/* A step of 10 ms clones and convolves: on the host for so long each, on the device for so long each, one after the other up to its end. */
+static struct scene on_device(int64_t clone_us, int64_t conv_us, int64_t clone_kernel_us, int64_t conv_kernel_us) {
+  struct scene s = begin();
+  const uint32_t gpu = mini_stream(s.m, 0, 7);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    const int64_t first = 10000 - conv_kernel_us - clone_kernel_us;
+    launch(&s, gpu, "aten::clone", 0, clone_us, first, clone_kernel_us, "train.py(5): keep;train.py(30): train");
+    launch(&s, gpu, "aten::conv2d", clone_us, conv_us, first + clone_kernel_us, conv_kernel_us, "train.py(6): keep;train.py(30): train");
+  }
+  return s;
+}
+
+/* Where the device is the slower side its time counts: 3 ms. Where the host is, its 4 ms do. In the third the host is the slower side
+ * with 9.5 ms, but the 9 ms of the device stay whatever the host does: a step of 10 ms gets shorter by 1 ms at most. */
+static void test_device(void **state) {
+  struct scene s = on_device(100, 100, 3000, 6000);
+  expect(&s, "redundant-copy", 3000, 3000, "aten::clone at train.py(5): keep", 5);
+  s = on_device(4000, 5000, 100, 100);
+  expect(&s, "redundant-copy", 4000, 4000, "aten::clone at train.py(5): keep", 5);
+  s = on_device(4000, 5500, 100, 8900);
+  expect(&s, "redundant-copy", 4000, 1000, "aten::clone at train.py(5): keep", 5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_growth), cmocka_unit_test(test_layout),    cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones), cmocka_unit_test(test_chain),
-      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,63 @@
+/* What a step cannot be shorter than: the work of the device, or that of the host, whichever is longer. A cure that shortens one of them
+ * is worth no more than the step's distance to what is left. */
+#include "diagnose/findings.h"
+
+enum { LAUNCH_NS = 50000, KEEPS_UP_PCT = 10 };
+
+struct sides {
+  const struct tg_trace *t;
+  struct tg__spans device, host, waits;
+};
+
+/* A launch takes some ten microseconds: one that takes longer waits for room in the queue, a copy for the device. */
+static bool waits_for_device(const struct tg_trace *t, uint32_t slice) {
+  const struct tg__str call = tg__name(t, t->slices.name[slice]);
+  if (tg__str_contains(call, "Synchronize")) return true;
+  return t->slices.dur_ns[slice] > LAUNCH_NS && (tg__str_contains(call, "Launch") || tg__str_contains(call, "Memcpy"));
+}
+
+static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct sides *s = ctx;
+  const bool calls = cls == TG__CLASS_RUNTIME, works = tg__class_is_device_work(cls);
+  if (!works && !calls && cls != TG__CLASS_OP) return;
+  const int64_t start = s->t->slices.start_ns[slice], end = tg__slice_end(s->t, slice);
+  tg__spans_add(works ? &s->device : &s->host, start, end);
+  if (calls && waits_for_device(s->t, slice)) tg__spans_add(&s->waits, start, end);
+}
+
+/* Does the device seldom stand still for the host? Then the host has time to spare, and counts with its operators and calls alone. Else
+ * half of the time between them counts as well: it may be Python, or the pace of the device. */
+static bool host_keeps_up(const struct tg__facts *f) {
+  int64_t held_up = 0;
+  for (enum tg__gap_cause c = TG__GAP_PYTHON; c < TG__GAP_CAUSE_COUNT; c++) held_up += f->gap_ns[c];
+  return 100 * (held_up / (int64_t)f->gaps.device_count) <= KEEPS_UP_PCT * f->window_ns;
+}
+
+static int64_t inside(const struct tg__facts *f, const struct tg__spans *s) {
+  return tg__spans_inside(s, f->steps.window.start_ns, f->steps.window.end_ns);
+}
+
+void tg__find_bounds(struct tg__facts *f) {
+  struct sides s = {.t = f->t};
+  f->window_ns = f->host_busy_ns = f->steps.window.end_ns - f->steps.window.start_ns;
+  if (!f->has_device_work) return;
+  tg__visit(f, see, &s);
+  tg__spans_union(&s.device);
+  tg__spans_union(&s.host);
+  tg__spans_union(&s.waits);
+  f->device_busy_ns = inside(f, &s.device);
+  const int64_t recorded = inside(f, &s.host);
+  f->host_busy_ns = (host_keeps_up(f) ? recorded : recorded + (f->window_ns - recorded) / 2) - inside(f, &s.waits);
+  f->device_bound = f->device_busy_ns > f->host_busy_ns;
+  f->failed |= s.device.failed || s.host.failed || s.waits.failed;
+  tg__spans_free(&s.device);
+  tg__spans_free(&s.host);
+  tg__spans_free(&s.waits);
+}
+
+int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns) {
+  if (!f->has_device_work) return host_ns + wait_ns;
+  const int64_t host = f->host_busy_ns - host_ns, device = f->device_busy_ns - device_ns, left = host > device ? host : device;
+  const int64_t room = f->window_ns - (left > 0 ? left : 0), gone = host_ns + device_ns + wait_ns;
+  return gone < room ? gone : room > 0 ? room : 0;
+}
