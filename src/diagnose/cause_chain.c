@@ -44,7 +44,8 @@ static uint64_t function_of(const struct tg__sites *s, const struct tg__site *x)
 
 static int64_t mean(int64_t ns, int64_t calls) { return calls > 0 ? ns / calls : 0; }
 
-/* Calls [from, to) are a chain. The longest of each direction stays: what is fused is worked out all the same, and stored once. */
+/* Calls [from, to) are a chain. The longest of each direction stays: what is fused is worked out all the same, and stored once. Powers
+ * alone do not: what is written with them in a chain is a square or a cube. */
 static void add_chain(struct chains *x, size_t from, size_t to) {
   int64_t ns = 0, forward = 0, backward = 0, most = 0;
   uint32_t top = TG_NONE;
@@ -55,8 +56,9 @@ static void add_chain(struct chains *x, size_t from, size_t to) {
     const int64_t ahead = tg__call_ns(x->s, &x->s->calls[i]), back = mean(y->backward_ns, y->calls);
     x->in[site] = true;
     ns += ahead + back;
-    if (ahead > forward) forward = ahead;
-    if (back > backward) backward = back;
+    const bool is_power = tg__str_eq(tg__site_name(x->s, y), TG_STR("aten::pow"));
+    if (!is_power && ahead > forward) forward = ahead;
+    if (!is_power && back > backward) backward = back;
     if (ahead + back > most) most = ahead + back, top = site;
   }
   x->ns += ns;

@@ -32,7 +32,7 @@ static int64_t shared_out(const struct tg__sites *s, uint32_t *top) {
     if (is_long(s, &s->calls[i])) sum += s->f->t->slices.dur_ns[s->calls[i].slice];
   for (uint32_t i = 0; i < s->count; i++)
     if (s->sites[i].calls && s->sites[i].kind == TG__CALL_FORWARD && (*top == TG_NONE || tg__site_ns(&s->sites[i]) > tg__site_ns(&s->sites[*top]))) *top = i;
-  return sum;
+  return sum < s->f->total_ns ? sum : s->f->total_ns; /* several threads may be at it */
 }
 
 static bool is_alone(const struct tg_trace *t) {

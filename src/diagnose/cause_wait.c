@@ -1,5 +1,5 @@
 /* The program waits: for files, the collector, another thread. What `tachograph run` marks with a range while it records. */
-#include "diagnose/findings.h"
+#include "diagnose/pipeline.h"
 
 enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10 };
 
@@ -86,6 +86,19 @@ int64_t tg__marked_waits(struct tg__facts *f) {
   return sum;
 }
 
+/* Waiting for another thread: where several make what is waited for, and only one of them works at any time, that is the reason. */
+static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x) {
+  struct tg__turns turns;
+  if (!tg__takes_turns(f, loop, &turns)) return;
+  x->cause = TG__CAUSE_PIPELINE_LOCK_CONTENTION;
+  tg__where_slice(f, turns.longest, x);
+  const size_t len = strlen(x->evidence);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
+          (long long)turns.turns);
+  TG_SAY(x->advice, "Hold the lock only to take the next index and to hand over, not while reading and computing; where it is Python's own lock, use "
+                    "processes: a DataLoader with workers.");
+}
+
 void tg__judge_waits(struct tg__facts *f) {
   const struct waits w = look(f);
   for (int k = 0; k < KINDS; k++) {
@@ -96,6 +109,7 @@ void tg__judge_waits(struct tg__facts *f) {
     TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w.calls[k], f->steps.count,
            kinds[k].evidence, tg__ms(x->cost_ns), tg__per(f), share, tg__ms(f->t->slices.dur_ns[w.longest[k]]));
     TG_SAY(x->advice, "%s", kinds[k].advice);
+    if (kinds[k].cause == TG__CAUSE_LOADER_TOO_SLOW) name_turns(f, w.loop, x);
     tg__expect(f, x, w.ns[k] - w.ns[k] / kinds[k].left, 0.9, kinds[k].method);
   }
 }

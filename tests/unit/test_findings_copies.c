@@ -114,7 +114,7 @@ static struct scene chain(const char *third) {
   return s;
 }
 
-/* 1700 forward, 600 backward; the longest of each, 500 and 400, stay. */
+/* 1700 forward, 600 backward; the longest of each, 500 and 400, stay; a power is never it. */
 static void test_chain(void **state) {
   struct scene s = chain("aten::add");
   expect(&s, "unfused-elementwise", 2300, 1400, "aten::tanh at train.py(6): act", 6);
@@ -227,6 +227,30 @@ static void test_threads(void **state) {
   tg__table_free(t);
 }
 
+/* The loop waits 4 ms of 10; meanwhile two threads run four operators of 400 us each: one after the other, by turns, or both at once. */
+static struct scene producers(const char *order) {
+  struct scene s = begin();
+  const uint32_t threads[2] = {mini_thread(s.m, 1, 11), mini_thread(s.m, 1, 12)};
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "queue.Queue.get", s.at, 4000 * US);
+    mini_arg_str(s.m, "Call stack", "train.py(30): train");
+    call(&s, "aten::conv2d", 4000, 6000, "train.py(31): train");
+    for (int k = 0; k < 8; k++) {
+      mini_slice(s.m, threads[order[k] - '1'], "cpu_op", "aten::mul", s.at + 450 * k * US, (k == 1 ? 440 : 400) * US);
+      mini_arg_str(s.m, "Call stack", "train.py(12): make;train.py(18): run");
+    }
+  }
+  return s;
+}
+
+static void test_pipeline(void **state) {
+  struct scene s = producers("11112222"); /* nine tenths of 4 ms */
+  expect(&s, "pipeline-lock-contention", 4000, 3600, "aten::mul at train.py(12): make", 12);
+  s = producers("12121212"); /* both are at it, though no two operators meet */
+  expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): train", 30);
+}
+
 /* ---- with a device ------------------------------------------------------------------------------------------------------------------------ */
 
 static void launch(struct scene *s, uint32_t gpu, const char *op, int64_t us, int64_t host_us, int64_t from_us, int64_t kernel_us, const char *stack) {
@@ -265,7 +289,7 @@ static void test_device(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_growth), cmocka_unit_test(test_layout),    cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones), cmocka_unit_test(test_chain),
-      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_device),
+      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_pipeline), cmocka_unit_test(test_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
