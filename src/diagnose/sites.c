@@ -111,8 +111,11 @@ static void count_forward(struct tg__sites *s, struct tg__site *x, const struct 
   const uint32_t slice = c->slice, dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
   const int64_t dur = tg__call_ns(s, c);
   if (!x->calls || dur < x->shortest_ns) x->shortest_ns = dur;
-  if (!x->calls || t->slices.dur_ns[slice] > t->slices.dur_ns[x->slice]) x->slice = slice;
-  if (!x->calls) x->dims = dims, x->types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
+  if (!x->calls || t->slices.dur_ns[slice] > t->slices.dur_ns[x->slice]) {
+    x->slice = slice;
+    x->types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
+  }
+  if (!x->calls) x->dims = dims;
   if (x->calls && dims != x->dims && x->other_dims == TG_NONE) x->other_dims = dims;
   x->calls++;
   x->forward_ns += dur;

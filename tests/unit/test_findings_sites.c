@@ -148,6 +148,17 @@ static void test_types(void **state) {
   expect_absent(&s, "dtype-promotion");
   s = types("float", "float");
   expect_absent(&s, "dtype-promotion");
+  s = begin(); /* one line multiplies by a number, which is a double, and by a tensor, which is none */
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::mul", 0, 1000, "train.py(8): act");
+    inputs(&s, "[[64, 100], []]", "[\"float\", \"double\"]", NULL);
+    call(&s, "aten::mul", 1000, 2000, "train.py(8): act");
+    inputs(&s, "[[64, 100], [64, 100]]", "[\"float\", \"float\"]", NULL);
+    node(&s, "torch::autograd::AccumulateGrad", 9000, 10, -1);
+    inputs(&s, "[[100]]", "[\"float\"]", NULL);
+  }
+  expect_absent(&s, "dtype-promotion");
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------------------------------- */
