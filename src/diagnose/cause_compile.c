@@ -42,7 +42,7 @@ void tg__judge_compiling(struct tg__facts *f) {
   tg__where_slice(f, c.longest, x);
   TG_SAY(x->evidence, "torch.compile compiles %lld times in %zu of %zu steps: %.2f ms a step (%.1f %%), the longest %.2f ms", (long long)c.times,
          c.steps, f->steps.count, tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[c.longest]));
-  TG_SAY(x->advice, "TORCH_LOGS=recompiles names the guard that fails. Compile once, outside the loop; keep shapes and Python numbers the same "
-                    "from step to step, or use torch.compile(..., dynamic=True) and mark_dynamic.");
+  TG_SAY(x->advice, "TORCH_LOGS=recompiles names the guard that fails. Compile once, outside the loop; keep shapes and Python numbers as they are, "
+                    "or compile with dynamic=True.");
   tg__expect(f, x, c.ns, 0.9, "the time of compiling");
 }

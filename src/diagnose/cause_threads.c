@@ -47,8 +47,8 @@ static void report(struct tg__sites *s, enum tg__cause cause, int64_t threads, i
   const bool many = cause == TG__CAUSE_THREAD_OVERSUBSCRIPTION;
   struct tg__finding *x = tg__find(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
   if (top != TG_NONE) tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld threads of torch compute on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take %.2f ms %s (%.1f %%)",
-         (long long)threads, (long long)cores, tg__ms(x->cost_ns), tg__per(f), x->share_pct);
+  TG_SAY(x->evidence, "%lld thread%s of torch on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take %.2f ms %s (%.1f %%)",
+         (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__per(f), x->share_pct);
   if (many) {
     TG_SAY(x->advice, "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for each other.", (long long)cores,
            (long long)cores);

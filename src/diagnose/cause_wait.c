@@ -36,8 +36,8 @@ static const struct {
     {TG__CAUSE_LOADER_TOO_SLOW,
      {"queue.Queue.get", "concurrent.futures.Future.result"},
      "wait for what another thread makes",
-     "Let the threads that fill the queue work at the same time: more of them, no lock held while they read or compute, processes where "
-     "Python itself computes; and a longer queue.",
+     "Let the threads that fill the queue work at the same time: more of them, no lock held while they work, processes where Python "
+     "itself computes.",
      "the time of these calls, but for a tenth",
      OFTEN},
 };
@@ -95,8 +95,8 @@ static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x
   const size_t len = strlen(x->evidence);
   tg__say(x->evidence + len, sizeof x->evidence - len, "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
           (long long)turns.turns);
-  TG_SAY(x->advice, "Hold the lock only to take the next index and to hand over, not while reading and computing; where it is Python's own lock, use "
-                    "processes: a DataLoader with workers.");
+  TG_SAY(x->advice, "Hold the lock only to take an index and to hand over, not while reading and computing; where it is Python's own, use processes: "
+                    "DataLoader workers.");
 }
 
 void tg__judge_waits(struct tg__facts *f) {
