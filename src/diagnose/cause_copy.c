@@ -238,28 +238,42 @@ static bool changes_in_place(const struct tg__sites *s, const struct tg__site *x
   return x->calls && x->kind == TG__CALL_FORWARD && (tg__str_has_suffix(name, "_") || tg__str_has_suffix(name, "_out")) && !tg__str_has_suffix(name, "__");
 }
 
-/* Could one of the operators that work in place be meant for a copy of that size? Those on other sizes could through a view, when the
- * program itself calls them. */
-static bool is_changed(const struct tg__sites *s, int64_t elements) {
+/* What operators that work in place are given: on as many elements as a copy has, they could be meant for it. Those on fewer could
+ * through a view, when the program itself calls them. */
+struct changes {
+  struct tg__map elements;
+  int64_t fewest; /* by the program's own calls */
+};
+
+static bool look_at_changes(const struct tg__sites *s, struct changes *out) {
+  *out = (struct changes){.fewest = INT64_MAX};
   for (size_t i = 0; i < s->count; i++) {
     const struct tg__site *x = &s->sites[i];
     struct tg__shape shapes[TG_INPUTS];
     if (!changes_in_place(s, x)) continue;
     const int64_t own = tg__call_shapes(s, x->slice, shapes) && shapes[0].rank ? tg__shape_elements(&shapes[0]) : 1;
-    if (own == elements || (own < elements && x->path && tg__frame_key(s, x->path))) return true;
+    if (!tg__map_put(&out->elements, (uint64_t)own, 1)) return false;
+    if (x->path && tg__frame_key(s, x->path) && own < out->fewest) out->fewest = own;
   }
-  return false;
+  return true;
+}
+
+static bool is_changed(const struct changes *c, int64_t elements) {
+  return c->fewest < elements || tg__map_get(&c->elements, (uint64_t)elements) != TG_NONE;
 }
 
 static void judge_clones(struct tg__sites *s, bool *in) {
   struct tg__facts *f = s->f;
   int64_t ns, calls;
+  struct changes changes;
+  f->failed |= !look_at_changes(s, &changes);
   for (size_t i = 0; i < s->count; i++) {
     const struct tg__site *x = &s->sites[i];
     struct tg__shape shapes[TG_INPUTS];
     in[i] = x->calls >= (int64_t)f->steps.count && x->kind == TG__CALL_FORWARD && !x->told && tg__str_eq(tg__site_name(s, x), TG_STR("aten::clone")) &&
-            tg__call_shapes(s, x->slice, shapes) && tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(s, tg__shape_elements(&shapes[0]));
+            tg__call_shapes(s, x->slice, shapes) && tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(&changes, tg__shape_elements(&shapes[0]));
   }
+  tg__map_free(&changes.elements);
   const uint32_t top = add_up(s, in, &ns, &calls);
   const double share = tg__pct(ns, f->total_ns);
   if (top == TG_NONE || share <= COPY_PCT) return;
