@@ -50,13 +50,15 @@ static size_t step_at(const struct tg__breakdown *b, int64_t ns) {
   return begun && ns < b->steps[begun - 1].host_end_ns ? begun - 1 : SIZE_MAX;
 }
 
+/* On the thread of the loop, where that is known: others may work ahead as they like. */
 static void tally_calls(struct stalls *x) {
   const struct tg_trace *t = x->s->f->t;
+  const uint32_t loop = tg__loop_track(x->s->f);
   for (size_t i = 0; i < x->s->call_count; i++) {
     const struct tg__call *c = &x->s->calls[i];
     const int64_t start = t->slices.start_ns[c->slice];
     const size_t step = c->site == TG_NONE ? SIZE_MAX : step_at(x->b, start);
-    if (step == SIZE_MAX) continue;
+    if (step == SIZE_MAX || (loop != TG_NONE && tg__slice_track(t, c->slice) != loop)) continue;
     struct tally *y = &x->sites[c->site];
     y->calls[x->is_long[step]]++;
     y->ns[x->is_long[step]] += t->slices.dur_ns[c->slice];

@@ -71,10 +71,8 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
 }
 
 static struct waits look(struct tg__facts *f) {
-  struct waits w = {.f = f, .loop = TG_NONE, .until_ns = INT64_MIN};
+  struct waits w = {.f = f, .loop = tg__loop_track(f), .until_ns = INT64_MIN};
   for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
-  const uint32_t step = f->steps.source == TG__STEPS_WHOLE ? TG_NONE : f->t->steps[f->steps.steps[0].step].slice;
-  if (step != TG_NONE) w.loop = tg__slice_track(f->t, step);
   tg__visit(f, see_wait, &w);
   return w;
 }

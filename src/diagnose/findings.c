@@ -71,6 +71,12 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
   tg__say(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", cause_names[cause], why);
 }
 
+uint32_t tg__loop_track(const struct tg__facts *f) {
+  const bool marked = f->steps.source != TG__STEPS_WHOLE && f->steps.count;
+  const uint32_t step = marked ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
+  return step == TG_NONE ? TG_NONE : tg__slice_track(f->t, step);
+}
+
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum) { return f->steps.count ? sum / (int64_t)f->steps.count : sum; }
 
 static bool is_whole(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE; }

@@ -79,6 +79,7 @@ void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
 /* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward pass in there, with
  * gradients switched on and so with sequence numbers; an update has neither. */
 bool tg__is_of_closure(const struct tg_trace *t, uint32_t slice);
+uint32_t tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__per(const struct tg__facts *f);

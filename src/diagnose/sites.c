@@ -212,6 +212,12 @@ static void follow_backward(struct walk *w) {
   }
 }
 
+/* Worker processes go on beside the loop: what they call is no part of its steps. */
+static bool is_beside(const struct tg__facts *f, const struct tg__track *track) {
+  const uint32_t loop = tg__loop_track(f);
+  return loop != TG_NONE && track->pid != f->t->tracks[loop].pid;
+}
+
 void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
   const struct tg_trace *t = f->t;
   const struct tg__rank *r = &t->ranks[f->rank];
@@ -228,7 +234,7 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
   for (uint32_t k = 0; !out->failed && k < r->track_count; k++) {
     const struct tg__track *track = &t->tracks[r->first_track + k];
     w.busy_until = w.update_until = w.clear_until = w.load_until = INT64_MIN;
-    if (track->kind != TG__TRACK_CPU) continue;
+    if (track->kind != TG__TRACK_CPU || is_beside(f, track)) continue;
     for (uint32_t i = track->first; i < track->first + track->count; i++) see(&w, i);
   }
   for (uint32_t k = 0; !out->failed && out->f->device_bound && k < r->track_count; k++)

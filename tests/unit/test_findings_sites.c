@@ -44,6 +44,21 @@ static void test_loop_over_samples(void **state) {
   expect_absent(&s, "many-small-ops");
 }
 
+/* The same loop in a worker process of the loader, which goes on beside the steps. */
+static void test_loop_of_a_worker(void **state) {
+  struct scene s = begin();
+  const uint32_t worker = mini_thread(s.m, 2, 20);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+    for (int k = 0; k < 20; k++) {
+      mini_slice(s.m, worker, "cpu_op", "aten::mv", s.at + 100 * k * US, (k ? 90 : 10) * US);
+      mini_arg_str(s.m, "Call stack", "train.py(12): pool;train.py(30): load");
+    }
+  }
+  expect_absent(&s, "many-small-ops");
+}
+
 static void test_loop_over_indexes(void **state) {
   const struct turn row = {"aten::select", "train.py(12): pool;train.py(30): train", "[[64, 20], [], []]", "[\"\", \"1\", \"3\"]", NULL,
                            false};
@@ -336,6 +351,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loop_over_samples),
       cmocka_unit_test(test_loop_over_indexes),
+      cmocka_unit_test(test_loop_of_a_worker),
       cmocka_unit_test(test_loop_over_elements),
       cmocka_unit_test(test_loop_over_parameters),
       cmocka_unit_test(test_loop_over_pieces),
