@@ -252,7 +252,7 @@ def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recor
         try:
             return native(recipe, trace_id)
         except RuntimeError as e:
-            if backend == "native" or isinstance(e, Busy):
+            if backend == "native" or isinstance(e, Busy):  # torch's collector would be refused, too
                 raise
             reason = str(e)
     if backend == "native":

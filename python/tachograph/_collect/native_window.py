@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _record
 from .._say import warn_once
-from .backend import Busy, Recipe, Recording
+from .backend import Recipe, Recording
 from .native import NativeRecording, RecordError
 from .price import per_record_ns
 
@@ -26,7 +26,7 @@ class NativeWindow(Recording):
                                            disk_bytes=recipe.disk_budget, keep=recipe.keep, metadata=_members(recipe, self.trace_id))
         except RecordError as e:
             if e.code == "BUSY":
-                raise Busy(f"this process is being recorded already: {e}") from None
+                raise RuntimeError(f"this process is being recorded already: {e}") from None
             raise
 
     def _start(self) -> None:
