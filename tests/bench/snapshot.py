@@ -51,13 +51,14 @@ def make(events, frames):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/tachograph")
-    parser.add_argument("--folder", default=tempfile.gettempdir())
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()))
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
     core = {min(measure.os.sched_getaffinity(0))}
     for frames in (20, 0):
-        path = pathlib.Path(args.folder) / f"tachograph-snapshot-{args.events}-{frames}.pickle"
+        path = args.folder / f"tachograph-snapshot-{args.events}-{frames}.pickle"
         if not path.exists():
             path.write_bytes(pickle.dumps(make(args.events, frames), protocol=4))
         size = path.stat().st_size
