@@ -55,21 +55,25 @@ static void report(struct tg__sites *s, enum tg__cause cause, int64_t threads, i
     tg__expect(f, x, (int64_t)((double)ns * (1 - (double)cores / (double)threads)), 0.6, "these operators take turns as if each thread beyond the cores were idle");
   } else {
     TG_SAY(x->advice, "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.", (long long)cores);
-    if (2 * threads == cores) /* as torch does by itself where a core counts as two, which then is little to be won */
-      tg__expect(f, x, ns / 10, 0.3, "a tenth of it: the cores may be halves of one");
-    else
-      tg__expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
-                 "seven tenths of what an even division among all cores would give");
+    tg__expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
+               "seven tenths of what an even division among all cores would give");
   }
+}
+
+/* How many threads are enough: torch by itself takes one for each whole core. Where that is not known, each may count as two. */
+static int64_t enough(const struct tg__facts *f, int64_t cores) {
+  const int64_t physical = condition(f, "\"physical_cores\"");
+  return physical > 0 && physical <= cores ? physical : (cores + 1) / 2;
 }
 
 void tg__judge_threads(struct tg__facts *f) {
   const int64_t threads = condition(f, "\"threads\""), cores = condition(f, "\"cpu_cores\"");
-  if (f->has_device_work || f->steps.source == TG__STEPS_WHOLE || threads < 1 || cores < 1 || threads == cores) return;
+  if (f->has_device_work || f->steps.source == TG__STEPS_WHOLE || threads < 1 || cores < 1) return;
+  if (threads <= cores && threads >= enough(f, cores)) return;
   struct tg__sites *s = tg__facts_sites(f);
   uint32_t top;
   const int64_t ns = s ? shared_out(s, &top) : 0;
   if (!s || tg__pct(ns, f->total_ns) <= THREADS_PCT) return;
   if (threads > cores) report(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
-  else if (is_alone(f->t)) report(s, TG__CAUSE_THREAD_UNDERUSE, threads, cores, ns, top);
+  else if (is_alone(f->t)) report(s, TG__CAUSE_THREAD_UNDERUSE, threads, enough(f, cores), ns, top);
 }

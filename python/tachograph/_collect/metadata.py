@@ -1,8 +1,10 @@
 """Members of the trace document beside the events: what the user adds, how the trace was recorded, who the ranks are."""
 from __future__ import annotations
 
+import functools
 import json
 import os
+import pathlib
 import platform
 import sys
 from typing import Any, Optional
@@ -46,9 +48,18 @@ def conditions() -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "get_num_interop_threads"):  # not there, or still being imported
         return {}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"torch": str(torch.__version__), "python": platform.python_version(), "cuda": torch.version.cuda, "cpu_cores": cores,
-            "threads": torch.get_num_threads(), "interop_threads": torch.get_num_interop_threads()}
+    usable = tuple(sorted(os.sched_getaffinity(0)))
+    return {"torch": str(torch.__version__), "python": platform.python_version(), "cuda": torch.version.cuda, "cpu_cores": len(usable),
+            "physical_cores": _physical_cores(usable), "threads": torch.get_num_threads(), "interop_threads": torch.get_num_interop_threads()}
+
+
+@functools.lru_cache(maxsize=1)
+def _physical_cores(cpus: tuple[int, ...]) -> Optional[int]:
+    """How many cores these CPUs are: the halves of one (SMT) count once. None where the system does not say."""
+    try:
+        return len({pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text() for cpu in cpus})
+    except OSError:
+        return None
 
 
 def distributed_info() -> Optional[dict[str, Any]]:
