@@ -33,15 +33,6 @@ static int64_t elements_of(const struct tg__sites *s, const struct tg__call *c) 
   return most >= LARGE ? most : 0;
 }
 
-/* The function of the program that calls, in any of its lines. */
-static uint64_t function_of(const struct tg__sites *s, const struct tg__site *x) {
-  for (uint32_t p = x->path; p; p = s->paths.up[p]) {
-    const uint64_t key = tg__frame_key(s, p);
-    if (key) return key;
-  }
-  return 0;
-}
-
 static int64_t mean(int64_t ns, int64_t calls) { return calls > 0 ? ns / calls : 0; }
 
 /* Calls [from, to) are a chain. The longest of each direction stays: what is fused is worked out all the same, and stored once. Powers
@@ -75,7 +66,7 @@ static void find_chains(struct chains *x) {
   for (size_t i = 0; i < x->s->call_count; i++) {
     const struct tg__call *c = &x->s->calls[i];
     const int64_t here = elements_of(x->s, c);
-    const uint64_t in = here ? function_of(x->s, &x->s->sites[c->site]) : 0;
+    const uint64_t in = here ? tg__site_function(x->s, &x->s->sites[c->site], NULL) : 0;
     if (!in || here != elements || in != function) {
       if (elements) add_chain(x, from, i);
       from = i;

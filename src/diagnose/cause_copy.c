@@ -194,8 +194,8 @@ static bool has_all_sizes(const struct model *m) {
 static int64_t around(const struct tg__sites *s, uint32_t top, bool *in) {
   enum { LONGEST_PAUSE_NS = 200000 };
   const struct tg_trace *t = s->f->t;
-  uint32_t line = s->sites[top].path;
-  while (line && !tg__frame_key(s, line)) line = s->paths.up[line];
+  uint32_t line;
+  tg__site_function(s, &s->sites[top], &line);
   for (size_t i = 0; line && i < s->count; i++)
     for (uint32_t p = s->sites[i].path; p && !in[i]; p = s->paths.up[p]) in[i] = p == line && s->sites[i].kind == TG__CALL_FORWARD;
   int64_t sum = 0;

@@ -25,15 +25,6 @@ static bool is_steady(const struct tg__sites *s, const struct tg__site *x) {
          !TG__IS_ONE_OF(name, varied) && !tg__str_has_suffix(name, "_");
 }
 
-/* The innermost function of the program in a path; 0. */
-static uint64_t function_of(const struct tg__sites *s, const struct tg__site *x) {
-  for (uint32_t p = x->path; p; p = s->paths.up[p]) {
-    const uint64_t key = tg__frame_key(s, p);
-    if (key) return key;
-  }
-  return 0;
-}
-
 /* Constants made in a model, and what is worked out of them before anything else comes in. */
 static void find_chains(struct invariant *v) {
   uint64_t function = 0;
@@ -44,7 +35,7 @@ static void find_chains(struct invariant *v) {
       function = 0;
       continue;
     }
-    const uint64_t here = function_of(v->s, x);
+    const uint64_t here = tg__site_function(v->s, x, NULL);
     if (here && TG__IS_ONE_OF(tg__site_name(v->s, x), makers))
       function = here;
     else if (here != function)
@@ -80,7 +71,7 @@ static void find_functions(struct invariant *v) {
   for (size_t i = 0; i < v->s->call_count; i++) {
     const struct tg__call *c = &v->s->calls[i];
     if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->s->sites[c->site].module == TG_NONE) continue;
-    const uint64_t key = function_of(v->s, &v->s->sites[c->site]);
+    const uint64_t key = tg__site_function(v->s, &v->s->sites[c->site], NULL);
     if (!key || key == judged || v->told[c->site]) continue;
     judged = key;
     if (100 * v->s->sites[c->site].forward_ns < v->s->f->total_ns) continue; /* worth a look only where the first call takes a while */

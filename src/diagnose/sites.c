@@ -305,6 +305,14 @@ uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path) {
   return tg__hash(parts, sizeof parts);
 }
 
+uint64_t tg__site_function(const struct tg__sites *s, const struct tg__site *x, uint32_t *at) {
+  uint64_t key = 0;
+  uint32_t p = x->path;
+  while (p && !(key = tg__frame_key(s, p))) p = s->paths.up[p];
+  if (at) *at = p;
+  return key;
+}
+
 uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key) {
   uint32_t p = x->path;
   while (p && tg__frame_key(s, p) != key) p = s->paths.up[p];
