@@ -136,20 +136,15 @@ static void judge_layout(struct tg__sites *s, bool *in) {
 
 /* ---- the whole model -------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t width_of(struct tg__str type) {
-  if (tg__str_eq(type, TG_STR("double")) || tg__str_eq(type, TG_STR("long int"))) return 8;
-  if (tg__str_eq(type, TG_STR("c10::Half")) || tg__str_eq(type, TG_STR("c10::BFloat16"))) return 2;
-  return tg__str_eq(type, TG_STR("unsigned char")) || tg__str_eq(type, TG_STR("signed char")) ? 1 : 4;
-}
-
-/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not tell what it is of. */
+/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not tell what it is of. A type
+ * that is not known counts as float. */
 static int64_t bytes_of(const struct tg__sites *s, uint32_t slice) {
   struct tg__shape shapes[TG_INPUTS];
   const uint32_t types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
   struct tg__str type;
   if (types == TG_NONE || !tg__call_shapes(s, slice, shapes) || !tg__text_pick(tg__name(s->f->t, types), 0, &type)) return -1;
-  const int64_t elements = shapes[0].rank ? tg__shape_elements(&shapes[0]) : -1;
-  return elements > 0 && elements < INT64_MAX / 8 ? elements * width_of(type) : -1;
+  const int64_t elements = shapes[0].rank ? tg__shape_elements(&shapes[0]) : -1, width = tg__type_bytes(type);
+  return elements > 0 && elements < INT64_MAX / TG_WIDEST ? elements * (width ? width : 4) : -1;
 }
 
 struct model {

@@ -181,9 +181,19 @@ static void test_devices(void **state) {
   assert_false(tg__peaks_of_device(str(""), &p));
 }
 
+static void test_types(void **state) {
+  assert_int_equal(tg__type_bytes(str("float")), 4);
+  assert_int_equal(tg__type_bytes(str("c10::BFloat16")), 2);
+  assert_int_equal(tg__type_bytes(str("bool")), 1);
+  assert_int_equal(tg__type_bytes(str("c10::complex<double>")), TG_WIDEST);
+  assert_int_equal(tg__type_bytes(str("floa")), 0);
+  assert_int_equal(tg__type_bytes(str("")), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_matrices), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_attention), cmocka_unit_test(test_others),
-      cmocka_unit_test(test_lists),    cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_devices)};
+      cmocka_unit_test(test_lists),    cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_types)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,10 @@ bool tg__text_pick(struct tg__str list, unsigned index, struct tg__str *out);
 bool tg__ints_pick(struct tg__str list, unsigned index, struct tg__shape *out);
 bool tg__int_pick(struct tg__str list, unsigned index, int64_t *out);
 
+/* Bytes of an element of a type as "Input type" names it, at most TG_WIDEST; 0: none that is known. (work.c) */
+enum { TG_WIDEST = 16 };
+int64_t tg__type_bytes(struct tg__str name);
+
 /* 2 × rows of a × inner × columns of b, all of this rank; a batch dimension is in both, and counts once. -1: they do not fit. */
 int64_t tg__matrix_product(const struct tg__shape *a, const struct tg__shape *b, unsigned rank);
 /* Output positions of a convolution along one axis; 0 when the kernel does not fit. stride ≥ 1. */

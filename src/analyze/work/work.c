@@ -45,6 +45,11 @@ bool tg__type_read(struct tg__str name, int64_t *bytes, enum tg__precision *prec
   return type != NULL;
 }
 
+int64_t tg__type_bytes(struct tg__str name) {
+  const struct type *type = type_of(name);
+  return type ? type->bytes : 0;
+}
+
 static bool is_complex(const struct tg__call *c, struct tg__str types) {
   struct tg__str name;
   for (unsigned i = 0; i < c->count; i++)
