@@ -25,8 +25,7 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   c->ns += t->slices.dur_ns[slice];
   c->times++;
   if (c->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[c->longest]) c->longest = slice;
-  size_t step = 0;
-  while (step < c->f->steps.count && c->f->steps.steps[step].host_start_ns <= t->slices.start_ns[slice]) step++;
+  const size_t step = tg__steps_begun(&c->f->steps, t->slices.start_ns[slice]);
   c->steps += step != c->step;
   c->step = step;
 }

@@ -7,18 +7,14 @@ struct nodes { /* of one step */
   int64_t forward, count, ns;
 };
 
-static size_t step_of(const struct tg__breakdown *b, int64_t ns) {
-  const size_t begun = tg__steps_begun(b, ns);
-  return begun ? begun - 1 : 0;
-}
-
 static bool count_nodes(const struct tg__sites *s, struct nodes *steps) {
   const struct tg_trace *t = s->f->t;
   bool any = false;
   for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__call *c = &s->calls[i];
     if (!c->counted) continue;
-    struct nodes *n = &steps[step_of(&s->f->steps, t->slices.start_ns[c->slice])];
+    const size_t begun = tg__steps_begun(&s->f->steps, t->slices.start_ns[c->slice]);
+    struct nodes *n = &steps[begun ? begun - 1 : 0];
     if (c->kind == TG__CALL_BACKWARD) n->count++, n->ns += tg__call_ns(s, c), any = true;
     if (c->kind == TG__CALL_FORWARD) n->forward++;
   }
