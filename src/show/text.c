@@ -17,7 +17,11 @@ struct col {
   unsigned width;  /* of the cells, then of the column */
   unsigned header; /* of the longest word of the name */
   bool empty;      /* no row has a value: not shown */
+  bool zero;       /* a quantity that is 0 in every row: the first to go where the table is too wide */
+  bool left_out;   /* and it went */
 };
+
+static bool is_shown(const struct col *col) { return !col->empty && !col->left_out; }
 
 /* ---- cells --------------------------------------------------------------------------------------------------------------------- */
 
@@ -106,6 +110,10 @@ static bool cell_says_something(const struct tg_table *t, const struct tg__colum
   return cell_is_known(c, row) && (c->type != TG_TEXT || tg__strings_get(t->strings, c->texts[row]).len);
 }
 
+static bool cell_is_zero(const struct tg__column *c, size_t row) {
+  return !cell_is_known(c, row) || (c->type == TG_INT && c->ints[row] == 0) || (c->type == TG_REAL && c->reals[row] == 0);
+}
+
 /* Blanks in front of the name of a row in a tree. */
 static unsigned indent_of(const struct tg_table *t, const struct tg__column *c, size_t row) {
   if (!t->is_tree || strcmp(c->name, "name") != 0) return 0;
@@ -133,11 +141,13 @@ static void measure(const struct tg_table *t, struct col *cols) {
     col->c = &t->columns[i];
     col->header = longest_word(col->c->name);
     col->empty = t->rows > 0;
+    col->zero = t->columns[i].unit[0] != '\0' && !is_instant(col->c);
     for (size_t row = 0; row < t->rows; row++) {
       char buf[CELL_BYTES];
       const unsigned w = tg__text_width(cell_text(t, col->c, row, buf)) + indent_of(t, col->c, row);
       if (w > col->width) col->width = w;
       if (col->empty && cell_says_something(t, col->c, row)) col->empty = false;
+      if (col->zero && !cell_is_zero(col->c, row)) col->zero = false;
     }
     if (col->header > col->width) col->width = col->header;
   }
@@ -145,17 +155,20 @@ static void measure(const struct tg_table *t, struct col *cols) {
 
 static unsigned total_width(const struct col *cols, size_t count) {
   unsigned total = 0;
-  for (size_t i = 0; i < count; i++) total += cols[i].empty ? 0 : cols[i].width + GAP;
+  for (size_t i = 0; i < count; i++) total += is_shown(&cols[i]) ? cols[i].width + GAP : 0;
   return total > GAP ? total - GAP : 0;
 }
 
-/* Make the columns fit: first the widest text columns give way, then whole columns from the right. Returns how many stay. */
+/* Make the columns fit: first quantities that are 0 everywhere go, then the widest text columns give way, then whole columns go from
+ * the right. Returns how many stay. */
 static size_t fit(struct col *cols, size_t count, unsigned width) {
   if (!width) return count;
+  const bool is_tight = total_width(cols, count) > width;
+  for (size_t i = 0; i < count; i++) cols[i].left_out = is_tight && cols[i].zero && !cols[i].empty;
   for (unsigned total = total_width(cols, count); total > width; total = total_width(cols, count)) {
     struct col *widest = NULL;
     for (size_t i = 0; i < count; i++) {
-      if (cols[i].empty || cols[i].c->type != TG_TEXT) continue;
+      if (!is_shown(&cols[i]) || cols[i].c->type != TG_TEXT) continue;
       if (!widest || cols[i].width > widest->width) widest = &cols[i];
     }
     const unsigned least = widest && widest->header > NAME_MIN ? widest->header : NAME_MIN;
@@ -202,7 +215,7 @@ static void put_aligned(struct tg__out *out, struct tg__str s, unsigned indent, 
 static size_t last_shown(const struct col *cols, size_t count) {
   size_t last = 0;
   for (size_t i = 0; i < count; i++) {
-    if (!cols[i].empty) last = i;
+    if (is_shown(&cols[i])) last = i;
   }
   return last;
 }
@@ -210,7 +223,7 @@ static size_t last_shown(const struct col *cols, size_t count) {
 static unsigned header_height(const struct col *cols, size_t count) {
   unsigned height = 1;
   for (size_t i = 0; i < count; i++) {
-    if (cols[i].empty) continue;
+    if (!is_shown(&cols[i])) continue;
     unsigned lines = 0;
     for (const char *p = cols[i].c->name; *p; lines++) header_line(&p, cols[i].width);
     if (lines > height) height = lines;
@@ -234,11 +247,11 @@ static void put_header(struct tg__out *out, const struct col *cols, size_t count
   for (unsigned line = 0; line < height; line++) {
     size_t last = 0; /* no blanks behind the last word */
     for (size_t i = 0; i < count; i++) {
-      if (!cols[i].empty && header_part(&cols[i], height, line).len) last = i;
+      if (is_shown(&cols[i]) && header_part(&cols[i], height, line).len) last = i;
     }
     if (color) tg__out_text(out, "\033[1m");
     for (size_t i = 0; i <= last && i < count; i++) {
-      if (!cols[i].empty) put_aligned(out, header_part(&cols[i], height, line), 0, &cols[i], i == last);
+      if (is_shown(&cols[i])) put_aligned(out, header_part(&cols[i], height, line), 0, &cols[i], i == last);
     }
     tg__out_text(out, color ? "\033[0m\n" : "\n");
   }
@@ -249,16 +262,17 @@ static void put_rows(const struct tg_table *t, struct tg__out *out, const struct
   for (size_t row = 0; row < t->rows; row++) {
     for (size_t i = 0; i < count; i++) {
       char buf[CELL_BYTES];
-      if (!cols[i].empty) put_aligned(out, cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
+      if (is_shown(&cols[i])) put_aligned(out, cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
     }
     tg__out_char(out, '\n');
   }
 }
 
-static void put_left_out(struct tg__out *out, const struct col *cols, size_t shown, size_t count) {
-  const char *before = "columns left out for lack of width: ";
-  for (size_t i = shown; i < count; i++) {
-    if (cols[i].empty) continue;
+/* The names of columns that found no room; zeros: of those that are 0 everywhere, else of the others. */
+static void put_left_out(struct tg__out *out, const struct col *cols, size_t shown, size_t count, bool zeros) {
+  const char *before = zeros ? "columns of zeros left out for lack of width: " : "columns left out for lack of width: ";
+  for (size_t i = 0; i < count; i++) {
+    if (cols[i].empty || (zeros ? !cols[i].left_out : cols[i].left_out || i < shown)) continue;
     tg__out_text(out, before);
     tg__out_text(out, cols[i].c->name);
     before = ", ";
@@ -288,7 +302,8 @@ enum tg_err tg__text_table(const struct tg_table *t, const struct tg__show_optio
   put_header(out, cols, shown, o && o->color);
   put_rows(t, out, cols, shown);
   if (t->rows == 0) tg__out_text(out, "(no rows)\n");
-  put_left_out(out, cols, shown, t->column_count);
+  put_left_out(out, cols, shown, t->column_count, false);
+  put_left_out(out, cols, shown, t->column_count, true);
   put_below(t, out);
   tg__free(cols);
   return tg__out_flush(out);

@@ -79,6 +79,41 @@ static void text_leaves_columns_out_and_says_so(void **state) {
   expect("text", t, &o, "aaaaaaaa\n       1\ncolumns left out for lack of width: bbbbbbbb (a wider terminal, json or csv has them)\n");
 }
 
+/* 4 + 4 × (2 + 6) = 36 wide: where there is less, all that is 0 everywhere goes; counts stay. */
+static void text_leaves_zeros_out_first(void **state) {
+  static const struct {
+    unsigned width;
+    const char *text;
+  } cases[] = {
+      {36, "name  aaaaaa  bbbbbb  cccccc  counts\nabcd    0 ns    5 ns    0 ns       0\nabcd       -    6 ns    0 ns       0\n"},
+      {35, "name  bbbbbb  counts\nabcd    5 ns       0\nabcd    6 ns       0\n"
+           "columns of zeros left out for lack of width: aaaaaa, cccccc (a wider terminal, json or csv has them)\n"},
+      {12, "name  bbbbbb\nabcd    5 ns\nabcd    6 ns\n"
+           "columns left out for lack of width: counts (a wider terminal, json or csv has them)\n"
+           "columns of zeros left out for lack of width: aaaaaa, cccccc (a wider terminal, json or csv has them)\n"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct tg_table *t = tg__table_new("x");
+    tg__table_add_column(t, "name", TG_TEXT, "");
+    tg__table_add_column(t, "aaaaaa", TG_INT, "ns");
+    tg__table_add_column(t, "bbbbbb", TG_INT, "ns");
+    tg__table_add_column(t, "cccccc", TG_REAL, "ns");
+    tg__table_add_column(t, "counts", TG_INT, "");
+    for (int row = 0; row < 2; row++) {
+      tg__put_cstr(t, "abcd");
+      if (row)
+        tg__put_null(t);
+      else
+        tg__put_int(t, 0);
+      tg__put_int(t, 5 + row);
+      tg__put_real(t, 0);
+      tg__put_int(t, 0);
+    }
+    const struct tg__show_options o = {.width = cases[i].width};
+    expect("text", t, &o, cases[i].text);
+  }
+}
+
 static void text_knows_wide_and_combining_characters(void **state) {
   struct tg_table *t = tg__table_new("x");
   tg__table_add_column(t, "name", TG_TEXT, "");
@@ -212,6 +247,7 @@ int main(void) {
       cmocka_unit_test(text_is_aligned),
       cmocka_unit_test(text_cuts_names_in_the_middle),
       cmocka_unit_test(text_leaves_columns_out_and_says_so),
+      cmocka_unit_test(text_leaves_zeros_out_first),
       cmocka_unit_test(text_knows_wide_and_combining_characters),
       cmocka_unit_test(text_sends_no_escapes_to_the_terminal),
       cmocka_unit_test(text_shows_points_in_time_exactly),
