@@ -56,7 +56,7 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
 
 /* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only known at the end. */
 static bool chooses_now(const struct reading *r, const struct asked *a) {
-  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_folds(a->joining) && !strstr(tg__call_value(&r->first->call, "where"), "rank");
+  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_is_late(a->joining) && !strstr(tg__call_value(&r->first->call, "where"), "rank");
 }
 
 static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *u, size_t i, struct tg_error *e) {
@@ -131,6 +131,7 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
     *place = (struct tg__run_rank){.unit = (uint32_t)u->index, .of_unit = k, .alone = rank->number, .tracks = rank->track_count};
     for (uint32_t i = 0; i < rank->track_count; i++) place->slices += t->tracks[rank->first_track + i].count;
     for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == k;
+    if (tg__rank_load(t, k, &place->load)) return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
     struct tg__rank_summary *const summary = &u->ranks.ranks[k];
     summary->unit = place->unit;
     summary->of_unit = k;

@@ -72,11 +72,13 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   d->total_bytes = -1;
   enum tg_err err = tg__folder_open(path, &d->folder, e);
   if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, out, e);
-  if (err)
+  if (err) {
     tg__run_close(d);
-  else
-    (*out)->run = d;
-  return err;
+    return err;
+  }
+  (*out)->run = d;
+  if (first && first->table) first->err = tg__run_settle(*out, &first->call, first->table, &first->error);
+  return TG_OK;
 }
 
 enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e) {

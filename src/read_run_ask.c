@@ -2,6 +2,8 @@
  * ranks again, one after the other; any other needs them all in memory. */
 #include "analyze/ranks/read_run.h"
 
+#include "diagnose/diagnose.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,6 +46,28 @@ void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const 
 void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out) {
   if (strcmp(question, "losses") == 0) tg__put_skipped_files(run, out);
   tg__table_add_losses(out, run, &(struct tg__ask){.rank = TG_NONE});
+}
+
+/* ---- the last word ----------------------------------------------------------------------------------------------------------------- */
+
+static enum tg_err settle_findings(const struct tg_trace *run, struct tg_table *rows, struct tg_error *e) {
+  const struct tg__run_ranks *const ranks = &run->run->ranks;
+  struct tg__straggler s;
+  struct tg_trace *slow = NULL;
+  struct tg__rank_load *const loads = tg__alloc((ranks->count + 1) * sizeof *loads);
+  if (!loads) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
+  for (size_t i = 0; i < ranks->count; i++) loads[i] = ranks->items[i].load;
+  const bool is_slow = tg__find_straggler(loads, ranks->count, &s);
+  tg__free(loads);
+  enum tg_err err = is_slow ? tg__run_unit(run, ranks->items[s.which].unit, &slow, e) : TG_OK;
+  if (!err && slow) err = tg__trace_load(slow, TG__COL_ALL, e);
+  if (err) return err;
+  if (!tg__findings_settle(rows, slow, is_slow ? ranks->items[s.which].of_unit : 0, &s)) return TG_OK;
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
+}
+
+enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows, struct tg_error *e) {
+  return strcmp(c->question, "findings") == 0 ? settle_findings(run, rows, e) : TG_OK;
 }
 
 /* ---- one rank ----------------------------------------------------------------------------------------------------------------------- */
@@ -118,27 +142,29 @@ static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct t
   return tg__joining_add(j, rows, i) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
 }
 
-/* What is the same row in several ranks is not chosen before it is one. */
+/* What is the same row in several ranks is not chosen before it is one; what the last word takes back or adds is not either. */
 static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
   struct tg__run_door *const d = run->run;
   struct tg__joining *const j = tg__joining_new(c->question, c->args, c->count, SIZE_MAX);
   int64_t *const numbers = tg__alloc((d->ranks.count + 1) * sizeof *numbers);
   enum tg_err err = j && numbers ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
-  const bool folds = j && tg__joining_folds(j);
+  const bool is_late = j && tg__joining_is_late(j);
   d->done_bytes = d->total_bytes = 0;
   for (size_t i = 0; i < d->ranks.count; i++) d->total_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
   for (size_t i = 0; i < d->ranks.count && !err; i++) {
     if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);
-    err = add_rank(run, i, c, !folds, j, e);
+    err = add_rank(run, i, c, !is_late, j, e);
     numbers[i] = d->ranks.items[i].number;
     d->done_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
   }
   d->total_bytes = -1;
   if (!err) err = tg__joining_end(j, numbers, out, e);
   if (!err) tg__run_add_losses(run, c->question, *out);
+  if (!err) err = tg__run_settle(run, c, *out, e);
+  if (!err && is_late) err = choose(out, c, e);
   tg__joining_free(j);
   tg__free(numbers);
-  return !err && folds ? choose(out, c, e) : err;
+  return err;
 }
 
 /* A track or slice may be any rank's, and rows count their microseconds from the first start of them all. */
@@ -173,6 +199,7 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
   if (of_one && !r) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
   if (!d->whole && r && !of_all) {
     err = ask_rank(t, r, &c, out, e);
+    if (!err) err = tg__run_settle(t, &c, *out, e);
     if (!err) err = choose(out, &c, e);
   } else if (!d->whole && ready < TG__RUN_READY) {
     err = give_ready(&d->ranks, ready, out, e);

@@ -40,7 +40,7 @@ struct tg_open_options {
  * per rank), or "-" for standard input. options may be NULL. Of a directory with more than 16 MB of files the ranks are read one
  * after the other and let go: questions about ranks, about one rank (rank=), the report, and all whose rows come rank by rank or add up
  * over the ranks take the memory of two ranks and about a megabyte for each of the others. What looks at events of several ranks at once
- * reads them all into memory the first time, and they stay there: findings, modules, rows and call_stack, what is asked with track=, SQL,
+ * reads them all into memory the first time, and they stay there: modules, rows and call_stack, what is asked with track=, SQL,
  * exports, diffs and saving. */
 TG_API enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error);
 /* Open the ranks of one run for the questions about ranks alone (ranks, collectives, stragglers, clocks, spread): each file is read,

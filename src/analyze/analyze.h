@@ -83,7 +83,7 @@ void tg__joining_free(struct tg__joining *j); /* NULL is fine */
 bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who);
 void tg__joining_miss(struct tg__joining *j, const struct tg_error *why); /* the next one has no data for the question */
 struct tg_table *tg__joining_rows(const struct tg__joining *j);           /* what is there so far; NULL before the first */
-bool tg__joining_folds(const struct tg__joining *j);                      /* do rows of several become one? */
+bool tg__joining_is_late(const struct tg__joining *j);                    /* is it only known at the end which rows there are? */
 /* *out: the answer, neither filtered nor cut. numbers: of the rank by `who`, below 0 = none. TG_NO_DATA when none had any. */
 enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e);
 size_t tg__table_column_index(const struct tg_table *t, const char *name);        /* SIZE_MAX when absent */
@@ -172,6 +172,12 @@ enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *arg
 enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
 enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
+
+/* rank_load.c: what a rank works and what it waits in collectives, means of a step: all that shows whether one holds the others up. */
+struct tg__rank_load {
+  double total_ns, busy_ns, wait_ns;
+};
+enum tg_err tg__rank_load(const struct tg_trace *t, uint32_t rank, struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
 
 /* ---- shared arithmetic ------------------------------------------------------------------------------------------------------- */
 

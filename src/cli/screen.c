@@ -240,7 +240,7 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   if (err) name_the_file(e, path);
   if (!err) watch_again(*out);
   if (!err && first->table) {
-    first->err = tg__ask_finish(first->table, call->args, call->count, &first->error);
+    if (!first->err) first->err = tg__ask_finish(first->table, call->args, call->count, &first->error);
     if (first->err) tg__table_free(first->table), first->table = NULL;
   }
   return err;

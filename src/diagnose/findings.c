@@ -1,16 +1,8 @@
-/* Answers the question "findings": gathers the facts of each rank, lets every rule look at them, ranks what they found. */
+/* Answers the question "findings": gathers the facts of each rank, lets every rule look at them. */
 #include "diagnose/sites.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5 };
-
-static const char *const cause_names[TG__CAUSE_COUNT] = {
-#define CAUSE(id, name, meaning) name,
-#include "diagnose/causes.def"
-#undef CAUSE
-};
 
 /* ---- what rules use ---------------------------------------------------------------------------------------------------------- */
 
@@ -68,7 +60,7 @@ struct tg__sites *tg__facts_sites(struct tg__facts *f) {
 
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why) {
   const size_t len = strlen(f->unjudged);
-  tg__say(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", cause_names[cause], why);
+  tg__say(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(cause), why);
 }
 
 uint32_t tg__loop_track(const struct tg__facts *f) {
@@ -152,115 +144,41 @@ static void judge(struct tg__facts *f) {
 #undef CAUSE
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the answer ------------------------------------------------------------------------------------------------------------------- */
 
-struct all {
-  struct tg__finding *items;
-  size_t count, cap, judged; /* judged: ranks with something to judge */
-  bool failed;
-};
-
-static double weight_pct(const struct tg__finding *x) { /* what is to be won, where that is known */
-  return x->saving_ns == TG_NULL_INT || x->cost_ns <= 0 ? x->share_pct : x->share_pct * (double)x->saving_ns / (double)x->cost_ns;
-}
-static int severity(const struct tg__finding *x) { return weight_pct(x) >= HIGH_PCT ? 2 : weight_pct(x) >= MEDIUM_PCT ? 1 : 0; }
-
-/* Severe ones first. Among those of one severity the ones that say what is to be won, the most first; then the others in the order of
- * causes.def, which begins with what is easiest to change: shares of different rules are not on one scale. Then the larger share. */
-static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__finding *x = (const struct tg__finding *)ctx + a, *y = (const struct tg__finding *)ctx + b;
-  if (severity(x) != severity(y)) return severity(x) > severity(y);
-  if (x->saving_ns != y->saving_ns) return x->saving_ns > y->saving_ns; /* unknown is the smallest number there is */
-  return x->cause != y->cause ? x->cause < y->cause : x->share_pct > y->share_pct;
-}
-
-/* The first "file.py(12)" in the text of the place, as two cells. */
-static void put_line(const struct tg__finding *x, struct tg_table *out) {
-  const char *open = strstr(x->where, ".py(");
-  int line = 0;
-  if (!open || sscanf(open, ".py(%d)", &line) != 1) {
-    tg__put_null(out);
-    tg__put_null(out);
-    return;
-  }
-  const char *file = open;
-  while (file > x->where && file[-1] != ' ') file--;
-  tg__put_text(out, (struct tg__str){file, (uint32_t)(open + 3 - file)});
-  tg__put_int(out, line);
-}
-
-static void put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out) {
-  tg__put_cstr(out, cause_names[x->cause]);
-  static const char *const severities[] = {"low", "medium", "high"};
-  tg__put_cstr(out, severities[severity(x)]);
-  tg__put_rank(out, t, x->rank);
-  tg__put_real(out, x->share_pct);
-  tg__put_real(out, x->threshold_pct);
-  tg__put_int(out, x->cost_ns);
-  tg__put_int(out, x->saving_ns);
-  tg__put_real(out, x->confidence);
-  tg__put_cstr(out, x->where);
-  put_line(x, out);
-  tg__put_cstr(out, x->evidence);
-  tg__put_cstr(out, x->advice);
-  if (x->method) tg__put_cstr(out, x->method);
-  else tg__put_null(out);
-}
-
-static bool put_all(const struct tg_trace *t, const struct all *all, struct tg_table *out) {
-  uint32_t *order = tg__alloc((all->count + 1) * sizeof *order);
-  if (!order) return false;
-  for (size_t i = 0; i < all->count; i++) order[i] = (uint32_t)i;
-  const bool ok = tg__sort_index(order, all->count, is_before, all->items);
-  for (size_t i = 0; ok && i < all->count; i++) put_finding(t, &all->items[order[i]], out);
-  tg__free(order);
-  if (!all->count) tg__table_note(out, "nothing found above %d %%", LOWEST_PCT);
-  return ok;
-}
-
-static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct all *all, struct tg_table *out) {
+static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct tg_table *out, size_t *judged) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
   if (!err && f.steps.count) judge(&f);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && !f.steps.count) tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
-  all->judged += f.steps.count > 0;
+  *judged += f.steps.count > 0;
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
-  if (!err && f.found_count) {
-    if (tg__grow((void **)&all->items, &all->cap, all->count + f.found_count, sizeof *all->items)) {
-      memcpy(all->items + all->count, f.found, f.found_count * sizeof *f.found);
-      all->count += f.found_count;
-    } else {
-      err = TG_MEMORY;
-    }
-  }
+  for (size_t i = 0; !err && i < f.found_count; i++) tg__put_finding(t, &f.found[i], out);
   tg__facts_close(&f);
   return err;
 }
 
-/* Waiting for a slow rank is not communication that could be hidden: what the others say of it is taken back. */
-static void add_straggler(void *ctx, const struct tg__finding *found) {
-  struct all *all = ctx;
-  size_t kept = 0;
-  for (size_t i = 0; i < all->count; i++)
-    if (all->items[i].cause != TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED) all->items[kept++] = all->items[i];
-  all->count = kept;
-  if (tg__grow((void **)&all->items, &all->cap, all->count + 1, sizeof *all->items))
-    all->items[all->count++] = *found;
-  else
-    all->failed = true;
+/* The rank that the others wait for shows whichever rank was asked for. */
+static enum tg_err settle(const struct tg_trace *t, struct tg_table *out) {
+  struct tg__straggler s;
+  struct tg__rank_load *const loads = tg__alloc(((size_t)t->rank_count + 1) * sizeof *loads);
+  enum tg_err err = loads ? TG_OK : TG_MEMORY;
+  for (uint32_t r = 0; !err && r < t->rank_count && t->rank_count > 1; r++) err = tg__rank_load(t, r, &loads[r]);
+  const bool slow = !err && tg__find_straggler(loads, t->rank_count, &s);
+  if (!err) err = tg__findings_settle(out, slow ? t : NULL, slow ? (uint32_t)s.which : 0, &s);
+  tg__free(loads);
+  return err;
 }
 
 enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  struct all all = {0};
+  size_t judged = 0;
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
-    if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, &all, out);
-  if (!err) err = tg__judge_ranks(t, add_straggler, &all);
-  if (!err && (all.failed || !put_all(t, &all, out))) err = TG_MEMORY;
-  tg__free(all.items);
+    if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, out, &judged);
+  if (!err) err = settle(t, out);
   if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
-  if (all.judged) return TG_OK;
+  if (judged) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1, "the trace holds neither steps nor operators, so there is nothing to judge; record with "
                   "ProfilerActivity.CPU among the activities, and call prof.step() in the loop");
 }

@@ -92,9 +92,12 @@ static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
 enum tg_err tg__facts_open(const struct tg_trace *t, uint32_t rank, struct tg__facts *f);
 void tg__facts_close(struct tg__facts *f);
 
-/* cause_straggler.c: what shows only between the ranks; hands what it finds to `judge`. */
-typedef void tg__rank_judge(void *ctx, const struct tg__finding *found);
-enum tg_err tg__judge_ranks(const struct tg_trace *t, tg__rank_judge *judge, void *ctx);
+/* finding_rows.c */
+const char *tg__cause_name(enum tg__cause cause);
+void tg__put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out);
+
+/* cause_straggler.c: the finding about the rank that tg__find_straggler names. */
+enum tg_err tg__judge_straggler(const struct tg_trace *t, uint32_t rank, const struct tg__straggler *s, struct tg__finding *out);
 
 #define CAUSE(id, name, meaning)
 #define RULE(function) void function(struct tg__facts *f);

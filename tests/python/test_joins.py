@@ -18,6 +18,7 @@ QUESTIONS = {
     "sequences": ["pattern", "event"], "call_graph": [""], "forward_backward": ["call"], "critical_path": ["op", "edge"], "launches": ["call", "event"],
     "launch_stats": ["kernel", "event"], "ops": ["name", "shape", "step", "module"], "kernels": ["name", "op", "config", "stream"], "stacks": ["line", "stack"],
     "op_classes": [""], "top": [""], "roofline": ["name", "kind", "kernel"], "key_averages": ["name", "shape+overload", "event", "step"],
+    "findings": [""],
 }
 
 
@@ -109,3 +110,68 @@ def test_a_file_that_is_no_trace_is_named(folders):
         assert [(r["rank"], r["file"], r["kind"], r["count"]) for r in files] == [(None, str(folder / "zz.json"), "file", 1)]
         assert "nothing but blanks" in files[0]["meaning"]
         assert "1 file not read (zz.json)" in tg.open(folder).report()
+
+
+def work_events(rank, late_us, steps=6):
+    """Steps of 10 ms: the rank computes for 2 ms and `late_us` more, and is in a collective from then to the end of the 9th ms."""
+    events = []
+    for step in range(steps):
+        t, busy = 20_000 * step, 2000 + late_us
+        events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": t, "dur": 10_000},
+                   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": t + 100, "dur": 50},
+                   {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": t + 110, "dur": 20, "args": {"correlation": 2 * step + 1}},
+                   {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": t + 200, "dur": busy, "args": {"device": 0, "stream": 7, "correlation": 2 * step + 1}},
+                   {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": t + 150, "dur": 20, "args": {"correlation": 2 * step + 2}},
+                   {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0, "tid": 20, "ts": t + 200 + busy, "dur": 8800 - busy,
+                    "args": {"device": 0, "stream": 20, "correlation": 2 * step + 2}}]
+    return events
+
+
+@pytest.fixture(scope="module", params=[0, 4000], ids=["even", "rank 2 is late"])
+def jobs(request, tmp_path_factory):
+    """A job of three ranks and a file without any event of them, which the others' answers are not about: (small, large, who is late)."""
+    made = []
+    for name in ("small", "large"):
+        folder = tmp_path_factory.mktemp(name)
+        for rank in range(3):
+            (folder / f"rank{rank}.json").write_text(json.dumps({
+                "schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 3},
+                "traceEvents": work_events(rank, request.param if rank == 2 else 0)}))
+        (folder / "zz.json").write_bytes(b" " * (BLANKS if name == "large" else 10))
+        made.append(folder)
+    return (*made, request.param > 0)
+
+
+@pytest.mark.parametrize("more", [{}, {"rank": 0}, {"rank": 2}, {"where": "cause = 'communication-not-overlapped'"}, {"where": "rank = 2"}, {"limit": 1}])
+def test_what_one_rank_does_to_the_others_shows_though_no_two_are_in_memory(jobs, more):
+    small, large, late = jobs
+    one, other = (tg.open(f).ask("findings", **more) for f in (small, large))
+    assert one.to_dicts() == other.to_dicts() and one.notes == other.notes
+    causes = [(r["cause"], r["rank"]) for r in other if r["cause"] in ("rank-straggler", "communication-not-overlapped")]
+    if not more and late:
+        assert causes == [("rank-straggler", 2)]  # the others wait for it, so nothing of that is communication
+        (found,) = [r for r in other if r["cause"] == "rank-straggler"]
+        assert (found["cost_ns"], found["saving_ns"]) == (4_000_000, 4_000_000 * 2 // 3) and "waits 2.80 ms" in found["evidence"]
+    elif not more:
+        assert causes == [("communication-not-overlapped", r) for r in range(3)]
+
+
+def test_the_report_is_the_same_however_the_ranks_are_read(jobs, tachograph_path):
+    """Also of who is late, which no rank shows alone; the size of the files is another, and the folder's name."""
+    def said(folder):
+        run = subprocess.run([tachograph_path, "report", str(folder), "--json"], capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout)
+    small, large = said(jobs[0]), said(jobs[1])
+    assert small["findings"] == large["findings"] and small["report"]["findings"]["rows"] == large["report"]["findings"]["rows"] != []
+    assert ("rank-straggler" in [f["cause"] for f in large["findings"]]) == jobs[2]
+
+
+@pytest.mark.parametrize("words", [(), ("--where", "cause ~ 'rank'"), ("--limit", "2"), ("--sort", "cause")])
+def test_findings_on_the_command_line(jobs, tachograph_path, words):
+    answers = []
+    for folder in jobs[:2]:
+        run = subprocess.run([tachograph_path, "ask", str(folder), "findings", *words, "--json"], capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0, run.stderr
+        answers.append(json.loads(run.stdout))
+    assert answers[0]["rows"] == answers[1]["rows"] and answers[0]["notes"] == answers[1]["notes"]

@@ -27,6 +27,7 @@ struct tg__run_rank {
   uint32_t unit, of_unit; /* number of its file in the folder; which of the file's ranks */
   int64_t number, alone;  /* as a rank of the run; as a rank of its own file */
   uint32_t tracks, slices, marks, first_track, first_slice, first_mark;
+  struct tg__rank_load load;
 };
 struct tg__run_ranks { /* in the order of the files */
   struct tg__run_rank *items;
@@ -79,6 +80,8 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_tr
 /* read_run_ask.c */
 enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e);
+/* The last word on rows that were put together of single ranks, before any are chosen: what shows only between the ranks. */
+enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows, struct tg_error *e);
 /* Is this argument about the rows of all ranks together, so that no single rank is asked it? */
 bool tg__run_is_for_all(const char *argument);
 /* What no rank says: which files of the run could not be read. */

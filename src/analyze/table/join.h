@@ -6,7 +6,7 @@
 
 /* ---- which questions (joins.c) ---------------------------------------------------------------------------------------------------- */
 
-enum tg__join_how { TG__JOIN_WHOLE, TG__JOIN_ROWS, TG__JOIN_FOLD };
+enum tg__join_how { TG__JOIN_WHOLE, TG__JOIN_ROWS, TG__JOIN_FOLD, TG__JOIN_LATE };
 struct tg__join {
   const char *question, *argument, *value;
   enum tg__join_how how;

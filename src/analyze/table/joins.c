@@ -84,7 +84,7 @@ void tg__joining_free(struct tg__joining *j) {
 }
 
 struct tg_table *tg__joining_rows(const struct tg__joining *j) { return j->out; }
-bool tg__joining_folds(const struct tg__joining *j) { return j->join->how == TG__JOIN_FOLD; }
+bool tg__joining_is_late(const struct tg__joining *j) { return j->join->how != TG__JOIN_ROWS; }
 
 /* A note about "rank 0" is about the rank that says it, which may be called something else here. */
 static const char *without_rank(const char *text) {
@@ -121,7 +121,7 @@ static bool begin(struct tg__joining *j, const struct tg_table *rows) {
     tg__table_add_column(j->out, rows->columns[c].name, rows->columns[c].type, rows->columns[c].unit);
   j->out->is_tree = rows->is_tree;
   if (j->join->how == TG__JOIN_FOLD) j->fold = tg__fold_new(rows);
-  return !j->out->failed && (j->fold || j->join->how == TG__JOIN_ROWS);
+  return !j->out->failed && (j->fold || j->join->how != TG__JOIN_FOLD);
 }
 
 bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who) {

@@ -1,0 +1,135 @@
+/* finding_rows: what was found as rows, the most severe first; and what the rows of ranks that were judged one by one say together. */
+#include "diagnose/findings.h"
+
+#include <stdio.h>
+
+enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5 };
+
+static const char *const cause_names[TG__CAUSE_COUNT] = {
+#define CAUSE(id, name, meaning) name,
+#include "diagnose/causes.def"
+#undef CAUSE
+};
+static const char *const severities[] = {"low", "medium", "high"};
+
+const char *tg__cause_name(enum tg__cause cause) { return cause_names[cause]; }
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
+
+/* What is to be won decides, where that is known. */
+static int severity(const struct tg__finding *x) {
+  const bool known = x->saving_ns != TG_NULL_INT && x->cost_ns > 0;
+  const double weight_pct = known ? x->share_pct * (double)x->saving_ns / (double)x->cost_ns : x->share_pct;
+  return weight_pct >= HIGH_PCT ? 2 : weight_pct >= MEDIUM_PCT ? 1 : 0;
+}
+
+/* The first "file.py(12)" in the text of the place, as two cells. */
+static void put_line(const struct tg__finding *x, struct tg_table *out) {
+  const char *open = strstr(x->where, ".py(");
+  int line = 0;
+  if (!open || sscanf(open, ".py(%d)", &line) != 1) {
+    tg__put_null(out);
+    tg__put_null(out);
+    return;
+  }
+  const char *file = open;
+  while (file > x->where && file[-1] != ' ') file--;
+  tg__put_text(out, (struct tg__str){file, (uint32_t)(open + 3 - file)});
+  tg__put_int(out, line);
+}
+
+void tg__put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out) {
+  tg__put_cstr(out, cause_names[x->cause]);
+  tg__put_cstr(out, severities[severity(x)]);
+  tg__put_rank(out, t, x->rank);
+  tg__put_real(out, x->share_pct);
+  tg__put_real(out, x->threshold_pct);
+  tg__put_int(out, x->cost_ns);
+  tg__put_int(out, x->saving_ns);
+  tg__put_real(out, x->confidence);
+  tg__put_cstr(out, x->where);
+  put_line(x, out);
+  tg__put_cstr(out, x->evidence);
+  tg__put_cstr(out, x->advice);
+  if (x->method) tg__put_cstr(out, x->method);
+  else tg__put_null(out);
+}
+
+/* ---- order ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Where in the list a cell's text stands; its length when nowhere. */
+static unsigned place_in(const char *const *list, unsigned count, const struct tg_table *t, uint32_t text) {
+  const struct tg__str s = tg__strings_get(t->strings, text);
+  unsigned i = 0;
+  while (i < count && !tg__str_eq(s, (struct tg__str){list[i], (uint32_t)strlen(list[i])})) i++;
+  return i;
+}
+
+struct place { /* of a row among the others */
+  unsigned severity, cause;
+  int64_t saving_ns;
+  double share_pct;
+};
+
+/* Severe ones first. Among those of one severity the ones that say what is to be won, the most first; then the others in the order of
+ * causes.def, which begins with what is easiest to change: shares of different rules are not on one scale. Then the larger share. */
+static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct place *const x = (const struct place *)ctx + a, *const y = (const struct place *)ctx + b;
+  if (x->severity != y->severity) return x->severity > y->severity;
+  if (x->saving_ns != y->saving_ns) return x->saving_ns > y->saving_ns; /* unknown is the smallest number there is */
+  return x->cause != y->cause ? x->cause < y->cause : x->share_pct > y->share_pct;
+}
+
+static bool put_in_order(struct tg_table *t) {
+  struct place *const places = tg__alloc((t->rows + 1) * sizeof *places);
+  uint32_t *const order = tg__alloc((t->rows + 1) * sizeof *order);
+  const struct tg__column *const severe = &t->columns[tg__table_column_index(t, "severity")], *const cause = &t->columns[tg__table_column_index(t, "cause")];
+  const struct tg__column *const saving = &t->columns[tg__table_column_index(t, "saving_ns")], *const share = &t->columns[tg__table_column_index(t, "share_pct")];
+  bool done = places && order;
+  for (size_t i = 0; done && i < t->rows; i++) {
+    order[i] = (uint32_t)i;
+    places[i] = (struct place){place_in(severities, 3, t, severe->texts[i]), place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]),
+                               saving->ints[i], share->reals[i]};
+  }
+  done = done && tg__sort_index(order, t->rows, is_before, places);
+  if (done) tg__table_keep_rows(t, order, t->rows);
+  tg__free(places);
+  tg__free(order);
+  return done && !t->failed;
+}
+
+/* ---- of all ranks ------------------------------------------------------------------------------------------------------------------ */
+
+/* Waiting for a slow rank is not communication that could be hidden: what the ranks say of it is taken back. */
+static bool take_back(struct tg_table *t) {
+  const struct tg__column *const cause = &t->columns[tg__table_column_index(t, "cause")];
+  uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
+  size_t kept = 0;
+  for (size_t i = 0; rows && i < t->rows; i++)
+    if (place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]) != TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED) rows[kept++] = (uint32_t)i;
+  if (rows) tg__table_keep_rows(t, rows, kept);
+  tg__free(rows);
+  return rows && !t->failed;
+}
+
+/* Of one rank it may have been true. */
+static void drop_nothing_found(struct tg_table *t) {
+  static const char begin[] = "nothing found above";
+  size_t kept = 0;
+  for (size_t i = 0; i < t->note_count; i++)
+    if (strncmp(t->notes[i], begin, sizeof begin - 1) != 0) t->notes[kept++] = t->notes[i];
+  t->note_count = kept;
+}
+
+enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg_trace *slow, uint32_t rank, const struct tg__straggler *s) {
+  drop_nothing_found(rows);
+  if (slow) {
+    struct tg__finding x;
+    const enum tg_err err = tg__judge_straggler(slow, rank, s, &x);
+    if (err || !take_back(rows)) return TG_MEMORY;
+    tg__put_finding(slow, &x, rows);
+  }
+  if (!put_in_order(rows)) return TG_MEMORY;
+  if (!rows->rows) tg__table_note(rows, "nothing found above %d %%", LOWEST_PCT);
+  return rows->failed ? TG_MEMORY : TG_OK;
+}
