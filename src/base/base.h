@@ -67,6 +67,8 @@ bool tg__str_has_prefix(struct tg__str s, const char *prefix);
 bool tg__str_has_suffix(struct tg__str s, const char *suffix);
 bool tg__str_contains(struct tg__str s, const char *needle);
 bool tg__str_eq_nocase(struct tg__str s, const char *other); /* ASCII case only */
+bool tg__str_to_int(struct tg__str s, int64_t *out);  /* decimal, all of it; false: no such number, or it does not fit */
+bool tg__str_to_real(struct tg__str s, double *out);  /* the same for a number as strtod takes it, of at most 63 bytes */
 uint64_t tg__hash(const void *bytes, size_t len);
 
 /* Interner: equal bytes get one id, 0,1,2,… in order of first arrival. tg__strings_add may be called from several threads

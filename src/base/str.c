@@ -2,6 +2,7 @@
 #include "base/base.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 bool tg__str_eq(struct tg__str a, struct tg__str b) { return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0); }
 
@@ -33,6 +34,31 @@ bool tg__str_eq_nocase(struct tg__str s, const char *other) {
     if (!other[i] || lower(s.ptr[i]) != lower(other[i])) return false;
   }
   return other[s.len] == 0;
+}
+
+bool tg__str_to_int(struct tg__str s, int64_t *out) {
+  uint32_t i = s.len && (s.ptr[0] == '-' || s.ptr[0] == '+');
+  if (i == s.len) return false;
+  uint64_t v = 0;
+  for (; i < s.len; i++) {
+    const unsigned digit = (unsigned)(s.ptr[i] - '0');
+    if (digit > 9 || v > ((uint64_t)INT64_MAX - digit) / 10) return false;
+    v = v * 10 + digit;
+  }
+  *out = s.ptr[0] == '-' ? -(int64_t)v : (int64_t)v;
+  return true;
+}
+
+/* strtod wants text that ends; 64 bytes hold any number worth reading. */
+bool tg__str_to_real(struct tg__str s, double *out) {
+  char text[64], *end;
+  if (s.len == 0 || s.len >= sizeof text) return false;
+  memcpy(text, s.ptr, s.len);
+  text[s.len] = 0;
+  const double v = strtod(text, &end);
+  if (end != text + s.len) return false;
+  *out = v;
+  return true;
 }
 
 /* ---- hash ------------------------------------------------------------------------------------------------------------- */

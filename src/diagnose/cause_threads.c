@@ -3,21 +3,11 @@
 
 enum { THREADS_PCT = 10, SHARED_OUT_NS = 200000 };
 
-/* The number behind "key": in the document's member `conditions`; -1. */
+/* A number of the document's member `conditions`; -1, too when no machine has so many. */
 static int64_t condition(const struct tg__facts *f, const char *key) {
-  const struct tg__rank *r = &f->t->ranks[f->rank];
-  struct tg__str text = {"", 0};
-  for (size_t i = 0; i < r->meta_count; i++)
-    if (tg__str_eq(tg__name(f->t, r->meta[i].key), TG_STR("conditions"))) text = tg__name(f->t, r->meta[i].raw);
-  const size_t len = strlen(key);
-  for (uint32_t i = 0; i + len < text.len; i++) {
-    if (memcmp(text.ptr + i, key, len) != 0) continue;
-    int64_t value = -1;
-    for (i += (uint32_t)len; i < text.len && (text.ptr[i] == ' ' || text.ptr[i] == ':'); i++) {}
-    for (; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9' && value < INT32_MAX; i++) value = (value < 0 ? 0 : 10 * value) + (text.ptr[i] - '0');
-    return value;
-  }
-  return -1;
+  int64_t value;
+  const bool is_number = tg__str_to_int(tg__member(tg__document_member(f->t, f->rank, "conditions"), key), &value);
+  return is_number && value >= 0 && value <= INT32_MAX ? value : -1;
 }
 
 static bool is_long(const struct tg__sites *s, const struct tg__call *c) {
@@ -62,12 +52,12 @@ static void report(struct tg__sites *s, enum tg__cause cause, int64_t threads, i
 
 /* How many threads are enough: torch by itself takes one for each whole core. Where that is not known, each may count as two. */
 static int64_t enough(const struct tg__facts *f, int64_t cores) {
-  const int64_t physical = condition(f, "\"physical_cores\"");
+  const int64_t physical = condition(f, "physical_cores");
   return physical > 0 && physical <= cores ? physical : (cores + 1) / 2;
 }
 
 void tg__judge_threads(struct tg__facts *f) {
-  const int64_t threads = condition(f, "\"threads\""), cores = condition(f, "\"cpu_cores\"");
+  const int64_t threads = condition(f, "threads"), cores = condition(f, "cpu_cores");
   if (f->has_device_work || f->steps.source == TG__STEPS_WHOLE || threads < 1 || cores < 1) return;
   if (threads <= cores && threads >= enough(f, cores)) return;
   struct tg__sites *s = tg__facts_sites(f);

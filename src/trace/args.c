@@ -6,7 +6,6 @@
  *   An entry begins at a multiple of 4 bytes, so that a 32-bit reference reaches 16 GiB of packed args. */
 #include "trace/import.h"
 
-#include <stdlib.h>
 
 enum { MAX_SCHEMAS = 1 << 24, MAX_VAL_BYTES = 11 };
 
@@ -116,19 +115,6 @@ bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, st
   return true;
 }
 
-static bool text_to_int(struct tg__str s, int64_t *out) {
-  uint32_t i = s.len && (s.ptr[0] == '-' || s.ptr[0] == '+');
-  if (i == s.len) return false;
-  uint64_t v = 0;
-  for (; i < s.len; i++) {
-    const unsigned digit = (unsigned)(s.ptr[i] - '0');
-    if (digit > 9 || v > ((uint64_t)INT64_MAX - digit) / 10) return false;
-    v = v * 10 + digit;
-  }
-  *out = s.ptr[0] == '-' ? -(int64_t)v : (int64_t)v;
-  return true;
-}
-
 int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback) {
   struct tg__val v;
   if (!tg__arg(t, args, key, false, &v)) return fallback;
@@ -145,20 +131,15 @@ int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64
   case TG__KIND_STR:
   case TG__KIND_RAW: {
     int64_t i;
-    return text_to_int(tg__name(t, v.str), &i) ? i : fallback;
+    return tg__str_to_int(tg__name(t, v.str), &i) ? i : fallback;
   }
   default: return fallback;
   }
 }
 
-/* Text is read by strtod in a copy that ends; 64 bytes hold any number worth reading. */
-static double text_to_real(struct tg__str s, double fallback) {
-  char text[64], *end;
-  if (s.len == 0 || s.len >= sizeof text) return fallback;
-  memcpy(text, s.ptr, s.len);
-  text[s.len] = 0;
-  const double v = strtod(text, &end);
-  return *end == 0 ? v : fallback;
+static double str_to_real(struct tg__str s, double fallback) {
+  double v;
+  return tg__str_to_real(s, &v) ? v : fallback;
 }
 
 double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, double fallback) {
@@ -168,10 +149,10 @@ double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, doubl
   case TG__KIND_INT: return (double)v.i;
   case TG__KIND_DEC: { /* through its text: correctly rounded, like everybody else's reader */
     char text[TG__VAL_TEXT];
-    return text_to_real((struct tg__str){text, (uint32_t)tg__val_text(&v, text)}, fallback);
+    return str_to_real((struct tg__str){text, (uint32_t)tg__val_text(&v, text)}, fallback);
   }
   case TG__KIND_STR:
-  case TG__KIND_RAW: return text_to_real(tg__name(t, v.str), fallback);
+  case TG__KIND_RAW: return str_to_real(tg__name(t, v.str), fallback);
   default: return fallback;
   }
 }

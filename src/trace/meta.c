@@ -1,99 +1,38 @@
 /* meta: what the document says beside its events: the rank, the devices; and what its metadata events say of tracks. */
 #include "trace/import.h"
 
-#include <stdlib.h>
-
-/* ---- small JSON values ------------------------------------------------------------------------------------------------------------- */
-
-/* A copy of a value's text with the padding the scanner wants; freed by the caller. NULL on no memory. */
-static char *padded(struct tg__str s) {
-  char *text = tg__alloc((size_t)s.len + TG__TEXT_PAD);
-  if (!text) return NULL;
-  memcpy(text, s.ptr, s.len);
-  memset(text + s.len, TG__TEXT_STOP, 8);
-  return text;
-}
-
-struct member {
-  struct tg__str key, value;
-};
-
-static const char *blanks(const char *p, const char *end) {
-  while (p < end && ((unsigned char)*p <= ' ' || *p == ',')) p++;
-  return p;
-}
-
-/* The next member of an object, or element of an array (key empty). *p: behind the bracket, or behind the last one. */
-static bool next_member(const char **p, const char *end, bool object, struct member *m) {
-  const char *q = blanks(*p, end);
-  if (q >= end || *q == '}' || *q == ']') return false;
-  m->key = TG_STR("");
-  if (object) {
-    const char *key_end = *q == '"' ? tg__skip_value(q, end) : NULL;
-    if (!key_end) return false;
-    m->key = (struct tg__str){q + 1, (uint32_t)(key_end - q - 2)};
-    q = blanks(key_end, end);
-    if (q >= end || *q != ':') return false;
-    q = blanks(q + 1, end);
-  }
-  const char *value_end = tg__skip_value(q, end + 1); /* the byte behind the end is readable and ends numbers */
-  if (!value_end || value_end == q) return false;
-  m->value = (struct tg__str){q, (uint32_t)(value_end - q)};
-  *p = value_end;
-  return true;
-}
-
-static int64_t to_int(struct tg__str s, int64_t fallback) {
-  char text[24], *end;
-  if (s.len == 0 || s.len >= sizeof text) return fallback;
-  memcpy(text, s.ptr, s.len);
-  text[s.len] = 0;
-  const long long v = strtoll(text, &end, 10);
-  return *end == 0 ? v : fallback;
-}
-
-static uint32_t to_string(struct tg_trace *t, struct tg__str s) { /* device names have no escapes worth decoding */
-  return s.len >= 2 && s.ptr[0] == '"' ? tg__strings_add(t->strings, s.ptr + 1, s.len - 2) : TG_NONE;
-}
-
 /* ---- the document ---------------------------------------------------------------------------------------------------------------------- */
 
-static void read_distributed_info(struct tg__rank *rank, struct tg__str raw, const char *text) {
-  const char *p = text + 1, *end = text + raw.len;
-  struct member m;
-  while (*text == '{' && next_member(&p, end, true, &m)) {
-    const int64_t v = to_int(m.value, -1);
-    if (tg__str_eq(m.key, TG_STR("rank")) && v >= 0) rank->number = v, rank->number_is_given = true;
-    if (tg__str_eq(m.key, TG_STR("world_size")) && v >= 0) rank->world_size = v;
-  }
+static int64_t to_int(struct tg__str s, int64_t fallback) {
+  int64_t v;
+  return tg__str_to_int(s, &v) ? v : fallback;
+}
+
+static void read_distributed_info(struct tg__rank *rank, struct tg__str raw) {
+  const int64_t number = to_int(tg__member(raw, "rank"), -1), world_size = to_int(tg__member(raw, "world_size"), -1);
+  if (number >= 0) rank->number = number, rank->number_is_given = true;
+  if (world_size >= 0) rank->world_size = world_size;
 }
 
 static struct tg__device read_device(struct tg_trace *t, struct tg__str raw, int64_t position) {
-  struct tg__device d = {position, -1, -1, -1, -1, -1, -1, TG_NONE};
-  const struct {
-    const char *key;
-    int64_t *into;
-  } numbers[] = {{"id", &d.id}, {"totalGlobalMem", &d.total_memory_bytes}, {"numSms", &d.sm_count}, {"computeMajor", &d.compute_major},
-                 {"computeMinor", &d.compute_minor}, {"maxThreadsPerMultiprocessor", &d.max_threads_per_sm}, {"warpSize", &d.warp_size}};
-  const char *p = raw.ptr + 1, *end = raw.ptr + raw.len;
-  struct member m;
-  while (*raw.ptr == '{' && next_member(&p, end, true, &m)) {
-    if (tg__str_eq(m.key, TG_STR("name"))) d.name = to_string(t, m.value);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-      if (strlen(numbers[i].key) == m.key.len && memcmp(numbers[i].key, m.key.ptr, m.key.len) == 0) *numbers[i].into = to_int(m.value, -1);
-  }
-  return d;
+  const struct tg__str name = tg__unquoted(tg__member(raw, "name")); /* device names have no escapes worth decoding */
+  return (struct tg__device){.id = to_int(tg__member(raw, "id"), position),
+                             .total_memory_bytes = to_int(tg__member(raw, "totalGlobalMem"), -1),
+                             .sm_count = to_int(tg__member(raw, "numSms"), -1),
+                             .compute_major = to_int(tg__member(raw, "computeMajor"), -1),
+                             .compute_minor = to_int(tg__member(raw, "computeMinor"), -1),
+                             .max_threads_per_sm = to_int(tg__member(raw, "maxThreadsPerMultiprocessor"), -1),
+                             .warp_size = to_int(tg__member(raw, "warpSize"), -1),
+                             .name = name.len ? tg__strings_add(t->strings, name.ptr, name.len) : TG_NONE};
 }
 
-static enum tg_err read_devices(struct tg_trace *t, struct tg__rank *rank, struct tg__str raw, const char *text) {
-  const char *p = text + 1, *end = text + raw.len;
-  struct member m;
+static enum tg_err read_devices(struct tg_trace *t, struct tg__rank *rank, struct tg__str raw) {
   size_t n = 0;
-  while (*text == '[' && next_member(&p, end, false, &m)) n++;
+  for (struct tg__members m = tg__members_of(raw); tg__members_next(&m);) n++;
   rank->devices = tg__arena_get(&t->arena, (n + 1) * sizeof *rank->devices);
   if (!rank->devices) return TG_MEMORY;
-  p = text + 1;
-  for (rank->device_count = 0; rank->device_count < n && next_member(&p, end, false, &m); rank->device_count++)
+  rank->device_count = 0;
+  for (struct tg__members m = tg__members_of(raw); tg__members_next(&m); rank->device_count++)
     rank->devices[rank->device_count] = read_device(t, m.value, (int64_t)rank->device_count);
   return TG_OK;
 }
@@ -106,14 +45,8 @@ enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank) {
       const int64_t base = to_int(raw, 0);
       if (base > 0) rank->base_ns = base;
     }
-    if (key != TG__K_DISTRIBUTED_INFO && key != TG__K_DEVICE_PROPERTIES) continue;
-    char *text = padded(raw);
-    if (!text) return TG_MEMORY;
-    enum tg_err err = TG_OK;
-    if (key == TG__K_DISTRIBUTED_INFO) read_distributed_info(rank, raw, text);
-    else err = read_devices(t, rank, raw, text);
-    tg__free(text);
-    if (err != TG_OK) return err;
+    if (key == TG__K_DISTRIBUTED_INFO) read_distributed_info(rank, raw);
+    if (key == TG__K_DEVICE_PROPERTIES && read_devices(t, rank, raw)) return TG_MEMORY;
   }
   return TG_OK;
 }

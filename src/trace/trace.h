@@ -262,6 +262,22 @@ void tg__trace_add_skipped(struct tg_trace *t, const char *path, const char *why
 /* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its value. false on no memory. */
 bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
 
+/* What stands in the document's members (members.c): a JSON object or array, walked as
+ *   for (struct tg__members m = tg__members_of(text); tg__members_next(&m);) … m.key, m.value
+ * key: between its quotes, escapes as they stand; empty in an array. value: its JSON text. Text that is neither has no members, and
+ * those behind a damage are not found. */
+struct tg__members {
+  struct tg__str key, value;
+  const char *p, *end;
+  bool has_keys;
+};
+struct tg__members tg__members_of(struct tg__str text);
+bool tg__members_next(struct tg__members *m);
+/* The JSON text of one member of an object, or of a rank's document; given twice, the last. Empty: there is none, or it is null. */
+struct tg__str tg__member(struct tg__str object, const char *key);
+struct tg__str tg__document_member(const struct tg_trace *t, uint32_t rank, const char *key);
+struct tg__str tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; empty when it is none */
+
 /* What a folder after this one works out of a whole trace and several questions need (keep.c): made when the first asks, kept with
  * the trace, given back with it. It changes no answer, so a const trace takes it too. Kinds are told apart by how they are freed.
  * Like asking, from one thread at a time: the pointer stays good as long as the trace, and what it points to is not written again. */

@@ -38,6 +38,34 @@ static void views_compare(void **state) {
 }
 
 /* Every byte must count, at every length; and the length itself. */
+static void numbers_are_read_whole(void **state) {
+  static const struct {
+    const char *text;
+    bool is;
+    int64_t value;
+  } cases[] = {{"0", true, 0},
+               {"-17", true, -17},
+               {"+5", true, 5},
+               {"9223372036854775807", true, INT64_MAX},
+               {"9223372036854775808", false, 0},
+               {"", false, 0},
+               {"-", false, 0},
+               {"1 ", false, 0},
+               {"1.0", false, 0},
+               {"0x1", false, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int64_t v = 0;
+    const struct tg__str s = {cases[i].text, (uint32_t)strlen(cases[i].text)};
+    if (tg__str_to_int(s, &v) != cases[i].is || v != cases[i].value) fail_msg("%s: %lld", cases[i].text, (long long)v);
+  }
+  double real = 0;
+  assert_true(tg__str_to_real(TG_STR("-2.5e3"), &real) && real == -2500);
+  assert_false(tg__str_to_real(TG_STR(""), &real));
+  assert_false(tg__str_to_real(TG_STR("1,"), &real));
+  assert_false(tg__str_to_real(TG_STR("1\0"), &real)); /* a zero byte ends nothing */
+  assert_false(tg__str_to_real(TG_STR("0000000000000000000000000000000000000000000000000000000000000001"), &real)); /* 64 bytes */
+}
+
 static void hash_sees_every_byte(void **state) {
   char text[100];
   memset(text, 'x', sizeof text);
@@ -210,6 +238,7 @@ static void interner_is_shared_by_threads(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(views_compare),
+      cmocka_unit_test(numbers_are_read_whole),
       cmocka_unit_test(hash_sees_every_byte),
       cmocka_unit_test(hash_spreads_running_numbers),
       cmocka_unit_test(utf8_is_strict),

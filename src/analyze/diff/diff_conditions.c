@@ -45,61 +45,16 @@ void tg__conditions_free(struct tg__conditions *c) {
 
 /* ---- members of the document ------------------------------------------------------------------------------------------------------------ */
 
-/* Behind a JSON value of one line; strings and brackets inside are passed over. */
-static const char *value_end(const char *p, const char *end) {
-  int depth = 0;
-  for (bool quoted = false; p < end; p++) {
-    if (quoted) {
-      if (*p == '\\' && p + 1 < end)
-        p++;
-      else if (*p == '"')
-        quoted = false;
-    } else if (*p == '"') {
-      quoted = true;
-    } else if (*p == '[' || *p == '{') {
-      depth++;
-    } else if (*p == ']' || *p == '}') {
-      if (depth-- == 0) return p;
-    } else if (*p == ',' && depth == 0) {
-      return p;
-    }
-  }
-  return end;
-}
-
-static struct tg__str trimmed(const char *p, const char *end) {
-  while (p < end && (unsigned char)*p <= ' ') p++;
-  while (end > p && (unsigned char)end[-1] <= ' ') end--;
-  return (struct tg__str){p, (uint32_t)(end - p)};
-}
-
-/* The member `key` of a JSON object, as its text without quotes; empty when it is not there or null. */
-static struct tg__str member(struct tg__str object, const char *key) {
-  const char *p = object.ptr, *end = p + object.len;
-  if (object.len < 2 || *p != '{') return TG_STR("");
-  for (p++; p < end && *p != '}'; p++) {
-    const char *stop = value_end(p, end), *colon = memchr(p, ':', (size_t)(stop - p));
-    if (!colon) return TG_STR("");
-    const struct tg__str name = trimmed(p, colon), value = trimmed(colon + 1, stop);
-    p = stop;
-    if (name.len != strlen(key) + 2 || memcmp(name.ptr + 1, key, name.len - 2) != 0 || tg__str_eq(value, TG_STR("null"))) continue;
-    return value.len > 1 && *value.ptr == '"' ? (struct tg__str){value.ptr + 1, value.len - 2} : value;
-  }
-  return TG_STR("");
-}
-
+/* Of the ranks that are asked about the first that says it speaks for all. */
 static struct tg__str document_member(const struct tg__diff_side *s, const char *key) {
-  for (uint32_t r = 0; r < s->t->rank_count; r++) {
-    if (!tg__ask_has_rank(&s->pick, r)) continue;
-    for (size_t i = 0; i < s->t->ranks[r].meta_count; i++) {
-      const struct tg__meta *m = &s->t->ranks[r].meta[i];
-      if (tg__str_eq(tg__name(s->t, m->key), (struct tg__str){key, (uint32_t)strlen(key)})) return tg__name(s->t, m->raw);
-    }
-  }
-  return TG_STR("");
+  struct tg__str value = TG_STR("");
+  for (uint32_t r = 0; r < s->t->rank_count && !value.len; r++)
+    if (tg__ask_has_rank(&s->pick, r)) value = tg__document_member(s->t, r, key);
+  return value;
 }
 
-static void put_str(struct tg__conditions *c, int side, const char *key, bool decides, struct tg__str s) {
+static void put_value(struct tg__conditions *c, int side, const char *key, bool decides, struct tg__str value) {
+  const struct tg__str s = value.len && *value.ptr == '"' ? tg__unquoted(value) : value;
   struct tg__out text = {0};
   tg__out_bytes(&text, s.ptr, s.len < 200 ? s.len : 200);
   put(c, side, key, decides, &text);
@@ -112,11 +67,10 @@ static void put_document(struct tg__conditions *c, int side, const struct tg__di
   static const char *const work[] = {"model", "batch_size", "input_shape", "device", "gpu"};
   static const char *const options[] = {"profile_memory", "record_shapes", "with_stack", "with_modules", "with_flops"};
   const struct tg__str said = document_member(s, "conditions"), job = document_member(s, "distributedInfo");
-  for (size_t i = 0; i < sizeof work / sizeof *work; i++) put_str(c, side, work[i], true, member(said, work[i]));
-  for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) put_str(c, side, ours[i], false, member(said, ours[i]));
-  put_str(c, side, "backend", false, member(job, "backend"));
-  const struct tg__str host = document_member(s, "host_name");
-  put_str(c, side, "host", false, host.len > 1 && *host.ptr == '"' ? (struct tg__str){host.ptr + 1, host.len - 2} : TG_STR(""));
+  for (size_t i = 0; i < sizeof work / sizeof *work; i++) put_value(c, side, work[i], true, tg__member(said, work[i]));
+  for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) put_value(c, side, ours[i], false, tg__member(said, ours[i]));
+  put_value(c, side, "backend", false, tg__member(job, "backend"));
+  put_value(c, side, "host", false, tg__unquoted(document_member(s, "host_name")));
   struct tg__out recorded = {0};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     const struct tg__str value = document_member(s, options[i]);
@@ -173,13 +127,9 @@ struct shapes {
 
 /* The first input that is a tensor with more than one dimension: [32,64] of [[32, 64], [10, 64], []]. */
 static struct tg__str first_input(struct tg__str dims) {
-  const char *p = dims.ptr, *end = p + dims.len;
-  if (dims.len < 2 || *p != '[') return TG_STR("");
-  for (p++; p < end && *p != ']'; p++) {
-    const char *stop = value_end(p, end);
-    const struct tg__str one = trimmed(p, stop);
+  for (struct tg__members m = tg__members_of(dims); tg__members_next(&m);) {
+    const struct tg__str one = m.value;
     if (one.len > 2 && one.ptr[1] >= '0' && one.ptr[1] <= '9' && memchr(one.ptr, ',', one.len)) return one;
-    p = stop;
   }
   return TG_STR("");
 }

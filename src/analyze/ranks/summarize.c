@@ -35,12 +35,8 @@ static void note_identity(struct work *w) {
   const struct tg__rank *const rank = &w->t->ranks[w->rank];
   struct tg__rank_summary *const r = w->r;
   r->path = keep_text(w, tg__name(w->t, rank->path));
-  r->host = TG_NONE;
-  for (size_t i = 0; i < rank->meta_count; i++) {
-    const struct tg__str raw = tg__name(w->t, rank->meta[i].raw);
-    if (rank->meta[i].key == TG__K_HOST_NAME && raw.len > 2 && raw.ptr[0] == '"')
-      r->host = keep_text(w, (struct tg__str){raw.ptr + 1, raw.len - 2});
-  }
+  const struct tg__str host = tg__unquoted(tg__document_member(w->t, w->rank, "host_name"));
+  r->host = host.len ? keep_text(w, host) : TG_NONE;
   r->number = rank->number;
   r->number_is_given = rank->number_is_given;
   r->world_size = rank->world_size;

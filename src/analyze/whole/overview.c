@@ -67,16 +67,6 @@ static void count_slices(const struct view *v, struct counts *c) {
 
 /* ---- groups of rows -------------------------------------------------------------------------------------------------------- */
 
-/* host_name is a member of the document, kept as JSON text. */
-static struct tg__str host_name(const struct view *v) {
-  const struct tg__rank *rank = &v->t->ranks[v->rank];
-  for (size_t i = 0; i < rank->meta_count; i++) {
-    const struct tg__str raw = tg__name(v->t, rank->meta[i].raw);
-    if (rank->meta[i].key == TG__K_HOST_NAME && raw.len >= 2 && raw.ptr[0] == '"') return (struct tg__str){raw.ptr + 1, raw.len - 2};
-  }
-  return (struct tg__str){0};
-}
-
 static void put_steps(const struct view *v) {
   static const char *const kinds[] = {
       [TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "annotation", [TG__STEP_PERIOD] = "period"};
@@ -88,10 +78,7 @@ static void put_steps(const struct view *v) {
 
 /* 0 stands for "the file does not say"; a file may say 0, too. */
 static bool says_base_zero(const struct view *v) {
-  const struct tg__rank *rank = &v->t->ranks[v->rank];
-  for (size_t i = 0; i < rank->meta_count; i++)
-    if (rank->meta[i].key == TG__K_BASE_TIME && tg__str_eq(tg__name(v->t, rank->meta[i].raw), TG_STR("0"))) return true;
-  return false;
+  return tg__str_eq(tg__document_member(v->t, v->rank, "baseTimeNanoseconds"), TG_STR("0"));
 }
 
 static void put_summary(const struct view *v, const struct counts *c) {
@@ -111,8 +98,8 @@ static void put_summary(const struct view *v, const struct counts *c) {
   put_count(v, "summary", "rank", rank->number_is_given ? rank->number : TG_NULL_INT, "");
   put_count(v, "summary", "world_size", rank->world_size < 0 ? TG_NULL_INT : rank->world_size, "");
   put_steps(v);
-  const struct tg__str host = host_name(v);
-  if (host.ptr) put_text(v, "summary", "host", host);
+  const struct tg__str host = tg__unquoted(tg__document_member(v->t, v->rank, "host_name"));
+  if (host.len) put_text(v, "summary", "host", host);
 }
 
 static void put_categories(const struct view *v, const struct counts *c) {

@@ -55,29 +55,20 @@ bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out) {
 
 /* ---- the CPU a trace was recorded on -------------------------------------------------------------------------------------------------- */
 
-/* The number behind "key": in a flat JSON object; 0 when it is not there. */
+/* A member of the object that `tachograph run` writes; 0 when it is not there, or no number that could be one. */
 static double number_of(struct tg__str object, const char *key) {
-  char text[512]; /* the object that `tachograph run` writes has some hundred bytes */
-  if (object.len >= sizeof text) return 0;
-  memcpy(text, object.ptr, object.len);
-  text[object.len] = 0;
-  const char *const at = strstr(text, key);
-  const char *const colon = at ? strchr(at, ':') : NULL;
-  const double v = colon ? strtod(colon + 1, NULL) : 0;
-  return v > 0 && v < 1e30 ? v : 0;
+  double v;
+  return tg__str_to_real(tg__member(object, key), &v) && v > 0 && v < 1e30 ? v : 0;
 }
 
 static void peaks_of_cpu(const struct tg_trace *t, uint32_t rank, struct tg__peaks *out) {
-  const struct tg__rank *r = &t->ranks[rank];
-  for (size_t i = 0; i < r->meta_count; i++) {
-    if (!tg__str_eq(tg__name(t, r->meta[i].key), TG_STR("cpuPeak"))) continue;
-    const struct tg__str object = tg__name(t, r->meta[i].raw);
-    out->flops[TG__FP32] = number_of(object, "\"fp32_flop_per_s\"");
-    out->flops[TG__FP64] = number_of(object, "\"fp64_flop_per_s\"");
-    out->flops[TG__FP16] = number_of(object, "\"bf16_flop_per_s\"");
-    out->bytes = number_of(object, "\"bytes_per_s\"");
-    snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads", number_of(object, "\"threads\""));
-  }
+  const struct tg__str peak = tg__document_member(t, rank, "cpuPeak");
+  if (!peak.len) return;
+  out->flops[TG__FP32] = number_of(peak, "fp32_flop_per_s");
+  out->flops[TG__FP64] = number_of(peak, "fp64_flop_per_s");
+  out->flops[TG__FP16] = number_of(peak, "bf16_flop_per_s");
+  out->bytes = number_of(peak, "bytes_per_s");
+  snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads", number_of(peak, "threads"));
 }
 
 /* ---- the door ------------------------------------------------------------------------------------------------------------------------- */
