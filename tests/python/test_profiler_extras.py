@@ -95,6 +95,17 @@ def test_few_steps_say_nothing_of_the_price(caplog):
     assert float(share) == pytest.approx(100 * int(events) * int(cost) / (window.stats.profiling_window_duration_sec * 1e9), rel=0.05, abs=0.1)
 
 
+def test_names_of_memory_are_no_events():
+    """A window with one event; the parameters of the model are told when it begins and when it ends."""
+    model = torch.nn.Linear(2, 2)
+    with tg.profile(activities=[CPU], profile_memory=True, backend="native") as prof:
+        with tg.record_function("the one"):
+            pass
+    assert prof._windows[-1].stats.number_of_events == len(prof.events()) == 1
+    labels = prof.trace.ask("events", by="mark", where='name == "[tensor]"')
+    assert len(labels) >= 2 * len(list(model.parameters()))
+
+
 def test_short_blocks_say_nothing(caplog):
     caplog.set_level(logging.INFO, "tachograph")
     with tg.profile(activities=[CPU]):

@@ -112,13 +112,16 @@ def held(inputs: bool = False) -> Iterator[Held]:
                 yield Held(kind, name, device, address, nbytes)
 
 
-def tell_tensors(write: Callable[..., None], inputs: bool = False) -> None:
-    """Tell the open recording what memory holds. At its end all of it again: what was told at its beginning may have given way to newer records."""
+def tell_tensors(write: Callable[..., None], inputs: bool = False) -> int:
+    """Tell the open recording what memory holds, in how many records. At its end all of it again: what was told at its beginning may
+    have given way to newer records."""
+    told = 0
     try:
-        for tensor in held(inputs):
+        for told, tensor in enumerate(held(inputs), 1):
             write(tensor.kind, tensor.name, tensor.address, tensor.nbytes, _DEVICES.get(tensor.device[0], 20), tensor.device[1])
     except Exception as e:  # whatever a model of the program does when it is looked at: the program goes on
         log.debug("tensors are recorded without names: %r", e)
+    return told
 
 
 class LiveTensors:

@@ -37,6 +37,7 @@ class NativeRecording:
         if os.path.isdir(self.path):
             self.path = os.path.join(self.path, "main.tacho" if self.rank < 0 else f"rank{self.rank}.tacho")
         self.stats: Optional[dict[str, Any]] = None
+        self.told = 0  # records of what memory held, which are no events of the program
         self._metadata = {"host_name": json.dumps(platform.node()), "trace_id": json.dumps(uuid.uuid4().hex.upper()),
                           "process_name": json.dumps(process_name(), ensure_ascii=False), **(metadata or {})}
         self._written: set[str] = set()
@@ -51,7 +52,7 @@ class NativeRecording:
         """Record from now on."""
         with self._lock:
             if self.features & _record.MEMORY:
-                tell_tensors(_record.tensor, inputs=True)  # before the first event: what was there when it began
+                self.told += tell_tensors(_record.tensor, inputs=True)  # before the first event: what was there when it began
             _record.resume()
             if self._torch:
                 self._torch.enter()
@@ -90,7 +91,7 @@ class NativeRecording:
     def _write_end(self) -> None:
         if self.features & _record.MEMORY and _record.state()["open"]:
             _record.pause()
-            tell_tensors(_record.tensor)
+            self.told += tell_tensors(_record.tensor)
         self._write_metadata()
 
     def _write_metadata(self) -> None:

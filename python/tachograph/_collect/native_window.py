@@ -40,7 +40,7 @@ class NativeWindow(Recording):
         self.lost = stats["lost"]
         if stats["why"] and not stats["missing"]:  # the disk
             self.why_lost = stats["why"]
-        self.stats.number_of_events = stats["records"]
+        self.stats.number_of_events = max(stats["records"] - self._native.told, 0)
 
     def price_words(self) -> str:
         events, window_ns = self.stats.number_of_events, self.stats.profiling_window_duration_sec * 1e9
