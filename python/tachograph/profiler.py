@@ -258,7 +258,8 @@ class profile(_KinetoProfile):
                  f"(wait {plan.wait}, warmup {plan.warmup}, active {plan.active}), {self.step_num} were seen"
                  + ("; nothing was recorded" if action is not ProfilerAction.RECORD else ""))
         elif action is ProfilerAction.RECORD:
-            tell(f"the last window is incomplete: the loop ended at step {self.step_num}")
+            tell(f"the last window is incomplete: the loop ended at step {self.step_num}; "
+                 f"with schedule(..., repeat={self._complete}) a complete one is the last, which is what an export writes")
 
     def _tell_price(self) -> None:
         """What was recorded and what that has cost; not of a short block, whose one line would be more than it has to say."""
