@@ -352,7 +352,7 @@ static void free_kept(void *item) {
   tg__free(k);
 }
 
-static bool is_kept(const struct tg__device_rows *d) { return d->rules == TG__RULES_EXACT && !d->a->has_steps; }
+bool tg__device_is_kept(const struct tg__device_rows *d) { return d->rules == TG__RULES_EXACT && !d->a->has_steps; }
 
 static struct kept *kept_of(const struct tg_trace *t) {
   struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
@@ -382,7 +382,7 @@ static bool load_kept(struct tg__device_rows *d) {
 }
 
 bool tg__device_order(struct tg__device_rows *d) {
-  struct kept *k = is_kept(d) ? kept_of(d->t) : NULL;
+  struct kept *k = tg__device_is_kept(d) ? kept_of(d->t) : NULL;
   uint32_t **order = k ? &k->of_rank[d->rank].own_order : &d->own_order;
   if (!k) tg__free(d->own_order); /* of the rank before */
   if (!k || !*order) *order = make_order(d);
@@ -399,11 +399,11 @@ enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask 
     if (!tg__ask_has_rank(a, r)) continue;
     d.rank = r;
     d.count = d.pair_count = 0;
-    ok = is_kept(&d) ? load_kept(&d) : rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d) && sort_rows(&d);
+    ok = tg__device_is_kept(&d) ? load_kept(&d) : rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d) && sort_rows(&d);
     ok = ok && body(&d, ctx);
     if (rules != TG__RULES_EXACT) tg__hta_drop(&d.hta, r);
   }
-  if (!is_kept(&d)) tg__free(d.rows);
+  if (!tg__device_is_kept(&d)) tg__free(d.rows);
   tg__free(d.pairs);
   tg__free(d.own_order);
   tg__names_close(&d.names);

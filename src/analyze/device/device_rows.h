@@ -62,6 +62,8 @@ struct tg__stream_key {
 typedef struct tg__stream_key tg__stream_of(const void *ctx, size_t i);
 bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx);
 
+bool tg__device_is_kept(const struct tg__device_rows *d); /* are these rows, and what is made of them, the same for the next question? */
+
 /* Sets d->by_stream; kept like the rows. false on no memory. */
 bool tg__device_order(struct tg__device_rows *d);
 

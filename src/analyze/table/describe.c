@@ -37,25 +37,8 @@ static void sort_by_bytes(int64_t *values, int64_t *spare, size_t count) {
   if (from != values) memcpy(values, from, count * sizeof *values);
 }
 
-/* Numbers that lie close together, such as lengths of a queue, are counted. */
-static bool sort_by_counting(int64_t *values, size_t count) {
-  enum { MOST = 4096 };
-  size_t counts[MOST] = {0}, at = 0;
-  int64_t least = values[0], most = values[0];
-  for (size_t i = 1; i < count; i++) {
-    least = values[i] < least ? values[i] : least;
-    most = values[i] > most ? values[i] : most;
-  }
-  if ((uint64_t)most - (uint64_t)least >= MOST) return false;
-  for (size_t i = 0; i < count; i++) counts[values[i] - least]++;
-  for (size_t k = 0; k < MOST; k++)
-    for (size_t i = 0; i < counts[k]; i++) values[at++] = least + (int64_t)k;
-  return true;
-}
-
 static void sort_ints(int64_t *values, size_t count) {
   enum { FEW = 64 };
-  if (count > FEW && sort_by_counting(values, count)) return;
   int64_t *spare = count > FEW ? tg__realloc(NULL, count * sizeof *spare) : NULL;
   if (spare)
     sort_by_bytes(values, spare, count);
@@ -77,6 +60,71 @@ struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
                              .p75 = tg__quantile(values, count, 0.75),
                              .max = count ? (double)s.max : NAN};
 }
+
+/* ---- numbers that lie close together are counted instead of sorted ------------------------------------------------------------------- */
+
+struct counted { /* how often each number from `least` on is there */
+  int32_t least;
+  size_t range, total;
+  size_t *times;
+};
+
+static int64_t nth(const struct counted *c, size_t n) {
+  size_t k = 0;
+  for (size_t past = c->times[0]; past <= n; past += c->times[k]) k++;
+  return c->least + (int64_t)k;
+}
+
+/* As tg__quantile. */
+static double counted_quantile(const struct counted *c, double q) {
+  const double place = q * (double)(c->total - 1);
+  const size_t i = (size_t)floor(place);
+  const double here = (double)nth(c, i), next = (double)nth(c, i + 1 < c->total ? i + 1 : i);
+  return here + (next - here) * (place - (double)i);
+}
+
+static struct tg__spread spread_counted(const struct counted *c) {
+  struct tg__stats s = {.count = (int64_t)c->total, .min = c->least, .max = c->least + (int64_t)c->range - 1};
+  for (size_t k = 0; k < c->range; k++) {
+    const int64_t value = c->least + (int64_t)k;
+    s.sum += value * (int64_t)c->times[k];
+    s.squares += (__int128)(value * value) * (int64_t)c->times[k];
+  }
+  return (struct tg__spread){.count = s.count,
+                             .mean = tg__stats_mean(&s),
+                             .std = tg__stats_std(&s),
+                             .min = (double)s.min,
+                             .p25 = counted_quantile(c, 0.25),
+                             .p50 = counted_quantile(c, 0.5),
+                             .p75 = counted_quantile(c, 0.75),
+                             .max = (double)s.max};
+}
+
+static bool spread_sorted(const int32_t *values, size_t count, struct tg__spread *out) {
+  int64_t *const copy = tg__realloc(NULL, (count + 1) * sizeof *copy);
+  for (size_t i = 0; copy && i < count; i++) copy[i] = values[i];
+  if (copy) *out = tg__spread_ints(copy, count);
+  tg__free(copy);
+  return copy != NULL;
+}
+
+bool tg__spread_small(const int32_t *values, size_t count, struct tg__spread *out) {
+  int32_t least = INT32_MAX, most = INT32_MIN;
+  for (size_t i = 0; i < count; i++) {
+    least = values[i] < least ? values[i] : least;
+    most = values[i] > most ? values[i] : most;
+  }
+  if (count == 0 || (int64_t)most - least >= (int64_t)count) return spread_sorted(values, count, out);
+  struct counted c = {.least = least, .range = (size_t)((int64_t)most - least) + 1, .total = count};
+  c.times = tg__alloc(c.range * sizeof *c.times);
+  if (!c.times) return false;
+  for (size_t i = 0; i < count; i++) c.times[values[i] - least]++;
+  *out = spread_counted(&c);
+  tg__free(c.times);
+  return true;
+}
+
+/* ---- fractions ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Doubles stand in the order of their bits as whole numbers once all bits but the sign of negative ones are turned over. */
 static int64_t turned_over(int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; }

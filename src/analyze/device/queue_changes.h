@@ -1,0 +1,26 @@
+/* queue_changes: each moment at which work was launched onto a stream or began there, in order. */
+#ifndef TG_QUEUE_CHANGES_H
+#define TG_QUEUE_CHANGES_H
+
+#include "analyze/device/device_rows.h"
+
+struct tg__queue_stream { /* a run of the changes */
+  int64_t device, stream;
+  size_t first, count;
+};
+/* A value a change in each list, all in one block of pages. At one instant launches come first: what begins had been launched. */
+struct tg__queue_changes {
+  struct tg__queue_stream *streams;
+  size_t stream_count, stream_cap, count, bytes;
+  int64_t *ns;
+  uint32_t *event; /* what began, or the call that launched it: its slice; rules=hta: its place in the file */
+  uint32_t *track; /* of the work */
+  int32_t *length; /* of the queue afterwards */
+};
+
+/* Of the rank that is loaded. Exact ones of all steps are kept with the trace; others are put into *own, to be freed after the last
+ * rank. NULL on no memory. */
+const struct tg__queue_changes *tg__queue_changes(struct tg__device_rows *d, struct tg__queue_changes *own);
+void tg__queue_changes_free(struct tg__queue_changes *c);
+
+#endif
