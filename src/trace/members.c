@@ -86,5 +86,5 @@ struct tg__str tg__document_member(const struct tg_trace *t, uint32_t rank, cons
 
 struct tg__str tg__unquoted(struct tg__str value) {
   const bool is_string = value.len > 1 && value.ptr[0] == '"' && value.ptr[value.len - 1] == '"';
-  return is_string ? (struct tg__str){value.ptr + 1, value.len - 2} : TG_STR("");
+  return is_string ? (struct tg__str){value.ptr + 1, value.len - 2} : (struct tg__str){0};
 }

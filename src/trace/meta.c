@@ -23,7 +23,7 @@ static struct tg__device read_device(struct tg_trace *t, struct tg__str raw, int
                              .compute_minor = to_int(tg__member(raw, "computeMinor"), -1),
                              .max_threads_per_sm = to_int(tg__member(raw, "maxThreadsPerMultiprocessor"), -1),
                              .warp_size = to_int(tg__member(raw, "warpSize"), -1),
-                             .name = name.len ? tg__strings_add(t->strings, name.ptr, name.len) : TG_NONE};
+                             .name = name.ptr ? tg__strings_add(t->strings, name.ptr, name.len) : TG_NONE};
 }
 
 static enum tg_err read_devices(struct tg_trace *t, struct tg__rank *rank, struct tg__str raw) {

@@ -276,7 +276,7 @@ bool tg__members_next(struct tg__members *m);
 /* The JSON text of one member of an object, or of a rank's document; given twice, the last. Empty: there is none, or it is null. */
 struct tg__str tg__member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg_trace *t, uint32_t rank, const char *key);
-struct tg__str tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; empty when it is none */
+struct tg__str tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is none */
 
 /* What a folder after this one works out of a whole trace and several questions need (keep.c): made when the first asks, kept with
  * the trace, given back with it. It changes no answer, so a const trace takes it too. Kinds are told apart by how they are freed.

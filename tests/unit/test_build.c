@@ -244,7 +244,7 @@ static void test_steps(void **state) {
 static void test_metadata(void **state) {
   (void)state;
   struct tg_trace *t = open_text("{\"distributedInfo\": {\"backend\": \"nccl\"}, \"baseTimeNanoseconds\": 1774000000000000000, \"deviceProperties\": [{\"id\": 1, \"name\": \"NVIDIA H200\", \"totalGlobalMem\": 150120955904, "
-                                 "\"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}], \"distributedInfo\": {\"pg_config\": [{\"ranks\": [0, 1]}], \"rank\": 5, \"world_size\": 8}, \"traceEvents\": [" X("a", 1, 2) ","
+                                 "\"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}, {\"id\": 7, \"name\": \"\"}, {\"name\": 12}], \"distributedInfo\": {\"pg_config\": [{\"ranks\": [0, 1]}], \"rank\": 5, \"world_size\": 8}, \"traceEvents\": [" X("a", 1, 2) ","
                                  "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"python\"}},{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":1,\"args\":{\"name\":\"main\"}}]}");
   const struct tg__rank *r = &t->ranks[0];
   assert_int_equal(r->number, 5);
@@ -252,8 +252,11 @@ static void test_metadata(void **state) {
   assert_int_equal(r->world_size, 8);
   assert_int_equal(r->base_ns, 1774000000000000000);
   assert_int_equal(r->clock_offset_ns, 0);
-  assert_int_equal(r->device_count, 1);
+  assert_int_equal(r->device_count, 3);
   assert_int_equal(r->devices[0].id, 1);
+  assert_int_equal(tg__name(t, r->devices[1].name).len, 0); /* said to have none, as Kineto does on AMD's */
+  assert_int_equal(r->devices[2].name, TG_NONE);
+  assert_int_equal(r->devices[2].id, 2);
   assert_int_equal(r->devices[0].sm_count, 132);
   assert_int_equal(r->devices[0].total_memory_bytes, 150120955904);
   assert_true(tg__str_eq(tg__name(t, r->devices[0].name), TG_STR("NVIDIA H200")));

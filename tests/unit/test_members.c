@@ -89,11 +89,11 @@ static void test_array(void **state) {
 
 static void test_unquoted(void **state) {
   assert_true(tg__str_eq(tg__unquoted(TG_STR("\"host\"")), TG_STR("host")));
-  assert_int_equal(tg__unquoted(TG_STR("\"\"")).len, 0);
-  assert_int_equal(tg__unquoted(TG_STR("\"")).len, 0);
-  assert_int_equal(tg__unquoted(TG_STR("host")).len, 0);
-  assert_int_equal(tg__unquoted(TG_STR("\"hos")).len, 0);
-  assert_int_equal(tg__unquoted(TG_STR("")).len, 0);
+  assert_true(tg__unquoted(TG_STR("\"\"")).ptr && !tg__unquoted(TG_STR("\"\"")).len);
+  assert_null(tg__unquoted(TG_STR("\"")).ptr);
+  assert_null(tg__unquoted(TG_STR("host")).ptr);
+  assert_null(tg__unquoted(TG_STR("\"hos")).ptr);
+  assert_null(tg__unquoted(TG_STR("")).ptr);
 }
 
 static void test_document(void **state) {

@@ -54,7 +54,7 @@ static struct tg__str document_member(const struct tg__diff_side *s, const char 
 }
 
 static void put_value(struct tg__conditions *c, int side, const char *key, bool decides, struct tg__str value) {
-  const struct tg__str s = value.len && *value.ptr == '"' ? tg__unquoted(value) : value;
+  const struct tg__str quoted = tg__unquoted(value), s = quoted.ptr ? quoted : value;
   struct tg__out text = {0};
   tg__out_bytes(&text, s.ptr, s.len < 200 ? s.len : 200);
   put(c, side, key, decides, &text);

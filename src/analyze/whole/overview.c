@@ -99,7 +99,7 @@ static void put_summary(const struct view *v, const struct counts *c) {
   put_count(v, "summary", "world_size", rank->world_size < 0 ? TG_NULL_INT : rank->world_size, "");
   put_steps(v);
   const struct tg__str host = tg__unquoted(tg__document_member(v->t, v->rank, "host_name"));
-  if (host.len) put_text(v, "summary", "host", host);
+  if (host.ptr) put_text(v, "summary", "host", host);
 }
 
 static void put_categories(const struct view *v, const struct counts *c) {
