@@ -10,18 +10,57 @@ static int64_t condition(const struct tg__facts *f, const char *key) {
   return is_number && value >= 0 && value <= INT32_MAX ? value : -1;
 }
 
-static bool is_long(const struct tg__sites *s, const struct tg__call *c) {
-  return c->counted && c->kind != TG__CALL_LOAD && s->f->t->slices.dur_ns[c->slice] >= SHARED_OUT_NS;
+struct own { /* by slice of a call */
+  int64_t *ns;
+  size_t cap;
+};
+
+/* The pieces of an operator that come one after the other: a recurrent layer goes along its sequence, the first dimension of its input. */
+static int64_t pieces_of(const struct tg__sites *s, uint32_t slice) {
+  struct tg__shape shapes[TG_INPUTS];
+  if (!tg__str_contains(tg__name(s->f->t, s->f->t->slices.name[slice]), "_rnn_layer")) return 1;
+  return tg__call_shapes(s, slice, shapes) && shapes[0].rank == 3 && shapes[0].dim[0] > 1 ? shapes[0].dim[0] : 1;
 }
 
-/* Time in operators so long that torch shares them out among its threads, and the one that costs most. */
-static int64_t shared_out(const struct tg__sites *s, uint32_t *top) {
+/* Time of one call in operators so long that torch shares them out, without what others take that they call: a call may be made of
+ * many short ones, and no thread takes a part of those. */
+static int64_t long_inside(const struct tg__sites *s, const struct tg__call *c, struct own *own) {
+  struct tg__facts *f = s->f;
+  const struct tg__slices *x = &f->t->slices;
+  const int64_t end = tg__slice_end(f->t, c->slice);
+  const struct tg__track *track = &f->t->tracks[tg__slice_track(f->t, c->slice)];
+  uint32_t n = 0;
+  for (uint32_t i = c->slice; i < track->first + track->count && (x->start_ns[i] < end || i == c->slice); i++, n++) {
+    if (!tg__grow((void **)&own->ns, &own->cap, n + 1, sizeof *own->ns)) {
+      f->failed = true;
+      return 0;
+    }
+    own->ns[n] = x->dur_ns[i];
+    if (x->parent[i] != TG_NONE && x->parent[i] >= c->slice && n) own->ns[x->parent[i] - c->slice] -= x->dur_ns[i];
+  }
   int64_t sum = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (tg__slice_class(f->t, c->slice + i) == TG__CLASS_OP && own->ns[i] / pieces_of(s, c->slice + i) >= SHARED_OUT_NS) sum += own->ns[i];
+  return sum;
+}
+
+/* Of all calls of the steps, and the site that has most of it. */
+static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
+  struct own own = {0};
+  int64_t sum = 0, *by_site = tg__alloc((s->count + 1) * sizeof *by_site);
   *top = TG_NONE;
-  for (size_t i = 0; i < s->call_count; i++)
-    if (is_long(s, &s->calls[i])) sum += s->f->t->slices.dur_ns[s->calls[i].slice];
-  for (uint32_t i = 0; i < s->count; i++)
-    if (s->sites[i].calls && s->sites[i].kind == TG__CALL_FORWARD && (*top == TG_NONE || tg__site_ns(&s->sites[i]) > tg__site_ns(&s->sites[*top]))) *top = i;
+  s->f->failed |= !by_site;
+  for (size_t i = 0; by_site && i < s->call_count; i++) {
+    const struct tg__call *c = &s->calls[i];
+    if (!c->counted || c->kind == TG__CALL_LOAD || s->f->t->slices.dur_ns[c->slice] < SHARED_OUT_NS) continue;
+    const int64_t ns = long_inside(s, c, &own);
+    sum += ns;
+    if (c->site == TG_NONE || !ns) continue;
+    by_site[c->site] += ns;
+    if (s->sites[c->site].kind == TG__CALL_FORWARD && (*top == TG_NONE || by_site[c->site] > by_site[*top])) *top = c->site;
+  }
+  tg__free(by_site);
+  tg__free(own.ns);
   return sum < s->f->total_ns ? sum : s->f->total_ns; /* several threads may be at it */
 }
 

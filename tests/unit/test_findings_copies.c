@@ -235,6 +235,33 @@ static void test_threads(void **state) {
   }
 }
 
+/* A layer that goes along a sequence of `length` in one operator of 4 ms, or calls `inner` products of its 4 ms. */
+static size_t underused(int64_t length, int inner) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    char dims[64];
+    s.at = i * STEP;
+    call(&s, inner ? "aten::lstm" : "aten::mkldnn_rnn_layer", 0, 4000, "train.py(33): train");
+    snprintf(dims, sizeof dims, "[[%lld, 16, 64]]", (long long)length);
+    inputs(&s, dims, NULL, NULL);
+    for (int k = 0; k < inner; k++) call(&s, "aten::mm", 4000 / inner * k, 4000 / inner, NULL);
+  }
+  struct tg_trace *t = mini_finish(s.m);
+  assert_true(tg__trace_add_meta(t, "conditions", "{\"cpu_cores\":8,\"physical_cores\":8,\"threads\":2}"));
+  struct tg_table *table = mini_ask(t, "findings", NULL);
+  const size_t n = count(table, "thread-underuse");
+  tg__table_free(table);
+  mini_free(s.m);
+  return n;
+}
+
+static void test_threads_in_pieces(void **state) {
+  assert_int_equal(underused(20, 0), 1); /* pieces of 200 us */
+  assert_int_equal(underused(21, 0), 0);
+  assert_int_equal(underused(20, 20), 1); /* products of 200 us */
+  assert_int_equal(underused(20, 25), 0); /* of 160 us: and the layer has no time of its own */
+}
+
 /* The loop waits 4 ms of 10; meanwhile two threads run four operators of 400 us each: one after the other, by turns, or both at once. */
 static struct scene producers(const char *order) {
   struct scene s = begin();
@@ -297,7 +324,7 @@ static void test_device(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_growth), cmocka_unit_test(test_layout),    cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones), cmocka_unit_test(test_chain),
-      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_pipeline), cmocka_unit_test(test_device),
+      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_threads_in_pieces), cmocka_unit_test(test_pipeline), cmocka_unit_test(test_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
