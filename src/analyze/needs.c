@@ -6,6 +6,7 @@
 
 enum need {
   NEED_DEVICE,     /* device work */
+  NEED_BUSY,       /* device work, by the rules asked for */
   NEED_LAUNCHES,   /* device work with a known host call */
   NEED_OPERATORS,  /* operators */
   NEED_CALLERS,    /* operators or annotations: what device work can lie below */
@@ -19,8 +20,8 @@ static const struct {
   enum need need;
 } needs[] = {
     {"kernels", NEED_DEVICE},          {"launches", NEED_DEVICE},       {"gaps", NEED_DEVICE},           {"device_metrics", NEED_DEVICE},
-    {"kernel_annotations", NEED_DEVICE}, {"breakdown", NEED_DEVICE},    {"overlap", NEED_DEVICE},        {"kernel_types", NEED_DEVICE},
-    {"kernel_breakdown", NEED_DEVICE}, {"idle", NEED_DEVICE},           {"copy_bandwidth", NEED_DEVICE}, {"op_kernels", NEED_DEVICE},
+    {"kernel_annotations", NEED_DEVICE}, {"breakdown", NEED_BUSY},    {"overlap", NEED_BUSY},        {"kernel_types", NEED_BUSY},
+    {"kernel_breakdown", NEED_BUSY}, {"idle", NEED_DEVICE},           {"copy_bandwidth", NEED_DEVICE}, {"op_kernels", NEED_DEVICE},
     {"sequences", NEED_DEVICE},        {"queue", NEED_DEVICE},          {"launch_stats", NEED_DEVICE},   {"op_kernels", NEED_LAUNCHES},
     {"queue", NEED_LAUNCHES},          {"launch_stats", NEED_LAUNCHES}, {"sequences", NEED_CALLERS},     {"ops", NEED_OPERATORS},
     {"totals", NEED_WORK},             {"op_classes", NEED_WORK},       {"top", NEED_WORK},              {"annotations", NEED_NAMED},
@@ -57,6 +58,19 @@ static bool has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*
   return stands_on(t, a, wanted, linked, true) || stands_on(t, a, wanted, linked, false);
 }
 
+/* What HolisticTraceAnalysis takes for device work: whatever has a stream, on the host too (operators that torch.compile made). */
+static bool has_streams(const struct tg_trace *t, const struct tg__ask *a) {
+  bool named = false;
+  for (uint32_t s = 0; s < t->schema_count && !named; s++)
+    for (uint16_t f = 0; f < t->schemas[s].count && !named; f++) named = t->schemas[s].fields[f].key == TG__K_STREAM;
+  for (uint32_t k = 0; k < t->track_count && named; k++) {
+    if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
+    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+      if (tg__arg_int(t, t->slices.args[i], TG__K_STREAM, -1) != -1) return true;
+  }
+  return false;
+}
+
 static bool has_memory_marks(const struct tg_trace *t) {
   for (uint32_t i = 0; i < t->marks.count; i++)
     if (t->marks.name[i] == TG__K_MEMORY) return true;
@@ -70,6 +84,8 @@ static const struct {
 } kinds[] = {
     [NEED_DEVICE] = {tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
                      "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a device"},
+    [NEED_BUSY] = {tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
+                   "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a device"},
     [NEED_LAUNCHES] = {tg__class_is_device_work, true, "host call that launched device work",
                        "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together"},
     [NEED_OPERATORS] = {is_operator, false, "operators", "record with ProfilerActivity.CPU among the activities"},
@@ -85,6 +101,7 @@ enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, s
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
     const enum need need = needs[i].need;
     if (strcmp(needs[i].question, a->question->name) != 0) continue;
+    if (need == NEED_BUSY && strcmp(tg__ask_arg(a, "rules"), "exact") != 0 && has_streams(t, a)) continue;
     if (kinds[need].fits ? has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t)) continue;
     char who[40] = "the trace";
     if (a->rank != TG_NONE && t->rank_count > 1) snprintf(who, sizeof who, "rank %lld", (long long)t->ranks[a->rank].number);

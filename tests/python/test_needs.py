@@ -68,6 +68,24 @@ def test_a_rank_that_lacks_it_is_named(tachograph, tmp_path):
     assert done.returncode == 3 and "rank 1 holds no device work" in done.stderr
 
 
+@pytest.mark.parametrize("question", ["breakdown", "overlap", "kernel_types", "kernel_breakdown"])
+def test_what_has_a_stream_is_work_to_hta(tachograph, tmp_path, question):
+    """A compiled program recorded without its device: torch writes the stream among the args of the operator that launches. To
+    HolisticTraceAnalysis it is a kernel of 20 us, and all the time there is; to us it is host work."""
+    path = tmp_path / "compiled.json"
+    path.write_text(json.dumps({"traceEvents": [slice_("cpu_op", "triton_fused_add", 10, 20, stream=0), slice_("cpu_op", "aten::add", 40, 5)]}))
+    assert tachograph("ask", path, question).returncode == 3
+    done = tachograph("ask", path, question, "--rules", "hta", "--json")
+    assert done.returncode == 0, done.stderr
+    table = json.loads(done.stdout)
+    for row in table["rows"]:
+        row = dict(zip([c["name"] for c in table["columns"]], row))
+        assert row.get("compute_ns", row.get("total_ns", 20_000)) == 20_000
+    assert len(table["rows"]) == 1
+    path.write_text(json.dumps({"traceEvents": [slice_("cpu_op", "aten::add", 40, 5, stream="0x0")]}))
+    assert tachograph("ask", path, question, "--rules", "hta").returncode == 3
+
+
 @pytest.mark.parametrize("events, said", [([], "no events"), ([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}], "metadata only")])
 def test_a_trace_without_events_is_no_trace(tachograph, tmp_path, events, said):
     path = tmp_path / "empty.json"
