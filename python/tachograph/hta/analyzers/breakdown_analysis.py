@@ -144,6 +144,7 @@ def annotations(t: Trace, use_gpu_annotation: bool, duration_ratio: float, num_k
 
 def idle(t: Trace, ranks: list[int], streams: Optional[list[int]], delay_us: float) -> tuple[Any, Any]:
     """Idle time by stream and cause, and the intervals behind it."""
+    import pandas
     shares, intervals = [], []
     for rank in ranks:
         table = t.ask("idle", rank, delay_us=delay_us)
@@ -156,8 +157,10 @@ def idle(t: Trace, ranks: list[int], streams: Optional[list[int]], delay_us: flo
         described = {"count": _frames.reals(table, "intervals"), **{
             name: _frames.micros(table, column).round(2) for name, column in
             zip(_frames.DESCRIBED[1:], ("mean_ns", "std_ns", "min_ns", "p25_ns", "p50_ns", "p75_ns", "max_ns"))}}
-        intervals.append(_frames.frame({"rank": [rank] * len(table), "stream": stream, "idle_category": cause, **described}))
-    first, second = _frames.stacked(shares, IDLE, anew=False), _frames.stacked(intervals, [*INTERVALS[:2], ("idle_category", "object"), *INTERVALS[2:]])
+        intervals.append(_frames.frame({"rank": [rank] * len(table), "stream": stream, **described}, pandas.Index(cause, dtype=object, name="idle_category")))
+    first, second = _frames.stacked(shares, IDLE, anew=False), _frames.stacked(intervals, INTERVALS, anew=False)
+    if not intervals:
+        second = second.set_index(pandas.Index([], dtype="object", name="idle_category"))
     if streams:
-        first, second = (f[f["stream"].isin(streams)].reset_index(drop=True) for f in (first, second))
-    return first, second.set_index("idle_category")
+        first, second = first[first["stream"].isin(streams)].reset_index(drop=True), second[second["stream"].isin(streams)]
+    return first, second

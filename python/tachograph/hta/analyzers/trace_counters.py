@@ -30,12 +30,13 @@ def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
 
 def _summary(rows: list[tuple], keys: tuple[str, str], value: str) -> Optional[Any]:
     """Described values under the two keys; None without a row."""
+    import numpy
     import pandas
     if not rows:
         return None
-    index = pandas.MultiIndex.from_tuples([row[:2] for row in rows], names=keys)
-    columns = pandas.MultiIndex.from_product([[value], _frames.DESCRIBED])
-    return pandas.DataFrame([row[2:] for row in rows], index=index, columns=columns, dtype="float64")
+    index = _frames.levels([[row[place] for row in rows] for place in range(2)], keys)
+    columns = _frames.levels([[value] * len(_frames.DESCRIBED), _frames.DESCRIBED], (None, None))
+    return pandas.DataFrame(numpy.array([row[2:] for row in rows], dtype=numpy.float64), index=index, columns=columns, copy=False)
 
 
 def queue_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
