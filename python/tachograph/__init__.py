@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES})
+    return sorted({*__all__, *_HOME, *_MODULES, "__doc__", "__file__", "__name__", "__path__"})
 
 
 class Argument(NamedTuple):
