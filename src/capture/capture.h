@@ -163,6 +163,8 @@ struct tg__source {
   void (*stop)(void);                                          /* no new events from here on; late ends may still come */
   void (*flush)(void);                                         /* before the file closes: write what is owed. NULL = nothing */
   void (*tick)(void);                                          /* on the helper thread ten times a second. NULL = nothing */
+  void (*fork_hold)(void);                                     /* before a fork: take what the child must find free. NULL = nothing */
+  void (*fork_release)(void);                                  /* after it, in both: give it back */
   void (*fork_child)(void);                                    /* in the child of a fork, started or not, one thread, no allocation. NULL = nothing */
   bool (*is_off)(void);                                        /* "off means off": nothing of it is left in the process. NULL = it installs nothing */
 };

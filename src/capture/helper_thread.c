@@ -85,19 +85,23 @@ static void *run(void *unused) {
 
 bool tg__helper_is_off(void) { return !atomic_load(&helper.runs); }
 
-bool tg__helper_start(void) {
+bool tg__thread_start(pthread_t *thread, void *(*work)(void *)) {
   pthread_attr_t attributes;
   sigset_t all, before;
-  atomic_store(&helper.stops, false);
   if (pthread_attr_init(&attributes)) return false;
   pthread_attr_setstacksize(&attributes, STACK_BYTES);
   sigfillset(&all); /* a signal is for the program's own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = pthread_create(&helper.thread, &attributes, run, NULL);
-  if (error == EINVAL) error = pthread_create(&helper.thread, NULL, run, NULL); /* libraries with much thread-local data need a larger stack */
-  helper.runs = error == 0;
+  int error = pthread_create(thread, &attributes, work, NULL);
+  if (error == EINVAL) error = pthread_create(thread, NULL, work, NULL); /* libraries with much thread-local data need a larger stack */
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
+  return error == 0;
+}
+
+bool tg__helper_start(void) {
+  atomic_store(&helper.stops, false);
+  helper.runs = tg__thread_start(&helper.thread, run);
   return helper.runs;
 }
 

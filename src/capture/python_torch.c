@@ -205,6 +205,8 @@ static PyObject *abi(PyObject *module, PyObject *unused) {
   return dict;
 }
 
+static PyObject *fork_is_safe(PyObject *module, PyObject *unused) { return PyBool_FromLong(tg__torch_lock_is_known()); }
+
 /* abi_falsify(name, delta) -> the sentence with which the self-test refuses, None when it does not notice */
 static PyObject *abi_falsify(PyObject *module, PyObject *args) {
   const char *name;
@@ -219,6 +221,7 @@ static PyObject *abi_falsify(PyObject *module, PyObject *args) {
 
 static PyMethodDef torch_methods[] = {
     {"abi", abi, METH_NOARGS, "abi() -> {name: (value, meaning)}: what was found out about this torch's objects"},
+    {"fork_is_safe", fork_is_safe, METH_NOARGS, "fork_is_safe() -> bool: a fork takes the lock of torch's list of callbacks"},
     {"abi_falsify", abi_falsify, METH_VARARGS, "abi_falsify(name, delta) -> str | None: how the self-test refuses a wrong one"},
     {0},
 };

@@ -32,11 +32,20 @@ static void make_locks(void) {
 void tg__fork_hold(void) { pthread_mutex_lock(&fork_lock); }
 void tg__fork_release(void) { pthread_mutex_unlock(&fork_lock); }
 
+static void before_fork(void) {
+  tg__fork_hold();
+  tg__sources_fork_hold();
+}
+static void after_fork(void) {
+  tg__sources_fork_release();
+  tg__fork_release();
+}
+
 static void forked(void);
 static bool prepared;
 static void prepare_once(void) {
   make_locks();
-  prepared = tg__threads_prepare() && pthread_atfork(tg__fork_hold, tg__fork_release, forked) == 0;
+  prepared = tg__threads_prepare() && pthread_atfork(before_fork, after_fork, forked) == 0;
   if (prepared) atexit(tg__exit_close);
   tg__clock_decide();
 }
@@ -382,6 +391,7 @@ void tg__exit_close(void) {
 static void forked(void) {
   struct tg__session *const s = &tg__session;
   const int error = errno;
+  tg__sources_fork_release();
   make_locks();
   tg__recording_abandon();
   tg__regions_abandon();

@@ -215,6 +215,8 @@ void tg__budget_state(uint64_t *now, uint64_t *peak);
 
 /* ---- the helper thread (helper_thread.c) ------------------------------------------------------------------------------------------------------ */
 
+/* A thread of the recorder: a small stack, no signals. */
+bool tg__thread_start(pthread_t *thread, void *(*work)(void *));
 bool tg__helper_start(void);
 void tg__helper_stop(void); /* and wait for its end */
 void tg__helper_wake(void);
@@ -231,6 +233,8 @@ uint32_t tg__sources_start(uint32_t features, struct tg_error *why);
 void tg__sources_stop(void);
 void tg__sources_flush(void);
 void tg__sources_tick(void);
+void tg__sources_fork_hold(void);
+void tg__sources_fork_release(void);
 void tg__sources_forked(void);
 
 #endif

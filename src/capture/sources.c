@@ -80,6 +80,18 @@ void tg__sources_tick(void) {
   }
 }
 
+void tg__sources_fork_hold(void) {
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    if (source(i) && source(i)->fork_hold) source(i)->fork_hold();
+  }
+}
+
+void tg__sources_fork_release(void) {
+  for (int i = SOURCES_MOST + OWN; i-- > 0;) {
+    if (source(i) && source(i)->fork_release) source(i)->fork_release();
+  }
+}
+
 void tg__sources_forked(void) {
   for (int i = 0; i < SOURCES_MOST + OWN; i++) {
     const struct tg__source *const s = source(i);

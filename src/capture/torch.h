@@ -129,6 +129,13 @@ void tg__torch_forget_inputs(struct tg__thread *t); /* of the trial's thread */
 /* Says whether SHAPES can be had; joins with Python, without which nothing is understood of torch. */
 extern const struct tg__source tg__source_torch_inputs; /* torch_hook.c */
 
+/* ---- torch's lock (torch_lock.c) ------------------------------------------------------------------------------------------------------ */
+
+void tg__torch_lock_find(void); /* once, while torch is not being recorded; some ms */
+bool tg__torch_lock_is_known(void);
+void tg__torch_lock_take(void); /* nothing when it is not known */
+void tg__torch_lock_give(void);
+
 /* ---- hook (torch_hook.c) --------------------------------------------------------------------------------------------------------------- */
 
 /* A callback that calls tg__torch_sight. false: torch refused it. */

@@ -387,6 +387,8 @@ const struct tg__source tg__source_torch = {
     .start = torch_start,
     .stop = torch_stop,
     .tick = torch_tick,
+    .fork_hold = tg__torch_lock_take,
+    .fork_release = tg__torch_lock_give,
     .is_off = torch_is_off,
 };
 

@@ -257,6 +257,7 @@ enum tg_err tg__torch_understand(uint32_t *known, struct tg_error *e) {
     if (!err) break;
     found = found & TG_RECORD_SHAPES ? TG_RECORD_OPS : 0;
   }
+  tg__torch_lock_find();
   understood.why_not = why;
   understood.known = *known = found;
   understood.done = true;

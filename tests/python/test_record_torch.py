@@ -259,6 +259,45 @@ def test_a_forked_child_stops_its_own_part(tmp_path):
     assert sorted(names) == ["after", "before", "child"] and len(list(tmp_path.glob("*.tacho"))) == 2
 
 
+FORKS = """
+import os, signal, sys, threading, time, torch
+from tachograph import _record as r
+torch.set_num_threads(1)
+r.open(sys.argv[1], features=r.OPS, required=r.OPS)
+assert r.fork_is_safe()
+stop = threading.Event()
+def work():
+    x = torch.ones(4)
+    while not stop.is_set():
+        torch.add(x, x)
+def change():
+    while not stop.is_set():
+        r.resume(), time.sleep(0.0003), r.pause(), time.sleep(0.0003)
+threads = [threading.Thread(target=body) for body in (work, work, change)]
+for thread in threads:
+    thread.start()
+ends = set()
+for _ in range(30):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)  # a child that waits for ever ends by it
+        torch.add(torch.ones(2), 1)
+        os._exit(0)
+    ends.add(os.waitpid(pid, 0)[1])
+stop.set()
+for thread in threads:
+    thread.join()
+r.close()
+print(ends)
+"""
+
+
+def test_children_forked_while_recording_is_switched_on_and_off_run_operators(tmp_path):
+    """Every thread takes a lock of torch's after each change of its callbacks; no fork happens meanwhile, for that lock is known."""
+    done = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "{0}\n"), done.stderr[-2000:]
+
+
 def test_a_killed_process_leaves_its_metadata(tmp_path):
     code = ("import os, signal, sys, torch\nfrom tachograph import _record\nfrom tachograph._collect.native import NativeRecording\n"
             "NativeRecording(sys.argv[1], _record.OPS, metadata={'note': '7'}).start()\ntorch.ones(3) + 1\nos.kill(os.getpid(), signal.SIGKILL)")

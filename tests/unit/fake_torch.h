@@ -178,17 +178,32 @@ static struct fake_value fake_plain(uint16_t type, struct fake_sizes s) { return
 
 /* ---- torch's functions ------------------------------------------------------------------------------------------------------------------ */
 
+/* As torch keeps them: a version, a vector, and the lock for both. */
+static struct {
+  uint64_t version;
+  const void *begin, *end, *room;
+  pthread_mutex_t lock;
+} fake_registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static uint64_t fake_add_callback(struct tg__torch_callback c) {
-  for (size_t i = 0; i < 8; i++) {
-    if (fake.handles[i]) continue;
-    fake.callbacks[i] = c;
-    return fake.handles[i] = ++fake.last_handle;
-  }
-  return 0;
+  size_t i = 0;
+  pthread_mutex_lock(&fake_registry.lock);
+  while (i < 8 && fake.handles[i]) i++;
+  if (i == 8) abort();
+  fake.callbacks[i] = c;
+  const uint64_t handle = fake.handles[i] = ++fake.last_handle;
+  fake_registry.version++;
+  fake_registry.begin = fake.callbacks;
+  fake_registry.end = fake_registry.room = fake.callbacks + 8;
+  pthread_mutex_unlock(&fake_registry.lock);
+  return handle;
 }
 static void fake_remove_callback(uint64_t handle) {
+  pthread_mutex_lock(&fake_registry.lock);
+  fake_registry.version++;
   for (size_t i = 0; i < 8; i++)
     if (fake.handles[i] == handle) fake.handles[i] = 0;
+  pthread_mutex_unlock(&fake_registry.lock);
 }
 static bool fake_has_callbacks(void) {
   for (size_t i = 0; i < 8; i++)

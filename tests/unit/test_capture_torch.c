@@ -237,13 +237,49 @@ static void test_recording(void **state) {
 
 /* ---- forks ------------------------------------------------------------------------------------------------------------------------------ */
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* torch's own */
-static uint64_t add_slowly(struct tg__torch_callback c) {
-  pthread_mutex_lock(&list_lock);
-  sleep_us(1000);
+static void test_the_lock_is_found(void **state) {
+  fake_install(&fake_new);
+  tg__torch_lock_find();
+  assert_true(tg__torch_lock_is_known());
+  tg__torch_lock_take();
+  assert_int_not_equal(pthread_mutex_trylock(&fake_registry.lock), 0);
+  tg__torch_lock_give();
+  assert_int_equal(pthread_mutex_trylock(&fake_registry.lock), 0);
+  pthread_mutex_unlock(&fake_registry.lock);
+  assert_false(fake_has_callbacks());
+}
+
+/* A list that looks the same, under whose mutex nobody waits; and two that look the same. */
+static struct {
+  uint64_t version;
+  const void *begin, *end, *room;
+  pthread_mutex_t lock;
+} decoy = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static bool leaves_no_list;
+static uint64_t add_beside_decoy(struct tg__torch_callback c) {
   const uint64_t handle = fake_add_callback(c);
-  pthread_mutex_unlock(&list_lock);
+  decoy.version = 1;
+  decoy.begin = fake_registry.begin;
+  decoy.end = fake_registry.end;
+  decoy.room = fake_registry.room;
+  if (leaves_no_list) fake_registry.begin = NULL;
   return handle;
+}
+static void test_another_lock_is_not_believed(void **state) {
+  fake_install(&fake_new);
+  tg__torch_symbols.add_callback = add_beside_decoy;
+  for (int i = 0; i < 2; i++) {
+    leaves_no_list = i;
+    tg__torch_lock_find();
+    assert_false(tg__torch_lock_is_known());
+    tg__torch_lock_take(); /* nothing */
+    assert_int_equal(pthread_mutex_trylock(&decoy.lock), 0);
+    pthread_mutex_unlock(&decoy.lock);
+  }
+  memset(&decoy, 0, sizeof decoy);
+  tg__torch_symbols.add_callback = fake_add_callback;
+  tg__torch_lock_find();
+  assert_true(tg__torch_lock_is_known());
 }
 
 static _Atomic bool toggling;
@@ -253,22 +289,35 @@ static void *toggle(void *unused) {
   return NULL;
 }
 
-/* A child that is forked while another thread starts or stops recording must be able to run operators: torch's lock is free there. */
+/* What every thread of torch does at its first operation after the list changed; here it takes its time. */
+static void *read_list(void *unused) {
+  while (atomic_load(&toggling)) {
+    pthread_mutex_lock(&fake_registry.lock);
+    sleep_us(500);
+    pthread_mutex_unlock(&fake_registry.lock);
+    sleep_us(100);
+  }
+  return NULL;
+}
+
+/* A child that is forked while recording starts or stops, or while other threads notice that, must be able to run operators: torch's
+ * lock is free there. */
 static void test_forks_while_the_recording_changes(void **state) {
-  pthread_t thread;
+  pthread_t threads[2];
   recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
-  tg__torch_symbols.add_callback = add_slowly;
   atomic_store(&toggling, true);
-  assert_int_equal(pthread_create(&thread, NULL, toggle, NULL), 0);
+  assert_int_equal(pthread_create(&threads[0], NULL, toggle, NULL), 0);
+  assert_int_equal(pthread_create(&threads[1], NULL, read_list, NULL), 0);
   for (int i = 0; i < 20; i++) {
     sleep_us(700);
     const pid_t child = fork();
-    if (child == 0) _exit(pthread_mutex_trylock(&list_lock) != 0);
+    if (child == 0) _exit(pthread_mutex_trylock(&fake_registry.lock) != 0);
     assert_exits_with_zero(child);
   }
   atomic_store(&toggling, false);
-  pthread_join(thread, NULL);
-  tg__torch_symbols.add_callback = fake_add_callback;
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  assert_int_equal(pthread_mutex_trylock(&fake_registry.lock), 0); /* and in the parent */
+  pthread_mutex_unlock(&fake_registry.lock);
   recording_close();
 }
 
@@ -278,6 +327,8 @@ int main(void) {
       cmocka_unit_test_teardown(test_remains_on_the_stack, teardown),
       cmocka_unit_test_teardown(test_nothing_to_be_found, teardown),
       cmocka_unit_test_teardown(test_wrong_facts_are_refused, teardown), /* from here on this torch is the process' */
+      cmocka_unit_test(test_the_lock_is_found),
+      cmocka_unit_test(test_another_lock_is_not_believed),
       cmocka_unit_test_setup_teardown(test_inputs_and_their_numbers, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_recording, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_forks_while_the_recording_changes, recording_setup, recording_teardown),
