@@ -410,9 +410,8 @@ static enum verdict run_op(struct machine *m) {
   case 'N':
     return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_NONE});
   case 0x88:
-    return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_TRUE});
   case 0x89:
-    return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_FALSE});
+    return push(m, (struct tg__pickle_value){.kind = m->op == 0x88 ? TG__PICKLE_TRUE : TG__PICKLE_FALSE});
   case '(':
     return push_mark(m);
   case 'K':
@@ -453,11 +452,9 @@ static enum verdict run_op(struct machine *m) {
   case 't':
     return close_marked(m, TG__PICKLE_TUPLE);
   case 0x85:
-    return tuple_of(m, 1);
   case 0x86:
-    return tuple_of(m, 2);
   case 0x87:
-    return tuple_of(m, 3);
+    return tuple_of(m, (size_t)m->op - 0x84);
   default:
     return rare_op(m);
   }
