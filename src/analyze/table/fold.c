@@ -77,20 +77,6 @@ static uint32_t row_of(struct tg__fold *f, const struct tg_table *from, size_t r
 
 /* ---- cells ------------------------------------------------------------------------------------------------------------------------- */
 
-static void put_cell(struct tg_table *to, const struct tg_table *from, size_t column, size_t row) {
-  const struct tg__column *const c = &from->columns[column];
-  if (c->type == TG_INT)
-    tg__put_int(to, c->ints[row]);
-  else if (c->type == TG_REAL)
-    tg__put_real(to, c->reals[row]);
-  else if (c->type == TG_TEXT)
-    tg__put_text(to, c->texts[row] == TG_NONE ? (struct tg__str){0} : tg__strings_get(from->strings, c->texts[row]));
-  else if (c->bools[row] < 0)
-    tg__put_null(to);
-  else
-    tg__put_bool(to, c->bools[row]);
-}
-
 static bool is_known(const struct tg__column *c, size_t row) {
   return c->type == TG_INT ? c->ints[row] != TG_NULL_INT : c->type == TG_REAL ? !isnan(c->reals[row]) : c->type == TG_BOOL ? c->bools[row] >= 0 : c->texts[row] != TG_NONE;
 }
@@ -112,6 +98,13 @@ static bool copy_cell(struct tg_table *to, size_t into, const struct tg_table *f
   const struct tg__str s = source->texts[row] == TG_NONE ? (struct tg__str){0} : tg__strings_get(from->strings, source->texts[row]);
   c->texts[into] = s.ptr ? tg__strings_add(to->strings, s.ptr, s.len) : TG_NONE;
   return !s.ptr || c->texts[into] != TG_NONE;
+}
+
+static bool add_row(struct tg_table *to, const struct tg_table *from, size_t row) {
+  bool done = tg__table_reserve(to, to->rows + 1);
+  for (size_t c = 0; done && c < from->column_count; c++) done = copy_cell(to, to->rows, from, c, row);
+  if (done) tg__table_wrote(to, from->column_count);
+  return done;
 }
 
 /* Deviations of two lots around their own means, put together around the common one. */
@@ -195,7 +188,7 @@ bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_tabl
     const uint32_t into = row_of(f, from, row);
     if (into == TG_NONE) return false;
     if (into == to->rows) {
-      for (size_t c = 0; c < from->column_count; c++) put_cell(to, from, c, row);
+      if (!add_row(to, from, row)) return false;
       continue;
     }
     const bool earlier = is_earlier(f, to, into, from, row);
