@@ -86,13 +86,22 @@ static const char *find_argument(const char *typed, size_t len) {
   return NULL;
 }
 
-static int unknown_option(const struct tg__cli *c, const char *word, size_t len) {
+/* A copy of a name with all its dashes, or low lines, the one way. */
+static const char *spelled(struct tg__cli *c, const char *name, char from, char to) {
+  char *const own = tg__arena_copy(&c->arena, name, strlen(name));
+  for (char *p = own; p && *p; p++)
+    if (*p == from) *p = to;
+  return own ? own : name;
+}
+static const char *as_typed(struct tg__cli *c, const char *name) { return spelled(c, name, '_', '-'); }
+
+static int unknown_option(struct tg__cli *c, const char *word, size_t len) {
   char text[64] = "", next[128];
   memcpy(text, word, len < sizeof text - 1 ? len : sizeof text - 1);
   const char *bare = text + strspn(text, "-");
   const char *near = tg__nearest_text(bare, option_name, c->command);
   snprintf(next, sizeof next, "tachograph %s --help", c->command->name);
-  if (near) return tg__cli_usage(c, next, "%s has no option '%s'; did you mean '--%s'?", c->command->name, text, near);
+  if (near) return tg__cli_usage(c, next, "%s has no option '%s'; did you mean '--%s'?", c->command->name, text, as_typed(c, near));
   return tg__cli_usage(c, next, "%s has no option '%s'", c->command->name, text);
 }
 
@@ -111,8 +120,9 @@ static const char *take_value(struct words *w, const char *glued) {
   return w->next < w->count ? w->items[w->next++] : NULL;
 }
 
-static int missing_value(const struct tg__cli *c, const char *name, const char *value) {
-  return tg__cli_usage(c, NULL, "--%s needs a value: --%s %s", name, name, value);
+static int missing_value(struct tg__cli *c, const char *name, const char *value) {
+  const char *const typed = as_typed(c, name);
+  return tg__cli_usage(c, NULL, "--%s needs a value: --%s %s", typed, typed, value);
 }
 
 static int take_long(struct tg__cli *c, struct words *w, const char *word) {
@@ -131,7 +141,7 @@ static int take_long(struct tg__cli *c, struct words *w, const char *word) {
   const char *value = take_value(w, glued);
   if (!value) return missing_value(c, name, option ? option->value : "VALUE");
   if (option && !option->is_argument) add(c->settings, &c->setting_count, name, value);
-  else add(c->arguments, &c->argument_count, name, value);
+  else add(c->arguments, &c->argument_count, spelled(c, name, '-', '_'), value);
   return -1;
 }
 
