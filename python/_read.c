@@ -383,10 +383,17 @@ static PyObject *module_formats(PyObject *module, PyObject *unused) {
   return list;
 }
 
+static PyObject *module_format_of_file(PyObject *module, PyObject *path) {
+  const char *const text = PyBytes_AsString(path), *const name = text ? tg_format_of_file(text) : NULL;
+  if (!text) return NULL;
+  return name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
+}
+
 static PyMethodDef module_methods[] = {
     {"open", module_open, METH_VARARGS, "open(trace class, path, threads, progress) -> trace"},
     {"questions", module_questions, METH_NOARGS, "every question with its arguments and columns"},
     {"formats", module_formats, METH_NOARGS, "names of the output formats"},
+    {"format_of_file", module_format_of_file, METH_O, "format_of_file(path in bytes) -> name, or None when the end of the path does not say"},
     {0},
 };
 static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "tachograph._read", "The C side of tachograph's reading half.", -1, module_methods,

@@ -149,6 +149,11 @@ enum tg_err tg_table_arrow(struct tg_table *t, struct ArrowSchema *schema, struc
 size_t tg_format_count(void) { return tg__format_count(); }
 const char *tg_format_name(size_t i) { return i < tg__format_count() ? tg__formats[i].name : NULL; }
 
+const char *tg_format_of_file(const char *path) {
+  const struct tg__format *const f = tg__format_of_file((struct tg__str){path, (uint32_t)strlen(path)});
+  return f ? f->name : NULL;
+}
+
 static enum tg_err no_such_format(const char *format, const char *what, struct tg_error *error) {
   return tg__fail(error, TG_USAGE, -1, "'%s' is not a format %s can be written in", format, what);
 }

@@ -64,8 +64,10 @@ def errors():
 
 def formats():
     rows = []
-    for _, (name, suffix, of_table, of_trace, meaning) in defs.read("src/show/formats.def"):
-        rows.append((f"`{name}`", f"`{suffix}`", "yes" if of_table != "NULL" else "", "yes" if of_trace != "NULL" else "", meaning))
+    lines = defs.read("src/show/formats.def")
+    for name, suffix, of_table, of_trace, meaning in (args for macro, args in lines if macro == "FORMAT"):
+        suffix = ", ".join(f"`{s}`" for s in [suffix, *(args[1] for macro, args in lines if macro == "ALSO" and args[0] == name)])
+        rows.append((f"`{name}`", suffix, "yes" if of_table != "NULL" else "", "yes" if of_trace != "NULL" else "", meaning))
     return table(["format", "suffix", "tables", "traces", "what it is"], rows)
 
 

@@ -123,6 +123,7 @@ typedef bool tg_write_fn(void *ctx, const char *bytes, size_t len);
 
 TG_API size_t tg_format_count(void);
 TG_API const char *tg_format_name(size_t i); /* "text", "json", "csv", "chrome", "perfetto", "folded", "speedscope" */
+TG_API const char *tg_format_of_file(const char *path); /* what tg_export writes into files whose names end so; NULL: the name does not say */
 /* Write a table as "text", "json" or "csv". width: columns of the terminal, 0 = unlimited. */
 TG_API enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write, void *ctx, struct tg_error *error);
 /* Write a diff for a person: format "text" or "markdown". */

@@ -245,8 +245,7 @@ class Trace(_read.Trace):
 
 
 def _format_of(path: str) -> str:
-    for suffix, name in ((".speedscope.json", "speedscope"), (".json", "chrome"), (".pftrace", "perfetto"), (".perfetto-trace", "perfetto"),
-                         (".folded", "folded"), (".csv", "csv")):
-        if path.endswith(suffix):
-            return name
-    raise ValueError(f"{path}: the name does not say which format; give to=, one of {', '.join(formats())}")
+    name = _read.format_of_file(os.fsencode(path))
+    if name is None:
+        raise ValueError(f"{path}: the name does not say which format; give to=, one of {', '.join(formats())}")
+    return name

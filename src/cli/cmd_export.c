@@ -10,20 +10,12 @@ static const char *trace_format(const void *ctx, size_t k) {
   return NULL;
 }
 
-/* The format whose suffix the file has, .gz and .zst left aside; a plain .json is a Chrome trace. */
-static const char *format_of_file(const char *path) {
+/* By the suffix of the file's name, .gz and .zst left aside. */
+static const struct tg__format *format_of_file(const char *path) {
   struct tg__str name = {path, (uint32_t)strlen(path)};
   if (tg__str_has_suffix(name, ".gz")) name.len -= 3;
   else if (tg__str_has_suffix(name, ".zst")) name.len -= 4;
-  const char *best = NULL;
-  size_t best_len = 0;
-  for (size_t i = 0; i < tg__format_count(); i++) {
-    const struct tg__format *f = &tg__formats[i];
-    const size_t len = strlen(f->suffix);
-    if (!f->trace || !tg__str_has_suffix(name, f->suffix)) continue;
-    if (len > best_len || strcmp(f->name, "chrome") == 0) best = f->name, best_len = len;
-  }
-  return best;
+  return tg__format_of_file(name);
 }
 
 static int unknown_format(const struct tg__cli *c, const char *name) {
@@ -60,8 +52,7 @@ static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__fo
 int tg__cmd_export(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   const char *name = tg__cli_setting(c, "to");
-  if (!name) name = format_of_file(c->out_path);
-  const struct tg__format *format = name ? tg__format_find(name) : NULL;
+  const struct tg__format *format = name ? tg__format_find(name) : format_of_file(c->out_path);
   if (!format || !format->trace) return unknown_format(c, name);
   if (tg__cli_setting(c, "json") && strcmp(c->out_path, "-") == 0) {
     return tg__cli_usage(c, NULL, "--json reports on the file written, so it needs -o FILE; --to json writes the trace itself as JSON");

@@ -3,8 +3,20 @@
 
 const struct tg__format tg__formats[] = {
 #define FORMAT(name, suffix, table, trace, meaning) {#name, suffix, meaning, table, trace},
+#define ALSO(name, suffix)
 #include "show/formats.def"
 #undef FORMAT
+#undef ALSO
+};
+
+static const struct {
+  const char *suffix, *name;
+} suffixes[] = {
+#define FORMAT(name, suffix, table, trace, meaning) {suffix, #name},
+#define ALSO(name, suffix) {suffix, #name},
+#include "show/formats.def"
+#undef FORMAT
+#undef ALSO
 };
 
 size_t tg__format_count(void) { return sizeof tg__formats / sizeof *tg__formats; }
@@ -14,6 +26,19 @@ const struct tg__format *tg__format_find(const char *name) {
     if (strcmp(tg__formats[i].name, name) == 0) return &tg__formats[i];
   }
   return NULL;
+}
+
+const struct tg__format *tg__format_of_file(struct tg__str path) {
+  const struct tg__format *best = NULL;
+  size_t best_len = 0;
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    const struct tg__format *const f = tg__format_find(suffixes[i].name);
+    const size_t len = strlen(suffixes[i].suffix);
+    if (!f->trace || len < best_len || !tg__str_has_suffix(path, suffixes[i].suffix)) continue;
+    best = f;
+    best_len = len;
+  }
+  return best;
 }
 
 const char *tg__show_arg(const struct tg__show_options *o, const char *name) {
