@@ -16,24 +16,25 @@ from typing import Any, Callable, Iterable, Optional
 
 import torch
 from torch.autograd import DeviceType, ProfilerActivity
-from torch.autograd.profiler import KinetoStepTracker
-from torch.profiler import RecordScope, itt  # as they are: they record nothing themselves
+from torch.autograd.profiler import KinetoStepTracker as KinetoStepTracker  # "as" its own name: a checker of types may find it here
+from torch.profiler import RecordScope as RecordScope, itt as itt  # as they are: they record nothing themselves
 
 from . import TachographError, _launch, _torch_own
 from ._collect.backend import Recording
-from ._collect.config import CuspyConfig, ExperimentalConfig as _ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
+from ._collect.config import CuspyConfig, ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
 from ._labels.annotate import record_function
 from ._profile.handlers import tensorboard_trace_handler
 from ._profile.observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
 from ._profile.schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
 from ._profile.step_times import StepTimes
-from ._profile.windows import _KinetoProfile, kineto_available, supported_activities
+from ._profile.windows import _KinetoProfile as _KinetoProfile, kineto_available, supported_activities
 from ._say import heard, tell, warn, warn_once
 
 __all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
            "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig", "PerformanceMetricsConfig",
            "ProfilerActivityConfig"]
 PROFILER_STEP_NAME = "ProfilerStep"
+_ExperimentalConfig = ExperimentalConfig  # as torch calls it
 _WORTH_A_LINE_S = 1.0
 
 
