@@ -374,6 +374,7 @@ def test_every_command_explains_itself_with_an_example(tachograph, command):
     assert run.returncode == 0
     assert "usage: tachograph " + command in run.stdout and "example\n  " in run.stdout and "--json" in run.stdout
     assert command in tachograph("help", command).stdout
+    assert not re.findall(r"--\w*_\w*", run.stdout)
 
 
 @pytest.mark.parametrize("call", [["help"], ["man"], ["version"], ["doctor"], ["questions"], ["completion", "bash"], ["ask", "--help"]])

@@ -29,7 +29,6 @@ QUESTIONS = {
     "queue": [[], ["--by", "series"], ["--by", "full", "--max-length", "1"], ["--rules", "hta"]],
     "copy_bandwidth": [[], ["--by", "series"], ["--by", "op"], ["--rules", "hta"]],
     "launch_stats": [[], ["--by", "kernel", "--call-us", "4"], ["--by", "call"], ["--by", "event"], ["--rules", "hta"]],
-    "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"]],
     "segments": [[]],
     "memory_history": [[]],
     "memory_state": [[], ["--at", "end"]],

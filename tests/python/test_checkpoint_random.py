@@ -1,9 +1,7 @@
 """checkpoint and cupti against looking at everything, on made-up runs."""
-import json
 import random
 from collections import defaultdict
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,16 +11,6 @@ from reference_memory import Story
 
 FEW = settings(max_examples=30, deadline=None)
 SEEDS = st.integers(0, 1 << 32)
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    path = tmp_path_factory.mktemp("checkpoint") / "trace.json"
-
-    def open_document(document):
-        path.write_text(json.dumps(document))
-        return tg.open(path)
-    return open_document
 
 
 @FEW

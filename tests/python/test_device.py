@@ -1,7 +1,6 @@
 """The questions about devices against reference_device.py on random traces, what must not change, and the four features they carry."""
 import copy
 import json
-import random
 
 import pytest
 from hypothesis import assume, given, settings
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 import reference_device as slow
 import traces
-from test_property import CONTENT, SETTINGS, Written, assert_same, check_rows, engine  # noqa: F401
+from test_property import CONTENT, SETTINGS, Written, assert_same, check_rows
 
 FEW = settings(SETTINGS, max_examples=40)
 DEVICE = CONTENT.map(lambda c: {**c, "gpu": True, "memory": False})
@@ -46,7 +45,7 @@ def check_all(m, rank, ask, **rules):
 
 @FEW
 @given(content=DEVICE, spelling=st.integers(0, 2**32))
-def test_exact(engine, content, spelling):  # noqa: F811
+def test_exact(engine, content, spelling):
     with Written(engine, traces.build(**content), spelling) as ranks:
         for rank, ask in ranks:
             check_all(slow.Exact(rank), rank, ask)
@@ -54,7 +53,7 @@ def test_exact(engine, content, spelling):  # noqa: F811
 
 @FEW
 @given(content=DEVICE, spelling=st.integers(0, 2**32))
-def test_overlap_of_each_step(engine, content, spelling):  # noqa: F811
+def test_overlap_of_each_step(engine, content, spelling):
     """Between two neighbouring starts or ends nothing changes: each such piece inside the step counts whole."""
     with Written(engine, traces.build(**content), spelling) as ranks:
         for rank, ask in ranks:
@@ -76,7 +75,7 @@ def test_overlap_of_each_step(engine, content, spelling):  # noqa: F811
 
 @FEW
 @given(content=DEVICE, spelling=st.integers(0, 2**32))
-def test_as_hta_counts(engine, content, spelling):  # noqa: F811
+def test_as_hta_counts(engine, content, spelling):
     """With and without the last step."""
     with Written(engine, traces.build(**content), spelling) as ranks:
         for (rank, ask), m in zip(ranks, slow.hta_ranks([r for r, _ in ranks])):
@@ -103,7 +102,7 @@ def answers(ranks):
 
 @FEW
 @given(content=DEVICE, shift=st.integers(-10**12, 10**15))
-def test_shift_moves_times_alone(engine, content, shift):  # noqa: F811
+def test_shift_moves_times_alone(engine, content, shift):
     ranks = traces.build(**content)
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, ranks, 1, plain=True, shift_ns=shift) as b:
         moved = [(q, [{k: v + shift if k in ("ts_ns", "start_ns") and v is not None else v for k, v in r.items()} for r in rows]) for q, rows in answers(a)]
@@ -112,23 +111,18 @@ def test_shift_moves_times_alone(engine, content, shift):  # noqa: F811
 
 @FEW
 @given(content=DEVICE, seed=st.integers(0, 2**32))
-def test_order_of_events_changes_nothing(engine, content, seed):  # noqa: F811
+def test_order_of_events_changes_nothing(engine, content, seed):
     ranks = traces.build(**content, span=10**7)
     for rank in ranks:                      # what begins at once is told apart by its place in the file
         starts = [e.ts for e in rank.events if e.ph == "X"]
         assume(len(starts) == len(set(starts)))
-    mixed = copy.deepcopy(ranks)
-    for rank in mixed:
-        random.Random(seed).shuffle(rank.events)
-        for i, e in enumerate(rank.events):
-            e.i = i
-    with Written(engine, ranks, 1, plain=True) as a, Written(engine, mixed, 1, plain=True) as b:
+    with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.shuffled(ranks, seed), 1, plain=True) as b:
         assert_same(answers(a), answers(b))
 
 
 @FEW
 @given(content=DEVICE)
-def test_stream_numbers_change_streams_alone(engine, content):  # noqa: F811
+def test_stream_numbers_change_streams_alone(engine, content):
     ranks = traces.build(**content)
     renamed = copy.deepcopy(ranks)
     for rank in renamed:
@@ -144,15 +138,11 @@ def test_stream_numbers_change_streams_alone(engine, content):  # noqa: F811
 
 @FEW
 @given(content=DEVICE)
-def test_twice_as_slow(engine, content):  # noqa: F811
+def test_twice_as_slow(engine, content):
     """All times doubled: lengths double, shares and counts stay, but for copies of no length, which last 1 ns either way."""
     ranks = traces.build(**content)
     assume(all(e.dur for r in ranks for e in r.events if e.cat in ("gpu_memcpy", "gpu_memset")))
-    slower = copy.deepcopy(ranks)
-    for rank in slower:
-        for e in rank.events:
-            e.ts, e.dur = (None if v is None else 2 * v for v in (e.ts, e.dur))
-    with Written(engine, ranks, 1, plain=True) as a, Written(engine, slower, 1, plain=True) as b:
+    with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.slowed(ranks), 1, plain=True) as b:
         doubled = [(q, [{k: 2 * v if k.endswith("_ns") and v is not None else v / 2 if k == "rate_gbps" and v is not None else v for k, v in r.items()}
                         for r in rows]) for q, rows in answers(a)]
         assert_same(doubled, answers(b))
@@ -176,7 +166,7 @@ def launched(name, call_at, ts, dur, corr, stream=7, cat="kernel", **args):
             x(cat, name, ts, dur, tid=stream, pid=0, device=0, stream=stream, correlation=corr, **args)]
 
 
-def test_busy_is_a_union(engine, tmp_path):  # noqa: F811
+def test_busy_is_a_union(engine, tmp_path):
     """Kernels over 75 of 100 us, overlapping so that their durations add up to 110: busy 75 %, not 110 %."""
     events = [x("user_annotation", "ProfilerStep#1", 0, 100)]
     events += launched("a", 0, 0, 60, 1) + launched("b", 5, 25, 35, 2, stream=8) + launched("c", 10, 85, 15, 3)
@@ -191,7 +181,7 @@ def test_busy_is_a_union(engine, tmp_path):  # noqa: F811
     (x("cpu_op", "aten::sort", 105, 90), "host"), (x("cuda_runtime", "cudaDeviceSynchronize", 100, 95), "sync"),
     (x("user_annotation", "enumerate(DataLoader)#_Iter.__next__", 100, 96), "data"), (x("cuda_runtime", "cudaMemcpy", 101, 94), "copy"),
     (None, "python")])
-def test_idle_intervals_have_causes(engine, tmp_path, meanwhile, cause):  # noqa: F811
+def test_idle_intervals_have_causes(engine, tmp_path, meanwhile, cause):
     """The device is idle from 100 to 200; the work that ends it is launched at 196."""
     events = launched("a", 0, 10, 90, 1) + launched("b", 196, 200, 50, 2) + ([meanwhile] if meanwhile else [])
     path = write(tmp_path, events)
@@ -201,7 +191,7 @@ def test_idle_intervals_have_causes(engine, tmp_path, meanwhile, cause):  # noqa
     assert (row["cause"], row["idle_ns"]) == ("host_wait", 100_000)
 
 
-def test_idle_between_kernels(engine, tmp_path):  # noqa: F811
+def test_idle_between_kernels(engine, tmp_path):
     """Launched in time: 20 us later is a wait for the kernel before, 40 us later is not; delay_us=50 makes it one."""
     path = write(tmp_path, launched("a", 0, 10, 90, 1) + launched("b", 3, 120, 30, 2) + launched("c", 6, 190, 10, 3))
     assert {g["cause"] for g in engine.ask(path, "gaps")} == {"queued"}
@@ -209,7 +199,7 @@ def test_idle_between_kernels(engine, tmp_path):  # noqa: F811
     assert {r["cause"]: r["idle_ns"] for r in engine.ask(path, "idle", delay_us=50)} == {"kernel_wait": 60_000, "other": 0}
 
 
-def test_copy_traffic(engine, tmp_path):  # noqa: F811
+def test_copy_traffic(engine, tmp_path):
     """100 MB to the device in 10 ms in each of two steps: 200 MB, 10 GB/s, and who asked for it."""
     events = []
     for step in range(2):
@@ -228,7 +218,7 @@ def test_copy_traffic(engine, tmp_path):  # noqa: F811
     assert (row["copies"], row["bytes"]) == (1, 100_000_000)
 
 
-def test_communication_share_and_overlap(engine, tmp_path):  # noqa: F811
+def test_communication_share_and_overlap(engine, tmp_path):
     """A step of 100 ms, 40 ms of it in a collective, 10 ms of those hidden under computing: a share of 40 %, 25 % overlap."""
     events = [x("user_annotation", "ProfilerStep#3", 0, 100_000)]
     events += launched("gemm", 10, 1000, 50_000, 1) + launched("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 41_000, 40_000, 2, stream=20)

@@ -13,16 +13,6 @@ FEW = settings(max_examples=25, deadline=None)
 SEEDS = st.integers(0, 1 << 32)
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    path = tmp_path_factory.mktemp("memory") / "trace.json"
-
-    def open_document(document):
-        path.write_text(json.dumps(document))
-        return tg.open(path)
-    return open_document
-
-
 def ns(us):
     return None if us is None else round(us * 1000)
 

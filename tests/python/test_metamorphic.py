@@ -3,10 +3,9 @@ Shifts, orders of events and names of streams: test_property.py and the files of
 import copy
 
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import traces
-from test_property import CONTENT, QUESTIONS, SETTINGS, TIMES, Written, answers, assert_same, engine  # noqa: F401
+from test_property import CONTENT, SETTINGS, Written, answers, assert_same
 
 FEW = settings(SETTINGS, max_examples=20)
 NUMBERED = ("correlation", "External id", "Sequence number", "id")
@@ -35,13 +34,9 @@ SUMS = [
 
 @FEW
 @given(content=CONTENT)
-def test_twice_as_slow_doubles_times_alone(engine, content):  # noqa: F811
+def test_twice_as_slow_doubles_times_alone(engine, content):
     ranks = traces.build(**content)
-    slower = copy.deepcopy(ranks)
-    for rank in slower:
-        for e in rank.events:
-            e.ts, e.dur = (None if v is None else 2 * v for v in (e.ts, e.dur))
-    with Written(engine, ranks, 1, plain=True) as a, Written(engine, slower, 1, plain=True) as b:
+    with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.slowed(ranks), 1, plain=True) as b:
         doubled = [(q, [{k: 2 * v if k.endswith("_ns") and v is not None else v for k, v in r.items()} for r in rows]) for q, rows in answers(a)]
         assert_same(doubled, answers(b))
 
@@ -62,7 +57,7 @@ def twice(rank):
 
 @FEW
 @given(content=CONTENT)
-def test_the_same_thing_twice_doubles_sums_alone(engine, content):  # noqa: F811
+def test_the_same_thing_twice_doubles_sums_alone(engine, content):
     ranks = traces.build(**content)
     both = copy.deepcopy(ranks)
     for rank in both:

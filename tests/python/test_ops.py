@@ -9,7 +9,6 @@ import random
 import sys
 import tempfile
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -18,20 +17,12 @@ import reference_ops
 import traces
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
-from engine import Package, Refused, open_engine  # noqa: E402
+from engine import Refused  # noqa: E402
 
 SETTINGS = settings(max_examples=int(os.environ.get("TG_EXAMPLES", "12")), deadline=None, report_multiple_bugs=False, print_blob=False, suppress_health_check=list(HealthCheck))
 CONTENT = st.fixed_dictionaries({
     "seed": st.integers(0, 2**32), "size": st.integers(20, 80), "grain": st.sampled_from((1, 250, 1000)), "steps": st.integers(0, 3), "python": st.booleans()})
 KEY = ("name", "start_ns", "dur_ns")
-
-
-@pytest.fixture(scope="module")
-def engine():
-    try:
-        return Package()
-    except ImportError:
-        return open_engine(None)
 
 
 # ---- content ---------------------------------------------------------------------------------------------------------------------
@@ -284,10 +275,7 @@ def test_shift_moves_instants_alone(engine, content, shift):
 def test_times_twice_as_long_double_times_alone(engine, content):
     """An empty kernel stays empty, so nothing else changes."""
     rank, _ = build(content)
-    slow = copy.deepcopy(rank)
-    for e in slow.events:
-        e.ts, e.dur = None if e.ts is None else 2 * e.ts, None if e.dur is None else 2 * e.dur
-    with Asked(engine, rank) as a, Asked(engine, slow) as b:
+    with Asked(engine, rank) as a, Asked(engine, *traces.slowed([rank])) as b:
         assert answers(a, lambda c, v: 2 * v if c in INSTANTS | LENGTHS else v) == answers(b)
 
 
@@ -302,10 +290,7 @@ def test_order_of_events_changes_nothing(engine, content, seed):
     starts = [e.ts for e in rank.events if e.ph == "X"]
     labels = [(e.dur, e.pid, e.tid) for e in rank.events if e.cat == "gpu_user_annotation"]
     assume(len(starts) == len(set(starts)) and len(labels) == len(set(labels)))
-    mixed = copy.deepcopy(rank)
-    random.Random(seed).shuffle(mixed.events)
-    number(mixed)
-    with Asked(engine, rank) as a, Asked(engine, mixed) as b:
+    with Asked(engine, rank) as a, Asked(engine, *traces.shuffled([rank], seed)) as b:
         left, right = answers(a, leave_out={"thread"}), answers(b, leave_out={"thread"})
         assert left == right
 

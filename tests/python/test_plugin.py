@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import reference_plugin as reference
 import traces
-from test_property import CONTENT, SETTINGS, Written, answers, assert_same, check_rows, engine  # noqa: F401
+from test_property import CONTENT, SETTINGS, Written, answers, assert_same, check_rows
 
 FEW = settings(SETTINGS, max_examples=int(os.environ.get("TG_EXAMPLES", "12")))
 
@@ -105,7 +105,7 @@ CHECKS = {c.__name__[6:]: c for c in (check_device_metrics, check_device_curve, 
 @pytest.mark.parametrize("question", CHECKS)
 @FEW
 @given(content=CONTENT, spelling=st.integers(0, 2**32))
-def test_question(engine, question, content, spelling):  # noqa: F811
+def test_question(engine, question, content, spelling):
     with Written(engine, traces.build(**content), spelling) as ranks:
         for rank, ask in ranks:
             CHECKS[question](rank, ask)
@@ -116,7 +116,7 @@ QUESTIONS = (("device_metrics", {}), ("device_metrics", {"by": "time"}), ("total
 
 @FEW
 @given(content=CONTENT, shift=st.integers(-10**12, 10**15))
-def test_shift_moves_times_alone(engine, content, shift):  # noqa: F811
+def test_shift_moves_times_alone(engine, content, shift):
     ranks = traces.build(**content)
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, ranks, 1, plain=True, shift_ns=shift) as b:
         moved = [(q, [{k: v + shift if k == "start_ns" else v for k, v in r.items()} for r in rows]) for q, rows in answers(a, (), QUESTIONS)]
@@ -125,7 +125,7 @@ def test_shift_moves_times_alone(engine, content, shift):  # noqa: F811
 
 @FEW
 @given(content=CONTENT, seed=st.integers(0, 2**32))
-def test_spelling_and_stream_names_change_nothing(engine, content, seed):  # noqa: F811
+def test_spelling_and_stream_names_change_nothing(engine, content, seed):
     ranks = traces.build(**content)
     renamed = copy.deepcopy(ranks)
     for rank in renamed:
@@ -138,15 +138,10 @@ def test_spelling_and_stream_names_change_nothing(engine, content, seed):  # noq
 
 @FEW
 @given(content=CONTENT)
-def test_twice_as_slow_doubles_times_alone(engine, content):  # noqa: F811
+def test_twice_as_slow_doubles_times_alone(engine, content):
     ranks = traces.build(**content)
-    slower = copy.deepcopy(ranks)
-    for rank in slower:
-        for e in rank.events:
-            e.ts = None if e.ts is None else 2 * e.ts
-            e.dur = None if e.dur is None else 2 * e.dur
     questions = [(q, args) for q, args in QUESTIONS if args != {"by": "time"}]
-    with Written(engine, ranks, 1, plain=True) as a, Written(engine, slower, 1, plain=True) as b:
+    with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.slowed(ranks), 1, plain=True) as b:
         doubled = [(q, [{k: 2 * v if k.endswith(("_ns", "_ms")) and v is not None else v for k, v in r.items()} for r in rows])
                    for q, rows in answers(a, (), questions)]
         assert_same(doubled, answers(b, (), questions))
@@ -175,13 +170,13 @@ def op(name, ts, dur, tid=1, cat="cpu_op", **args):
     return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
 
 
-def test_classes_by_name(engine, tmp_path):  # noqa: F811
+def test_classes_by_name(engine, tmp_path):
     events = [op(name, 100 * k, 10) for k, name in enumerate(name for names in CLASSES.values() for name in names)]
     rows = engine.ask(write(tmp_path / "t.json", events), "op_classes")
     assert {r["class"]: r["calls"] for r in rows} == {name: len(ops) for name, ops in CLASSES.items()}
 
 
-def test_classes_by_place(engine, tmp_path):  # noqa: F811
+def test_classes_by_place(engine, tmp_path):
     """A convolution claims the copy and the product inside it; what has no class counts for what it runs in."""
     events = [op("aten::conv2d", 0, 100), op("aten::copy_", 10, 20), op("aten::mm", 40, 30), op("aten::linear", 200, 50), op("aten::t", 210, 10),
               op("aten::copy_", 230, 10), op("aten::sum", 300, 10)]
@@ -192,7 +187,7 @@ def test_classes_by_place(engine, tmp_path):  # noqa: F811
 # ---- modules that only operators name -----------------------------------------------------------------------------------------------
 
 
-def test_modules_of_hierarchy_texts(engine, tmp_path):  # noqa: F811
+def test_modules_of_hierarchy_texts(engine, tmp_path):
     """As our recorder writes them, and as TorchScript does."""
     events = [op("aten::linear", 0, 50, **{"Module Hierarchy": "Net_0 / Linear_0"}), op("aten::addmm", 10, 20, **{"Module Hierarchy": "Net_0 / Linear_0"}),
               op("aten::relu", 60, 10, **{"Module Hierarchy": "Net_0"}),
@@ -203,7 +198,7 @@ def test_modules_of_hierarchy_texts(engine, tmp_path):  # noqa: F811
         ("conv1(Conv2d)::forward", 1, None, 1, 5000, 5000), ("(outside of modules)", None, None, 0, 0, 0)]
 
 
-def test_module_and_operator_of_one_extent(engine, tmp_path):  # noqa: F811
+def test_module_and_operator_of_one_extent(engine, tmp_path):
     """Where frames are derived, a call begins and ends with its operators, and stands behind them in the file."""
     events = [op("aten::linear", 0, 50), op("aten::addmm", 10, 20), op("nn.Module: Net_0", 0, 50, cat="python_function", **{"Python module id": 0}),
               op("nn.Module: Linear_0", 0, 50, cat="python_function", **{"Python module id": 1})]
@@ -211,7 +206,7 @@ def test_module_and_operator_of_one_extent(engine, tmp_path):  # noqa: F811
     assert [(r["name"], r["calls"], r["ops"], r["self_cpu_ns"], r["python_ns"]) for r in rows][:2] == [("Net_0", 1, 0, 0, 0), ("Linear_0", 1, 1, 50_000, 0)]
 
 
-def test_forward_computed_again(engine, tmp_path):  # noqa: F811
+def test_forward_computed_again(engine, tmp_path):
     """Checkpointing: inside the backward of an operator of Act_0 the module around both runs again; it keeps its place."""
     def frame(name, ts, dur, tid):
         return op("nn.Module: " + name, ts, dur, tid, "python_function", **{"Python module id": 0})

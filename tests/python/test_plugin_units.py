@@ -9,18 +9,10 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
-from engine import Package, Refused, open_engine  # noqa: E402
+from engine import Refused  # noqa: E402
 
 PARTS = ("kernel_ns", "memcpy_ns", "memset_ns", "communication_ns", "runtime_ns", "dataloader_ns", "cpu_exec_ns", "other_ns", "total_ns")
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-
-
-@pytest.fixture(scope="module")
-def engine():
-    try:
-        return Package()
-    except ImportError:
-        return open_engine(None)
 
 
 class Case:

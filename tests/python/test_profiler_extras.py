@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
-from recording import BACKENDS, CPU, CUDA, load, loop, names, needs_no_cuda, quiet_schedule
+from recording import BACKENDS, CPU, CUDA, loop, names, needs_no_cuda, quiet_schedule
 from tachograph._profile import nvtx as _nvtx, windows as _window
 from tachograph._collect import price as _price
 from tachograph import _record, _say

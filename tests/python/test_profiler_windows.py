@@ -1,6 +1,5 @@
 """Windows of the drop-in profiler, on every backend: which steps are recorded, what is written, what the user is told."""
 import gc
-import json
 import logging
 import os
 import pathlib

@@ -235,6 +235,15 @@ def test_export(trace, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []
 
 
+@pytest.mark.parametrize("name, to", [("a.json", "chrome"), ("a.speedscope.json", "speedscope"), ("a.pftrace", "perfetto"), ("a.perfetto-trace", "perfetto"),
+                                      ("a.folded", "folded"), ("a.csv", "csv")])
+def test_the_name_says_the_format(trace, tmp_path, name, to):
+    args = {"trace_name": "a"} if to == "speedscope" else {}  # which says its own name inside
+    trace.export(tmp_path / name, **args)
+    trace.export(tmp_path / "given", to=to, **args)
+    assert (tmp_path / name).read_bytes() == (tmp_path / "given").read_bytes()
+
+
 def test_failed_export_leaves_nothing(trace, tmp_path):
     with pytest.raises(tg.TachographError):
         trace.export(tmp_path / "x", to="no such format")

@@ -5,7 +5,6 @@ import concurrent.futures
 import gc
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap

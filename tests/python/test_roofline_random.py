@@ -3,11 +3,10 @@ import collections
 import json
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from test_property import SETTINGS, engine  # noqa: F401
+from test_property import SETTINGS
 
 FEW = settings(SETTINGS, max_examples=30)
 
@@ -84,7 +83,7 @@ def expected(roots, device):
 
 @FEW
 @given(seed=st.integers(0, 2**32), device=st.booleans())
-def test_the_outermost_known_operator_stands_for_all_in_it(engine, tmp_path_factory, seed, device):  # noqa: F811
+def test_the_outermost_known_operator_stands_for_all_in_it(engine, tmp_path_factory, seed, device):
     rnd = random.Random(seed)
     roots = [Call(rnd, 100 * k, 100 * k + rnd.randint(5, 90), 0) for k in range(rnd.randint(1, 6))]
     if not any(c.args for r in roots for c in r.walk()):

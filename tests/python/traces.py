@@ -4,6 +4,7 @@ build(seed, …) makes the content: a list of ranks, each a list of Event in fil
 spell(rank, …) writes one rank; how it is written (order of keys, blanks, escapes, number spellings, container, packing) is drawn
 from a Random of its own, so that the same content can be written twice in different ways.
 """
+import copy
 import dataclasses
 import gzip
 import json
@@ -201,6 +202,24 @@ def build(seed, ranks=1, size=60, grain=1000, span=1000, steps=2, python=True, g
 
 
 # ---- spelling ---------------------------------------------------------------------------------------------------------------
+
+
+def slowed(ranks):
+    """A copy with all times doubled."""
+    ranks = copy.deepcopy(ranks)
+    for e in (e for rank in ranks for e in rank.events):
+        e.ts, e.dur = (None if v is None else 2 * v for v in (e.ts, e.dur))
+    return ranks
+
+
+def shuffled(ranks, seed):
+    """A copy with the same events in another order."""
+    ranks = copy.deepcopy(ranks)
+    for rank in ranks:
+        random.Random(seed).shuffle(rank.events)
+        for i, e in enumerate(rank.events):
+            e.i = i
+    return ranks
 
 
 class Speller:

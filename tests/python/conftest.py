@@ -1,0 +1,30 @@
+"""Fixtures of the tests of the Python package."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
+from engine import Package, open_engine  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """The Python package where it is installed: no process per question."""
+    try:
+        return Package()
+    except ImportError:
+        return open_engine(None)
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """opened(document): the trace of a dict in Kineto's words."""
+    import tachograph as tg
+    path = tmp_path_factory.mktemp("opened") / "trace.json"
+
+    def open_document(document):
+        path.write_text(json.dumps(document))
+        return tg.open(path)
+    return open_document
