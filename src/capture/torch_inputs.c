@@ -44,7 +44,8 @@ struct inputs {
 /* What walks: writes at p, or compares with what is there. */
 struct pen {
   uint8_t *p, *end;
-  bool drop; /* write no scalar values */
+  bool drop;             /* writes no scalar values */
+  const uint16_t *fresh; /* compares: how many different inputs the name had */
 };
 enum { COMPARE = 1, CAREFUL = 2 }; /* how it walks; known when compiled */
 
@@ -151,9 +152,9 @@ ALWAYS_INLINE bool put_string(struct pen *w, const uint8_t *object, int how) {
   return put8(w, TG_INPUT_STRING, how) && put16(w, (uint16_t)len, how) && put(w, text, len, how);
 }
 
-/* Once the values of a name are not kept any more, "some number" is equal to every number. */
+/* Once the values of a name are not kept any more, "some number" is equal to every number; what is compared may be another name's. */
 ALWAYS_INLINE bool drops(const struct pen *w, uint8_t dropped, int how) {
-  return (how & COMPARE) ? w->p < w->end && *w->p == dropped : w->drop;
+  return (how & COMPARE) ? w->p < w->end && *w->p == dropped && *w->fresh >= NEW_MAX : w->drop;
 }
 
 ALWAYS_INLINE bool put_bare_number(struct pen *w, const uint8_t *value, uint8_t input, int how) {
@@ -226,8 +227,8 @@ ALWAYS_INLINE bool put_value(struct pen *w, const uint8_t *value, int how) {
 
 ALWAYS_INLINE struct seen *seen_at(const struct inputs *c, uint32_t at) { return (struct seen *)(c->bytes + at); }
 
-ALWAYS_INLINE bool same_values(const uint8_t *value, uint32_t count, struct seen *s) {
-  struct pen w = {.p = s->bytes, .end = s->bytes + s->len};
+ALWAYS_INLINE bool same_values(const uint8_t *value, uint32_t count, struct seen *s, const uint16_t *fresh) {
+  struct pen w = {.p = s->bytes, .end = s->bytes + s->len, .fresh = fresh};
   for (; count; count--, value += VALUE)
     if (!put_value(&w, value, COMPARE)) return false;
   return w.p == w.end;
@@ -318,10 +319,11 @@ static void make_room(struct tg__thread *t, struct inputs *c) {
 }
 
 /* Place of these inputs when the name had them before; 0 = no. */
-__attribute__((noinline)) static uint32_t recall(const struct inputs *c, uint32_t key, const uint8_t *value, uint32_t count) {
+__attribute__((noinline)) static uint32_t recall(const struct inputs *c, uint32_t key, const uint8_t *value, uint32_t count,
+                                                 const uint16_t *fresh) {
   const struct slot *const set = c->sets[key >> 24];
   for (size_t way = 0; way < WAYS; way++)
-    if (set[way].key == key && same_values(value, count, seen_at(c, set[way].at))) return set[way].at;
+    if (set[way].key == key && same_values(value, count, seen_at(c, set[way].at), fresh)) return set[way].at;
   return 0;
 }
 
@@ -352,25 +354,25 @@ static uint32_t write_somewhere(struct tg__thread *t, struct inputs *c, const ui
   }
 }
 
-static bool keeps_scalars(struct tg__thread *t, const struct inputs *c, uint32_t name) {
-  if (c->fresh[name % NAMES] < NEW_MAX) return true;
+static bool keeps_scalars(struct tg__thread *t, const uint16_t *fresh) {
+  if (*fresh < NEW_MAX) return true;
   tg__count(t, TG_RAW_C_SHAPE_DROPPED, 1);
   return false;
 }
 
 /* Place of inputs that are new, or were forgotten; 0 = no room in the file. */
 __attribute__((noinline)) static uint32_t learn(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count,
-                                                uint32_t name) {
-  const bool keep = keeps_scalars(t, c, name);
+                                                uint32_t name, uint16_t *fresh) {
+  const bool keep = keeps_scalars(t, fresh);
   const uint32_t key = key_of(value, count, name, !keep);
-  const uint32_t known = keep ? 0 : recall(c, key, value, count);
+  const uint32_t known = keep ? 0 : recall(c, key, value, count, fresh);
   if (known) return known;
   const uint32_t len = write_somewhere(t, c, value, count, keep);
   const uint32_t id = tg__torch_intern(t, TG_RAW_D_SHAPE, seen_at(c, c->used)->bytes, len);
   if (!id) return 0;
   if (id > c->top) {
     c->top = id;
-    c->fresh[name % NAMES] += c->fresh[name % NAMES] < NEW_MAX;
+    *fresh += *fresh < NEW_MAX;
   }
   return remember(c, key, id, len);
 }
@@ -393,10 +395,11 @@ uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name
   if (!count) return 0; /* as torch: nothing to say */
   if (TG_UNLIKELY(in_trial(t))) return inputs_careful(t, c, value, count);
   value += (all - count) * VALUE; /* of an operation called through the interpreter torch shows the whole stack */
+  uint16_t *const fresh = &c->fresh[name % NAMES];
   uint32_t at = seen_at(c, c->previous)->next;
-  if (!same_values(value, count, seen_at(c, at))) {
-    at = recall(c, key_of(value, count, name, false), value, count);
-    if (TG_UNLIKELY(!at)) at = learn(t, c, value, count, name);
+  if (!same_values(value, count, seen_at(c, at), fresh)) {
+    at = recall(c, key_of(value, count, name, false), value, count, fresh);
+    if (TG_UNLIKELY(!at)) at = learn(t, c, value, count, name, fresh);
     if (TG_UNLIKELY(!at)) return 0;
     seen_at(c, c->previous)->next = at;
   }

@@ -170,6 +170,47 @@ static void test_1000_sessions(void **state) {
   if (!getenv("TG_ANY_RESIDENT")) assert_true(resident_pages() <= resident + 64); /* a sanitizer keeps what was freed */
 }
 
+static enum tg_err open_and_close(const struct tg_record_options *o) {
+  struct tg_error e;
+  const enum tg_err err = tg_record_open(o, &e);
+  if (!err) recording_close();
+  return err;
+}
+
+/* The least and the most that is taken, and one beyond. */
+static void test_bounds_of_options(void **state) {
+  enum { PATH_MOST = 4096 - 32 };
+  char path[PATH_MOST + 2];
+  struct tg_record_options o = {.path = recording_path, .rank = -1, .memory_bytes = 1 << 20};
+  assert_int_equal(open_and_close(&o), TG_OK);
+  o.memory_bytes--;
+  assert_int_equal(open_and_close(&o), TG_USAGE);
+  o = (struct tg_record_options){.path = recording_path, .rank = -1, .disk_bytes = 256 << 10};
+  assert_int_equal(open_and_close(&o), TG_OK);
+  o.disk_bytes--;
+  assert_int_equal(open_and_close(&o), TG_USAGE);
+  o = (struct tg_record_options){.path = recording_path, .rank = -1, .features = 2 * TG_RECORD_MODULE_SPANS - 1};
+  assert_int_equal(open_and_close(&o), TG_OK); /* what is not to be had here is missing */
+  o.features++;
+  assert_int_equal(open_and_close(&o), TG_USAGE);
+  o = (struct tg_record_options){.path = recording_path, .rank = -1, .required = 2 * TG_RECORD_MODULE_SPANS};
+  assert_int_equal(open_and_close(&o), TG_USAGE);
+  o = (struct tg_record_options){.path = recording_path, .rank = -1, .keep = TG_KEEP_LAST};
+  assert_int_equal(open_and_close(&o), TG_OK);
+  o.keep = (enum tg_record_keep)(TG_KEEP_FIRST + TG_KEEP_LAST + 7);
+  assert_int_equal(open_and_close(&o), TG_USAGE);
+  o = (struct tg_record_options){.path = "", .rank = -1};
+  assert_int_equal(open_and_close(&o), TG_USAGE);
+  /* the same directory by a path of exactly the most, and by one a byte longer */
+  for (size_t len = PATH_MOST; len <= PATH_MOST + 1; len++) {
+    memset(path, '/', len);
+    memcpy(path, recording_dir, strlen(recording_dir));
+    memcpy(path + len - 3, "run", 4);
+    o = (struct tg_record_options){.path = path, .rank = -1};
+    assert_int_equal(open_and_close(&o), len == PATH_MOST ? TG_OK : TG_USAGE);
+  }
+}
+
 static void test_errors(void **state) {
   struct tg_error e;
   const struct tg_record_options nowhere = {.path = "/nonexistent/directory/run.tacho", .rank = -1},
@@ -266,6 +307,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_1000_sessions, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_200_threads, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_too_little_memory, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_bounds_of_options, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_errors, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_missing_source, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_file_size_limit, recording_setup, recording_teardown),

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "capture/capture.h"
+#include "capture/elf_slots.h"
 #include "unit/recording.h"
 
 static void test_can_read(void **state) {
@@ -23,6 +24,42 @@ static void test_can_read(void **state) {
   assert_false(tg__guest_can_read((void *)(uintptr_t)0x8000000000000000, 8)); /* no address of a program */
   assert_true(tg__guest_can_read(test_can_read, 1));
   munmap(p, 3 * page);
+}
+
+/* In memory's own words: may this address be written? */
+static bool is_writable(const void *p) {
+  FILE *const maps = fopen("/proc/self/maps", "r");
+  char line[4352], how[5] = "";
+  unsigned long from, to;
+  bool writable = false;
+  while (maps && fgets(line, sizeof line, maps))
+    if (sscanf(line, "%lx-%lx %4s", &from, &to, how) == 3 && (uintptr_t)p >= from && (uintptr_t)p < to) writable = how[1] == 'w';
+  if (maps) fclose(maps);
+  return writable;
+}
+
+/* A table of the program's own, which the loader fills as well: no call goes through it. */
+static void *(*volatile allocators[])(size_t, size_t) = {calloc};
+
+static void test_slots(void **state) {
+  enum { MOST = 4096 };
+  static struct tg__slot all[MOST], some[3];
+  const size_t count = tg__slots_find("calloc", all, MOST);
+  assert_in_range(count, 2, MOST); /* the loader's libraries all allocate */
+  for (size_t i = 0; i < count; i++) {
+    assert_ptr_not_equal((void *)all[i].at, (void *)&allocators[0]);
+    assert_int_equal(all[i].read_only, !is_writable((void *)all[i].at));
+  }
+  memset(some, 0xee, sizeof some);
+  assert_int_equal(tg__slots_find("calloc", some, 1), count); /* what has no room is counted */
+  assert_ptr_equal((void *)some[0].at, (void *)all[0].at);
+  for (size_t i = sizeof *some; i < sizeof some; i++) assert_int_equal(((uint8_t *)some)[i], 0xee);
+  assert_int_equal(tg__slots_find("no library calls a function of this name", all, MOST), 0);
+  void *const before = *some[0].at;
+  assert_true(tg__slot_set(&some[0], before)); /* and the page is as it was */
+  assert_ptr_equal(*some[0].at, before);
+  assert_int_equal(some[0].read_only, !is_writable((void *)some[0].at));
+  free(allocators[0](1, 1));
 }
 
 static void test_guest_pages(void **state) {
@@ -175,6 +212,7 @@ static void test_logical(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_slots),
       cmocka_unit_test_setup_teardown(test_can_read, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_guest_pages, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_clock, recording_setup, recording_teardown),

@@ -166,6 +166,49 @@ static struct fake_value random_value(uint64_t *seed, struct tg__out *o, bool in
   }
 }
 
+/* One list as the only input: what is written for it. */
+static void check_list(struct tg__thread *t, const struct fake_value *items, size_t count, const struct tg__out *expected) {
+  static uint32_t name;
+  const struct fake_value list = fake_list(fake_int_type, items, count);
+  const struct fake_op *const op = fake_op_make(add_schema, "x", "", -1, 0, &list, 1);
+  const uint32_t id = tg__torch_inputs(t, op->bytes, ++name, 1);
+  assert_int_not_equal(id, 0);
+  assert_int_equal(tg__torch_inputs(t, op->bytes, name, 1), id); /* the way of the comparison */
+  assert_int_equal(tg__intern(t, TG_RAW_D_SHAPE, 0, expected->buf, expected->len), id);
+}
+
+/* Lists up to torch's own limit are kept when all of their elements are of one kind, whatever kind that is. */
+static void test_lists_of_every_kind(void **state) {
+  enum { LIMIT = 30 };
+  static const uint8_t tags[] = {TG_INPUT_INT_LIST, TG_INPUT_DOUBLE_LIST, TG_INPUT_BOOL_LIST, TG_INPUT_STRING_LIST};
+  struct fake_value items[LIMIT + 1];
+  struct tg_error e;
+  fake.margin = 16;
+  recording_start((struct tg_record_options){.features = TG_RECORD_OPS | TG_RECORD_SHAPES, .required = TG_RECORD_OPS, .rank = -1});
+  struct tg__thread *const t = tg__thread();
+  for (int kind = 0; kind < 4; kind++) {
+    for (int i = 0; i <= LIMIT; i++) items[i] = kind == 0 ? fake_int(i) : kind == 1 ? fake_real(i) : kind == 2 ? fake_bool(i % 2) : fake_text("ab");
+    for (size_t count = LIMIT - 1; count <= LIMIT + 1; count++) {
+      struct tg__out o = {0};
+      tg__put8(&o, count <= LIMIT ? tags[kind] : kind == 3 ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST);
+      if (count <= LIMIT) tg__put16(&o, (uint16_t)count);
+      for (size_t i = 0; i < count && count <= LIMIT; i++) {
+        if (kind < 2) tg__put64(&o, items[i].payload);
+        if (kind == 2) tg__put8(&o, i % 2);
+        if (kind == 3) tg__put16(&o, 2), tg__out_bytes(&o, "ab", 2);
+      }
+      check_list(t, items, count, &o);
+      tg__out_free(&o);
+    }
+    struct tg__out o = {0};
+    items[LIMIT - 1] = fake_none();
+    tg__put8(&o, kind == 3 ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST); /* the last one is of another kind */
+    check_list(t, items, LIMIT, &o);
+    tg__out_free(&o);
+  }
+  assert_int_equal(tg_record_close(NULL, &e), TG_OK);
+}
+
 /* Numbers and inputs belong together one to one, however often what was remembered is forgotten. */
 static void test_inputs_and_their_numbers(void **state) {
   enum { NAMES = 8, CALLS = 6000, MOST = 4 };
@@ -198,6 +241,55 @@ static void test_inputs_and_their_numbers(void **state) {
   }
   assert_true(distinct > 1500);
   assert_int_equal(tg_record_close(NULL, &e), TG_OK);
+}
+
+/* ---- which functions torch is given ------------------------------------------------------------------------------------------------- */
+
+static uint32_t stacks_asked;
+static uint32_t count_stack(struct tg__thread *t) {
+  stacks_asked++;
+  return 0;
+}
+
+/* Inputs are asked of torch, which pays for them, only where they are recorded, and stacks of us. */
+static void check_choice(uint32_t features, bool with_stacks, bool inputs) {
+  struct fake_op *const add = fake_op_make(add_schema, "aten::add", "Tensor", 3, 0, NULL, 0);
+  tg__stack_of = with_stacks ? count_stack : NULL;
+  stacks_asked = 0;
+  recording_start((struct tg_record_options){.features = features, .required = TG_RECORD_OPS, .rank = -1});
+  for (size_t i = 0; i < 3; i++) assert_int_equal(fake.callbacks[i].needs_inputs, inputs);
+  fake_call(add, OP);
+  tg__stack_of = NULL;
+  assert_int_equal(recording_close().records, 1);
+  assert_int_equal(stacks_asked, with_stacks);
+}
+
+static void test_torch_is_asked_for_what_is_recorded(void **state) {
+  check_choice(TG_RECORD_OPS, false, false);
+  check_choice(TG_RECORD_OPS, true, false);
+  check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, false, true);
+  check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, true, true);
+}
+
+/* In a child, for what is known of torch is known once per process: of this one nothing, so its objects are not looked into. */
+static void test_a_torch_that_is_not_understood(void **state) {
+  const pid_t child = fork();
+  if (child == 0) {
+    struct fake_layout at = fake_new;
+    at.sequence_is_noise = true;
+    fake_install(&at);
+    check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, true, false);
+    struct fake_op *const blank = fake_op_make(NULL, "aten::add", "", -1, 0, NULL, 0);
+    memset(blank->bytes, 0, sizeof blank->bytes); /* its name is told by torch's own function alone */
+    recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
+    fake_call(blank, OP);
+    recording_close();
+    struct tg_trace *const t = recording_read(recording_path);
+    const bool named = recording_count(t, "aten::add", NULL) == 1;
+    tg_close(t);
+    _exit(named ? 0 : 3);
+  }
+  assert_exits_with_zero(child);
 }
 
 /* ---- a recording ------------------------------------------------------------------------------------------------------------------------ */
@@ -326,10 +418,13 @@ int main(void) {
       cmocka_unit_test_teardown(test_layouts, teardown),
       cmocka_unit_test_teardown(test_remains_on_the_stack, teardown),
       cmocka_unit_test_teardown(test_nothing_to_be_found, teardown),
+      cmocka_unit_test_setup_teardown(test_a_torch_that_is_not_understood, recording_setup, recording_teardown),
       cmocka_unit_test_teardown(test_wrong_facts_are_refused, teardown), /* from here on this torch is the process' */
       cmocka_unit_test(test_the_lock_is_found),
       cmocka_unit_test(test_another_lock_is_not_believed),
       cmocka_unit_test_setup_teardown(test_inputs_and_their_numbers, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_lists_of_every_kind, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_torch_is_asked_for_what_is_recorded, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_recording, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_forks_while_the_recording_changes, recording_setup, recording_teardown),
   };
