@@ -245,6 +245,23 @@ def test_fifo_with_huge_string(tmp_path):
     assert status == 0 and (kept == 3 or (kept == 2 and "skipped_too_large" in losses)), (kept, losses, err)
 
 
+def test_what_comes_after_something_too_large(tmp_path):
+    """Reading goes on at the next event, and places in the file are still said right."""
+    fifo = tmp_path / "huge.json"
+    os.mkfifo(fifo)
+    damaged = event(2).replace('"dur"', '"dur')
+    before, huge = HEAD + event(0) + ",\n", '{"ph": "X", "name": "'
+    after = '"\n},\n' + event(1) + ",\n" + damaged + ",\n" + event(3) + TAIL
+    thread = feed(fifo, [(before + huge).encode(), *[b"A" * MB] * 80, after.encode()])
+    status, out, err = tachograph("ask", fifo, "overview", "--json")
+    thread.join(timeout=60)
+    assert status == 0, err
+    lost = {loss["name"]: loss["offset"] for loss in json.loads(out)["losses"]}
+    start = len(before) + len(huge) + 80 * MB
+    assert lost["skipped_too_large"] == len(before), lost
+    assert start + after.index(damaged) <= lost["skipped_syntax"] < start + after.index(event(3)), lost
+
+
 # A child's peak counts what it was forked from, too, so it is measured from a small interpreter, not from this process.
 MEASURE = """
 import os, subprocess, sys

@@ -147,6 +147,19 @@ def test_a_lock_is_handed_over():
         assert [(r["from_event"], r["to_event"], r["weight_ns"]) for r in ask(by="edge")] == [(0, 0, 10000), (0, 1, 3000)]
 
 
+def test_annotations_are_counted_on_the_host_by_start_the_longer_one_first():
+    """Instance 0 is the outer one of the two that begin together, whatever their order in the file; what a device shows of them is none."""
+    host = [event("user_annotation", "phase", 1000, 3000), event("user_annotation", "phase", 1000, 9000), event("cpu_op", "aten::a", 1500, 2500),
+            event("cpu_op", "aten::b", 5000, 7000)]
+    device = event("gpu_user_annotation", "phase", 0, 500, 0, 7, device=0, stream=7)
+    for events in ([device, *host], [device, host[1], host[0], *host[2:]], [*host, device]):
+        with Written(reference.document(events)) as ask:
+            assert [r["name"] for r in ask(by="edge", annotation="phase") if r["name"]] == ["aten::a", "aten::b"]
+            assert [r["name"] for r in ask(by="edge", annotation="phase", instance="1") if r["name"]] == ["aten::a"]
+            with pytest.raises(tachograph.TachographError, match="2 events of the host"):
+                ask(by="edge", annotation="phase", instance="2")
+
+
 def test_a_window_by_annotation_and_by_step():
     events = [event("user_annotation", "ProfilerStep#4", 0, 10000), event("cpu_op", "aten::a", 1000, 4000),
               event("user_annotation", "ProfilerStep#5", 10000, 20000), event("cpu_op", "aten::b", 11000, 16000),

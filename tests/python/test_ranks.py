@@ -488,3 +488,23 @@ def test_damaged_summaries(ask, tmp_path):
         bad[rnd.randrange(16, len(data))] ^= 1 << rnd.randrange(8)
         (tmp_path / "bad.tsum").write_bytes(bad)
         assert ask.run("ask", tmp_path / "bad.tsum", "ranks").returncode in (0, 4)
+
+
+def test_packed_ranks_keep_values_of_every_kind(tmp_path):
+    """Lists, objects, texts and numbers of events come out of a folder of packed files as they came out of each file."""
+    tachograph = pytest.importorskip("tachograph")
+    args = {"text": "a \"quoted\" text", "list": [[2, 3], []], "object": {"a": [1, None], "b": {"c": "d"}}, "number": 17, "real": 2.5, "yes": True, "none": None}
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    for rank in range(2):
+        events = [{"ph": "X", "cat": "cpu_op", "name": f"op{rank}", "pid": 1, "tid": 1, "ts": 100 + rank, "dur": 5, "args": {**args, "of": f"rank {rank}"}}]
+        source = tmp_path / f"rank{rank}.json"
+        source.write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}), encoding="utf-8")
+        with tachograph.open(str(source)) as trace:
+            trace.save(str(packed / f"rank{rank}.tacho"))
+    with tachograph.open(str(packed)) as run:
+        run.export(str(tmp_path / "out.json"), "chrome")
+    events = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["traceEvents"]
+    got = {e["name"]: e["args"] for e in events if e.get("ph") == "X"}
+    for rank in range(2):
+        assert {key: got[f"op{rank}"][key] for key in args} == args and got[f"op{rank}"]["of"] == f"rank {rank}"
