@@ -56,7 +56,8 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
 
 /* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only known at the end. */
 static bool chooses_now(const struct reading *r, const struct asked *a) {
-  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_is_late(a->joining) && !strstr(tg__call_value(&r->first->call, "where"), "rank");
+  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_is_late(a->joining) && !strstr(tg__call_value(&r->first->call, "where"), "rank") &&
+         !strstr(tg__call_value(&r->first->call, "where"), "ts_us");
 }
 
 static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *u, size_t i, struct tg_error *e) {
@@ -120,6 +121,17 @@ static enum tg_err ask_unit(const struct tg__call *c, struct tg_trace *t, struct
   return err;
 }
 
+static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) {
+  h->events_read = rank->events_read;
+  h->events_kept = rank->events_kept;
+  memcpy(h->loss, rank->loss, sizeof h->loss);
+  h->processes = tg__alloc(((size_t)rank->process_count + 1) * sizeof *h->processes);
+  if (!h->processes) return false;
+  if (rank->process_count) memcpy(h->processes, rank->processes, rank->process_count * sizeof *h->processes);
+  h->process_count = rank->process_count;
+  return true;
+}
+
 /* Before the trace of a file is let go: how many tracks and slices its ranks have, and what is asked of them. */
 static enum tg_err note_places(const struct reading *r, struct unit *u, struct tg_trace *t) {
   struct tg__run_ranks *const own = &u->own;
@@ -131,13 +143,15 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
     *place = (struct tg__run_rank){.unit = (uint32_t)u->index, .of_unit = k, .alone = rank->number, .tracks = rank->track_count};
     for (uint32_t i = 0; i < rank->track_count; i++) place->slices += t->tracks[rank->first_track + i].count;
     for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == k;
-    if (tg__rank_load(t, k, &place->load)) return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
+    place->first_ns = tg__rank_first_ns(t, k);
+    if (!note_health(rank, &place->health) || tg__rank_load(t, k, &place->load)) return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
     struct tg__rank_summary *const summary = &u->ranks.ranks[k];
     summary->unit = place->unit;
     summary->of_unit = k;
   }
-  own->is_damaged = !r->first && !tg__trace_is_valid(t, &(struct tg_error){0});
+  if (!r->first || r->first->checks) tg__trace_is_valid(t, &own->defect);
   for (size_t i = 0; i < r->asked_count; i++) {
+    tg__forget(t);
     const enum tg_err err = ask_unit(&r->asked[i].call, t, &u->answers[i], &u->why_not[i]);
     if (!err || err == TG_NO_DATA) continue;
     u->error = u->why_not[i];
@@ -195,6 +209,7 @@ static void read_unit(void *ctx, size_t i) {
     if (!u->err && r->run) u->err = note_places(r, u, t);
   }
   tg_close(t);
+  if (r->count > 1) tg__memory_return(); /* or the next rank's memory comes on top of what the allocator keeps of this one's */
   count_bytes(r, u, u->bytes, true);
 }
 
@@ -266,6 +281,27 @@ static void rename_ranks(struct tg_table *t, size_t first, size_t count, const s
   }
 }
 
+static int64_t offset_of(const struct tg_trace *run, int64_t number) {
+  for (uint32_t k = 0; k < run->rank_count; k++)
+    if (run->ranks[k].number == number) return run->ranks[k].clock_offset_ns;
+  return 0;
+}
+
+/* The rows of a file count their microseconds from its own first start; in the run, from the first of all. */
+static void count_from_first(const struct tg_trace *run, const struct tg__run_ranks *all, struct tg_table *t) {
+  const size_t us = t ? tg__table_column_index(t, "ts_us") : SIZE_MAX;
+  if (us == SIZE_MAX) return;
+  const int64_t origin = tg__run_first_ns(run, all->items, all->count);
+  const int64_t *const start = t->columns[tg__table_column_index(t, "start_ns")].ints;
+  const int64_t *const rank = t->columns[tg__table_column_index(t, "rank")].ints;
+  int64_t last = TG_NULL_INT, offset = 0;
+  for (size_t i = 0; i < t->rows; i++) {
+    if (rank[i] != last) offset = offset_of(run, rank[i]);
+    last = rank[i];
+    if (start[i] != TG_NULL_INT) t->columns[us].reals[i] = tg__us_of(start[i] + offset - origin);
+  }
+}
+
 /* Where each rank is, by what it is called now that all are known. */
 static bool gather_places(const struct reading *r, const struct tg_trace *t, struct tg__run_ranks *all) {
   uint32_t track = 0, slice = 0, mark = 0;
@@ -286,10 +322,12 @@ static bool gather_places(const struct reading *r, const struct tg_trace *t, str
       mark += places[k].marks;
     }
     all->count += own->count;
-    all->is_damaged |= own->is_damaged;
+    if (!all->defect.code) all->defect = own->defect;
     for (size_t n = 0; n < r->asked_count; n++)
       rename_ranks(tg__joining_rows(r->asked[n].joining), r->units[i].first_row[n], r->units[i].row_count[n], places, own->count);
+    own->count = 0; /* what they point to is the run's now */
   }
+  if (r->first && strcmp(r->first->call.question, "rows") == 0) count_from_first(t, all, tg__joining_rows(r->asked[0].joining));
   return true;
 }
 

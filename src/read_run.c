@@ -17,6 +17,7 @@ const struct tg__run_ready tg__run_ready[TG__RUN_READY] = {
 
 void tg__run_ranks_free(struct tg__run_ranks *r) {
   for (unsigned i = 0; i < TG__RUN_READY; i++) tg__table_free(r->ready[i]);
+  for (size_t i = 0; i < r->count; i++) tg__free(r->items[i].health.processes);
   tg__free(r->items);
   *r = (struct tg__run_ranks){0};
 }
@@ -31,7 +32,7 @@ void tg__run_close(struct tg__run_door *d) {
   tg__free(d);
 }
 
-bool tg__run_is_valid(const struct tg__run_door *d) { return !d->ranks.is_damaged; }
+bool tg__run_is_valid(const struct tg__run_door *d) { return d->ranks.defect.code == TG_OK; }
 
 /* Measured on traces of several programs: half a byte for each of text, and packed text is a dozen times or more as long. */
 static int64_t memory_of(const struct tg__folder *folder, size_t i, int64_t bytes) {
@@ -96,6 +97,15 @@ enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e) {
 
 /* ---- one file ----------------------------------------------------------------------------------------------------------------------- */
 
+int64_t tg__run_first_ns(const struct tg_trace *run, const struct tg__run_rank *places, size_t count) {
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < count; i++)
+    for (uint32_t k = 0; k < run->rank_count && places[i].first_ns != TG_NULL_INT; k++)
+      if (run->ranks[k].number == places[i].number && places[i].first_ns + run->ranks[k].clock_offset_ns < least)
+        least = places[i].first_ns + run->ranks[k].clock_offset_ns;
+  return least == INT64_MAX ? 0 : least;
+}
+
 /* The ranks of a file are called what they are called in the run, and their clocks stand as there. */
 static void name_ranks(const struct tg_trace *run, struct tg_trace *t, uint32_t unit) {
   const struct tg__run_ranks *const ranks = &run->run->ranks;
@@ -125,12 +135,15 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_tr
       tg__trace_free(d->kept[i].trace);
       d->kept[i].trace = NULL;
     }
+    tg__memory_return();
     const struct tg_open_options options = {
         .threads = d->options.threads, .progress = d->options.progress ? report_unit : NULL, .progress_ctx = d};
     enum tg_err err = tg__folder_read(d->folder, unit, &options, &found, e);
     if (!err && !found) err = tg__fail(e, TG_NO_DATA, -1, "a file of the run has become another one: open the run again");
     if (err) return err;
     name_ranks(run, found, unit);
+    found->is_part = true;
+    found->origin_ns = tg__run_first_ns(run, d->ranks.items, d->ranks.count);
   }
   memmove(&d->kept[1], &d->kept[0], at * sizeof d->kept[0]);
   d->kept[0].trace = *out = found;

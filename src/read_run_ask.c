@@ -67,7 +67,9 @@ static enum tg_err settle_findings(const struct tg_trace *run, struct tg_table *
 }
 
 enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows, struct tg_error *e) {
-  return strcmp(c->question, "findings") == 0 ? settle_findings(run, rows, e) : TG_OK;
+  if (strcmp(c->question, "findings") == 0) return settle_findings(run, rows, e);
+  if (strcmp(c->question, "modules") != 0 || tg__call_has(c, "rank") || tg__modules_settle(rows)) return TG_OK;
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while putting the ranks together");
 }
 
 /* ---- one rank ----------------------------------------------------------------------------------------------------------------------- */
@@ -79,23 +81,56 @@ bool tg__run_is_for_all(const char *argument) {
   return false;
 }
 
+/* The first rank of the same file: tracks and slices of the file are counted from there. */
+static const struct tg__run_rank *first_of_file(const struct tg__run_ranks *ranks, const struct tg__run_rank *r) {
+  while (r > ranks->items && r->of_unit > 0 && r[-1].unit == r->unit) r--;
+  return r;
+}
+
+/* The rank that has this track or slice of the run, or NULL; *own: what its file calls it. */
+static const struct tg__run_rank *owner_of(const struct tg__run_ranks *ranks, const char *number, bool is_track, int64_t *own) {
+  char *end;
+  const long long n = strtoll(number, &end, 10);
+  for (size_t i = 0; *number && *end == 0 && i < ranks->count; i++) {
+    const struct tg__run_rank *const r = &ranks->items[i], *const file = first_of_file(ranks, r);
+    const int64_t first = is_track ? r->first_track : r->first_slice, count = is_track ? r->tracks : r->slices;
+    *own = n - (is_track ? file->first_track : file->first_slice);
+    if (n >= first && n < first + count) return r;
+  }
+  return NULL;
+}
+
+/* The argument that names something by its number in the run: track=, or event= of the question call_stack. NULL: there is none. */
+static const char *numbered_argument(const struct tg__call *c) {
+  const bool of_event = strcmp(c->question, "call_stack") == 0 && tg__call_has(c, "event");
+  return tg__call_has(c, "track") ? "track" : of_event ? "event" : NULL;
+}
+
 /* Rows of one rank as the run numbers them; neither chosen, sorted nor cut. */
 static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c, struct tg_table **out,
                             struct tg_error *e) {
-  struct tg_trace *t;
-  char number[24];
+  struct tg_trace *t = NULL;
+  char number[24], own_number[24];
+  int64_t own;
+  const char *const numbered = numbered_argument(c);
   size_t count = 0;
   struct tg_arg *const args = tg__alloc((c->count + 1) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   snprintf(number, sizeof number, "%lld", (long long)r->number);
   args[count++] = (struct tg_arg){"rank", number};
   for (size_t i = 0; i < c->count; i++) {
-    if (!tg__run_is_for_all(c->args[i].name)) args[count++] = c->args[i];
+    if (tg__run_is_for_all(c->args[i].name)) continue;
+    args[count++] = c->args[i];
+    if (!numbered || strcmp(c->args[i].name, numbered) != 0) continue;
+    (void)owner_of(&run->run->ranks, c->args[i].value, strcmp(numbered, "track") == 0, &own);
+    snprintf(own_number, sizeof own_number, "%lld", (long long)own);
+    args[count - 1].value = own_number;
   }
   enum tg_err err = tg__run_unit(run, r->unit, &t, e);
   if (!err) err = tg__ask_run(t, c->question, args, count, out, e);
+  if (t) tg__forget(t); /* two ranks stay in memory, and what questions keep of one may be as much again */
   tg__free(args);
-  if (!err) tg__run_number_through(*out, c, r);
+  if (!err) tg__run_number_through(*out, c, first_of_file(&run->run->ranks, r));
   return err;
 }
 
@@ -142,10 +177,18 @@ static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct t
   return tg__joining_add(j, rows, i) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
 }
 
+/* Rows behind these will be cut off, whatever comes. */
+static size_t most_rows(const struct tg__call *c) {
+  const char *const limit = tg__call_value(c, "limit");
+  char *end = NULL;
+  const long long n = limit ? strtoll(limit, &end, 10) : -1;
+  return limit && end > limit && *end == 0 && n >= 0 && !tg__call_has(c, "where") && !tg__call_has(c, "sort") ? (size_t)n : SIZE_MAX;
+}
+
 /* What is the same row in several ranks is not chosen before it is one; what the last word takes back or adds is not either. */
 static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
   struct tg__run_door *const d = run->run;
-  struct tg__joining *const j = tg__joining_new(c->question, c->args, c->count, SIZE_MAX);
+  struct tg__joining *const j = tg__joining_new(c->question, c->args, c->count, most_rows(c));
   int64_t *const numbers = tg__alloc((d->ranks.count + 1) * sizeof *numbers);
   enum tg_err err = j && numbers ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
   const bool is_late = j && tg__joining_is_late(j);
@@ -167,11 +210,6 @@ static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *
   return err;
 }
 
-/* A track or slice may be any rank's, and rows count their microseconds from the first start of them all. */
-static bool needs_all(const struct tg__call *c) {
-  return tg__call_has(c, "track") || strcmp(c->question, "call_stack") == 0 || strcmp(c->question, "rows") == 0;
-}
-
 /* ---- a question -------------------------------------------------------------------------------------------------------------------------- */
 
 static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, const char *number) {
@@ -180,6 +218,20 @@ static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, con
   for (size_t i = 0; *end == 0 && i < ranks->count; i++)
     if (ranks->items[i].number == n) return &ranks->items[i];
   return NULL;
+}
+
+/* Which one rank is it about, if any: that of rank=, or whose track or slice it is; *of_all: only all of them together can say. */
+static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, const struct tg__call *c, bool *of_all) {
+  const char *const numbered = numbered_argument(c), *const rules = tg__call_value(c, "rules");
+  const bool as_hta = rules && strncmp(rules, "hta", 3) == 0;
+  const struct tg__run_rank *const r = tg__call_has(c, "rank") ? rank_of(ranks, tg__call_value(c, "rank")) : NULL;
+  int64_t own;
+  /* these count by the rows of all ranks */
+  *of_all = as_hta && (strcmp(c->question, "rows") == 0 || strcmp(c->question, "call_stack") == 0);
+  if (!numbered || *of_all) return r;
+  const struct tg__run_rank *const owner = owner_of(ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
+  *of_all = !owner || (tg__call_has(c, "rank") && owner != r);
+  return owner;
 }
 
 enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
@@ -193,12 +245,13 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
     return tg__ask_run(t, question, args, arg_count, out, e);
   enum tg_err err = tg__ask_check(q, args, arg_count, e);
   if (err) return err;
-  const bool of_one = tg__call_has(&c, "rank"), of_all = needs_all(&c);
-  const struct tg__run_rank *const r = of_one ? rank_of(&d->ranks, tg__call_value(&c, "rank")) : NULL;
+  bool of_all;
+  const struct tg__run_rank *const r = asked_rank(&d->ranks, &c, &of_all);
   const unsigned ready = ready_answer(&d->ranks, &c);
-  if (of_one && !r) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
+  if (tg__call_has(&c, "rank") && !r && !of_all) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
   if (!d->whole && r && !of_all) {
     err = ask_rank(t, r, &c, out, e);
+    if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, c.question, *out);
     if (!err) err = tg__run_settle(t, &c, *out, e);
     if (!err) err = choose(out, &c, e);
   } else if (!d->whole && ready < TG__RUN_READY) {

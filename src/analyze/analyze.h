@@ -181,8 +181,18 @@ struct tg__rank_load {
   double total_ns, busy_ns, wait_ns;
 };
 enum tg_err tg__rank_load(const struct tg_trace *t, uint32_t rank, struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
+int64_t tg__rank_first_ns(const struct tg_trace *t, uint32_t rank); /* rows.c: start of its first row, as in its file; TG_NULL_INT: none */
+/* modules_settle.c: rows of the question modules that came rank by rank, together: what is of no rank is added up, shares are of all. */
+bool tg__modules_settle(struct tg_table *t); /* false on no memory */
 
 /* ---- shared arithmetic ------------------------------------------------------------------------------------------------------- */
+
+/* Microseconds without the digits that a conversion of large nanoseconds would lose. */
+static inline double tg__us_of(int64_t ns) {
+  const int64_t exact = (int64_t)1 << 53;
+  const int64_t whole = ns / 1000, rest = ns % 1000;
+  return ns > -exact && ns < exact ? (double)ns / 1000 : (double)whole + (double)rest / 1000;
+}
 
 /* Sorted, disjoint intervals [start, end) in ns; touching ones are joined (interval.c). */
 struct tg__span { int64_t start, end; };

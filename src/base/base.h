@@ -29,6 +29,11 @@ enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const
 void *tg__alloc(size_t bytes);
 void *tg__realloc(void *p, size_t bytes);
 void tg__free(void *p);
+/* What was freed goes back to the system, where the allocator would keep it: between stretches of work that each need much. */
+void tg__memory_return(void);
+/* From now on blocks of a megabyte and more have pages of their own: they grow without a copy and go back when they are freed. This is for
+ * the whole process, so a program may say it and a library may not. */
+void tg__memory_large_apart(void);
 void tg__alloc_fail_after(long calls); /* tests: the n-th call from now fails, and all later ones; -1 = never */
 
 /* Grow an array so that it holds at least `want` elements. items: the address of the pointer to it, of whatever type; that pointer

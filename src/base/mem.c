@@ -3,6 +3,9 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,6 +26,18 @@ static bool must_fail(void) {
 void *tg__alloc(size_t bytes) { return must_fail() ? NULL : calloc(1, bytes ? bytes : 1); }
 void *tg__realloc(void *p, size_t bytes) { return must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
 void tg__free(void *p) { free(p); }
+
+void tg__memory_return(void) {
+#ifdef __GLIBC__
+  (void)malloc_trim(0);
+#endif
+}
+
+void tg__memory_large_apart(void) {
+#ifdef __GLIBC__
+  (void)mallopt(M_MMAP_THRESHOLD, 1 << 20); /* left alone, it grows to 32 MB */
+#endif
+}
 
 /* The caller's pointer has a type of its own: it is read and written as the bytes it is, or the compiler might assume that a store
  * through void ** leaves it as it was. */

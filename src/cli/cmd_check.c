@@ -4,33 +4,62 @@
 #include <stdio.h>
 
 struct verdict {
-  bool is_valid;
   int64_t read, kept, skipped, cut, bent;
   int64_t files;      /* of the folder, that were not read */
   int64_t unrecorded; /* of those skipped: never got into the file */
 };
 
-static struct verdict judge(const struct tg_trace *t, uint32_t first, uint32_t last) {
-  struct verdict v = {.is_valid = true};
-  for (uint32_t r = first; r < last; r++) {
-    v.read += t->ranks[r].events_read;
-    v.kept += t->ranks[r].events_kept;
-    for (int k = 0; k < TG__LOSS_COUNT; k++) {
-      const int64_t n = t->ranks[r].loss[k];
-      if (tg__loss_info[k].kind == TG__LOSS_SKIPPED) v.skipped += n;
-      else if (tg__loss_info[k].kind == TG__LOSS_FILE) v.files += n;
-      else if (tg__loss_info[k].kind == TG__LOSS_CUT) v.cut += n;
-      else v.bent += n;
-      if (k == TG__LOSS_skipped_no_room || k == TG__LOSS_skipped_overwritten || k == TG__LOSS_skipped_too_deep) v.unrecorded += n;
-    }
+/* A rank as it is judged: of a trace that is here, or of a run whose ranks were read one after the other. */
+struct patient {
+  int64_t number; /* TG_NULL_INT: none */
+  struct tg__str path;
+  int64_t events_read, events_kept;
+  const int64_t *loss;
+  const struct tg__process *processes;
+  uint32_t process_count;
+};
+
+static size_t patient_count(const struct tg_trace *t) { return t->run ? t->run->ranks.count : t->rank_count; }
+
+static struct patient patient(const struct tg_trace *t, size_t i) {
+  if (!t->run) {
+    const struct tg__rank *const r = &t->ranks[i];
+    return (struct patient){tg__rank_number(t, (uint32_t)i), tg__name(t, r->path), r->events_read, r->events_kept, r->loss, r->processes, r->process_count};
   }
+  const struct tg__run_rank *const r = &t->run->ranks.items[i];
+  const char *const path = tg__folder_path(t->run->folder, r->unit);
+  return (struct patient){r->number, {path, (uint32_t)strlen(path)}, r->health.events_read, r->health.events_kept, r->health.loss,
+                          r->health.processes, r->health.process_count};
+}
+
+static void judge(const struct patient *p, struct verdict *v) {
+  v->read += p->events_read;
+  v->kept += p->events_kept;
+  for (int k = 0; k < TG__LOSS_COUNT; k++) {
+    const int64_t n = p->loss[k];
+    if (tg__loss_info[k].kind == TG__LOSS_SKIPPED) v->skipped += n;
+    else if (tg__loss_info[k].kind == TG__LOSS_FILE) v->files += n;
+    else if (tg__loss_info[k].kind == TG__LOSS_CUT) v->cut += n;
+    else v->bent += n;
+    if (k == TG__LOSS_skipped_no_room || k == TG__LOSS_skipped_overwritten || k == TG__LOSS_skipped_too_deep) v->unrecorded += n;
+  }
+}
+
+static struct verdict judge_all(const struct tg_trace *t) {
+  struct verdict v = {0};
+  for (size_t i = 0; i < patient_count(t); i++) {
+    const struct patient p = patient(t, i);
+    judge(&p, &v);
+  }
+  if (t->run) v.files = t->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
   return v;
 }
 
-static void put_rank(struct tg_table *out, const struct tg_trace *t, uint32_t r, bool is_valid) {
-  const struct verdict v = judge(t, r, r + 1);
-  tg__put_rank(out, t, r);
-  tg__put_text(out, tg__name(t, t->ranks[r].path));
+static void put_rank(struct tg_table *out, const struct patient *p, bool is_valid) {
+  struct verdict v = {0};
+  judge(p, &v);
+  tg__put_int(out, p->number);
+  tg__put_text(out, p->path);
   tg__put_int(out, v.read);
   tg__put_int(out, v.kept);
   tg__put_int(out, v.skipped);
@@ -50,7 +79,10 @@ static struct tg_table *make_table(const struct tg_trace *t, bool is_valid) {
   tg__table_add_column(out, "cut", TG_INT, "");
   tg__table_add_column(out, "bent", TG_INT, "");
   tg__table_add_column(out, "valid", TG_BOOL, "");
-  for (uint32_t r = 0; r < t->rank_count; r++) put_rank(out, t, r, is_valid);
+  for (size_t i = 0; i < patient_count(t); i++) {
+    const struct patient p = patient(t, i);
+    put_rank(out, &p, is_valid);
+  }
   return out;
 }
 
@@ -88,10 +120,11 @@ static void note_process(struct tg_table *out, const struct tg__process *p) {
 static void note_processes(struct tg_table *out, const struct tg_trace *t) {
   enum { MOST = 20 };
   uint32_t shown = 0, left = 0;
-  for (uint32_t r = 0; r < t->rank_count; r++) {
-    for (uint32_t i = 0; i < t->ranks[r].process_count; i++) {
+  for (size_t r = 0; r < patient_count(t); r++) {
+    const struct patient p = patient(t, r);
+    for (uint32_t i = 0; i < p.process_count; i++) {
       if (shown++ < MOST) {
-        note_process(out, &t->ranks[r].processes[i]);
+        note_process(out, &p.processes[i]);
       } else {
         left++;
       }
@@ -100,37 +133,46 @@ static void note_processes(struct tg_table *out, const struct tg_trace *t) {
   if (left) tg__table_note(out, "and %lu more processes", (unsigned long)left);
 }
 
-/* The losses of the whole trace, as every answer carries them. */
-static enum tg_err add_losses(struct tg_trace *t, struct tg_table *out, struct tg_error *e) {
-  struct tg_table *losses = NULL;
-  const enum tg_err err = tg_ask(t, "losses", NULL, 0, &losses, e);
+/* The losses of the whole trace, as every answer carries them; of a run they are known from its reading. */
+static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, struct tg_table *out, struct tg_error *e) {
+  if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);
+  const enum tg_err err = first->table ? TG_OK : tg_ask(t, "losses", NULL, 0, &first->table, e);
   if (err) return err;
+  struct tg_table *const losses = first->table;
   out->losses = losses->losses;
   out->loss_count = losses->loss_count;
   losses->losses = NULL;
   losses->loss_count = 0;
-  tg_table_free(losses);
   return TG_OK;
+}
+
+/* The table with all that is to say of it; NULL on no memory. */
+static struct tg_table *describe(const struct tg_trace *trace, const struct verdict *v, const struct tg_error *defect) {
+  struct tg_table *const t = make_table(trace, !defect->code);
+  if (!t) return NULL;
+  note_verdict(t, v);
+  note_files(t, trace, v->files);
+  note_processes(t, trace);
+  if (defect->code) tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect->text);
+  return t;
 }
 
 int tg__cmd_check(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
-  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"}, defect = {0};
   struct tg_trace *trace = NULL;
-  if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  struct tg_error defect = {0};
-  const bool is_valid = tg_trace_is_valid(trace, &defect);
-  const struct verdict v = judge(trace, 0, trace->rank_count);
-  struct tg_table *t = make_table(trace, is_valid);
-  if (t) note_verdict(t, &v);
-  if (t) note_files(t, trace, v.files);
-  if (t) note_processes(t, trace);
-  if (t && !is_valid) tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect.text);
+  struct tg__run_first first = {.call = {.question = "losses"}, .most = SIZE_MAX, .checks = true};
+  if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  if (trace->run) defect = trace->run->ranks.defect;
+  else tg_trace_is_valid(trace, &defect);
+  const struct verdict v = judge_all(trace);
+  struct tg_table *const t = describe(trace, &v, &defect);
   int status;
-  if (!t || t->failed || add_losses(trace, t, &e)) status = tg__cli_failed(c, &e, NULL);
+  if (!t || t->failed || add_losses(trace, &first, t, &e)) status = tg__cli_failed(c, &e, NULL);
   else status = tg__cli_table(c, t, 0);
-  if (status == TG__EXIT_OK && !is_valid) status = tg_err_status(TG_INTERNAL);
+  if (status == TG__EXIT_OK && defect.code) status = tg_err_status(TG_INTERNAL);
   if (status == TG__EXIT_OK && (v.cut || v.skipped || v.bent || v.files)) status = TG__EXIT_THRESHOLD;
+  tg_table_free(first.table);
   tg_table_free(t);
   tg_close(trace);
   return status;

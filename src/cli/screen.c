@@ -220,6 +220,7 @@ enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_tr
 }
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+  if (tg__run_is_large(path)) tg__memory_large_apart();
   const enum tg_err err = open_with(tg_open, c, path, out, e);
   if (!err) watch_again(*out);
   return err;
@@ -228,11 +229,14 @@ enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct t
 /* A question about one rank, or about none in particular, whose rows come rank by rank. */
 enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first, struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
-  if (tg__call_has(call, "rank")) return tg__cli_open_run(c, path, out, e);
-  const bool at_once = tg__call_has(call, "track") || !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
+  if (tg__call_has(call, "rank") || tg__call_has(call, "track") || tg__call_has(call, "event") ||
+      (strcmp(call->question, "rows") == 0 && tg__call_has(call, "columns"))) /* from the first start of all, which must be known before */
+    return tg__cli_open_run(c, path, out, e);
+  const bool at_once = !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
   if (at_once) return tg__cli_open(c, path, out, e);
   enum tg_err err = tg__ask_check(tg__question_find(call->question), call->args, call->count, e);
   if (err) return err;
+  tg__memory_large_apart();
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
   err = tg__run_open(path, &options, first, out, e);

@@ -14,14 +14,21 @@ struct tg__keepsakes *tg__keepsakes_new(void) {
   return tg__alloc(sizeof(struct tg__keepsakes));
 }
 
-void tg__keepsakes_free(struct tg__keepsakes *k) {
-  for (struct keepsake *one = k ? k->first : NULL, *next; one; one = next) {
+static void drop_all(struct tg__keepsakes *k) {
+  for (struct keepsake *one = k->first, *next; one; one = next) {
     next = one->next;
     one->kind(one->item);
     tg__free(one);
   }
+  k->first = NULL;
+}
+
+void tg__keepsakes_free(struct tg__keepsakes *k) {
+  if (k) drop_all(k);
   tg__free(k);
 }
+
+void tg__forget(const struct tg_trace *t) { drop_all(t->kept); }
 
 void *tg__kept(const struct tg_trace *t, tg__keep_free *kind) {
   for (const struct keepsake *k = t->kept->first; k; k = k->next)

@@ -243,6 +243,8 @@ struct tg_trace {
   struct tg__keepsakes *kept;
   struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
   uint32_t skipped_count;
+  bool is_part;      /* of a run whose other ranks are not in memory; what they decide together: */
+  int64_t origin_ns; /* the first start of them all, on the common clock */
   struct tg__run_door *run;        /* NULL, or where the ranks behind the summaries are; whoever put it there frees it */
   struct tg__summaries *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
 };
@@ -285,6 +287,7 @@ typedef void tg__keep_free(void *item);
 void *tg__kept(const struct tg_trace *t, tg__keep_free *kind);            /* NULL: none yet */
 bool tg__keep(const struct tg_trace *t, void *item, tg__keep_free *kind); /* the trace frees it; false on no memory: it stays the caller's */
 void *tg__kept_room(const struct tg_trace *t, size_t bytes, tg__keep_free *kind); /* what is kept, else zeroed bytes kept from now on; NULL on no memory */
+void tg__forget(const struct tg_trace *t); /* give all of it back now: where the memory is worth more than the time of making it again */
 struct tg__keepsakes *tg__keepsakes_new(void); /* NULL on no memory */
 void tg__keepsakes_free(struct tg__keepsakes *k); /* NULL is fine */
 

@@ -18,7 +18,7 @@ QUESTIONS = {
     "sequences": ["pattern", "event"], "call_graph": [""], "forward_backward": ["call"], "critical_path": ["op", "edge"], "launches": ["call", "event"],
     "launch_stats": ["kernel", "event"], "ops": ["name", "shape", "step", "module"], "kernels": ["name", "op", "config", "stream"], "stacks": ["line", "stack"],
     "op_classes": [""], "top": [""], "roofline": ["name", "kind", "kernel"], "key_averages": ["name", "shape+overload", "event", "step"],
-    "findings": [""],
+    "findings": [""], "rows": ["event", "rank", "step", "name"], "modules": ["tree", "class"],
 }
 
 
@@ -47,6 +47,8 @@ def answer(trace, question, by, **more):
         row.pop("ridge", None)  # rank by rank it is that of the rank's own device, as are the next two
         row.pop("bound", None)
         row.pop("peak_pct", None)
+        if question == "modules":  # a rank that records no memory does not know it, beside one that does it has none
+            row.update({name: row[name] or 0 for name in ("cpu_memory_bytes", "device_memory_bytes")})
     return rows
 
 
@@ -72,6 +74,8 @@ def test_rank_by_rank_is_as_all_together(folders, question):
         assert (whole is None) == (joined is None)
         if whole is not None:
             table = large.ask(question, **({"by": by} if by else {}))
+            if question == "modules" and any("left out" in note for note in table.notes):
+                continue  # its time is part of the whole there
             if "rank" in table.columns and any("left out" in note for note in table.notes):
                 whole = [r for r in whole if r["rank"] in {j["rank"] for j in joined}]  # no row of zeros for a rank without such data
             compare(whole, joined)
@@ -175,3 +179,67 @@ def test_findings_on_the_command_line(jobs, tachograph_path, words):
         assert run.returncode == 0, run.stderr
         answers.append(json.loads(run.stdout))
     assert answers[0]["rows"] == answers[1]["rows"] and answers[0]["notes"] == answers[1]["notes"]
+
+
+def test_what_a_number_names_is_asked_of_its_rank_alone(folders, tachograph_path):
+    """A track or an event is one rank's; the limit is that of rows of all ranks, and a check of them all says what it always does."""
+    def said(folder, *words):
+        run = subprocess.run([tachograph_path, words[0], str(folder), *words[1:], "--json"], capture_output=True, text=True, timeout=60)
+        return run.returncode, json.loads(run.stdout.replace(str(folder), "")) if run.stdout else run.stderr.split("\n")[0]
+    tracks = [row[0] for row in said(folders[0], "ask", "tracks")[1]["rows"]]
+    asked = [("ask", "events", "--track", str(track)) for track in (tracks[0], tracks[len(tracks) // 2], tracks[-1], len(tracks), "x")]
+    asked += [("ask", "call_stack", "--event", str(event)) for event in (0, 41, 79, 10**6)]
+    asked += [("ask", "events", "--track", "2", "--rank", rank) for rank in ("0", "1", "2")]
+    asked += [("ask", "rows", "--limit", "7"), ("ask", "rows", "--where", "ts_us > 100"), ("ask", "rows", "--columns", "ts_us,name"), ("check",)]
+    for words in asked:
+        (status, small), (other_status, large) = (said(folder, *words) for folder in folders)
+        assert status == other_status, words
+        if status not in (0, 1):
+            assert small["error"]["text"] == large["error"]["text"]
+            continue
+        names = [c["name"] for c in small["columns"]]
+        compare([dict(zip(names, row)) for row in small["rows"]], [dict(zip(names, row)) for row in large["rows"]])
+        assert small["notes"] == large["notes"], words
+        assert small["losses"] == large["losses"] or "--rank" in words  # all together, the first rank has the file that is no trace
+
+
+def module_events(rank):
+    """A Linear in a Net, called 2 + rank times for 30 us, each with an operator of 10 us that launches a kernel of 5 + rank us; and one outside."""
+    events = []
+
+    def slice_(cat, name, ts, dur, tid=1, **args):
+        events.append({"ph": "X", "cat": cat, "name": name, "pid": 0 if cat == "kernel" else 1, "tid": tid, "ts": ts, "dur": dur, "args": args})
+    for i in range(3 + rank):
+        t, inside = 1000 * i, i < 2 + rank
+        if inside:
+            slice_("python_function", "nn.Module: Net_0", t, 100, **{"Python id": 10 * i + 1, "Python parent id": None, "Python module id": 0})
+            slice_("python_function", "nn.Module: Linear_0", t + 10, 30, **{"Python id": 10 * i + 2, "Python parent id": 10 * i + 1, "Python module id": 0})
+        slice_("cpu_op", "aten::mm", t + 15, 10, **{"External id": i + 1})
+        slice_("cuda_runtime", "cudaLaunchKernel", t + 16, 2, correlation=i + 1)
+        slice_("kernel", "gemm", t + 20, 5 + rank, tid=7, device=0, stream=7, correlation=i + 1)
+    return events
+
+
+@pytest.mark.parametrize("by", ["tree", "class"])
+def test_modules_of_all_ranks(tmp_path, tachograph_path, by):
+    answers = []
+    for name, blanks in (("small", 10), ("large", BLANKS)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for rank in range(3):
+            (folder / f"rank{rank}.json").write_text(json.dumps({
+                "schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 3}, "traceEvents": module_events(rank)}))
+        (folder / "zz.json").write_bytes(b" " * blanks)
+        run = subprocess.run([tachograph_path, "ask", str(folder), "modules", "--by", by, "--json"], capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0, run.stderr
+        answers.append(json.loads(run.stdout))
+    small, large = answers
+    names = [c["name"] for c in small["columns"]]
+    rows = [[dict(zip(names, row)) for row in a["rows"]] for a in answers]
+    compare(*rows)
+    assert [r["name"] for r in rows[0]] == [r["name"] for r in rows[1]] and small["notes"] == large["notes"]
+    (outside,) = [r for r in rows[1] if r["name"] == "(outside of modules)"]
+    kernels = sum((3 + rank) * (5 + rank) for rank in range(3))  # us
+    assert outside["device_ns"] == 18_000 and math.isclose(outside["pct"], 100 * 18 / kernels)  # one kernel of each: 5 + 6 + 7 us
+    linear = [r for r in rows[1] if r["name"].startswith("Linear")]
+    assert [(r["rank"], r["calls"]) for r in linear] == ([(0, 2), (1, 3), (2, 4)] if by == "tree" else [(None, 9)])

@@ -22,12 +22,20 @@ struct tg__call { /* a question with its arguments */
 const char *tg__call_value(const struct tg__call *c, const char *name); /* NULL when not given */
 bool tg__call_has(const struct tg__call *c, const char *name);          /* given, and neither empty nor all */
 
+/* What `check` says of a rank. */
+struct tg__rank_health {
+  int64_t events_read, events_kept, loss[TG__LOSS_COUNT];
+  struct tg__process *processes;
+  uint32_t process_count;
+};
 /* A rank, where it is, and what its tracks, slices and marks would be called if all ranks were in one trace. */
 struct tg__run_rank {
   uint32_t unit, of_unit; /* number of its file in the folder; which of the file's ranks */
   int64_t number, alone;  /* as a rank of the run; as a rank of its own file */
   uint32_t tracks, slices, marks, first_track, first_slice, first_mark;
   struct tg__rank_load load;
+  int64_t first_ns;          /* tg__rank_first_ns */
+  struct tg__rank_health health;
 };
 struct tg__run_ranks { /* in the order of the files */
   struct tg__run_rank *items;
@@ -35,7 +43,7 @@ struct tg__run_ranks { /* in the order of the files */
   bool has_ready;                        /* was the first page asked? */
   struct tg_table *ready[TG__RUN_READY]; /* NULL: no rank has anything to say, the first one for this reason: */
   struct tg_error why_not[TG__RUN_READY];
-  bool is_damaged; /* in memory, for one of them: a defect of ours */
+  struct tg_error defect; /* code 0, or an invariant that does not hold in memory, for one of them */
 };
 void tg__run_ranks_free(struct tg__run_ranks *r);
 
@@ -43,6 +51,7 @@ void tg__run_ranks_free(struct tg__run_ranks *r);
 struct tg__run_first {
   struct tg__call call;
   size_t most;
+  bool checks; /* the invariants are looked at as well, as for the first page */
   struct tg_table *table; /* the caller's; NULL and an error: no answer */
   enum tg_err err;
   struct tg_error error;
@@ -70,6 +79,8 @@ int64_t tg__run_memory(const char *path);
 bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first, struct tg_trace **out,
                          struct tg_error *e);
+/* The first start of these ranks, on the common clock; 0 where nothing starts. */
+int64_t tg__run_first_ns(const struct tg_trace *run, const struct tg__run_rank *places, size_t count);
 void tg__run_close(struct tg__run_door *d); /* NULL is fine */
 bool tg__run_is_valid(const struct tg__run_door *d);
 /* *t, or in place of a run all its ranks in memory at once, for what cannot be said rank by rank. They stay there. */

@@ -24,8 +24,14 @@ static int64_t first_of_rank(const struct tg_trace *t, uint32_t rank) {
   return least;
 }
 
+int64_t tg__rank_first_ns(const struct tg_trace *t, uint32_t rank) {
+  const int64_t first = first_of_rank(t, rank);
+  return first == INT64_MAX ? TG_NULL_INT : first - t->ranks[rank].clock_offset_ns;
+}
+
 int64_t tg__rows_zero(const struct tg_trace *t) {
   int64_t least = INT64_MAX;
+  if (t->is_part) return t->origin_ns;
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = first_of_rank(t, r);
     if (start < least) least = start;
@@ -58,7 +64,7 @@ static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = first_of_rank(t, r);
     if (!tg__ask_has_rank(a, r) || start == INT64_MAX) continue;
-    put_begin(t, r, start - t->ranks[r].clock_offset_ns, tg__rows_us(start - zero), tg__rows_us(last_of_rank(t, r) - start), out);
+    put_begin(t, r, start - t->ranks[r].clock_offset_ns, tg__us_of(start - zero), tg__us_of(last_of_rank(t, r) - start), out);
   }
 }
 
@@ -128,8 +134,8 @@ static void put_row(const struct tg__rows *r, uint32_t rank, const struct tg__ht
   put_text(&c[TG__ROWS_CATEGORY], at, tg__table_text(out, t, t->cats[t->slices.cat[i]].name));
   put_text(&c[TG__ROWS_NAME], at, tg__table_text(out, t, t->slices.name[i]));
   put_int(&c[TG__ROWS_START], at, t->slices.start_ns[i]);
-  put_real(&c[TG__ROWS_TS], at, tg__rows_us(start_of(r, row)));
-  put_real(&c[TG__ROWS_DUR], at, tg__rows_us(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row)));
+  put_real(&c[TG__ROWS_TS], at, tg__us_of(start_of(r, row)));
+  put_real(&c[TG__ROWS_DUR], at, tg__us_of(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row)));
   put_int(&c[TG__ROWS_STREAM], at, stream_of(r, row));
   put_int(&c[TG__ROWS_CORRELATION], at, row->correlation);
   put_int(&c[TG__ROWS_INDEX_CORRELATION], at, row->index_correlation);
@@ -169,7 +175,7 @@ static void put_filtered_begins(const struct tg__rows *r, const struct tg__ask *
       if (start < least) least = start;
       if (start > most) most = start;
     }
-    put_begin(r->t, rank, r->t->slices.start_ns[of->rows[0].slice], tg__rows_us(start_of(r, &of->rows[0])), tg__rows_us(most - least), out);
+    put_begin(r->t, rank, r->t->slices.start_ns[of->rows[0].slice], tg__us_of(start_of(r, &of->rows[0])), tg__us_of(most - least), out);
   }
 }
 

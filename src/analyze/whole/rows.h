@@ -39,13 +39,6 @@ int64_t tg__rows_iteration(const struct tg__rows *r, uint32_t rank, const struct
 /* The side asked for? By the exact rules only row->slice matters. */
 bool tg__rows_on_side(const struct tg__rows *r, const struct tg__hta_row *row);
 
-/* Microseconds without the digits that a conversion of large nanoseconds would lose. */
-static inline double tg__rows_us(int64_t ns) {
-  const int64_t exact = (int64_t)1 << 53;
-  const int64_t whole = ns / 1000, rest = ns % 1000;
-  return ns > -exact && ns < exact ? (double)ns / 1000 : (double)whole + (double)rest / 1000;
-}
-
 /* The last step of this rank that begins at or before ns and has not ended, by its number; -1. Steps are in order of their start. */
 int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns);
 int64_t tg__rows_zero(const struct tg_trace *t);     /* the earliest start of all ranks on the common clock */

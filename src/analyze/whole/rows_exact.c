@@ -145,7 +145,7 @@ static void put_reals(const struct exact *x, enum tg__rows_column c, double *cel
   const int64_t offset = x->t->ranks[x->rank].clock_offset_ns - x->zero_ns;
   for (size_t i = 0; i < x->shown; i++) {
     const uint32_t slice = x->slice[row_of(x, i)];
-    cells[i] = tg__rows_us(c == TG__ROWS_DUR ? s->dur_ns[slice] : s->start_ns[slice] + offset);
+    cells[i] = tg__us_of(c == TG__ROWS_DUR ? s->dur_ns[slice] : s->start_ns[slice] + offset);
   }
 }
 
