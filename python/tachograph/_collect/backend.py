@@ -112,9 +112,9 @@ class Recording:
         raise NotImplementedError
 
     def start(self) -> None:
+        self.thread = threading.get_native_id()
         self.stats.profiler_enable_call_duration_us = _timed(self._start)
         self.running = True
-        self.thread = threading.get_native_id()
         self._started_s = time.perf_counter()
 
     def stop(self) -> None:

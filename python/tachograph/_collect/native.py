@@ -49,14 +49,15 @@ class NativeRecording:
         _ask_workers()
 
     def start(self) -> None:
-        """Record from now on."""
+        """Record from now on. What we have to do for that comes before, as it is none of the program's."""
         with self._lock:
             if self.features & _record.MEMORY:
-                self.told += tell_tensors(_record.tensor, inputs=True)  # before the first event: what was there when it began
-            _record.resume()
+                self.told += tell_tensors(_record.tensor, inputs=True)
             if self._torch:
                 self._torch.enter()
-            self._write_metadata()  # now: a process that is killed has them too
+            self._write(self._known())  # now: a process that is killed has it too
+            _record.resume()
+            self._write(self._recorded())
 
     resume = start
 
@@ -81,29 +82,36 @@ class NativeRecording:
             if self.stats is None:
                 if self in _open_ones:
                     _open_ones.remove(self)
+                is_ours = os.getpid() == self._pid and _record.state()["open"]
+                if is_ours:
+                    _record.pause()
                 if self._torch:
                     self._torch.leave()
-                if os.getpid() == self._pid:
+                if is_ours:
                     self._write_end()
                 self.stats = _record.close()
             return self.stats
 
     def _write_end(self) -> None:
-        if self.features & _record.MEMORY and _record.state()["open"]:
-            _record.pause()
+        if self.features & _record.MEMORY:
             self.told += tell_tensors(_record.tensor)
-        self._write_metadata()
+        self._write({**self._known(), **self._recorded()})
 
-    def _write_metadata(self) -> None:
-        """What is known and not yet in the file."""
+    def _known(self) -> dict[str, str]:
+        """Members of the document that do not depend on what can be recorded."""
         members = dict(self._metadata)
-        recorded = self.features & ~_record.state()["missing"]
-        for name, features in _NAMED:
-            if recorded & features:
-                members.setdefault(name, "1")
         for name, value in (("distributedInfo", distributed_info()), ("conditions", conditions())):
             if value:
                 members.setdefault(name, json.dumps(value, default=str))
+        return members
+
+    def _recorded(self) -> dict[str, str]:
+        """Members that say what is recorded."""
+        recorded = self.features & ~_record.state()["missing"]
+        return {name: self._metadata.get(name, "1") for name, features in _NAMED if recorded & features}
+
+    def _write(self, members: dict[str, str]) -> None:
+        """Those that are not yet in the file."""
         for name in members.keys() - self._written:
             self._written.add(name)
             _record.meta(name, members[name])

@@ -60,7 +60,7 @@ class NativeWindow(Recording):
 
     def add_metadata(self, key: str, json_text: str) -> None:
         super().add_metadata(key, json_text)
-        if self.running:
+        if self._native.stats is None:
             self._native.add_metadata(key, json_text)
             self._written.add(key)
 

@@ -102,12 +102,12 @@ class _KinetoProfile:
             raise AssertionError("Profiler must be initialized before starting trace")
         if self.execution_trace_observer:
             self.execution_trace_observer.start()
-        self._recording.start()
-        if self._nvtx:
-            self._nvtx.begin(self._recording.kind)
         for key, text in {**_metadata.automatic(self), **self.preset_metadata, **self._early_metadata}.items():
             self._recording.add_metadata(key, text)
         self._early_metadata.clear()
+        self._recording.start()
+        if self._nvtx:
+            self._nvtx.begin(self._recording.kind)
 
     def stop_trace(self) -> None:
         if self.execution_trace_observer:
