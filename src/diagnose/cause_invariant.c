@@ -8,21 +8,37 @@ static const char *const makers[] = {"aten::arange",      "aten::ones",         
                                      "aten::hann_window", "aten::hamming_window", "aten::scalar_tensor"};
 /* What brings in something new: chance, other data, the counter of a loop, or a change in place. */
 static const char *const varied[] = {
-    "aten::index",      "aten::index_select", "aten::gather",  "aten::embedding", "aten::select",
-    "aten::slice",      "aten::narrow",       "aten::unfold",  "aten::item",      "aten::_local_scalar_dense",
+    "aten::index",      "aten::index_select", "aten::gather",  "aten::embedding", "aten::unfold",
     "aten::copy_",      "aten::randn",        "aten::rand",    "aten::randint",   "aten::randperm",
     "aten::bernoulli",  "aten::multinomial",  "aten::dropout", "aten::normal",    "aten::uniform",
-    "aten::lift_fresh", "aten::detach_",      "aten::stack",   "aten::cat"};
+    "aten::lift_fresh", "aten::detach_",      "aten::stack",   "aten::cat",       "aten::item",
+    "aten::_local_scalar_dense"};
+/* What does so when it picks another place each time. */
+static const char *const picks[] = {"aten::select", "aten::slice", "aten::narrow"};
 
 struct invariant {
   struct tg__sites *s;
   bool *in, *told; /* by site: found now; reported before */
+  bool *moves;     /* by site: picks another place from call to call, or it is not known which */
+  uint32_t *values;
 };
 
-static bool is_steady(const struct tg__sites *s, const struct tg__site *x) {
-  const struct tg__str name = tg__site_name(s, x);
-  return x->kind == TG__CALL_FORWARD && !x->backward_calls && x->other_dims == TG_NONE && x->calls % (int64_t)s->f->steps.count == 0 &&
-         !TG__IS_ONE_OF(name, varied) && !tg__str_has_suffix(name, "_");
+static void find_moving(struct invariant *v) {
+  for (size_t i = 0; i < v->s->call_count; i++) {
+    const struct tg__call *c = &v->s->calls[i];
+    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->moves[c->site]) continue;
+    if (!TG__IS_ONE_OF(tg__site_name(v->s, &v->s->sites[c->site]), picks)) continue;
+    const uint32_t values = tg__call_arg(v->s, c->slice, TG__K_CONCRETE_INPUTS);
+    v->moves[c->site] = values == TG_NONE || (v->values[c->site] && v->values[c->site] != values + 1);
+    v->values[c->site] = values + 1;
+  }
+}
+
+static bool is_steady(const struct invariant *v, uint32_t site) {
+  const struct tg__site *x = &v->s->sites[site];
+  const struct tg__str name = tg__site_name(v->s, x);
+  return x->kind == TG__CALL_FORWARD && !x->backward_calls && x->other_dims == TG_NONE && x->calls % (int64_t)v->s->f->steps.count == 0 &&
+         !v->moves[site] && !TG__IS_ONE_OF(name, varied) && !tg__str_has_suffix(name, "_");
 }
 
 /* Constants made in a model, and what is worked out of them before anything else comes in. */
@@ -31,7 +47,7 @@ static void find_chains(struct invariant *v) {
   for (size_t i = 0; i < v->s->call_count; i++) {
     const struct tg__call *c = &v->s->calls[i];
     const struct tg__site *x = c->site == TG_NONE ? NULL : &v->s->sites[c->site];
-    if (!x || !c->counted || c->kind != TG__CALL_FORWARD || x->module == TG_NONE || !is_steady(v->s, x)) {
+    if (!x || !c->counted || c->kind != TG__CALL_FORWARD || x->module == TG_NONE || !is_steady(v, c->site)) {
       function = 0;
       continue;
     }
@@ -53,14 +69,23 @@ static bool shares_input(const struct tg__sites *s, const struct tg__site *a, co
   return false;
 }
 
+/* Is a layer of torch's called between the function `key` and the operator? */
+static bool is_in_layer(const struct tg__sites *s, const struct tg__site *x, uint64_t key) {
+  uint32_t p = x->path;
+  while (p && tg__frame_key(s, p) != key && !tg__str_has_prefix(tg__paths_text(&s->paths, s->paths.label[p]), "torch/nn/modules/")) p = s->paths.up[p];
+  return p && tg__frame_key(s, p) != key;
+}
+
 /* A function called inside a module in training, none of whose results has a gradient: it works on buffers, or on the batch. On the
- * batch when its first input has the shape of something that is used elsewhere. */
-static bool is_constant_function(const struct tg__sites *s, uint64_t key, uint32_t first) {
+ * batch when its first input has the shape of something that is used elsewhere, or when it calls layers: what those make has no gradient
+ * because they are frozen, and what goes into a frozen layer is data. */
+static bool is_constant_function(const struct invariant *v, uint64_t key, uint32_t first) {
+  const struct tg__sites *s = v->s;
   for (uint32_t i = 0; i < s->count; i++) {
     const struct tg__site *x = &s->sites[i];
     if (!x->calls) continue;
     const bool inside = tg__site_in_frame(s, x, key) != 0;
-    if (inside && (!is_steady(s, x) || x->module == TG_NONE)) return false;
+    if (inside && (!is_steady(v, i) || x->module != s->sites[first].module || is_in_layer(s, x, key))) return false;
     if (!inside && i != first && shares_input(s, &s->sites[first], x)) return false;
   }
   return true;
@@ -75,7 +100,7 @@ static void find_functions(struct invariant *v) {
     if (!key || key == judged || v->told[c->site]) continue;
     judged = key;
     if (100 * v->s->sites[c->site].forward_ns < v->s->f->total_ns) continue; /* worth a look only where the first call takes a while */
-    if (!is_constant_function(v->s, key, c->site)) continue;
+    if (!is_constant_function(v, key, c->site)) continue;
     for (size_t k = 0; k < v->s->count; k++)
       if (v->s->sites[k].calls && tg__site_in_frame(v->s, &v->s->sites[k], key)) v->in[k] = true;
   }
@@ -113,8 +138,13 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
 void tg__judge_invariants(struct tg__facts *f) {
   struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE || f->steps.count < 2 ? NULL : tg__facts_sites(f);
   if (!s || !trains(s)) return;
-  struct invariant v = {.s = s, .in = tg__alloc(s->count + 1), .told = tg__alloc(s->count + 1)};
-  if (v.in && v.told) {
+  struct invariant v = {.s = s,
+                        .in = tg__alloc(s->count + 1),
+                        .told = tg__alloc(s->count + 1),
+                        .moves = tg__alloc(s->count + 1),
+                        .values = tg__alloc((s->count + 1) * sizeof *v.values)};
+  if (v.in && v.told && v.moves && v.values) {
+    find_moving(&v);
     find_chains(&v);
     report_invariant(&v, "make the same constants anew and work on them alone", "C", 0.8);
     memcpy(v.told, v.in, s->count);
@@ -127,4 +157,6 @@ void tg__judge_invariants(struct tg__facts *f) {
   }
   tg__free(v.in);
   tg__free(v.told);
+  tg__free(v.moves);
+  tg__free(v.values);
 }

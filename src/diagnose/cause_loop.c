@@ -171,6 +171,14 @@ static int64_t backward_passes(const struct loop *l) {
   return n / l->steps;
 }
 
+/* Does the loop turn once for each gradient of a step, and work on tensors of several shapes without a gradient of their own? */
+static bool goes_over_parameters(const struct loop *l, const struct body *b) {
+  int64_t gradients = 0;
+  for (size_t i = 0; i < l->s->call_count; i++) gradients += l->s->calls[i].counted && l->s->calls[i].kind == TG__CALL_ACCUMULATE;
+  const bool once_each = gradients && gradients / l->steps == l->times && b->varied_ns > 0;
+  return 2 * b->no_gradient_ns >= l->ns && (once_each || 2 * b->varied_ns >= l->ns);
+}
+
 static enum tg__cause kind_of(const struct loop *l) {
   struct body b = {0};
   for (uint32_t i = 0; i < l->s->count; i++) {
@@ -184,7 +192,7 @@ static enum tg__cause kind_of(const struct loop *l) {
   if (2 * b.module_ns >= l->ns) return TG__CAUSE_MANY_SMALL_OPS; /* a cell that is called for each element of a sequence */
   if (5 * b.pick_ns >= 2 * l->ns || (b.picks_columns && 5 * b.pick_ns >= l->ns)) return TG__CAUSE_TENSOR_INDEX_LOOP;
   if (b.picks_rows) return TG__CAUSE_PER_SAMPLE_LOOP;
-  if (2 * b.varied_ns >= l->ns && 2 * b.no_gradient_ns >= l->ns) return TG__CAUSE_PER_PARAMETER_LOOP;
+  if (goes_over_parameters(l, &b)) return TG__CAUSE_PER_PARAMETER_LOOP;
   return TG__CAUSE_MANY_SMALL_OPS;
 }
 

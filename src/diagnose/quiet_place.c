@@ -1,7 +1,8 @@
 /* Where a program lets its operators wait: the two lines between which most time passes with no operator running on any thread. */
 #include "diagnose/findings.h"
 
-enum { PLACES = 256, LEAST_SHARE = 200 }; /* pauses below 1/200 of a step are how Python is, not a place */
+/* Pauses below 1/200 of a step, or of 50 us, are how Python is, not a place; and 20 us lie between any two calls, whatever the program does. */
+enum { PLACES = 256, LEAST_SHARE = 200, LEAST_NS = 50000, USUAL_NS = 20000 };
 enum { LONG_SHARE = 20 };                /* without a place, pauses from 1/20 of a step on are more than that */
 
 /* Between two operators: a line may call many, and what comes by chance comes between other ones each time. */
@@ -14,6 +15,7 @@ struct search {
   struct tg__facts *f;
   uint32_t track, last; /* the slice that ended last, TG_NONE = none yet */
   int64_t end_ns, least_ns, long_ns;
+  int64_t update_until_ns; /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
   size_t step;             /* that is under way */
   struct tg__spans others; /* when operators or collectives run on other threads: waiting for one is no Python */
   struct place places[PLACES]; /* one without frames: long pauses whose place is not known */
@@ -63,16 +65,26 @@ static int64_t usual_ns(struct search *s, const int64_t *ns) {
   return median * (int64_t)n;
 }
 
+static bool is_of_optimizer(const struct search *s, uint32_t slice) {
+  return tg__meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP ||
+         tg__str_has_prefix(tg__name(s->f->t, s->f->t->slices.name[slice]), "Optimizer.zero_grad#");
+}
+
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
   const struct tg_trace *const t = s->f->t;
   const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning(s->f, slice) & TG__NAME_DATALOADER);
-  if ((cls != TG__CLASS_OP && !is_loader) || tg__slice_track(t, slice) != s->track) return;
-  const int64_t start = t->slices.start_ns[slice], pause_ns = start - s->end_ns;
-  if (s->last != TG_NONE && pause_ns >= s->least_ns) add_pause(s, slice, pause_ns - tg__spans_inside(&s->others, s->end_ns, start));
-  if (s->last != TG_NONE && tg__slice_end(t, slice) <= s->end_ns) return;
+  const bool is_optimizer = (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) && is_of_optimizer(s, slice);
+  if ((cls != TG__CLASS_OP && !is_loader && !is_optimizer) || tg__slice_track(t, slice) != s->track) return;
+  const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
+  const bool in_update = start < s->update_until_ns && !tg__is_of_closure(t, slice);
+  const int64_t from = s->update_until_ns > s->end_ns && s->update_until_ns <= start ? s->update_until_ns : s->end_ns, pause_ns = start - from;
+  if (s->last != TG_NONE && pause_ns >= s->least_ns && !in_update)
+    add_pause(s, slice, pause_ns - USUAL_NS - tg__spans_inside(&s->others, from, start));
+  if (is_optimizer && !in_update) s->update_until_ns = end;
+  if (s->last != TG_NONE && (is_optimizer ? start : end) <= s->end_ns) return;
   s->last = slice;
-  s->end_ns = tg__slice_end(t, slice);
+  s->end_ns = is_optimizer ? start : end;
 }
 
 static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -124,11 +136,12 @@ static int64_t between_lines(const struct search *s, const int64_t *usual, const
 
 /* Without places, those that are long. */
 int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
-  struct search s = {.f = f, .last = TG_NONE};
+  struct search s = {.f = f, .last = TG_NONE, .update_until_ns = INT64_MIN};
   const uint32_t step = f->steps.count ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
   if (step == TG_NONE) return 0;
   s.track = tg__slice_track(f->t, step);
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
+  if (s.least_ns < LEAST_NS) s.least_ns = LEAST_NS;
   s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
   tg__visit(f, see_other, &s);
   tg__spans_union(&s.others);

@@ -1,6 +1,7 @@
 /* Which lines of the program call which operators, how often, and what that costs in forward and in backward. */
 #include "diagnose/sites.h"
 
+enum { TOGETHER = 16 };
 static const char node_prefix[] = "autograd::engine::evaluate_function: ";
 
 struct walk {
@@ -72,10 +73,21 @@ static void enter_module(struct walk *w, uint32_t i) {
     ++*entries;
 }
 
+/* The innermost module around slice i. One whose ends are those of the slice is around it, too, though it stands behind: where modules
+ * were worked out of stacks, a call begins with its first operator and ends with its last. A few may stand behind each other so. */
+static uint32_t module_around(const struct walk *w, uint32_t i) {
+  const struct tg__slices *s = &w->t->slices;
+  const struct tg__track *track = &w->t->tracks[tg__slice_track(w->t, i)];
+  uint32_t module = s->parent[i] == TG_NONE ? TG_NONE : w->module_at[s->parent[i] - w->first];
+  for (uint32_t j = i + 1; j < track->first + track->count && j - i < TOGETHER && s->start_ns[j] == s->start_ns[i] && s->dur_ns[j] == s->dur_ns[i]; j++)
+    if (tg__slice_class(w->t, j) == TG__CLASS_PYTHON && is_module(tg__name(w->t, s->name[j]))) module = s->name[j];
+  return module;
+}
+
 static void note_place(struct walk *w, uint32_t i) {
   const struct tg_trace *t = w->t;
   const uint32_t parent = t->slices.parent[i], k = i - w->first;
-  w->module_at[k] = parent == TG_NONE ? TG_NONE : w->module_at[parent - w->first];
+  w->module_at[k] = module_around(w, i);
   w->call_at[k] = parent == TG_NONE ? TG_NONE : w->call_at[parent - w->first];
   if (tg__slice_class(t, i) != TG__CLASS_PYTHON) return;
   const struct tg__str name = tg__name(t, t->slices.name[i]);

@@ -366,10 +366,50 @@ static struct scene pauses(int steps_with) {
 }
 
 static void test_chance(void **state) {
-  struct scene s = pauses(4);
-  expect_present(&s, "slow-python-transform", 30, 3 * MS, "medium");
+  struct scene s = pauses(4); /* 3 ms but for the 20 us between any two calls */
+  expect_present(&s, "slow-python-transform", 29.8, 2980000, "medium");
   s = pauses(2); /* 15 % of the time, in half of the steps */
   expect_absent(&s, "slow-python-transform");
+}
+
+/* 3 ms before the optimizer's only operator: inside of its step(), or just before that. */
+static struct scene updates(int64_t from) {
+  struct scene s = begin(4, 10 * MS);
+  for (int i = 0; i < 4; i++) {
+    mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * 10 * MS, 5 * MS);
+    mini_arg_str(s.m, "Call stack", "train.py(9): fit");
+    mini_slice(s.m, s.thread, "user_annotation", "Optimizer.step#Adam.step", i * 10 * MS + from, 9 * MS - from);
+    mini_arg_str(s.m, "Call stack", "train.py(12): fit");
+    mini_slice(s.m, s.thread, "cpu_op", "aten::_fused_adam_", i * 10 * MS + 8 * MS, MS);
+    mini_arg_str(s.m, "Call stack", "torch/optim/adam.py(870): step;train.py(12): fit");
+    mini_slice(s.m, s.thread, "cpu_op", "aten::relu", i * 10 * MS + 9 * MS, MS);
+    mini_arg_str(s.m, "Call stack", "train.py(9): fit");
+  }
+  return s;
+}
+
+static void test_python_of_the_optimizer(void **state) {
+  struct scene s = updates(5 * MS);
+  expect_absent(&s, "slow-python-transform");
+  s = updates(8 * MS);
+  expect_present(&s, "slow-python-transform", 29.8, 2980000, "medium");
+}
+
+/* 40 pauses a step at one line, a quarter of it in all: of 49 us each they are how Python is, of 50 us they are counted but for 20 us each. */
+static struct scene short_pauses(int64_t us) {
+  struct scene s = begin(4, 40 * us * 4000);
+  for (int i = 0; i < 160; i++) {
+    mini_slice(s.m, s.thread, "cpu_op", "aten::mul", i * us * 4000, us * 3000);
+    mini_arg_str(s.m, "Call stack", "train.py(9): fit");
+  }
+  return s;
+}
+
+static void test_short_pauses(void **state) {
+  struct scene s = short_pauses(49);
+  expect_absent(&s, "slow-python-transform");
+  s = short_pauses(50); /* one of the 40 is across the end of a step, and counts for the next; the first step lacks it */
+  expect_present(&s, "slow-python-transform", 15, 1200000, "medium");
 }
 
 /* 3 of 10 ms a step in Python alone, under a frame of the program. */
@@ -562,6 +602,7 @@ int main(void) {
       cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),
       cmocka_unit_test(test_optimizer_with_closure),          cmocka_unit_test(test_stalls),
       cmocka_unit_test(test_python),        cmocka_unit_test(test_chance),
+      cmocka_unit_test(test_python_of_the_optimizer), cmocka_unit_test(test_short_pauses),
       cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
       cmocka_unit_test(test_device_memory), cmocka_unit_test(test_occupancy),          cmocka_unit_test(test_labels),
   };

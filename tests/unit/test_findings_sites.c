@@ -81,6 +81,49 @@ static void test_loop_over_parameters(void **state) {
 }
 
 /* A model called for each two rows: the loop is where the model is called. Layers, each a module of its own, are no loop. */
+/* Each turn a short operator on one parameter and a long one on a number; gradients arrive for so many parameters. */
+static size_t over_parameters(int gradients, const char *cause) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::unbind", 0, 20, "train.py(11): pool;train.py(30): train");
+    for (int k = 0; k < 20; k++) {
+      char dims[64];
+      snprintf(dims, sizeof dims, "[[%d, 8], []]", k + 1);
+      call(&s, "aten::pow", 100 + 100 * k, 10, "train.py(12): norms;train.py(30): train");
+      inputs(&s, dims, NULL, NULL);
+      call(&s, "aten::add", 110 + 100 * k, 40, "train.py(12): norms;train.py(30): train");
+      inputs(&s, "[[], []]", NULL, NULL);
+    }
+    for (int k = 0; k < gradients; k++) gradient(&s, 5000 + 20 * k, 10, false);
+  }
+  struct tg_table *t = ask(&s);
+  const size_t n = count(t, cause);
+  tg__table_free(t);
+  return n;
+}
+
+static void test_loop_once_for_each_parameter(void **state) {
+  assert_int_equal(over_parameters(20, "per-parameter-loop"), 1);
+  assert_int_equal(over_parameters(18, "per-parameter-loop"), 0);
+  assert_int_equal(over_parameters(18, "many-small-ops"), 1);
+}
+
+/* Modules that were worked out of stacks have the ends of their operators, and stand behind them. */
+static void test_loop_over_pieces_of_derived_modules(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::unbind", 0, 20, "train.py(31): train");
+    for (int k = 0; k < 20; k++) {
+      call(&s, "aten::linear", 100 + 100 * k, k ? 90 : 10, "train.py(5): forward;train.py(31): train");
+      inputs(&s, "[[2, 8], [8, 8]]", NULL, NULL);
+      mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at + (100 + 100 * k) * US, (k ? 90 : 10) * US);
+    }
+  }
+  expect(&s, "tiny-batches", 1950, 1852.5, "aten::linear at train.py(31): train", 31);
+}
+
 static void test_loop_over_pieces(void **state) {
   const struct turn layer = {"aten::linear", "train.py(5): forward;train.py(31): train", "[[2, 8], [8, 8]]", NULL, "nn.Module: Linear_0",
                              false};
@@ -266,6 +309,41 @@ static struct scene invariant(const char *source, const char *second) {
   return s;
 }
 
+/* A function of the model whose results have no gradient: on a buffer by itself, or through a layer. It takes row `row` of what it has. */
+static size_t constant_function(const char *layer, const char *module, int moving) {
+  struct scene s = begin();
+  char stack[200];
+  snprintf(stack, sizeof stack, "%strain.py(9): graph;torch/nn/modules/module.py(1789): _call_impl;train.py(30): train", layer);
+  for (int i = 0; i < STEPS; i++) {
+    char values[32];
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "python_function", "nn.Module: Net_0", s.at, 6000 * US);
+    call(&s, "aten::cdist", 0, 1500, stack);
+    inputs(&s, "[[50, 2], [50, 2]]", NULL, NULL);
+    call(&s, "aten::select", 1500, 100, stack);
+    snprintf(values, sizeof values, "[\"\", \"0\", \"%d\"]", moving * i);
+    inputs(&s, "[[50, 50], [], []]", NULL, values);
+    if (module) mini_slice(s.m, s.thread, "python_function", module, s.at + 1600 * US, 500 * US);
+    call(&s, "aten::exp", 1600, 400, stack);
+    inputs(&s, "[[50, 50]]", NULL, NULL);
+    const int linear = call(&s, "aten::linear", 2500, 500, "train.py(15): forward;train.py(30): train");
+    inputs(&s, "[[16, 12], [32, 12]]", NULL, NULL);
+    node(&s, "AddmmBackward0", 7000, 500, linear);
+    gradient(&s, 7500, 10, false);
+  }
+  struct tg_table *t = ask(&s);
+  const size_t n = count(t, "loop-invariant-recompute");
+  tg__table_free(t);
+  return n;
+}
+
+static void test_frozen_is_not_constant(void **state) {
+  assert_int_equal(constant_function("", NULL, 0), 1);
+  assert_int_equal(constant_function("", NULL, 1), 0); /* another row in each step */
+  assert_int_equal(constant_function("", "nn.Module: Conv2d_0", 0), 0);
+  assert_int_equal(constant_function("torch/nn/modules/conv.py(460): forward;", NULL, 0), 0);
+}
+
 static void test_invariant(void **state) {
   struct scene s = invariant("aten::ones", "[[50, 2], [50, 2]]");
   struct tg_table *t = ask(&s);
@@ -355,12 +433,15 @@ int main(void) {
       cmocka_unit_test(test_loop_over_elements),
       cmocka_unit_test(test_loop_over_parameters),
       cmocka_unit_test(test_loop_over_pieces),
+      cmocka_unit_test(test_loop_once_for_each_parameter),
+      cmocka_unit_test(test_loop_over_pieces_of_derived_modules),
       cmocka_unit_test(test_attention),
       cmocka_unit_test(test_types),
       cmocka_unit_test(test_unneeded_gradient),
       cmocka_unit_test(test_zero_fill),
       cmocka_unit_test(test_dense_table),
       cmocka_unit_test(test_invariant),
+      cmocka_unit_test(test_frozen_is_not_constant),
       cmocka_unit_test(test_waits),                cmocka_unit_test(test_straggler),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
