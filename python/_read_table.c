@@ -32,6 +32,7 @@ struct ArrowArrayStream {
 typedef struct {
   PyObject_HEAD
   struct tg_table *table; /* never NULL after make_table; owns its rows, so it may outlive the trace */
+  bool is_given;          /* its columns may be written to */
 } Table;
 
 typedef struct {
@@ -92,7 +93,8 @@ static int column_buffer(PyObject *object, Py_buffer *view, int flags) {
   case TG_BOOL: data = tg_column_bools(t, self->index), size = 1; break;
   case TG_TEXT: break;
   }
-  if (tg_column_type(t, self->index) == TG_TEXT || (flags & PyBUF_WRITABLE)) {
+  const bool is_given = ((const Table *)self->owner)->is_given;
+  if (tg_column_type(t, self->index) == TG_TEXT || (!is_given && (flags & PyBUF_WRITABLE))) {
     view->obj = NULL;
     PyErr_SetString(PyExc_BufferError, flags & PyBUF_WRITABLE ? "a column cannot be written to" : "a column of text has no buffer");
     return -1;
@@ -100,7 +102,7 @@ static int column_buffer(PyObject *object, Py_buffer *view, int flags) {
   self->shape = column_length(object);
   static int64_t nothing; /* a table without rows has no arrays, but a view must point somewhere */
   *view = (Py_buffer){.buf = (void *)(data ? data : &nothing), .obj = Py_NewRef(object), .len = self->shape * size, .itemsize = size,
-                      .readonly = 1, .ndim = 1, .format = flags & PyBUF_FORMAT ? (char *)format : NULL, .shape = &self->shape};
+                      .readonly = !is_given, .ndim = 1, .format = flags & PyBUF_FORMAT ? (char *)format : NULL, .shape = &self->shape};
   view->strides = flags & PyBUF_STRIDES ? &view->itemsize : NULL;
   return 0;
 }
@@ -401,8 +403,15 @@ static PyObject *table_arrow_stream(PyObject *object, PyObject *args) {
   return capsule;
 }
 
+static PyObject *table_give(PyObject *object, PyObject *unused) {
+  (void)unused;
+  ((Table *)object)->is_given = true;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef table_methods[] = {
     {"column", table_column, METH_O, "column(name_or_number) -> Column"},
+    {"_give", table_give, METH_NOARGS, "_give(): from now on buffers of its columns may be written to; for who has the table alone"},
     {"_write", table_write, METH_VARARGS, "_write(format, width, lines) -> str"},
     {"__arrow_c_schema__", table_arrow_schema, METH_NOARGS, "the Arrow schema, as a capsule"},
     {"__arrow_c_array__", table_arrow_array, METH_VARARGS, "schema and struct array, as capsules; numbers are not copied"},

@@ -30,8 +30,6 @@ struct tg_table {
   size_t note_count;
   struct tg__loss_row *losses;
   size_t loss_count;
-  void *block;         /* of a large table: what its columns are parts of, see tg__table_reserve; NULL = each is allocated by itself */
-  size_t block_bytes;
   bool failed;         /* out of memory somewhere; the runner turns it into TG_MEMORY */
   bool is_tree;        /* rows stand below the one they belong to: text indents the column `name` by the column `depth` */
   size_t cell;         /* next column of the row being written */
@@ -65,7 +63,6 @@ void tg__put_real_if(struct tg_table *t, bool known, double v); /* else null */
  * followed by tg__table_wrote. The text ids to write come from tg__table_text. Or column by column, cells of many rows at a time,
  * followed by tg__table_wrote_rows: quicker, as a dozen columns that begin at the same place of a page fall into one set of the caches. */
 bool tg__table_reserve(struct tg_table *t, size_t rows); /* false on no memory, and t->failed is set */
-void tg__table_drop_cells(struct tg_table *t, struct tg__column *c);
 void tg__table_wrote(struct tg_table *t, size_t cells);
 void tg__table_wrote_rows(struct tg_table *t, size_t rows);
 uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id); /* TG_NONE stays TG_NONE */

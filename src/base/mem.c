@@ -68,42 +68,25 @@ static size_t round_up(size_t bytes) {
   return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
 }
 
-#define HUGE_PAGE ((size_t)2 << 20)
-
-static void *map_pages(size_t size) {
+void *tg__pages_sparse(size_t bytes) {
+  const size_t size = round_up(bytes ? bytes : 1);
+  if (!size || must_fail()) return NULL;
   void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
 }
 
-void *tg__pages_sparse(size_t bytes) {
-  const size_t size = round_up(bytes ? bytes : 1);
-  return size && !must_fail() ? map_pages(size) : NULL;
-}
-
-/* A fault per 4 KiB page costs several times what filling it does; what is left over behind whole huge pages stays in small ones. */
+/* A fault per 4 KiB page costs as much as filling it; from 4 MiB on the half-used huge page at the end no longer matters. */
 static void prefer_huge(void *p, size_t size) {
 #ifdef MADV_HUGEPAGE
-  if (size >= 2 * HUGE_PAGE) (void)madvise(p, size, MADV_HUGEPAGE);
+  if (size >= (size_t)4 << 20) (void)madvise(p, size, MADV_HUGEPAGE);
 #else
   (void)p, (void)size;
 #endif
 }
 
-/* Where a huge page begins: more is mapped than asked for, and what lies around it given back. */
-static void *map_aligned(size_t size) {
-  char *const p = size <= SIZE_MAX - HUGE_PAGE ? map_pages(size + HUGE_PAGE) : NULL;
-  if (!p) return NULL;
-  const size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
-  if (before) (void)munmap(p, before);
-  (void)munmap(p + before + size, HUGE_PAGE - before);
-  return p + before;
-}
-
 void *tg__pages_get(size_t bytes) {
-  const size_t size = round_up(bytes ? bytes : 1);
-  if (!size || must_fail()) return NULL;
-  void *const p = size >= 2 * HUGE_PAGE ? map_aligned(size) : map_pages(size);
-  if (p) prefer_huge(p, size);
+  void *p = tg__pages_sparse(bytes);
+  if (p) prefer_huge(p, round_up(bytes));
   return p;
 }
 

@@ -236,9 +236,9 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
   *out = (struct tg__sites){.f = f};
   if (!tg__paths_open(&out->paths, t)) out->failed = true;
   if (!r->track_count || out->failed) return;
-  const struct tg__track *last = &t->tracks[r->first_track + r->track_count - 1];
-  struct walk w = {.s = out, .t = t, .first = t->tracks[r->first_track].first};
-  const size_t n = (size_t)(last->first + last->count - w.first) + 1;
+  const struct tg__extent run = tg__rank_slices(t, f->rank);
+  struct walk w = {.s = out, .t = t, .first = run.first};
+  const size_t n = (size_t)(run.past - run.first) + 1;
   w.path_at = tg__alloc(n * sizeof *w.path_at);
   w.module_at = tg__alloc(n * sizeof *w.module_at);
   w.call_at = tg__alloc(n * sizeof *w.call_at);

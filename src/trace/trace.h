@@ -295,6 +295,16 @@ static inline struct tg__str tg__name(const struct tg_trace *t, uint32_t string_
 static inline enum tg__class tg__slice_class(const struct tg_trace *t, uint32_t slice) {
   return (enum tg__class)t->cats[t->slices.cat[slice]].cls;
 }
+/* The slices of a rank: those of its tracks, one after another. */
+struct tg__extent { /* of slices or of marks */
+  uint32_t first, past;
+};
+static inline struct tg__extent tg__rank_slices(const struct tg_trace *t, uint32_t rank) {
+  const struct tg__rank *const r = &t->ranks[rank];
+  if (r->track_count == 0) return (struct tg__extent){0, 0};
+  const struct tg__track *const first = &t->tracks[r->first_track], *const last = first + r->track_count - 1;
+  return (struct tg__extent){first->first, last->first + last->count};
+}
 static inline int64_t tg__slice_end(const struct tg_trace *t, uint32_t slice) { return t->slices.start_ns[slice] + t->slices.dur_ns[slice]; }
 uint32_t tg__slice_track(const struct tg_trace *t, uint32_t slice); /* binary search over tracks */
 

@@ -35,6 +35,28 @@ def micros(table: tachograph.Table, name: str) -> Any:
     return reals(table, name, 1000.0)
 
 
+def taken(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
+    """An integer column as an array that may be written to, not copied: for answers nobody else has, of which all columns are kept."""
+    import numpy
+    table._give()
+    values = numpy.asarray(table[name])
+    if len(values) and values.min() == NO_NUMBER:
+        values[values == NO_NUMBER] = unknown
+    return values
+
+
+def taken_micros(table: tachograph.Table, name: str) -> Any:
+    """The same of nanoseconds, which become float64 microseconds in their place."""
+    import numpy
+    table._give()
+    values = numpy.asarray(table[name])
+    missing = values == NO_NUMBER if len(values) and values.min() == NO_NUMBER else None
+    result = numpy.divide(values, 1000.0, out=values.view(numpy.float64))
+    if missing is not None:
+        result[missing] = numpy.nan
+    return result
+
+
 def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]:
     """A text column as numbers into the list of its distinct texts, in the order in which they come."""
     import numpy

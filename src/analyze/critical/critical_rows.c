@@ -316,12 +316,9 @@ static void merge_backward(struct fill *f) {
 
 static enum tg_err open_fill(struct fill *f) {
   const struct tg_trace *t = f->c->t;
-  const struct tg__rank *rank = &t->ranks[f->c->rank];
-  if (rank->track_count) {
-    const struct tg__track *first = &t->tracks[rank->first_track], *last = first + rank->track_count - 1;
-    f->first_slice = first->first;
-    f->past_slice = last->first + last->count;
-  }
+  const struct tg__extent run = tg__rank_slices(t, f->c->rank);
+  f->first_slice = run.first;
+  f->past_slice = run.past;
   const size_t n = f->past_slice - f->first_slice;
   if (n >= TG_NONE / 2) return TG_MEMORY;
   f->row_of = tg__alloc((n + 1) * sizeof *f->row_of);

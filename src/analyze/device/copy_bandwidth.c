@@ -198,7 +198,7 @@ static bool put_series(struct work *w, const struct tg__device_rows *d, const ui
   struct tg_table *const out = w->out;
   const struct tg__str kind = tg__paths_text(&w->texts, w->names[w->points[order[0]].name].kind);
   const uint32_t text = tg__strings_add(out->strings, kind.ptr, kind.len);
-  if (text == TG_NONE || !tg__table_reserve(out, out->rows + count)) return false;
+  if (text == TG_NONE) return false;
   for (unsigned k = 0; k < out->column_count; k++) {
     const struct tg__column *const c = &out->columns[k];
     __int128 running = 0;
@@ -280,7 +280,7 @@ static bool put_kinds(struct work *w, const struct tg__device_rows *d) {
   uint32_t *order = tg__realloc(NULL, w->point_count * sizeof *order), *place = tg__alloc(w->name_count * sizeof *place);
   size_t *past = tg__alloc(w->name_count * sizeof *past);
   const size_t kinds = order && place && past ? find_places(w, place) : 0;
-  bool ok = kinds > 0;
+  bool ok = kinds > 0 && (w->by != SERIES || tg__table_reserve(w->out, w->out->rows + w->point_count));
   if (ok) deal_out(w, place, order, past);
   for (size_t k = 0, first = 0; ok && k < kinds; first = past[k++]) {
     const size_t count = past[k] - first;

@@ -50,7 +50,7 @@ static void put_cells(const struct tg__device_rows *d, const struct tg__queue_ch
     put_same(s->stream, s->count, cells);
     break;
   case TS:
-    memcpy(cells, q->ns + s->first, s->count * sizeof *cells);
+    for (size_t i = 0; i < s->count; i++) cells[i] = tg__queue_ns(q, d->t, s->first + i);
     break;
   case LENGTH:
     put_lengths(q->length + s->first, s->count, cells);
@@ -86,12 +86,12 @@ static void put_series(const struct work *w, const struct tg__device_rows *d, co
 }
 
 static void put_full(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s) {
-  const int64_t *const ns = q->ns + s->first;
+  const size_t past = s->first + s->count;
   int64_t points = 0, full = 0;
-  for (size_t i = 0; i < s->count; i++) {
-    if (q->length[s->first + i] < w->limit) continue;
+  for (size_t i = s->first; i < past; i++) {
+    if (q->length[i] < w->limit) continue;
     points++;
-    if (i + 1 < s->count) full += ns[i + 1] - ns[i];
+    if (i + 1 < past) full += tg__queue_ns(q, d->t, i + 1) - tg__queue_ns(q, d->t, i);
   }
   put_stream(w, d, s);
   put_nulls(w->out, 4);
@@ -101,20 +101,29 @@ static void put_full(struct work *w, const struct tg__device_rows *d, const stru
   tg__put_real(w->out, d->reach_ns ? 100.0 * (double)full / (double)d->reach_ns : NAN);
 }
 
-static bool put_summary(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s) {
-  const int64_t *const ns = q->ns + s->first, length_ns = ns[s->count - 1] - ns[0];
-  const int32_t *const lengths = q->length + s->first;
-  int64_t negative = 0;
+/* The lengths, each as often as the time is long for which the queue had it. */
+static double mean_over_time(const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s) {
+  const int64_t first = tg__queue_ns(q, d->t, s->first);
+  int64_t before = first;
   __int128 area = 0;
-  for (size_t i = 0; i < s->count; i++) negative += lengths[i] < 0;
-  for (size_t i = 1; i < s->count; i++) area += (__int128)lengths[i - 1] * (ns[i] - ns[i - 1]);
+  for (size_t i = s->first + 1; i < s->first + s->count; i++) {
+    const int64_t ns = tg__queue_ns(q, d->t, i);
+    area += (__int128)q->length[i - 1] * (ns - before);
+    before = ns;
+  }
+  return before != first ? (double)((long double)area / (long double)(before - first)) : NAN;
+}
+
+static bool put_summary(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s) {
   struct tg__spread spread;
-  if (!tg__spread_small(lengths, s->count, &spread)) return false;
+  int64_t negative = 0;
+  if (!tg__spread_small(q->length + s->first, s->count, &spread)) return false;
+  for (size_t i = s->first; i < s->first + s->count; i++) negative += q->length[i] < 0;
   put_stream(w, d, s);
   put_nulls(w->out, 4);
   tg__put_spread(w->out, &spread);
   tg__put_int(w->out, negative);
-  tg__put_real(w->out, length_ns ? (double)((long double)area / (long double)length_ns) : NAN);
+  tg__put_real(w->out, mean_over_time(d, q, s));
   put_nulls(w->out, 2);
   return true;
 }

@@ -72,7 +72,7 @@ static void merge(const struct work *w, size_t count) {
     const struct pair *const launch = launched < count ? &w->pairs[w->by_launch[launched]] : NULL;
     const struct pair *const begin = begun < count ? &w->pairs[begun] : NULL;
     const bool is_launch = launch && (!begin || launch->call_ns <= begin->start_ns);
-    out->ns[out->count] = is_launch ? launch->call_ns : begin->start_ns;
+    if (out->ns) out->ns[out->count] = is_launch ? launch->call_ns : begin->start_ns;
     out->event[out->count] = is_launch ? launch->call : begin->work;
     out->track[out->count] = is_launch ? launch->track : begin->track;
     out->length[out->count] = length += is_launch ? 1 : -1;
@@ -81,58 +81,56 @@ static void merge(const struct work *w, size_t count) {
   }
 }
 
-static bool add_stream(struct work *w, size_t first, size_t count) {
-  struct tg__queue_changes *const out = w->out;
-  const struct tg__launch_pair p = tg__device_pair(w->d, w->by_stream[first]);
+/* From the pair `first` on. */
+static bool add_changes(struct work *w, size_t first, size_t count) {
   for (size_t i = 0; i < count; i++) {
     w->pairs[i] = pair_of(w, w->by_stream[first + i]);
     w->by_launch[i] = (uint32_t)i;
   }
-  if (!tg__sort_index(w->by_launch, count, launched_before, w->pairs) ||
-      !tg__grow((void **)&out->streams, &out->stream_cap, out->stream_count + 1, sizeof *out->streams))
-    return false;
-  out->streams[out->stream_count++] = (struct tg__queue_stream){p.device, p.stream, out->count, 2 * count};
+  if (!tg__sort_index(w->by_launch, count, launched_before, w->pairs)) return false;
   merge(w, count);
   return true;
 }
 
-static size_t stream_end(const struct work *w, size_t first) {
-  const struct tg__launch_pair p = tg__device_pair(w->d, w->by_stream[first]);
-  size_t past = first + 1;
-  for (; past < w->count; past++) {
-    const struct tg__launch_pair other = tg__device_pair(w->d, w->by_stream[past]);
-    if (p.device != other.device || p.stream != other.stream) break;
-  }
-  return past;
-}
-
 /* ---- a rank -------------------------------------------------------------------------------------------------------------------------- */
 
-static bool make_room(struct tg__queue_changes *c, size_t changes) {
-  c->bytes = changes * (sizeof *c->ns + sizeof *c->event + sizeof *c->track + sizeof *c->length);
-  c->ns = tg__pages_get(c->bytes);
-  if (!c->ns) return false;
-  c->event = (uint32_t *)(c->ns + changes);
-  c->track = c->event + changes;
-  c->length = (int32_t *)(c->track + changes);
-  return true;
+/* The streams, and how many pairs the largest has; 0 on no memory, or without pairs. */
+static size_t find_streams(struct work *w) {
+  struct tg__queue_changes *const out = w->out;
+  size_t most = 0;
+  for (size_t i = 0; i < w->count; i++) {
+    const struct tg__stream_key key = stream_of(w->d, w->by_stream[i]);
+    struct tg__queue_stream *s = out->stream_count ? &out->streams[out->stream_count - 1] : NULL;
+    if (!s || s->device != key.device || s->stream != key.stream) {
+      if (!tg__grow((void **)&out->streams, &out->stream_cap, out->stream_count + 1, sizeof *out->streams)) return 0;
+      s = &out->streams[out->stream_count++];
+      *s = (struct tg__queue_stream){key.device, key.stream, 2 * i, 0};
+    }
+    s->count += 2;
+    if (s->count > 2 * most) most = s->count / 2;
+  }
+  return most;
+}
+
+static bool make_room(struct work *w, size_t most) {
+  struct tg__queue_changes *const out = w->out;
+  const size_t changes = 2 * w->count + 1;
+  const bool needs_ns = w->d->rules != TG__RULES_EXACT;
+  w->pairs = tg__realloc(NULL, (most + 1) * sizeof *w->pairs);
+  w->by_launch = tg__realloc(NULL, (most + 1) * sizeof *w->by_launch);
+  out->event = tg__realloc(NULL, changes * sizeof *out->event);
+  out->track = tg__realloc(NULL, changes * sizeof *out->track);
+  out->length = tg__realloc(NULL, changes * sizeof *out->length);
+  out->ns = needs_ns ? tg__realloc(NULL, changes * sizeof *out->ns) : NULL;
+  return w->pairs && w->by_launch && out->event && out->track && out->length && (!needs_ns || out->ns);
 }
 
 static bool make(struct tg__device_rows *d, struct tg__queue_changes *out) {
   struct work w = {.d = d, .out = out};
-  bool ok = tg__device_pairs(d, TG__PAIRS_QUEUE) && d->pair_count <= INT32_MAX && order_pairs(&w, d) && make_room(out, 2 * w.count);
-  size_t most = 0;
-  for (size_t first = 0, past; ok && first < w.count; first = past) {
-    past = stream_end(&w, first);
-    if (past - first > most) most = past - first;
-  }
-  w.pairs = tg__realloc(NULL, (most + 1) * sizeof *w.pairs);
-  w.by_launch = tg__realloc(NULL, (most + 1) * sizeof *w.by_launch);
-  ok = ok && w.pairs && w.by_launch;
-  for (size_t first = 0, past; ok && first < w.count; first = past) {
-    past = stream_end(&w, first);
-    ok = add_stream(&w, first, past - first);
-  }
+  bool ok = tg__device_pairs(d, TG__PAIRS_QUEUE) && d->pair_count <= INT32_MAX && order_pairs(&w, d);
+  const size_t most = ok ? find_streams(&w) : 0;
+  ok = ok && (most || !w.count) && make_room(&w, most);
+  for (size_t k = 0; ok && k < out->stream_count; k++) ok = add_changes(&w, out->streams[k].first / 2, out->streams[k].count / 2);
   tg__free(w.by_stream);
   tg__free(w.pairs);
   tg__free(w.by_launch);
@@ -141,14 +139,17 @@ static bool make(struct tg__device_rows *d, struct tg__queue_changes *out) {
 }
 
 void tg__queue_changes_free(struct tg__queue_changes *c) {
-  tg__pages_drop(c->ns, c->bytes);
+  tg__free(c->event);
+  tg__free(c->track);
+  tg__free(c->length);
+  tg__free(c->ns);
   tg__free(c->streams);
   *c = (struct tg__queue_changes){0};
 }
 
 struct kept {
   uint32_t ranks;
-  struct tg__queue_changes of_rank[]; /* ns NULL: not asked for yet */
+  struct tg__queue_changes of_rank[]; /* event NULL: not asked for yet */
 };
 
 static void free_kept(void *item) {
@@ -166,5 +167,5 @@ const struct tg__queue_changes *tg__queue_changes(struct tg__device_rows *d, str
   if (!k) return NULL;
   k->ranks = d->t->rank_count;
   struct tg__queue_changes *const c = &k->of_rank[d->rank];
-  return c->ns || make(d, c) ? c : NULL;
+  return c->event || make(d, c) ? c : NULL;
 }

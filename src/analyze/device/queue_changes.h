@@ -8,15 +8,18 @@ struct tg__queue_stream { /* a run of the changes */
   int64_t device, stream;
   size_t first, count;
 };
-/* A value a change in each list, all in one block of pages. At one instant launches come first: what begins had been launched. */
+/* A value a change in each list. At one instant launches come first: what begins had been launched. */
 struct tg__queue_changes {
   struct tg__queue_stream *streams;
-  size_t stream_count, stream_cap, count, bytes;
-  int64_t *ns;
+  size_t stream_count, stream_cap, count;
   uint32_t *event; /* what began, or the call that launched it: its slice; rules=hta: its place in the file */
   uint32_t *track; /* of the work */
   int32_t *length; /* of the queue afterwards */
+  int64_t *ns;     /* rules=hta: when; exact: NULL, that is when the slice begins */
 };
+static inline int64_t tg__queue_ns(const struct tg__queue_changes *q, const struct tg_trace *t, size_t change) {
+  return q->ns ? q->ns[change] : t->slices.start_ns[q->event[change]];
+}
 
 /* Of the rank that is loaded. Exact ones of all steps are kept with the trace; others are put into *own, to be freed after the last
  * rank. NULL on no memory. */

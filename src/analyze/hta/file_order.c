@@ -1,13 +1,6 @@
 /* Ordinals of events by counting bits: 23 bits an event or so, where sorting them takes 8 bytes each, twice. */
 #include "analyze/hta/file_order.h"
 
-struct tg__run tg__rank_slices(const struct tg_trace *t, uint32_t rank) {
-  const struct tg__rank *r = &t->ranks[rank];
-  if (r->track_count == 0) return (struct tg__run){0, 0};
-  const struct tg__track *first = &t->tracks[r->first_track], *last = first + r->track_count - 1;
-  return (struct tg__run){first->first, last->first + last->count};
-}
-
 /* First mark of this rank or a later one: marks lie by rank. */
 static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
   uint32_t low = 0, high = t->marks.count;
@@ -21,22 +14,22 @@ static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
   return low;
 }
 
-struct tg__run tg__rank_marks(const struct tg_trace *t, uint32_t rank) {
-  return (struct tg__run){first_mark_of(t, rank), first_mark_of(t, rank + 1)};
+struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank) {
+  return (struct tg__extent){first_mark_of(t, rank), first_mark_of(t, rank + 1)};
 }
 
 struct reach {
   uint32_t least, most;
 };
 
-static void find_reach(const uint32_t *args, struct tg__run run, struct reach *r) {
+static void find_reach(const uint32_t *args, struct tg__extent run, struct reach *r) {
   for (uint32_t i = run.first; i < run.past; i++) {
     if (args[i] < r->least) r->least = args[i];
     if (args[i] > r->most) r->most = args[i];
   }
 }
 
-static bool mark_taken(struct tg__file_order *o, const uint32_t *args, struct tg__run run) {
+static bool mark_taken(struct tg__file_order *o, const uint32_t *args, struct tg__extent run) {
   for (uint32_t i = run.first; i < run.past; i++) {
     const uint32_t at = args[i] - o->least;
     const uint64_t bit = (uint64_t)1 << at % 64;
@@ -47,7 +40,7 @@ static bool mark_taken(struct tg__file_order *o, const uint32_t *args, struct tg
 }
 
 bool tg__file_order_open(struct tg__file_order *o, const struct tg_trace *t, uint32_t rank) {
-  const struct tg__run slices = tg__rank_slices(t, rank), marks = tg__rank_marks(t, rank);
+  const struct tg__extent slices = tg__rank_slices(t, rank), marks = tg__rank_marks(t, rank);
   const size_t events = (size_t)(slices.past - slices.first) + (marks.past - marks.first);
   struct reach reach = {UINT32_MAX, 0};
   *o = (struct tg__file_order){0};

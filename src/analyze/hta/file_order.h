@@ -22,10 +22,6 @@ static inline uint32_t tg__file_order_of(const struct tg__file_order *o, uint32_
   return o->taken[at / 64] + (uint32_t)__builtin_popcountll(o->bits[at / 64] & (((uint64_t)1 << at % 64) - 1));
 }
 
-struct tg__run { /* of slices or of marks */
-  uint32_t first, past;
-};
-struct tg__run tg__rank_slices(const struct tg_trace *t, uint32_t rank);
-struct tg__run tg__rank_marks(const struct tg_trace *t, uint32_t rank);
+struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank);
 
 #endif

@@ -38,10 +38,10 @@ static bool is_row(const struct tg__hta *h, uint32_t slice) {
 
 /* Its columns of times are doubles as soon as one event has a fraction, or no time at all; only then does it round. */
 static bool is_rounded(const struct tg_trace *t, uint32_t rank) {
-  const struct tg__run b = tg__rank_slices(t, rank);
+  const struct tg__extent b = tg__rank_slices(t, rank);
   for (uint32_t i = b.first; i < b.past; i++)
     if (t->slices.start_ns[i] % 1000) return true;
-  const struct tg__run marks = tg__rank_marks(t, rank);
+  const struct tg__extent marks = tg__rank_marks(t, rank);
   for (uint32_t i = marks.first; i < marks.past; i++)
     if (t->marks.ts_ns[i] == TG_NULL_INT || t->marks.ts_ns[i] % 1000) return true;
   return false;
@@ -66,7 +66,7 @@ static void set_times(struct tg__hta_row *row, const struct tg__slices *s, bool 
 static int64_t least_ts(const struct tg__hta *h) {
   int64_t least = INT64_MAX;
   for (uint32_t r = 0; r < h->t->rank_count; r++) {
-    const struct tg__run b = tg__rank_slices(h->t, r);
+    const struct tg__extent b = tg__rank_slices(h->t, r);
     struct tg__hta_row first = {.slice = TG_NONE};
     for (uint32_t i = b.first; i < b.past; i++)
       if (is_row(h, i) && (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice])) first.slice = i;
@@ -116,13 +116,13 @@ static struct tg__hta_event of_mark(const struct tg__hta *h, uint32_t i) {
 }
 
 static void place_events(const struct tg__hta *h, uint32_t rank, const struct tg__file_order *order, struct tg__hta_event *events) {
-  const struct tg__run slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
+  const struct tg__extent slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
   for (uint32_t i = slices.first; i < slices.past; i++) events[tg__file_order_of(order, h->t->slices.args[i])] = of_slice(h, i);
   for (uint32_t i = marks.first; i < marks.past; i++) events[tg__file_order_of(order, h->t->marks.args[i])] = of_mark(h, i);
 }
 
 static bool list_and_sort(const struct tg__hta *h, uint32_t rank, struct tg__hta_event *events, size_t count) {
-  const struct tg__run slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
+  const struct tg__extent slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
   struct tg__hta_event *other = tg__realloc(NULL, (count + 1) * sizeof *other);
   size_t n = 0;
   for (uint32_t i = slices.first; i < slices.past; i++) events[n++] = of_slice(h, i);
@@ -133,7 +133,7 @@ static bool list_and_sort(const struct tg__hta *h, uint32_t rank, struct tg__hta
 }
 
 struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count) {
-  const struct tg__run slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
+  const struct tg__extent slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
   *count = (size_t)(slices.past - slices.first) + (marks.past - marks.first);
   struct tg__hta_event *events = tg__realloc(NULL, (*count + 1) * sizeof *events);
   struct tg__file_order order = {0};

@@ -1,9 +1,9 @@
-/* Slices by class: one pass over all of them for what many questions would look for, each in a pass of its own. */
+/* Slices by class: two passes over all of them for what many questions would look for, each in a pass of its own. */
 #include "analyze/names/by_class.h"
 
 struct lists {
   uint32_t *slices[TG__LIST_COUNT];
-  size_t count[TG__LIST_COUNT];
+  size_t count[TG__LIST_COUNT], step_cap;
   bool is_made;
 };
 
@@ -19,21 +19,34 @@ static enum tg__list list_of(enum tg__class c) {
   return c == TG__CLASS_GPU_ANNOTATION ? TG__LIST_GPU_ANNOTATIONS : TG__LIST_NONE;
 }
 
-static bool make(const struct tg_trace *t, struct lists *l) {
-  uint8_t *of_cat = tg__alloc((size_t)t->cat_count + 1);
-  bool ok = of_cat != NULL;
-  for (uint32_t c = 0; ok && c < t->cat_count; c++) of_cat[c] = (uint8_t)list_of((enum tg__class)t->cats[c].cls);
-  for (uint32_t i = 0; ok && i < t->slices.count; i++) l->count[of_cat[t->slices.cat[i]]]++;
-  l->count[TG__LIST_NONE] = 0;
-  for (unsigned k = 0; k < TG__LIST_COUNT; k++) {
-    l->slices[k] = ok ? tg__realloc(NULL, (l->count[k] + 1) * sizeof *l->slices[k]) : NULL;
-    ok = l->slices[k] != NULL;
-    l->count[k] = 0;
-  }
-  for (uint32_t i = 0; ok && i < t->slices.count; i++) {
+static bool add_step(struct lists *l, uint32_t slice) {
+  if (!tg__grow((void **)&l->slices[TG__LIST_STEPS], &l->step_cap, l->count[TG__LIST_STEPS] + 1, sizeof slice)) return false;
+  l->slices[TG__LIST_STEPS][l->count[TG__LIST_STEPS]++] = slice;
+  return true;
+}
+
+static bool deal_out(const struct tg_trace *t, struct lists *l, const uint8_t *of_cat, struct tg__names *names) {
+  for (uint32_t i = 0; i < t->slices.count; i++) {
     const uint8_t k = of_cat[t->slices.cat[i]];
     if (k) l->slices[k][l->count[k]++] = i;
+    if (TG_UNLIKELY(tg__names_of(names, t->slices.name[i]) & TG__NAME_PROFILER_STEP) && !add_step(l, i)) return false;
   }
+  return true;
+}
+
+static bool make(const struct tg_trace *t, struct lists *l) {
+  struct tg__names names;
+  uint8_t *of_cat = tg__alloc((size_t)t->cat_count + 1);
+  bool ok = tg__names_open(&names, t) && of_cat;
+  for (uint32_t c = 0; ok && c < t->cat_count; c++) of_cat[c] = (uint8_t)list_of((enum tg__class)t->cats[c].cls);
+  for (uint32_t i = 0; ok && i < t->slices.count; i++) l->count[of_cat[t->slices.cat[i]]]++;
+  for (unsigned k = 0; k < TG__LIST_STEPS; k++) {
+    l->slices[k] = ok && k != TG__LIST_NONE ? tg__realloc(NULL, (l->count[k] + 1) * sizeof *l->slices[k]) : NULL;
+    ok = ok && (k == TG__LIST_NONE || l->slices[k]);
+    l->count[k] = 0;
+  }
+  ok = ok && deal_out(t, l, of_cat, &names);
+  tg__names_close(&names);
   tg__free(of_cat);
   return ok;
 }
@@ -61,12 +74,11 @@ static size_t first_from(const uint32_t *slices, size_t count, uint32_t slice) {
 }
 
 bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, struct tg__listed *out) {
-  const struct lists *l = lists_of(t);
-  const struct tg__rank *r = &t->ranks[rank];
+  const struct lists *const l = lists_of(t);
+  const struct tg__extent run = tg__rank_slices(t, rank);
   *out = (struct tg__listed){0};
-  if (!l || r->track_count == 0) return l != NULL;
-  const struct tg__track *const last = &t->tracks[r->first_track + r->track_count - 1];
-  const size_t from = first_from(l->slices[which], l->count[which], t->tracks[r->first_track].first);
-  *out = (struct tg__listed){l->slices[which] + from, first_from(l->slices[which], l->count[which], last->first + last->count) - from};
+  if (!l) return false;
+  const size_t from = first_from(l->slices[which], l->count[which], run.first);
+  *out = (struct tg__listed){l->slices[which] + from, first_from(l->slices[which], l->count[which], run.past) - from};
   return true;
 }

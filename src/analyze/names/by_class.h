@@ -4,12 +4,19 @@
 
 #include "analyze/analyze.h"
 
-enum tg__list { TG__LIST_NONE, TG__LIST_WORK, TG__LIST_ANNOTATIONS, TG__LIST_GPU_ANNOTATIONS, TG__LIST_COUNT }; /* work: of devices */
+enum tg__list {
+  TG__LIST_NONE,
+  TG__LIST_WORK, /* of devices */
+  TG__LIST_ANNOTATIONS,
+  TG__LIST_GPU_ANNOTATIONS,
+  TG__LIST_STEPS, /* whatever is named like a step of the profiler */
+  TG__LIST_COUNT
+};
 struct tg__listed {
   const uint32_t *slices; /* rising, so by track, then start */
   size_t count;
 };
-/* Those of one rank. Made when first asked for and kept with the trace; false on no memory. Needs TG__COL_CAT. */
+/* Those of one rank. Made when first asked for and kept with the trace; false on no memory. Needs TG__COL_CAT and TG__COL_NAME. */
 bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, struct tg__listed *out);
 
 #endif

@@ -66,7 +66,7 @@ enum tg_err tg__keep_picked(const struct tg__ask *a, struct tg_table *t, struct 
       t->columns[places[k]].ints = NULL;
     }
     memcpy(columns + count, t->columns + declared, extra * sizeof *columns);
-    for (size_t c = 0; c < declared; c++) tg__table_drop_cells(t, &t->columns[c]);
+    for (size_t c = 0; c < declared; c++) tg__free(t->columns[c].ints);
     memcpy(t->columns, columns, (count + extra) * sizeof *columns);
     t->column_count = count + extra;
   }

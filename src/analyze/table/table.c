@@ -36,8 +36,7 @@ struct tg_table *tg__table_new(const char *question) {
 
 void tg__table_free(struct tg_table *t) {
   if (!t || __atomic_sub_fetch(&t->references, 1, __ATOMIC_ACQ_REL)) return; /* Arrow consumers let go from any thread */
-  for (size_t c = 0; c < t->column_count; c++) tg__table_drop_cells(t, &t->columns[c]);
-  tg__pages_drop(t->block, t->block_bytes);
+  for (size_t c = 0; c < t->column_count; c++) tg__free(t->columns[c].ints);
   tg__free(t->columns);
   tg__free((void *)t->notes);
   tg__free(t->losses);
@@ -60,61 +59,16 @@ void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type typ
   columns[t->column_count++] = (struct tg__column){.name = own_name, .unit = own_unit, .type = type};
 }
 
-/* Columns are freed through .ints, so they share one allocation rule: each is a block of its own or a part of the table's. */
-static bool is_in_block(const struct tg_table *t, const void *cells) {
-  return t->block && (uintptr_t)cells - (uintptr_t)t->block < t->block_bytes;
-}
-
-void tg__table_drop_cells(struct tg_table *t, struct tg__column *c) {
-  if (!is_in_block(t, c->ints)) tg__free(c->ints);
-  c->ints = NULL;
-}
-
-static void *larger(const struct tg_table *t, const struct tg__column *c, size_t capacity) {
-  const size_t width = cell_bytes(c->type);
-  if (!is_in_block(t, c->ints)) return tg__realloc(c->ints, capacity * width);
-  void *const cells = tg__realloc(NULL, capacity * width);
-  if (cells) memcpy(cells, c->ints, t->capacity * width);
-  return cells;
-}
-
-/* Room for `capacity` rows in every column. */
+/* Room for `capacity` rows in every column. Columns are freed through .ints, so they share one allocation rule. */
 static bool grow_rows(struct tg_table *t, size_t capacity) {
   for (size_t c = 0; c < t->column_count; c++) {
     struct tg__column *column = &t->columns[c];
     if (column->is_left_out) continue;
-    void *cells = larger(t, column, capacity);
+    void *cells = tg__realloc(column->ints, capacity * cell_bytes(column->type));
     if (!cells) return false; /* columns grown so far stay larger than capacity says, which is harmless */
     column->ints = cells;
   }
-  tg__pages_drop(t->block, t->block_bytes);
-  t->block = NULL;
   t->capacity = capacity;
-  return true;
-}
-
-/* All columns of a large answer, whose size is known before the first row, in huge pages: mapped page by page they would take longer
- * to get than to fill. */
-static size_t part_bytes(const struct tg__column *c, size_t rows) {
-  enum { LINE = 64 };
-  return c->is_left_out ? 0 : (rows * cell_bytes(c->type) + LINE - 1) / LINE * LINE;
-}
-
-static bool take_block(struct tg_table *t, size_t rows) {
-  enum { LEAST = 4 << 20 };
-  size_t bytes = 0;
-  if (t->capacity || rows > UINT32_MAX) return false;
-  for (size_t c = 0; c < t->column_count; c++) bytes += part_bytes(&t->columns[c], rows);
-  char *at = bytes >= LEAST ? tg__pages_get(bytes) : NULL;
-  if (!at) return false;
-  t->block = at;
-  t->block_bytes = bytes;
-  for (size_t c = 0; c < t->column_count; c++) {
-    struct tg__column *column = &t->columns[c];
-    if (!column->is_left_out) column->ints = (void *)at;
-    at += part_bytes(column, rows);
-  }
-  t->capacity = rows;
   return true;
 }
 
@@ -130,7 +84,7 @@ static struct tg__column *next_cell(struct tg_table *t) {
 }
 
 bool tg__table_reserve(struct tg_table *t, size_t rows) {
-  if (t->failed || rows <= t->capacity || take_block(t, rows)) return !t->failed;
+  if (t->failed || rows <= t->capacity) return !t->failed;
   const size_t more = t->capacity + t->capacity / 2; /* who asks for a few rows at a time will ask again */
   t->failed = !grow_rows(t, rows > more ? rows : more);
   return !t->failed;

@@ -1,4 +1,5 @@
 /* rows_sums: the question rows by=step, which steps have events, and by=name, how many events of a name there are and how long. */
+#include "analyze/names/by_class.h"
 #include "analyze/whole/rows.h"
 
 #include <errno.h>
@@ -44,21 +45,23 @@ static bool is_row(const struct tg_trace *t, uint32_t slice) {
          !tg__str_eq(tg__name(t, category), TG_STR("Trace"));
 }
 
-static void put_named(struct named *n, uint32_t rank, struct tg_table *out) {
-  const struct tg__rank *const r = &n->t->ranks[rank];
+static bool put_named(struct named *n, uint32_t rank, struct tg_table *out) {
+  struct tg__listed steps;
+  if (!tg__listed(n->t, TG__LIST_STEPS, rank, &steps)) return false;
   memset(n->seen, 0, (size_t)tg__strings_count(n->t->strings) + 1);
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
-    for (uint32_t i = n->t->tracks[k].first, past = i + n->t->tracks[k].count; i < past; i++) {
-      if (TG_LIKELY(!is_new_step(n, i)) || !is_row(n->t, i)) continue;
-      n->seen[n->t->slices.name[i]] = 1;
-      put_step(n->t, rank, n->t->slices.name[i], TG_NULL_INT, out);
-    }
+  for (size_t i = 0; i < steps.count; i++) {
+    const uint32_t slice = steps.slices[i], name = n->t->slices.name[slice];
+    if (n->seen[name] || !is_row(n->t, slice)) continue;
+    n->seen[name] = 1;
+    put_step(n->t, rank, name, TG_NULL_INT, out);
+  }
+  return true;
 }
 
 /* A step has its own annotation at least, unless the next one begins at the same time: then everything is that one's. */
 enum tg_err tg__put_exact_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
   struct named named;
-  const bool ok = open_named(&named, t);
+  bool ok = open_named(&named, t);
   for (uint32_t i = 0; i < t->step_count && t->step_kind == TG__STEP_PROFILER; i++) {
     const struct tg__step *const s = &t->steps[i], *const next = s + 1;
     if (!tg__ask_has_rank(a, s->rank) || s->end_ns <= s->start_ns) continue;
@@ -66,7 +69,7 @@ enum tg_err tg__put_exact_steps(const struct tg_trace *t, const struct tg__ask *
     put_step(t, s->rank, TG_NONE, s->number, out);
   }
   for (uint32_t rank = 0; ok && rank < t->rank_count; rank++)
-    if (tg__ask_has_rank(a, rank)) put_named(&named, rank, out);
+    if (tg__ask_has_rank(a, rank)) ok = put_named(&named, rank, out);
   close_named(&named);
   return ok ? TG_OK : TG_MEMORY;
 }

@@ -11,10 +11,6 @@ from ..common.trace import Trace
 QUARTILES = ("p25", "p50", "p75")
 
 
-def _pids_and_tids(t: Trace, rank: int, table: Any) -> dict[str, Any]:
-    return t.places(rank, _frames.integers(table, "track"))
-
-
 def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
     import pandas
     made = {}
@@ -22,9 +18,10 @@ def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
         table = t.ask("queue", rank, by="series", columns=["stream", "ts_ns", "length", "event", "track"])
         if table is None or len(table) == 0:
             continue
-        index = pandas.Index(_frames.integers(table, "event"), name="index")
-        made[rank] = _frames.frame({"ts": t.moments(rank, table), **_pids_and_tids(t, rank, table), "stream": _frames.integers(table, "stream"),
-                                    "queue_length": _frames.integers(table, "length")}, index)
+        column = {name: _frames.taken(table, name) for name in table.columns}
+        index = pandas.Index(column["event"], name="index", copy=False)
+        made[rank] = _frames.frame({"ts": t.moments(rank, column["ts_ns"]), **t.places(rank, column["track"]), "stream": column["stream"],
+                                    "queue_length": column["length"]}, index)
     return made
 
 
@@ -57,21 +54,39 @@ def queue_summary_of(series: dict[int, Any]) -> Optional[Any]:
     return _summary(rows, ("rank", "stream"), "queue_length")
 
 
+def _by_stream(frame: Any) -> tuple[Any, Any, Any]:
+    """Streams, times and lengths of a series, rows of a stream together. So they come, unless somebody has sorted them."""
+    streams, ts, lengths = frame["stream"].to_numpy(), frame["ts"].to_numpy(dtype="float64"), frame["queue_length"].to_numpy()
+    if (streams[1:] >= streams[:-1]).all():
+        return streams, ts, lengths
+    order = streams.argsort(kind="stable")
+    return streams[order], ts[order], lengths[order]
+
+
+def _time_full(frame: Any, limit: int) -> list[tuple[int, float]]:
+    """Streams that were full, and for how long."""
+    import numpy
+    streams, ts, lengths = _by_stream(frame)
+    ends = [*(numpy.flatnonzero(streams[1:] != streams[:-1]) + 1).tolist(), len(streams)]
+    found = []
+    for first, past in zip([0, *ends], ends):
+        full = lengths[first:past] >= limit
+        if full.any():
+            found.append((int(streams[first]), float(numpy.diff(ts[first:past])[full[:-1]].sum())))
+    return found
+
+
 def blocked(t: Trace, series: dict[int, Any], limit: int) -> Optional[Any]:
     """Time at the limit and above, per stream. HTA keeps one stream a rank, the last."""
     import numpy
     rows = []
     for rank, frame in series.items():
-        full, streams, ts = frame["queue_length"].to_numpy() >= limit, frame["stream"].to_numpy(), frame["ts"].to_numpy(dtype="float64")
-        of_rank = []
-        for stream in numpy.unique(streams[full]).tolist():
-            own = streams == stream
-            of_rank.append((rank, stream, float(numpy.diff(ts[own])[full[own][:-1]].sum())))
+        of_rank = [(rank, *found) for found in _time_full(frame, limit)]
         rows += of_rank[-1:] if t.hta_compat else of_rank
     if not rows:
         return None
     span = {rank: float(t.get_trace_duration(rank)) for rank, _, _ in rows}
-    return _frames.frame({"rank": [r for r, _, _ in rows], "stream": [int(s) for _, s, _ in rows],
+    return _frames.frame({"rank": [r for r, _, _ in rows], "stream": [s for _, s, _ in rows],
                           "duration_at_max_queue_length": numpy.array([d for _, _, d in rows]),
                           "relative_duration_at_max_queue_length": numpy.array([d / span[r] if span[r] else numpy.nan for r, _, d in rows])})
 
@@ -82,7 +97,8 @@ def bandwidth_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
         table = t.ask("copy_bandwidth", rank, by="series", columns=["kind", "ts_ns", "gbps", "track"])
         if table is None or len(table) == 0:
             continue
-        made[rank] = _frames.frame({"ts": t.moments(rank, table), "pid": _pids_and_tids(t, rank, table)["pid"],
+        ts, tracks = _frames.taken(table, "ts_ns"), _frames.taken(table, "track")
+        made[rank] = _frames.frame({"ts": t.moments(rank, ts), "pid": t.places(rank, tracks)["pid"],
                                     "name": _frames.texts(table, "kind"), "memory_bw_gbps": _frames.reals(table, "gbps")})
     return made
 

@@ -246,10 +246,12 @@ class Trace:
         """Is there a row with this in its name?"""
         return any(part in (name or "") for name in _frames.codes(self.sums(rank, "name"), "name")[1])
 
-    def moments(self, rank: int, table: Any) -> Any:
-        """ts_ns of an answer as ts of the frames: from the earliest event of all ranks."""
-        ts = _frames.integers(table, "ts_ns")
-        return ts // 1000 if self.hta_compat else (ts - self.zero_of(rank)) / 1000
+    def moments(self, rank: int, ts: Any) -> Any:
+        """Nanoseconds of the file, an array that nobody else needs, as ts of the frames: from the earliest event of all ranks."""
+        import numpy
+        if self.hta_compat:
+            return numpy.floor_divide(ts, 1000, out=ts)
+        return numpy.divide(numpy.subtract(ts, self.zero_of(rank), out=ts), 1000, out=ts.view(numpy.float64))
 
     def zero_of(self, rank: int) -> int:
         """What is taken off this rank's own times, nanoseconds."""
@@ -266,15 +268,22 @@ class Trace:
         """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words."""
         import numpy
         known = self._tracks(rank)
-        place = tracks - known["first"]
-        used = numpy.bincount(place, minlength=len(known["pid"])) > 0
-        made = {}
-        for name in ("pid", "tid"):
-            kept = [int(text) if text is not None and text.lstrip("-").isdigit() else text for text in known[name]]
-            whole = all(isinstance(value, int) for value, is_used in zip(kept, used.tolist()) if is_used)
-            values = [value if is_used else 0 for value, is_used in zip(kept, used.tolist())]
-            made[name] = numpy.array(values, dtype=numpy.int64 if whole else object)[place]
-        return made
+        place = tracks - known["first"] if known["first"] else tracks
+        texts = {name: [int(text) if text is not None and text.lstrip("-").isdigit() else text for text in known[name]] for name in ("pid", "tid")}
+        if all(isinstance(value, int) for kept in texts.values() for value in kept):
+            made = numpy.empty((2, len(place)), dtype=numpy.int64)
+            for row, kept in zip(made, texts.values()):
+                numpy.take(numpy.array(kept or [0], dtype=numpy.int64), place, out=row, mode="clip")
+            return dict(zip(texts, made))
+        used = (numpy.bincount(place, minlength=len(known["pid"])) > 0).tolist()
+        return {name: self._mixed(kept, used)[place] for name, kept in texts.items()}
+
+    @staticmethod
+    def _mixed(kept: list[Any], used: list[bool]) -> Any:
+        """Of tracks that are used at all."""
+        import numpy
+        whole = all(isinstance(value, int) for value, is_used in zip(kept, used) if is_used)
+        return numpy.array([value if is_used else 0 for value, is_used in zip(kept, used)], dtype=numpy.int64 if whole else object)
 
     def _tracks(self, rank: int) -> dict[str, Any]:
         """The number of the rank's first track, and pid and tid of each as written."""
