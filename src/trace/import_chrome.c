@@ -151,14 +151,33 @@ static const char *blanks(const char *p, const char *end) {
   return p;
 }
 
+/* Text of two or four bytes a character, with its mark in front or without. */
+static bool is_wide_text(const char *p, size_t n) {
+  if (n >= 2 && (memcmp(p, "\xff\xfe", 2) == 0 || memcmp(p, "\xfe\xff", 2) == 0)) return true;
+  return n >= 4 && !p[0] == !p[2] && !p[1] == !p[3] && !p[0] != !p[1];
+}
+
 /* What a file that begins like this is, when that is something well known and no trace; NULL otherwise. */
 static const char *known_as(const char *p, size_t n) {
+  static const struct {
+    const char *begin, *what;
+    size_t len;
+  } known[] = {
+#define KNOWN(text, is) {text, is, sizeof text - 1}
+      KNOWN("PK", "it looks like a zip archive: unpack it first"),
+      KNOWN("\x7f" "ELF", "it looks like a program"),
+      KNOWN("<", "it looks like HTML or XML"),
+      KNOWN("SQLite format 3", "it looks like an SQLite database"),
+      KNOWN("\x1f\x8b", "it was packed twice: unpack it once"),
+      KNOWN("BZh", "it looks packed by bzip2: unpack it first"),
+      KNOWN("\xfd" "7zXZ", "it looks packed by xz: unpack it first"),
+      KNOWN("version https://git-lfs", "it is what Git LFS keeps in place of the file: git lfs pull fetches that"),
+#undef KNOWN
+  };
   if (n >= 2 && (unsigned char)p[0] == 0x80 && (unsigned char)p[1] <= 5) return "it looks like a Python pickle";
-  if (n >= 2 && memcmp(p, "PK", 2) == 0) return "it looks like a zip archive: unpack it first";
-  if (n >= 4 && memcmp(p, "\x7f""ELF", 4) == 0) return "it looks like a program";
-  if (n >= 1 && *p == '<') return "it looks like HTML or XML";
-  if (n >= 15 && memcmp(p, "SQLite format 3", 15) == 0) return "it looks like an SQLite database";
-  return NULL;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (n >= known[i].len && memcmp(p, known[i].begin, known[i].len) == 0) return known[i].what;
+  return is_wide_text(p, n) ? "it is text in UTF-16 or UTF-32: save it as UTF-8" : NULL;
 }
 
 static enum tg_err not_a_trace(struct reader *r, const char *why) {
@@ -285,15 +304,17 @@ static const char *read_members(struct reader *r, const char *p, const char *end
 
 static const char *read_opening(struct reader *r, const char *p, const char *end) {
   if (end - p >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;
+  const char *const first = p;
   p = blanks(p, end);
   if (p >= end) return p;
   r->opened = true;
+  const char *known = known_as(first, (size_t)(end - first)); /* what counts as a blank may be part of it */
+  if (!known) known = known_as(p, (size_t)(end - p));
+  if (known) not_a_trace(r, known);
   if (*p == '[') {
     r->im->bare_array = r->im->saw_events = r->first_is_open = true;
     r->state = IN_ARRAY;
   } else if (*p != '{') { /* perhaps a damaged byte: look for the events before giving up */
-    const char *known = known_as(p, (size_t)(end - p));
-    if (known) not_a_trace(r, known);
     tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
     r->state = IN_DAMAGED_HEAD;
     return p;

@@ -2,8 +2,10 @@
 
 TG_SLOW=1 tries every cut, every bit and a string of 1 GB; without it a sample and 64 MB.
 """
+import bz2
 import gzip
 import json
+import lzma
 import os
 import pathlib
 import random
@@ -86,6 +88,27 @@ def test_not_a_trace(tmp_path, name):
         assert status == 4, (command, status, err)
         one_sentence(err)
         assert name in err, "the sentence does not name the file: " + err
+
+
+TEXT = '{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
+CURES = {
+    "utf16": (TEXT.encode("utf-16"), "UTF-8"), "utf16_le": (TEXT.encode("utf-16-le"), "UTF-8"), "utf16_be": (TEXT.encode("utf-16-be"), "UTF-8"),
+    "utf32": (TEXT.encode("utf-32"), "UTF-8"), "twice": (gzip.compress(gzip.compress(TEXT.encode())), "packed twice"),
+    "bzip2": (bz2.compress(TEXT.encode()), "bzip2"), "xz": (lzma.compress(TEXT.encode()), "xz"),
+    "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n", "git lfs pull"),
+}
+
+
+@pytest.mark.parametrize("kind", CURES)
+def test_what_to_do_with_a_trace_in_a_wrapping_we_do_not_read(tmp_path, kind):
+    data, cure = CURES[kind]
+    status, _, err = tachograph("ask", put(tmp_path, "trace.json", data), "overview")
+    assert status == 4 and cure in err, err
+
+
+def test_zeros_before_the_text_are_no_utf16(tmp_path):
+    status, out, _ = tachograph("ask", put(tmp_path, "trace.json", bytes(3) + TEXT.encode()), "events", "--by", "slice", "--json")
+    assert status == 0 and len(json.loads(out)["rows"]) == 1
 
 
 def test_no_such_file(tmp_path):
