@@ -243,19 +243,45 @@ static void note_cpu_peak(struct tg_trace *trace) {
   (void)tg__trace_add_meta(trace, "cpuPeak", text);
 }
 
+/* The packed file does not say any more how each process ended. */
+static void note_killed(const struct tg_trace *t, struct tg__run_log *log) {
+  char text[sizeof *log->notes];
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    for (uint32_t i = 0; i < t->ranks[r].process_count; i++) {
+      const struct tg__process *const p = &t->ranks[r].processes[i];
+      char rank[32] = "";
+      if (!tg__rank_was_killed(&t->ranks[r], i)) continue;
+      if (p->rank >= 0) snprintf(rank, sizeof rank, " (rank %ld)", (long)p->rank);
+      snprintf(text, sizeof text, "process %lu%s was killed, or left without cleaning up; what it had recorded until then is here", (unsigned long)p->pid, rank);
+      tg__run_log_note(log, text);
+    }
+  }
+}
+
+/* Nothing to keep: another run may use the same folder. */
+static void leave_nothing(struct run *r, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++) tg__path_remove(names[i]);
+  tg__path_remove(r->raw);
+  tg__path_remove(r->folder); /* unless there is something else in it */
+}
+
 /* Everything that was recorded becomes one packed file; the raw files go when it is written. */
-static enum tg_err pack(struct run *r, struct tg_error *e) {
+static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error *e) {
   struct tg__arena arena = {0};
   const char **names;
   size_t count, recorded = 0;
   struct tg_trace *trace = NULL;
   enum tg_err err = tg__path_list(r->raw, &arena, &names, &count, e);
   for (size_t i = 0; !err && i < count; i++) recorded += strstr(strrchr(names[i], '/'), "/log-") == NULL;
-  if (!err && !recorded) err = tg__fail(e, TG_NO_EVENTS, -1, "nothing was recorded");
+  if (!err && !recorded) {
+    leave_nothing(r, names, count);
+    err = tg__fail(e, TG_NO_EVENTS, -1, "nothing was recorded");
+  }
   if (!err) {
     drop_beginnings(names, count);
     err = tg__cli_open(r->c, r->raw, &trace, e);
   }
+  if (!err) note_killed(trace, log);
   if (!err) note_cpu_peak(trace);
   if (!err) err = tg_save(trace, r->file, e);
   r->packed = !err;
@@ -411,7 +437,7 @@ int tg__cmd_run(struct tg__cli *c) {
   }
   struct tg__run_log log;
   tg__run_log_read(&log, r->raw);
-  (void)pack(r, &e);
+  (void)pack(r, &log, &e);
   print_end(r, &log, &e);
   if (tg__cli_wants_json(c)) print_json(r, &log);
   tg__run_log_free(&log);

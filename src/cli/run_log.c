@@ -21,7 +21,7 @@ static bool starts(const char *line, const char *word, const char **rest) {
   return true;
 }
 
-static void note(struct tg__run_log *log, const char *text) {
+void tg__run_log_note(struct tg__run_log *log, const char *text) {
   for (size_t i = 0; i < log->note_count; i++) {
     if (strncmp(log->notes[i], text, sizeof log->notes[i] - 1) == 0) return;
   }
@@ -58,7 +58,7 @@ static void read_line(struct reading *r, const char *line) {
   long long records, lost;
   if (starts(line, "step ", &rest)) read_step(r, rest);
   else if (starts(line, "process ", &rest)) log->processes++;
-  else if (starts(line, "note ", &rest)) note(log, rest);
+  else if (starts(line, "note ", &rest)) tg__run_log_note(log, rest);
   else if (strcmp(line, "unrecorded option") == 0) log->bare_option++;
   else if (strcmp(line, "unrecorded environment") == 0) log->bare_environment++;
   else if (starts(line, "source ", &rest) && r->counts) snprintf(log->source, sizeof log->source, "%.*s", (int)sizeof log->source - 1, rest);
@@ -92,7 +92,7 @@ static void note_bare(struct tg__run_log *log, int64_t count, const char *why) {
   char text[sizeof *log->notes];
   if (!count) return;
   snprintf(text, sizeof text, "not recorded: %lld Python process%s that the program started %s", (long long)count, count == 1 ? "" : "es", why);
-  note(log, text);
+  tg__run_log_note(log, text);
 }
 
 bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {

@@ -25,6 +25,7 @@ struct tg__run_log {
 };
 /* Read the logs of a run's raw folder. A log that cannot be read is passed over. false: no memory. */
 bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder);
+void tg__run_log_note(struct tg__run_log *log, const char *text); /* unless it is there already, or there are too many */
 void tg__run_log_free(struct tg__run_log *log);
 
 /* Median and the interval that holds it in 95 of 100 cases; low and high are -1 below six values. Sorts the values. */

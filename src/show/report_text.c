@@ -235,6 +235,17 @@ static bool is_whole(const struct page *p) {
   return !rows || tg__str_eq(tg__cell_str(rows, 0, "name"), TG_STR("whole recording"));
 }
 
+/* Steps of one process count up; workers of a pool count each for itself, and mixed by time they have no first and last. */
+static bool counts_up(const struct tg_table *rows) {
+  int64_t before = INT64_MIN, number;
+  for (size_t i = 0; i < rows->rows; i++) {
+    if (!tg__str_to_int(tg__cell_str(rows, i, "step"), &number)) continue;
+    if (number < before) return false;
+    before = number;
+  }
+  return true;
+}
+
 static void put_step_kind(const struct page *p, size_t n) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
   const struct tg_trace *t = p->r->trace;
@@ -244,7 +255,12 @@ static void put_step_kind(const struct page *p, size_t n) {
     tg__out_format(p->out, "   %zu step%s: ", n, plural((int64_t)n));
     tg__put_fitted(p->out, tg__cell_str(rows, 0, "name"), p->width - 66);
   } else {
-    tg__out_format(p->out, "   %zu ProfilerStep%s, ", n, plural((int64_t)n));
+    tg__out_format(p->out, "   %zu ProfilerStep%s", n, plural((int64_t)n));
+    if (!counts_up(rows)) {
+      tg__out_text(p->out, " of several processes");
+      return;
+    }
+    tg__out_text(p->out, ", ");
     tg__put_clean(p->out, tg__cell_str(rows, 0, "step"));
     if (n > 1) tg__out_text(p->out, " to ");
     if (n > 1) tg__put_clean(p->out, tg__cell_str(rows, n - 1, "step"));

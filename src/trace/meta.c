@@ -99,6 +99,13 @@ void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_m
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) classify_track(t, &t->tracks[k]);
 }
 
+bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i) {
+  if (rank->processes[i].stop_ns) return false;
+  for (uint32_t k = 0; k < rank->process_count; k++)
+    if (k != i && rank->processes[k].pid == rank->processes[i].parent) return false;
+  return true;
+}
+
 bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw) {
   const uint32_t key_id = tg__strings_add(t->strings, key, strlen(key)), raw_id = tg__strings_add(t->strings, raw, strlen(raw));
   if (key_id == TG_NONE || raw_id == TG_NONE) return false;

@@ -261,6 +261,8 @@ enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error
 bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);                 /* needs TG__COL_ALL loaded */
 enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e); /* save.c; needs TG__COL_ALL */
 void tg__trace_add_skipped(struct tg_trace *t, const char *path, const char *why); /* named, while there is memory for it */
+/* Was process i of the rank killed, or left without cleaning up? Workers, which have a parent here, are often ended like that on purpose. */
+bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i);
 /* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its value. false on no memory. */
 bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
 

@@ -228,7 +228,12 @@ def test_help_has_an_example_and_the_options(tmp_path):
 
 def test_a_program_without_torch_is_told_so(program, tmp_path):
     under = run("-o", "out", program("print('done')"), cwd=tmp_path)
-    assert under.stdout == "done\n" and "never imported torch" in under.stderr
+    assert under.stdout == "done\n" and "never imported torch" in under.stderr and not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    for _ in range(2):  # the folder is left as it was, so it can be used again
+        assert "never imported torch" in run("-o", "out", program("print('done')"), cwd=tmp_path).stderr
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
 def test_an_isolated_python_is_told_so(program, tmp_path):
@@ -339,6 +344,8 @@ def test_what_was_recorded_survives_the_end_of_the_program(program, tmp_path, en
     under = run("-o", "out", program(TRAINS), "100", end, cwd=tmp_path)
     assert under.returncode == status
     assert len(steps_of(tmp_path / "out")) >= 5
+    said = re.findall(r"note +process (\d+) was killed, or left without cleaning up", under.stderr)
+    assert len(said) == (end == "kill"), under.stderr
     if end == "raise":
         assert 'raise ValueError("forty")' in under.stderr and "ValueError: forty\n" in under.stderr
 

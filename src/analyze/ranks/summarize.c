@@ -24,13 +24,6 @@ static uint32_t keep_text(struct work *w, struct tg__str s) {
 
 /* ---- who it is --------------------------------------------------------------------------------------------------------------------- */
 
-/* A worker process: many are terminated by those that began them when they are not needed any more. */
-static bool has_parent_here(const struct tg__rank *rank, uint32_t i) {
-  for (uint32_t k = 0; k < rank->process_count; k++)
-    if (k != i && rank->processes[k].pid == rank->processes[i].parent) return true;
-  return false;
-}
-
 static void note_identity(struct work *w) {
   const struct tg__rank *const rank = &w->t->ranks[w->rank];
   struct tg__rank_summary *const r = w->r;
@@ -48,7 +41,7 @@ static void note_identity(struct work *w) {
     if (tg__loss_info[k].kind == TG__LOSS_SKIPPED || tg__loss_info[k].kind == TG__LOSS_CUT) r->lost += rank->loss[k];
     r->is_cut |= tg__loss_info[k].kind == TG__LOSS_CUT && rank->loss[k] > 0;
   }
-  for (uint32_t i = 0; i < rank->process_count; i++) r->is_killed |= rank->processes[i].stop_ns == 0 && !has_parent_here(rank, i);
+  for (uint32_t i = 0; i < rank->process_count; i++) r->is_killed |= tg__rank_was_killed(rank, i);
 }
 
 static void note_extent(struct work *w) {
