@@ -341,7 +341,7 @@ def test_steps_are_found_recorded_and_priced(program, tmp_path):
 def test_what_was_recorded_survives_the_end_of_the_program(program, tmp_path, end, status):
     pytest.importorskip("torch")
     native_or_skip(end)
-    under = run("-o", "out", program(TRAINS), "100", end, cwd=tmp_path)
+    under = run("-o", "out", "--steps", "60", program(TRAINS), "100", end, cwd=tmp_path)  # it ends within the window
     assert under.returncode == status
     assert len(steps_of(tmp_path / "out")) >= 5
     said = re.findall(r"note +process (\d+) was killed, or left without cleaning up", under.stderr)
