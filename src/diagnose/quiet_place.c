@@ -1,5 +1,5 @@
 /* Where a program lets its operators wait: the two lines between which most time passes with no operator running on any thread. */
-#include "diagnose/findings.h"
+#include "diagnose/sites.h"
 
 /* Pauses below 1/200 of a step, or of 50 us, are how Python is, not a place; and 20 us lie between any two calls, whatever the program does. */
 enum { PLACES = 256, LEAST_SHARE = 200, LEAST_NS = 50000, USUAL_NS = 20000 };
@@ -96,31 +96,16 @@ static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
     tg__spans_add(&s->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
 }
 
-/* "file(" and "): function" of "file(12): function", and the line between them. */
-struct split {
-  struct tg__str file, line, function;
-};
-static bool split_frame(struct tg__str frame, struct split *out) {
-  const char *const bracket = memchr(frame.ptr, '(', frame.len);
-  const char *const close = bracket ? memchr(bracket, ')', frame.len - (size_t)(bracket - frame.ptr)) : NULL;
-  if (!close) return false;
-  const char *const end = frame.ptr + frame.len;
-  out->file = (struct tg__str){frame.ptr, (uint32_t)(bracket - frame.ptr)};
-  out->line = (struct tg__str){bracket, (uint32_t)(close + 1 - bracket)};
-  out->function = (struct tg__str){close + 1, (uint32_t)(end - close - 1)};
-  return true;
-}
-
 /* What two places have in common is said once: "between train.py(9): load and (12): train", "between train.py(9) and (12): train". */
 static void say_place(const struct place *p, char *where, size_t size) {
-  struct split a, b;
-  const bool both = split_frame(p->before, &a) && split_frame(p->after, &b) && tg__str_eq(a.file, b.file);
+  struct tg__frame_parts a, b;
+  const bool both = tg__frame_split(p->before, &a) && tg__frame_split(p->after, &b) && tg__str_eq(a.file, b.file);
   if (tg__str_eq(p->before, p->after)) {
     tg__say(where, size, "at %.*s", (int)p->after.len, p->after.ptr);
   } else if (both) {
-    const struct tg__str first = tg__str_eq(a.function, b.function) ? (struct tg__str){"", 0} : a.function;
-    tg__say(where, size, "between %.*s%.*s%.*s and %.*s%.*s", (int)a.file.len, a.file.ptr, (int)a.line.len, a.line.ptr, (int)first.len, first.ptr,
-            (int)b.line.len, b.line.ptr, (int)b.function.len, b.function.ptr);
+    const struct tg__str first = tg__str_eq(a.function, b.function) ? TG_STR("") : a.function;
+    tg__say(where, size, "between %.*s(%.*s)%s%.*s and (%.*s): %.*s", (int)a.file.len, a.file.ptr, (int)a.line.len, a.line.ptr,
+            first.len ? ": " : "", (int)first.len, first.ptr, (int)b.line.len, b.line.ptr, (int)b.function.len, b.function.ptr);
   } else {
     tg__say(where, size, "between %.*s and %.*s", (int)p->before.len, p->before.ptr, (int)p->after.len, p->after.ptr);
   }

@@ -286,14 +286,13 @@ bool tg__frame_split(struct tg__str frame, struct tg__frame_parts *out) {
   const char *const open = frame.len ? memchr(frame.ptr, '(', frame.len) : NULL, *const end = frame.ptr + frame.len;
   const char *const close = open ? memchr(open, ')', (size_t)(end - open)) : NULL;
   if (!close || close == open + 1) return false;
-  int64_t line = 0;
-  for (const char *p = open + 1; p < close; p++) {
-    if (*p < '0' || *p > '9' || line > INT32_MAX) return false;
-    line = line * 10 + (*p - '0');
-  }
+  for (const char *p = open + 1; p < close; p++)
+    if (*p < '0' || *p > '9') return false;
   const char *function = close + 1;
   while (function < end && (*function == ':' || *function == ' ')) function++;
-  *out = (struct tg__frame_parts){{frame.ptr, (uint32_t)(open - frame.ptr)}, {function, (uint32_t)(end - function)}, line};
+  *out = (struct tg__frame_parts){.file = {frame.ptr, (uint32_t)(open - frame.ptr)},
+                                  .line = {open + 1, (uint32_t)(close - open - 1)},
+                                  .function = {function, (uint32_t)(end - function)}};
   return true;
 }
 

@@ -64,10 +64,9 @@ uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, 
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count);
 #define TG__IS_ONE_OF(name, list) tg__is_one_of(name, list, sizeof(list) / sizeof *(list))
-/* "file.py(12): f" split into "file.py", 12 and "f"; false when it is not of that form. */
+/* "file.py(12): f" split into "file.py", "12" and "f"; false when it is not of that form. */
 struct tg__frame_parts {
-  struct tg__str file, function;
-  int64_t line;
+  struct tg__str file, line, function;
 };
 bool tg__frame_split(struct tg__str frame, struct tg__frame_parts *out);
 /* The arguments of a call: of the operator itself or the first one inside that has them. TG_NONE. */
