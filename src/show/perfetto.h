@@ -22,7 +22,6 @@ struct tg__perfetto {
 void tg__perfetto_end_packet(struct tg__perfetto *p); /* write what p->packet holds */
 
 /* Each writes descriptors that are still missing and returns a uuid. */
-uint64_t tg__perfetto_process(struct tg__perfetto *p, uint32_t track);
 uint64_t tg__perfetto_track(struct tg__perfetto *p, uint32_t track, unsigned lane); /* a new one on every call */
 uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t key);
 

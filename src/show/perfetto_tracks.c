@@ -86,7 +86,7 @@ static void put_process(struct tg__perfetto *p, const struct tg__track *track, u
   tg__out_free(&name);
 }
 
-uint64_t tg__perfetto_process(struct tg__perfetto *p, uint32_t k) {
+static uint64_t process_of(struct tg__perfetto *p, uint32_t k) {
   const struct tg__track *track = &p->t->tracks[k];
   const int64_t key[3] = {track->rank, track->pid, track->pid_is_text};
   uint32_t *const slot = tg__map_slot(&p->processes, tg__hash(key, sizeof key), 0);
@@ -125,7 +125,7 @@ static void put_thread(struct tg__perfetto *p, const struct tg__track *track) {
 
 uint64_t tg__perfetto_track(struct tg__perfetto *p, uint32_t k, unsigned lane) {
   const struct tg__track *track = &p->t->tracks[k];
-  const uint64_t parent = tg__perfetto_process(p, k), uuid = ++p->last_uuid;
+  const uint64_t parent = process_of(p, k), uuid = ++p->last_uuid;
   tg__proto_uint(&p->event, TRACK_UUID, uuid);
   if (lane == 0 && is_os_process(p->t, track) && track->kind == TG__TRACK_CPU && is_os_id(track->tid_is_text, track->tid)) {
     put_thread(p, track);
@@ -149,7 +149,7 @@ static bool counts_bytes(struct tg__str name) { return tg__str_contains(name, "y
 uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t key) {
   const struct tg_trace *t = p->t;
   const uint32_t k = t->marks.track[mark], name_id = t->marks.name[mark];
-  const uint64_t parent = tg__perfetto_process(p, k);
+  const uint64_t parent = process_of(p, k);
   struct tg__val id;
   const bool has_id = tg__arg(t, t->marks.args[mark], TG__K_ID, true, &id);
   const int64_t parts[4] = {(int64_t)parent, name_id, key, has_id ? (id.kind == TG__KIND_INT ? id.i : -1 - (int64_t)id.str) : INT64_MIN};

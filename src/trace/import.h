@@ -179,7 +179,6 @@ struct tg__import { /* one file, read */
   struct tg__logical_thread *logicals;
   size_t logical_count, logical_cap;
 };
-void tg__import_reset(struct tg__import *im);   /* forget the file, keep the pool and what files share (open.c) */
 void tg__import_release(struct tg__import *im); /* everything but the pool */
 /* Events that do not come from JSON (import_rows.c): their values one by one (at most 64), then the event; category: string id or TG_NONE.
  * false on no memory. */

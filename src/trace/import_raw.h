@@ -113,9 +113,7 @@ void tg__raw_lose_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct 
 uint8_t *tg__raw_fetch(const struct tg__raw_file *f, const struct tg__chunk *c, bool *damaged);
 
 void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c, const uint8_t *payload);
-struct tg__raw_part *tg__raw_part_find(const struct tg__raw_file *f, uint32_t number); /* NULL when it has none */
 void tg__raw_file_free(struct tg__raw_file *f);
-bool tg__raw_is_json(struct tg__raw *w, const char *text, size_t len); /* one JSON value and nothing else */
 
 static inline uint32_t tg__raw_table_get(const struct tg__raw_table *t, uint32_t id) {
   return id < t->near_cap ? t->near[id] : t->far.count ? tg__map_get(&t->far, id) : TG_NONE;

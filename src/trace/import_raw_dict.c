@@ -39,13 +39,13 @@ static bool table_put(struct tg__raw_table *t, uint32_t id, uint32_t value) {
   return true;
 }
 
-struct tg__raw_part *tg__raw_part_find(const struct tg__raw_file *f, uint32_t number) {
+static struct tg__raw_part *find_part(const struct tg__raw_file *f, uint32_t number) {
   const uint32_t at = tg__map_get(&f->part_of, number);
   return at == TG_NONE ? NULL : &f->parts[at];
 }
 
 static struct tg__raw_part *part_of(struct tg__raw_file *f, uint32_t number) {
-  struct tg__raw_part *const known = tg__raw_part_find(f, number);
+  struct tg__raw_part *const known = find_part(f, number);
   if (known) return known;
   if (!tg__grow((void **)&f->parts, &f->part_cap, f->part_count + 1, sizeof *f->parts) ||
       !tg__map_put(&f->part_of, number, (uint32_t)f->part_count))
@@ -55,7 +55,7 @@ static struct tg__raw_part *part_of(struct tg__raw_file *f, uint32_t number) {
 }
 
 struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread) {
-  return (struct tg__raw_ids){tg__raw_part_find(f, thread), tg__raw_part_find(f, TG_RAW_EVERY_THREAD),
+  return (struct tg__raw_ids){find_part(f, thread), find_part(f, TG_RAW_EVERY_THREAD),
                               f->process.features & TG_RAW_HAS_CALLS};
 }
 
@@ -74,7 +74,7 @@ void tg__raw_file_free(struct tg__raw_file *f) {
 /* ---- members of the document ----------------------------------------------------------------------------------------------------- */
 
 /* Is this one JSON value and nothing else? It will be written out as it is. */
-bool tg__raw_is_json(struct tg__raw *w, const char *text, size_t len) {
+static bool is_json(struct tg__raw *w, const char *text, size_t len) {
   char *const padded = tg__alloc(len + TG__TEXT_PAD);
   if (!padded) {
     w->no_memory = true;
@@ -91,7 +91,7 @@ bool tg__raw_is_json(struct tg__raw *w, const char *text, size_t len) {
 static bool take_meta(struct tg__raw *w, struct tg__str text) {
   const char *const zero = text.len ? memchr(text.ptr, 0, text.len) : NULL;
   struct tg__import *const im = w->im;
-  if (!zero || !tg__raw_is_json(w, zero + 1, (size_t)(text.ptr + text.len - zero - 1))) return false;
+  if (!zero || !is_json(w, zero + 1, (size_t)(text.ptr + text.len - zero - 1))) return false;
   const uint32_t name_len = (uint32_t)(zero - text.ptr);
   const struct tg__meta meta = {.key = tg__raw_intern(w, text.ptr, name_len), .raw = tg__raw_intern(w, zero + 1, text.len - name_len - 1)};
   for (size_t i = 0; i < im->meta_count; i++) { /* given again: the last one counts */

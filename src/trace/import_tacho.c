@@ -29,7 +29,7 @@ static enum tg_err open_source(struct tg__tacho *f, struct tg_error *e) {
 
 /* ---- the list of chunks ------------------------------------------------------------------------------------------------------------ */
 
-void tg__tacho_lose(struct tg__tacho *f, int64_t count, uint64_t offset) {
+static void lose(struct tg__tacho *f, int64_t count, uint64_t offset) {
   if (count && f->lost == 0) f->lost_at = (int64_t)offset;
   f->lost += count;
 }
@@ -106,7 +106,7 @@ static enum tg_err list_by_walk(struct tg__tacho *f) {
   for (tg__walk_begin(&w, &f->reader); tg__walk_next(&w, &c);) {
     if (!add_chunk(f, &c)) return TG_MEMORY;
   }
-  tg__tacho_lose(f, (int64_t)w.gaps, w.first_gap);
+  lose(f, (int64_t)w.gaps, w.first_gap);
   return TG_OK;
 }
 
@@ -122,7 +122,7 @@ static enum tg_err list_chunks(struct tg__tacho *f) {
     const bool is_frame = c.type < TG_CHUNK_SUMMARY, is_raw = c.type >= TG_CHUNK_RAW_RECORDS && c.type < TG_CHUNK_RANKS_HEAD;
     const bool again = kept && f->chunks[kept - 1].type == c.type && f->chunks[kept - 1].part == c.part && !is_raw;
     if (!tg__chunk_name(c.type) || (again && !is_frame)) {
-      tg__tacho_lose(f, 1, c.offset);
+      lose(f, 1, c.offset);
     } else if (!is_frame) {
       f->chunks[kept++] = c;
     }
@@ -173,7 +173,7 @@ static uint64_t whole_groups(const struct tg__tacho *f, bool of_marks, uint64_t 
 
 static uint64_t rows_there(struct tg__tacho *f, bool of_marks, uint64_t rows) {
   const uint64_t per = f->summary.group_rows, whole = whole_groups(f, of_marks, rows), missing = (rows + per - 1) / per - whole;
-  tg__tacho_lose(f, (int64_t)missing, f->reader.len);
+  lose(f, (int64_t)missing, f->reader.len);
   return missing ? whole * per : rows;
 }
 
@@ -240,7 +240,7 @@ static uint64_t args_there(struct tg__tacho *f, uint16_t type, uint64_t blocks) 
   uint64_t bytes = 0;
   for (uint64_t i = 0; i < blocks; i++) {
     if (!tg__tacho_find(f, type, (uint32_t)i)) {
-      tg__tacho_lose(f, (int64_t)(blocks - i), f->reader.len);
+      lose(f, (int64_t)(blocks - i), f->reader.len);
       f->args_block_count = (uint32_t)i;
       return bytes;
     }

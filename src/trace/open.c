@@ -84,7 +84,8 @@ static bool report_progress(void *ctx) {
   return o->options->progress(o->options->progress_ctx, o->done_bytes + here, o->total_bytes);
 }
 
-void tg__import_reset(struct tg__import *im) {
+/* Forgets the file, keeps the pool and what files share. */
+static void reset_import(struct tg__import *im) {
   for (size_t s = 0; s < im->segment_count; s++) tg__pages_drop(im->segments[s].records, im->segments[s].bytes);
   im->segment_count = im->meta_count = im->shared.track_count = 0;
   tg__map_free(&im->shared.track_index);
@@ -100,7 +101,7 @@ void tg__import_reset(struct tg__import *im) {
 }
 
 void tg__import_release(struct tg__import *im) {
-  tg__import_reset(im);
+  reset_import(im);
   tg__free(im->segments);
   tg__free(im->meta);
   tg__free(im->logicals);
@@ -199,7 +200,7 @@ static bool has_suffix(const char *path, const char *suffix) {
 }
 
 static enum tg_err read_file(struct opening *o, const char *path, struct tg_error *e) {
-  tg__import_reset(&o->import);
+  reset_import(&o->import);
   enum tg_err err = tg__input_open(path, &o->input, e);
   if (err != TG_OK) return err;
   const enum tg__packing packing = tg__input_packing(o->input);
@@ -228,7 +229,7 @@ static enum tg_err read_packed(struct opening *o, const char *path, struct tg_er
   enum tg_err err = tg__tacho_open(path, NULL, &from, e);
   if (!err) err = tg__trace_load(from, TG__COL_ALL, e);
   for (uint32_t r = 0; !err && r < from->rank_count; r++) {
-    tg__import_reset(&o->import);
+    reset_import(&o->import);
     err = tg__packed_read(&o->import, from, r, e);
     const bool own = from->rank_count == 1; /* it is called as the file is; one of several as it was before */
     if (!err) err = build_named(o, own ? (struct tg__str){path, (uint32_t)strlen(path)} : tg__name(from, from->ranks[r].path), e);
@@ -238,7 +239,7 @@ static enum tg_err read_packed(struct opening *o, const char *path, struct tg_er
 }
 
 static enum tg_err read_recorded(struct opening *o, const struct tg__run *run, const char *const *names, size_t first, struct tg_error *e) {
-  tg__import_reset(&o->import);
+  reset_import(&o->import);
   const enum tg_err err = tg__run_read(run, names, first, &o->import, o->how.threads, e);
   const char *const leader = names[tg__run_leader(run, first)];
   return err ? err : build_named(o, (struct tg__str){leader, (uint32_t)strlen(leader)}, e);

@@ -24,7 +24,6 @@ enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_erro
 void tg__tacho_drop(struct tg__tacho *f);
 bool tg__tacho_is_raw(const struct tg__tacho *f); /* as the recorder left it */
 const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part); /* NULL when it is not there */
-void tg__tacho_lose(struct tg__tacho *f, int64_t count, uint64_t offset);
 
 /* Make a string id of the file one of the trace; false when the file has no such string. */
 static inline bool tg__tacho_string(const struct tg__tacho *f, uint32_t *id) {

@@ -17,7 +17,8 @@ enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel) {
   return TG__UNIT_NONE;
 }
 
-bool tg__is_matrix_op(struct tg__str op) {
+/* Its work suits tensor cores. */
+static bool is_matrix_op(struct tg__str op) {
   if (!tg__str_has_prefix(op, "aten::")) return false;
   const struct tg__str name = {op.ptr + 6, op.len - 6};
 #define OP(op_name)                                                                                                                        \
@@ -63,7 +64,7 @@ enum tg__matrix_unit tg__tensor_unit(struct tg__tensor_names *n, uint32_t kernel
 bool tg__tensor_op(struct tg__tensor_names *n, uint32_t op_name) {
   if (!n->ops[op_name]) {
     const struct tg__str s = tg__name(n->t, op_name);
-    n->ops[op_name] = (n->plugin ? is_plugin_op(s) : tg__is_matrix_op(s)) ? 2 : 1;
+    n->ops[op_name] = (n->plugin ? is_plugin_op(s) : is_matrix_op(s)) ? 2 : 1;
   }
   return n->ops[op_name] == 2;
 }

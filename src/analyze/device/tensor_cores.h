@@ -11,7 +11,6 @@ enum tg__matrix_unit {
   TG__UNIT_UNKNOWN, /* multiplies them, and its name does not say with what; never a ground for advice */
 };
 enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel);
-bool tg__is_matrix_op(struct tg__str op); /* its work suits tensor cores */
 
 /* The same once per distinct name. plugin: by the lists of the TensorBoard plugin, which know no Hopper and no "unknown". */
 struct tg__tensor_names {

@@ -42,8 +42,9 @@ static bool is_module(const struct tg_trace *t, const struct tg__schema_mask *mo
   return tg__slice_class(t, slice) == TG__CLASS_PYTHON && tg__schema_mask_has(t, module_id, slice);
 }
 
-uint32_t *tg__module_paths(const struct tg_trace *t, const uint32_t *around, const struct tg__schema_mask *module_id,
-                           struct tg__paths *modules) {
+/* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no memory. */
+static uint32_t *module_paths(const struct tg_trace *t, const uint32_t *around, const struct tg__schema_mask *module_id,
+                              struct tg__paths *modules) {
   uint32_t *path = tg__alloc(((size_t)t->slices.count + 1) * sizeof *path);
   if (!path) return NULL;
   for (uint32_t i = 0; i < t->slices.count; i++) { /* a frame around another has the smaller number */
@@ -73,7 +74,7 @@ static bool prepare(struct tg__op_group *g) {
   }
   if (module) {
     if (!tg__paths_open(&g->modules, g->t)) return false;
-    g->module_of = tg__module_paths(g->t, g->around, &g->module_id, &g->modules);
+    g->module_of = module_paths(g->t, g->around, &g->module_id, &g->modules);
     if (!g->module_of) return false;
   }
   return true;

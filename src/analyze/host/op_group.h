@@ -40,8 +40,4 @@ bool tg__op_group_is_backward(const struct tg__op_group *g, uint32_t slice); /* 
 void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out); /* what the trace lacks, and how to record it */
 static inline bool tg__op_group_failed(const struct tg__op_group *g) { return g->keys.failed || g->stacks.failed || g->modules.failed; }
 
-/* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no memory. */
-uint32_t *tg__module_paths(const struct tg_trace *t, const uint32_t *around, const struct tg__schema_mask *module_id,
-                           struct tg__paths *modules);
-
 #endif

@@ -34,7 +34,7 @@ struct tg__op_call *tg__op_calls_at(struct tg__op_calls *c, uint64_t key, uint32
   return &c->calls[*slot];
 }
 
-void tg__op_calls_free(struct tg__op_calls *c) {
+static void free_calls(struct tg__op_calls *c) {
   tg__launched_free(&c->work);
   tg__free(c->calls);
   tg__map_free(&c->of);
@@ -213,7 +213,7 @@ static bool add_ranks_of_hta(struct work *w) {
   for (uint32_t r = 0; ok && r < w->t->rank_count; r++)
     if (tg__ask_has_rank(w->a, r)) ok = tg__op_calls_of_hta(&h, r, &c) && group(w, &c, r);
   w->unlinked = c.unlinked;
-  tg__op_calls_free(&c);
+  free_calls(&c);
   tg__hta_close(&h);
   return ok;
 }
@@ -226,7 +226,7 @@ static bool add_ranks(struct work *w) {
     ok = collect(w, r, &c) && group(w, &c, r);
     w->unlinked += c.unlinked;
     w->outside += c.outside;
-    tg__op_calls_free(&c);
+    free_calls(&c);
   }
   return ok;
 }

@@ -20,7 +20,6 @@ struct tg__op_calls {
 };
 /* The call with this key, made when new. NULL on no memory. */
 struct tg__op_call *tg__op_calls_at(struct tg__op_calls *c, uint64_t key, uint32_t *number);
-void tg__op_calls_free(struct tg__op_calls *c);
 
 /* op_kernels_hta.c: adds the launches of one rank; what is there already stays. false on no memory. */
 bool tg__op_calls_of_hta(const struct tg__hta *h, uint32_t rank, struct tg__op_calls *c);

@@ -49,7 +49,6 @@ struct tg__place tg__place_at(struct tg__places *p, uint32_t track, int64_t ns);
 /* Passes of the process the track belongs to: the first that begins after ns, and the one that is going on at ns; NULL. */
 const struct tg__pass *tg__pass_after(const struct tg__places *p, uint32_t track, int64_t ns);
 const struct tg__pass *tg__pass_during(const struct tg__places *p, uint32_t track, int64_t ns);
-bool tg__name_is_backward(struct tg__str op);
 
 /* Sums of bytes: a trace may say any number, and the sum stays a number. */
 static inline int64_t tg__sum_bytes(int64_t a, int64_t b) {

@@ -11,7 +11,7 @@ static bool ends_in_backward(struct tg__str s) {
   return tg__str_has_suffix(s, "Backward");
 }
 
-bool tg__name_is_backward(struct tg__str op) {
+static bool is_backward(struct tg__str op) {
   return tg__str_has_prefix(op, "autograd::engine::evaluate_function") || tg__str_has_prefix(op, "torch::autograd::") ||
          ends_in_backward(op);
 }
@@ -36,7 +36,7 @@ static void naming_close(struct naming *n) {
 static uint8_t own_meaning(struct naming *n, uint32_t id) {
   if (!n->own[id]) {
     const struct tg__str s = tg__name(n->known.trace, id);
-    n->own[id] = (uint8_t)(NAME_SEEN | (tg__name_is_backward(s) ? NAME_BACKWARD : 0) | (is_collective(s) ? NAME_COLLECTIVE : 0));
+    n->own[id] = (uint8_t)(NAME_SEEN | (is_backward(s) ? NAME_BACKWARD : 0) | (is_collective(s) ? NAME_COLLECTIVE : 0));
   }
   return n->own[id];
 }

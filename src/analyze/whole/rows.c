@@ -68,7 +68,7 @@ static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct
   }
 }
 
-uint32_t *tg__rows_tracks(const struct tg_trace *t) {
+static uint32_t *tracks_of_slices(const struct tg_trace *t) {
   uint32_t *const tracks = tg__alloc(((size_t)t->slices.count + 1) * sizeof *tracks);
   if (!tracks) return NULL;
   for (uint32_t k = 0; k < t->track_count; k++)
@@ -188,7 +188,7 @@ static enum tg_err answer_exact(struct tg__rows *r, const struct tg__ask *a, enu
     put_begins(r->t, a, out);
     return TG_OK;
   }
-  uint32_t *const tracks = tg__rows_tracks(r->t);
+  uint32_t *const tracks = tracks_of_slices(r->t);
   enum tg_err err = tracks ? tg__hta_prepare(&r->hta, r->t) : TG_MEMORY;
   r->tracks = tracks;
   if (!err) err = by == BY_NAME ? tg__put_exact_names(r, a, out, e) : tg__rows_exact(r, a, out);
@@ -199,7 +199,7 @@ static enum tg_err answer_exact(struct tg__rows *r, const struct tg__ask *a, enu
 
 static enum tg_err answer_loaded(struct tg__rows *r, const struct tg__ask *a, enum by by, enum tg__hta_filter filter, struct tg_table *out,
                                  struct tg_error *e) {
-  uint32_t *const tracks = tg__rows_tracks(r->t);
+  uint32_t *const tracks = tracks_of_slices(r->t);
   enum tg_err err = tracks ? tg__hta_open(&r->hta, r->t, a->rank, filter) : TG_MEMORY;
   r->tracks = tracks;
   r->zero_ns = r->is_exact ? tg__rows_zero(r->t) : 0;

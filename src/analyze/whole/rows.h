@@ -42,7 +42,6 @@ bool tg__rows_on_side(const struct tg__rows *r, const struct tg__hta_row *row);
 /* The last step of this rank that begins at or before ns and has not ended, by its number; -1. Steps are in order of their start. */
 int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns);
 int64_t tg__rows_zero(const struct tg_trace *t);     /* the earliest start of all ranks on the common clock */
-uint32_t *tg__rows_tracks(const struct tg_trace *t); /* by slice; NULL on no memory */
 
 /* rules=exact, every row (rows_exact.c): column by column, and only those that are wanted. r has all but zero_ns; its hta is prepared. */
 enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out);
