@@ -1,4 +1,4 @@
-/* Stable sort of indexes: a natural merge sort. Input that is nearly in order is a few long runs, and merging two runs
+/* Stable sort of indexes, and by them of items: a natural merge sort. Input that is nearly in order is a few long runs, and merging two runs
  * touches only the part where they interleave. */
 #include "base/base.h"
 
@@ -92,4 +92,16 @@ done:
   tg__free(ends);
   tg__free(s.spare);
   return ok;
+}
+
+bool tg__sort_items(void **items, size_t n, size_t size, tg__less *less, const void *ctx) {
+  uint32_t *const order = tg__alloc((n + 1) * sizeof *order);
+  char *const sorted = tg__alloc((n + 1) * size);
+  for (size_t i = 0; order && i < n; i++) order[i] = (uint32_t)i;
+  const bool done = order && sorted && tg__sort_index(order, n, less, ctx);
+  for (size_t i = 0; done && i < n; i++) memcpy(sorted + i * size, (const char *)*items + order[i] * size, size);
+  tg__free(order);
+  tg__free(done ? *items : sorted);
+  if (done) *items = sorted;
+  return done;
 }

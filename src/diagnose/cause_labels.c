@@ -37,22 +37,6 @@ static bool calls_before(uint32_t a, uint32_t b, const void *ctx) {
   return launches[a].call < launches[b].call;
 }
 
-static bool sort_launches(struct labels *l) {
-  uint32_t *order = tg__alloc((l->launch_count + 1) * sizeof *order);
-  struct launch *sorted = tg__alloc((l->launch_count + 1) * sizeof *sorted);
-  for (size_t i = 0; order && i < l->launch_count; i++) order[i] = (uint32_t)i;
-  const bool ok = order && sorted && tg__sort_index(order, l->launch_count, calls_before, l->launches);
-  for (size_t i = 0; ok && i < l->launch_count; i++) sorted[i] = l->launches[order[i]];
-  tg__free(order);
-  if (!ok) {
-    tg__free(sorted);
-    return false;
-  }
-  tg__free(l->launches);
-  l->launches = sorted;
-  return true;
-}
-
 static size_t first_after(const struct labels *l, uint32_t slice) {
   size_t low = 0, high = l->launch_count;
   while (low < high) {
@@ -124,7 +108,7 @@ void tg__judge_labels(struct tg__facts *f) {
   const struct label *most = NULL;
   if (!f->has_device_work) return;
   tg__visit(f, see_launched, &l);
-  if (!f->failed && !sort_launches(&l)) f->failed = true;
+  if (!f->failed) f->failed = !tg__sort_items((void **)&l.launches, l.launch_count, sizeof *l.launches, calls_before, l.launches);
   if (!f->failed) tg__visit(f, see_label, &l);
   for (size_t i = 0; !f->failed && i < l.count; i++) {
     const struct label *x = &l.items[i];

@@ -36,15 +36,7 @@ static bool rank_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 bool tg__summaries_sort(struct tg__summaries *s) {
-  uint32_t *const order = tg__alloc(((size_t)s->count + 1) * sizeof *order);
-  struct tg__rank_summary *const sorted = tg__alloc(((size_t)s->count + 1) * sizeof *sorted);
-  for (uint32_t i = 0; order && i < s->count; i++) order[i] = i;
-  const bool done = order && sorted && tg__sort_index(order, s->count, rank_before, s);
-  for (uint32_t i = 0; done && i < s->count; i++) sorted[i] = s->ranks[order[i]];
-  tg__free(order);
-  tg__free(done ? s->ranks : sorted);
-  if (done) s->ranks = sorted;
-  return done;
+  return tg__sort_items((void **)&s->ranks, s->count, sizeof *s->ranks, rank_before, s);
 }
 
 /* ---- a trace that stands for them ------------------------------------------------------------------------------------------------------ */

@@ -209,6 +209,40 @@ static void sort_fails_without_memory_and_keeps_all(void **state) {
   assert_int_equal(sum, N * (N - 1) / 2);
 }
 
+struct item {
+  uint32_t key, number;
+  char text[4];
+};
+
+static bool item_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct item *const items = ctx;
+  return items[a].key < items[b].key;
+}
+
+static void sort_moves_whole_items(void **state) {
+  enum { N = 100 };
+  struct item *items = tg__alloc(N * sizeof *items);
+  for (uint32_t i = 0; i < N; i++) items[i] = (struct item){.key = i * 37 % 10, .number = i, .text = {(char)i}};
+  struct item *const before = items;
+  for (long calls = 1; calls <= 4; calls++) {
+    tg__alloc_fail_after(calls);
+    assert_false(tg__sort_items((void **)&items, N, sizeof *items, item_before, items));
+    tg__alloc_fail_after(-1);
+    assert_ptr_equal(items, before);
+  }
+  assert_true(tg__sort_items((void **)&items, N, sizeof *items, item_before, items));
+  for (uint32_t i = 0; i < N; i++) {
+    assert_int_equal(items[i].key, i / 10); /* ten of each */
+    assert_int_equal(items[i].key, items[i].number * 37 % 10);
+    assert_int_equal(items[i].text[0], items[i].number);
+    if (i % 10) assert_true(items[i].number > items[i - 1].number);
+  }
+  tg__free(items);
+  items = NULL;
+  assert_true(tg__sort_items((void **)&items, 0, sizeof *items, item_before, items));
+  tg__free(items);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(alloc_is_zeroed_and_fails_on_demand, reset_allocator),
@@ -220,6 +254,7 @@ int main(void) {
       cmocka_unit_test(sort_is_right_on_all_shapes),
       cmocka_unit_test(sort_is_cheap_on_what_is_nearly_in_order),
       cmocka_unit_test_teardown(sort_fails_without_memory_and_keeps_all, reset_allocator),
+      cmocka_unit_test_teardown(sort_moves_whole_items, reset_allocator),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

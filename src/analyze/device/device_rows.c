@@ -247,18 +247,7 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool sort_rows(struct tg__device_rows *d) {
-  uint32_t *order = tg__alloc((d->count + 1) * sizeof *order);
-  struct tg__device_row *sorted = tg__alloc((d->count + 1) * sizeof *sorted);
-  for (size_t i = 0; order && i < d->count; i++) order[i] = (uint32_t)i;
-  const bool ok = order && sorted && tg__sort_index(order, d->count, row_before, d->rows);
-  for (size_t i = 0; ok && i < d->count; i++) sorted[i] = d->rows[order[i]];
-  tg__free(order);
-  if (!ok) {
-    tg__free(sorted);
-    return false;
-  }
-  tg__free(d->rows);
-  d->rows = sorted;
+  if (!tg__sort_items((void **)&d->rows, d->count, sizeof *d->rows, row_before, d->rows)) return false;
   d->cap = d->count + 1;
   return true;
 }

@@ -260,19 +260,6 @@ static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
   return asked != other ? asked < other : x->start_ns < y->start_ns;
 }
 
-static bool sort_collectives(struct tg__rank_summary *r) {
-  const size_t n = r->collective_count;
-  uint32_t *const order = tg__alloc((n + 1) * sizeof *order);
-  struct tg__sum_collective *const sorted = tg__alloc((n + 1) * sizeof *sorted);
-  for (size_t i = 0; order && i < n; i++) order[i] = (uint32_t)i;
-  const bool done = order && sorted && tg__sort_index(order, n, earlier, r->collectives);
-  for (size_t i = 0; done && i < n; i++) sorted[i] = r->collectives[order[i]];
-  tg__free(order);
-  tg__free(done ? r->collectives : sorted);
-  if (done) r->collectives = sorted;
-  return done;
-}
-
 /* Operators name the collective only when nothing inside them does: c10d::alltoall_base_ launches what is called all_to_all. */
 static void name_requests(struct gathering *g, const struct tg__track *track) {
   for (uint32_t i = track->first; i < track->first + track->count && !g->failed; i++) {
@@ -312,7 +299,7 @@ bool tg__comm_gather(const struct tg_trace *t, uint32_t rank, struct tg__strings
   g.failed |= !r->collectives;
   for (size_t i = 0; i < g.count && !g.failed; i++)
     if (is_collective(&g.calls[i])) put_call(&g, &g.calls[i], r);
-  if (!g.failed) g.failed = !sort_collectives(r);
+  if (!g.failed) g.failed = !tg__sort_items((void **)&r->collectives, r->collective_count, sizeof *r->collectives, earlier, r->collectives);
   tg__free(g.roles);
   tg__free(g.calls);
   tg__map_free(&g.by_slice);

@@ -70,15 +70,7 @@ static bool node_earlier(uint32_t a, uint32_t b, const void *ctx) {
 
 /* By start; of several with one external id the last counts. */
 static bool order_nodes(struct gathering *g) {
-  uint32_t *const order = tg__alloc((g->count + 1) * sizeof *order);
-  struct node *const sorted = tg__alloc((g->count + 1) * sizeof *sorted);
-  for (size_t i = 0; order && i < g->count; i++) order[i] = (uint32_t)i;
-  const bool done = order && sorted && tg__sort_index(order, g->count, node_earlier, g->nodes);
-  for (size_t i = 0; done && i < g->count; i++) sorted[i] = g->nodes[order[i]];
-  tg__free(order);
-  tg__free(done ? g->nodes : sorted);
-  if (!done) return false;
-  g->nodes = sorted;
+  if (!tg__sort_items((void **)&g->nodes, g->count, sizeof *g->nodes, node_earlier, g->nodes)) return false;
   for (size_t i = 0; i < g->count; i++) {
     if (g->nodes[i].id == NO_ID) continue;
     uint32_t *const at = tg__map_slot(&g->by_id, (uint64_t)g->nodes[i].id, (uint32_t)i);

@@ -72,16 +72,6 @@ static bool sample_before(uint32_t a, uint32_t b, const void *ctx) {
   return s[a].at_ns < s[b].at_ns;
 }
 
-static bool sort_samples(struct samples *s, uint32_t *order) {
-  struct sample *const sorted = tg__alloc((s->count + 1) * sizeof *sorted);
-  for (size_t i = 0; i < s->count; i++) order[i] = (uint32_t)i;
-  const bool done = sorted && tg__sort_index(order, s->count, sample_before, s->items);
-  for (size_t i = 0; done && i < s->count; i++) sorted[i] = s->items[order[i]];
-  tg__free(done ? s->items : sorted);
-  if (done) s->items = sorted;
-  return done;
-}
-
 /* The bounds at the time the offset is stated for. */
 static void find_bounds(struct tg__clock *c, const struct samples *s) {
   c->low_ns = INT64_MIN;
@@ -96,7 +86,7 @@ static void find_bounds(struct tg__clock *c, const struct samples *s) {
 static bool fit(struct tg__clock *c, struct samples *s) {
   int64_t *const values = tg__alloc((s->count + 1) * sizeof *values);
   uint32_t *const order = tg__alloc((s->count + 1) * sizeof *order);
-  bool done = values && order && sort_samples(s, order);
+  bool done = values && order && tg__sort_items((void **)&s->items, s->count, sizeof *s->items, sample_before, s->items);
   for (size_t i = 0; done && i < s->count; i++) values[i] = s->items[i].ahead_ns;
   done = done && median(values, s->count, order, &c->offset_ns);
   for (size_t i = 0; done && i < s->count; i++) values[i] = llabs(s->items[i].ahead_ns - c->offset_ns);

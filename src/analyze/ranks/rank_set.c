@@ -39,18 +39,6 @@ static bool match_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->last_ns - x->skew_ns < y->last_ns - y->skew_ns;
 }
 
-static bool sort_matches(struct tg__ranks *r) {
-  uint32_t *const order = tg__alloc((r->match_count + 1) * sizeof *order);
-  struct tg__match *const sorted = tg__alloc((r->match_count + 1) * sizeof *sorted);
-  for (size_t i = 0; order && i < r->match_count; i++) order[i] = (uint32_t)i;
-  const bool done = order && sorted && tg__sort_index(order, r->match_count, match_before, r);
-  for (size_t i = 0; done && i < r->match_count; i++) sorted[i] = r->matches[order[i]];
-  tg__free(order);
-  tg__free(done ? r->matches : sorted);
-  if (done) r->matches = sorted;
-  return done;
-}
-
 /* Where the rank asked for stands after the summaries were put in order. */
 static uint32_t find_rank(const struct tg__summaries *s, uint32_t path, int64_t number) {
   for (uint32_t i = 0; i < s->count; i++)
@@ -105,7 +93,7 @@ enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const 
   }
   if (done) {
     split_waits(r);
-    done = sort_matches(r);
+    done = tg__sort_items((void **)&r->matches, r->match_count, sizeof *r->matches, match_before, r);
   }
   return done ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while comparing the ranks");
 }
