@@ -1,29 +1,12 @@
 /* Fuzz target: any bytes as a .tsum file. Checksums are put right first (unless the first byte is odd); with 2 in it the bytes are the
  * record of one rank, unpacked, so that mutations need not get past zstd. What must hold: no crash; an
  * error has a text; whatever opens answers the questions about ranks or says why not, and saved and opened again it is the same. */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "analyze/analyze.h"
-#include "format/format.h"
+#include "fuzz/packed_file.h"
 #include "tachograph/read.h"
 #include "trace/summary.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void repair(uint8_t *file, size_t len) {
-  if (len >= TG_GREETING_BYTES) tg__greeting_write(file);
-  for (size_t at = TG_GREETING_BYTES; at < len && len - at >= TG_CHUNK_HEAD_BYTES;) {
-    uint8_t *const head = file + at, *const payload = head + TG_CHUNK_HEAD_BYTES;
-    const uint64_t length = tg__get64(head + 8), left = len - at - TG_CHUNK_HEAD_BYTES;
-    const uint64_t there = length < left ? length : left;
-    tg__chunk_head_write(head, tg__get16(head + 2), tg__get32(head + 4), tg__get32(head + 24), length,
-                         tg__checksum(payload, (size_t)there));
-    at += (size_t)tg__chunk_span(there);
-  }
-}
 
 static void put_chunk(uint8_t *at, uint16_t type, const uint8_t *payload, size_t len) {
   tg__chunk_head_write(at, type, 0, 0, len, tg__checksum(payload, len));
@@ -55,13 +38,6 @@ static uint8_t *make_file(const uint8_t *data, size_t size, size_t *len) {
   memcpy(file, data + 1, *len);
   if (data[0] % 2 == 0) repair(file, *len);
   return file;
-}
-
-static bool write_file(const char *path, const uint8_t *bytes, size_t len) {
-  const int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
-  const bool written = fd >= 0 && write(fd, bytes, len) == (ssize_t)len;
-  if (fd >= 0) close(fd);
-  return written;
 }
 
 static struct tg_trace *open_ranks(const char *path) {
@@ -99,24 +75,13 @@ static void ask_all(struct tg_trace *t, long rows[8]) {
   rows[7] = ask(t, "spread", "op", NULL);
 }
 
-static char in[64], out[64];
-
-static void remove_files(void) {
-  unlink(in);
-  unlink(out);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   long before[8], after[8];
-  if (!in[0]) {
-    snprintf(in, sizeof in, "/tmp/fuzz_tsum.%d.in", (int)getpid());
-    snprintf(out, sizeof out, "/tmp/fuzz_tsum.%d.out", (int)getpid());
-    atexit(remove_files);
-  }
+  name_files("fuzz_tsum", "");
   if (size < 2 || size > 1 << 20) return 0;
   size_t len;
   uint8_t *const file = make_file(data, size, &len);
-  if (!write_file(in, file, len)) abort();
+  write_file(in, file, len);
   free(file);
   struct tg_trace *const t = open_ranks(in);
   if (!t) return 0;

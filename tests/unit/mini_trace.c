@@ -355,6 +355,22 @@ struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...) {
   return table;
 }
 
+long mini_starve(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t count) {
+  enum { MOST = 5000 };
+  for (long calls = 1; calls < MOST; calls++) {
+    struct tg_table *table = NULL;
+    struct tg_error e = {0};
+    tg__alloc_fail_after(calls);
+    const enum tg_err err = tg__ask_run(t, question, args, count, &table, &e);
+    tg__alloc_fail_after(-1);
+    REQUIRE(err ? err == TG_MEMORY && e.text[0] && !table : table != NULL);
+    tg__table_free(table);
+    if (!err) return calls - 1;
+  }
+  REQUIRE(!"there was never enough memory");
+  return 0;
+}
+
 static const struct tg__column *column_of(const struct tg_table *t, const char *name, enum tg_type type) {
   const size_t c = tg__table_column_index(t, name);
   REQUIRE(c != SIZE_MAX && t->columns[c].type == type);

@@ -48,6 +48,8 @@ uint32_t mini_text(struct mini *m, const char *text);  /* its string id */
 /* Asking: asserts success. args: name, value, name, value, …, NULL. The table is the caller's (tg__table_free). */
 struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...);
 /* The one row for which column `key` has the text `value`; asserts that there is exactly one. */
+/* Asks with memory for ever more allocations until there is enough, and how often it failed: each time with TG_MEMORY, and no table. */
+long mini_starve(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t count);
 size_t mini_row(const struct tg_table *t, const char *key, const char *value);
 int64_t mini_int(const struct tg_table *t, size_t row, const char *column);
 double mini_real(const struct tg_table *t, size_t row, const char *column);

@@ -29,21 +29,7 @@ static struct tg_trace *make(struct mini *m) {
 
 static void fail_everywhere(struct tg_trace *t, const char *question, const char *by, const char *rules) {
   const struct tg_arg args[] = {{"rules", rules}, {"by", by}};
-  int failed = 0;
-  bool done = false;
-  for (long call = 1; call < 2000 && !done; call++, failed++) {
-    struct tg_table *table = NULL;
-    struct tg_error e = {0};
-    tg__alloc_fail_after(call);
-    const enum tg_err err = tg__ask_run(t, question, args, by ? 2 : 1, &table, &e);
-    tg__alloc_fail_after(-1);
-    done = err == TG_OK;
-    if (!done) assert_int_equal(err, TG_MEMORY);
-    assert_int_equal(table != NULL, done);
-    tg__table_free(table);
-  }
-  assert_true(done);
-  assert_true(failed > 5);
+  assert_true(mini_starve(t, question, args, by ? 2 : 1) > 5);
 }
 
 static void test_no_memory(void **state) {

@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 
-enum { MOST_CALLS = 4000 };
 
 static struct tg_trace *everything(struct mini *m, bool frames) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
@@ -40,25 +39,9 @@ static struct tg_trace *everything(struct mini *m, bool frames) {
   return mini_finish(m);
 }
 
-/* How often the question failed before it was given all the memory it wants. */
 static long starve(struct tg_trace *t, const char *question, const char *by) {
   const struct tg_arg arg = {"by", by};
-  for (long calls = 1; calls < MOST_CALLS; calls++) {
-    struct tg_table *table = NULL;
-    struct tg_error e = {0};
-    tg__alloc_fail_after(calls);
-    const enum tg_err err = tg__ask_run(t, question, &arg, 1, &table, &e);
-    tg__alloc_fail_after(-1);
-    if (err == TG_OK) {
-      assert_true(table->rows > 0);
-      tg__table_free(table);
-      return calls - 1;
-    }
-    assert_int_equal(err, TG_MEMORY);
-    assert_null(table);
-  }
-  fail_msg("%s by=%s never had enough", question, by);
-  return 0;
+  return mini_starve(t, question, &arg, 1);
 }
 
 static void test_every_allocation_may_fail(void **state) {
