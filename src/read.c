@@ -154,8 +154,16 @@ const char *tg_format_of_file(const char *path) {
   return f ? f->name : NULL;
 }
 
-static enum tg_err no_such_format(const char *format, const char *what, struct tg_error *error) {
-  return tg__fail(error, TG_USAGE, -1, "'%s' is not a format %s can be written in", format, what);
+/* Names those that there are: of traces, else of tables. */
+static enum tg_err no_such_format(const char *format, bool of_traces, struct tg_error *error) {
+  struct tg__out names = {0};
+  for (size_t i = 0; i < tg__format_count(); i++)
+    if (of_traces ? tg__formats[i].trace != NULL : tg__formats[i].table != NULL)
+      tg__out_format(&names, "%s%s", names.len ? ", " : "", tg__formats[i].name);
+  const enum tg_err err = tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format a %s can be written in: %.*s", format, of_traces ? "trace" : "table",
+                                   (int)names.len, names.len ? names.buf : "");
+  tg__out_free(&names);
+  return err;
 }
 
 /* Flush, free, and see to it that a failure has its sentence. */
@@ -170,7 +178,7 @@ static enum tg_err finish(struct tg__out *out, enum tg_err err, struct tg_error 
 enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write, void *ctx,
                            struct tg_error *error) {
   const struct tg__format *f = tg__format_find(format);
-  if (!f || !f->table) return no_such_format(format, "a table", error);
+  if (!f || !f->table) return no_such_format(format, false, error);
   const struct tg__show_options options = {.width = width};
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = f->table(t, &options, &out);
@@ -181,7 +189,8 @@ enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigne
 enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
                           struct tg_error *error) {
   const bool markdown = strcmp(format, "markdown") == 0;
-  if ((!markdown && strcmp(format, "text") != 0) || !tg__diff_is_page(diff)) return no_such_format(format, "this diff", error);
+  if (!tg__diff_is_page(diff)) return tg__fail(error, TG_USAGE, -1, "this diff is a table, not a page for a person: write it as one, with tg_table_write");
+  if (!markdown && strcmp(format, "text") != 0) return tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format a diff can be written in: text, markdown", format);
   const struct tg__show_options options = {.width = width, .color = color};
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = tg__diff_page(diff, &options, markdown, &out);
@@ -192,7 +201,7 @@ enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsig
 enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count, tg_write_fn *write,
                       void *ctx, struct tg_error *error) {
   const struct tg__format *f = tg__format_find(format);
-  if (!f || !f->trace) return no_such_format(format, "a trace", error);
+  if (!f || !f->trace) return no_such_format(format, true, error);
   enum tg_err err = tg__run_whole(&trace, error);
   if (!err) err = tg__trace_load(trace, TG__COL_ALL, error);
   if (err) return err;

@@ -211,7 +211,7 @@ static enum tg_err put_ranks(const struct tg__summaries *s, struct tg__out *file
 
 enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e) {
   struct tg__writer *writer = NULL;
-  if (s->count >= MOST_RANKS) return tg__fail(e, TG_UNSUPPORTED, -1, "%u ranks are more than one summary holds", (unsigned)s->count);
+  if (s->count >= MOST_RANKS) return tg__fail(e, TG_UNSUPPORTED, -1, "%u ranks are more than one summary holds: summarize the run in parts", (unsigned)s->count);
   enum tg_err err = tg__writer_open(path, &writer, e);
   if (err) return err;
   struct tg__out file = {.write = tg__writer_write, .ctx = writer};

@@ -245,7 +245,7 @@ def test_the_name_says_the_format(trace, tmp_path, name, to):
 
 
 def test_failed_export_leaves_nothing(trace, tmp_path):
-    with pytest.raises(tg.TachographError):
+    with pytest.raises(tg.TachographError, match="'no such format' is not a format a trace can be written in: json, csv, chrome, perfetto, folded, speedscope"):
         trace.export(tmp_path / "x", to="no such format")
     with pytest.raises(ValueError, match="does not say which format"):
         trace.export(tmp_path / "x.docx")
