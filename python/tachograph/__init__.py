@@ -80,6 +80,7 @@ class ColumnInfo(NamedTuple):
 
 
 class Question(NamedTuple):
+    """What can be asked: what it takes, and the columns of its answer."""
     name: str
     meaning: str
     arguments: tuple[Argument, ...]
@@ -155,6 +156,7 @@ class Table(_read.Table):
         return pyarrow.table(self)
 
     def to_polars(self):
+        """A polars.DataFrame over the same memory."""
         import polars
         return polars.DataFrame(self)
 

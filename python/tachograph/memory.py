@@ -39,6 +39,7 @@ def _is_cuda(device: Any) -> bool:
 
 
 class Peak(NamedTuple):
+    """The most memory that was in use."""
     bytes: int
     of: str  # what was measured
 
@@ -139,12 +140,14 @@ class History:
             pickle.dump(self.snapshot, file)
 
     def summary(self) -> str:
+        """A text for people: torch's own table on a device; on the CPU the totals, and how many entries were dropped."""
         if self._snapshot is not None:
             return torch_module().cuda.memory_summary(self.device, abbreviated=True)
         return str(self._totals) + (f"\n{self.dropped} entries dropped, the oldest; max_entries={self.max_entries}" if self.dropped else "")
 
 
 class Totals(NamedTuple):
+    """Sums of a history: bytes, and how many allocations and frees."""
     current: int  # allocated in the history and alive at its end
     peak: int
     allocated: int
@@ -204,6 +207,7 @@ PHASES = ("forward", "loss", "backward", "optimizer")
 
 
 class Stage(NamedTuple):
+    """Bytes in use at one point of a training step."""
     name: str
     allocated: int           # bytes of live tensors
     reserved: Optional[int]  # bytes the device's allocator holds; None on the CPU, whose allocator keeps none back

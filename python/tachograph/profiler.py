@@ -101,6 +101,7 @@ class profile(_KinetoProfile):
             self.execution_trace_observer.cleanup()
 
     def start(self) -> None:
+        """The first step begins, recorded if the schedule says so. A profiler that runs already warns and goes on; RuntimeError in a handler."""
         with self._lock:
             self._outside_handler("start")
             if self._owner == os.getpid():
@@ -135,6 +136,7 @@ class profile(_KinetoProfile):
         _launch.step(self.step_rec_fn is not None)
 
     def stop(self) -> None:
+        """Ends the window in progress and hands it to on_trace_ready; in a handler, as soon as that has returned."""
         with self._lock:
             if self._in_handler:
                 self._stop_asked = True  # carried out when the handler has returned
