@@ -16,29 +16,49 @@ static const char *const varied[] = {
 /* What does so when it picks another place each time. */
 static const char *const picks[] = {"aten::select", "aten::slice", "aten::narrow"};
 
+/* What a site is given in a step, call by call: is it the same in each step? A line may call an operator twice, on two shapes. */
+struct habit {
+  uint64_t now, first; /* texts of shapes, and of the place that is picked; of the step under way and of the first one */
+  size_t step;
+  bool is_known, varies;
+};
 struct invariant {
   struct tg__sites *s;
   bool *in, *told; /* by site: found now; reported before */
-  bool *moves;     /* by site: picks another place from call to call, or it is not known which */
-  uint32_t *values;
+  struct habit *habits;
 };
 
-static void find_moving(struct invariant *v) {
+static void end_step(struct habit *h) {
+  if (!h->now) return;
+  h->varies |= h->is_known && h->now != h->first;
+  h->first = h->now;
+  h->is_known = true;
+  h->now = 0;
+}
+
+static void learn_habits(struct invariant *v) {
+  const struct tg__facts *f = v->s->f;
   for (size_t i = 0; i < v->s->call_count; i++) {
     const struct tg__call *c = &v->s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->moves[c->site]) continue;
-    if (!TG__IS_ONE_OF(tg__site_name(v->s, &v->s->sites[c->site]), picks)) continue;
-    const uint32_t values = tg__call_arg(v->s, c->slice, TG__K_CONCRETE_INPUTS);
-    v->moves[c->site] = values == TG_NONE || (v->values[c->site] && v->values[c->site] != values + 1);
-    v->values[c->site] = values + 1;
+    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
+    struct habit *h = &v->habits[c->site];
+    const size_t step = tg__steps_begun(&f->steps, f->t->slices.start_ns[c->slice]);
+    if (step != h->step) end_step(h);
+    h->step = step;
+    const bool is_pick = TG__IS_ONE_OF(tg__site_name(v->s, &v->s->sites[c->site]), picks);
+    const uint32_t values = is_pick ? tg__call_arg(v->s, c->slice, TG__K_CONCRETE_INPUTS) : 0;
+    h->varies |= values == TG_NONE; /* not known which place */
+    const uint64_t given[3] = {h->now, tg__call_arg(v->s, c->slice, TG__K_INPUT_DIMS), values};
+    h->now = tg__hash(given, sizeof given) | 1;
   }
+  for (size_t i = 0; i < v->s->count; i++) end_step(&v->habits[i]);
 }
 
 static bool is_steady(const struct invariant *v, uint32_t site) {
   const struct tg__site *x = &v->s->sites[site];
   const struct tg__str name = tg__site_name(v->s, x);
-  return x->kind == TG__CALL_FORWARD && !x->backward_calls && x->other_dims == TG_NONE && x->calls % (int64_t)v->s->f->steps.count == 0 &&
-         !v->moves[site] && !TG__IS_ONE_OF(name, varied) && !tg__str_has_suffix(name, "_");
+  return x->kind == TG__CALL_FORWARD && !x->backward_calls && !v->habits[site].varies && x->calls % (int64_t)v->s->f->steps.count == 0 &&
+         !TG__IS_ONE_OF(name, varied) && !tg__str_has_suffix(name, "_");
 }
 
 /* Constants made in a model, and what is worked out of them before anything else comes in. */
@@ -141,10 +161,9 @@ void tg__judge_invariants(struct tg__facts *f) {
   struct invariant v = {.s = s,
                         .in = tg__alloc(s->count + 1),
                         .told = tg__alloc(s->count + 1),
-                        .moves = tg__alloc(s->count + 1),
-                        .values = tg__alloc((s->count + 1) * sizeof *v.values)};
-  if (v.in && v.told && v.moves && v.values) {
-    find_moving(&v);
+                        .habits = tg__alloc((s->count + 1) * sizeof *v.habits)};
+  if (v.in && v.told && v.habits) {
+    learn_habits(&v);
     find_chains(&v);
     report_invariant(&v, "make the same constants anew and work on them alone", "C", 0.8);
     memcpy(v.told, v.in, s->count);
@@ -157,6 +176,5 @@ void tg__judge_invariants(struct tg__facts *f) {
   }
   tg__free(v.in);
   tg__free(v.told);
-  tg__free(v.moves);
-  tg__free(v.values);
+  tg__free(v.habits);
 }

@@ -344,6 +344,32 @@ static void test_frozen_is_not_constant(void **state) {
   assert_int_equal(constant_function("torch/nn/modules/conv.py(460): forward;", NULL, 0), 0);
 }
 
+/* Two calls of a line work on two shapes, in this order in each step or in another one. */
+static size_t two_shapes(bool turned) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "python_function", "nn.Module: Net_0", s.at, 6000 * US);
+    call(&s, "aten::eye", 0, 10, "train.py(9): graph;train.py(30): train");
+    for (int k = 0; k < 2; k++) {
+      call(&s, "aten::mul", 10 + 1000 * k, 1000, "train.py(9): graph;train.py(30): train");
+      inputs(&s, (turned && i == 1) == k ? "[[600, 1], [600, 600]]" : "[[600, 600], [1, 600]]", NULL, NULL);
+    }
+    const int linear = call(&s, "aten::linear", 2500, 500, "train.py(15): forward;train.py(30): train");
+    node(&s, "AddmmBackward0", 7000, 500, linear);
+    gradient(&s, 7500, 10, false);
+  }
+  struct tg_table *t = ask(&s);
+  const size_t n = count(t, "loop-invariant-recompute");
+  tg__table_free(t);
+  return n;
+}
+
+static void test_invariant_of_two_shapes(void **state) {
+  assert_int_equal(two_shapes(false), 1);
+  assert_int_equal(two_shapes(true), 0);
+}
+
 static void test_invariant(void **state) {
   struct scene s = invariant("aten::ones", "[[50, 2], [50, 2]]");
   struct tg_table *t = ask(&s);
@@ -441,6 +467,7 @@ int main(void) {
       cmocka_unit_test(test_zero_fill),
       cmocka_unit_test(test_dense_table),
       cmocka_unit_test(test_invariant),
+      cmocka_unit_test(test_invariant_of_two_shapes),
       cmocka_unit_test(test_frozen_is_not_constant),
       cmocka_unit_test(test_waits),                cmocka_unit_test(test_straggler),
   };
