@@ -16,6 +16,7 @@ struct passes {
   struct tg__sites *s;
   int64_t count, mixed;  /* backward passes; those in which some gradients are added and others put in place */
   int64_t added, placed; /* gradients in mixed passes */
+  int64_t all_added;     /* gradients that were added, in all passes */
   int64_t added_ns;      /* of gradients that were added, in all passes */
   int64_t late_ns;       /* of mixed passes, behind the last gradient that was put in place */
   int64_t *late_by_site;
@@ -32,6 +33,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
     if (c->kind != TG__CALL_ACCUMULATE) continue;
     if (is_added(p->s, c->slice)) {
       added++;
+      p->all_added++;
       p->added_ns += tg__call_ns(p->s, c);
     } else {
       placed++;
@@ -99,13 +101,17 @@ static void judge_unneeded(struct passes *p) {
 
 static const char *const fills[] = {"aten::zero_", "aten::_foreach_zero_", "aten::fill_"};
 
-/* From torch.optim or nn.Module: a function of that name is in the path. */
-static bool clears_gradients(const struct tg__sites *s, const struct tg__site *x) {
+/* From torch.optim or nn.Module: a function of that name is in the path. Or the program's own: a line that fills as many tensors as
+ * gradients are added to, but for those of a step at either end. */
+static bool clears_gradients(const struct passes *of, const struct tg__site *x) {
+  const struct tg__sites *s = of->s;
+  const int64_t each = of->all_added / (int64_t)s->f->steps.count;
   if (!TG__IS_ONE_OF(tg__site_name(s, x), fills)) return false;
   if (x->kind == TG__CALL_CLEAR) return true;
   for (uint32_t p = x->path; p; p = s->paths.up[p])
     if (tg__str_has_suffix(tg__paths_text(&s->paths, s->paths.label[p]), ": zero_grad")) return true;
-  return false;
+  return x->kind == TG__CALL_FORWARD && x->module == TG_NONE && of->count <= (int64_t)s->f->steps.count + 1 && each > 0 &&
+         x->calls >= of->all_added - each && x->calls <= of->all_added + each;
 }
 
 static void judge_zero_fill(struct passes *p) {
@@ -114,7 +120,7 @@ static void judge_zero_fill(struct passes *p) {
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < p->s->count; i++) {
     const struct tg__site *x = &p->s->sites[i];
-    if (!x->calls || !clears_gradients(p->s, x)) continue;
+    if (!x->calls || !clears_gradients(p, x)) continue;
     fill_ns += x->forward_ns;
     calls += x->calls;
     if (x->forward_ns > most) most = x->forward_ns, top = i;

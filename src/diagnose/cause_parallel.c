@@ -1,22 +1,44 @@
 /* Several devices or processes: exposed communication, and wrappers or back ends that hold it back. */
-#include "diagnose/findings.h"
+#include "diagnose/sites.h"
 
 enum { COMMUNICATION_PCT = 10 };
 
 struct collectives {
   struct tg__facts *f;
-  uint32_t longest;
-  int64_t calls;
+  uint32_t longest, call; /* what runs; the first call of the program that asked for it */
+  bool in_backward;       /* some are asked for by nodes of autograd, as DistributedDataParallel does: those go on beside backward already */
 };
+
+static bool is_in_node(const struct tg_trace *t, uint32_t slice) {
+  uint32_t up = t->slices.parent[slice];
+  while (up != TG_NONE && !tg__str_has_prefix(tg__name(t, t->slices.name[up]), "autograd::engine::")) up = t->slices.parent[up];
+  return up != TG_NONE;
+}
 
 static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
   struct collectives *c = ctx;
   const int64_t *dur = c->f->t->slices.dur_ns;
   const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
   if (cls != TG__CLASS_KERNEL && !host) return;
+  if (cls == TG__CLASS_OP && tg__str_has_prefix(tg__name(c->f->t, c->f->t->slices.name[slice]), "c10d::")) {
+    if (c->call == TG_NONE && tg__user_frame(c->f->t, slice).len) c->call = slice;
+    c->in_backward |= is_in_node(c->f->t, slice);
+  }
   if (!(tg__meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
-  c->calls++;
   if (c->longest == TG_NONE || dur[slice] > dur[c->longest]) c->longest = slice;
+}
+
+/* On the host communication can go on beside backward, as far as there is enough of that; it computes itself, and half of it is what
+ * others then wait for. */
+static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, int64_t exposed) {
+  struct tg__sites *s = tg__facts_sites(f);
+  int64_t backward = 0;
+  for (size_t i = 0; s && i < s->call_count; i++) {
+    const struct tg__call *c = &s->calls[i];
+    if (c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE)) backward += f->t->slices.dur_ns[c->slice];
+  }
+  if (backward > 0)
+    tg__expect(f, x, (exposed < backward ? exposed : backward) / 2, 0.3, "half of the communication goes on beside backward, as far as that is long enough");
 }
 
 /* Communication goes on beside what is computed in the same step; where there is more of it, the rest stays. */
@@ -35,13 +57,13 @@ void tg__judge_communication(struct tg__facts *f) {
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
   const double share = tg__pct(exposed, f->total_ns);
   if (share <= COMMUNICATION_PCT || tg__has_found(f, TG__CAUSE_UNBUCKETED_COMMUNICATION)) return;
-  struct collectives c = {.f = f, .longest = TG_NONE};
+  struct collectives c = {.f = f, .longest = TG_NONE, .call = TG_NONE};
   tg__visit(f, see_collective, &c);
   if (c.longest == TG_NONE) return;
   int64_t all = 0;
   for (size_t i = 0; i < f->steps.count; i++) all += f->steps.steps[i].communication_ns;
   struct tg__finding *x = tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
-  tg__where_slice(f, c.longest, x);
+  tg__where_slice(f, f->has_device_work || c.call == TG_NONE ? c.longest : c.call, x);
   TG_SAY(x->evidence, "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
          tg__ms(tg__per_step(f, all)), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share);
   if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not compute */
@@ -50,6 +72,7 @@ void tg__judge_communication(struct tg__facts *f) {
   TG_SAY(x->advice, "Overlap all-reduce with backward (bucket_cap_mb), accumulate gradients under no_sync(), or compress: "
                     "register_comm_hook(None, bf16_compress_hook).");
   if (f->has_device_work) expect_of_overlap(f, x, exposed);
+  else if (!c.in_backward) expect_of_host_overlap(f, x, exposed);
 }
 
 /* ---- wrappers ------------------------------------------------------------------------------------------------------------------- */

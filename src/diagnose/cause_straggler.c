@@ -12,17 +12,21 @@ static bool is_in_backward(const struct tg__sites *s, const struct tg__site *x) 
   return false;
 }
 
-/* Where its data comes in: the first operator of a step that is given other shapes from step to step. */
+/* Where its data comes in: the first operator of a step that is given other shapes from step to step. Where none is: what takes longest. */
 static void say_place(struct tg__facts *f, struct tg__finding *x) {
   struct tg__sites *s = tg__facts_sites(f);
+  uint32_t longest = TG_NONE;
   TG_SAY(x->where, "rank %lld", (long long)f->t->ranks[f->rank].number);
   for (size_t i = 0; s && i < s->call_count; i++) {
     const struct tg__call *c = &s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || s->sites[c->site].other_dims == TG_NONE) continue;
+    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
     if (!tg__site_frame(s, &s->sites[c->site]).len || is_in_backward(s, &s->sites[c->site])) continue;
-    tg__say_site(s, c->site, 0, x);
-    return;
+    if (longest == TG_NONE || tg__site_ns(&s->sites[c->site]) > tg__site_ns(&s->sites[longest])) longest = c->site;
+    if (s->sites[c->site].other_dims == TG_NONE) continue;
+    longest = c->site;
+    break;
   }
+  if (longest != TG_NONE) tg__say_site(s, longest, 0, x);
 }
 
 static void report_straggler(struct tg__facts *f, const struct tg__straggler *s) {

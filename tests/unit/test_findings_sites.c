@@ -260,6 +260,15 @@ static void test_zero_fill(void **state) {
   expect(&s, "gradient-zero-fill", 800, 800, "aten::zero_ at train.py(42): train", 42); /* 600, and two gradients of 100 added */
   s = two_parts(true, true, 1);
   expect_absent(&s, "gradient-zero-fill");
+  for (int tensors = 2; tensors <= 5; tensors += 3) { /* by hand, as many as gradients are added to; or more, for something else */
+    s = two_parts(true, true, 1);
+    for (int i = 0; i < STEPS; i++) {
+      s.at = i * STEP;
+      for (int k = 0; k < tensors; k++) call(&s, "aten::zero_", 3000 + 200 * k, 200, "train.py(21): clear;train.py(42): train");
+    }
+    if (tensors == 2) expect(&s, "gradient-zero-fill", 600, 600, "aten::zero_ at train.py(21): clear", 21); /* 400, and 2 x 100 added */
+    else expect_absent(&s, "gradient-zero-fill");
+  }
 }
 
 static struct scene table(const char *dims) {
@@ -436,6 +445,29 @@ static struct tg_table *two_ranks(int64_t first_wait_us, int64_t second_wait_us)
 }
 
 /* Rank 1 works 9 ms and rank 0 only 5, so both could be done in 7. */
+/* A step of 4 ms of backward and 3 ms of a collective that is called behind it, or by a node of it. */
+static struct scene reduces(bool by_node) {
+  struct scene s = begin();
+  const uint32_t gloo = mini_thread(s.m, 1, 11);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    const int linear = call(&s, "aten::linear", 0, 1000, "train.py(15): forward;train.py(30): train");
+    node(&s, "AddmmBackward0", 1000, 4000, linear);
+    call(&s, "c10d::allreduce_", by_node ? 4000 : 5500, 100, "torch/distributed.py(3): all_reduce;train.py(20): average;train.py(30): train");
+    mini_slice(s.m, gloo, "user_annotation", "gloo:all_reduce", s.at + 5600 * US, 3000 * US);
+  }
+  return s;
+}
+
+static void test_communication_of_the_host(void **state) {
+  struct scene s = reduces(false); /* half of 3 ms */
+  expect(&s, "communication-not-overlapped", 3000, 1500, "c10d::allreduce_ at train.py(20): average", 20);
+  s = reduces(true);
+  struct tg_table *t = ask(&s);
+  assert_true(mini_int(t, mini_row(t, "cause", "communication-not-overlapped"), "saving_ns") == TG_NULL_INT);
+  tg__table_free(t);
+}
+
 static void test_straggler(void **state) {
   struct tg_table *t = two_ranks(5000, 1000);
   const size_t row = mini_row(t, "cause", "rank-straggler");
@@ -470,6 +502,7 @@ int main(void) {
       cmocka_unit_test(test_invariant_of_two_shapes),
       cmocka_unit_test(test_frozen_is_not_constant),
       cmocka_unit_test(test_waits),                cmocka_unit_test(test_straggler),
+      cmocka_unit_test(test_communication_of_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
