@@ -106,18 +106,28 @@ static const char *numbered_argument(const struct tg__call *c) {
   return tg__call_has(c, "track") ? "track" : of_event ? "event" : NULL;
 }
 
-/* Rows of one rank as the run numbers them; neither chosen, sorted nor cut. */
-static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c, struct tg_table **out,
-                            struct tg_error *e) {
+/* Rows behind these will be cut off, whatever comes. */
+static size_t most_rows(const struct tg__call *c) {
+  const char *const limit = tg__call_value(c, "limit");
+  char *end = NULL;
+  const long long n = limit ? strtoll(limit, &end, 10) : -1;
+  return limit && end > limit && *end == 0 && n >= 0 && !tg__call_has(c, "where") && !tg__call_has(c, "sort") ? (size_t)n : SIZE_MAX;
+}
+
+/* Rows of one rank as the run numbers them; neither chosen nor sorted, and cut only behind the first `most`. */
+static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c, size_t most,
+                            struct tg_table **out, struct tg_error *e) {
   struct tg_trace *t = NULL;
-  char number[24], own_number[24];
+  char number[24], own_number[24], limit[24];
   int64_t own;
   const char *const numbered = numbered_argument(c);
   size_t count = 0;
-  struct tg_arg *const args = tg__alloc((c->count + 1) * sizeof *args);
+  struct tg_arg *const args = tg__alloc((c->count + 2) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   snprintf(number, sizeof number, "%lld", (long long)r->number);
   args[count++] = (struct tg_arg){"rank", number};
+  snprintf(limit, sizeof limit, "%zu", most);
+  if (most < SIZE_MAX) args[count++] = (struct tg_arg){"limit", limit};
   for (size_t i = 0; i < c->count; i++) {
     if (tg__run_is_for_all(c->args[i].name)) continue;
     args[count++] = c->args[i];
@@ -166,7 +176,7 @@ static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct t
                             struct tg_error *e) {
   struct tg_table *rows = NULL;
   struct tg_error why = {0};
-  enum tg_err err = ask_rank(run, &run->run->ranks.items[i], c, &rows, &why);
+  enum tg_err err = ask_rank(run, &run->run->ranks.items[i], c, tg__joining_is_late(j) ? SIZE_MAX : most_rows(c), &rows, &why);
   if (err == TG_NO_DATA) {
     tg__joining_miss(j, &why); /* others may have it */
     return TG_OK;
@@ -175,14 +185,6 @@ static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct t
   if (choose_now) err = choose(&rows, c, e);
   if (err) return err;
   return tg__joining_add(j, rows, i) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
-}
-
-/* Rows behind these will be cut off, whatever comes. */
-static size_t most_rows(const struct tg__call *c) {
-  const char *const limit = tg__call_value(c, "limit");
-  char *end = NULL;
-  const long long n = limit ? strtoll(limit, &end, 10) : -1;
-  return limit && end > limit && *end == 0 && n >= 0 && !tg__call_has(c, "where") && !tg__call_has(c, "sort") ? (size_t)n : SIZE_MAX;
 }
 
 /* What is the same row in several ranks is not chosen before it is one; what the last word takes back or adds is not either. */
@@ -234,6 +236,8 @@ static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, 
   return owner;
 }
 
+const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number) { return rank_of(&run->run->ranks, number); }
+
 enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e) {
   const struct tg__question *const q = tg__question_find(question);
@@ -250,7 +254,7 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
   const unsigned ready = ready_answer(&d->ranks, &c);
   if (tg__call_has(&c, "rank") && !r && !of_all) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
   if (!d->whole && r && !of_all) {
-    err = ask_rank(t, r, &c, out, e);
+    err = ask_rank(t, r, &c, strcmp(question, "findings") == 0 ? SIZE_MAX : most_rows(&c), out, e);
     if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, c.question, *out);
     if (!err) err = tg__run_settle(t, &c, *out, e);
     if (!err) err = choose(out, &c, e);

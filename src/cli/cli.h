@@ -108,6 +108,17 @@ int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *
 /* What was written, as a one-row table; printed with --json only. Returns the exit status. */
 int tg__cli_result(const struct tg__cli *c, const char *path, const char *format, int64_t bytes);
 
+/* each_file.c: -o FOLDER/ with a folder of ranks: one file a rank, one rank in memory at a time. */
+struct tg__each {
+  int (*write)(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *target); /* says what fails; the exit status */
+  void *ctx;
+  const char *suffix;
+};
+bool tg__cli_is_for_each(const struct tg__cli *c, const char *path);
+int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each); /* the exit status */
+/* File i of a folder, with a progress bar over all of them (screen.c); *out NULL: it is no trace. */
+enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out, struct tg_error *e);
+
 /* ---- commands -------------------------------------------------------------------------------------------------------------------- */
 
 #define OPTION(command, name, letter, value, meaning)

@@ -1,8 +1,14 @@
-/* tachograph convert: any trace becomes a .tacho file. */
+/* tachograph convert: any trace becomes a .tacho file; a folder of ranks a folder of them, if that is said. */
 #include "cli/cli.h"
 
 #include <stdio.h>
 #include <unistd.h>
+
+static int save_one(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *target) {
+  struct tg_error e = {0};
+  (void)ctx;
+  return tg_save(t, target, &e) ? tg__cli_failed(c, &e, NULL) : TG__EXIT_OK;
+}
 
 int tg__cmd_convert(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
@@ -11,6 +17,7 @@ int tg__cmd_convert(struct tg__cli *c) {
     if (strcmp(path, "-") == 0 || strchr(path, '*')) return tg__cli_usage(c, NULL, "say where to save: -o trace.tacho");
     target = tg__cli_beside(c, path, ".tacho");
   }
+  if (tg__cli_is_for_each(c, path)) return tg__cli_each(c, path, &(struct tg__each){save_one, NULL, ".tacho"});
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg_trace *trace = NULL;
   if (!target || tg__cli_open(c, path, &trace, &e)) return tg__cli_failed(c, &e, NULL);

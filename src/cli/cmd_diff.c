@@ -95,13 +95,20 @@ static int compare(const struct tg__cli *c, struct tg_trace *a, struct tg_trace 
   return status ? status : judge_all(c, a, b);
 }
 
+/* Of a large folder only the rank that is compared is looked at, if one is named. */
+static enum tg_err open_side(const struct tg__cli *c, int side, const char *own, struct tg_trace **out, struct tg_error *e) {
+  const char *const rank = tg__cli_argument(c, own) ? tg__cli_argument(c, own) : tg__cli_argument(c, "rank");
+  const bool is_one = rank && *rank && strcmp(rank, "all") != 0;
+  return (is_one ? tg__cli_open_run : tg__cli_open)(c, c->operands[side], out, e);
+}
+
 int tg__cmd_diff(struct tg__cli *c) {
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
   if (tg__cli_setting(c, "markdown") && tg__cli_wants_json(c)) return tg__cli_usage(c, NULL, "--markdown and --json contradict each other");
   struct tg_trace *a = NULL, *b = NULL;
   struct tg_error e = {0};
   int status;
-  if (tg__cli_open(c, c->operands[0], &a, &e) || tg__cli_open(c, c->operands[1], &b, &e))
+  if (open_side(c, 0, "rank_a", &a, &e) || open_side(c, 1, "rank_b", &b, &e))
     status = tg__cli_failed(c, &e, NULL);
   else
     status = compare(c, a, b);

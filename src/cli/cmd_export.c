@@ -30,23 +30,40 @@ static int unknown_format(const struct tg__cli *c, const char *name) {
   return tg__cli_usage(c, NULL, "there is no format '%s': %s", name, all);
 }
 
-static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format) {
+static int export_to(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format, const char *target, int64_t *bytes) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg__sink sink;
-  const bool to_file = strcmp(c->out_path, "-") != 0;
-  struct tg_arg *const args = tg__arena_get(&c->arena, (c->argument_count + 1) * sizeof *args);
+  const bool to_file = strcmp(target, "-") != 0;
+  struct tg_arg *const args = tg__alloc((c->argument_count + 1) * sizeof *args);
   if (!args) return tg__cli_failed(c, &e, NULL);
   for (size_t i = 0; i < c->argument_count; i++) args[i] = c->arguments[i];
-  args[c->argument_count] = (struct tg_arg){"trace_name", c->out_path};
-  if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
-  const enum tg_err err = tg_export(trace, format->name, args, c->argument_count + to_file, sink.out.write, sink.out.ctx, &e);
-  const int status = tg__sink_close(&sink, c, err, &e);
-  if (status || !to_file) return status;
+  args[c->argument_count] = (struct tg_arg){"trace_name", target};
+  int status;
+  if (tg__sink_open(&sink, target, &e)) {
+    status = tg__cli_failed(c, &e, NULL);
+  } else {
+    const enum tg_err err = tg_export(trace, format->name, args, c->argument_count + to_file, sink.out.write, sink.out.ctx, &e);
+    status = tg__sink_close(&sink, c, err, &e);
+    *bytes = sink.bytes;
+  }
+  tg__free(args);
+  return status;
+}
+
+static int export_one(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *target) {
+  const struct tg__format *const *const format = ctx;
+  return export_to(c, t, *format, target, &(int64_t){0});
+}
+
+static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format) {
+  int64_t bytes = 0;
+  const int status = export_to(c, trace, format, c->out_path, &bytes);
+  if (status || strcmp(c->out_path, "-") == 0) return status;
   if (!tg__cli_wants_json(c)) {
     char size[32];
-    tg__cli_say("%s: %s\n", c->out_path, tg__human_bytes(sink.bytes, size));
+    tg__cli_say("%s: %s\n", c->out_path, tg__human_bytes(bytes, size));
   }
-  return tg__cli_result(c, c->out_path, format->name, sink.bytes);
+  return tg__cli_result(c, c->out_path, format->name, bytes);
 }
 
 int tg__cmd_export(struct tg__cli *c) {
@@ -58,6 +75,8 @@ int tg__cmd_export(struct tg__cli *c) {
     return tg__cli_usage(c, NULL, "--json reports on the file written, so it needs -o FILE; --to json writes the trace itself as JSON");
   }
   c->format = tg__cli_setting(c, "json") ? "json" : "text"; /* the suffix of -o names the trace's format, not the answer's */
+  if (tg__cli_is_for_each(c, c->operands[0]))
+    return tg__cli_each(c, c->operands[0], &(struct tg__each){export_one, &format, format->suffix});
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
   if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);

@@ -55,7 +55,7 @@ int tg__cmd_memory(struct tg__cli *c) {
   struct tg_trace *trace = NULL;
   struct tg_table *t = NULL;
   struct tg_error e = {0};
-  enum tg_err err = tg__cli_open(c, c->operands[0], &trace, &e);
+  enum tg_err err = tg__cli_open_run(c, c->operands[0], &trace, &e);
   if (!err) err = tg_ask(trace, "memory_blocks", c->arguments, c->argument_count, &t, &e);
   if (!err) err = add_peaks(c, trace, t, &e);
   const int status = err ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, tg__cli_argument(c, "limit") ? 0 : (size_t)rows);

@@ -207,15 +207,24 @@ static enum tg_err open_with(open_fn *open, const struct tg__cli *c, const char 
 }
 
 /* Before gigabytes are read: what it will take, on a terminal, or where it may be more than there is. */
-static void say_memory(const char *path) {
+static void say_memory(const struct tg__cli *c, const char *path) {
+  static const struct {
+    const char *command, *cure;
+  } cures[] = {{"export", "; with -o FOLDER/ it takes one rank at a time, and writes a file for each"},
+               {"convert", "; with -o FOLDER/ it takes one rank at a time, and writes a file for each"},
+               {"diff", "; with --rank only that one"},
+               {"sql", "; a query about one rank needs no more than its file"}};
+  const char *cure = "";
+  for (size_t i = 0; i < sizeof cures / sizeof *cures; i++)
+    if (strcmp(c->command->name, cures[i].command) == 0) cure = cures[i].cure;
   const int64_t bytes = tg__run_memory(path), much = INT64_C(1) << 30;
   char text[32];
   if (bytes > much || (bytes > 0 && tg__is_terminal(STDERR_FILENO)))
-    fprintf(stderr, "reading all ranks into memory, which this needs: about %s\n", tg__human_bytes(bytes, text));
+    fprintf(stderr, "reading all ranks into memory, which this needs: about %s%s\n", tg__human_bytes(bytes, text), cure);
 }
 
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
-  say_memory(path);
+  say_memory(c, path);
   return open_with(tg__trace_open, c, path, out, e);
 }
 
@@ -256,6 +265,33 @@ enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths
   const enum tg_err err = tg_open_ranks(paths, count, &options, out, e);
   wipe_line(p.shown_ns);
   if (err && count == 1) name_the_file(e, paths[0]);
+  return err;
+}
+
+struct whole { /* of which a file is a part */
+  struct progress shown;
+  int64_t before, total;
+};
+static bool show_part(void *ctx, int64_t done, int64_t total) {
+  struct whole *const w = ctx;
+  (void)total;
+  return show_progress(&w->shown, w->before + done, w->total);
+}
+
+enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out, struct tg_error *e) {
+  static struct whole all; /* from the first file on */
+  const size_t count = tg__folder_count(folder);
+  if (i == 0) {
+    all = (struct whole){.shown = {.begin_ns = tg__clock_ns(), .parts = (int64_t)count}};
+    for (size_t k = 0; k < count; k++) all.total += tg__folder_bytes(folder, k);
+  }
+  all.shown.parts_done = (int64_t)i;
+  struct tg_open_options options = {.threads = c->threads};
+  if (tg__is_terminal(STDERR_FILENO)) options.progress = show_part;
+  options.progress_ctx = &all;
+  const enum tg_err err = tg__folder_read(folder, i, &options, out, e);
+  all.before += tg__folder_bytes(folder, i);
+  if (i + 1 == count) wipe_line(all.shown.shown_ns);
   return err;
 }
 

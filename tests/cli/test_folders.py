@@ -132,3 +132,48 @@ def test_clocks_hours_apart(tachograph, folder):
     text = json.loads((folder / "rank1.json").read_text())
     (folder / "rank1.json").write_text(json.dumps({**text, "baseTimeNanoseconds": 7_200_000_000_000}))
     assert any("by up to 7200.0 s, half of the ends within 0.0 us" in note for note in notes(tachograph, folder))
+
+
+def test_a_file_for_each_rank(tachograph, folder, tmp_path):
+    """-o FOLDER/: what each rank's own file would become, called by its rank; and the answer lists them."""
+    (folder / "rank9.json").write_text("")  # no trace: named, and the others are written all the same
+    out = tmp_path / "packed"
+    run = tachograph("convert", folder, "-o", f"{out}/", "--json")
+    assert run.returncode == 1 and "rank9.json" in run.stdout and "the file is empty" in run.stdout
+    assert [row[:2] for row in json.loads(run.stdout)["rows"]] == [[rank, f"{out}/rank{rank:04}.tacho"] for rank in range(2)]
+    assert sorted(f.name for f in out.iterdir()) == ["rank0000.tacho", "rank0001.tacho"]
+    for question in ("collectives", "steps"):
+        rows = [json.loads(tachograph("ask", place, question, "--json").stdout)["rows"] for place in (folder, out)]
+        assert rows[0] == rows[1] != []
+    (folder / "rank9.json").unlink()
+    for name, suffix in (("perfetto", ".pftrace"), ("chrome", ".json"), ("csv", ".csv")):
+        target = tmp_path / name
+        target.mkdir()
+        run = tachograph("export", folder, "--to", name, "-o", target)
+        assert run.returncode == 0, run.stderr
+        for rank in range(2):
+            assert tachograph("export", folder / f"rank{rank}.json", "--to", name, "-o", tmp_path / "one").returncode == 0
+            assert (target / f"rank000{rank}{suffix}").read_bytes() == (tmp_path / "one").read_bytes()
+
+
+def test_a_file_for_each_of_those_that_do_not_say_their_rank(tachograph, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        (tmp_path / "run" / f"{name}.json").write_text(json.dumps({"traceEvents": rank_events(0)}))
+    write(tmp_path / "run" / "x.json", 3)
+    write(tmp_path / "run" / "y.json", 3)
+    assert tachograph("convert", tmp_path / "run", "-o", f"{tmp_path}/out/").returncode == 0
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["a.tacho", "b.tacho", "rank0003-2.tacho", "rank0003.tacho"]
+    assert tachograph("convert", tmp_path / "run", "-o", "/dev/null/x/").returncode != 0
+
+
+def test_a_diff_of_one_rank_of_a_large_folder(tachograph, folder, tmp_path):
+    """As if its file were given; a file of blanks makes the folder one that is read rank by rank."""
+    for name, late in (("a", 0), ("b", 60)):
+        for rank in range(2):
+            write(tmp_path / name / f"rank{rank}.json", rank, steps=12, late_us=late * rank)
+    alone = json.loads(tachograph("diff", tmp_path / "a" / "rank1.json", tmp_path / "b" / "rank1.json", "--json").stdout)
+    for name in "ab":
+        (tmp_path / name / "zz.json").write_bytes(b" " * (17 << 20))
+    run = tachograph("diff", tmp_path / "a", tmp_path / "b", "--rank", "1", "--json")
+    assert run.returncode == 0 and json.loads(run.stdout)["rows"] == alone["rows"] != []

@@ -89,6 +89,7 @@ enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e);
 enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_trace **out, struct tg_error *e);
 
 /* read_run_ask.c */
+const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number); /* NULL: there is none */
 enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e);
 /* The last word on rows that were put together of single ranks, before any are chosen: what shows only between the ranks. */

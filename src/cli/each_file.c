@@ -1,0 +1,87 @@
+/* each_file: a folder of ranks becomes a folder of files, one a rank: -o FOLDER/. One rank is in memory at a time. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { PATH_BYTES = 4096 };
+
+static bool is_many(const char *path) {
+  const enum tg__path_kind kind = tg__path_kind(path);
+  return kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[") != NULL);
+}
+
+bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) {
+  const size_t len = strlen(c->out_path);
+  return is_many(path) && len > 0 && (c->out_path[len - 1] == '/' || tg__path_kind(c->out_path) == TG__PATH_DIR);
+}
+
+/* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind it. */
+static void name_target(const char *folder, const char *source, const struct tg_trace *t, const char *suffix, char *out) {
+  const size_t len = strlen(folder);
+  const char *const slash = strrchr(source, '/'), *const name = slash ? slash + 1 : source;
+  const char *const between = len && folder[len - 1] == '/' ? "" : "/";
+  char stem[256];
+  if (t->ranks[0].number_is_given) snprintf(stem, sizeof stem, "rank%04lld", (long long)t->ranks[0].number);
+  else snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "."), name);
+  snprintf(out, PATH_BYTES, "%s%s%s%s", folder, between, stem, suffix);
+  for (unsigned n = 2; tg__path_kind(out) != TG__PATH_NONE && n < 10000; n++)
+    snprintf(out, PATH_BYTES, "%s%s%s-%u%s", folder, between, stem, n, suffix);
+}
+
+static enum tg_err make_folder(const char *path, struct tg_error *e) {
+  if (mkdir(path, 0777) == 0 || errno == EEXIST) return TG_OK;
+  return tg__fail(e, TG_IO, -1, "the folder %.300s could not be made: %s", path, strerror(errno));
+}
+
+static struct tg_table *new_table(const struct tg__cli *c) {
+  struct tg_table *const out = tg__table_new(c->command->name);
+  if (!out) return NULL;
+  tg__table_add_column(out, "rank", TG_INT, "");
+  tg__table_add_column(out, "file", TG_TEXT, "");
+  tg__table_add_column(out, "size", TG_INT, "bytes");
+  return out;
+}
+
+/* One file; what is no trace, or none that can be read, is passed over and named. */
+static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t i, const struct tg__each *each, struct tg_table *out) {
+  struct tg_trace *t = NULL;
+  struct tg_error e = {0};
+  char target[PATH_BYTES];
+  int status = TG__EXIT_OK;
+  enum tg_err err = tg__cli_open_part(c, folder, i, &t, &e);
+  if (!err && t && !t->summaries) err = tg__trace_load(t, TG__COL_ALL, &e);
+  if (err == TG_MEMORY || err == TG_INTERNAL) status = tg__cli_failed(c, &e, NULL);
+  else if (err) tg__table_note(out, "not read: %.300s", e.text);
+  if (!err && t && !t->summaries) {
+    name_target(c->out_path, tg__folder_path(folder, i), t, each->suffix, target);
+    status = each->write(c, each->ctx, t, target);
+    tg__put_rank(out, t, 0);
+    tg__put_cstr(out, target);
+    tg__put_int(out, tg__cli_size_of(target));
+  }
+  if (t) tg__trace_free(t);
+  tg__memory_return();
+  return status;
+}
+
+int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each) {
+  struct tg_error e = {0};
+  struct tg__folder *folder = NULL;
+  struct tg_table *const out = new_table(c);
+  enum tg_err err = out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
+  if (!err) err = tg__folder_open(path, &folder, &e);
+  int status = TG__EXIT_OK;
+  tg__memory_large_apart();
+  for (size_t i = 0; !err && status == TG__EXIT_OK && i < tg__folder_count(folder); i++) status = write_one(c, folder, i, each, out);
+  tg__folder_close(folder);
+  if (!err && status == TG__EXIT_OK && out->rows == 0) err = tg__no_traces(path, &e);
+  if (err) status = tg__cli_failed(c, &e, NULL);
+  struct tg__cli here = *c; /* the answer is about the files, and not in one of them */
+  here.out_path = "-";
+  if (status == TG__EXIT_OK) status = tg__cli_table(&here, out, 0);
+  if (status == TG__EXIT_OK && out->note_count) status = TG__EXIT_THRESHOLD;
+  tg__table_free(out);
+  return status;
+}
