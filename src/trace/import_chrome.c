@@ -25,7 +25,7 @@ enum state {
 };
 
 struct block {
-  char *text; /* cap bytes and TG__TEXT_PAD */
+  char *text; /* pages, so that they go back at once: cap bytes, TG__TEXT_PAD of them for the end */
   size_t len, cap;
   int64_t offset;
 };
@@ -55,7 +55,7 @@ struct reader { /* one import; everything behind the lock */
 
 static bool block_reserve(struct block *b, size_t want) {
   if (want + TG__TEXT_PAD <= b->cap) return true;
-  return tg__grow((void **)&b->text, &b->cap, want + TG__TEXT_PAD, 1);
+  return tg__pages_grow((void **)&b->text, &b->cap, want + TG__TEXT_PAD);
 }
 static void block_seal(struct block *b) {
   memset(b->text + b->len, TG__TEXT_STOP, 8);
@@ -481,7 +481,7 @@ static void work(void *ctx, size_t worker) {
   tg__lock_drop(r->lock);
   if (p) tg__parser_free(p);
   tg__free(p);
-  tg__free(b.text);
+  tg__pages_drop(b.text, b.cap);
 }
 
 /* What is left when the text is over, and whether there was a trace at all. */
@@ -517,8 +517,8 @@ enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *
   } else tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   if (r.again) tg__parser_free(r.again);
   tg__free(r.again);
-  tg__free(r.tail.text);
-  tg__free(r.carry.text);
+  tg__pages_drop(r.tail.text, r.tail.cap);
+  tg__pages_drop(r.carry.text, r.carry.cap);
   tg__lock_free(r.lock);
   return err;
 }

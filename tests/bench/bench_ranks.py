@@ -6,13 +6,15 @@
 The traces are written once into the cache folder, outside of the tree: one made-up training loop, the same on all ranks, with
 collectives whose arrival differs by rank and clocks that are off by a known offset. Printed beside the limits: wall time at most
 1.2 times bytes by the parse rate, which is measured on one of the files in the same run; anonymous memory at most 0.3 bytes per byte
-of the two largest files plus 1 MB a rank: of the question ranks, of the report, of a question that adds up over the ranks, and of Python's
-open with that question and one about a rank, above the interpreter's own. Exit status 1 when a limit is missed or an offset is not found."""
+of the two largest files plus 1 MB a rank: of the question ranks, of the report, of findings, of a question that adds up over the ranks, of
+check, of converting each rank, and of Python's open with a question that adds up and one about a rank, above the interpreter's own. Exit
+status 1 when a limit is missed or an offset is not found."""
 import argparse
 import json
 import pathlib
 import re
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import grow  # noqa: E402
@@ -115,10 +117,14 @@ def main():
     peak, peak_limit = measure.peak_anonymous(all_ranks, cores), 0.3 * sum(sizes[-2:]) + 1e6 * args.ranks
     found = check(args.bin, folder, args.ranks, cores)
     python = "import sys, tachograph; run = tachograph.open(sys.argv[1], progress=False); run.ask('ops'); run.ask('events', rank=0, limit=10)"
+    packed = tempfile.TemporaryDirectory(dir=args.cache)
     others = {"report": [args.bin, "report", str(folder)], "ask ops": [args.bin, "ask", str(folder), "ops"],
+              "ask findings": [args.bin, "ask", str(folder), "findings"], "check": [args.bin, "check", str(folder)],
+              "convert": [args.bin, "convert", str(folder), "-o", packed.name],
               "Python": [args.python, "-c", python, str(folder)]}
     start = measure.peak_anonymous([args.python, "-c", "import tachograph"], cores)
     peaks = {name: measure.peak_anonymous(command, cores) - (start if name == "Python" else 0) for name, command in others.items()}
+    packed.cleanup()
     print("%d ranks, %.0f MB, %.2f GB/s parsed" % (args.ranks, sum(sizes) / 1e6, sizes[0] / parse / 1e9))
     print("wall   %8.2f s   limit %8.2f s   %s" % (wall, wall_limit, times.note("all ranks")))
     print("memory %8.1f MB  limit %8.1f MB" % (peak / 1e6, peak_limit / 1e6))
