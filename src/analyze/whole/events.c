@@ -90,6 +90,7 @@ static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask 
     rows += t->tracks[k].count;
     if (t->tracks[k].count > most) most = t->tracks[k].count;
   }
+  if (rows > a->most_rows) rows = a->most_rows;
   int64_t *self = self_times(t);
   uint32_t *items = tg__alloc(((size_t)most + 1) * sizeof *items);
   struct slices b = {.items = items, .self = self};
@@ -97,11 +98,12 @@ static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask 
   b.phase_b = tg__strings_add(out->strings, "B", 1);
   b.phase_async = tg__strings_add(out->strings, "b", 1);
   const bool ok = self && items && tg__table_reserve(out, rows);
-  for (b.track = 0; ok && b.track < t->track_count && !out->failed; b.track++) {
+  for (b.track = 0; ok && b.track < t->track_count && out->rows < a->most_rows && !out->failed; b.track++) {
     const struct tg__track *track = &t->tracks[b.track];
     if (!tg__ask_has_track(a, t, b.track)) continue;
     b.count = 0;
-    for (uint32_t i = track->first; i < track->first + track->count; i++)
+    const size_t room = a->most_rows - out->rows;
+    for (uint32_t i = track->first; i < track->first + track->count && b.count < room; i++)
       if (tg__ask_has_time(a, track->rank, t->slices.start_ns[i])) items[b.count++] = i;
     put_slices(t, &b, extras, out);
   }
@@ -139,8 +141,8 @@ static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *
   const struct tg__marks *m = &t->marks;
   uint32_t phases[256]; /* text id per letter */
   memset(phases, 0xff, sizeof phases);
-  if (!tg__table_reserve(out, m->count)) return TG_MEMORY;
-  for (uint32_t i = 0; i < m->count && !out->failed; i++) {
+  if (!tg__table_reserve(out, m->count < a->most_rows ? m->count : a->most_rows)) return TG_MEMORY;
+  for (uint32_t i = 0; i < m->count && out->rows < a->most_rows && !out->failed; i++) {
     if (!wants_mark(t, a, i)) continue;
     const char letter = (char)m->ph[i];
     uint32_t *phase = &phases[m->ph[i]];
