@@ -123,6 +123,7 @@ static void put_devices(const struct page *p) {
 }
 
 static struct tg__str last_part(struct tg__str path) {
+  while (path.len > 1 && path.ptr[path.len - 1] == '/') path.len--;
   for (uint32_t i = path.len; i > 0; i--)
     if (path.ptr[i - 1] == '/') return (struct tg__str){path.ptr + i, path.len - i};
   return path;
@@ -132,13 +133,14 @@ static void put_title(const struct page *p) {
   const struct tg_trace *t = p->r->trace;
   struct tg__str path = tg__name(t, t->ranks[0].path);
   const struct tg__str opened = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : path;
-  if (t->rank_count == 1 || tg__str_has_suffix(opened, ".tacho")) path = opened; /* a packed file knows where its ranks once lay */
+  const bool is_ours = tg__str_has_suffix(opened, ".tacho") || tg__str_has_suffix(path, ".tacho");
+  if (t->rank_count == 1 || is_ours) path = opened; /* a packed file knows where its ranks once lay, and holds them all */
   path = last_part(path);
   char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
   ink(p, "1;36");
   tg__put_fitted(p->out, path, p->width - 20);
   plain(p);
-  if (t->rank_count > 1) tg__out_format(p->out, " and %u more", t->rank_count - 1);
+  if (t->rank_count > 1 && !is_ours) tg__out_format(p->out, " and %u more", t->rank_count - 1);
   tg__out_char(p->out, '\n');
   put_label(p, "trace");
   tg__human_ns(overall(p, "span_ns", true), a);

@@ -258,6 +258,9 @@ STARTS_BARE = """
     if os.fork() == 0:
         os.execvp(sys.executable, [sys.executable, "-Ic", "pass"])
     os.wait()
+    subprocess.run(["sh", "-c", f"echo python -I >/dev/null; {sys.executable} -I -c pass && X=1 exec {sys.executable} -E -c 'pass; pass'"], check=True)
+    subprocess.run(f"PYTHONPATH=/elsewhere {sys.executable} -c pass; PYTHONPATH=/more:$PYTHONPATH {sys.executable} -c pass", shell=True, check=True)
+    assert os.system(f"cd . && sh -ec '{sys.executable} -S -c pass'; (env -i {sys.executable} -c pass)") == 0
     print("done")
 """
 
@@ -265,8 +268,8 @@ STARTS_BARE = """
 def test_pythons_that_could_not_be_recorded_are_counted(program, tmp_path):
     under = run("-o", "out", program(STARTS_BARE), cwd=tmp_path)
     assert under.stdout == "done\n" and under.returncode == 0, under.stderr
-    assert "not recorded: 5 Python processes that the program started with -I, -E or -S" in under.stderr
-    assert "not recorded: 2 Python processes that the program started without the variables" in under.stderr
+    assert "not recorded: 8 Python processes that the program started with -I, -E or -S" in under.stderr
+    assert "not recorded: 4 Python processes that the program started without the variables" in under.stderr
 
 
 def test_words_that_cannot_be_started_are_refused_as_before(program, tmp_path):
@@ -332,6 +335,8 @@ def test_steps_are_found_recorded_and_priced(program, tmp_path):
     assert price and int(price.group(1)) >= 10
     assert "tachograph ask out/trace.tacho" in under.stderr
     assert not (tmp_path / "out" / "raw").exists()
+    for folder in ("out", "out/", "./out//"):  # the page is headed by what was asked about
+        assert subprocess.run([*RUN[:-1], "report", folder], cwd=tmp_path, capture_output=True, text=True).stdout.startswith("out\n")
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         ops = {row["name"]: row["calls"] for row in trace.ask("ops")}
     assert ops["aten::addmm"] == 2 * 12  # two layers a step, in the window and nowhere else

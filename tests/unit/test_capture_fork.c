@@ -70,6 +70,27 @@ static void test_fork(void **state) {
   munmap((void *)grandchild, 4096);
 }
 
+/* A member of the document may be the first thing that a child has to say. */
+static void test_meta_of_a_child(void **state) {
+  recording_start((struct tg_record_options){.rank = -1});
+  recording_make("parent", 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    struct tg_error e;
+    const enum tg_err err = tg_record_meta("who", "\"a child\"", &e);
+    recording_make("child", 1);
+    _exit(err);
+  }
+  assert_exits_with_zero(child);
+  recording_close();
+  struct tg_trace *const t = read_child(child);
+  const struct tg__str who = tg__document_member(t, 0, "who");
+  assert_int_equal(who.len, strlen("\"a child\""));
+  assert_memory_equal(who.ptr, "\"a child\"", who.len);
+  assert_int_equal(recording_count(t, "child", NULL), 1);
+  tg_close(t);
+}
+
 static _Atomic bool stop;
 static void *until_stopped(void *made) {
   uint64_t n = 0;
@@ -141,6 +162,7 @@ static void test_session_in_a_child(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_fork, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_meta_of_a_child, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_fork_while_threads_record, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_session_in_a_child, recording_setup, recording_teardown),
   };

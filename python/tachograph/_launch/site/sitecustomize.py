@@ -6,6 +6,9 @@ import os
 import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
+_SHELLS = "sh", "bash", "dash", "ksh", "zsh"
+_IN_FRONT = "exec", "env", "nohup", "time", "command"  # of the program that a shell starts
+_system = os.system
 
 
 class Watcher:
@@ -61,6 +64,7 @@ def _watch_starts():
     for name, environment_at in (("execv", 9), ("execve", 2), ("posix_spawn", 2), ("posix_spawnp", 2)):
         if hasattr(os, name):
             setattr(os, name, _noting(getattr(os, name), 1, environment_at))
+    os.system = _noting(os.system, 0, 9)
     sys.meta_path.insert(0, Watcher("_posixsubprocess", _watch_subprocess))
 
 
@@ -72,8 +76,8 @@ def _watch_subprocess(module):
 def _noting(start, words_at, environment_at):
     def noting(*given, **named):
         try:
-            reason = _unrecorded(given[words_at], given[environment_at] if len(given) > environment_at else None)
-            if reason:
+            words = ("sh", "-c", given[0]) if start is _system else given[words_at]
+            for reason in _unrecorded([os.fsdecode(word) for word in words], given[environment_at] if len(given) > environment_at else None):
                 _log("unrecorded %s\n" % reason)
         except Exception:
             pass  # such words are for the function itself to refuse
@@ -83,18 +87,51 @@ def _noting(start, words_at, environment_at):
 
 
 def _unrecorded(words, environment):
-    """Why a program with these words and this environment (None: ours) is a Python that does not come to us; None if it does, or is none."""
-    words = [os.fsdecode(word) for word in words]
-    if not os.path.basename(words[0]).startswith(("python", "pypy")):
-        return None
-    if any(option in "IES" for option in _options(words[1:])):
-        return "option"
-    if environment is None:
-        return None
+    """Of each Python that these words start in this environment (None: ours) and that does not come to us: why."""
+    name = os.path.basename(words[0])
+    if name in _SHELLS:
+        command = next((after for word, after in zip(words[1:], words[2:]) if word.startswith("-") and word.endswith("c")), "")
+        for simple in _commands(command):
+            yield from _unrecorded_of_shell(simple, environment)
+    elif name.startswith(("python", "pypy")):
+        if any(option in "IES" for option in _options(words[1:])):
+            yield "option"
+        elif environment is not None and not _is_ours(environment):
+            yield "environment"
+
+
+def _unrecorded_of_shell(words, environment):
+    while words and (words[0] in _IN_FRONT or "=" in words[0].split("/", 1)[0]):
+        name, _, value = words[0].partition("=")
+        if (name == "PYTHONPATH" and "$PYTHONPATH" not in value and "${PYTHONPATH" not in value) or words[:2] == ["env", "-i"]:
+            environment = {}
+        words = words[2:] if words[:2] == ["env", "-i"] else words[1:]
+    if words:
+        yield from _unrecorded(words, environment)
+
+
+def _commands(text):
+    """The words of each simple command in what a shell is given, about: quotes are taken off, nothing is expanded."""
+    words, word, quote = [], "", ""
+    for c in text + "\n":
+        if quote or c in "'\"":
+            word += c if quote and c != quote else ""
+            quote = c if not quote else "" if c == quote else quote
+        elif c in " \t\n;&|(){}":
+            words += [word] if word else []
+            word = ""
+            if c not in " \t" and words:
+                yield words
+                words = []
+        else:
+            word += c
+
+
+def _is_ours(environment):
     pairs = environment.items() if hasattr(environment, "items") else (entry.split(b"=", 1) for entry in environment)
     variables = {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
     folders = variables.get("PYTHONPATH", "").split(os.pathsep)
-    return None if variables.get("TACHOGRAPH_RUN") and _HERE in map(os.path.abspath, folders) else "environment"
+    return variables.get("TACHOGRAPH_RUN") and _HERE in map(os.path.abspath, folders)
 
 
 def _options(words):
