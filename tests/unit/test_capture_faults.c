@@ -184,11 +184,46 @@ static void test_changes_from_all_threads(void **state) {
   if (stats.open) recording_close();
 }
 
+static pthread_key_t later;
+static void record_late(void *unused) { recording_make("late", 3); }
+static void *end_with_a_record(void *unused) {
+  pthread_setspecific(later, &later);
+  recording_make("early", 5);
+  return NULL;
+}
+static void *make_seven(void *unused) {
+  recording_make("next", 7);
+  return NULL;
+}
+
+/* What destructors of others do on a thread that was left is not recorded, and disturbs nobody who takes over its place. */
+static void test_records_of_a_thread_that_ends(void **state) {
+  pthread_t thread;
+  recording_start((struct tg_record_options){.rank = -1}); /* first: the recorder's own key comes before the other, and its end, too */
+  assert_int_equal(pthread_key_create(&later, record_late), 0);
+  for (int i = 0; i < 3; i++) {
+    pthread_create(&thread, NULL, end_with_a_record, NULL);
+    pthread_join(thread, NULL);
+    pthread_create(&thread, NULL, make_seven, NULL);
+    pthread_join(thread, NULL);
+  }
+  pthread_key_delete(later);
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.records, 3 * (5 + 7));
+  assert_true(stats.lost >= 3 * 3);
+  struct tg_trace *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "early", NULL), 3 * 5);
+  assert_int_equal(recording_count(t, "next", NULL), 3 * 7);
+  assert_int_equal(recording_count(t, "late", NULL), 0);
+  tg_close(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_killed, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_killed_while_overwriting, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_exit_without_close, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_records_of_a_thread_that_ends, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_changes_while_threads_record, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_changes_from_all_threads, recording_setup, recording_teardown),
   };
