@@ -1,11 +1,14 @@
 """What the recorder says to torch while it runs, and takes back: annotations of torch's own, compiled kernels, labels under dynamo."""
 import contextlib
+import ctypes
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -296,6 +299,33 @@ def test_children_forked_while_recording_is_switched_on_and_off_run_operators(tm
     """Every thread takes a lock of torch's after each change of its callbacks; no fork happens meanwhile, for that lock is known."""
     done = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "{0}\n"), done.stderr[-2000:]
+
+
+LATE = """
+void *_ZN3c109alloc_cpuEm(unsigned long bytes);
+void _ZN3c108free_cpuEPv(void *block);
+void late(unsigned long bytes) { _ZN3c108free_cpuEPv(_ZN3c109alloc_cpuEm(bytes)); }
+"""
+
+
+def test_allocations_of_a_library_that_is_loaded_while_recording(tmp_path):
+    """An extension of torch has slots of its own for torch's allocator; the next tick of the helper finds them."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "late.c").write_text(LATE)
+    libraries = os.path.join(os.path.dirname(torch.__file__), "lib")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(tmp_path / "late.so"), str(tmp_path / "late.c"), "-L" + libraries, "-lc10",
+                    "-Wl,-rpath," + libraries], check=True)
+    with NativeRecording(tmp_path / "out", OPS | record.MEMORY) as recording:
+        late = ctypes.CDLL(str(tmp_path / "late.so")).late
+        late.argtypes = [ctypes.c_ulong]
+        for _ in range(20):
+            time.sleep(0.1)  # a tick is due ten times a second
+            late(123456)
+    with tg.open(recording.path) as trace:
+        sizes = list(trace.sql("SELECT value FROM mark_args WHERE key = 'Bytes'")["value"])
+    assert sizes.count(123456) == sizes.count(-123456) >= 5, sizes[:20]
 
 
 def test_a_killed_process_leaves_its_metadata(tmp_path):
