@@ -56,6 +56,7 @@ struct linker {
   int16_t *correlation_at, *external_at, *sequence_at, *forward_at; /* per schema: which field, -1 = none */
   struct index calls, ops;
   struct track_ids *ids; /* per track of the rank */
+  uint32_t *home;        /* the same: where its flows begin and end, NULL = on itself */
   unsigned threads;
   bool ok;
 };
@@ -306,6 +307,16 @@ static bool is_fwdbwd(const struct tg_trace *t, uint32_t mark) {
   return cat == TG__K_FWDBWD || cat == TG__K_FORWARD_BACKWARD || name == TG__K_FWDBWD;
 }
 
+/* The operator an end of a flow points to. */
+static uint32_t op_of_flow(struct linker *l, uint32_t mark) {
+  const struct tg_trace *const t = l->t;
+  const uint32_t track = t->marks.track[mark];
+  if (track == TG_NONE) return TG_NONE;
+  if (!t->tracks[track].count && !l->home) l->home = tg__home_tracks(t, l->rank->first_track, l->rank->track_count);
+  if (!t->tracks[track].count && !l->home) l->ok = false;
+  return op_starting_at(t, l->home ? l->home[track - l->rank->first_track] : track, t->marks.ts_ns[mark]);
+}
+
 /* Returns how many flows of this kind the rank has. */
 static size_t link_by_flow(struct linker *l, uint32_t first_mark) {
   const struct tg_trace *t = l->t;
@@ -320,8 +331,7 @@ static size_t link_by_flow(struct linker *l, uint32_t first_mark) {
       if (!pass) l->ok &= tg__map_put(&begun, key, i), flows++;
       const uint32_t from = pass ? tg__map_get(&begun, key) : TG_NONE;
       if (from == TG_NONE) continue;
-      const uint32_t forward = op_starting_at(t, t->marks.track[from], t->marks.ts_ns[from]);
-      const uint32_t backward = op_starting_at(t, t->marks.track[i], t->marks.ts_ns[i]);
+      const uint32_t forward = op_of_flow(l, from), backward = op_of_flow(l, i);
       if (backward != TG_NONE && backward != forward) t->slices.cause[backward] = forward;
     }
   tg__map_free(&begun);
@@ -429,6 +439,7 @@ enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__impor
   index_free(&l.calls);
   index_free(&l.ops);
   tg__free(l.ids);
+  tg__free(l.home);
   tg__free(l.correlation_at);
   tg__free(l.external_at);
   tg__free(l.sequence_at);

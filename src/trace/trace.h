@@ -309,6 +309,9 @@ static inline struct tg__extent tg__rank_slices(const struct tg_trace *t, uint32
 }
 static inline int64_t tg__slice_end(const struct tg_trace *t, uint32_t slice) { return t->slices.start_ns[slice] + t->slices.dur_ns[slice]; }
 uint32_t tg__slice_track(const struct tg_trace *t, uint32_t slice); /* binary search over tracks */
+/* For count tracks from the first on: itself, or, of a track without slices, the one of them with slices whose ids read the same, as a
+ * thread that is 77 here and "77" there. NULL on no memory; freed with tg__free. */
+uint32_t *tg__home_tracks(const struct tg_trace *t, uint32_t first, uint32_t count);
 
 /* One value of an event's args. `args` is the event's reference; key a string id; top: a member of the event itself. */
 bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, struct tg__val *out);

@@ -122,3 +122,16 @@ def test_memory_events_on_the_thread_of_their_operators(tachograph, tmp_path):
         return [dict(zip([c["name"] for c in answer["columns"]], row)) for row in answer["rows"]]
     assert [(r["op"], r["bytes"]) for r in rows("memory_blocks", "--sort", "made_ns asc")] == [("aten::mm", 100), ("aten::mm", 30), ("aten::add", 60)]
     assert sorted(r["bytes"] for r in rows("memory_state", "--at", "peak")) == [30, 100]
+
+
+@pytest.mark.parametrize("written", [str, int])
+def test_flows_on_the_thread_of_their_operators(tachograph, tmp_path, written):
+    """The same of flows: forward on thread 77, backward on 78, and the flow between them on the numbers."""
+    ends = [{"ph": "s", "ts": 10, "tid": 77}, {"ph": "f", "ts": 100, "tid": 78, "bp": "e"}]
+    events = [slice_("Operator", "aten::mm", 10, 20, tid=written(77)), slice_("Operator", "MmBackward", 100, 30, tid=written(78)),
+              slice_("Operator", "other", 100, 30, tid=written(79)), *({"id": 1, "pid": 1, "cat": "forward_backward", "name": "fwd_bwd", **e} for e in ends)]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    answer = json.loads(tachograph("ask", path, "forward_backward", "--json").stdout)
+    (row,) = [dict(zip([c["name"] for c in answer["columns"]], row)) for row in answer["rows"]]
+    assert (row["forward"], row["backward"], row["forward_ns"], row["backward_ns"]) == ("aten::mm", "MmBackward", 20_000, 30_000)

@@ -80,48 +80,6 @@ static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree
   return n;
 }
 
-/* ---- threads that are written in two ways -------------------------------------------------------------------------------------------- */
-
-/* Number of the track's (rank, pid, tid) as text, in which 77 and "77" are the same; TG_NONE on no memory. */
-static uint32_t text_identity(const struct tg_trace *t, const struct tg__track *track, struct tg__strings *seen) {
-  struct tg__out text = {0};
-  const bool is_text[2] = {track->pid_is_text, track->tid_is_text};
-  const int64_t ids[2] = {track->pid, track->tid};
-  tg__out_int(&text, track->rank);
-  for (int k = 0; k < 2; k++) {
-    tg__out_char(&text, '\n');
-    const struct tg__str s = is_text[k] ? tg__name(t, (uint32_t)ids[k]) : TG_STR("");
-    if (is_text[k])
-      tg__out_bytes(&text, s.ptr, s.len);
-    else
-      tg__out_int(&text, ids[k]);
-  }
-  const uint32_t id = text.err ? TG_NONE : tg__strings_add(seen, text.buf, text.len);
-  tg__out_free(&text);
-  return id;
-}
-
-uint32_t *tg__memory_home_tracks(const struct tg_trace *t) {
-  uint32_t *home = tg__alloc(((size_t)t->track_count + 1) * 2 * sizeof *home);
-  struct tg__strings *seen = tg__strings_new();
-  uint32_t *const with_slices = home ? home + t->track_count + 1 : NULL; /* by number of the identity: track + 1 */
-  bool done = home && seen;
-  for (int pass = 0; done && pass < 2; pass++) {
-    for (uint32_t k = 0; done && k < t->track_count; k++) {
-      const struct tg__track *track = &t->tracks[k];
-      const uint32_t id = text_identity(t, track, seen);
-      done = id != TG_NONE;
-      if (!done) break;
-      if (pass == 0 && track->count) with_slices[id] = k + 1;
-      if (pass == 1) home[k] = track->count || !with_slices[id] ? k : with_slices[id] - 1;
-    }
-  }
-  if (seen) tg__strings_free(seen);
-  if (done) return home;
-  tg__free(home);
-  return NULL;
-}
-
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
 
 enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out) {
@@ -132,7 +90,7 @@ enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op
     if (!next) return TG_MEMORY;
     memcpy(next, tree->first, (size_t)t->track_count * sizeof *next);
   }
-  uint32_t *const home = tg__memory_home_tracks(t);
+  uint32_t *const home = tg__home_tracks(t, 0, t->track_count);
   enum tg_err err = home ? TG_OK : TG_MEMORY;
   for (uint32_t i = 0; !err && i < t->marks.count; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.ts_ns[i] == TG_NULL_INT || t->marks.track[i] == TG_NONE) continue;

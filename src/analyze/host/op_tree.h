@@ -67,9 +67,6 @@ struct tg__memory_events {
   struct tg__memory_event *items; /* by time, then file order */
   size_t count, cap;
 };
-/* By track: itself, or, of a track without slices, the one with slices whose ids read the same. Kineto of 2021 writes the thread of
- * an operator as "77" and that of its memory events as 77. NULL on no memory; freed with tg__free. */
-uint32_t *tg__memory_home_tracks(const struct tg_trace *t);
 struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark); /* `node` stays TG_NONE */
 /* tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs TG__COL_MARKS. */
 enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out);

@@ -243,7 +243,7 @@ static bool follow(struct work *w) {
   w->space_keys = tg__strings_new();
   w->device_keys = tg__strings_new();
   b->texts = tg__strings_new();
-  w->home = tg__memory_home_tracks(b->t);
+  w->home = tg__home_tracks(b->t, 0, b->t->track_count);
   bool ok = w->space_keys && w->device_keys && b->texts && w->home && tg__places_open(&b->places, b->t);
   for (uint32_t i = 0; ok && i < b->t->marks.count; i++) ok = take_mark(w, i);
   return ok && sort_devices(b) && find_peaks(b) && tg__blocks_judge(b);
