@@ -93,6 +93,17 @@ def test_names_may_repeat_the_folder(tmp_path, monkeypatch):
         assert len(TraceAnalysis(trace_files={0: name}, trace_dir=folder).t.traces[0]) == 7
 
 
+def test_annotations_of_a_device_without_work(tmp_path):
+    """HTA gives a frame without rows; without annotations of the device, none."""
+    host = [x("cpu_op", "aten::mm", 1, 1, 0, 5), x("user_annotation", "mine", 1, 1, 0, 9)]
+    for name, more, rows in (("a.json", [x("gpu_user_annotation", "mine", 0, 7, 0, 9)], 0), ("b.json", [], None)):
+        t = TraceAnalysis(trace_files=[str(put(tmp_path / name, host + more))], trace_dir="", hta_compat=True)
+        for expand_names in (True, False):
+            frame = t.get_gpu_kernels_with_user_annotations(0, expand_names=expand_names)
+            assert (None if frame is None else len(frame)) == rows
+            assert frame is None or ("user_annotation" in frame.columns and ("s_user_annotation" in frame.columns) == expand_names)
+
+
 # ---- a campaign of its own --------------------------------------------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")

@@ -72,14 +72,15 @@ def overlay(t: Trace, rank: int, path: str, operator_name: str, min_pattern_len:
 
 
 def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> Any:
-    """The rows of device work, each with the user annotation it belongs to; None when no device track has annotations."""
+    """The rows of device work, each with the user annotation it belongs to; None when no device track has annotations. Those of HTA are
+    none where there are annotations but no work."""
     import numpy
     table = t.ask("kernel_annotations", rank, columns=["annotation", "event"])
-    if table is None or (t.hta_compat and not _has_device_annotations(t, rank)):
+    if not _has_device_annotations(t, rank) if t.hta_compat else table is None:
         return None
-    events = _frames.integers(table, "event")
+    events = numpy.zeros(0, dtype="int64") if table is None else _frames.integers(table, "event")
     kernels, order = _rows_of(t, rank, events)
-    codes, annotations = _frames.codes(table, "annotation")
+    codes, annotations = (events, []) if table is None else _frames.codes(table, "annotation")
     codes = codes[order]
     numbers = numpy.where([text is None for text in annotations], -1, t.symbol_table.numbers_of(annotations))
     kernels["user_annotation"] = numbers[codes]
