@@ -15,7 +15,7 @@ struct collectives {
 /* c10d::allreduce_ is given a list of tensors. */
 static void see_call(struct collectives *c, uint32_t slice) {
   const uint32_t dims = tg__arg_str(c->f->t, c->f->t->slices.args[slice], TG__K_INPUT_DIMS);
-  struct tg__list list;
+  struct tg__tensor_list list;
   struct tg__shape shape;
   if (c->call == TG_NONE) c->call = slice;
   if (dims == TG_NONE || c->f->has_device_work) return;

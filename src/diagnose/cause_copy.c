@@ -45,7 +45,7 @@ static int64_t dimension_of(const struct tg__sites *s, uint32_t slice, struct tg
 static void look_at_join(const struct tg__sites *s, const struct tg__call *c, struct growth *g) {
   const uint32_t dims = tg__call_arg(s, c->slice, TG__K_INPUT_DIMS);
   struct tg__shape out = {0}, in;
-  struct tg__list list;
+  struct tg__tensor_list list;
   double old = 0, all = 0;
   if (dims == TG_NONE) return;
   for (tg__list_begin(&list, tg__name(s->f->t, dims), 0); tg__list_next(&list, &in);) {

@@ -98,7 +98,7 @@ static void test_others(void **state) {
 
 static void test_lists(void **state) {
   struct tg__list_types l = {0};
-  struct tg__list at;
+  struct tg__tensor_list at;
   struct tg__shape s;
   const struct tg__str dims = str("[[4, 4], [[6, 7], [3]], [], [[6, 7], [2]]]");
   tg__list_begin(&at, dims, 1);

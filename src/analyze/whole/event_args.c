@@ -140,7 +140,7 @@ static void put_value(const struct tg_trace *t, const struct tg__extra *x, const
 
 /* Events that follow one another have few schemas between them. */
 static const int32_t *places_in(const struct tg_trace *t, const struct tg__schema *schema, struct tg__extras *extras) {
-  struct tg__places *p = &extras->recent[(size_t)(schema - t->schemas) % (sizeof extras->recent / sizeof *extras->recent)];
+  struct tg__key_places *p = &extras->recent[(size_t)(schema - t->schemas) % (sizeof extras->recent / sizeof *extras->recent)];
   if (p->schema == schema) return p->at;
   p->schema = schema;
   for (size_t k = 0; k < extras->count; k++) {

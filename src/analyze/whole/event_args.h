@@ -10,14 +10,14 @@ struct tg__extra {
   enum tg_type type;
   bool is_mixed; /* several kinds of value: all shown as their JSON text */
 };
-struct tg__places { /* where the events of a schema have the keys: the first field of args, else of the event itself */
+struct tg__key_places { /* where the events of a schema have the keys: the first field of args, else of the event itself */
   const struct tg__schema *schema;
   int32_t at[TG__MOST_EXTRAS]; /* -1 = nowhere */
 };
 struct tg__extras {
   struct tg__extra items[TG__MOST_EXTRAS];
   size_t count;
-  struct tg__places recent[16]; /* of the schemas met last */
+  struct tg__key_places recent[16]; /* of the schemas met last */
 };
 /* Adds a column for each of the keys, joined by comma, of a type that holds the values of all these events. */
 enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uint32_t *args, uint32_t count, struct tg__extras *extras,

@@ -58,16 +58,16 @@ unsigned tg__shapes_read(struct tg__str text, struct tg__shape shapes[TG_INPUTS]
   return n;
 }
 
-void tg__list_begin(struct tg__list *l, struct tg__str dims, unsigned index) {
+void tg__list_begin(struct tg__tensor_list *l, struct tg__str dims, unsigned index) {
   struct cursor c = {dims.ptr, dims.ptr + dims.len};
   struct tg__shape passed;
   bool there = eat(&c, '[');
   for (unsigned i = 0; there && i < index; i++) there = eat(&c, '[') && read_shape(&c, &passed) && eat(&c, ',');
   there = there && eat(&c, '[');
-  *l = (struct tg__list){there ? c.p : c.end, c.end};
+  *l = (struct tg__tensor_list){there ? c.p : c.end, c.end};
 }
 
-bool tg__list_next(struct tg__list *l, struct tg__shape *out) {
+bool tg__list_next(struct tg__tensor_list *l, struct tg__shape *out) {
   struct cursor c = {l->p, l->end};
   const bool there = eat(&c, '[') && read_shape(&c, out);
   if (there) eat(&c, ',');

@@ -12,11 +12,11 @@ struct tg__shape {
 /* How many inputs the text names; those beyond TG_INPUTS are left out. 0 when it is no such text. */
 unsigned tg__shapes_read(struct tg__str dims, struct tg__shape shapes[TG_INPUTS]);
 /* Input `index` as a list of tensors: for (tg__list_begin(…); tg__list_next(…, &shape);). Of anything else nothing comes. */
-struct tg__list {
+struct tg__tensor_list {
   const char *p, *end;
 };
-void tg__list_begin(struct tg__list *l, struct tg__str dims, unsigned index);
-bool tg__list_next(struct tg__list *l, struct tg__shape *out);
+void tg__list_begin(struct tg__tensor_list *l, struct tg__str dims, unsigned index);
+bool tg__list_next(struct tg__tensor_list *l, struct tg__shape *out);
 /* -1 when it does not fit or a dimension is negative; 1 for rank 0. */
 int64_t tg__shape_elements(const struct tg__shape *s);
 

@@ -50,7 +50,7 @@ int64_t tg__type_bytes(struct tg__str name) {
   return type ? type->bytes : 0;
 }
 
-static bool is_complex(const struct tg__call *c, struct tg__str types) {
+static bool is_complex(const struct tg__work_call *c, struct tg__str types) {
   struct tg__str name;
   for (unsigned i = 0; i < c->count; i++)
     if (c->element_bytes[i] > 0 && tg__text_pick(types, i, &name) && tg__str_has_prefix(name, "c10::complex")) return true;
@@ -65,7 +65,7 @@ static bool is_no_tensor(struct tg__str type) {
 }
 
 /* Without types every input with dimensions is a tensor. */
-static enum tg__precision read_types(struct tg__call *c, struct tg__str list) {
+static enum tg__precision read_types(struct tg__work_call *c, struct tg__str list) {
   enum tg__precision precision = TG__PRECISION_UNKNOWN;
   for (unsigned i = 0; i < c->count; i++) {
     struct tg__str name;
@@ -86,11 +86,11 @@ static int64_t plus(int64_t a, int64_t b) {
   int64_t sum;
   return a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) ? -1 : sum;
 }
-static int64_t input_bytes(const struct tg__call *c, unsigned index) {
+static int64_t input_bytes(const struct tg__work_call *c, unsigned index) {
   if (c->element_bytes[index] < 0) return -1;
   return tg__product_of((const int64_t[]){tg__shape_elements(&c->in[index]), c->element_bytes[index]}, 2);
 }
-static int64_t inputs_bytes(const struct tg__call *c) {
+static int64_t inputs_bytes(const struct tg__work_call *c) {
   int64_t sum = 0;
   for (unsigned i = 0; i < c->count && sum >= 0; i++)
     if (c->element_bytes[i]) sum = plus(sum, input_bytes(c, i));
@@ -99,7 +99,7 @@ static int64_t inputs_bytes(const struct tg__call *c) {
 static int64_t sized(int64_t elements, int64_t element_bytes) { return tg__product_of((const int64_t[]){elements, element_bytes}, 2); }
 
 /* Every input is read, a result of the type of input `like` is written. */
-static void read_and_write(const struct tg__call *c, struct tg__cost cost, unsigned like, struct tg__work *w) {
+static void read_and_write(const struct tg__work_call *c, struct tg__cost cost, unsigned like, struct tg__work *w) {
   w->flops = cost.flops;
   w->bytes = cost.flops < 0 ? -1 : plus(inputs_bytes(c), sized(cost.out_elements, c->element_bytes[like]));
 }
@@ -107,7 +107,7 @@ static void read_and_write(const struct tg__call *c, struct tg__cost cost, unsig
 /* ---- formulas of products ------------------------------------------------------------------------------------------------------------- */
 
 #define PRODUCT(formula, like, ...)                                                                                                        \
-  static void work_##formula(const struct tg__call *c, struct tg__work *w) { read_and_write(c, __VA_ARGS__, like, w); }
+  static void work_##formula(const struct tg__work_call *c, struct tg__work *w) { read_and_write(c, __VA_ARGS__, like, w); }
 PRODUCT(mm, 0, tg__cost_mm(c, 0, 1, 2))
 PRODUCT(addmm, 1, tg__cost_mm(c, 1, 2, 2))
 PRODUCT(bmm, 0, tg__cost_mm(c, 0, 1, 3))
@@ -135,27 +135,27 @@ PRODUCT(attention_heads_inside_backward, 1, tg__cost_attention(c, 1, true, true)
 /* Mean, variance, normalising: about so many operations an element; what counts here is that each is read and written. */
 enum { NORMALISATION_FLOPS = 5, NORMALISATION_BACKWARD_FLOPS = 8 };
 
-static void per_element(const struct tg__call *c, int64_t flops_each, struct tg__work *w) {
+static void per_element(const struct tg__work_call *c, int64_t flops_each, struct tg__work *w) {
   const int64_t n = c->count ? tg__shape_elements(&c->in[0]) : -1;
   read_and_write(c, (struct tg__cost){n < 0 ? -1 : tg__product_of((const int64_t[]){flops_each, n}, 2), n}, 0, w);
 }
-static void work_normalisation(const struct tg__call *c, struct tg__work *w) { per_element(c, NORMALISATION_FLOPS, w); }
-static void work_normalisation_backward(const struct tg__call *c, struct tg__work *w) { per_element(c, NORMALISATION_BACKWARD_FLOPS, w); }
+static void work_normalisation(const struct tg__work_call *c, struct tg__work *w) { per_element(c, NORMALISATION_FLOPS, w); }
+static void work_normalisation_backward(const struct tg__work_call *c, struct tg__work *w) { per_element(c, NORMALISATION_BACKWARD_FLOPS, w); }
 
 /* Rows of the table that are looked up are read and written; the rest of it is not touched. */
-static void work_embedding(const struct tg__call *c, struct tg__work *w) {
+static void work_embedding(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2 || c->in[0].rank == 0) return;
   const int64_t width = c->in[0].dim[c->in[0].rank - 1];
   const int64_t moved = tg__product_of((const int64_t[]){2, tg__shape_elements(&c->in[1]), width, c->element_bytes[0]}, 4);
   w->flops = 0;
   w->bytes = plus(moved, input_bytes(c, 1));
 }
-static void work_embedding_backward(const struct tg__call *c, struct tg__work *w) {
+static void work_embedding_backward(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2) return;
   w->flops = tg__shape_elements(&c->in[0]);
   w->bytes = plus(inputs_bytes(c), input_bytes(c, 0));
 }
-static void work_gather(const struct tg__call *c, struct tg__work *w) {
+static void work_gather(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 3) return;
   const struct tg__shape *x = &c->in[0], *index = &c->in[2];
   int64_t dim, elements = tg__shape_elements(index);
@@ -170,7 +170,7 @@ static void work_gather(const struct tg__call *c, struct tg__work *w) {
 }
 
 /* Elements of all tensors among the inputs, broadcast against each other. */
-static int64_t broadcast_elements(const struct tg__call *c) {
+static int64_t broadcast_elements(const struct tg__work_call *c) {
   int64_t dims[TG_DIMS];
   unsigned rank = 0;
   for (unsigned i = 0; i < TG_DIMS; i++) dims[i] = 1;
@@ -187,30 +187,30 @@ static int64_t broadcast_elements(const struct tg__call *c) {
   }
   return tg__product_of(dims, rank);
 }
-static void elementwise(const struct tg__call *c, int64_t result_bytes, struct tg__work *w) {
+static void elementwise(const struct tg__work_call *c, int64_t result_bytes, struct tg__work *w) {
   w->flops = c->count ? broadcast_elements(c) : -1;
   w->bytes = w->flops < 0 ? -1 : plus(inputs_bytes(c), sized(w->flops, result_bytes));
 }
-static void work_elementwise(const struct tg__call *c, struct tg__work *w) { elementwise(c, c->element_bytes[0], w); }
-static void work_comparison(const struct tg__call *c, struct tg__work *w) { elementwise(c, 1, w); }
+static void work_elementwise(const struct tg__work_call *c, struct tg__work *w) { elementwise(c, c->element_bytes[0], w); }
+static void work_comparison(const struct tg__work_call *c, struct tg__work *w) { elementwise(c, 1, w); }
 
-static void work_reduction(const struct tg__call *c, struct tg__work *w) {
+static void work_reduction(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
   w->flops = tg__shape_elements(&c->in[0]);
   w->bytes = input_bytes(c, 0);
 }
-static void work_fill(const struct tg__call *c, struct tg__work *w) {
+static void work_fill(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
   w->flops = 0;
   w->bytes = input_bytes(c, 0);
 }
-static void work_copy(const struct tg__call *c, struct tg__work *w) {
+static void work_copy(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2) return;
   w->flops = 0;
   w->bytes =
       plus(input_bytes(c, 0), sized(tg__shape_elements(&c->in[0]), c->element_bytes[1])); /* a source that is broadcast is read again */
 }
-static void work_clone(const struct tg__call *c, struct tg__work *w) {
+static void work_clone(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
   w->flops = 0;
   w->bytes = plus(input_bytes(c, 0), input_bytes(c, 0));
@@ -220,7 +220,7 @@ static void work_clone(const struct tg__call *c, struct tg__work *w) {
 
 static const struct formula {
   struct tg__str op;
-  void (*work)(const struct tg__call *c, struct tg__work *w);
+  void (*work)(const struct tg__work_call *c, struct tg__work *w);
   enum tg__work_kind kind;
 } formulas[] = {
 #define WORK(op, formula, kind) {{op, sizeof op - 1}, work_##formula, TG__WORK_##kind},
@@ -240,7 +240,7 @@ struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__s
   struct tg__work w = {.flops = -1, .bytes = -1, .kind = TG__WORK_UNKNOWN};
   const struct formula *f = formula_of(op);
   if (!f) return w;
-  struct tg__call c = {.concrete = concrete};
+  struct tg__work_call c = {.concrete = concrete};
   c.count = tg__shapes_read(dims, c.in);
   w.precision = read_types(&c, types);
   w.kind = f->kind;

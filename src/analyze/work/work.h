@@ -47,7 +47,7 @@ bool tg__type_read(struct tg__str name, int64_t *bytes, enum tg__precision *prec
 
 #include "analyze/work/op_inputs.h"
 
-struct tg__call {
+struct tg__work_call {
   unsigned count;
   struct tg__shape in[TG_INPUTS];
   int64_t element_bytes[TG_INPUTS]; /* 0: no tensor; -1: a tensor of unknown type */
@@ -57,16 +57,16 @@ struct tg__cost {
   int64_t flops, out_elements; /* -1: not known */
 };
 /* The formulas of products. Of attention: elements of the result, which is what is written. */
-struct tg__cost tg__cost_mm(const struct tg__call *c, unsigned a, unsigned b, unsigned rank);
-struct tg__cost tg__cost_matmul(const struct tg__call *c, unsigned a, unsigned b); /* of any ranks, as torch.matmul broadcasts */
-struct tg__cost tg__cost_linear(const struct tg__call *c);
-struct tg__cost tg__cost_grouped_mm(const struct tg__call *c);
-struct tg__cost tg__cost_rnn_layer(const struct tg__call *c, bool backward);
-struct tg__cost tg__cost_conv(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation);
-struct tg__cost tg__cost_conv_transpose(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation,
+struct tg__cost tg__cost_mm(const struct tg__work_call *c, unsigned a, unsigned b, unsigned rank);
+struct tg__cost tg__cost_matmul(const struct tg__work_call *c, unsigned a, unsigned b); /* of any ranks, as torch.matmul broadcasts */
+struct tg__cost tg__cost_linear(const struct tg__work_call *c);
+struct tg__cost tg__cost_grouped_mm(const struct tg__work_call *c);
+struct tg__cost tg__cost_rnn_layer(const struct tg__work_call *c, bool backward);
+struct tg__cost tg__cost_conv(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation);
+struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation,
                                         unsigned output_padding, unsigned groups);
-struct tg__cost tg__cost_convolution(const struct tg__call *c); /* aten::convolution: says itself whether it is transposed */
-struct tg__cost tg__cost_convolution_backward(const struct tg__call *c);
-struct tg__cost tg__cost_attention(const struct tg__call *c, unsigned query, bool heads_inside, bool backward);
+struct tg__cost tg__cost_convolution(const struct tg__work_call *c); /* aten::convolution: says itself whether it is transposed */
+struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c);
+struct tg__cost tg__cost_attention(const struct tg__work_call *c, unsigned query, bool heads_inside, bool backward);
 
 #endif

@@ -63,7 +63,7 @@ struct list {
 
 static struct list measure(const struct tg__list_types *l, struct tg__str dims, unsigned index) {
   struct list out = {0, TG_NONE};
-  struct tg__list at;
+  struct tg__tensor_list at;
   struct tg__shape s;
   for (tg__list_begin(&at, dims, index); tg__list_next(&at, &s);) {
     const int64_t n = tg__shape_elements(&s);

@@ -11,7 +11,7 @@ static int64_t dims_product(const struct tg__shape *s, unsigned from, unsigned t
 
 /* ---- matrices --------------------------------------------------------------------------------------------------------------------- */
 
-struct tg__cost tg__cost_mm(const struct tg__call *c, unsigned a, unsigned b, unsigned rank) {
+struct tg__cost tg__cost_mm(const struct tg__work_call *c, unsigned a, unsigned b, unsigned rank) {
   if (c->count <= b) return unknown;
   const struct tg__shape *x = &c->in[a], *y = &c->in[b];
   if (x->rank != rank || y->rank != rank || x->dim[rank - 1] != y->dim[rank - 2]) return unknown;
@@ -31,7 +31,7 @@ static int64_t broadcast(const struct tg__shape *x, const struct tg__shape *y, u
   return n;
 }
 
-struct tg__cost tg__cost_matmul(const struct tg__call *c, unsigned a, unsigned b) {
+struct tg__cost tg__cost_matmul(const struct tg__work_call *c, unsigned a, unsigned b) {
   if (c->count <= b || c->in[a].rank == 0 || c->in[b].rank == 0) return unknown;
   const struct tg__shape *x = &c->in[a], *y = &c->in[b];
   const int64_t inner = x->dim[x->rank - 1], rows = x->rank > 1 ? x->dim[x->rank - 2] : 1, columns = y->rank > 1 ? y->dim[y->rank - 1] : 1;
@@ -41,7 +41,7 @@ struct tg__cost tg__cost_matmul(const struct tg__call *c, unsigned a, unsigned b
   return cost(tg__product_of((const int64_t[]){2, out, inner}, 3), out);
 }
 
-struct tg__cost tg__cost_linear(const struct tg__call *c) {
+struct tg__cost tg__cost_linear(const struct tg__work_call *c) {
   if (c->count < 2 || c->in[0].rank == 0 || c->in[1].rank == 0) return unknown;
   const struct tg__shape *x = &c->in[0], *w = &c->in[1];
   const int64_t inner = x->dim[x->rank - 1];
@@ -51,7 +51,7 @@ struct tg__cost tg__cost_linear(const struct tg__call *c) {
 }
 
 /* Rows of a (or columns of b, or the inner dimension) are dealt out to groups, so the total does not depend on how. */
-struct tg__cost tg__cost_grouped_mm(const struct tg__call *c) {
+struct tg__cost tg__cost_grouped_mm(const struct tg__work_call *c) {
   if (c->count < 2) return unknown;
   const struct tg__shape *x = &c->in[0], *y = &c->in[1];
   if (x->rank == 3 && y->rank == 3) return tg__cost_mm(c, 0, 1, 3);
@@ -64,7 +64,7 @@ struct tg__cost tg__cost_grouped_mm(const struct tg__call *c) {
 }
 
 /* input (…, features), the weights of input and of hidden state: of each row with both. Backward twice that: the gradients of rows and weights. */
-struct tg__cost tg__cost_rnn_layer(const struct tg__call *c, bool backward) {
+struct tg__cost tg__cost_rnn_layer(const struct tg__work_call *c, bool backward) {
   if (c->count < 3 || c->in[0].rank < 2 || c->in[1].rank != 2 || c->in[2].rank != 2) return unknown;
   const struct tg__shape *x = &c->in[0], *w = &c->in[1], *hidden = &c->in[2];
   if (x->dim[x->rank - 1] != w->dim[1]) return unknown;
@@ -83,7 +83,7 @@ struct conv {
   const int64_t *x, *w;  /* spatial sizes of input and kernel */
   int64_t batch, w0, w1; /* weight: w0 × w1 × kernel */
 };
-static bool conv_of(const struct tg__call *c, unsigned input, struct conv *v) {
+static bool conv_of(const struct tg__work_call *c, unsigned input, struct conv *v) {
   if (c->count <= input + 1) return false;
   const struct tg__shape *x = &c->in[input], *w = &c->in[input + 1];
   if (w->rank < 3 || w->rank > 5 || (x->rank != w->rank && x->rank + 1 != w->rank)) return false;
@@ -97,7 +97,7 @@ static int64_t conv_flops(const struct conv *v, const int64_t *positions) {
 }
 
 /* A list of one value per axis, or of one for all. */
-static bool per_axis(const struct tg__call *c, unsigned index, unsigned axes, int64_t least, int64_t *out) {
+static bool per_axis(const struct tg__work_call *c, unsigned index, unsigned axes, int64_t least, int64_t *out) {
   struct tg__shape list;
   if (!tg__ints_pick(c->concrete, index, &list) || (list.rank != axes && list.rank != 1)) return false;
   for (unsigned i = 0; i < axes; i++) {
@@ -107,7 +107,7 @@ static bool per_axis(const struct tg__call *c, unsigned index, unsigned axes, in
   return true;
 }
 
-struct tg__cost tg__cost_conv(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation) {
+struct tg__cost tg__cost_conv(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation) {
   struct conv v;
   int64_t s[3], p[3], d[3], out[3];
   if (!conv_of(c, 0, &v) || !per_axis(c, stride, v.axes, 1, s) || !per_axis(c, padding, v.axes, 0, p) ||
@@ -117,7 +117,7 @@ struct tg__cost tg__cost_conv(const struct tg__call *c, unsigned stride, unsigne
   return cost(conv_flops(&v, out), tg__product_of((const int64_t[]){v.batch, v.w0, tg__product_of(out, v.axes)}, 3));
 }
 
-struct tg__cost tg__cost_conv_transpose(const struct tg__call *c, unsigned stride, unsigned padding, unsigned dilation,
+struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation,
                                         unsigned output_padding, unsigned groups) {
   struct conv v;
   int64_t s[3], p[3], d[3], o[3], out[3], channel_groups;
@@ -130,17 +130,17 @@ struct tg__cost tg__cost_conv_transpose(const struct tg__call *c, unsigned strid
   return cost(conv_flops(&v, v.x), tg__product_of((const int64_t[]){v.batch, channels, tg__product_of(out, v.axes)}, 3));
 }
 
-static bool is_true(const struct tg__call *c, unsigned index) {
+static bool is_true(const struct tg__work_call *c, unsigned index) {
   struct tg__str text;
   return tg__text_pick(c->concrete, index, &text) && text.len > 0 && (*text.ptr == 'T' || *text.ptr == 't' || *text.ptr == '1');
 }
 
-struct tg__cost tg__cost_convolution(const struct tg__call *c) {
+struct tg__cost tg__cost_convolution(const struct tg__work_call *c) {
   return is_true(c, 6) ? tg__cost_conv_transpose(c, 3, 4, 5, 7, 8) : tg__cost_conv(c, 3, 4, 5);
 }
 
 /* The gradients of input and of weight take as much as the forward each, where they are asked for. */
-struct tg__cost tg__cost_convolution_backward(const struct tg__call *c) {
+struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c) {
   struct conv v;
   struct tg__str mask;
   if (!conv_of(c, 1, &v) || c->in[0].rank < v.axes || !tg__text_pick(c->concrete, 10, &mask)) return unknown;
@@ -163,7 +163,7 @@ struct tg__cost tg__cost_convolution_backward(const struct tg__call *c) {
 
 /* query (…, heads, n, d), key (…, m, d), value (…, m, e): two products forward; backward five, as the scores are computed again.
  * heads_inside: (batch, n, heads, d). A causal mask is not taken off: kernels differ in what they skip. */
-struct tg__cost tg__cost_attention(const struct tg__call *c, unsigned query, bool heads_inside, bool backward) {
+struct tg__cost tg__cost_attention(const struct tg__work_call *c, unsigned query, bool heads_inside, bool backward) {
   if (c->count < query + 3) return unknown;
   const struct tg__shape *q = &c->in[query], *k = &c->in[query + 1], *v = &c->in[query + 2];
   if (q->rank < 3 || k->rank != q->rank || v->rank != q->rank || (heads_inside && q->rank != 4)) return unknown;
