@@ -15,15 +15,17 @@ struct gaps {
 };
 struct stream { /* a run of work.order */
   size_t first, count;
-  int64_t order; /* of its first row in the file */
+  int64_t order; /* hta: of its first row in the file */
 };
 struct work {
   struct tg_table *out;
   enum { BY_STREAM, BY_CAUSE, BY_INTERVAL } by;
   int64_t delay_ns;
   struct gaps gaps[CAUSES];
-  uint32_t *order; /* rows by stream, then start */
-  size_t order_cap, count;
+  const uint32_t *order; /* rows by stream, then start */
+  size_t count;
+  uint32_t *own_order; /* those of them that are work */
+  size_t order_cap;
   struct stream *streams;
   size_t stream_count, stream_cap;
 };
@@ -49,12 +51,10 @@ static void put_interval(struct work *w, const struct tg__device_rows *d, const 
   tg__put_trace_text(w->out, d->t, d->t->slices.name[after->slice]);
 }
 
-static bool add_gap(struct gaps *g, int64_t gap) {
-  if (!tg__grow((void **)&g->items, &g->cap, g->count + 1, sizeof *g->items)) return false;
+static void add_gap(struct gaps *g, int64_t gap) {
   g->items[g->count++] = gap;
   g->sum += gap;
   g->seen = true;
-  return true;
 }
 
 /* ---- one stream -------------------------------------------------------------------------------------------------------------------- */
@@ -86,13 +86,15 @@ static void put_causes(struct work *w, const struct tg__device_rows *d, const st
 static bool look_at_stream(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
   int64_t end = d->rows[order[0]].end_ns;
   const struct tg__device_row *last = &d->rows[order[0]]; /* what ended then */
-  w->gaps[OTHER].seen = true;                             /* the first row has no gap; it is counted here with none */
+  for (unsigned c = 0; c < CAUSES; c++)
+    if (!tg__grow((void **)&w->gaps[c].items, &w->gaps[c].cap, w->gaps[c].count + count, sizeof *w->gaps[c].items)) return false;
+  w->gaps[OTHER].seen = true; /* the first row has no gap; it is counted here with none */
   for (size_t i = 1; i < count; i++) {
     const struct tg__device_row *row = &d->rows[order[i]];
     int64_t gap = row->start_ns - end;
     if (d->rules == TG__RULES_EXACT && gap < 0) gap = 0;
     const enum cause cause = cause_of(w, row, end, gap);
-    if (!add_gap(&w->gaps[cause], gap)) return false;
+    add_gap(&w->gaps[cause], gap);
     if (w->by == BY_INTERVAL && gap) put_interval(w, d, last, row, end, gap, cause);
     if (d->rules == TG__RULES_EXACT && row->end_ns <= end) continue;
     end = row->end_ns;
@@ -107,18 +109,32 @@ static bool same_stream(const struct tg__device_row *a, const struct tg__device_
   return a->device == b->device && a->stream == b->stream;
 }
 
+/* Where the stream of the row at `first` ends: in ever longer steps, then halved, as rows are few words of many. */
+static size_t stream_end(const struct work *w, const struct tg__device_rows *d, size_t first) {
+  const struct tg__device_row *const row = &d->rows[w->order[first]];
+  size_t step = 1, low = first;
+  while (low + step < w->count && same_stream(row, &d->rows[w->order[low + step]])) {
+    low += step;
+    step *= 2;
+  }
+  for (; step; step /= 2)
+    if (low + step < w->count && same_stream(row, &d->rows[w->order[low + step]])) low += step;
+  return low + 1;
+}
+
+static int64_t first_in_file(const struct work *w, const struct tg__device_rows *d, size_t first, size_t past) {
+  int64_t least = INT64_MAX;
+  for (size_t i = first; i < past; i++)
+    if (d->rows[w->order[i]].order < least) least = d->rows[w->order[i]].order;
+  return least;
+}
+
 static bool find_streams(struct work *w, const struct tg__device_rows *d) {
   w->stream_count = 0;
-  for (size_t i = 0; i < w->count; i++) {
-    const struct tg__device_row *row = &d->rows[w->order[i]];
-    struct stream *s = w->stream_count ? &w->streams[w->stream_count - 1] : NULL;
-    if (!s || !same_stream(row, &d->rows[w->order[s->first]])) {
-      if (!tg__grow((void **)&w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams)) return false;
-      s = &w->streams[w->stream_count++];
-      *s = (struct stream){.first = i, .order = row->order};
-    }
-    s->count++;
-    if (row->order < s->order) s->order = row->order;
+  for (size_t first = 0, past; first < w->count; first = past) {
+    past = stream_end(w, d, first);
+    if (!tg__grow((void **)&w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams)) return false;
+    w->streams[w->stream_count++] = (struct stream){first, past - first, d->rules == TG__RULES_EXACT ? 0 : first_in_file(w, d, first, past)};
   }
   return true;
 }
@@ -143,12 +159,17 @@ static bool look_at_streams(struct work *w, const struct tg__device_rows *d) {
   return ok;
 }
 
-/* Of the rows by stream those that are work. */
+/* Of the rows by stream those that are work: exact ones all are. */
 static bool order_rows(struct work *w, struct tg__device_rows *d) {
+  if (!tg__device_order(d)) return false;
+  w->order = d->by_stream;
+  w->count = d->count;
+  if (d->rules == TG__RULES_EXACT) return true;
+  if (!tg__grow((void **)&w->own_order, &w->order_cap, d->count + 1, sizeof *w->own_order)) return false;
   w->count = 0;
-  if (!tg__device_order(d) || !tg__grow((void **)&w->order, &w->order_cap, d->count + 1, sizeof *w->order)) return false;
   for (size_t i = 0; i < d->count; i++)
-    if (d->rows[d->by_stream[i]].is_work) w->order[w->count++] = d->by_stream[i];
+    if (d->rows[d->by_stream[i]].is_work) w->own_order[w->count++] = d->by_stream[i];
+  w->order = w->own_order;
   return true;
 }
 
@@ -172,7 +193,7 @@ enum tg_err tg__answer_idle(const struct tg_trace *t, const struct tg__ask *a, s
   w.by = by;
   err = tg__device_each_rank(t, a, rules, idle_of_rank, &w, e);
   for (unsigned c = 0; c < CAUSES; c++) tg__free(w.gaps[c].items);
-  tg__free(w.order);
+  tg__free(w.own_order);
   tg__free(w.streams);
   return err;
 }

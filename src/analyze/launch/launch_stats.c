@@ -109,24 +109,26 @@ static int64_t figure_of(const struct work *w, const struct tg__device_rows *d, 
 }
 
 /* The cells of `count` rows from `first` on. */
-static void put_cells(struct work *w, const struct tg__device_rows *d, const uint32_t *pairs, size_t first, size_t count, unsigned column) {
+static void put_cells(struct work *w, const struct tg__device_rows *d, const struct tg__launch_pair *pairs, size_t first, size_t count,
+                      unsigned column) {
   const struct tg__column *const out = &w->out->columns[column];
-  for (size_t i = 0; i < count; i++) {
-    const struct tg__launch_pair p = tg__device_pair(d, pairs[i]);
+  for (size_t i = 0; i < count; i++)
     if (out->type == TG_TEXT)
-      out->texts[first + i] = tg__table_text(w->out, d->t, d->t->slices.name[column == CALL ? p.call : p.slice]);
+      out->texts[first + i] = tg__table_text(w->out, d->t, d->t->slices.name[column == CALL ? pairs[i].call : pairs[i].slice]);
     else
-      out->ints[first + i] = figure_of(w, d, column, &p);
-  }
+      out->ints[first + i] = figure_of(w, d, column, &pairs[i]);
 }
 
-/* So many rows at a time that what they are made of stays in the cache from column to column. */
+/* So many rows at a time that what they are made of, which lies far apart, is looked up once and stays in the cache meanwhile. */
 static void put_columns(struct work *w, const struct tg__device_rows *d, const uint32_t *pairs, size_t count) {
-  enum { AT_ONCE = 1024 };
-  for (size_t done = 0; done < count; done += AT_ONCE)
+  enum { AT_ONCE = 128 };
+  struct tg__launch_pair at_once[AT_ONCE];
+  for (size_t done = 0, some; done < count; done += some) {
+    some = count - done < AT_ONCE ? count - done : AT_ONCE;
+    for (size_t i = 0; i < some; i++) at_once[i] = tg__device_pair(d, pairs[done + i]);
     for (unsigned c = 0; c <= DELAY_OUTLIERS; c++)
-      if (!w->out->columns[c].is_left_out)
-        put_cells(w, d, pairs + done, w->out->rows + done, count - done < AT_ONCE ? count - done : AT_ONCE, c);
+      if (!w->out->columns[c].is_left_out) put_cells(w, d, at_once, w->out->rows + done, some, c);
+  }
   tg__table_wrote_rows(w->out, count);
 }
 

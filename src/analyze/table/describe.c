@@ -47,7 +47,7 @@ static void sort_ints(int64_t *values, size_t count) {
   tg__free(spare);
 }
 
-struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
+static struct tg__spread spread_sorted(int64_t *values, size_t count) {
   struct tg__stats s = {0};
   sort_ints(values, count);
   for (size_t i = 0; i < count; i++) tg__stats_add(&s, values[i]);
@@ -64,7 +64,7 @@ struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
 /* ---- numbers that lie close together are counted instead of sorted ------------------------------------------------------------------- */
 
 struct counted { /* how often each number from `least` on is there */
-  int32_t least;
+  int64_t least;
   size_t range, total;
   size_t *times;
 };
@@ -100,28 +100,49 @@ static struct tg__spread spread_counted(const struct counted *c) {
                              .max = (double)s.max};
 }
 
-static bool spread_sorted(const int32_t *values, size_t count, struct tg__spread *out) {
-  int64_t *const copy = tg__realloc(NULL, (count + 1) * sizeof *copy);
-  for (size_t i = 0; copy && i < count; i++) copy[i] = values[i];
-  if (copy) *out = tg__spread_ints(copy, count);
-  tg__free(copy);
-  return copy != NULL;
+/* Room to count numbers from `least` to `most`; false when it is better to sort them: when they are far apart, or large. */
+static bool open_counted(struct counted *c, size_t count, int64_t least, int64_t most) {
+  if (count == 0 || least < INT32_MIN || most > INT32_MAX || (uint64_t)(most - least) >= count) return false;
+  *c = (struct counted){.least = least, .range = (size_t)(most - least) + 1, .total = count};
+  c->times = tg__alloc(c->range * sizeof *c->times);
+  return c->times != NULL;
+}
+
+static struct tg__spread close_counted(struct counted *c) {
+  const struct tg__spread spread = spread_counted(c);
+  tg__free(c->times);
+  return spread;
+}
+
+struct tg__spread tg__spread_ints(int64_t *values, size_t count) {
+  struct counted c;
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  for (size_t i = 0; i < count; i++) {
+    least = values[i] < least ? values[i] : least;
+    most = values[i] > most ? values[i] : most;
+  }
+  if (!open_counted(&c, count, least, most)) return spread_sorted(values, count);
+  for (size_t i = 0; i < count; i++) c.times[values[i] - least]++;
+  return close_counted(&c);
 }
 
 bool tg__spread_small(const int32_t *values, size_t count, struct tg__spread *out) {
+  struct counted c;
   int32_t least = INT32_MAX, most = INT32_MIN;
   for (size_t i = 0; i < count; i++) {
     least = values[i] < least ? values[i] : least;
     most = values[i] > most ? values[i] : most;
   }
-  if (count == 0 || (int64_t)most - least >= (int64_t)count) return spread_sorted(values, count, out);
-  struct counted c = {.least = least, .range = (size_t)((int64_t)most - least) + 1, .total = count};
-  c.times = tg__alloc(c.range * sizeof *c.times);
-  if (!c.times) return false;
-  for (size_t i = 0; i < count; i++) c.times[values[i] - least]++;
-  *out = spread_counted(&c);
-  tg__free(c.times);
-  return true;
+  if (open_counted(&c, count, least, most)) {
+    for (size_t i = 0; i < count; i++) c.times[values[i] - least]++;
+    *out = close_counted(&c);
+    return true;
+  }
+  int64_t *const copy = tg__realloc(NULL, (count + 1) * sizeof *copy);
+  for (size_t i = 0; copy && i < count; i++) copy[i] = values[i];
+  if (copy) *out = spread_sorted(copy, count);
+  tg__free(copy);
+  return copy != NULL;
 }
 
 /* ---- fractions ---------------------------------------------------------------------------------------------------------------------- */
