@@ -83,9 +83,9 @@ static void report(struct chains *x) {
   if (!x->count || share <= CHAIN_PCT) return;
   struct tg__finding *y = tg__find(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, x->ns));
   tg__say_site(x->s, x->top, 0, y);
-  TG_SAY(y->evidence, "%lld times %s a function calls up to %lld operators in a row that go through the same large tensor element by element: %.2f ms with "
-                      "backward (%.1f %%)",
-         (long long)tg__per_step(f, x->count), tg__per(f), (long long)x->length, tg__ms(y->cost_ns), share);
+  TG_SAY(y->evidence, "%lld times %s a function calls up to %lld operators in a row that go through the same large tensor element by element: %.2f ms%s (%.1f %%)",
+         (long long)tg__per_step(f, x->count), tg__per(f), (long long)x->length, tg__ms(y->cost_ns),
+         tg__if_backward(x->s, x->in, " with backward"), share);
   TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or torch.compile the function, which makes one.");
   tg__expect_at_sites(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
   for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].told |= x->in[i];

@@ -110,6 +110,22 @@ static bool converts(const struct tg__sites *s, const struct tg__site *x) {
          tg__str_eq(tg__name(t, t->slices.name[inner]), TG_STR("aten::clone"));
 }
 
+/* The beginning of a list that a file may hold in several lines, as one. */
+static void add_list(char *text, size_t size, const char *before, struct tg__str list) {
+  enum { LONGEST = 60 };
+  char tight[LONGEST + 1];
+  size_t n = 0;
+  for (uint32_t i = 0; i < list.len && n < LONGEST; i++) {
+    const char c = list.ptr[i];
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') continue;
+    tight[n++] = c;
+    if (c == ',' && n < LONGEST) tight[n++] = ' ';
+  }
+  tight[n] = 0;
+  const size_t len = strlen(text);
+  tg__say(text + len, size - len, "%s%s", before, tight);
+}
+
 static void judge_layout(struct tg__sites *s, bool *in) {
   struct tg__facts *f = s->f;
   int64_t ns, calls;
@@ -118,16 +134,12 @@ static void judge_layout(struct tg__sites *s, bool *in) {
   const double share = tg__pct(ns, f->total_ns);
   if (top == TG_NONE || share <= COPY_PCT || calls < 2 * (int64_t)f->steps.count) return; /* once a step: the input comes like that */
   const uint32_t dims = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_DIMS), strides = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_STRIDES);
-  const struct tg__str shape = dims == TG_NONE ? TG_STR("unknown") : tg__name(f->t, dims);
   struct tg__finding *x = tg__find(f, TG__CAUSE_LAYOUT_CONVERSION, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms with backward (%.1f %%); here of inputs %.*s",
-         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share, (int)(shape.len < 60 ? shape.len : 60), shape.ptr);
-  const size_t len = strlen(x->evidence);
-  if (strides != TG_NONE) {
-    const struct tg__str text = tg__name(f->t, strides);
-    tg__say(x->evidence + len, sizeof x->evidence - len, " with strides %.*s", (int)(text.len < 60 ? text.len : 60), text.ptr);
-  }
+  TG_SAY(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms%s (%.1f %%)", (long long)tg__per_step(f, calls),
+         tg__per(f), tg__ms(x->cost_ns), tg__if_backward(s, in, " with backward"), share);
+  if (dims != TG_NONE) add_list(x->evidence, sizeof x->evidence, "; here of inputs ", tg__name(f->t, dims));
+  if (dims != TG_NONE && strides != TG_NONE) add_list(x->evidence, sizeof x->evidence, " with strides ", tg__name(f->t, strides));
   TG_SAY(x->advice, "Keep one layout throughout: model and input .to(memory_format=torch.channels_last), layers that take the order at hand; "
                     "matrix products take transposed views as they are.");
   tg__expect_at_sites(f, x, ns, 0.6, "the time of these copies");
@@ -274,8 +286,8 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   if (top == TG_NONE || share <= COPY_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_REDUNDANT_COPY, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld tensors %s are cloned, %.2f ms with backward (%.1f %%), and no operator of the forward pass changes a tensor of their sizes in place",
-         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share);
+  TG_SAY(x->evidence, "%lld tensors %s are cloned, %.2f ms%s (%.1f %%), and no operator of the forward pass changes a tensor of their sizes in place",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), tg__if_backward(s, in, " with backward"), share);
   TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed only before it is changed in place.");
   tg__expect_at_sites(f, x, ns, 0.7, "the time of these copies");
   tell(s, in);

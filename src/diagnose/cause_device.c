@@ -165,6 +165,7 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
   TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)count,
          what, tg__ms(x->cost_ns), tg__per(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
+  if (f->steps.source == TG__STEPS_WHOLE && longest && 2 * (longest->end_ns - longest->start_ns) > f->gap_ns[cause]) return; /* once: it may not come again */
   x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, f->gap_ns[cause] / (int64_t)f->gaps.device_count));
   x->confidence = 0.6;
   x->method = "these gaps close, as far as host and device each have less to do than a step takes";

@@ -229,10 +229,10 @@ static void report_loop(struct loop *l) {
   struct tg__finding *x = tg__find(f, cause, tg__pct(l->ns + pause_ns, f->total_ns), LOOP_PCT, tg__per_step(f, l->ns + pause_ns));
   tg__say_site(l->s, l->top, l->frame, x);
   TG_SAY(x->evidence,
-         "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms with their backward, and %.2f ms of Python "
+         "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms%s, and %.2f ms of Python "
          "between them",
          (long long)l->times, tg__per(f), (long long)tg__per_step(f, calls), (long long)sites, tg__ms(tg__per_step(f, l->ns)),
-         tg__ms(tg__per_step(f, pause_ns)));
+         tg__if_backward(l->s, l->in, " with their backward"), tg__ms(tg__per_step(f, pause_ns)));
   TG_SAY(x->advice, "%s", advice_for(cause));
   tg__expect_at_sites(f, x, saving, 0.7, "all calls but one of each place, up to 10 us of what they take at least, and the Python between them");
 }

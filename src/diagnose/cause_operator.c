@@ -80,10 +80,10 @@ static void report_attention(struct attention *a) {
   struct tg__finding *x = tg__find(f, TG__CAUSE_HANDWRITTEN_ATTENTION, share, ATTENTION_PCT, tg__per_step(f, ns));
   tg__say_site(a->s, a->top, 0, x);
   TG_SAY(x->evidence,
-         "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies between and their "
-         "backward %.2f ms (%.1f %%)",
+         "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies between%s %.2f ms "
+         "(%.1f %%)",
          (long long)tg__per_step(f, a->layers), tg__per(f), (long long)scores[0].dim[scores[0].rank - 2],
-         (long long)scores[0].dim[scores[0].rank - 1], tg__ms(x->cost_ns), share);
+         (long long)scores[0].dim[scores[0].rank - 1], tg__if_backward(a->s, a->in, " and their backward"), tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), which never writes the "
                     "scores to memory.");
   tg__expect_at_sites(f, x, saving, 0.8, "all passes over the scores between the two products, and half of the products");

@@ -303,6 +303,12 @@ uint32_t tg__call_arg(const struct tg__sites *s, uint32_t slice, uint32_t key) {
   return tg__arg_str(t, t->slices.args[slice + 1], key);
 }
 
+const char *tg__if_backward(const struct tg__sites *s, const bool *in, const char *text) {
+  for (size_t i = 0; i < s->count; i++)
+    if (in[i] && s->sites[i].backward_calls) return text;
+  return "";
+}
+
 unsigned tg__call_shapes(const struct tg__sites *s, uint32_t slice, struct tg__shape shapes[]) {
   const uint32_t dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
   return dims == TG_NONE ? 0 : tg__shapes_read(tg__name(s->f->t, dims), shapes);

@@ -62,6 +62,8 @@ uint64_t tg__site_function(const struct tg__sites *s, const struct tg__site *x, 
 uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key); /* that frame in its path; 0 */
 /* Says where: the operator, and the line of the program; in the function `key` where that is not 0. */
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
+/* The text where one of the sites marked in `in` has work in backward, else an empty one. */
+const char *tg__if_backward(const struct tg__sites *s, const bool *in, const char *text);
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count);
 #define TG__IS_ONE_OF(name, list) tg__is_one_of(name, list, sizeof(list) / sizeof *(list))
 /* "file.py(12): f" split into "file.py", "12" and "f"; false when it is not of that form. */

@@ -210,6 +210,26 @@ static void test_blocking_copy(void **state) {
   expect_absent(&s, "blocking-copy");
 }
 
+/* 20 ms without steps: kernels of 1 ms, and copies of `copy_ns` each between them. Does the answer promise anything? */
+static bool promises_without_steps(int copies, int64_t copy_ns) {
+  struct scene s = begin(0, 0);
+  for (int i = 0; i <= copies; i++) {
+    const int64_t at = i * (MS + copy_ns);
+    mini_slice(s.m, s.thread, "cpu_op", "aten::mm", at, 1000);
+    work(&s, at, 1000, at + 1000, MS - 2000, "gemm");
+    if (i < copies) mini_slice(s.m, s.thread, "cuda_runtime", "cudaMemcpyAsync", at + MS, copy_ns - 1000);
+  }
+  struct tg_table *t = ask(&s);
+  const bool yes = mini_int(t, mini_row(t, "cause", "blocking-copy"), "saving_ns") != TG_NULL_INT;
+  tg__table_free(t);
+  return yes;
+}
+
+static void test_once_in_a_recording(void **state) {
+  assert_false(promises_without_steps(1, 18 * MS)); /* it may not come again */
+  assert_true(promises_without_steps(3, 5 * MS));
+}
+
 /* Every 100 us one kernel of `dur`, launched by an operator that fills the pause. */
 static struct scene crumbs(int kernels, int64_t dur) {
   struct scene s = begin(1, kernels * 100000LL);
@@ -598,7 +618,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_loader),        cmocka_unit_test(test_loader_fast_enough), cmocka_unit_test(test_communication),
       cmocka_unit_test(test_wrappers),      cmocka_unit_test(test_idle_device),        cmocka_unit_test(test_synchronisation),
-      cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
+      cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_once_in_a_recording), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
       cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),
       cmocka_unit_test(test_optimizer_with_closure),          cmocka_unit_test(test_stalls),
       cmocka_unit_test(test_python),        cmocka_unit_test(test_chance),
