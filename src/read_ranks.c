@@ -204,6 +204,7 @@ static void read_unit(void *ctx, size_t i) {
     if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while reading a summary");
   } else if (t) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
+    t->is_part = r->run && r->total_units > 1;
     if (r->count > 1) tg__memory_return(); /* what reading took, before the questions take theirs */
     if (!u->err && tg__summarize(t, &u->ranks) != TG_OK)
       u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while summing up a rank");

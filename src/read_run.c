@@ -142,7 +142,7 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_tr
     if (!err && !found) err = tg__fail(e, TG_NO_DATA, -1, "a file of the run has become another one: open the run again");
     if (err) return err;
     name_ranks(run, found, unit);
-    found->is_part = true;
+    found->is_part = run->rank_count > 1;
     found->origin_ns = tg__run_first_ns(run, d->ranks.items, d->ranks.count);
   }
   memmove(&d->kept[1], &d->kept[0], at * sizeof d->kept[0]);

@@ -65,7 +65,7 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
 }
 
 static bool is_alone(const struct tg_trace *t) {
-  if (t->rank_count > 1) return false;
+  if (t->rank_count > 1 || t->is_part) return false;
   for (uint32_t i = 1; i < t->track_count; i++)
     if (t->tracks[i].kind == TG__TRACK_CPU && t->tracks[0].pid != t->tracks[i].pid) return false;
   return true;

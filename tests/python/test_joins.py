@@ -160,6 +160,25 @@ def test_what_one_rank_does_to_the_others_shows_though_no_two_are_in_memory(jobs
         assert causes == [("communication-not-overlapped", r) for r in range(3)]
 
 
+def test_ranks_beside_others_are_not_alone_on_their_cores(tmp_path, tachograph_path):
+    """One of two processes may use half of the cores: whether it is one of two, its own file does not tell."""
+    answers = []
+    for name, blanks in (("small", 10), ("large", BLANKS)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for rank in range(2):
+            events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{s}", "pid": 1, "tid": 1, "ts": 10_000 * s, "dur": 10_000} for s in range(6)]
+            events += [{"ph": "X", "cat": "cpu_op", "name": "aten::conv2d", "pid": 1, "tid": 1, "ts": 10_000 * s + 100, "dur": 9000} for s in range(6)]
+            (folder / f"rank{rank}.json").write_text(json.dumps({"conditions": {"cpu_cores": 8, "physical_cores": 8, "threads": 2}, "traceEvents": events}))
+        (folder / "zz.json").write_bytes(b" " * blanks)
+        run = subprocess.run([tachograph_path, "ask", str(folder), "findings", "--json"], capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0, run.stderr
+        answers.append(json.loads(run.stdout))
+    assert answers[0]["rows"] == answers[1]["rows"]
+    alone = subprocess.run([tachograph_path, "ask", str(tmp_path / "small" / "rank0.json"), "findings", "--json"], capture_output=True, text=True, timeout=60)
+    assert "thread-underuse" in alone.stdout and "thread-underuse" not in json.dumps(answers)
+
+
 def test_the_report_is_the_same_however_the_ranks_are_read(jobs, tachograph_path):
     """Also of who is late, which no rank shows alone; the size of the files is another, and the folder's name."""
     def said(folder):
