@@ -10,14 +10,14 @@ struct compiling {
   size_t steps, step; /* steps in which something was compiled; the last of them, and one */
 };
 
-static bool is_compiling(struct tg__str name) {
+bool tg__is_compiling(struct tg__str name) {
   return tg__str_contains(name, "compile_inner") || tg__str_contains(name, "entire_frame_compile");
 }
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct compiling *c = ctx;
   const struct tg_trace *t = c->f->t;
-  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !is_compiling(tg__name(t, t->slices.name[slice]))) return;
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__is_compiling(tg__name(t, t->slices.name[slice]))) return;
   const uint32_t track = tg__slice_track(t, slice);
   if (track == c->track && t->slices.start_ns[slice] < c->until_ns) return;
   c->track = track;

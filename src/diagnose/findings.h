@@ -92,6 +92,8 @@ static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
 enum tg_err tg__facts_open(const struct tg_trace *t, uint32_t rank, struct tg__facts *f);
 void tg__facts_close(struct tg__facts *f);
 
+bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which torch.compile works */
+
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);
 void tg__put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out);

@@ -196,6 +196,31 @@ static void test_compiling(void **state) {
   expect_absent(&s, "recompilation");
 }
 
+/* Calls of a compiled function with two graphs of 2 and 3 ms; 1.5 ms from the end of one to the begin of the other. nested: the second
+ * is in a range inside the first; item: an operator runs between them. */
+static struct scene compiled(bool nested, const char *item, const char *from) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "Torch-Compiled Region: 0/0", 0, nested ? 8000 : 3000, "train.py(30): train");
+    call(&s, "CompiledFunction", 500, 2000, "train.py(10): forward;train.py(30): train");
+    call(&s, "## Call CompiledFxGraph fabc ##", 600, 1000, NULL);
+    if (item) call(&s, "aten::item", 2600, 100, item);
+    call(&s, "Torch-Compiled Region: 1/0", 3500, 4000, from);
+    call(&s, "CompiledFunction", 4000, 3000, NULL);
+  }
+  return s;
+}
+
+static void test_breaks(void **state) {
+  struct scene s = compiled(true, "train.py(7): helper;train.py(12): forward", "train.py(12): forward;train.py(30): train");
+  expect(&s, "graph-break", 1500, 1500, "train.py(7): helper", 7);
+  s = compiled(true, NULL, "train.py(14): torch_dynamo_resume_in_forward_at_12;train.py(12): forward");
+  expect(&s, "graph-break", 1500, 1500, "train.py(14): forward", 14);
+  s = compiled(false, "train.py(31): train", "train.py(32): train");
+  expect_absent(&s, "graph-break");
+}
+
 static struct scene collectives(int each, const char *dims) {
   struct scene s = begin();
   const uint32_t gloo = mini_thread(s.m, 1, 11);
@@ -348,7 +373,8 @@ static void test_device(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_growth), cmocka_unit_test(test_layout), cmocka_unit_test(test_layout_in_words),    cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones), cmocka_unit_test(test_chain),
-      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_threads_in_pieces), cmocka_unit_test(test_pipeline), cmocka_unit_test(test_device),
+      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_breaks),
+      cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_threads_in_pieces), cmocka_unit_test(test_pipeline), cmocka_unit_test(test_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
