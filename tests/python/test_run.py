@@ -261,6 +261,7 @@ STARTS_BARE = """
     subprocess.run(["sh", "-c", f"echo python -I >/dev/null; {sys.executable} -I -c pass && X=1 exec {sys.executable} -E -c 'pass; pass'"], check=True)
     subprocess.run(f"PYTHONPATH=/elsewhere {sys.executable} -c pass; PYTHONPATH=/more:$PYTHONPATH {sys.executable} -c pass", shell=True, check=True)
     assert os.system(f"cd . && sh -ec '{sys.executable} -S -c pass'; (env -i {sys.executable} -c pass)") == 0
+    exec("subprocess.run([sys.executable, '-c', 'pass'], env={})", {**globals(), "__name__": "torch._inductor.a"})  # nothing of the program
     print("done")
 """
 

@@ -77,13 +77,22 @@ def _noting(start, words_at, environment_at):
     def noting(*given, **named):
         try:
             words = ("sh", "-c", given[0]) if start is _system else given[words_at]
-            for reason in _unrecorded([os.fsdecode(word) for word in words], given[environment_at] if len(given) > environment_at else None):
-                _log("unrecorded %s\n" % reason)
+            environment = given[environment_at] if len(given) > environment_at else None
+            for reason in _unrecorded([os.fsdecode(word) for word in words], environment):
+                if not _is_for_compiler(sys._getframe(1)):
+                    _log("unrecorded %s\n" % reason)
         except Exception:
             pass  # such words are for the function itself to refuse
         return start(*given, **named)
     noting.__name__, noting.__doc__, noting.__wrapped__ = start.__name__, start.__doc__, start
     return noting
+
+
+def _is_for_compiler(frame):
+    """torch.compile starts Pythons that compile and run nothing of the program."""
+    while frame and not str(frame.f_globals.get("__name__")).startswith("torch._inductor."):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _unrecorded(words, environment):
