@@ -318,6 +318,21 @@ static struct scene invariant(const char *source, const char *second) {
   return s;
 }
 
+/* What a step is for: a layer, its node of autograd and a gradient. */
+static void train(struct scene *s) {
+  const int linear = call(s, "aten::linear", 2500, 500, "train.py(15): forward;train.py(30): train");
+  inputs(s, "[[16, 12], [32, 12]]", NULL, NULL);
+  node(s, "AddmmBackward0", 7000, 500, linear);
+  gradient(s, 7500, 10, false);
+}
+
+static size_t invariants(struct scene *s) {
+  struct tg_table *t = ask(s);
+  const size_t n = count(t, "loop-invariant-recompute");
+  tg__table_free(t);
+  return n;
+}
+
 /* A function of the model whose results have no gradient: on a buffer by itself, or through a layer. It takes row `row` of what it has. */
 static size_t constant_function(const char *layer, const char *module, int moving) {
   struct scene s = begin();
@@ -335,15 +350,9 @@ static size_t constant_function(const char *layer, const char *module, int movin
     if (module) mini_slice(s.m, s.thread, "python_function", module, s.at + 1600 * US, 500 * US);
     call(&s, "aten::exp", 1600, 400, stack);
     inputs(&s, "[[50, 50]]", NULL, NULL);
-    const int linear = call(&s, "aten::linear", 2500, 500, "train.py(15): forward;train.py(30): train");
-    inputs(&s, "[[16, 12], [32, 12]]", NULL, NULL);
-    node(&s, "AddmmBackward0", 7000, 500, linear);
-    gradient(&s, 7500, 10, false);
+    train(&s);
   }
-  struct tg_table *t = ask(&s);
-  const size_t n = count(t, "loop-invariant-recompute");
-  tg__table_free(t);
-  return n;
+  return invariants(&s);
 }
 
 static void test_frozen_is_not_constant(void **state) {
@@ -364,14 +373,9 @@ static size_t two_shapes(bool turned) {
       call(&s, "aten::mul", 10 + 1000 * k, 1000, "train.py(9): graph;train.py(30): train");
       inputs(&s, (turned && i == 1) == k ? "[[600, 1], [600, 600]]" : "[[600, 600], [1, 600]]", NULL, NULL);
     }
-    const int linear = call(&s, "aten::linear", 2500, 500, "train.py(15): forward;train.py(30): train");
-    node(&s, "AddmmBackward0", 7000, 500, linear);
-    gradient(&s, 7500, 10, false);
+    train(&s);
   }
-  struct tg_table *t = ask(&s);
-  const size_t n = count(t, "loop-invariant-recompute");
-  tg__table_free(t);
-  return n;
+  return invariants(&s);
 }
 
 static void test_invariant_of_two_shapes(void **state) {
