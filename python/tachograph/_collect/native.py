@@ -98,9 +98,10 @@ class NativeRecording:
         self._write({**self._known(), **self._recorded()})
 
     def _known(self) -> dict[str, str]:
-        """Members of the document that do not depend on what can be recorded."""
+        """Members of the document that do not depend on what can be recorded. What takes a look at the machine is not asked for again."""
         members = dict(self._metadata)
-        for name, value in (("distributedInfo", distributed_info()), ("conditions", conditions())):
+        for name, look in (("distributedInfo", distributed_info), ("conditions", conditions)):
+            value = look() if name not in self._written else None
             if value:
                 members.setdefault(name, json.dumps(value, default=str))
         return members
