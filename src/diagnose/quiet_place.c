@@ -66,8 +66,7 @@ static int64_t usual_ns(struct search *s, const int64_t *ns) {
 }
 
 static bool is_of_optimizer(const struct search *s, uint32_t slice) {
-  return tg__meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP ||
-         tg__str_has_prefix(tg__name(s->f->t, s->f->t->slices.name[slice]), "Optimizer.zero_grad#");
+  return tg__meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP || tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
 }
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {

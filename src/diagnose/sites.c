@@ -186,6 +186,8 @@ static bool is_operator(const struct walk *w, uint32_t slice) {
   return tg__slice_class(w->t, slice) == TG__CLASS_OP && tg__str_contains(tg__name(w->t, w->t->slices.name[slice]), "::");
 }
 
+bool tg__is_zero_grad(struct tg__str name) { return tg__str_has_prefix(name, "Optimizer.zero_grad#"); }
+
 static void see(struct walk *w, uint32_t i) {
   const struct tg_trace *t = w->t;
   const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
@@ -196,7 +198,7 @@ static void see(struct walk *w, uint32_t i) {
     const unsigned meaning = tg__names_of(&w->s->f->names, t->slices.name[i]);
     if (meaning & TG__NAME_OPTIMIZER_STEP) w->update_until = end;
     if (meaning & TG__NAME_DATALOADER) w->load_until = end;
-    if (tg__str_has_prefix(name, "Optimizer.zero_grad#")) w->clear_until = end;
+    if (tg__is_zero_grad(name)) w->clear_until = end;
   }
   if (start < w->busy_until || !is_operator(w, i)) return;
   w->busy_until = end;

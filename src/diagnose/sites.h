@@ -64,6 +64,7 @@ uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, 
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
 /* The text where one of the sites marked in `in` has work in backward, else an empty one. */
 const char *tg__if_backward(const struct tg__sites *s, const bool *in, const char *text);
+bool tg__is_zero_grad(struct tg__str name); /* the range of an optimizer's zero_grad() */
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count);
 #define TG__IS_ONE_OF(name, list) tg__is_one_of(name, list, sizeof(list) / sizeof *(list))
 /* "file.py(12): f" split into "file.py", "12" and "f"; false when it is not of that form. */
