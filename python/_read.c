@@ -408,7 +408,7 @@ PyMODINIT_FUNC PyInit__read(void) {
                                          NULL, NULL);
   trace_type = (PyTypeObject *)PyType_FromSpec(&trace_spec);
   if (PyModule_AddObjectRef(module, "TachographError", error_type) || PyModule_AddObjectRef(module, "Trace", (PyObject *)trace_type) ||
-      add_table_types(module) || add_diff(module) ||
+      add_table_types(module) || add_diff(module) || add_numbers(module) ||
       PyModule_AddStringConstant(module, "version", tg_version())) {
     Py_DECREF(module);
     return NULL;

@@ -1,4 +1,4 @@
-/* What python/_read.c, _read_table.c and _read_diff.c share. */
+/* What python/_read.c, _read_table.c, _read_numbers.c and _read_diff.c share. */
 #ifndef TG_PYTHON_READ_H
 #define TG_PYTHON_READ_H
 
@@ -32,7 +32,8 @@ struct args {
 };
 bool args_from_dict(PyObject *dict, struct args *out);
 
-int add_diff(PyObject *module); /* its functions diff, diff_text, diff_fails */
+int add_diff(PyObject *module);    /* its functions diff, diff_text, diff_fails */
+int add_numbers(PyObject *module); /* us_of, look_up, settle, numbered */
 
 /* Text coming out of the library piece by piece. */
 struct text { /* bytes collected from a tg_write_fn */

@@ -83,19 +83,20 @@ enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **ou
 
 /* ---- two traces ------------------------------------------------------------------------------------------------------- */
 
-/* In place of a run: the one rank that is compared, or all of them. */
+/* In place of a run, the one rank that is compared, if one is named. A question finds it itself. */
 static enum tg_err one_side(struct tg_trace **t, const struct tg_arg *args, size_t arg_count, const char *own, struct tg_error *e) {
   const struct tg__call c = {"", args, arg_count};
   const char *const number = tg__call_has(&c, own) ? tg__call_value(&c, own) : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank") : NULL;
   const struct tg__run_rank *const r = (*t)->run && number ? tg__run_rank_of(*t, number) : NULL;
-  return r ? tg__run_unit(*t, r->unit, t, e) : tg__run_whole(t, e);
+  return r && !tg__call_has(&c, "question") ? tg__run_unit(*t, r->unit, t, e) : TG_OK;
 }
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                     struct tg_error *error) {
+  static const struct tg__diff_doors doors = {tg__run_each, tg__run_ask};
   enum tg_err err = one_side(&a, args, arg_count, "rank_a", error);
   if (!err) err = one_side(&b, args, arg_count, "rank_b", error);
-  return err ? err : tg__diff_run(a, b, args, arg_count, out, error);
+  return err ? err : tg__diff_runs(a, b, &doors, args, arg_count, out, error);
 }
 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {

@@ -115,8 +115,8 @@ static enum tg_err ask_unit(const struct tg__call *c, struct tg_trace *t, struct
   size_t count = 0;
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking at a rank");
   for (size_t i = 0; i < c->count; i++)
-    if (!tg__run_is_for_all(c->args[i].name)) args[count++] = c->args[i];
-  const enum tg_err err = tg__ask_run(t, c->question, args, count, out, e);
+    if (!tg__is_for_all_ranks(c->args[i].name)) args[count++] = c->args[i];
+  const enum tg_err err = t->rank_count == 1 ? tg__ask_rank(t, 0, c->question, args, count, out, e) : tg__ask_run(t, c->question, args, count, out, e);
   tg__free(args);
   return err;
 }
@@ -125,6 +125,7 @@ static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) 
   h->events_read = rank->events_read;
   h->events_kept = rank->events_kept;
   memcpy(h->loss, rank->loss, sizeof h->loss);
+  memcpy(h->loss_offset, rank->loss_offset, sizeof h->loss_offset);
   h->processes = tg__alloc(((size_t)rank->process_count + 1) * sizeof *h->processes);
   if (!h->processes) return false;
   if (rank->process_count) memcpy(h->processes, rank->processes, rank->process_count * sizeof *h->processes);
@@ -247,7 +248,9 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace
   const unsigned at_once = threads < AT_ONCE || r->count < AT_ONCE ? 1 : AT_ONCE;
   r->each = (struct tg_open_options){.threads = threads / at_once};
   for (size_t i = 0; i < r->count; i++) r->units[i].ranks.strings = s->strings;
+  tg__pages_frugal(true);
   tg__parallel(at_once, r->count, read_unit, r);
+  tg__pages_frugal(false);
   enum tg_err err = gather(r, path, s, &passed_over, e);
   for (size_t i = 0; i < r->count; i++) {
     for (uint32_t k = 0; k < r->units[i].ranks.count; k++) tg__rank_summary_free(&r->units[i].ranks.ranks[k]);
@@ -304,8 +307,15 @@ static void count_from_first(const struct tg_trace *run, const struct tg__run_ra
   }
 }
 
+/* What is said of ranks by their summaries says what was lost of them, too; which files were passed over is there already. */
+static void give_losses(struct tg_trace *run, const struct tg__run_rank *place) {
+  for (uint32_t r = 0; r < run->rank_count; r++)
+    for (int k = 0; k < TG__LOSS_COUNT && run->ranks[r].number == place->number; k++)
+      if (k != TG__LOSS_skipped_file) run->ranks[r].loss[k] = place->health.loss[k], run->ranks[r].loss_offset[k] = place->health.loss_offset[k];
+}
+
 /* Where each rank is, by what it is called now that all are known. */
-static bool gather_places(const struct reading *r, const struct tg_trace *t, struct tg__run_ranks *all) {
+static bool gather_places(const struct reading *r, struct tg_trace *t, struct tg__run_ranks *all) {
   uint32_t track = 0, slice = 0, mark = 0;
   for (size_t i = 0; i < r->count; i++) {
     struct tg__run_ranks *const own = &r->units[i].own;
@@ -324,6 +334,7 @@ static bool gather_places(const struct reading *r, const struct tg_trace *t, str
       mark += places[k].marks;
     }
     all->count += own->count;
+    for (size_t k = 0; k < own->count; k++) give_losses(t, &places[k]);
     if (!all->defect.code) all->defect = own->defect;
     for (size_t n = 0; n < r->asked_count; n++)
       rename_ranks(tg__joining_rows(r->asked[n].joining), r->units[i].first_row[n], r->units[i].row_count[n], places, own->count);
@@ -364,7 +375,6 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
   const bool is_open = !err;
   if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
   if (!err) err = end_questions(&r, *out, ranks, e);
-  if (!err) (*out)->step_kind = (*out)->summaries->ranks[0].step_kind;
   if (err && is_open) {
     tg__trace_free(*out);
     *out = NULL;

@@ -30,6 +30,7 @@ void tg__run_close(struct tg__run_door *d) {
   tg__folder_close(d->folder);
   tg__free(d->path);
   tg__free(d);
+  tg__pages_frugal(false);
 }
 
 bool tg__run_is_valid(const struct tg__run_door *d) { return d->ranks.defect.code == TG_OK; }
@@ -71,6 +72,7 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   memcpy(d->path, path, len);
   d->options.threads = options ? options->threads : 0;
   d->total_bytes = -1;
+  tg__pages_frugal(true); /* what is kept of one rank would come on top of the next */
   enum tg_err err = tg__folder_open(path, &d->folder, e);
   if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, out, e);
   if (err) {

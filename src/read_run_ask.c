@@ -45,7 +45,7 @@ void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const 
 
 void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out) {
   if (strcmp(question, "losses") == 0) tg__put_skipped_files(run, out);
-  tg__table_add_losses(out, run, &(struct tg__ask){.rank = TG_NONE});
+  tg__table_add_skipped_files(out, run);
 }
 
 /* ---- the last word ----------------------------------------------------------------------------------------------------------------- */
@@ -73,13 +73,6 @@ enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c,
 }
 
 /* ---- one rank ----------------------------------------------------------------------------------------------------------------------- */
-
-bool tg__run_is_for_all(const char *argument) {
-  static const char *const names[] = {"rank", "where", "sort", "limit", "columns"};
-  for (size_t i = 0; argument && i < sizeof names / sizeof *names; i++)
-    if (strcmp(argument, names[i]) == 0) return true;
-  return false;
-}
 
 /* The first rank of the same file: tracks and slices of the file are counted from there. */
 static const struct tg__run_rank *first_of_file(const struct tg__run_ranks *ranks, const struct tg__run_rank *r) {
@@ -114,8 +107,8 @@ static size_t most_rows(const struct tg__call *c) {
   return limit && end > limit && *end == 0 && n >= 0 && !tg__call_has(c, "where") && !tg__call_has(c, "sort") ? (size_t)n : SIZE_MAX;
 }
 
-/* Rows of one rank as the run numbers them; neither chosen nor sorted, and cut only behind the first `most`. */
-static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c, size_t most,
+/* Rows of one rank as the run numbers them; neither chosen nor sorted, and cut only behind the first `most`. part: of the answer about all. */
+static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c, size_t most, bool part,
                             struct tg_table **out, struct tg_error *e) {
   struct tg_trace *t = NULL;
   char number[24], own_number[24], limit[24];
@@ -125,11 +118,11 @@ static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_ran
   struct tg_arg *const args = tg__alloc((c->count + 2) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   snprintf(number, sizeof number, "%lld", (long long)r->number);
-  args[count++] = (struct tg_arg){"rank", number};
+  if (!part) args[count++] = (struct tg_arg){"rank", number};
   snprintf(limit, sizeof limit, "%zu", most);
   if (most < SIZE_MAX) args[count++] = (struct tg_arg){"limit", limit};
   for (size_t i = 0; i < c->count; i++) {
-    if (tg__run_is_for_all(c->args[i].name)) continue;
+    if (tg__is_for_all_ranks(c->args[i].name)) continue;
     args[count++] = c->args[i];
     if (!numbered || strcmp(c->args[i].name, numbered) != 0) continue;
     (void)owner_of(&run->run->ranks, c->args[i].value, strcmp(numbered, "track") == 0, &own);
@@ -137,7 +130,7 @@ static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_ran
     args[count - 1].value = own_number;
   }
   enum tg_err err = tg__run_unit(run, r->unit, &t, e);
-  if (!err) err = tg__ask_run(t, c->question, args, count, out, e);
+  if (!err) err = part ? tg__ask_rank(t, r->of_unit, c->question, args, count, out, e) : tg__ask_run(t, c->question, args, count, out, e);
   if (t) tg__forget(t); /* two ranks stay in memory, and what questions keep of one may be as much again */
   tg__free(args);
   if (!err) tg__run_number_through(*out, c, first_of_file(&run->run->ranks, r));
@@ -172,11 +165,42 @@ static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which,
   return *out ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", tg__run_ready[which].question);
 }
 
+/* Progress: from here on, of the files of all ranks. */
+static void begin_all(struct tg__run_door *d) {
+  d->done_bytes = d->total_bytes = 0;
+  for (size_t i = 0; i < d->ranks.count; i++) d->total_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+}
+
+static void begin_rank(const struct tg__run_door *d, size_t i) {
+  if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);
+}
+
+static void end_rank(struct tg__run_door *d, size_t i) {
+  d->done_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+}
+
+enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e) {
+  struct tg__run_door *const d = run->run;
+  enum tg_err err = TG_OK;
+  begin_all(d);
+  for (size_t i = 0; i < d->ranks.count && !err; i++) {
+    struct tg_trace *t = NULL;
+    begin_rank(d, i);
+    if (d->ranks.items[i].of_unit == 0) err = tg__run_unit(run, d->ranks.items[i].unit, &t, e);
+    if (!err && t) err = tg__trace_load(t, TG__COL_ALL, e);
+    if (!err && t) err = look(ctx, t, e);
+    if (t) tg__forget(t);
+    end_rank(d, i);
+  }
+  d->total_bytes = -1;
+  return err;
+}
+
 static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct tg__call *c, bool choose_now, struct tg__joining *j,
                             struct tg_error *e) {
   struct tg_table *rows = NULL;
   struct tg_error why = {0};
-  enum tg_err err = ask_rank(run, &run->run->ranks.items[i], c, tg__joining_is_late(j) ? SIZE_MAX : most_rows(c), &rows, &why);
+  enum tg_err err = ask_rank(run, &run->run->ranks.items[i], c, tg__joining_is_late(j) ? SIZE_MAX : most_rows(c), true, &rows, &why);
   if (err == TG_NO_DATA) {
     tg__joining_miss(j, &why); /* others may have it */
     return TG_OK;
@@ -194,13 +218,12 @@ static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *
   int64_t *const numbers = tg__alloc((d->ranks.count + 1) * sizeof *numbers);
   enum tg_err err = j && numbers ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
   const bool is_late = j && tg__joining_is_late(j);
-  d->done_bytes = d->total_bytes = 0;
-  for (size_t i = 0; i < d->ranks.count; i++) d->total_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+  begin_all(d);
   for (size_t i = 0; i < d->ranks.count && !err; i++) {
-    if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);
+    begin_rank(d, i);
     err = add_rank(run, i, c, !is_late, j, e);
     numbers[i] = d->ranks.items[i].number;
-    d->done_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+    end_rank(d, i);
   }
   d->total_bytes = -1;
   if (!err) err = tg__joining_end(j, numbers, out, e);
@@ -254,7 +277,7 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
   const unsigned ready = ready_answer(&d->ranks, &c);
   if (tg__call_has(&c, "rank") && !r && !of_all) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
   if (!d->whole && r && !of_all) {
-    err = ask_rank(t, r, &c, strcmp(question, "findings") == 0 ? SIZE_MAX : most_rows(&c), out, e);
+    err = ask_rank(t, r, &c, strcmp(question, "findings") == 0 ? SIZE_MAX : most_rows(&c), false, out, e);
     if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, c.question, *out);
     if (!err) err = tg__run_settle(t, &c, *out, e);
     if (!err) err = choose(out, &c, e);

@@ -29,7 +29,7 @@ MAY_INCLUDE = {
 # them into analyze.h would show them to everybody.
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
 SIDE_DOORS = {"analyze/whole/steps.h": {"diagnose"}, "analyze/device/gaps.h": {"diagnose"}, "analyze/device/tensor_cores.h": {"diagnose"},
-              "analyze/host/frames.h": {"diagnose"}, "analyze/work/op_inputs.h": {"diagnose"},
+              "analyze/host/frames.h": {"diagnose"}, "analyze/work/op_inputs.h": {"diagnose"}, "analyze/work/flops.h": {"diagnose"},
               "trace/summary.h": {"analyze", ""}, "analyze/ranks/summarize.h": {""}, "analyze/ranks/read_run.h": {"", "cli"}}
 
 # third-party header → the only files that may include it (regular expressions on the path below the root)
@@ -41,7 +41,7 @@ GATES = {
     r"sqlite3\.h": r"src/show/sql\w*\.c",
     r"Python\.h": r"python/_re(ad|cord)\w*\.[ch]|src/capture/python_\w+\.[ch]",
     r"tachograph/record\.h": r"src/capture/.*|python/_record\.c|src/trace/import_raw\w*\.c",  # a recording says in these bits what it has
-    r"(sys/.*|fcntl|unistd|dirent|glob|dlfcn)(\.h)?": r"src/base/(os|mem)\w*\.c|src/cli/.*|src/capture/.*|python/.*",
+    r"(sys/.*|fcntl|unistd|dirent|glob|dlfcn)(\.h)?": r"src/base/(os|pages)\w*\.c|src/cli/.*|src/capture/.*|python/.*",
     r"pthread\.h": r"src/base/.*|src/capture/.*",
 }
 
@@ -58,7 +58,7 @@ WORDS = {
     "base": [
         ("a word of the trace domain", DOMAIN, r"$^"),
         ("printing or ending the process", PRINTING, r"os_process\.c"),  # a forked child that could not become its program
-        ("file access outside os.c", FILES, r"os\w*\.c|mem\.c"),
+        ("file access outside os.c", FILES, r"os\w*\.c|pages\.c"),
         ("the environment outside os.c", ENVIRONMENT, r"os\w*\.c"),
         ("the C allocator outside mem.c and os.c", MEMORY, r"(mem|os\w*)\.c"),
     ],
@@ -76,7 +76,7 @@ for _folder in ("format", "trace", "analyze", "diagnose", "show", ""):
 
 SOFT_FILE, HARD_FILE = 600, 1000
 SOFT_FUNCTION, HARD_FUNCTION = 60, 100
-SHARED_NAMES = {"__init__.py", "__init__.pyi", "__main__.py", "profiler.py", "timeline.py", "conftest.py", "README.md", "CMakeLists.txt", "py.typed"}
+SHARED_NAMES = {"__init__.py", "__init__.pyi", "__main__.py", "profiler.py", "timeline.py", "config.py", "conftest.py", "README.md", "CMakeLists.txt", "py.typed"}
 
 
 def strip_comments(text):

@@ -38,10 +38,10 @@ struct tg_open_options {
 
 /* Open a trace: a file (.json, .json.gz, .json.zst, .tacho; told apart by content), a directory or a glob of such files (one
  * per rank), or "-" for standard input. options may be NULL. Of a directory with more than 16 MB of files the ranks are read one
- * after the other and let go: findings, questions about ranks, about one rank (rank=, track=), the report, and all whose rows come rank
- * by rank or add up over the ranks take the memory of two ranks and about a megabyte for each of the others. What looks at events of
- * several ranks at once reads them all into memory the first time, and they stay there: call_stack without event=, SQL, exports, diffs
- * without rank=, and saving. */
+ * after the other and let go: findings, questions about ranks, about one rank (rank=, track=), the report, diffs, and all whose rows
+ * come rank by rank or add up over the ranks take the memory of two ranks and about a megabyte for each of the others. What looks at
+ * events of several ranks at once reads them all into memory the first time, and they stay there: call_stack without event=, SQL, exports
+ * and saving. */
 TG_API enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error);
 /* Open the ranks of one run for the questions about ranks alone (ranks, collectives, stragglers, clocks, spread): each file is read,
  * summed up and let go, two at a time, so this takes the memory of two ranks and about a megabyte for each of the others. paths:

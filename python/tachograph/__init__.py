@@ -102,9 +102,8 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = No
     """Open a trace file, a directory or glob of them (one file per rank), or "-" for standard input.
 
     Of a directory with more than 16 MB of files one rank after the other is read and let go. ask(…, rank=3) reads that rank again, two
-    stay in memory; report() and questions about ranks need no more, nor do those whose rows come rank by rank or add up over the ranks.
-    findings, modules, rows and call_stack, what is asked with track=, sql(), export(), save() and diff() read all ranks into memory the
-    first time.
+    stay in memory; report(), diff() and questions about ranks need no more, nor do those whose rows come rank by rank or add up over the
+    ranks. call_stack without event=, sql(), export() and save() read all ranks into memory the first time.
 
     threads: workers, 0 = one per core. progress(done, total) is called while reading, also when a question reads ranks again, with bytes
     on disk, total -1 when unknown; when it returns False, reading stops and TachographError (code CANCELLED) is raised. True shows a line

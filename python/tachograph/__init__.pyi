@@ -249,10 +249,10 @@ class KernelsRow(TypedDict):
     min_ns: Optional[int]  # ns: shortest
     max_ns: Optional[int]  # ns: longest
     pct: Optional[float]  # %: share of the summed durations in this table
-    blocks_per_sm: Optional[float]  # mean weighted by duration, as the trace states it
-    occupancy_pct: Optional[float]  # %: estimated achieved occupancy, mean weighted by duration, as the trace states it
+    blocks_per_sm: Optional[float]  # mean weighted by duration; unknown where no call states it
+    occupancy_pct: Optional[float]  # %: estimated achieved occupancy, mean weighted by duration; unknown where no call states it
     tensor_cores: Optional[bool]  # its name says that it uses tensor cores; unknown for a matrix kernel whose name does not tell
-    op_eligible: Optional[bool]  # the launching operator's work suits tensor cores (by=op, config)
+    op_eligible: Optional[bool]  # the launching operator's name says that its work suits tensor cores, or this kernel uses them (by=op, config)
     low_occupancy: Optional[bool]  # a computing kernel whose stated occupancy is below 30 %; by=config says its grid and block
 
 class LaunchesRow(TypedDict):
@@ -431,7 +431,7 @@ class MemoryRow(TypedDict):
     peak_allocated_bytes: Optional[int]  # bytes: largest Total Allocated the allocator reported
     peak_reserved_bytes: Optional[int]  # bytes: largest Total Reserved the allocator reported
     with_addr: Optional[int]  # events that carry an address
-    paired: Optional[int]  # frees matched to their allocation by address
+    paired: Optional[int]  # frees matched to their allocation by address; none where no event carries one (with_addr), as the two that follow
     never_freed: Optional[int]  # allocations without a free in the trace
     free_without_alloc: Optional[int]  # frees of what was allocated before the trace
     category: Optional[str]  # what it is for (by=peak, category)
@@ -561,7 +561,7 @@ class TotalsRow(TypedDict):
     rank: Optional[int]  # rank of the job
     track: Optional[int]  # track number, by=track only
     name: Optional[str]  # thread or stream name, by=track only
-    wall_ns: Optional[int]  # ns: from the first event to the end of the last
+    wall_ns: Optional[int]  # ns: from the first event to the end of the last, spans and overhead of the profiler itself left out
     cpu_ns: Optional[int]  # ns: a thread is inside an operator: union over all threads, never above wall_ns
     thread_cpu_ns: Optional[int]  # ns: the same per thread, added up over threads
     self_cpu_ns: Optional[int]  # ns: self time of all operators, added up
@@ -636,7 +636,8 @@ class SegmentsRow(TypedDict):
     """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""
     rank: Optional[int]  # rank of the job
     device: Optional[str]  # GPU0, …
-    address: Optional[str]  # where it begins, hexadecimal; by=pool: number of segments
+    address: Optional[str]  # where it begins, hexadecimal; by=segment and block
+    segments: Optional[int]  # number of segments; by=pool
     pool: Optional[str]  # pool: (0, 0) is the default one
     kind: Optional[str]  # large or small; by=block: active_allocated, active_pending_free or inactive
     total_bytes: Optional[int]  # bytes: reserved from the device; by=block: size of the block
@@ -657,7 +658,7 @@ class MemoryHistoryRow(TypedDict):
     ts_ns: Optional[int]  # ns: when
     action: Optional[str]  # alloc, free, segment_alloc, segment_free, segment_map, segment_unmap, free_completed, snapshot, oom; present = there before the history begins
     address: Optional[str]  # hexadecimal
-    bytes: Optional[int]  # bytes: how much
+    bytes: Optional[int]  # bytes: how much: of a snapshot what was asked for; segments as they are
     allocated_bytes: Optional[int]  # bytes: in use by the program after it
     reserved_bytes: Optional[int]  # bytes: reserved from the device after it
     stack: Optional[str]  # frames, innermost first, joined by ;
@@ -687,18 +688,28 @@ class MemoryStatsRow(TypedDict):
     """the allocator's statistics as torch.cuda.memory_stats() names them"""
     rank: Optional[int]  # rank of the job
     device: Optional[str]  # CPU, GPU0, …
-    metric: Optional[str]  # allocation, allocated_bytes, active, active_bytes, segment, reserved_bytes, num_ooms
+    metric: Optional[str]  # allocation, allocated_bytes, active, active_bytes, requested_bytes, segment, reserved_bytes, inactive_split, inactive_split_bytes, num_ooms, num_device_alloc, num_device_free
     pool: Optional[str]  # all, large_pool (above 1 MiB; segments above 2 MiB), small_pool
     current: Optional[int]  # at the end
-    peak: Optional[int]  # most at once
+    peak: Optional[int]  # most at once; of inactive_split unknown, as the two that follow
     allocated: Optional[int]  # sum of what came
     freed: Optional[int]  # sum of what went
+
+class MemorySummaryRow(TypedDict):
+    """the same as torch.cuda.memory_summary() shows it, to be read by people"""
+    rank: Optional[int]  # rank of the job
+    device: Optional[str]  # CPU, GPU0, …
+    metric: Optional[str]  # Allocated memory and so on
+    current: Optional[str]  # at the end; bytes in the largest unit that leaves three digits or more, by powers of 1024
+    peak: Optional[str]  # most at once
+    allocated: Optional[str]  # sum of what came
+    freed: Optional[str]  # sum of what went
 
 class RooflineRow(TypedDict):
     """operators by the work they do: FLOP/s and bytes/s against the device's peaks, and what bounds them"""
     name: Optional[str]  # operator, kind or kernel
     group: Optional[str]  # the rest of the grouping key; empty for by=name
-    kind: Optional[str]  # matmul, convolution, attention, normalisation, embedding, elementwise, copy, reduction; unknown = no FLOP figure
+    kind: Optional[str]  # matmul, convolution, attention, normalisation, embedding, elementwise, copy, reduction, factorisation, fourier; unknown = no FLOP figure
     precision: Optional[str]  # fp64, fp32, tf32, fp16 (bf16 too), fp8, int8: of the inputs, tf32 where the kernel says so
     calls: Optional[int]  # calls
     time_ns: Optional[int]  # ns: device time of what it launched, else host time, children included; of kind unknown: self time
@@ -717,12 +728,14 @@ class MfuRow(TypedDict):
     rank: Optional[int]  # rank of the job
     step: Optional[str]  # number of the step; empty for by=rank
     time_ns: Optional[int]  # ns: length of the step, device work it launched included; by=rank: from the first to the last step
-    flops: Optional[int]  # FLOP: floating-point operations by formula
+    flops: Optional[int]  # FLOP: floating-point operations of products, convolutions and attention by formula; unknown where more than 5 % of the time goes to such that do not say what they were given
+    recomputed_flops: Optional[int]  # FLOP: of these, by forward passes that are done again inside the backward pass (checkpointing)
     flop_per_s: Optional[float]  # FLOP/s: flops / time_ns
     coverage_pct: Optional[float]  # %: share of the device time (host time without a device) of operators that have a FLOP figure
     precision: Optional[str]  # that of most of the operations
     peak_flop_per_s: Optional[float]  # FLOP/s: peak of the device at this precision
-    mfu_pct: Optional[float]  # %: model FLOP utilisation: time each precision's operations would take at its peak, as a share of time_ns
+    mfu_pct: Optional[float]  # %: model FLOP utilisation: time each precision's operations, but for the recomputed ones, would take at its peak, as a share of time_ns
+    hfu_pct: Optional[float]  # %: hardware FLOP utilisation: the same with the recomputed ones
 
 class OpKernelsRow(TypedDict):
     """operators with the kernels they launched, in order, and how long those took to begin"""
@@ -1039,6 +1052,8 @@ class Trace:
     def ask(self, question: Literal["memory_stacks"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStacksRow]: ...
     @overload
     def ask(self, question: Literal["memory_stats"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStatsRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_summary"], *, rank: Any = ..., device: Any = ..., pools: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemorySummaryRow]: ...
     @overload
     def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
     @overload

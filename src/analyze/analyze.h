@@ -63,6 +63,7 @@ void tg__put_real_if(struct tg_table *t, bool known, double v); /* else null */
  * followed by tg__table_wrote. The text ids to write come from tg__table_text. Or column by column, cells of many rows at a time,
  * followed by tg__table_wrote_rows: quicker, as a dozen columns that begin at the same place of a page fall into one set of the caches. */
 bool tg__table_reserve(struct tg_table *t, size_t rows); /* false on no memory, and t->failed is set */
+void tg__column_null(struct tg__column *c, size_t row);  /* an unknown cell; nothing in a column that is left out */
 void tg__table_wrote(struct tg_table *t, size_t cells);
 void tg__table_wrote_rows(struct tg_table *t, size_t rows);
 uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id); /* TG_NONE stays TG_NONE */
@@ -75,6 +76,7 @@ struct tg_table *tg__table_copy(const struct tg_table *t); /* NULL on no memory 
 
 /* joins.c: the answer about all ranks, put together of answers about one each (joins.def says how, and for which questions). */
 bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count);
+bool tg__is_for_all_ranks(const char *argument); /* about the rows of all ranks together, so that no single rank is asked it */
 struct tg__joining;
 /* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no memory. */
 struct tg__joining *tg__joining_new(const char *question, const struct tg_arg *args, size_t count, size_t most);
@@ -106,21 +108,26 @@ struct tg__ask {
   bool has_steps;              /* step= was given: only what lies in these windows counts */
   struct tg__window *windows;  /* by rank, then start */
   size_t window_count;
+  bool is_joined;              /* the answer about `rank` becomes part of the one about all ranks */
 };
 bool tg__ask_has_arg(const struct tg__ask *a, const char *name); /* does the question take it? */
 const char *tg__ask_arg(const struct tg__ask *a, const char *name); /* the value given, else the default from questions.def */
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track); /* rank and track fit */
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns);                   /* inside a step window, or none asked for */
+const struct tg__step *tg__ask_first_step(const struct tg_trace *t, const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */
 /* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with step=,
  * device work without a known launch belongs to no step; the table gets a note that says how much there was). */
 bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice);
+/* Has a rank asked for a slice of a class that fits (needs.c)? linked: one whose host call is known. */
+bool tg__ask_has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked);
 
 /* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at. tg__ask_end after
  * use, after a failure too. */
 enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out, struct tg_error *e);
 void tg__ask_end(struct tg__ask *a);
 void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out); /* losses.c: rows of the question losses */
+void tg__table_add_skipped_files(struct tg_table *out, const struct tg_trace *t); /* which are no rank's */
 void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a); /* those of the ranks asked for */
 
 /* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
@@ -157,10 +164,23 @@ const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const 
  * registered there; analyze knows only its columns. */
 enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e);
+enum tg_err tg__findings_of_all(const struct tg_trace *t, struct tg_table *rows); /* diagnose: what shows only between ranks; TG_OK or TG_MEMORY */
+/* The answer about one rank, counted from 0, as a part of the one about all. */
+enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e);
 
 /* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin with the headline. */
 enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                          struct tg_error *e);
+/* The same where a side may be a run, whose ranks are looked at one after the other. */
+typedef enum tg_err tg__look_fn(void *ctx, struct tg_trace *t, struct tg_error *e);
+struct tg__diff_doors {
+  enum tg_err (*each)(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* the files of a run */
+  enum tg_err (*ask)(struct tg_trace *run, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                     struct tg_error *e);
+};
+enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors, const struct tg_arg *args,
+                          size_t arg_count, struct tg_table **out, struct tg_error *e);
 const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
 enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *e);

@@ -118,13 +118,13 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
   return good ? TG_OK : tg__fail(e, TG_USAGE, -1, "%s: %s=%.60s is not a number of microseconds", a->question->name, arg, value ? value : "");
 }
 
-static bool is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
+bool tg__ask_is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
 
 static enum tg_err parse_rank(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
   const char *value = find_argument(a->question, "rank") ? tg__ask_arg(a, "rank") : NULL;
   int64_t number, low = INT64_MAX, high = -1;
   a->rank = TG_NONE;
-  if (is_all(value)) return TG_OK;
+  if (tg__ask_is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
     return tg__fail(e, TG_USAGE, -1, "rank=%.60s is not a rank: give a whole number such as 0, or all", value);
   for (uint32_t r = 0; r < t->rank_count; r++) {
@@ -146,7 +146,7 @@ static enum tg_err parse_track(const struct tg_trace *t, struct tg__ask *a, stru
   const char *value = find_argument(a->question, "track") ? tg__ask_arg(a, "track") : NULL;
   int64_t number;
   a->track = TG_NONE;
-  if (is_all(value)) return TG_OK;
+  if (tg__ask_is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
     return tg__fail(e, TG_USAGE, -1, "track=%.60s is not a track: give a number as listed by the question tracks, or all", value);
   if (number >= t->track_count)
@@ -156,16 +156,30 @@ static enum tg_err parse_track(const struct tg_trace *t, struct tg__ask *a, stru
   return TG_OK;
 }
 
+enum { WHOSE = 40 };
+
 /* ---- step windows ------------------------------------------------------------------------------------------------------ */
 
-static enum tg_err no_such_step(const struct tg_trace *t, const char *text, int len, struct tg_error *e) {
+/* Of one rank by its number: what it lacks another may have. */
+static const char *whose(const struct tg_trace *t, uint32_t rank, char buf[WHOSE]) {
+  if (rank == TG_NONE || t->ranks[rank].number < 0) return "the trace";
+  snprintf(buf, WHOSE, "rank %lld", (long long)t->ranks[rank].number);
+  return buf;
+}
+
+static enum tg_err no_such_step(const struct tg_trace *t, const struct tg__ask *a, const char *text, int len, struct tg_error *e) {
+  char buf[WHOSE];
+  const char *const who = whose(t, a->rank == TG_NONE && t->rank_count == 1 ? 0 : a->rank, buf);
   int64_t low = INT64_MAX, high = INT64_MIN;
+  unsigned count = 0;
   for (uint32_t i = 0; i < t->step_count; i++) {
+    if (!tg__ask_has_rank(a, t->steps[i].rank)) continue;
+    count++;
     if (t->steps[i].number < low) low = t->steps[i].number;
     if (t->steps[i].number > high) high = t->steps[i].number;
   }
-  return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in the trace, which has %u steps numbered %lld to %lld", len, text, t->step_count,
-                  (long long)low, (long long)high);
+  return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has %u steps numbered %lld to %lld", len, text, who, count, (long long)low,
+                  (long long)high);
 }
 
 /* Mark the steps that one item, 5 or 5:8, names. */
@@ -181,10 +195,10 @@ static enum tg_err pick_steps(const struct tg_trace *t, const struct tg__ask *a,
   bool any = false;
   for (uint32_t i = 0; i < t->step_count; i++) {
     const struct tg__step *s = &t->steps[i];
-    if (s->number < first || s->number > last || (a->rank != TG_NONE && s->rank != a->rank)) continue;
+    if (s->number < first || s->number > last || !tg__ask_has_rank(a, s->rank)) continue;
     picked[i] = any = true;
   }
-  return any ? TG_OK : no_such_step(t, item, shown, e);
+  return any ? TG_OK : no_such_step(t, a, item, shown, e);
 }
 
 static enum tg_err make_windows(const struct tg_trace *t, struct tg__ask *a, const bool *picked, struct tg_error *e) {
@@ -202,12 +216,18 @@ static enum tg_err make_windows(const struct tg_trace *t, struct tg__ask *a, con
   return TG_OK;
 }
 
+const struct tg__step *tg__ask_first_step(const struct tg_trace *t, const struct tg__ask *a) {
+  for (uint32_t i = 0; i < t->step_count; i++)
+    if (tg__ask_has_rank(a, t->steps[i].rank)) return &t->steps[i];
+  return NULL;
+}
+
 static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
   /* questions about ranks look at the numbers themselves: summaries have no steps of the trace */
   const bool has_windows = find_argument(a->question, "step") && a->question->needs != TG__COL_RANKS;
   const char *value = has_windows ? tg__ask_arg(a, "step") : NULL;
-  if (is_all(value)) return TG_OK;
-  if (t->step_count == 0)
+  if (tg__ask_is_all(value)) return TG_OK;
+  if (!tg__ask_first_step(t, a))
     return tg__fail(e, TG_NO_DATA, -1,
                     "the trace has no steps, so step=%.60s selects nothing; call prof.step() once an iteration when recording", value);
   a->has_steps = true;
@@ -258,22 +278,31 @@ bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32
 
 /* ---- what the table says beside its rows --------------------------------------------------------------------------------- */
 
+static void add_loss(struct tg_table *out, enum tg__loss which, int64_t count, int64_t offset) {
+  struct tg__loss_row *const losses = tg__realloc(out->losses, (out->loss_count + 1) * sizeof *losses);
+  if (!losses) {
+    out->failed = true;
+    return;
+  }
+  out->losses = losses;
+  losses[out->loss_count++] = (struct tg__loss_row){tg__loss_info[which].name, tg__loss_info[which].meaning, count, offset};
+}
+
+void tg__table_add_skipped_files(struct tg_table *out, const struct tg_trace *t) {
+  const struct tg__rank *const first = &t->ranks[0];
+  if (first->loss[TG__LOSS_skipped_file]) add_loss(out, TG__LOSS_skipped_file, first->loss[TG__LOSS_skipped_file], first->loss_offset[TG__LOSS_skipped_file]);
+}
+
 void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a) {
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
-    struct tg__loss_row row = {tg__loss_info[k].name, tg__loss_info[k].meaning, 0, -1};
+    int64_t count = 0, offset = -1;
+    if (k == TG__LOSS_skipped_file && a->rank != TG_NONE && t->rank_count > 1) continue; /* it is of no rank */
     for (uint32_t r = 0; r < t->rank_count; r++) {
       if (!tg__ask_has_rank(a, r) || t->ranks[r].loss[k] == 0) continue;
-      if (row.count == 0) row.offset = t->ranks[r].loss_offset[k];
-      row.count += t->ranks[r].loss[k];
+      if (count == 0) offset = t->ranks[r].loss_offset[k];
+      count += t->ranks[r].loss[k];
     }
-    if (row.count == 0) continue;
-    struct tg__loss_row *losses = tg__realloc(out->losses, (out->loss_count + 1) * sizeof *losses);
-    if (!losses) {
-      out->failed = true;
-      return;
-    }
-    out->losses = losses;
-    losses[out->loss_count++] = row;
+    if (count) add_loss(out, (enum tg__loss)k, count, offset);
   }
 }
 
@@ -298,13 +327,32 @@ static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, s
     tg__table_note(out, "%lld device events have no known launch, so they belong to no step and are left out here", (long long)without);
 }
 
+/* Why there are no rows, where no question says so itself. */
+static void note_nothing(const struct tg__ask *a, struct tg_table *out) {
+  static const struct {
+    const char *question, *why;
+  } reasons[] = {
+      {"events", "none of these events takes time; by=mark lists those that are moments"},
+      {"document", "beside its events the document says nothing"},
+      {"gaps", "between two pieces of device work there is no gap of min_us or more"},
+      {"kernel_types", "none of the device work takes time"},
+  };
+  const char *const where = tg__ask_arg(a, "where"), *const limit = tg__ask_arg(a, "limit");
+  const bool has_steps = find_argument(a->question, "step") && !tg__ask_is_all(tg__ask_arg(a, "step"));
+  if (out->rows || out->note_count || has_steps || (where && *where) || strcmp(limit, "0") == 0) return;
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+    if (strcmp(reasons[i].question, a->question->name) == 0) tg__table_note(out, "%s", reasons[i].why);
+}
+
 static void add_notes(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+  if (!a->is_joined) note_nothing(a, out); /* else other ranks may have some */
   const bool uses_steps = a->has_steps || strcmp(a->question->name, "steps") == 0;
-  if (uses_steps && t->step_count > 0 && t->step_kind == TG__STEP_PERIOD)
-    tg__table_note(out, "the trace marks no steps: these were found by the period of its operators");
-  if (uses_steps && t->step_count > 0 && t->step_kind == TG__STEP_ANNOTATION)
-    tg__table_note(out, "the trace has no ProfilerStep: the annotation %.*s is taken as the step", (int)tg__name(t, t->steps[0].name).len,
-                   tg__name(t, t->steps[0].name).ptr);
+  const struct tg__step *const step = uses_steps ? tg__ask_first_step(t, a) : NULL;
+  const enum tg__step_kind kind = step ? t->ranks[step->rank].step_kind : TG__STEP_PROFILER;
+  if (kind == TG__STEP_PERIOD) tg__table_note(out, "the trace marks no steps: these were found by the period of its operators");
+  if (kind == TG__STEP_ANNOTATION)
+    tg__table_note(out, "the trace has no ProfilerStep: the annotation %.*s is taken as the step", (int)tg__name(t, step->name).len,
+                   tg__name(t, step->name).ptr);
   note_unlaunched(t, a, out);
 }
 
@@ -315,7 +363,7 @@ static enum tg_err parse_limit(struct tg__ask *a, size_t *limit, struct tg_error
   int64_t number;
   a->most_rows = SIZE_MAX;
   *limit = SIZE_MAX;
-  if (is_all(value)) return TG_OK;
+  if (tg__ask_is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
     return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", value);
   *limit = (size_t)number;
@@ -348,6 +396,7 @@ enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t 
   enum tg_err err = parse_limit(&a, &limit, e);
   if (!err && sort && *sort) err = tg__sort_table(t, sort, e);
   if (!err && t->rows > limit) t->rows = limit;
+  if (!err) note_nothing(&a, t);
   if (!err) err = tg__pick_columns(&a, t, e);
   if (!err) err = tg__keep_picked(&a, t, e);
   tg__ask_end(&a);
@@ -372,20 +421,26 @@ static enum tg_err load(struct tg_trace *t, const struct tg__question *q, struct
   if (q->needs == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
   if (t->summaries && q->needs != TG__COL_NONE)
     return tg__fail(e, TG_NO_DATA, -1,
-                    "this is a summary of %u ranks, which answers ranks, collectives, stragglers, clocks and spread; %s needs the traces it was made of",
-                    t->rank_count, q->name);
+                    "this is a summary of %u rank%s, which answers ranks, collectives, stragglers, clocks and spread; %s needs the traces it was made of",
+                    t->rank_count, t->rank_count == 1 ? "" : "s", q->name);
   return tg__trace_load(t, q->needs, e);
+}
+
+static enum tg_err check_needs(const struct tg_trace *t, const struct tg__ask *a, struct tg_error *e) {
+  char buf[WHOSE];
+  const bool is_one_of_several = !a->is_joined && (t->rank_count > 1 || t->is_part);
+  return tg__check_needs(t, a, whose(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
 }
 
 static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   size_t limit;
   enum tg_err err = check_names(a, e);
   if (err == TG_OK) err = parse_limit(a, &limit, e);
-  if (err == TG_OK) err = parse_rank(t, a, e);
+  if (err == TG_OK && !a->is_joined) err = parse_rank(t, a, e);
   if (err == TG_OK) err = parse_track(t, a, e);
-  if (err == TG_OK) err = parse_steps(t, a, e);
   if (err == TG_OK) err = load(t, a->question, e);
-  if (err == TG_OK) err = tg__check_needs(t, a, e);
+  if (err == TG_OK) err = parse_steps(t, a, e);
+  if (err == TG_OK) err = check_needs(t, a, e);
   if (err == TG_OK) err = add_columns(a->question, out);
   if (err == TG_OK) err = tg__pick_columns(a, out, e);
   if (err == TG_OK) err = a->question->answer(t, a, out, e);
@@ -406,19 +461,31 @@ enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, 
 
 void tg__ask_end(struct tg__ask *a) { tg__free(a->windows); }
 
+static enum tg_err ask(struct tg_trace *t, struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
+  struct tg_table *const table = tg__table_new(a->question->name);
+  *out = NULL;
+  if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  const enum tg_err err = answer(t, a, table, e);
+  tg__ask_end(a);
+  if (err)
+    tg__table_free(table);
+  else
+    *out = table;
+  return err;
+}
+
+enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e) {
+  struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = arg_count, .rank = rank, .is_joined = true};
+  return ask(t, &a, out, e);
+}
+
 enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e) {
-  *out = NULL;
   struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = arg_count};
+  *out = NULL;
   if (!a.question) return unknown_question(question, e);
-  struct tg_table *table = tg__table_new(a.question->name);
-  if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
-  const enum tg_err err = answer(t, &a, table, e);
-  tg__ask_end(&a);
-  if (err != TG_OK) {
-    tg__table_free(table);
-    return err;
-  }
-  *out = table;
-  return TG_OK;
+  enum tg_err err = tg__ask_check(a.question, args, arg_count, e);
+  if (err) return err;
+  return tg__ask_is_of_ranks(t, &a) ? tg__ask_ranks(t, &a, out, e) : ask(t, &a, out, e);
 }

@@ -2,8 +2,6 @@
  * option that would have recorded it: an empty table would read as "there was none". */
 #include "analyze/ask.h"
 
-#include <stdio.h>
-
 enum need {
   NEED_DEVICE,     /* device work */
   NEED_BUSY,       /* device work, by the rules asked for */
@@ -11,8 +9,11 @@ enum need {
   NEED_OPERATORS,  /* operators */
   NEED_CALLERS,    /* operators or annotations: what device work can lie below */
   NEED_WORK,       /* operators, host calls or device work */
+  NEED_TIMED,      /* operators or device work */
+  NEED_SLICES,     /* whatever takes time */
   NEED_NAMED,      /* user annotations */
   NEED_MEMORY,     /* [memory] events */
+  NEED_SHAPES,     /* what calls were given */
 };
 
 static const struct {
@@ -24,13 +25,19 @@ static const struct {
     {"kernel_breakdown", NEED_BUSY}, {"idle", NEED_DEVICE},           {"copy_bandwidth", NEED_DEVICE}, {"op_kernels", NEED_DEVICE},
     {"sequences", NEED_DEVICE},        {"queue", NEED_DEVICE},          {"launch_stats", NEED_DEVICE},   {"op_kernels", NEED_LAUNCHES},
     {"queue", NEED_LAUNCHES},          {"launch_stats", NEED_LAUNCHES}, {"sequences", NEED_CALLERS},     {"ops", NEED_OPERATORS},
-    {"totals", NEED_WORK},             {"op_classes", NEED_WORK},       {"top", NEED_WORK},              {"annotations", NEED_NAMED},
-    {"memory", NEED_MEMORY},           {"memory_ops", NEED_MEMORY},
+    {"totals", NEED_WORK},             {"op_classes", NEED_WORK},       {"top", NEED_TIMED},             {"annotations", NEED_NAMED},
+    {"memory", NEED_MEMORY},           {"memory_ops", NEED_MEMORY},     {"call_graph", NEED_SLICES},     {"rows", NEED_SLICES},
+    {"roofline", NEED_SHAPES},         {"mfu", NEED_SHAPES},
 };
 
 static bool is_operator(enum tg__class c) { return c == TG__CLASS_OP; }
 static bool is_caller(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_PYTHON_OP || c == TG__CLASS_ANNOTATION; }
 static bool is_work(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || tg__class_is_device_work(c); }
+static bool is_timed(enum tg__class c) { return c == TG__CLASS_OP || tg__class_is_device_work(c); }
+static bool is_any(enum tg__class c) {
+  (void)c;
+  return true;
+}
 static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c == TG__CLASS_GPU_ANNOTATION; }
 
 /* Is there one on a track of this kind? With `linked`, one whose host call is known. */
@@ -45,8 +52,8 @@ static bool stands_on(const struct tg_trace *t, const struct tg__ask *a, const u
   return false;
 }
 
-/* Has a rank asked for a slice of such a class? Few tracks are those of devices, and what is asked for mostly stands there. */
-static bool has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked) {
+/* Few tracks are those of devices, and what is asked for mostly stands there. */
+bool tg__ask_has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked) {
   uint64_t wanted[(UINT16_MAX + 1) / 64] = {0}; /* categories, a bit each */
   bool named = false;
   for (uint32_t c = 0; c < t->cat_count; c++) {
@@ -71,9 +78,18 @@ static bool has_streams(const struct tg_trace *t, const struct tg__ask *a) {
   return false;
 }
 
-static bool has_memory_marks(const struct tg_trace *t) {
+static bool has_memory_marks(const struct tg_trace *t, const struct tg__ask *a) {
   for (uint32_t i = 0; i < t->marks.count; i++)
-    if (t->marks.name[i] == TG__K_MEMORY) return true;
+    if (t->marks.name[i] == TG__K_MEMORY && tg__ask_has_rank(a, t->tracks[t->marks.track[i]].rank)) return true;
+  return false;
+}
+
+static bool has_shapes(const struct tg_trace *t, const struct tg__ask *a) {
+  for (uint32_t k = 0; k < t->track_count; k++) {
+    if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
+    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+      if (tg__arg_dims(t, t->slices.args[i]) != TG_NONE) return true;
+  }
   return false;
 }
 
@@ -93,18 +109,22 @@ static const struct {
                       "record with ProfilerActivity.CPU among the activities"},
     [NEED_WORK] = {is_work, false, "operators, host calls or device work",
                    "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+    [NEED_TIMED] = {is_timed, false, "operators or device work", "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+    [NEED_SLICES] = {is_any, false, "events that take time", "record with ProfilerActivity.CPU among the activities"},
     [NEED_NAMED] = {is_named, false, "user annotations", "wrap parts of the program in torch.profiler.record_function(\"name\")"},
     [NEED_MEMORY] = {NULL, false, "[memory] events", "record with profile_memory=True"},
 };
 
-enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, struct tg_error *e) {
+enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, const char *who, struct tg_error *e) {
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
     const enum need need = needs[i].need;
     if (strcmp(needs[i].question, a->question->name) != 0) continue;
     if (need == NEED_BUSY && strcmp(tg__ask_arg(a, "rules"), "exact") != 0 && has_streams(t, a)) continue;
-    if (kinds[need].fits ? has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t)) continue;
-    char who[40] = "the trace";
-    if (a->rank != TG_NONE && t->rank_count > 1) snprintf(who, sizeof who, "rank %lld", (long long)t->ranks[a->rank].number);
+    if (need == NEED_SHAPES) {
+      if (t->rank_count < 2 || has_shapes(t, a)) continue; /* of one rank the question says so itself */
+      return tg__fail(e, TG_NO_DATA, -1, "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
+    }
+    if (kinds[need].fits ? tg__ask_has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t, a)) continue;
     return tg__fail(e, TG_NO_DATA, -1, "%s holds no %s, which %s is about; %s", who, kinds[need].what, a->question->name, kinds[need].cure);
   }
   return TG_OK;

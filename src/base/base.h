@@ -23,7 +23,7 @@
 enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- memory (mem.c) ------------------------------------------------------------------------------------------------- */
+/* ---- memory (mem.c, pages.c) ---------------------------------------------------------------------------------------- */
 
 /* malloc family with failure injection for the tests. NULL on failure; tg__alloc returns zeroed bytes. */
 void *tg__alloc(size_t bytes);
@@ -31,10 +31,16 @@ void *tg__realloc(void *p, size_t bytes);
 void tg__free(void *p);
 /* What was freed goes back to the system, where the allocator would keep it: between stretches of work that each need much. */
 void tg__memory_return(void);
-/* From now on blocks of a megabyte and more have pages of their own: they grow without a copy and go back when they are freed. This is for
- * the whole process, so a program may say it and a library may not. */
-void tg__memory_large_apart(void);
 void tg__alloc_fail_after(long calls); /* tests: the n-th call from now fails, and all later ones; -1 = never */
+bool tg__alloc_must_fail(void);        /* is this that call? For whatever else hands out memory */
+
+/* The pointer that lies at an address, of whatever type it is there: read as the bytes it is, or the compiler might assume that a store
+ * through void ** leaves it as it was. */
+static inline void *tg__pointer_at(const void *place) {
+  void *p;
+  memcpy(&p, place, sizeof p);
+  return p;
+}
 
 /* Grow an array so that it holds at least `want` elements. items: the address of the pointer to it, of whatever type; that pointer
  * and *cap change together. false on failure, old array kept. */
@@ -42,8 +48,15 @@ bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes);
 
 /* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages. */
 void *tg__pages_get(size_t bytes);
+void *tg__pages_used(size_t bytes);                                 /* the same, not zeroed: for who writes all of it */
 void *tg__pages_sparse(size_t bytes);                               /* the same when most pages will never be touched */
-void tg__pages_drop(void *p, size_t bytes);                         /* give back all */
+void tg__pages_drop(void *p, size_t bytes);                         /* give back all: some of it is kept for the next, see pages.c */
+void tg__pages_drop_sparse(void *p, size_t bytes);                  /* of tg__pages_sparse: nothing is kept */
+/* For tg__alloc: small pages only, as most of a big array may never be touched. *cap: bytes it has, becomes about `want`. NULL: nothing changed. */
+void *tg__pages_block(size_t bytes, bool zeroed);
+void *tg__pages_block_resize(void *p, size_t *cap, size_t want);
+void tg__pages_return(void);                                        /* what is kept goes back to the system */
+void tg__pages_frugal(bool begins);                                 /* until it ends, for each that began: nothing is kept */
 void tg__pages_release(void *p, size_t from_byte, size_t to_byte);  /* give back whole pages inside [from, to): read as zero after */
 
 /* place: the address of a pointer, of whatever type, to *cap bytes from tg__pages_get, or NULL. Make them at least `want` bytes, moving

@@ -1,4 +1,4 @@
-/* Memory: the malloc family with failure injection, pages for big columns, the bump arena. */
+/* Memory: the malloc family with failure injection, big blocks on warm pages, the bump arena. */
 #include "base/base.h"
 
 #include <stdatomic.h>
@@ -6,15 +6,13 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* Calls left until allocations start to fail; below zero: they never do. */
 static atomic_long calls_left = -1;
 
 void tg__alloc_fail_after(long calls) { atomic_store(&calls_left, calls); }
 
-static bool must_fail(void) {
+bool tg__alloc_must_fail(void) {
   long left = atomic_load_explicit(&calls_left, memory_order_relaxed);
   if (TG_LIKELY(left < 0)) return false;
   while (left > 1) {
@@ -23,28 +21,80 @@ static bool must_fail(void) {
   return true;
 }
 
-void *tg__alloc(size_t bytes) { return must_fail() ? NULL : calloc(1, bytes ? bytes : 1); }
-void *tg__realloc(void *p, size_t bytes) { return must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
-void tg__free(void *p) { free(p); }
+/* ---- big blocks ------------------------------------------------------------------------------------------------------- */
+
+/* They lie on pages, where what one answer gave back is warm for the next (pages.c), behind a head that says how many. */
+struct head {
+  uintptr_t mark; /* of this address, or it is no head */
+  size_t bytes;   /* with the head */
+};
+enum { PAGE = 4096, HEAD = 64 };
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+static const size_t BIG = SIZE_MAX; /* none: it watches the ends of malloc's blocks alone */
+#else
+static const size_t BIG = 256 << 10;
+#endif
+
+static uintptr_t mark_of(const struct head *h) { return (uintptr_t)h ^ (uintptr_t)0x5bd1e995a3c59ac3; }
+
+/* NULL: the block is malloc's. What stands before a pointer into a page, on the same page, can be read whoever owns it. */
+static struct head *head_of(void *p) {
+  if (BIG == SIZE_MAX || !p || (uintptr_t)p % PAGE != HEAD) return NULL;
+  struct head *const h = (struct head *)((char *)p - HEAD);
+  return h->mark == mark_of(h) ? h : NULL;
+}
+
+static void *begin_big(void *pages, size_t bytes) {
+  if (!pages) return NULL;
+  struct head *const h = pages;
+  *h = (struct head){mark_of(h), bytes};
+  return (char *)pages + HEAD;
+}
+
+static void free_big(struct head *h) {
+  h->mark = 0;
+  tg__pages_drop(h, h->bytes);
+}
+
+static void *realloc_big(struct head *h, size_t bytes) {
+  size_t room = h->bytes;
+  void *const pages = bytes <= SIZE_MAX - HEAD ? tg__pages_block_resize(h, &room, bytes + HEAD) : NULL;
+  return begin_big(pages, room);
+}
+
+static void *new_big(size_t bytes, bool zeroed) {
+  return bytes <= SIZE_MAX - HEAD ? begin_big(tg__pages_block(bytes + HEAD, zeroed), bytes + HEAD) : NULL;
+}
+
+void *tg__alloc(size_t bytes) {
+  if (bytes >= BIG) return new_big(bytes, true);
+  return tg__alloc_must_fail() ? NULL : calloc(1, bytes ? bytes : 1);
+}
+
+void *tg__realloc(void *p, size_t bytes) {
+  struct head *const h = head_of(p);
+  if (h) return realloc_big(h, bytes);
+  if (!p && bytes >= BIG) return new_big(bytes, false);
+  return tg__alloc_must_fail() ? NULL : realloc(p, bytes ? bytes : 1);
+}
+
+void tg__free(void *p) {
+  struct head *const h = head_of(p);
+  if (h)
+    free_big(h);
+  else
+    free(p);
+}
 
 void tg__memory_return(void) {
+  tg__pages_return();
 #ifdef __GLIBC__
   (void)malloc_trim(0);
 #endif
-}
-
-void tg__memory_large_apart(void) {
-#ifdef __GLIBC__
-  (void)mallopt(M_MMAP_THRESHOLD, 1 << 20); /* left alone, it grows to 32 MB */
-#endif
-}
-
-/* The caller's pointer has a type of its own: it is read and written as the bytes it is, or the compiler might assume that a store
- * through void ** leaves it as it was. */
-static void *pointer_at(const void *place) {
-  void *p;
-  memcpy(&p, place, sizeof p);
-  return p;
 }
 
 bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes) {
@@ -52,65 +102,17 @@ bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes) {
   size_t target = *cap + *cap / 2 + 16;
   if (target < want) target = want;
   if (item_bytes && target > SIZE_MAX / 2 / item_bytes) return false;
-  void *bigger = tg__realloc(pointer_at(items), target * item_bytes);
+  void *const old = tg__pointer_at(items);
+  const bool moves = target * item_bytes >= BIG && !head_of(old);
+  void *const bigger = tg__realloc(moves ? NULL : old, target * item_bytes);
   if (!bigger) return false;
+  if (moves && old) {
+    memcpy(bigger, old, *cap * item_bytes);
+    tg__free(old);
+  }
   memcpy(items, &bigger, sizeof bigger);
   *cap = target;
   return true;
-}
-
-/* ---- pages ------------------------------------------------------------------------------------------------------------ */
-
-static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
-
-static size_t round_up(size_t bytes) {
-  const size_t page = page_size();
-  return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
-}
-
-void *tg__pages_sparse(size_t bytes) {
-  const size_t size = round_up(bytes ? bytes : 1);
-  if (!size || must_fail()) return NULL;
-  void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
-
-/* A fault per 4 KiB page costs as much as filling it; from 4 MiB on the half-used huge page at the end no longer matters. */
-static void prefer_huge(void *p, size_t size) {
-#ifdef MADV_HUGEPAGE
-  if (size >= (size_t)4 << 20) (void)madvise(p, size, MADV_HUGEPAGE);
-#else
-  (void)p, (void)size;
-#endif
-}
-
-void *tg__pages_get(size_t bytes) {
-  void *p = tg__pages_sparse(bytes);
-  if (p) prefer_huge(p, round_up(bytes));
-  return p;
-}
-
-void tg__pages_drop(void *p, size_t bytes) {
-  if (p) (void)munmap(p, round_up(bytes ? bytes : 1));
-}
-
-bool tg__pages_grow(void *place, size_t *cap, size_t want) {
-  if (want <= *cap) return true;
-  void *const p = pointer_at(place);
-  size_t bytes = round_up(*cap + *cap / 2 > want ? *cap + *cap / 2 : want);
-  if (!bytes || must_fail()) return false;
-  void *bigger = p ? mremap(p, round_up(*cap), bytes, MREMAP_MAYMOVE) : tg__pages_get(bytes);
-  if (!bigger || bigger == MAP_FAILED) return false;
-  if (p) prefer_huge(bigger, bytes);
-  memcpy(place, &bigger, sizeof bigger);
-  *cap = bytes;
-  return true;
-}
-
-void tg__pages_release(void *p, size_t from_byte, size_t to_byte) {
-  const size_t page = page_size();
-  const size_t from = round_up(from_byte), to = to_byte / page * page;
-  if (p && to > from) (void)madvise((char *)p + from, to - from, MADV_DONTNEED);
 }
 
 /* ---- arena ------------------------------------------------------------------------------------------------------------ */

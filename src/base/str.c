@@ -143,8 +143,9 @@ bool tg__utf8_steers(const unsigned char *p, unsigned n) {
 /* ---- interner --------------------------------------------------------------------------------------------------------- */
 
 /* Texts are spread over shards by the top bits of their hash; a shard has its own lock, table and text arena, so threads
- * seldom meet. The directory id → text is shared: blocks that never move, published once, read without a lock. */
-enum { SHARD_BITS = 5, SHARDS = 1 << SHARD_BITS, BLOCK_BITS = 16, BLOCK = 1 << BLOCK_BITS, BLOCKS = 1 << 16, TABLE_FIRST = 64 };
+ * seldom meet. The directory id → text is shared: blocks that never move, each twice as long as the one before, published once, read
+ * without a lock. */
+enum { SHARD_BITS = 5, SHARDS = 1 << SHARD_BITS, FIRST_BITS = 6, BLOCKS = 33 - FIRST_BITS, TABLE_FIRST = 64 };
 
 struct slot {
   uint32_t tag; /* low half of the hash */
@@ -157,7 +158,7 @@ struct shard {
   struct tg__arena text;
 };
 struct tg__strings {
-  _Atomic(struct tg__str *) *blocks;
+  _Atomic(struct tg__str *) blocks[BLOCKS];
   atomic_uint count;
   struct shard shards[SHARDS];
 };
@@ -165,11 +166,6 @@ struct tg__strings {
 struct tg__strings *tg__strings_new(void) {
   struct tg__strings *s = tg__alloc(sizeof *s);
   if (!s) return NULL;
-  s->blocks = tg__alloc(BLOCKS * sizeof *s->blocks);
-  if (!s->blocks) {
-    tg__free(s);
-    return NULL;
-  }
   for (int i = 0; i < SHARDS; i++) {
     s->shards[i].lock = tg__lock_new();
     if (s->shards[i].lock) continue;
@@ -191,13 +187,23 @@ void tg__strings_free(struct tg__strings *s) {
     if (!block) break; /* blocks are taken in order */
     tg__free(block);
   }
-  tg__free(s->blocks);
   tg__free(s);
 }
 
+struct place {
+  unsigned block;
+  size_t in_block, block_length;
+};
+static inline struct place place_of(uint32_t id) {
+  const uint64_t from_first = (uint64_t)id + (1u << FIRST_BITS);
+  const unsigned top = 63 - (unsigned)__builtin_clzll(from_first); /* the block's length is this power of two */
+  return (struct place){top - FIRST_BITS, (size_t)(from_first - (UINT64_C(1) << top)), (size_t)(UINT64_C(1) << top)};
+}
+
 struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id) {
-  const struct tg__str *block = atomic_load_explicit(&s->blocks[id >> BLOCK_BITS], memory_order_acquire);
-  const struct tg__str known = block ? block[id & (BLOCK - 1)] : (struct tg__str){"", 0};
+  const struct place at = place_of(id);
+  const struct tg__str *block = atomic_load_explicit(&s->blocks[at.block], memory_order_acquire);
+  const struct tg__str known = block ? block[at.in_block] : (struct tg__str){"", 0};
   return known.ptr ? known : (struct tg__str){"", 0}; /* an id not given out yet */
 }
 
@@ -232,13 +238,12 @@ static bool grow_shard(struct shard *h) {
   return true;
 }
 
-static struct tg__str *block_of(struct tg__strings *s, uint32_t id) {
-  _Atomic(struct tg__str *) *place = &s->blocks[id >> BLOCK_BITS];
-  struct tg__str *block = atomic_load_explicit(place, memory_order_acquire);
+static struct tg__str *block_of(struct tg__strings *s, struct place at) {
+  struct tg__str *block = atomic_load_explicit(&s->blocks[at.block], memory_order_acquire);
   if (block) return block;
-  struct tg__str *fresh = tg__alloc(BLOCK * sizeof *fresh);
+  struct tg__str *fresh = tg__alloc(at.block_length * sizeof *fresh);
   if (!fresh) return NULL;
-  if (atomic_compare_exchange_strong(place, &block, fresh)) return fresh;
+  if (atomic_compare_exchange_strong(&s->blocks[at.block], &block, fresh)) return fresh;
   tg__free(fresh); /* another thread was first */
   return block;
 }
@@ -249,10 +254,10 @@ static uint32_t publish(struct tg__strings *s, struct tg__str text) {
   struct tg__str *block;
   do {
     if (id == TG_NONE) return TG_NONE;
-    block = block_of(s, id);
+    block = block_of(s, place_of(id));
     if (!block) return TG_NONE;
   } while (!atomic_compare_exchange_weak(&s->count, &id, id + 1));
-  block[id & (BLOCK - 1)] = text;
+  block[place_of(id).in_block] = text;
   return id;
 }
 

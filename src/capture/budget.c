@@ -49,14 +49,17 @@ static size_t whole_pages(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-void *tg__guest_pages(size_t bytes) {
+static void *pages_below(size_t bytes, uint64_t limit) {
   const size_t whole = whole_pages(bytes);
-  if (whole < bytes || whole == 0 || !take(&pages, whole, atomic_load(&budget))) return NULL;
+  if (whole < bytes || whole == 0 || !take(&pages, whole, limit)) return NULL;
   void *const p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p != MAP_FAILED) return p;
   atomic_fetch_sub(&pages, whole);
   return NULL;
 }
+
+void *tg__guest_pages(size_t bytes) { return pages_below(bytes, atomic_load(&budget)); }
+void *tg__guest_pages_spare(size_t bytes) { return pages_below(bytes, atomic_load(&budget) / 4 * 3); }
 
 void tg__guest_pages_drop(void *p, size_t bytes) {
   if (!p) return;

@@ -146,6 +146,8 @@ bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t 
 
 /* Zeroed pages that count against the memory budget; NULL when it is used up. */
 void *tg__guest_pages(size_t bytes);
+/* The same for what may come without end, such as stacks: NULL when less than a quarter is left, which is for names and records. */
+void *tg__guest_pages_spare(size_t bytes);
 void tg__guest_pages_drop(void *p, size_t bytes);
 /* Can these bytes be read? Asks the kernel, about 1 us; never faults. For calibration and for pointers from elsewhere. */
 bool tg__guest_can_read(const void *p, size_t len);

@@ -84,9 +84,11 @@ static struct tg__word *find(const struct tg__words *w, uint64_t hash, uint32_t 
   }
 }
 
-static bool grow_table(struct tg__words *w) {
+static void *pages_for(bool stacks, size_t bytes) { return stacks ? tg__guest_pages_spare(bytes) : tg__guest_pages(bytes); }
+
+static bool grow_table(struct tg__words *w, bool stacks) {
   const uint32_t cap = w->cap * 2;
-  struct tg__word *const table = tg__guest_pages(cap * sizeof *table);
+  struct tg__word *const table = pages_for(stacks, cap * sizeof *table);
   if (!table) return false;
   for (uint32_t i = 0; i < w->cap; i++) {
     if (!w->table[i].text) continue;
@@ -100,17 +102,22 @@ static bool grow_table(struct tg__words *w) {
   return true;
 }
 
-static char *text_copy(struct tg__words *w, const void *bytes, size_t len) {
-  struct tg__words_block *b = w->text;
-  if (b->cap - b->used < len + 1) {
-    size_t cap = (size_t)b->cap * 2;
-    if (cap > BLOCK_MOST) cap = BLOCK_MOST;
-    while (cap < sizeof *b + len + 1) cap *= 2;
-    b = tg__guest_pages(cap);
-    if (!b) return NULL;
-    *b = (struct tg__words_block){.before = w->text, .used = sizeof *b, .cap = (uint32_t)cap};
-    w->text = b;
-  }
+/* The newest of some blocks has room for so many bytes more, if need be a new one; NULL = no memory. */
+static struct tg__words_block *block_for(struct tg__words_block *newest, bool stacks, size_t bytes) {
+  if (newest && newest->cap - newest->used >= bytes) return newest;
+  size_t cap = newest ? (size_t)newest->cap * 2 : BLOCK_MOST;
+  if (cap > BLOCK_MOST) cap = BLOCK_MOST;
+  while (cap < sizeof *newest + bytes) cap *= 2;
+  struct tg__words_block *const b = pages_for(stacks, cap);
+  if (b) *b = (struct tg__words_block){.before = newest, .used = sizeof *b, .cap = (uint32_t)cap};
+  return b;
+}
+
+static char *text_copy(struct tg__words *w, bool stacks, const void *bytes, size_t len) {
+  struct tg__words_block **const newest = stacks ? &w->stacks : &w->text;
+  struct tg__words_block *const b = block_for(*newest, stacks, len + 1);
+  if (!b) return NULL;
+  *newest = b;
   char *const copy = (char *)b + b->used;
   memcpy(copy, bytes, len);
   copy[len] = 0;
@@ -118,13 +125,41 @@ static char *text_copy(struct tg__words *w, const void *bytes, size_t len) {
   return copy;
 }
 
-void tg__words_clear(struct tg__words *w) {
-  if (w->table != w->first_table) tg__guest_pages_drop(w->table, w->cap * sizeof *w->table);
-  while (w->text && w->text != &w->first.block) {
-    struct tg__words_block *const b = w->text;
-    w->text = b->before;
+static void drop_blocks(struct tg__words_block *newest, const struct tg__words_block *last) {
+  while (newest != last) {
+    struct tg__words_block *const b = newest;
+    newest = b->before;
     tg__guest_pages_drop(b, b->cap);
   }
+}
+
+/* Memory is short: forget the stacks that were seen. The file has those that have a number; one that comes again gets another. */
+static bool forget_stacks(struct tg__words *w) {
+  enum { FEW = 4096 }; /* not worth it */
+  uint32_t others = 0, cap = TG_FIRST_WORDS;
+  for (uint32_t i = 0; i < w->cap; i++) others += w->table[i].text && w->table[i].kind != TG_RAW_D_STACK;
+  if (w->count - others < FEW) return false;
+  while (others >= cap / 4 * 3) cap *= 2;
+  struct tg__word *const before = w->table, *const table = tg__guest_pages(cap * sizeof *table);
+  const uint32_t before_cap = w->cap;
+  if (!table) return false;
+  w->table = table;
+  w->cap = cap;
+  w->count = others;
+  for (uint32_t i = 0; i < before_cap; i++) {
+    const struct tg__word word = before[i];
+    if (word.text && word.kind != TG_RAW_D_STACK) *find(w, word.hash, word.kind, word.parent, word.text, word.len) = word;
+  }
+  if (before != w->first_table) tg__guest_pages_drop(before, before_cap * sizeof *before);
+  drop_blocks(w->stacks, NULL);
+  w->stacks = NULL;
+  return true;
+}
+
+void tg__words_clear(struct tg__words *w) {
+  if (w->table != w->first_table) tg__guest_pages_drop(w->table, w->cap * sizeof *w->table);
+  if (w->text) drop_blocks(w->text, &w->first.block);
+  drop_blocks(w->stacks, NULL);
   memset(w, 0, offsetof(struct tg__words, first));
   w->table = w->first_table;
   w->cap = TG_FIRST_WORDS;
@@ -132,25 +167,39 @@ void tg__words_clear(struct tg__words *w) {
   *w->text = (struct tg__words_block){.used = sizeof *w->text, .cap = TG_FIRST_TEXT};
 }
 
+/* A table that cannot grow takes names until it is nearly full. */
+static bool has_place(struct tg__words *w, bool stacks) {
+  return w->count < w->cap / 4 * 3 || grow_table(w, stacks) || (!stacks && w->count < w->cap / 16 * 15);
+}
+
+/* Keep a word. Stacks, of which there are more the longer a program's imports take, leave room for names: without its name a record
+ * is nothing. */
+static bool keep(struct tg__words *w, struct tg__word *word, const void *bytes) {
+  const bool stacks = word->kind == TG_RAW_D_STACK;
+  for (bool again = false;; again = true) {
+    word->text = has_place(w, stacks) ? text_copy(w, stacks, bytes, word->len) : NULL;
+    if (word->text || again || !forget_stacks(w)) return word->text != NULL;
+  }
+}
+
 /* A word seen for the first time: into the file, then into the table. 0 = no room. */
 static uint32_t add(struct tg__thread *t, struct tg__word word, const void *bytes) {
   struct tg__words *const w = &t->more->words;
+  uint64_t *const no_room = &w->no_room[word.kind == TG_RAW_D_STACK];
   const uint64_t room = atomic_load_explicit(&tg__session.room, memory_order_relaxed);
-  if (w->no_room == room) { /* asked a moment ago */
+  if (*no_room == room) { /* asked a moment ago */
     tg__count(t, TG_RAW_C_NO_DICTIONARY, 1);
     return 0;
   }
-  if (w->count >= w->cap / 4 * 3 && !grow_table(w)) goto no_room;
-  word.text = text_copy(w, bytes, word.len);
   word.id = w->next_id[word.kind] + 1;
-  if (!word.text || !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) goto no_room;
+  if (!keep(w, &word, bytes) || !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) {
+    *no_room = room;
+    return 0;
+  }
   *find(w, word.hash, word.kind, word.parent, bytes, word.len) = word;
   w->next_id[word.kind] = word.id;
   w->count++;
   return word.id;
-no_room:
-  w->no_room = room;
-  return 0;
 }
 
 uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len) {

@@ -69,7 +69,7 @@ static size_t folder_length(const char *path, size_t len) {
 static bool nodes_grow(struct tg__chain *c) {
   struct tg__chain bigger = *c;
   bigger.nodes_room = c->nodes_room * 2;
-  bigger.nodes = bigger.nodes_room <= NODES_MAX ? tg__guest_pages(bigger.nodes_room * sizeof *c->nodes) : NULL;
+  bigger.nodes = bigger.nodes_room <= NODES_MAX ? tg__guest_pages_spare(bigger.nodes_room * sizeof *c->nodes) : NULL;
   if (!bigger.nodes) return false;
   for (uint32_t i = 0; i < c->nodes_room; i++)
     if (c->nodes[i].key) *tg__node_find(&bigger, c->nodes[i].above, c->nodes[i].key) = c->nodes[i];
@@ -103,7 +103,10 @@ static struct tg__node node_make(struct tg__thread *t, const PyCodeObject *code,
 }
 
 static void node_put(struct tg__chain *c, struct tg__node node, uint32_t above, uint64_t key) {
-  if (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c)) return;
+  if (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c)) { /* begin anew: those that come again are seen for the first time again */
+    memset(c->nodes, 0, c->nodes_room * sizeof *c->nodes);
+    c->nodes_used = 0;
+  }
   node.above = above;
   node.key = key;
   *tg__node_find(c, above, key) = node;

@@ -5,18 +5,23 @@
 
 enum { ROWS_AS_TEXT = 20 };
 
-static const char *next_step(const struct tg__cli *c, enum tg_err err, char *buf, size_t room) {
+/* Where one side lacks the data, that one; where both were read, what they are said to have been made under. */
+static const char *next_step(const struct tg__cli *c, enum tg_err err, const char *text, char *buf, size_t room) {
   if (err == TG_USAGE) return "tachograph diff --help";
   if (err != TG_NO_DATA) return NULL;
   char words[2][512];
+  const int side = strncmp(text, "A: ", 3) == 0 ? 0 : strncmp(text, "B: ", 3) == 0 ? 1 : -1;
   for (int i = 0; i < 2; i++) tg__shell_word((struct tg__str){c->operands[i], (uint32_t)strlen(c->operands[i])}, words[i], sizeof words[i]);
-  snprintf(buf, room, "tachograph diff %s %s --by conditions", words[0], words[1]);
+  if (side >= 0)
+    snprintf(buf, room, "tachograph report %s", words[side]);
+  else
+    snprintf(buf, room, "tachograph diff %s %s --by conditions", words[0], words[1]);
   return buf;
 }
 
 static int failed(const struct tg__cli *c, enum tg_err err, const struct tg_error *e) {
   char next[1152];
-  return tg__cli_failed(c, e, next_step(c, err, next, sizeof next));
+  return tg__cli_failed(c, e, next_step(c, err, e->text, next, sizeof next));
 }
 
 /* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions). */
@@ -95,20 +100,13 @@ static int compare(const struct tg__cli *c, struct tg_trace *a, struct tg_trace 
   return status ? status : judge_all(c, a, b);
 }
 
-/* Of a large folder only the rank that is compared is looked at, if one is named. */
-static enum tg_err open_side(const struct tg__cli *c, int side, const char *own, struct tg_trace **out, struct tg_error *e) {
-  const char *const rank = tg__cli_argument(c, own) ? tg__cli_argument(c, own) : tg__cli_argument(c, "rank");
-  const bool is_one = rank && *rank && strcmp(rank, "all") != 0;
-  return (is_one ? tg__cli_open_run : tg__cli_open)(c, c->operands[side], out, e);
-}
-
 int tg__cmd_diff(struct tg__cli *c) {
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
   if (tg__cli_setting(c, "markdown") && tg__cli_wants_json(c)) return tg__cli_usage(c, NULL, "--markdown and --json contradict each other");
   struct tg_trace *a = NULL, *b = NULL;
   struct tg_error e = {0};
   int status;
-  if (open_side(c, 0, "rank_a", &a, &e) || open_side(c, 1, "rank_b", &b, &e))
+  if (tg__cli_open_run(c, c->operands[0], &a, &e) || tg__cli_open_run(c, c->operands[1], &b, &e))
     status = tg__cli_failed(c, &e, NULL);
   else
     status = compare(c, a, b);

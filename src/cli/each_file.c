@@ -73,7 +73,6 @@ int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *eac
   enum tg_err err = out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
   if (!err) err = tg__folder_open(path, &folder, &e);
   int status = TG__EXIT_OK;
-  tg__memory_large_apart();
   for (size_t i = 0; !err && status == TG__EXIT_OK && i < tg__folder_count(folder); i++) status = write_one(c, folder, i, each, out);
   tg__folder_close(folder);
   if (!err && status == TG__EXIT_OK && out->rows == 0) err = tg__no_traces(path, &e);

@@ -212,7 +212,6 @@ static void say_memory(const struct tg__cli *c, const char *path) {
     const char *command, *cure;
   } cures[] = {{"export", "; with -o FOLDER/ it takes one rank at a time, and writes a file for each"},
                {"convert", "; with -o FOLDER/ it takes one rank at a time, and writes a file for each"},
-               {"diff", "; with --rank only that one"},
                {"sql", "; a query about one rank needs no more than its file"}};
   const char *cure = "";
   for (size_t i = 0; i < sizeof cures / sizeof *cures; i++)
@@ -229,7 +228,6 @@ enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_tr
 }
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
-  if (tg__run_is_large(path)) tg__memory_large_apart();
   const enum tg_err err = open_with(tg_open, c, path, out, e);
   if (!err) watch_again(*out);
   return err;
@@ -245,7 +243,6 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   if (at_once) return tg__cli_open(c, path, out, e);
   enum tg_err err = tg__ask_check(tg__question_find(call->question), call->args, call->count, e);
   if (err) return err;
-  tg__memory_large_apart();
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
   err = tg__run_open(path, &options, first, out, e);

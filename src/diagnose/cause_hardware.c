@@ -131,7 +131,7 @@ void tg__judge_occupancy(struct tg__facts *f) {
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */
 
-enum { CUDA = 1 }; /* c10::DeviceType */
+enum { CUDA = 1, HIP = 6 }; /* c10::DeviceType */
 
 static int64_t peak_of(const struct tg__facts *f, const struct tg__device *d) {
   const struct tg_trace *t = f->t;
@@ -139,7 +139,8 @@ static int64_t peak_of(const struct tg__facts *f, const struct tg__device *d) {
   for (uint32_t i = 0; i < t->marks.count; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.track[i] == TG_NONE || t->tracks[t->marks.track[i]].rank != f->rank) continue;
     const uint32_t args = t->marks.args[i];
-    if (tg__arg_int(t, args, TG__K_DEVICE_TYPE, -1) != CUDA || tg__arg_int(t, args, TG__K_DEVICE_ID, -1) != d->id) continue;
+    const int64_t kind = tg__arg_int(t, args, TG__K_DEVICE_TYPE, -1);
+    if ((kind != CUDA && kind != HIP) || tg__arg_int(t, args, TG__K_DEVICE_ID, -1) != d->id) continue;
     const int64_t total = tg__arg_int(t, args, TG__K_TOTAL_ALLOCATED, 0);
     if (total > peak) peak = total;
   }

@@ -2,7 +2,9 @@
  *
  * Sites that are called often in every step, in the same module, are such a loop's body: layers of a model differ in their modules.
  * What the loop costs beyond its work is the fixed price of a call, dispatch and allocation, and the Python between the calls; one
- * batched operation pays both once. A price of 10 us is what short operators take on machines of today. */
+ * batched operation pays both once. The work itself is told by the shapes: an element takes 0.25 ns, or a floating-point operation 0.1,
+ * whichever is longer. Where there are no shapes, the price is 10 us at most, which is what short operators take on machines of today. */
+#include "analyze/work/flops.h"
 #include "diagnose/sites.h"
 
 enum {
@@ -12,6 +14,8 @@ enum {
   FEW_ROWS = 8,
   LONGEST_PAUSE_NS = 50000,
   PRICE_NS = 10000,
+  FLOPS_PER_NS = 10,
+  ELEMENTS_PER_NS = 4,
   SHORT_ON_FEW_ROWS_NS = 1000000,
   LOOPS = 3
 };
@@ -22,7 +26,7 @@ struct loop {
   bool *in, *taken;             /* by site: of this loop; of a loop found before */
   uint64_t frame;               /* key of the frame that loops */
   uint32_t top;                 /* the site that costs most */
-  int64_t times, ns, saving_ns; /* times a step; the others over all steps */
+  int64_t times, ns, saving_ns, feed_ns; /* times a step; the others over all steps; feed: of taking apart what it goes over */
 };
 
 /* ---- which sites repeat, and in which frame ----------------------------------------------------------------------------------------- */
@@ -32,10 +36,14 @@ static bool module_repeats(const struct loop *l, const struct tg__site *x) {
   return 2 * (int64_t)tg__map_get(&l->s->modules, x->module) >= x->calls;
 }
 
+static bool has_few_rows(const struct loop *l, const struct tg__site *x) {
+  struct tg__shape shapes[TG_INPUTS];
+  return tg__call_shapes(l->s, x->slice, shapes) && shapes[0].rank > 1 && shapes[0].dim[0] <= FEW_ROWS;
+}
+
 /* A module's operator on a handful of rows, called anew each time: it takes about as long on many rows. */
 static bool is_on_few_rows(const struct loop *l, const struct tg__site *x) {
-  struct tg__shape shapes[TG_INPUTS];
-  return module_repeats(l, x) && tg__call_shapes(l->s, x->slice, shapes) && shapes[0].rank > 1 && shapes[0].dim[0] <= FEW_ROWS;
+  return module_repeats(l, x) && has_few_rows(l, x);
 }
 
 static bool is_repeated(const struct loop *l, uint32_t site) {
@@ -75,11 +83,40 @@ static bool find_top(struct loop *l) {
   return most > 0;
 }
 
-/* What calls cost beyond their work, all but one a step: the whole of a call whose shortest takes PRICE_NS, less of longer ones. */
-static int64_t price(int64_t ns, int64_t calls, int64_t shortest_ns, int64_t steps) {
+static const char *const picks[] = {"aten::select",       "aten::slice",      "aten::narrow",    "aten::index",
+                                    "aten::index_select", "aten::index_put_", "aten::copy_",     "aten::fill_",
+                                    "aten::select_copy",  "aten::slice_copy", "aten::lift_fresh"};
+
+/* The work of one call by what it is given; -1: its inputs were not recorded, or it looks at a part of them alone. */
+static int64_t work_of(const struct loop *l, const struct tg__site *x) {
+  const struct tg_trace *const t = l->s->f->t;
+  struct tg__shape shapes[TG_INPUTS];
+  const unsigned n = tg__call_shapes(l->s, x->slice, shapes);
+  const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS), dims = tg__call_arg(l->s, x->slice, TG__K_INPUT_DIMS);
+  int64_t most = 0;
+  for (unsigned i = 0; i < n; i++) {
+    const int64_t elements = tg__shape_elements(&shapes[i]);
+    if (elements > most) most = elements;
+  }
+  if (!n || TG__IS_ONE_OF(tg__site_name(l->s, x), picks)) return -1;
+  if (most > INT32_MAX) return INT32_MAX;
+  const int64_t flops = tg__flops(tg__site_name(l->s, x), tg__name(t, dims), values == TG_NONE ? TG_STR("") : tg__name(t, values));
+  return flops / FLOPS_PER_NS > most / ELEMENTS_PER_NS ? flops / FLOPS_PER_NS : most / ELEMENTS_PER_NS;
+}
+
+/* What calls cost beyond their work, all but one a step. */
+static int64_t price(int64_t ns, int64_t calls, int64_t shortest_ns, int64_t work_ns, int64_t steps) {
   if (calls <= steps) return 0;
-  const double fixed = shortest_ns > PRICE_NS ? (double)PRICE_NS / (double)shortest_ns : 1;
+  const int64_t fixed_ns = work_ns < 0 ? (shortest_ns < PRICE_NS ? shortest_ns : PRICE_NS) : shortest_ns - work_ns;
+  const double fixed = fixed_ns < 0 ? 0 : shortest_ns > 0 ? (double)fixed_ns / (double)shortest_ns : 1;
   return (int64_t)(fixed * (double)ns * (double)(calls - steps) / (double)calls);
+}
+
+/* Backward does the work of a call twice: once for each of two inputs. */
+static int64_t price_of(const struct loop *l, const struct tg__site *x) {
+  const int64_t work_ns = is_on_few_rows(l, x) ? 0 : work_of(l, x);
+  return price(x->forward_ns, x->calls, x->shortest_ns, work_ns, l->steps) +
+         price(x->backward_ns, x->backward_calls, x->shortest_backward_ns, work_ns < 0 ? -1 : 2 * work_ns, l->steps);
 }
 
 static void gather(struct loop *l) {
@@ -95,9 +132,7 @@ static void gather(struct loop *l) {
     if (!l->in[i]) continue;
     l->taken[i] = true;
     if (20 * tg__site_ns(x) >= l->ns && (!l->times || x->calls / l->steps < l->times)) l->times = x->calls / l->steps;
-    l->saving_ns += is_on_few_rows(l, x) ? price(tg__site_ns(x), x->calls, 0, l->steps)
-                                         : price(x->forward_ns, x->calls, x->shortest_ns, l->steps) +
-                                               price(x->backward_ns, x->backward_calls, x->shortest_backward_ns, l->steps);
+    l->saving_ns += price_of(l, x);
   }
 }
 
@@ -117,12 +152,8 @@ static int64_t pauses(const struct loop *l) {
 /* ---- what kind of loop ------------------------------------------------------------------------------------------------------------- */
 
 static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
-static const char *const picks[] = {"aten::select",       "aten::slice",      "aten::narrow",    "aten::index",
-                                    "aten::index_select", "aten::index_put_", "aten::copy_",     "aten::fill_",
-                                    "aten::select_copy",  "aten::slice_copy", "aten::lift_fresh"};
-
 struct body { /* shares of the time of the loop */
-  int64_t read_ns, pick_ns, module_ns, few_rows_ns, varied_ns, no_gradient_ns;
+  int64_t read_ns, pick_ns, module_ns, few_rows_ns, few_ns, varied_ns, no_gradient_ns; /* few_rows: of modules; few: of anything */
   bool picks_rows, picks_columns; /* goes along the first dimension of a tensor; along another */
 };
 
@@ -144,19 +175,55 @@ static void look_at_site(const struct loop *l, const struct tg__site *x, struct 
   if (tg__str_eq(name, TG_STR("aten::select")) || tg__str_eq(name, TG_STR("aten::slice"))) look_at_pick(l, x, b);
   if (module_repeats(l, x)) b->module_ns += ns;
   if (is_on_few_rows(l, x)) b->few_rows_ns += ns;
+  if (has_few_rows(l, x)) b->few_ns += ns;
   if (x->other_dims != TG_NONE) b->varied_ns += ns;
   if (!x->backward_calls) b->no_gradient_ns += ns;
 }
 
-/* `for row in tensor` takes the tensor apart once: into about as many rows as the loop has turns. */
-static void look_at_unbind(const struct loop *l, const struct tg__site *x, struct body *b) {
+/* `for row in tensor` takes the tensor apart once: into as many rows as the loop has turns, or about so, where it leaves early; a place
+ * of the loop may be called up to four times a turn. Gives the rows, and along which dimension they lie; 0: it does not feed the loop. */
+static int64_t rows_fed(const struct loop *l, const struct tg__site *x, int64_t *dim) {
   struct tg__shape shapes[TG_INPUTS];
-  if (!x->calls || !tg__str_eq(tg__site_name(l->s, x), TG_STR("aten::unbind")) || !tg__site_in_frame(l->s, x, l->frame)) return;
-  if (!tg__call_shapes(l->s, x->slice, shapes) || !shapes[0].rank) return;
-  int64_t dim = 0;
+  *dim = 0;
+  if (!x->calls || !tg__str_eq(tg__site_name(l->s, x), TG_STR("aten::unbind")) || !tg__site_in_frame(l->s, x, l->frame)) return 0;
+  if (!tg__call_shapes(l->s, x->slice, shapes) || !shapes[0].rank) return 0;
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS);
-  if (values != TG_NONE) tg__int_pick(tg__name(l->s->f->t, values), 1, &dim);
-  if (dim == 0 && shapes[0].dim[0] * 2 > l->times && shapes[0].dim[0] < l->times * 2) b->picks_rows = true;
+  if (values != TG_NONE) tg__int_pick(tg__name(l->s->f->t, values), 1, dim);
+  if (*dim < 0) *dim += shapes[0].rank;
+  if (*dim < 0 || *dim >= (int64_t)shapes[0].rank) return 0;
+  const int64_t rows = shapes[0].dim[*dim];
+  const bool about = rows > l->times / 2 && rows / 2 < l->times, several = rows > 0 && l->times % rows == 0 && l->times / rows <= 4;
+  return about || several ? rows : 0;
+}
+
+/* Is that number of rows a batch? The first dimension of what goes into a loss is, or a multiple of it. Where no loss is known: yes. */
+static bool is_batch(const struct loop *l, int64_t rows) {
+  bool any = false;
+  for (uint32_t i = 0; i < l->s->count; i++) {
+    const struct tg__site *x = &l->s->sites[i];
+    struct tg__shape shapes[TG_INPUTS];
+    const struct tg__str name = tg__site_name(l->s, x);
+    const bool is_loss = tg__str_has_suffix(name, "_loss") || tg__str_contains(name, "cross_entropy");
+    if (l->in[i] || !x->calls || !is_loss || !tg__call_shapes(l->s, x->slice, shapes) || !shapes[0].rank) continue;
+    if (shapes[0].dim[0] % rows == 0) return true;
+    any = true;
+  }
+  return !any;
+}
+
+/* Taking a tensor apart is a part of the loop, and so is putting its gradient together. */
+static void look_at_feed(struct loop *l) {
+  l->feed_ns = 0;
+  for (uint32_t i = 0; i < l->s->count; i++) {
+    int64_t dim;
+    if (!l->in[i] && rows_fed(l, &l->s->sites[i], &dim)) l->feed_ns += tg__site_ns(&l->s->sites[i]);
+  }
+}
+
+static void look_at_unbind(const struct loop *l, const struct tg__site *x, struct body *b) {
+  int64_t dim;
+  const int64_t rows = rows_fed(l, x, &dim);
+  if (rows && dim == 0 && is_batch(l, rows)) b->picks_rows = true;
 }
 
 static int64_t backward_passes(const struct loop *l) {
@@ -189,6 +256,7 @@ static enum tg__cause kind_of(const struct loop *l) {
   }
   if (4 * b.read_ns >= l->ns) return TG__CAUSE_PER_ELEMENT_ITEM;
   if (2 * b.module_ns >= l->ns && (2 * backward_passes(l) >= l->times || 2 * b.few_rows_ns >= b.module_ns)) return TG__CAUSE_TINY_BATCHES;
+  if (4 * b.few_rows_ns >= l->ns && 2 * b.few_ns >= l->ns) return TG__CAUSE_TINY_BATCHES; /* what is done with the result beside it */
   if (2 * b.module_ns >= l->ns) return TG__CAUSE_MANY_SMALL_OPS; /* a cell that is called for each element of a sequence */
   if (5 * b.pick_ns >= 2 * l->ns || (b.picks_columns && 5 * b.pick_ns >= l->ns)) return TG__CAUSE_TENSOR_INDEX_LOOP;
   if (b.picks_rows) return TG__CAUSE_PER_SAMPLE_LOOP;
@@ -216,25 +284,40 @@ static const char *advice_for(enum tg__cause cause) {
   }
 }
 
+/* A loop whose turns depend on each other goes on in a fused layer: the Python goes, and about half of what the calls cost. */
+static void expect_of_loop(struct loop *l, struct tg__finding *x, int64_t pause_ns) {
+  struct tg__facts *f = l->s->f;
+  const int64_t pauses_saved = pause_ns - pause_ns / l->times;
+  if (x->cause == TG__CAUSE_MANY_SMALL_OPS)
+    tg__expect_at_sites(f, x, (l->saving_ns + l->feed_ns) / 2 + pauses_saved, 0.6,
+                        "the Python between the calls, and half of what they take beyond their work: fewer of them stay");
+  else
+    tg__expect_at_sites(f, x, l->saving_ns + l->feed_ns + pauses_saved, 0.7,
+                        "all calls but one of each place, but for their work, and the Python between them");
+}
+
 static void report_loop(struct loop *l) {
   struct tg__facts *f = l->s->f;
   if (!l->times) return;
-  const int64_t pause_ns = pauses(l), saving = l->saving_ns + pause_ns - pause_ns / l->times;
-  const double share = tg__pct(saving, f->total_ns);
-  if (share <= LOOP_PCT) return;
+  look_at_feed(l);
+  const int64_t pause_ns = pauses(l), saving = l->saving_ns + l->feed_ns + pause_ns - pause_ns / l->times;
+  if (tg__pct(saving, f->total_ns) <= LOOP_PCT) return;
   int64_t sites = 0, calls = 0;
   for (uint32_t i = 0; i < l->s->count; i++)
     if (l->in[i]) sites++, calls += l->s->sites[i].calls;
-  const enum tg__cause cause = kind_of(l);
-  struct tg__finding *x = tg__find(f, cause, tg__pct(l->ns + pause_ns, f->total_ns), LOOP_PCT, tg__per_step(f, l->ns + pause_ns));
+  const int64_t cost = l->ns + l->feed_ns + pause_ns;
+  struct tg__finding *x = tg__find(f, kind_of(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));
   tg__say_site(l->s, l->top, l->frame, x);
   TG_SAY(x->evidence,
          "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms%s, and %.2f ms of Python "
          "between them",
          (long long)l->times, tg__per(f), (long long)tg__per_step(f, calls), (long long)sites, tg__ms(tg__per_step(f, l->ns)),
          tg__if_backward(l->s, l->in, " with their backward"), tg__ms(tg__per_step(f, pause_ns)));
-  TG_SAY(x->advice, "%s", advice_for(cause));
-  tg__expect_at_sites(f, x, saving, 0.7, "all calls but one of each place, up to 10 us of what they take at least, and the Python between them");
+  const size_t len = strlen(x->evidence);
+  if (l->feed_ns)
+    tg__say(x->evidence + len, sizeof x->evidence - len, "; taking apart what it goes over takes %.2f ms", tg__ms(tg__per_step(f, l->feed_ns)));
+  TG_SAY(x->advice, "%s", advice_for(x->cause));
+  expect_of_loop(l, x, pause_ns);
 }
 
 void tg__judge_loops(struct tg__facts *f) {

@@ -8,7 +8,7 @@ struct frames {
   struct tg__facts *facts;
   const struct tg_trace *t;
   int64_t load_until_ns; /* end of the loader's next the walk is in: what lies inside is the loader's */
-  uint32_t load_track;
+  uint32_t load_track, loop_track;
   int64_t *own_ns;
   uint32_t *longest; /* slice per name of a Python frame */
 };
@@ -24,6 +24,7 @@ static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__slices *s = &f->t->slices;
   const uint32_t parent = s->parent[slice], track = tg__slice_track(f->t, slice);
   if (track == f->load_track && s->start_ns[slice] < f->load_until_ns) return;
+  if (f->loop_track != TG_NONE && f->t->tracks[track].pid != f->t->tracks[f->loop_track].pid) return; /* goes on beside the loop */
   if (cls == TG__CLASS_ANNOTATION && tg__meaning(f->facts, slice) & TG__NAME_DATALOADER)
     f->load_until_ns = tg__slice_end(f->t, slice), f->load_track = track;
   f->own_ns[s->name[slice]] += s->dur_ns[slice];
@@ -39,6 +40,7 @@ static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
   struct frames frames = {.facts = f,
                           .t = f->t,
                           .load_track = TG_NONE,
+                          .loop_track = tg__loop_track(f),
                           .own_ns = tg__alloc((names + 1) * sizeof *frames.own_ns),
                           .longest = tg__alloc((names + 1) * sizeof *frames.longest)};
   uint32_t best = TG_NONE;
@@ -73,9 +75,49 @@ static const char *advice_for(enum tg__cause cause) {
     return "Write records through a buffer and flush it every N-th step: logging.handlers.MemoryHandler, or no os.fsync in the loop.";
   case TG__CAUSE_GC_PRESSURE:
     return "Collect rarely: gc.freeze() after set-up, gc.disable() in the loop and gc.collect() every N-th step.";
+  case TG__CAUSE_REPEATED_FILE_LOAD:
+    return "Read and parse the file once, before the loop, and keep what was read.";
   default:
     return "Replace the Python loop by tensor or array operations on the whole batch, or move it into DataLoader workers.";
   }
+}
+
+struct stretch { /* of Python: a function that was recorded, or what lies between two lines that call operators */
+  uint32_t frame;
+  int64_t ns;
+  struct tg__quiet quiet;
+};
+
+/* What the collector takes away from a stretch of Python that makes much garbage goes with that stretch. */
+static bool is_part_of(const struct stretch *s) {
+  return s->quiet.read != TG_NONE ? s->quiet.all_ns >= s->ns : 2 * s->quiet.all_ns >= 3 * s->ns;
+}
+
+static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
+  struct stretch s = {.quiet = {.read = TG_NONE}};
+  s.frame = busiest_frame(f, &s.ns);
+  if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)
+    s.frame = TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
+  const bool collects = s.frame != TG_NONE && f->t->slices.name[s.frame] == TG__K_PYTHON_GC;
+  if (s.frame != TG_NONE && !collects) return s;
+  tg__quietest_place(f, &s.quiet);
+  if (collects && !is_part_of(&s)) return s;
+  s.frame = TG_NONE;
+  s.ns = collects ? s.quiet.all_ns : s.quiet.usual_ns;
+  return s;
+}
+
+static void say_stretch(const struct tg__facts *f, const struct stretch *s, struct tg__finding *x) {
+  const size_t len = strlen(x->evidence);
+  if (s->frame != TG_NONE) {
+    tg__where_slice(f, s->frame, x);
+    tg__say(x->evidence + len, sizeof x->evidence - len, "the Python function with most own time takes %.2f ms of it", tg__ms(tg__per_step(f, s->ns)));
+    return;
+  }
+  TG_SAY(x->where, "%s", s->quiet.where);
+  if (s->quiet.read != TG_NONE) tg__where_slice(f, s->quiet.read, x);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them %s", tg__ms(x->cost_ns),
+          s->quiet.read != TG_NONE ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
 /* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called from. The pauses
@@ -84,30 +126,17 @@ void tg__judge_python(struct tg__facts *f) {
   const int64_t other = f->part_ns[TG__PART_OTHER];
   const double share = tg__pct(other, f->total_ns);
   if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE) return; /* idle-device looks at devices */
-  int64_t own_ns, quiet_ns = 0;
-  char place[sizeof((struct tg__finding *)0)->where];
-  uint32_t frame = busiest_frame(f, &own_ns);
-  if (own_ns < other / EXPLAINS || tg__pct(own_ns, f->total_ns) <= THRESHOLD_PCT)
-    frame = TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
-  if (frame == TG_NONE) quiet_ns = tg__quietest_place(f, place, sizeof place);
-  const int64_t there_ns = frame != TG_NONE ? own_ns : quiet_ns;
-  if (tg__pct(there_ns, f->total_ns) <= THRESHOLD_PCT) return;
-  const enum tg__cause cause = cause_of(f, frame);
-  if (2 * tg__marked_waits(f) > there_ns) return; /* told by what the program waits for */
-  const int64_t cost = there_ns < other ? there_ns : other;
+  const struct stretch s = longest_stretch(f, other);
+  if (tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT) return;
+  const bool reads = s.frame == TG_NONE && s.quiet.read != TG_NONE;
+  const enum tg__cause cause = reads ? TG__CAUSE_REPEATED_FILE_LOAD : cause_of(f, s.frame);
+  if (2 * tg__marked_waits(f) > s.ns) return; /* told by what the program waits for */
+  const int64_t cost = s.ns < other ? s.ns : other;
   struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
   TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ", tg__ms(tg__per_step(f, other)),
          tg__ms(tg__per_step(f, f->total_ns)), share);
-  const size_t len = strlen(x->evidence);
   TG_SAY(x->advice, "%s", advice_for(cause));
-  if (frame == TG_NONE) {
-    TG_SAY(x->where, "%s", place);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them there", tg__ms(x->cost_ns));
-  } else {
-    tg__where_slice(f, frame, x);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "the Python function with most own time takes %.2f ms of it",
-            tg__ms(tg__per_step(f, own_ns)));
-  }
+  say_stretch(f, &s, x);
   tg__expect(f, x, cost - cost / 10, cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6 : 0.85,
              "the time without operators there, but for a tenth");
 }

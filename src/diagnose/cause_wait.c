@@ -1,5 +1,6 @@
 /* The program waits: for files, the collector, another thread. What `tachograph run` marks with a range while it records. */
 #include "diagnose/pipeline.h"
+#include "diagnose/sites.h"
 
 enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10 };
 
@@ -16,7 +17,7 @@ static const struct {
      "the time of these calls",
      INT64_MAX},
     {TG__CAUSE_SYNC_CHECKPOINT,
-     {"torch.save"},
+     {"torch.save", "pickle.dump"},
      "save to a file",
      "Save less often, or off the loop: torch.distributed.checkpoint.async_save writes in the background.",
      "nine of ten of them left out",
@@ -34,7 +35,7 @@ static const struct {
      "the time of these calls",
      INT64_MAX},
     {TG__CAUSE_LOADER_TOO_SLOW,
-     {"queue.Queue.get", "concurrent.futures.Future.result"},
+     {"queue.Queue.get", "concurrent.futures.Future.result", "threading.Condition.wait"},
      "wait for what another thread makes",
      "Let the threads that fill the queue work at the same time: more of them, no lock held while they work, processes where Python "
      "itself computes.",
@@ -97,8 +98,20 @@ static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x
                     "DataLoader workers.");
 }
 
+/* What is saved and then forced to disk by the same function is one checkpoint. */
+static void join_checkpoint(struct tg__facts *f, struct waits *w) {
+  enum { LOGGING, CHECKPOINT };
+  struct tg__frame_parts a, b;
+  if (!w->calls[LOGGING] || !w->calls[CHECKPOINT] || w->calls[LOGGING] > w->calls[CHECKPOINT]) return;
+  const bool known = tg__frame_split(tg__user_frame(f->t, w->longest[LOGGING]), &a) && tg__frame_split(tg__user_frame(f->t, w->longest[CHECKPOINT]), &b);
+  if (!known || !tg__str_eq(a.file, b.file) || !tg__str_eq(a.function, b.function)) return;
+  w->ns[CHECKPOINT] += w->ns[LOGGING];
+  w->ns[LOGGING] = 0;
+}
+
 void tg__judge_waits(struct tg__facts *f) {
-  const struct waits w = look(f);
+  struct waits w = look(f);
+  join_checkpoint(f, &w);
   for (int k = 0; k < KINDS; k++) {
     const double share = tg__pct(w.ns[k], f->total_ns);
     if (share <= WAIT_PCT) continue;

@@ -160,7 +160,7 @@ static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct tg
 }
 
 /* The rank that the others wait for shows whichever rank was asked for. */
-static enum tg_err settle(const struct tg_trace *t, struct tg_table *out) {
+enum tg_err tg__findings_of_all(const struct tg_trace *t, struct tg_table *out) {
   struct tg__straggler s;
   struct tg__rank_load *const loads = tg__alloc(((size_t)t->rank_count + 1) * sizeof *loads);
   enum tg_err err = loads ? TG_OK : TG_MEMORY;
@@ -176,7 +176,7 @@ enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, out, &judged);
-  if (!err) err = settle(t, out);
+  if (!err && !a->is_joined) err = tg__findings_of_all(t, out);
   if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
   if (judged) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1, "the trace holds neither steps nor operators, so there is nothing to judge; record with "

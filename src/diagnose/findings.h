@@ -67,9 +67,13 @@ struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f-
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
-/* Write between which lines of the program most time passes without an operator; returns that time. Where the trace tells no lines: the
- * time of all long pauses. */
-int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size);
+/* Between which lines of the program most time passes without an operator. Where the trace tells no lines: all long pauses. */
+struct tg__quiet {
+  char where[sizeof((struct tg__finding *)0)->where];
+  int64_t usual_ns, all_ns; /* what usual steps spend there, times the steps; all of it */
+  uint32_t read;            /* a call that opens a file there, where half of the steps do so; TG_NONE */
+};
+void tg__quietest_place(struct tg__facts *f, struct tg__quiet *out);
 static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
   return tg__names_of(&f->names, f->t->slices.name[slice]);
 }

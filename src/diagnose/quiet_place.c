@@ -3,6 +3,7 @@
 
 /* Pauses below 1/200 of a step, or of 50 us, are how Python is, not a place; and 20 us lie between any two calls, whatever the program does. */
 enum { PLACES = 256, LEAST_SHARE = 200, LEAST_NS = 50000, USUAL_NS = 20000 };
+enum { BUSY_PCT = 5 };   /* a thread that waits longer than that for a core is on a machine that others keep busy */
 enum { LONG_SHARE = 20 };                /* without a place, pauses from 1/20 of a step on are more than that */
 
 /* Between two operators: a line may call many, and what comes by chance comes between other ones each time. */
@@ -10,6 +11,8 @@ struct place {
   struct tg__str before, after;    /* frames of the program */
   uint32_t before_name, after_name; /* operators */
   int64_t *ns;                      /* by step */
+  size_t read_steps, last_step;     /* steps in which a file is opened to be read there; the last of them, and one */
+  uint32_t read;                    /* such a call, TG_NONE */
 };
 struct search {
   struct tg__facts *f;
@@ -20,6 +23,8 @@ struct search {
   struct tg__spans others; /* when operators or collectives run on other threads: waiting for one is no Python */
   struct place places[PLACES]; /* one without frames: long pauses whose place is not known */
   size_t count;
+  uint32_t *reads; /* files that the loop's thread opens to read, by time */
+  size_t read_count, read_cap, next_read;
 };
 
 static bool is_at(const struct place *a, const struct place *b) {
@@ -38,20 +43,43 @@ static struct place *place_of(struct search *s, const struct place *at) {
   return s->places[i].ns ? &s->places[i] : NULL;
 }
 
+/* Is a file opened between the operator before and the next one? What follows until then is reading and parsing. */
+static void look_for_read(struct search *s, struct place *p, uint32_t next) {
+  const int64_t *start_ns = s->f->t->slices.start_ns;
+  while (s->next_read < s->read_count && start_ns[s->reads[s->next_read]] < s->end_ns) s->next_read++;
+  if (s->next_read == s->read_count || start_ns[s->reads[s->next_read]] >= start_ns[next] || p->last_step == s->step + 1) return;
+  p->read = s->reads[s->next_read];
+  p->read_steps++;
+  p->last_step = s->step + 1;
+}
+
 static void add_pause(struct search *s, uint32_t next, int64_t ns) {
   const struct tg__step_cost *steps = s->f->steps.steps;
   const uint32_t *names = s->f->t->slices.name;
-  struct place at = {tg__user_frame(s->f->t, s->last), tg__user_frame(s->f->t, next), names[s->last], names[next], NULL};
+  struct place at = {.before = tg__user_frame(s->f->t, s->last),
+                     .after = tg__user_frame(s->f->t, next),
+                     .before_name = names[s->last],
+                     .after_name = names[next],
+                     .read = TG_NONE};
   if (!at.before.len || !at.after.len) {
     if (ns < s->long_ns) return;
-    at = (struct place){{"", 0}, {"", 0}, TG_NONE, TG_NONE, NULL};
+    at = (struct place){.before_name = TG_NONE, .after_name = TG_NONE, .read = TG_NONE};
   }
   while (s->step + 1 < s->f->steps.count && s->f->t->slices.start_ns[next] >= steps[s->step + 1].host_start_ns) s->step++;
   struct place *p = place_of(s, &at);
   if (p) p->ns[s->step] += ns;
+  if (p) look_for_read(s, p, next);
 }
 
 static bool is_less(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+
+/* A thread that has no core stands still wherever it has come to: here in one step, there in another. What nine of ten steps spend at a
+ * place they spend there whatever else the machine does. */
+static size_t usual_rank(const struct tg__facts *f) {
+  int64_t wait_pct;
+  const bool is_known = tg__str_to_int(tg__document_member(f->t, f->rank, "core_wait_pct"), &wait_pct);
+  return (f->steps.count - 1) / (is_known && wait_pct > BUSY_PCT ? 10 : 2);
+}
 
 /* What a usual step spends there, times the steps: what comes by chance, as when the machine is busy with something else, is not meant. */
 static int64_t usual_ns(struct search *s, const int64_t *ns) {
@@ -59,10 +87,10 @@ static int64_t usual_ns(struct search *s, const int64_t *ns) {
   uint32_t *order = tg__alloc(n * sizeof *order);
   for (size_t i = 0; order && i < n; i++) order[i] = (uint32_t)i;
   const bool ok = order && tg__sort_index(order, n, is_less, ns);
-  const int64_t median = ok ? ns[order[(n - 1) / 2]] : 0;
+  const int64_t usual = ok ? ns[order[usual_rank(s->f)]] : 0;
   s->f->failed |= !ok;
   tg__free(order);
-  return median * (int64_t)n;
+  return usual * (int64_t)n;
 }
 
 static bool is_of_optimizer(const struct search *s, uint32_t slice) {
@@ -89,6 +117,11 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
 static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
   const struct tg_trace *const t = s->f->t;
+  const bool reads = cls == TG__CLASS_ANNOTATION && tg__str_eq(tg__name(t, t->slices.name[slice]), TG_STR("builtins.open"));
+  if (reads && tg__slice_track(t, slice) == s->track) {
+    if (tg__grow((void **)&s->reads, &s->read_cap, s->read_count + 1, sizeof *s->reads)) s->reads[s->read_count++] = slice;
+    else s->f->failed = true;
+  }
   const bool works = cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && tg__meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
   const uint32_t track = works ? tg__slice_track(t, slice) : s->track;
   if (track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
@@ -110,19 +143,62 @@ static void say_place(const struct place *p, char *where, size_t size) {
   }
 }
 
+static bool is_between(const struct place *a, const struct place *b) { return tg__str_eq(a->before, b->before) && tg__str_eq(a->after, b->after); }
+
 /* Of all pairs of operators between these two lines. */
 static int64_t between_lines(const struct search *s, const int64_t *usual, const struct place *p) {
   int64_t sum = 0;
   for (size_t i = 0; i < s->count; i++)
-    if (tg__str_eq(s->places[i].before, p->before) && tg__str_eq(s->places[i].after, p->after)) sum += usual[i];
+    if (is_between(&s->places[i], p)) sum += usual[i];
   return sum;
 }
 
-/* Without places, those that are long. */
-int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
+/* The pause that ends where this one begins, or the other way round, at the same line: a stretch of Python that calls an operator now and
+ * then. Of all those, times the steps. */
+static int64_t beside(const struct search *s, const int64_t *usual, const struct place *best) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    const struct place *p = &s->places[i];
+    if (!is_between(p, best) && (tg__str_eq(p->after, best->before) || tg__str_eq(p->before, best->after))) sum += usual[i];
+  }
+  return sum;
+}
+
+static void tell(const struct search *s, const struct place *best, struct tg__quiet *out) {
+  say_place(best, out->where, sizeof out->where);
+  for (size_t i = 0; i < s->count; i++) {
+    const struct place *p = &s->places[i];
+    if (!is_between(p, best)) continue;
+    if (2 * p->read_steps >= s->f->steps.count) out->read = p->read;
+    for (size_t k = 0; k < s->f->steps.count; k++) out->all_ns += p->ns[k];
+  }
+}
+
+static void choose(struct search *s, struct tg__quiet *out) {
+  int64_t usual[PLACES], nowhere = 0;
+  const struct place *best = NULL;
+  for (size_t i = 0; i < s->count; i++) {
+    usual[i] = usual_ns(s, s->places[i].ns);
+    if (!s->places[i].before.len) nowhere = usual[i], usual[i] = 0;
+  }
+  for (size_t i = 0; i < s->count; i++) {
+    const int64_t ns = between_lines(s, usual, &s->places[i]);
+    if (ns > out->usual_ns) out->usual_ns = ns, best = &s->places[i];
+  }
+  if (best) {
+    tell(s, best, out);
+    out->usual_ns += beside(s, usual, best);
+  } else { /* those that are long */
+    out->usual_ns = out->all_ns = nowhere;
+    TG_SAY(out->where, "Python, between operators; record with with_stack=True to see where");
+  }
+}
+
+void tg__quietest_place(struct tg__facts *f, struct tg__quiet *out) {
+  *out = (struct tg__quiet){.read = TG_NONE};
   struct search s = {.f = f, .last = TG_NONE, .update_until_ns = INT64_MIN};
   const uint32_t step = f->steps.count ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
-  if (step == TG_NONE) return 0;
+  if (step == TG_NONE) return;
   s.track = tg__slice_track(f->t, step);
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
   if (s.least_ns < LEAST_NS) s.least_ns = LEAST_NS;
@@ -130,20 +206,9 @@ int64_t tg__quietest_place(struct tg__facts *f, char *where, size_t size) {
   tg__visit(f, see_other, &s);
   tg__spans_union(&s.others);
   tg__visit(f, see, &s);
-  int64_t usual[PLACES], most = 0, nowhere = 0;
-  const struct place *best = NULL;
-  for (size_t i = 0; i < s.count; i++) {
-    usual[i] = usual_ns(&s, s.places[i].ns);
-    if (!s.places[i].before.len) nowhere = usual[i], usual[i] = 0;
-  }
-  for (size_t i = 0; i < s.count; i++) {
-    const int64_t ns = between_lines(&s, usual, &s.places[i]);
-    if (ns > most) most = ns, best = &s.places[i];
-  }
-  if (best) say_place(best, where, size);
-  else tg__say(where, size, "Python, between operators; record with with_stack=True to see where");
+  choose(&s, out);
   for (size_t i = 0; i < s.count; i++) tg__free(s.places[i].ns);
+  tg__free(s.reads);
   f->failed |= s.others.failed;
   tg__spans_free(&s.others);
-  return best ? most : nowhere;
 }

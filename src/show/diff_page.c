@@ -108,8 +108,8 @@ static void put_row(const struct page *p, size_t row, struct tg__str label, bool
   if (p->markdown) {
     tg__out_text(p->out, "| ");
     put_code(p->out, label);
-    tg__out_format(p->out, " %.*s | %s | %s | %s | %s | %.*s |\n", (int)quantity.len, quantity.ptr, a, b, change, interval,
-                   (int)verdict.len, verdict.ptr);
+    tg__out_format(p->out, "%s%.*s | %s | %s | %s | %s | %.*s |\n", quantity.len ? " " : "", (int)quantity.len, quantity.ptr, a, b, change,
+                   interval, (int)verdict.len, verdict.ptr);
     return;
   }
   tg__put_blanks(p->out, 2);
@@ -197,15 +197,28 @@ static void put_section(const struct page *p, const struct section *s) {
   if (judged && !s->all) put_rest(p, s, changed, shown, quiet);
 }
 
+/* Names of devices and operators are in it: neither a terminal nor Markdown is to take them for more than text. */
+static void put_note(const struct page *p, const char *note) {
+  for (const char *at = note; *at;) {
+    const size_t plain = p->markdown ? strcspn(at, "<*`|[") : strlen(at);
+    tg__put_clean(p->out, (struct tg__str){at, (uint32_t)plain});
+    at += plain;
+    if (!*at) break;
+    tg__out_char(p->out, '\\');
+    tg__out_char(p->out, *at++);
+  }
+}
+
 static void put_notes(const struct page *p) {
-  if (p->t->note_count && p->markdown)
-    tg__out_format(p->out, "### %s\n", p->t->notes[0]);
-  else if (p->t->note_count)
-    tg__out_format(p->out, p->color ? "\033[1m%s\033[0m\n" : "%s\n", p->t->notes[0]);
+  if (p->t->note_count) {
+    tg__out_text(p->out, p->markdown ? "### " : p->color ? "\033[1m" : "");
+    put_note(p, p->t->notes[0]);
+    tg__out_text(p->out, p->color ? "\033[0m\n" : "\n");
+  }
   if (p->markdown) tg__out_char(p->out, '\n');
   for (size_t i = 1; i < p->t->note_count; i++) {
     tg__out_text(p->out, p->markdown ? "- " : "");
-    tg__put_clean(p->out, (struct tg__str){p->t->notes[i], (uint32_t)strlen(p->t->notes[i])});
+    put_note(p, p->t->notes[i]);
     tg__out_char(p->out, '\n');
   }
 }
@@ -221,7 +234,7 @@ enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_option
       {"category", "Where the time of a step goes", "part", "parts", {NULL}, true, true},
       {"op", "Operators, own host and device time a step", "figure", "figures", {"self_cpu", "self_device"}, false, true},
       {"op", "Calls of operators a step", "operator", "operators", {"calls"}, false, true},
-      {"module", "Modules, host and device time a step, what they contain included", "figure", "figures", {"cpu", "device"}, false, true},
+      {"module", "Modules, inclusive host and device time a step", "figure", "figures", {"cpu", "device"}, false, true},
       {"kernel", "Kernels, device time a step", "kernel", "kernels", {"device"}, false, true},
       {"family", "Kernel families, device time a step", "family", "families", {"device"}, false, true},
       {"memory", "Memory, highest peak", "device", "devices", {NULL}, true, true},

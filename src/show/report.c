@@ -132,6 +132,10 @@ static void choose_next(struct tg__report *r) {
   if (!r->parts[TG__REPORT_HOST_OPS]) { /* a trace without operators */
     question = r->parts[TG__REPORT_KERNELS] ? "kernels --limit 20" : "overview";
     r->next_why = r->parts[TG__REPORT_KERNELS] ? "more device work, with calls and times" : "what the trace holds";
+    if (!r->parts[TG__REPORT_KERNELS] && tg__strings_find(r->trace->strings, "memory_snapshot", 15) != TG_NONE) {
+      question = "memory_stacks --limit 20";
+      r->next_why = "who took the memory, at the peak and at the end";
+    }
   }
   const struct tg_table *findings = r->parts[TG__REPORT_FINDINGS];
   for (size_t i = 0; findings && findings->rows && i < sizeof follow / sizeof *follow; i++) {

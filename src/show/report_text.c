@@ -144,9 +144,10 @@ static void put_title(const struct page *p) {
   tg__out_char(p->out, '\n');
   put_label(p, "trace");
   tg__human_ns(overall(p, "span_ns", true), a);
-  tg__human_count(overall(p, "events", false), b);
+  const int64_t events = overall(p, "events", false);
+  tg__human_count(events, b);
   const int64_t bytes = overall(p, "json_bytes", false);
-  tg__out_format(p->out, "%s, %s events", a, b);
+  tg__out_format(p->out, "%s, %s event%s", a, b, events == 1 ? "" : "s");
   if (bytes > 0) tg__out_format(p->out, ", %s of text", tg__human_bytes(bytes, c));
   const int64_t world = overall(p, "world_size", true), number = t->ranks[0].number;
   if (t->rank_count > 1)

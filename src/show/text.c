@@ -164,6 +164,7 @@ static unsigned total_width(const struct col *cols, size_t count) {
 static size_t fit(struct col *cols, size_t count, unsigned width) {
   if (!width) return count;
   const bool is_tight = total_width(cols, count) > width;
+  const unsigned name_min = width / 6 > NAME_MIN ? width / 6 : NAME_MIN; /* names that look alike are worth less than the last columns */
   for (size_t i = 0; i < count; i++) cols[i].left_out = is_tight && cols[i].zero && !cols[i].empty;
   for (unsigned total = total_width(cols, count); total > width; total = total_width(cols, count)) {
     struct col *widest = NULL;
@@ -171,7 +172,7 @@ static size_t fit(struct col *cols, size_t count, unsigned width) {
       if (!is_shown(&cols[i]) || cols[i].c->type != TG_TEXT) continue;
       if (!widest || cols[i].width > widest->width) widest = &cols[i];
     }
-    const unsigned least = widest && widest->header > NAME_MIN ? widest->header : NAME_MIN;
+    const unsigned least = widest && widest->header > name_min ? widest->header : name_min;
     if (widest && widest->width > least) {
       const unsigned excess = total - width, slack = widest->width - least;
       /* take from the widest only down to a little above the others, so that two long columns share the loss */

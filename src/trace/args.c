@@ -4,6 +4,7 @@
  *           INT  zigzag varint        DEC  one byte of decimals, zigzag varint of the digits
  *           STR, RAW  varint string id        TRUE, FALSE, NULL  nothing
  *   An entry begins at a multiple of 4 bytes, so that a 32-bit reference reaches 16 GiB of packed args. */
+#include "format/format.h"
 #include "trace/import.h"
 
 
@@ -91,23 +92,47 @@ bool tg__args_next(struct tg__args_iter *it) {
   return true;
 }
 
+/* Past `count` varints. Eight bytes at a time: how long each is would be guessed wrong too often. */
+static const uint8_t *skip_varints(const uint8_t *p, const uint8_t *end, unsigned count) {
+  while (count && end - p >= 8) {
+    uint64_t lasts = ~tg__get64(p) & 0x8080808080808080u; /* a mark on the last byte of each */
+    for (; count > 1 && lasts; count--) lasts &= lasts - 1;
+    if (lasts) return p + (__builtin_ctzll(lasts) >> 3) + 1;
+    p += 8;
+  }
+  for (; count; count--)
+    while (p < end && *p++ & 0x80) {}
+  return p;
+}
+
 void tg__args_skip(struct tg__args_iter *it, uint16_t count) {
   const uint8_t *p = it->p;
+  unsigned varints = 0;
   for (; count > 0 && it->i < it->schema->count; count--) {
     const uint8_t kind = it->schema->fields[it->i++].kind;
     if (kind > TG__KIND_RAW) continue;
-    p += kind == TG__KIND_DEC;
-    while (p < it->end && *p++ & 0x80) {}
+    if (kind == TG__KIND_DEC) {
+      p = skip_varints(p, it->end, varints);
+      p += p < it->end; /* how many decimals */
+      varints = 0;
+    }
+    varints++;
   }
-  it->p = p;
+  it->p = skip_varints(p, it->end, varints);
+}
+
+/* Where the schema has the key; its count: nowhere. Most events lack most keys. */
+static uint16_t place_of(const struct tg__schema *schema, uint32_t key, bool top) {
+  uint16_t at = 0;
+  while (at < schema->count && (schema->fields[at].key != key || schema->fields[at].top != top)) at++;
+  return at;
 }
 
 bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, struct tg__val *out) {
   struct tg__args_iter it;
   tg__args_begin(t, args, &it);
   if (!it.schema) return false;
-  uint16_t at = 0; /* most events lack most keys: look before decoding */
-  while (at < it.schema->count && (it.schema->fields[at].key != key || it.schema->fields[at].top != top)) at++;
+  const uint16_t at = place_of(it.schema, key, top);
   if (at == it.schema->count) return false;
   tg__args_skip(&it, at);
   tg__args_next(&it);
@@ -115,14 +140,12 @@ bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, st
   return true;
 }
 
-int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback) {
-  struct tg__val v;
-  if (!tg__arg(t, args, key, false, &v)) return fallback;
-  switch (v.kind) {
-  case TG__KIND_INT: return v.i;
+static int64_t int_of(const struct tg_trace *t, const struct tg__val *v, int64_t fallback) {
+  switch (v->kind) {
+  case TG__KIND_INT: return v->i;
   case TG__KIND_DEC: {
-    int64_t i = v.i;
-    for (unsigned d = v.decimals; d > 0; d--) {
+    int64_t i = v->i;
+    for (unsigned d = v->decimals; d > 0; d--) {
       if (i % 10) return fallback;
       i /= 10;
     }
@@ -131,9 +154,34 @@ int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64
   case TG__KIND_STR:
   case TG__KIND_RAW: {
     int64_t i;
-    return tg__str_to_int(tg__name(t, v.str), &i) ? i : fallback;
+    return tg__str_to_int(tg__name(t, v->str), &i) ? i : fallback;
   }
   default: return fallback;
+  }
+}
+
+int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback) {
+  struct tg__val v;
+  return tg__arg(t, args, key, false, &v) ? int_of(t, &v, fallback) : fallback;
+}
+
+void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback, int64_t *out) {
+  enum { AHEAD = 8 };
+  const struct tg__schema *schema = NULL;
+  uint16_t at = 0;
+  for (size_t i = 0; i < count; i++) {
+    struct tg__args_iter it;
+    if (i + AHEAD < count && args[i + AHEAD] != TG_NONE && t->args) __builtin_prefetch(t->args + (uint64_t)args[i + AHEAD] * 4);
+    tg__args_begin(t, args[i], &it);
+    if (it.schema && it.schema != schema) {
+      schema = it.schema;
+      at = place_of(schema, key, false);
+    }
+    out[i] = fallback;
+    if (!it.schema || at == schema->count) continue;
+    tg__args_skip(&it, at);
+    tg__args_next(&it);
+    out[i] = int_of(t, &it.val, fallback);
   }
 }
 
@@ -160,6 +208,11 @@ double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, doubl
 uint32_t tg__arg_str(const struct tg_trace *t, uint32_t args, uint32_t key) {
   struct tg__val v;
   return tg__arg(t, args, key, false, &v) && (v.kind == TG__KIND_STR || v.kind == TG__KIND_RAW) ? v.str : TG_NONE;
+}
+
+uint32_t tg__arg_dims(const struct tg_trace *t, uint32_t args) {
+  const uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
+  return dims == TG_NONE ? tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD) : dims;
 }
 
 size_t tg__val_text(const struct tg__val *v, char text[TG__VAL_TEXT]) {

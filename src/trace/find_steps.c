@@ -1,5 +1,6 @@
-/* find_steps: the steps of a run. ProfilerStep annotations when there are any; else an annotation that comes again and again on
- * one thread without overlapping itself; else a period: the time from one optimizer step, or one batch, to the next. */
+/* find_steps: the steps of each rank. ProfilerStep annotations when there are any; else an annotation that comes again and again on
+ * one thread without overlapping itself; else a period: the time from one optimizer step, or one batch, to the next. A rank is looked at
+ * by itself, as others may not be in memory when it is. */
 #include "trace/import.h"
 
 #include <stdlib.h>
@@ -28,9 +29,9 @@ static bool profiler_step(struct tg__str s, int64_t *number) {
   return i > digits;
 }
 
-static enum tg_err find_profiler_steps(struct tg__build *b) {
+static enum tg_err find_profiler_steps(struct tg__build *b, const struct tg__rank *rank) {
   const struct tg_trace *t = b->trace;
-  for (uint32_t k = 0; k < t->track_count; k++)
+  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++)
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       const enum tg__class c = tg__slice_class(t, i);
       int64_t number;
@@ -131,36 +132,53 @@ static enum tg_err find_periods(struct tg__build *b, const struct tg__track *tra
   return TG_OK;
 }
 
-static enum tg_err find_on_tracks(struct tg__build *b, enum tg__step_kind kind) {
-  struct tg_trace *t = b->trace;
+static enum tg_err find_on_tracks(struct tg__build *b, const struct tg__rank *rank, enum tg__step_kind kind) {
+  const struct tg_trace *const t = b->trace;
+  const uint32_t before = t->step_count;
   enum tg_err err = TG_OK;
-  for (uint32_t r = 0; r < t->rank_count; r++) {
-    const uint32_t before = t->step_count;
-    for (uint32_t k = 0; k < t->ranks[r].track_count && t->step_count == before && err == TG_OK; k++) {
-      const struct tg__track *track = &t->tracks[t->ranks[r].first_track + k];
-      if (track->kind != TG__TRACK_CPU) continue;
-      if (kind == TG__STEP_ANNOTATION) err = find_annotations(b, track);
-      else err = find_periods(b, track, "enumerate(Data", false);
-      if (err == TG_OK && t->step_count == before && kind == TG__STEP_PERIOD) err = find_periods(b, track, "Optimizer.step", true);
-    }
+  for (uint32_t k = 0; k < rank->track_count && t->step_count == before && err == TG_OK; k++) {
+    const struct tg__track *track = &t->tracks[rank->first_track + k];
+    if (track->kind != TG__TRACK_CPU) continue;
+    if (kind == TG__STEP_ANNOTATION) err = find_annotations(b, track);
+    else err = find_periods(b, track, "enumerate(Data", false);
+    if (err == TG_OK && t->step_count == before && kind == TG__STEP_PERIOD) err = find_periods(b, track, "Optimizer.step", true);
   }
-  if (t->step_count) t->step_kind = kind;
   return err;
 }
 
-static int by_rank_and_start(const void *a, const void *b) {
+static enum tg_err find_of_rank(struct tg__build *b, const struct tg__rank *rank) {
+  const struct tg_trace *const t = b->trace;
+  const uint32_t before = t->step_count;
+  enum tg_err err = find_profiler_steps(b, rank);
+  if (err == TG_OK && t->step_count == before) err = find_on_tracks(b, rank, TG__STEP_ANNOTATION);
+  if (err == TG_OK && t->step_count == before) err = find_on_tracks(b, rank, TG__STEP_PERIOD);
+  return err;
+}
+
+/* Of those that begin at once the one that ends first comes first: an empty step is over when the next begins. */
+static int by_rank_and_time(const void *a, const void *b) {
   const struct tg__step *x = a, *y = b;
   if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
   if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+  if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
   return (x->slice > y->slice) - (x->slice < y->slice);
+}
+
+static enum tg__step_kind kind_of(const struct tg_trace *t, const struct tg__step *s) {
+  int64_t number;
+  return s->slice == TG_NONE ? TG__STEP_PERIOD : profiler_step(tg__name(t, s->name), &number) ? TG__STEP_PROFILER : TG__STEP_ANNOTATION;
+}
+
+void tg__note_step_kinds(struct tg_trace *t) {
+  for (uint32_t r = 0; r < t->rank_count; r++) t->ranks[r].step_kind = TG__STEP_PROFILER;
+  for (uint32_t i = t->step_count; i-- > 0;) t->step_kind = t->ranks[t->steps[i].rank].step_kind = kind_of(t, &t->steps[i]);
 }
 
 enum tg_err tg__find_steps(struct tg__build *b) {
   struct tg_trace *t = b->trace;
-  t->step_kind = TG__STEP_PROFILER;
-  enum tg_err err = find_profiler_steps(b);
-  if (err == TG_OK && t->step_count == 0) err = find_on_tracks(b, TG__STEP_ANNOTATION);
-  if (err == TG_OK && t->step_count == 0) err = find_on_tracks(b, TG__STEP_PERIOD);
-  if (t->step_count) qsort(t->steps, t->step_count, sizeof *t->steps, by_rank_and_start);
+  enum tg_err err = TG_OK;
+  for (uint32_t r = 0; r < t->rank_count && !err; r++) err = find_of_rank(b, &t->ranks[r]);
+  if (t->step_count) qsort(t->steps, t->step_count, sizeof *t->steps, by_rank_and_time);
+  tg__note_step_kinds(t);
   return err;
 }

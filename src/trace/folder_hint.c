@@ -36,16 +36,45 @@ static bool is_in_rank_folder(const char *path) {
   return name == end;
 }
 
+/* Is it JSON that no trace can be: a configuration, an execution trace, nothing at all? What cannot be read, or is no such text, may be one. */
+static bool is_other_json(const char *path) {
+  enum { BLOCK = 64 << 10, BEFORE = 16 };
+  static const char wanted[] = "\"traceEvents\"";
+  const struct tg__str name = {path, (uint32_t)strlen(path)};
+  struct tg__input *in;
+  if (!tg__str_has_suffix(name, ".json") || tg__input_open(path, &in, NULL)) return false;
+  char *const text = tg__alloc(BEFORE + BLOCK);
+  int64_t n = text ? tg__input_read(in, text + BEFORE, BLOCK, NULL) : -1;
+  size_t at = BEFORE;
+  while (n > 0 && at < BEFORE + (size_t)n && isspace((unsigned char)text[at])) at++;
+  bool is_other = n == 0 || (n > 0 && at < BEFORE + (size_t)n && text[at] == '{');
+  while (is_other && n > 0) {
+    is_other = !memmem(text, BEFORE + (size_t)n, wanted, sizeof wanted - 1);
+    memmove(text, text + n, BEFORE); /* it may begin in this block and end in the next */
+    n = tg__input_read(in, text + BEFORE, BLOCK, NULL);
+  }
+  tg__free(text);
+  tg__input_close(in);
+  return is_other && n == 0;
+}
+
+static bool holds_none(const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (tg__is_trace_name(names[i]) && !is_other_json(names[i])) return false;
+  return true;
+}
+
 enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count, struct tg_error *e) {
   const enum tg_err err = tg__path_list(path, arena, names, count, e);
-  if (err || count_traces(*names, *count) || tg__path_kind(path) != TG__PATH_DIR) return err;
+  if (err || tg__path_kind(path) != TG__PATH_DIR) return err;
   for (size_t i = 0; i < *count; i++)
     if (tg__is_summary_name((*names)[i])) return TG_OK;
   size_t below;
   const char **const further = list_below(path, arena, &below);
   for (size_t i = 0; i < below; i++)
     if (tg__is_trace_name(further[i]) && !is_in_rank_folder(further[i])) return TG_OK;
-  if (!count_traces(further, below)) return TG_OK; /* nothing but other files there: those of the folder itself, if any, are named */
+  /* nothing but other files there: those of the folder itself, if any, are named */
+  if (!count_traces(further, below) || !holds_none(*names, *count)) return TG_OK;
   *names = further;
   *count = below;
   return TG_OK;

@@ -230,5 +230,6 @@ enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__impor
 enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank);               /* meta.c: the document's members */
 void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_mark); /* meta.c: process and thread names, device tracks */
 enum tg_err tg__find_steps(struct tg__build *b);                                    /* find_steps.c */
+void tg__note_step_kinds(struct tg_trace *t); /* find_steps.c: of which kind the steps of each rank are, as they tell themselves */
 
 #endif

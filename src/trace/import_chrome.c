@@ -126,7 +126,7 @@ static enum tg_err keep_result(struct reader *r, struct tg__parser *p) {
   if ((im->pool_len + p->pool_len) / 4 >= TG_NONE)
     return stop(r, tg__fail(r->e, TG_UNSUPPORTED, p->text_offset, "the args of this trace do not fit 16 GiB: open its files one by one"));
   const size_t bytes = p->record_count * sizeof *p->records;
-  struct tg__record *records = tg__pages_get(bytes);
+  struct tg__record *records = tg__pages_used(bytes);
   if (!records || !tg__grow((void **)&im->segments, &im->segment_cap, im->segment_count + 1, sizeof *im->segments) ||
       !tg__pages_grow((void **)&im->pool, &im->pool_cap, im->pool_len + p->pool_len)) {
     tg__pages_drop(records, bytes);

@@ -126,7 +126,7 @@ static bool is_active(const struct importer *w, const struct tg__snapshot_block 
 }
 
 /* Freed without having been allocated, or still allocated at the end without ever having been. Emits one event for each, and leaves the
- * addresses of the history in the map. */
+ * addresses of the history in the map. Entries tell what was asked for, so that is what counts of a block, too. */
 static void emit_old_blocks(struct importer *w, struct tg__snapshot_history *h, int64_t ts_ns) {
   struct tg__history_walk walk = {.history = h};
   for (struct tg__snapshot_entry x = {0}; !w->no_memory && tg__history_next(&walk, &x);) {
@@ -138,7 +138,7 @@ static void emit_old_blocks(struct importer *w, struct tg__snapshot_history *h, 
   for (size_t i = 0; i < w->snapshot.block_count && !w->no_memory; i++) {
     const struct tg__snapshot_block *const b = &w->snapshot.blocks[i];
     if (!is_of_device(w, b) || !is_active(w, b) || tg__map_get(&w->of_addr, (uint64_t)b->address) != TG_NONE) continue;
-    memory_event(w, ts_ns, b->address, b->size, b->stack, true);
+    memory_event(w, ts_ns, b->address, b->requested > 0 ? b->requested : b->size, b->stack, true);
   }
 }
 
@@ -340,8 +340,9 @@ static bool emit_all(struct importer *w, struct tg_error *e) {
   lose(w, TG__LOSS_skipped_overwritten, s->dropped);
   lose(w, TG__LOSS_bent_no_details, s->cut_stacks);
   if (!w->no_memory && !found)
-    tg__fail(e, TG_NO_EVENTS, -1,
-             "the memory snapshot is empty: was torch.cuda.memory._record_memory_history() called, and anything allocated on a device?");
+    tg__fail(e, TG_NO_EVENTS, s->cut ? s->cut_offset : -1, "%s",
+             s->cut ? "the memory snapshot is cut off before its first segment or event: copy it again"
+                    : "the memory snapshot is empty: was torch.cuda.memory._record_memory_history() called, and anything allocated on a device?");
   return found || w->no_memory;
 }
 

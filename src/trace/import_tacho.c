@@ -355,12 +355,12 @@ static enum tg_err take_tables(struct tg_trace *t, struct tg__tacho *f, struct t
   enum tg_err err = take_strings(t, f, e);
   if (err) return err;
   t->slices.count = (uint32_t)s->slices;
-  t->step_kind = (enum tg__step_kind)s->step_kind;
   if ((err = take_table(t, f, TG_CHUNK_SCHEMAS, s->schemas_bytes, s->schema_count, tg__schemas_take, e))) return err;
   if ((err = take_table(t, f, TG_CHUNK_CATS, s->cats_bytes, s->cat_count, tg__cats_take, e))) return err;
   if ((err = take_table(t, f, TG_CHUNK_RANKS, s->ranks_bytes, s->rank_count, tg__ranks_take, e))) return err;
   if ((err = take_table(t, f, TG_CHUNK_TRACKS, s->tracks_bytes, s->track_count, tg__tracks_take, e))) return err;
   if ((err = take_table(t, f, TG_CHUNK_STEPS, s->steps_bytes, s->step_count, tg__steps_take, e))) return err;
+  tg__note_step_kinds(t);
   return counts_add_up(t, s->marks) ? TG_OK : damaged(f, "count of events", e);
 }
 

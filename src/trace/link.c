@@ -37,7 +37,7 @@ static bool index_put(struct index *x, int64_t key, uint32_t slice) {
   return true;
 }
 static void index_free(struct index *x) {
-  if (x->slots) tg__pages_drop(x->slots, x->size * sizeof *x->slots);
+  if (x->slots) tg__pages_drop_sparse(x->slots, x->size * sizeof *x->slots);
   tg__map_free(&x->map);
 }
 
@@ -221,32 +221,35 @@ static bool is_owner(const struct tg_trace *t, uint32_t slice) {
   return !(tg__str_has_prefix(name, "enumerate(DataLoader)#") && tg__str_has_suffix(name, ".__next__"));
 }
 
+static bool is_on_at(const struct tg_trace *t, uint32_t node, int64_t ns) {
+  return ns < tg__slice_end(t, node) || (t->slices.dur_ns[node] == 0 && ns == t->slices.start_ns[node]);
+}
+
+/* What the newcomer overlaps only in part stays: it may be on when a call starts behind it. */
 static bool open_node(const struct tg_trace *t, struct open_nodes *open, uint32_t slice) {
-  const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
-  while (open->count) {
-    const uint32_t top = open->slices[open->count - 1];
-    const bool twin = t->slices.dur_ns[slice] == 0 && start == t->slices.start_ns[top];
-    if (start < tg__slice_end(t, top) || twin) break;
-    open->count--;
-  }
-  while (open->count && end > tg__slice_end(t, open->slices[open->count - 1])) open->count--;
+  while (open->count && !is_on_at(t, open->slices[open->count - 1], t->slices.start_ns[slice])) open->count--;
   if (!tg__grow((void **)&open->slices, &open->cap, open->count + 1, sizeof *open->slices)) return false;
   open->slices[open->count++] = slice;
   return true;
 }
 
-static uint32_t owner_around(const struct tg_trace *t, const struct open_nodes *open, uint32_t call) {
+/* The operator that began last of those that are on. What is found to have ended goes, so that it is passed over once. */
+static uint32_t owner_around(const struct tg_trace *t, struct open_nodes *open, uint32_t call) {
   const int64_t at = t->slices.start_ns[call];
-  for (size_t i = open->count; i > 0; i--) {
+  size_t i = open->count, kept = open->count;
+  uint32_t owner = TG_NONE;
+  for (; i > 0 && owner == TG_NONE; i--) {
     const uint32_t node = open->slices[i - 1];
-    const int64_t end = tg__slice_end(t, node);
-    const bool on = at < end || (at == end && t->slices.dur_ns[node] == 0);
-    if (on && is_owner(t, node)) return node;
+    if (!is_on_at(t, node, at)) continue;
+    open->slices[--kept] = node;
+    if (is_owner(t, node)) owner = node;
   }
-  return TG_NONE;
+  if (kept > i) memmove(&open->slices[i], &open->slices[kept], (open->count - kept) * sizeof *open->slices);
+  open->count -= kept - i;
+  return owner;
 }
 
-static void link_call(const struct linker *l, const struct open_nodes *open, uint32_t call) {
+static void link_call(const struct linker *l, struct open_nodes *open, uint32_t call) {
   struct tg__slices *s = &l->t->slices;
   const int64_t id = external_of(l, call);
   if (id >= 0 && id != noted_correlation(l, call)) {

@@ -60,8 +60,8 @@ void tg__trace_free(struct tg_trace *t) {
 enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e) {
   if ((t->loaded & columns) == columns) return TG_OK;
   if (t->summaries)
-    return tg__fail(e, TG_NO_DATA, -1, "this is a summary of %u ranks without their events: it answers the questions about ranks alone",
-                    t->rank_count);
+    return tg__fail(e, TG_NO_DATA, -1, "this is a summary of %u rank%s without their events: it answers the questions about ranks alone",
+                    t->rank_count, t->rank_count == 1 ? "" : "s");
   return tg__tacho_load(t, columns, e);
 }
 

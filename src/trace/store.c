@@ -54,4 +54,5 @@ void tg__store_free(struct tg__store *s) {
   if (s->kind == TG__STORE_TACHO) tg__tacho_close(s);
   tg__free(s->pages);
   tg__free(s);
+  tg__pages_return();
 }

@@ -78,8 +78,10 @@ static bool fill_ranks(struct tg_trace *t, const struct tg__summaries *s) {
   int64_t least = INT64_MAX;
   t->ranks = tg__alloc(((size_t)s->count + 1) * sizeof *t->ranks);
   if (!t->ranks) return false;
-  for (uint32_t i = 0; i < s->count; i++)
+  for (uint32_t i = s->count; i-- > 0;) {
     if (s->ranks[i].base_ns < least) least = s->ranks[i].base_ns;
+    if (s->ranks[i].step_count) t->step_kind = s->ranks[i].step_kind;
+  }
   for (uint32_t i = 0; i < s->count; i++) {
     const struct tg__rank_summary *const from = &s->ranks[i];
     const struct tg__str path = tg__strings_get(s->strings, from->path);
@@ -89,7 +91,8 @@ static bool fill_ranks(struct tg_trace *t, const struct tg__summaries *s) {
                                     .world_size = from->world_size,
                                     .base_ns = from->base_ns,
                                     .clock_offset_ns = from->base_ns - least,
-                                    .json_bytes = from->json_bytes};
+                                    .json_bytes = from->json_bytes,
+                                    .step_kind = from->step_kind};
     if (t->ranks[i].path == TG_NONE) return false;
     t->rank_count++;
   }

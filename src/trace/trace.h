@@ -116,6 +116,7 @@ struct tg__process { /* one file of a recording, as its head says */
   uint32_t features;
   int32_t rank; /* -1 = none of its own */
 };
+enum tg__step_kind { TG__STEP_PROFILER, TG__STEP_ANNOTATION, TG__STEP_PERIOD };
 struct tg__rank {
   uint32_t path;             /* string id: file name as opened */
   int64_t number;            /* rank of the job; -1 when the file does not say and it is the only one */
@@ -135,6 +136,7 @@ struct tg__rank {
   int64_t phase_count[128];         /* events kept per phase letter; [0] = without phase */
   int64_t loss[TG__LOSS_COUNT];
   int64_t loss_offset[TG__LOSS_COUNT]; /* first byte each happened at, -1 */
+  enum tg__step_kind step_kind;        /* TG__STEP_PROFILER also where there are no steps */
   const struct tg__process *processes; /* of a recording as it was made; none in a packed file */
   uint32_t process_count;
 };
@@ -190,7 +192,6 @@ struct tg__cat {
   uint8_t cls;   /* enum tg__class */
 };
 
-enum tg__step_kind { TG__STEP_PROFILER, TG__STEP_ANNOTATION, TG__STEP_PERIOD };
 struct tg__step {
   uint32_t rank, slice; /* slice: the annotation, TG_NONE for detected periods */
   uint32_t name;        /* string id */
@@ -236,7 +237,7 @@ struct tg_trace {
   struct tg__marks marks;
   struct tg__step *steps;   /* by rank, then start */
   uint32_t step_count;
-  enum tg__step_kind step_kind;
+  enum tg__step_kind step_kind; /* of the first rank that has steps */
   uint32_t loaded;          /* TG__COL_* present now */
   struct tg__arena arena;
   struct tg__store *store;
@@ -317,8 +318,11 @@ uint32_t *tg__home_tracks(const struct tg_trace *t, uint32_t first, uint32_t cou
 bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, struct tg__val *out);
 /* The same as an integer: INT as it is, DEC when whole, STR and RAW when their text is an integer; else `fallback`. */
 int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback);
+/* The same for many events, at about a third of the time: events that follow each other mostly have the same keys. */
+void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback, int64_t *out);
 double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, double fallback); /* STR too when it reads as a number */
 uint32_t tg__arg_str(const struct tg_trace *t, uint32_t args, uint32_t key);                 /* STR or RAW: string id; else TG_NONE */
+uint32_t tg__arg_dims(const struct tg_trace *t, uint32_t args); /* the same of the shapes of inputs, whichever way they are spelt */
 
 /* Walk all fields of an event in file order:  for (tg__args_begin(t, args, &it); tg__args_next(&it);) … it.field, it.val  */
 struct tg__args_iter {

@@ -7,7 +7,7 @@ The traces are written once into the cache folder, outside of the tree: one made
 collectives whose arrival differs by rank and clocks that are off by a known offset. Printed beside the limits: wall time at most
 1.2 times bytes by the parse rate, which is measured on one of the files in the same run; anonymous memory at most 0.3 bytes per byte
 of the two largest files plus 1 MB a rank: of the question ranks, of the report, of findings, of a question that adds up over the ranks, of
-check, of converting each rank, and of Python's open with a question that adds up and one about a rank, above the interpreter's own. Exit
+a diff of the folder with itself, of check, of converting each rank, and of Python's open with a question that adds up and one about a rank, above the interpreter's own. Exit
 status 1 when a limit is missed or an offset is not found."""
 import argparse
 import json

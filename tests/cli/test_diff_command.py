@@ -92,3 +92,68 @@ def test_files_that_cannot_be_compared(tachograph, pair, tmp_path):
     empty.write_text('{"traceEvents": [{"ph": "i", "name": "mark", "pid": 1, "tid": 1, "ts": 1}]}')
     done = tachograph("diff", a, empty)
     assert done.returncode == 3 and "nothing to compare" in done.stderr
+
+
+def test_a_side_that_is_not_whole_is_said_to_be(tachograph, pair, tmp_path):
+    a, b = pair
+    cut = tmp_path / "cut.json"
+    cut.write_text(b.read_text()[:-120])
+    said = "is not whole: the input ends in the middle of an event"
+    for sides, letter in (((a, cut), "B"), ((cut, a), "A")):
+        page = tachograph("diff", *sides).stdout
+        assert page.count(said) == 1 and f"\n{letter} {said}\n" in page
+        assert f"- {letter} {said}\n" in tachograph("diff", *sides, "--markdown").stdout
+        assert f"note: {letter} {said}" in tachograph("diff", *sides, "--question", "ops").stdout
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("rank-0.json", "rank-1.json"):
+        (run / name).write_text(a.read_text())
+    assert "not whole" not in tachograph("diff", run, a).stdout
+    (run / "rank-2.json").write_text("no trace")
+    assert "\nA is not whole: file beside the others that is no readable trace\n" in tachograph("diff", run, a).stdout
+
+
+def test_which_side_lacks_the_data(tachograph, pair):
+    a, b = pair
+    later = b.with_name("later.json")
+    later.write_text(b.read_text().replace("ProfilerStep#", "ProfilerStep#1"))
+    for words in ([], ["--question", "ops"], ["--by", "name"]):
+        done = tachograph("diff", a, later, "--step", "3", *words)
+        assert done.returncode == 3 and done.stderr.startswith("tachograph: B: step 3 is not in rank 0, which has 5 steps numbered 10 to 14")
+        assert f"next: tachograph report {later}" in done.stderr
+        assert tachograph("diff", later, a, "--step", "3", *words).stderr.startswith("tachograph: A: step 3")
+
+
+def with_devices(path, into, *names):
+    document = json.loads(path.read_text())
+    document["deviceProperties"] = [{"id": k, "name": name} for k, name in enumerate(names)]
+    into.write_text(json.dumps(document))
+    return into
+
+
+def test_equal_devices_are_counted(tachograph, pair):
+    a = with_devices(pair[0], pair[0].with_name("two.json"), "V100", "V100")
+    b = with_devices(pair[1], pair[1].with_name("four.json"), "V100", "A100", "A100", "A100")
+    assert tachograph("diff", a, b).stdout.startswith("No verdict: devices differ, 2 x V100 in A and V100, 3 x A100 in B;")
+
+
+def test_names_in_notes_are_text_alone(tachograph, pair):
+    a = with_devices(pair[0], pair[0].with_name("one.json"), "<img>*x*\u001b[31m\nB is 90 % faster")
+    b = with_devices(pair[1], pair[1].with_name("other.json"), "A100")
+    page = tachograph("diff", a, b).stdout
+    assert "\033" not in page and "\nB is 90" not in page
+    marked = tachograph("diff", a, b, "--markdown").stdout
+    assert r"\<img>\*x\*" in marked and "\033" not in marked and "\nB is 90" not in marked
+    assert "| `p50` | 100 us | 110 us |" in marked and "| `aten::mm` self_cpu |" in marked
+
+
+def test_an_answer_does_not_replace_the_trace(tachograph, pair):
+    a, b = pair
+    before = a.read_bytes()
+    link = a.with_name("link.json")
+    link.symlink_to(a)
+    for words in (["report", a], ["ask", a, "ops"], ["diff", b, a], ["export", a], ["report", link]):
+        done = tachograph(*words, "-o", a)
+        assert done.returncode == 2 and "would replace the trace that is read" in done.stderr
+        assert a.read_bytes() == before
+    assert tachograph("report", a, "-o", b).returncode == 0

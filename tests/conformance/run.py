@@ -7,10 +7,10 @@ DIR/oracle holds one JSON per trace folder; every value below reference.units.UN
 answers is compared, every number below hta.units.UNIT with what the installed package's façade says (hta_facade.py), and the malformed
 set. With --rules hta: instead, every value below hta_policy that a question with rules=hta gives, and those of hta.units that hta_ops.py
 knows. Prints every difference and, last, `N of M values agree`.
-Exit status: 0 when every difference is a named defect of defects.json, 1 otherwise, 2 when there is nothing to compare.
+Exit status: 0 when every difference is one that defects.json names, both values of it, and every one it names is there; 1 otherwise, also when
+a quantity could not be compared; 2 when there is nothing to compare.
 """
 import argparse
-import fnmatch
 import json
 import pathlib
 import re
@@ -21,12 +21,12 @@ import diff  # noqa: E402
 import memory_curve  # noqa: E402
 import plugin  # noqa: E402
 import ranks  # noqa: E402
-from compare import GONE, Absent, Count, walk  # noqa: E402
+from compare import GONE, Absent, Count, close, walk  # noqa: E402
 from engine import Refused, open_engine  # noqa: E402
 import hta_critical  # noqa: E402
 import hta_facade  # noqa: E402
 import hta_ops  # noqa: E402
-from shape import BOTH_RULES, SECTIONS  # noqa: E402
+from shape import BOTH_RULES, NOT_COUNTED, SECTIONS, types_all_ranks  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLOSING = set("EeF")            # phases that end what another event began
@@ -74,7 +74,7 @@ def compare_unit(engine, path, policy, count, errors, rules=None):
     for rank, sections in ranks.items():
         ask = Asker(engine, path, rank if len(ranks) > 1 else None, rules)
         for name, want in sections.items():
-            if name not in (SECTIONS if rules is None else BOTH_RULES):
+            if name in NOT_COUNTED or (rules is not None and name not in BOTH_RULES):
                 continue
             ask.want = want
             try:
@@ -86,6 +86,8 @@ def compare_unit(engine, path, policy, count, errors, rules=None):
                 errors.append("%s rank %s, %s: the answer lacks %r" % (path.name, rank, name, error))
                 got = GONE
             walk(count, "ranks.%s.%s" % (rank, name), want, got, whole=name != "kernels")
+    if "types_all_ranks" in policy:
+        walk(count, "types_all_ranks", policy["types_all_ranks"], types_all_ranks(Asker(engine, path, None, rules)))
 
 
 def kept_events(engine, path):
@@ -118,38 +120,48 @@ def compare_malformed(engine, path, want, count):
 
 
 def load_defects():
-    entries = json.loads((HERE / "defects.json").read_text())
-    for d in entries:
-        assert d["path"] and d["defect"] and d["why"] and d["test"], "an entry of defects.json lacks path, defect, why or test"
-    return entries
+    """{place of a difference: (defect, the oracle's value, ours)}: a value that is wrong in another way is none of them."""
+    named = {}
+    for d in json.loads((HERE / "defects.json").read_text()):
+        assert d["values"] and d["defect"] and d["why"] and d["test"], "an entry of defects.json lacks values, defect, why or test"
+        assert not named.keys() & d["values"].keys(), "defects.json names a value twice"
+        named.update({path: (d["defect"], *pair) for path, pair in d["values"].items()})
+    return named
 
 
-def defect_of(defects, trace, unit, path):
-    for d in defects:
-        if fnmatch.fnmatchcase("%s/%s/%s" % (trace, unit, path), d["path"]):
-            return d
-    return None
+def same(expected, value, path):
+    return expected == "absent" if isinstance(value, Absent) else close(expected, value, path)
 
 
 class Report:
     def __init__(self, quiet):
         self.quiet, self.defects = quiet, load_defects()
-        self.rows, self.total, self.agree, self.unnamed = [], 0, 0, 0
+        self.rows, self.total, self.agree, self.failures = [], 0, 0, 0
+
+    def fail(self, line):
+        print("  ! " + line)
+        self.failures += 1
+
+    def defect_of(self, place, want, got):
+        defect, *pair = self.defects.get(place, (None, None, None))
+        return defect if defect and same(pair[0], want, "") and same(pair[1], got, "") else None
 
     def unit(self, trace, unit, count, errors):
         for line in errors:
-            print("  ! " + line)
-        named = 0
+            self.fail(line)
+        named, prefix = 0, "%s/%s/" % (trace, unit)
         for path, want, got in count.differences:
-            defect = defect_of(self.defects, trace, unit, path)
+            defect = self.defect_of(prefix + path, want, got)
             named += defect is not None
             if not self.quiet or defect is None:
                 shown = got.text if isinstance(got, Absent) else json.dumps(got, ensure_ascii=False)
-                print("  %s/%s/%s: oracle %s, ours %s%s" % (trace, unit, path[:300], json.dumps(want, ensure_ascii=False), shown,
-                                                         "  (%s)" % defect["defect"] if defect else ""))
+                print("  %s: oracle %s, ours %s%s" % (prefix + path[:300], json.dumps(want, ensure_ascii=False), shown,
+                                                     "  (%s)" % defect if defect else ""))
+        for place in {p for p in self.defects if p.startswith(prefix)} - {prefix + d[0] for d in count.differences}:
+            self.fail("%s: a difference of defects.json that is none any more" % place)
         self.rows.append((trace, unit, count.total, count.agree, len(count.differences) - named, named))
         self.total, self.agree = self.total + count.total, self.agree + count.agree
-        self.unnamed += len(count.differences) - named
+        self.failures += len(count.differences) - named
 
     def close(self):
         wide = max([len("%s %s" % r[:2]) for r in self.rows] + [5])
@@ -159,7 +171,7 @@ class Report:
         print("%d of %d values agree" % (self.agree, self.total))
         if self.total == 0:
             return 2
-        return 1 if self.unnamed else 0
+        return 1 if self.failures else 0
 
 
 def compare_facade(folder, stem, hta, report):
@@ -185,9 +197,9 @@ def main(argv=None):
     args = parser.parse_args(argv)
     engine, report = open_engine(args.bin), Report(args.quiet)
     only = set(args.only.split(",")) if args.only else None
-    missing = hta_facade.missing()
+    missing = None if args.rules else hta_facade.missing()
     if missing:
-        print(missing)
+        report.fail(missing)
     for oracle in sorted(args.oracle.glob("*.json")):
         if only and oracle.stem not in only:
             continue

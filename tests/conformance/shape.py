@@ -106,7 +106,7 @@ def operators(ask):
 def tb_kernels(ask):
     rows = [r for r in ask("kernels") if (r["category"] or "").lower() == "kernel"]
     top = [{"name": r["name"], "calls": r["calls"], "sum": us(r["total_ns"]), "mean": us(r["mean_ns"]), "max": us(r["max_ns"]),
-            "min": us(r["min_ns"]), "blocks_per_sm": r["blocks_per_sm"], "occupancy": r["occupancy_pct"]} for r in rows]
+            "min": us(r["min_ns"]), "blocks_per_sm": r["blocks_per_sm"] or 0, "occupancy": r["occupancy_pct"] or 0} for r in rows]  # the oracle writes 0 for unknown
     return {"names": len(rows), "calls": total(rows, "calls"), "sum": us(total(rows, "total_ns")), "top": top}
 
 
@@ -155,6 +155,10 @@ def stream(row):
     return str(row["stream"]) if row["device"] is None else "%s/%s" % (row["device"], row["stream"])
 
 
+def types_all_ranks(ask):
+    return {r["type"]: us(r["total_ns"]) for r in ask("kernel_types", by="all")}
+
+
 def idle(ask):
     out = {}
     for r in ask("idle"):
@@ -194,4 +198,5 @@ SECTIONS = {"summary": summary, "steps": steps, "links": links, "tb_steps_fixed"
             "tb_kernels": tb_kernels, "kernels": kernels, "annotations_cpu": annotations("cpu"),
             "annotations_gpu": annotations("gpu"), "memory": memory, "temporal": temporal, "overlap": overlap, "types": types,
             "idle": idle, "queue": queue, "bandwidth": bandwidth, "launch_stats": launch_stats}
+NOT_COUNTED = ("tb_steps_plugin", "kernels_names", "rows", "device_rows")  # the oracle's own rule
 BOTH_RULES = ("temporal", "overlap", "types", "idle", "queue", "bandwidth", "launch_stats")    # their questions take rules=hta

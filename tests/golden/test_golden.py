@@ -34,6 +34,7 @@ QUESTIONS = {
     "memory_state": [[], ["--at", "end"]],
     "memory_stacks": [[]],
     "memory_stats": [[]],
+    "memory_summary": [[]],
     "roofline": [[], ["--by", "kind"]],
     "mfu": [[]],
     "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"], ["--by", "category"]],

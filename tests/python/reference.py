@@ -107,7 +107,8 @@ def tracks(rank_events):
 
 def weighted(work, key):
     time = sum(e.dur for e in work)
-    return sum(float(arg(e, key, 0)) * e.dur for e in work) / time if time else 0.0
+    is_stated = any(e.dur > 0 and arg(e, key) is not None for e in work)
+    return sum(float(arg(e, key, 0)) * e.dur for e in work) / time if is_stated else None
 
 
 def kernels(rank_events):
@@ -194,14 +195,8 @@ def owner(nodes, call):
         for n in nodes:
             if n.event.cat == "cpu_op" and arg(n.event, "External id") == wanted:
                 return "external_id", n
-    around = [n for n in nodes if track_of(n.event) == track_of(call) and n.event.ts <= call.ts < max(n.event.end, n.event.ts + 1)]
-    best = None
-    for n in around:                          # the innermost: the one all of whose ancestors are around the call too
-        if n.parent is best or (best is not None and n.parent is best.parent):
-            best = n
-    while best is not None and not is_operator(best.event):
-        best = best.parent
-    return ("containment", best) if best is not None else ("none", None)
+    around = [n for n in nodes if track_of(n.event) == track_of(call) and n.event.ts <= call.ts < max(n.event.end, n.event.ts + 1) and is_operator(n.event)]
+    return ("containment", around[-1]) if around else ("none", None)         # the one that began last
 
 
 def host_call(rank_events, work):
@@ -279,7 +274,7 @@ def ops(rank_events):
         row["mean_cpu_ns"], row["mean_device_ns"] = row["cpu_ns"] / row["calls"], row["device_ns"] / row["calls"]
         for column in ("cpu", "device"):
             whole = sum(r["self_%s_ns" % column] for r in table.values())
-            row["self_%s_pct" % column] = 100 * row["self_%s_ns" % column] / whole if whole else None
+            row["self_%s_pct" % column] = 100 * row["self_%s_ns" % column] / whole if whole > 0 else None
     return table
 
 
@@ -406,7 +401,7 @@ class Step:
 
 def moved_steps(found, work, launched_by):
     """Steps hold the device work they launched and none of earlier ones; those at the end without theirs are left out."""
-    steps = [Step(e) for e in sorted(found, key=lambda e: (e.ts, e.i))]
+    steps = [Step(e) for e in sorted(found, key=lambda e: (e.ts, e.end, e.i))]
     for s in steps:
         s.work = [d for d in work if launched_by[d.i] is not None and s.start <= launched_by[d.i].ts and launched_by[d.i].end <= s.end]
     used = {d.i for s in steps for d in s.work}

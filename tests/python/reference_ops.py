@@ -36,7 +36,7 @@ def op_calls(events):
         op = owner(nodes, call)[1] if call is not None else None
         if op is not None:
             launched.setdefault(op.event.i, (op.event, []))[1].append((call, work))
-    return [(op, sorted(pairs, key=lambda p: (p[0].ts, p[1].i))) for op, pairs in launched.values()]
+    return [(op, sorted(pairs, key=lambda p: (p[0].ts, p[1].ts, p[1].i))) for op, pairs in launched.values()]
 
 
 def op_kernels(events, by):

@@ -40,9 +40,9 @@ class Device:
         size = 512 * self.r.randrange(1, 4096)
         addr = self.base + self.next
         self.next += size
-        self.live[addr] = size
+        self.live[addr] = asked = size - 100  # what the history tells; blocks are multiples of 512
         if record:
-            self.add("alloc", addr, size)
+            self.add("alloc", addr, asked)
             self.frames_of[addr] = self.trace[-1].get("frames")
 
     def step(self):
@@ -61,13 +61,14 @@ class Device:
 
     def segment(self):
         blocks, at = [], self.base
-        for addr, size in sorted(self.live.items()):
+        for addr, asked in sorted(self.live.items()):
+            size = asked + 100
             if addr > at:
                 blocks.append({"address": at, "size": addr - at, "requested_size": 0, "state": "inactive", "frames": []})
-            blocks.append({"address": addr, "size": size, "requested_size": size - 100, "state": "active_allocated", "frames": self.frames_of.get(addr) or []})
+            blocks.append({"address": addr, "size": size, "requested_size": asked, "state": "active_allocated", "frames": self.frames_of.get(addr) or []})
             at = addr + size
         blocks.append({"address": at, "size": self.base + self.segment_bytes - at, "requested_size": 0, "state": "inactive", "frames": []})
-        used = sum(self.live.values())
+        used = sum(self.live.values()) + 100 * len(self.live)
         return {"device": self.number, "address": self.base, "total_size": self.segment_bytes, "allocated_size": used, "active_size": used,
                 "requested_size": used - 100 * len(self.live), "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False,
                 "frames": FRAMES[:3], "blocks": blocks}

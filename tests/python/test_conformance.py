@@ -149,3 +149,53 @@ def test_last_line_and_status(tmp_path, capsys, monkeypatch):
     (tmp_path / "o" / "a.json").write_text(json.dumps({"reference": {"units": {"trace": policy}}}))
     assert run.main(arguments) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "3 of 4 values agree"
+
+
+PLACE = "a/trace/ranks.0.links.device_events"
+
+
+@pytest.mark.parametrize("oracle, named, status", [
+    (4, {PLACE: [4, 3]}, 0),
+    (5, {PLACE: [4, 3]}, 1),                                    # the same value, but another difference
+    (4, {PLACE: [4, 2]}, 1),
+    (4, {PLACE: [4, "absent"]}, 1),
+    (4, {}, 1),
+    (3, {PLACE: [4, 3]}, 1),                                    # no difference any more
+    (4, {PLACE: [4, 3], "a/trace/gone": [1, 2]}, 1),
+    (4, {PLACE: [4, 3], "b/trace/gone": [1, 2]}, 0),            # of a trace that was not compared
+])
+def test_a_defect_is_one_difference(tmp_path, capsys, monkeypatch, oracle, named, status):
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    entry = {"defect": "d", "why": "w", "test": "t", "values": named}
+    (tmp_path / "defects.json").write_text(json.dumps([entry] if named else []))
+    report, c = run.Report(False), compare.Count()
+    c.leaf("ranks.0.links.device_events", oracle, 3)
+    c.leaf("ranks.0.links.with_host_call", 2, 2)
+    report.unit("a", "trace", c, [])
+    assert report.close() == status
+    capsys.readouterr()
+
+
+def test_what_was_not_compared_fails_the_run(tmp_path, capsys, monkeypatch):
+    report, c = run.Report(False), compare.Count()
+    c.leaf("x", 1, 1)
+    report.unit("a", "trace", c, ["a quantity that was refused"])
+    assert report.close() == 1
+
+    class Engine:
+        def ask(self, path, question, **args):
+            return TABLES.get((question, None), [])
+    for policy, differences in (({"ranks": {"0": {"links": {**WANT["links"], "device_events": 3}, "rows": 5}}}, []),
+                                ({"ranks": {"0": {"unheard_of": {"x": 0}}}}, ["ranks.0.unheard_of.x"]),
+                                ({"ranks": {}, "types_all_ranks": {"COMPUTATION": 0}}, ["types_all_ranks.COMPUTATION"])):
+        c, errors = compare.Count(), []
+        run.compare_unit(Engine(), tmp_path, policy, c, errors)
+        assert [d[0] for d in c.differences] == differences and len(errors) == ("unheard_of" in str(policy))
+    capsys.readouterr()
+
+
+def test_named_defects_have_their_tests():
+    for entry in json.loads((pathlib.Path(run.__file__).parent / "defects.json").read_text()):
+        path, _, name = entry["test"].partition("::")
+        assert "\ndef %s(" % name in (pathlib.Path(run.__file__).parents[2] / path).read_text(), entry["test"]
+    assert len(run.load_defects()) > 100

@@ -218,6 +218,13 @@ def test_copy_traffic(engine, tmp_path):
     assert (row["copies"], row["bytes"]) == (1, 100_000_000)
 
 
+@pytest.mark.parametrize("stated, mean", [(10, 10), (2.5, 2.5), (0.125, 0.125), ("10", 10), (True, None), (None, None), ([1], None)])
+def test_bandwidth_is_what_is_stated(engine, tmp_path, stated, mean):
+    path = write(tmp_path, launched("Memcpy HtoD (Pinned -> Device)", 0, 100, 50, 1, cat="gpu_memcpy", bytes=4096, **{"memory bandwidth (GB/s)": stated}))
+    (row,) = engine.ask(path, "copy_bandwidth")
+    assert (row["copies"], row["bytes"], row["mean_gbps"], row["points"]) == (1, 4096, mean, 0 if mean is None else 1)
+
+
 def test_communication_share_and_overlap(engine, tmp_path):
     """A step of 100 ms, 40 ms of it in a collective, 10 ms of those hidden under computing: a share of 40 %, 25 % overlap."""
     events = [x("user_annotation", "ProfilerStep#3", 0, 100_000)]

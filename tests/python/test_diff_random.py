@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import reference
+import reference_plugin
 import traces
 
 tg = pytest.importorskip("tachograph")
@@ -78,6 +80,56 @@ def test_figures_are_those_of_the_other_questions(one, other):
                 if key[0] in ("op", "kernel", "category") or key[2] == "mean":
                     assert row[side] == pytest.approx(want.get(key, 0), rel=1e-9, abs=1e-6), (side, key)
             assert {k for k, v in want.items() if v} <= found.keys()
+
+
+def in_modules(events):
+    """{(module path, quantity): figure} of the whole recording: own times of the operators in it, and of those in modules inside it."""
+    up, want = {}, {}
+    for track in reference.group_by(reference.slices(events), reference.track_of).values():
+        up.update(reference.parents(track))
+    for n in reference_plugin.forest(events)[0]:
+        if not reference_plugin.in_table(n.event):
+            continue
+        path, around = [], up[n.event.i]
+        while around is not None:
+            if around.cat == "python_function" and reference.arg(around, "Python module id") is not None:
+                path.insert(0, around.name.removeprefix("nn.Module: "))
+            around = up[around.i]
+        host = n.event.dur - sum(c.event.dur for c in n.children) - sum(call.dur for call, _ in n.calls)
+        device = sum(e.dur for _, work in n.calls for e in work)
+        own = {"calls": 1, "self_cpu": host, "self_device": device}
+        figures = [(k, {"cpu": host, "device": device} | (own if k == len(path) else {})) for k in range(1, len(path) + 1)]
+        for k, row in figures:
+            for quantity, value in row.items():
+                key = " / ".join(path[:k]), quantity
+                want[key] = want.get(key, 0) + value
+    return want
+
+
+@SETTINGS
+@given(CONTENT, CONTENT)
+def test_modules_and_memory(one, other):
+    """Of recordings without steps, so that a figure is that of the whole."""
+    one, other = ({**content, "steps": 0, "python": True} for content in (one, other))
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [opened(content, pathlib.Path(folder) / name) for content, name in ((one, "a"), (other, "b"))]
+        if any(t.ask("steps").to_dicts()[0]["name"] != "whole recording" for t in sides if rows_of(t, "steps")):
+            return  # some annotation or operator comes back again and again
+        try:
+            found = by_row(tg.diff(*sides))
+        except tg.TachographError as error:
+            assert error.code == "NO_DATA"
+            return
+    for side, content in zip("ab", (one, other)):
+        events = traces.build(**content)[0].events
+        modules = in_modules(events)
+        peaks = {device: row["peak_net_bytes"] if row["peak_allocated_bytes"] is None else row["peak_allocated_bytes"]
+                 for device, row in reference.memory(events).items()}
+        for (by, name, quantity), row in found.items():
+            if by in ("module", "memory"):
+                want = modules.get((name, quantity), 0) if by == "module" else peaks.get(name, 0)
+                assert row[side] == pytest.approx(want, rel=1e-9), (side, by, name, quantity)
+        assert {("module", *key) for key, value in modules.items() if value} <= found.keys()
 
 
 @SETTINGS

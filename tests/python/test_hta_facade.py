@@ -198,7 +198,28 @@ def test_queue(analysis):
     pandas.testing.assert_frame_equal(summary, from_series, check_index_type=False)
     blocked = analysis.get_time_spent_blocked_on_full_queue(series, max_queue_length=2)
     assert blocked.to_dict("records") == [{"rank": 0, "stream": 7, "duration_at_max_queue_length": 4.0, "relative_duration_at_max_queue_length": 4.0 / 310}]
-    assert analysis.get_time_spent_blocked_on_full_queue(series) is None
+    never = analysis.get_time_spent_blocked_on_full_queue(series)
+    assert len(never) == 0 and list(never.columns) == list(blocked.columns)
+
+
+def test_streams_and_correlations_have_the_narrowest_type(analysis):
+    idle, intervals = analysis.get_idle_time_breakdown(visualize=False, show_idle_interval_stats=True)
+    series = analysis.get_queue_length_time_series()
+    blocked = analysis.get_time_spent_blocked_on_full_queue(series, max_queue_length=2)
+    launches = analysis.get_cuda_kernel_launch_stats(visualize=False)[0]
+    assert [str(t) for t in (idle["stream"].dtype, intervals["stream"].dtype, series[0]["stream"].dtype, blocked["stream"].dtype)] == ["int8"] * 4
+    assert str(launches["correlation"].dtype) == "int8" and series[0]["queue_length"].dtype == "int64"
+
+
+@pytest.mark.parametrize("stream,kind", [(7, "int8"), (300, "int16"), (1 << 20, "int32"), (1 << 40, "int64")])
+def test_queue_of_streams_of_any_number(tmp_path, stream, kind):
+    events = [{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 11, "tid": 12, "ts": 0, "dur": 1, "args": {"correlation": 5}},
+              {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": stream, "ts": 4, "dur": 2,
+               "args": {"correlation": 5, "device": 0, "stream": stream}}]
+    (tmp_path / "one.json").write_text(json.dumps({"traceEvents": events}))
+    frame = TraceAnalysis(trace_files={0: "one.json"}, trace_dir=str(tmp_path)).get_queue_length_time_series()[0]
+    assert frame[["pid", "tid", "stream", "queue_length"]].values.tolist() == [[0, stream, stream, 1], [0, stream, stream, 0]]
+    assert str(frame["stream"].dtype) == kind
 
 
 def test_bandwidth(analysis):
@@ -386,7 +407,7 @@ def test_critical_path(analysis, tmp_path):
     breakdown = graph.get_critical_path_breakdown()
     assert success and list(breakdown.columns) == ["event_idx", "duration", "type", "s_name", "cat", "pid", "tid", "stream", "index", "bound_by"]
     assert len(breakdown) == len(graph.critical_path_edges_set) == len(graph.critical_path_nodes) - 1
-    times = [node.ts for node in graph.node_list]
+    times = [graph.node_list[node].ts for node in graph.critical_path_nodes]
     assert times == sorted(times) and times[-1] - times[0] == breakdown["duration"].sum()
     assert abs(graph.summary().sum() - 100) < 1e-9
     path = analysis.overlay_critical_path_analysis(0, graph, str(tmp_path / "out"))

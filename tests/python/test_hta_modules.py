@@ -39,6 +39,7 @@ def trace(tmp_path):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"distributedInfo": {"rank": 0}, "traceEvents": step(1, 1000) + step(2, 1200)}))
     made = Trace(trace_files={0: str(path)}, trace_dir="")
+    made.load_traces()
     made.decode_symbol_ids(use_shorten_name=False)
     return made
 

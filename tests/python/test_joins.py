@@ -14,7 +14,7 @@ QUESTIONS = {
     "gaps": ["gap", "cause"], "breakdown": ["rank", "device"], "overlap": ["rank", "step"], "kernel_types": ["rank", "all"],
     "kernel_breakdown": [""], "idle": ["stream", "cause", "interval"], "queue": ["summary", "series"], "copy_bandwidth": ["summary", "op"],
     "device_metrics": ["device"], "totals": ["rank", "track"], "mfu": ["rank"], "memory": ["device", "time", "op"], "memory_blocks": ["block", "op"],
-    "memory_ops": [""], "memory_history": [""], "memory_state": [""], "memory_stacks": [""], "memory_stats": [""], "op_kernels": ["sequence", "call"],
+    "memory_ops": [""], "memory_history": [""], "memory_state": [""], "memory_stacks": [""], "memory_stats": [""], "memory_summary": [""], "op_kernels": ["sequence", "call"],
     "sequences": ["pattern", "event"], "call_graph": [""], "forward_backward": ["call"], "critical_path": ["op", "edge"], "launches": ["call", "event"],
     "launch_stats": ["kernel", "event"], "ops": ["name", "shape", "step", "module"], "kernels": ["name", "op", "config", "stream"], "stacks": ["line", "stack"],
     "op_classes": [""], "top": [""], "roofline": ["name", "kind", "kernel"], "key_averages": ["name", "shape+overload", "event", "step"],

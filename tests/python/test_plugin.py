@@ -191,11 +191,12 @@ def test_modules_of_hierarchy_texts(engine, tmp_path):
     """As our recorder writes them, and as TorchScript does."""
     events = [op("aten::linear", 0, 50, **{"Module Hierarchy": "Net_0 / Linear_0"}), op("aten::addmm", 10, 20, **{"Module Hierarchy": "Net_0 / Linear_0"}),
               op("aten::relu", 60, 10, **{"Module Hierarchy": "Net_0"}),
-              op("aten::mul", 80, 5, **{"Module Hierarchy": "TOP(Net)::forward.conv1(Conv2d)::forward"})]
+              op("aten::mul", 80, 5, **{"Module Hierarchy": "TOP(Net)::forward.conv1(Conv2d)::forward"}),
+              op("aten::div", 90, 2, **{"Module Hierarchy": "my.nets(Net)::forward"})]       # the dots of a name end nothing before its colons
     rows = engine.ask(write(tmp_path / "t.json", events), "modules")
     assert [(r["name"], r["depth"], r["calls"], r["ops"], r["cpu_ns"], r["self_cpu_ns"]) for r in rows] == [
         ("Net_0", 0, None, 1, 60_000, 10_000), ("Linear_0", 1, None, 1, 50_000, 50_000), ("TOP(Net)::forward", 0, None, 0, 5000, 0),
-        ("conv1(Conv2d)::forward", 1, None, 1, 5000, 5000), ("(outside of modules)", None, None, 0, 0, 0)]
+        ("conv1(Conv2d)::forward", 1, None, 1, 5000, 5000), ("my.nets(Net)::forward", 0, None, 1, 2000, 2000), ("(outside of modules)", None, None, 0, 0, 0)]
 
 
 def test_module_and_operator_of_one_extent(engine, tmp_path):

@@ -317,6 +317,29 @@ def test_group_by_kernel_columns_invalid_input(case):
     assert [(r["calls"], r["total_ns"], r["group"].count("?")) for r in rows] == [(1, 1000, 1), (1, 2000, 1), (1, 3000, 1), (1, 4000, 1), (1, 5000, 4)]
 
 
+def test_what_kernels_do_not_state_is_unknown(case):
+    """Where others of its name state it, it counts as 0 in the mean, as in the plugin, which shows 0 for B."""
+    case.op("aten::add", 0, 90, 1)
+    for name, dur, more in (("A", 10, {"blocks per SM": 10, "est. achieved occupancy %": 40}), ("A", 10, {}), ("B", 5, {}),
+                            ("C", 5, {"blocks per SM": 0, "est. achieved occupancy %": 0})):
+        case.call(50, 1, 1, (1000, dur, {"name": name, **more}))
+    got = {r["name"]: (r["blocks_per_sm"], r["occupancy_pct"], r["low_occupancy"]) for r in case.ask("kernels")}
+    assert got == {"A": (5, 20, False), "B": (None, None, None), "C": (0, 0, True)}
+
+
+@pytest.mark.parametrize("rules, share, eligible", [("exact", 80, True), ("plugin", 50, False)])
+def test_tensor_cores_beyond_known_operators(case, rules, share, eligible):
+    """30 + 10 us of 50 use tensor cores. The plugin leaves out the 30 that no operator launched, and has an operator's kernel use them
+    while its operator is not eligible."""
+    case.op("mine::product", 0, 90, 1)
+    case.call(50, 1, 1, (100, 10, {"name": "ampere_h884gemm"}), (110, 10, {"name": "plain"}))
+    case.work(200, 30, "turing_h1688gemm", correlation=99)
+    [device] = case.ask("device_metrics", tensor=rules)
+    assert device["tensor_core_pct"] == share
+    rows = {r["name"]: (r["tensor_cores"], r["op_eligible"]) for r in case.ask("kernels", by="op", tensor=rules)}
+    assert rows == {"ampere_h884gemm": (True, eligible), "plain": (False, False), "turing_h1688gemm": (True, None)}
+
+
 # ---- memory
 
 
@@ -354,6 +377,17 @@ def test_memory_curve(case):
     rows = case.ask("memory", by="time")
     assert [(r["ts_ns"] / 1000, r["peak_allocated_bytes"], r["peak_reserved_bytes"]) for r in rows] == totals
     assert case.ask("memory")[0]["peak_allocated_bytes"] == 300
+
+
+def test_memory_of_any_device(case):
+    """Kinds of devices other than CUDA have no name in the plugin, and its curve fails."""
+    case.op("aten::empty", 0, 100)
+    case.memory("CPU", [(10, 64)])
+    for ts, kind, index in ((20, 12, 1), (30, 20, 0)):
+        case.memory("GPU0", [(ts, 128)])
+        case.events[-1]["args"].update({"Device Type": kind, "Device Id": index})
+    assert {r["device"]: r["alloc_bytes"] for r in case.ask("memory")} == {"CPU": 64, "XPU1": 128, "type20:0": 128}
+    assert [r["device"] for r in case.ask("memory_ops", device="XPU1")] == ["XPU1"]
 
 
 # ---- modules
@@ -545,3 +579,69 @@ def test_eligible_when_any_call_is(case, rules, eligible):
     case.op("aten::mm", 110, 20, 4)
     case.call(112, 1, 4, (200, 10, {"name": "gemm"}))
     assert [r["tensor_eligible"] for r in case.ask("ops", tensor=rules) if r["name"] == "step"] == [eligible]
+
+
+# ---- the distributed view of two workers: synchronising and transfer, and the table of communication
+
+
+SIZES = {"broadcast": 53120, "all_reduce": 2049000}
+KINDS = {"broadcast": "ncclKernel_Broadcast_RING_LL_Sum_int8_t", "all_reduce": "ncclKernel_AllReduce_RING_LL_Sum_float"}
+
+
+def two_workers(engine, folder, build):
+    """build(case, rank) adds the events of a worker."""
+    run = folder / "run"
+    run.mkdir()
+    for rank in (0, 1):
+        case = Case(engine, folder)
+        build(case, rank)
+        (run / ("rank%d.json" % rank)).write_text(json.dumps({"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}, "traceEvents": case.events}))
+    return run
+
+
+def communication(engine, run):
+    """({worker: [transfer, synchronising]}, {(worker, kind): [calls, size, mean size, time, mean time, transfer, mean transfer]})"""
+    waits = {r["rank"]: [r["transfer_ns"] / 1000, r["wait_ns"] / 1000] for r in engine.ask(run, "collectives", by="step", rules="plugin") if r["calls"]}
+    table = {}
+    for r in engine.ask(run, "collectives", by="rank", rules="plugin"):
+        means = [round(v / r["calls"]) for v in (r["bytes"], r["total_ns"] / 1000, r["transfer_ns"] / 1000)]
+        table[r["rank"], r["kind"].partition(":")[2]] = [r["calls"], r["bytes"], means[0], r["total_ns"] / 1000, means[1], r["transfer_ns"] / 1000, means[2]]
+    return waits, table
+
+
+def collective(case, name, ts, dur, external, tid):
+    kind = name.partition(":")[2]
+    case.op(name, ts, dur, external, tid=tid, **{"Input Dims": [[SIZES[kind]]], "Input type": ["float"]})
+
+
+def test_distributed_nccl_of_two(engine, tmp_path):
+    spans = [((0, 75), (16, 16), (100, 20), (130, 161), (162, 1556)), ((0, 20), (8, 31), (25, 20), (30, 161), (562, 1058))]
+
+    def build(case, rank):
+        broadcast, first, add, middle, last = spans[rank]
+        collective(case, "nccl:broadcast", *broadcast, 146, 123)
+        case.work(*first, KINDS["broadcast"], external=146)
+        case.op("aten::add_", *add, 150)
+        case.work(*middle, "add", external=150)
+        collective(case, "nccl:all_reduce", 160, 75, 2513, 456)
+        case.work(*last, KINDS["all_reduce"], external=2513)
+    waits, table = communication(engine, two_workers(engine, tmp_path, build))
+    assert waits == {0: [1169, 464], 1: [1169, 3]}
+    assert table == {(0, "broadcast"): [1, 212480, 212480, 75, 75, 36, 36], (0, "all_reduce"): [1, 8196000, 8196000, 1558, 1558, 1133, 1133],
+                     (1, "broadcast"): [1, 212480, 212480, 39, 39, 36, 36], (1, "all_reduce"): [1, 8196000, 8196000, 1133, 1133, 1133, 1133]}
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_distributed_gloo_of_two(engine, tmp_path, on_device):
+    def build(case, rank):
+        broadcasts, reduces, add, span = GLOO[rank]
+        for k, (ts, dur) in enumerate(broadcasts):
+            collective(case, "gloo:broadcast", ts, dur, 100 + k, 200 + k)
+        for k, (ts, dur) in enumerate(reduces):
+            collective(case, "gloo:all_reduce", ts, dur, 110 + k, 300 + k)
+        case.op("aten::add_", *add, 9)
+        case.work(*span, "add", external=9) if on_device else case.op("aten::mul", *span, 10, tid=789)
+    waits, table = communication(engine, two_workers(engine, tmp_path, build))
+    assert waits == {0: [75, 34], 1: [78, 20]}
+    assert table == {(0, "broadcast"): [3, 637440, 212480, 63, 21, 41, 14], (0, "all_reduce"): [2, 16392000, 8196000, 46, 23, 34, 17],
+                     (1, "broadcast"): [3, 637440, 212480, 44, 15, 44, 15], (1, "all_reduce"): [2, 16392000, 8196000, 54, 27, 34, 17]}

@@ -3,8 +3,10 @@ not change when a clock is shifted or ranks are summed up one by one; and runs t
 import collections
 import copy
 import json
+import math
 import os
 import random
+import statistics
 import subprocess
 
 import pytest
@@ -317,6 +319,29 @@ def test_two_ranks_by_hand(ask, tmp_path):
     assert [r["wait_ns"] for r in ask(folder, "collectives", by="rank", clock="files")] == [40_000, 0]  # as the clocks stand, rank 1 comes after rank 0 left
 
 
+@pytest.mark.parametrize("steps, text", [(2, "2 collectives of several ranks: 14 % of the time in them"), (1, "1 collective of several ranks: 14 % of the time in it")])
+def test_the_headline_of_waiting(ask, tmp_path, steps, text):
+    """Of 20 + 15 us in a collective rank 0 waits 5, which is 14 %; collectives that take no time have no share."""
+    run = simple_run()
+    for rank in run:
+        del rank["collectives"][steps:]
+    assert text + " is waiting for the last one to come" in ask.notes(write(tmp_path / "run", run), "collectives")
+    for c in (c for rank in run for c in rank["collectives"]):
+        c["start"] = c["end"]
+    run[1]["collectives"][0]["start"] = run[1]["collectives"][0]["end"] = run[0]["collectives"][0]["end"] + 70_000
+    assert "of several ranks" not in ask.notes(write(tmp_path / "empty", run), "collectives")
+
+
+@pytest.mark.parametrize("library, runs", [("gloo", True), ("mpi", True), ("ucc", True), ("nccl", False)])
+def test_libraries_of_the_host_show_when_they_ran_beside_kernels(ask, tmp_path, library, runs):
+    """Where kernels show when collectives ran, what NCCL annotates without one is a request; a span of a library on the host is the run itself."""
+    events = [{"ph": "X", "cat": "kernel", "name": KERNEL["all_reduce"], "pid": 0, "tid": 20, "ts": 100, "dur": 10, "args": {"device": 0, "stream": 20}},
+              {"ph": "X", "cat": "user_annotation", "name": library + ":broadcast", "pid": 1, "tid": 1, "ts": 300, "dur": 7}]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    want = [("all_reduce", 10_000)] + [("broadcast", 7_000)] * runs
+    assert sorted((r["kind"], r["total_ns"]) for r in ask(tmp_path / "t.json", "collectives", by="kind")) == want
+
+
 def test_drift_is_found(ask, tmp_path):
     """A clock that gains 20 millionths: 2 s of run, one all_reduce every 50 ms."""
     run = simple_run()
@@ -327,6 +352,30 @@ def test_drift_is_found(ask, tmp_path):
     row = ask(write(tmp_path / "run", run), "clocks")[1]
     assert row["drift_ppm"] == pytest.approx(20, rel=1e-3) and row["offset_ns"] == 0 and row["spread_ns"] <= 1
     assert max(r["skew_ns"] for r in ask(tmp_path / "run", "collectives", by="collective")) <= 2
+
+
+def drift_by_hand(at, ahead):
+    """(gain, spread) by the rule of docs/metrics.md: the slope between the medians of the outer thirds, where it explains half of the spread."""
+    def spread(values):
+        middle = statistics.median_low(values)
+        return statistics.median_low([abs(v - middle) for v in values])
+    third = len(at) // 3
+    slope = (statistics.median_low(ahead[-third:]) - statistics.median_low(ahead[:third])) / (at[-1 - third // 2] - at[third // 2])
+    gained = [math.copysign(math.floor(abs(slope * (t - at[0])) + 0.5), slope) for t in at]
+    left, before = spread([a - g for a, g in zip(ahead, gained)]), spread(ahead)
+    return (slope, left, before) if 2 * left <= before else (0, before, before)
+
+
+def test_a_drift_counts_when_it_explains_half_of_the_spread(ask, tmp_path):
+    """60 clocks that gain little to much, beside ends that vary by a few ns, so that what is left is often just half of what was."""
+    rnd, at = random.Random(3), [10_000_000 + 100_000_000 * k for k in range(18)]
+    ahead = [[0] * 18] + [[round(gain * k) + rnd.randint(-3, 3) for k in range(18)] for gain in (rnd.choice((0, 0.2, 0.5, 1, 2)) for _ in range(59))]
+    run = [{"number": i, "base": 0, "steps": [], "collectives": [collective(t + a, t + a + 10_000) for t, a in zip(at, of_rank)]}
+           for i, of_rank in enumerate(ahead)]
+    want = [drift_by_hand(at, of_rank) for of_rank in ahead]
+    assert 10 < sum(slope != 0 for slope, _, _ in want) < 50 and any(slope and 2 * left == before for slope, left, before in want)
+    for row, (slope, left, _) in zip(ask(write(tmp_path / "run", run), "clocks"), want):
+        assert (row["drift_ppm"], row["spread_ns"]) == (pytest.approx(1e6 * slope, rel=1e-9), left)
 
 
 def test_many_groups_carry_the_clock_on(ask, tmp_path):
@@ -365,6 +414,9 @@ def test_hta_stragglers(ask, tmp_path):
     assert [r["rank"] for r in ask(tmp_path, "stragglers", rules="hta", candidates=2)] == [1, 2]
     refused = ask.run("ask", tmp_path, "stragglers", "--rules", "hta", "--candidates", "4")
     assert refused.returncode == 3 and "fewer ranks" in refused.stderr
+    for word in ("2x", "x", "", "-1", "1000001"):
+        refused = ask.run("ask", tmp_path, "stragglers", "--rules", "hta", "--candidates", word)
+        assert refused.returncode == 2 and "number of ranks" in refused.stderr, word
 
 
 def test_plugin_loses_digits_of_epoch_times(ask, tmp_path):
@@ -413,6 +465,15 @@ def test_steps_that_do_not_line_up(ask, tmp_path):
     run[1]["steps"] = [(n + 1, a, b) for n, a, b in run[1]["steps"]]
     notes = ask.notes(write(tmp_path / "astray", run), "ranks")
     assert f"do not line up: {shared} of {shared} collectives" in notes
+
+
+@pytest.mark.parametrize("astray, shared", [(1, 2), (2, 3), (1, 3)])
+def test_steps_do_not_line_up_when_more_than_half_of_the_collectives_say_so(ask, tmp_path, astray, shared):
+    """One collective a step; the second rank counts one step more from the last `astray` steps on."""
+    run = [{"number": i, "base": 0, "collectives": [collective(1_000_000 + 100_000 * k, 1_020_000 + 100_000 * k) for k in range(shared)],
+            "steps": [(k + (i and k >= shared - astray), 980_000 + 100_000 * k, 1_070_000 + 100_000 * k) for k in range(shared)]} for i in range(2)]
+    notes = ask.notes(write(tmp_path / "run", run), "ranks")
+    assert (f"do not line up: {astray} of {shared} collectives" in notes) == (2 * astray > shared)
 
 
 def test_single_steps_can_be_asked_for(ask, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import tachograph as tg  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 PRODUCTS = ("matmul", "convolution", "attention")
@@ -20,7 +21,35 @@ def conv_block():
     F.conv_transpose2d(x, rand(8, 4, 3, 3), stride=2).sum().backward()
 
 
+def checkpointed():
+    """The forward pass that is done again breaks off at its last operator, once what that needs is kept."""
+    model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Linear(30, 10))
+    checkpoint(model, rand(8, 20), use_reentrant=False).sum().backward()
+
+
+def per_sample_gradients():
+    w = torch.randn(20, 10)
+    torch.vmap(torch.func.grad(lambda x: (x @ w).pow(2).sum()))(torch.randn(6, 5, 20))
+
+
+def compiled():
+    """Dynamo tries the operators on tensors without data first."""
+    torch._dynamo.reset()
+    torch.compile(torch.nn.Linear(20, 10), backend="aot_eager")(rand(8, 20)).sum().backward()
+
+
+def in_place():
+    a, b = torch.randn(30, 20), torch.randn(20, 10)
+    torch.randn(30, 10).addmm_(a, b)
+    torch.randn(4, 30, 10).baddbmm_(torch.randn(4, 30, 20), torch.randn(4, 20, 10))
+    torch.mm(a, b, out=torch.empty(30, 10))
+
+
 PROGRAMS = {
+    "vmap": lambda: torch.vmap(torch.mm)(torch.randn(4, 30, 20), torch.randn(4, 20, 10)),
+    "per sample gradients": per_sample_gradients,
+    "checkpoint": checkpointed,
+    "compiled": compiled,
     "mm": lambda: torch.mm(rand(30, 20), rand(20, 10)).sum().backward(),
     "addmm": lambda: torch.addmm(rand(10), rand(30, 20), rand(20, 10)).sum().backward(),
     "bmm": lambda: torch.bmm(rand(4, 30, 20), rand(4, 20, 10)).sum().backward(),
@@ -53,6 +82,12 @@ def test_operations_are_those_of_the_flop_counter(record, name):
     rows = list(record(body).ask("roofline"))
     assert counter.get_total_flops() > 0
     assert sum(r["flops"] for r in rows if r["kind"] in PRODUCTS) == counter.get_total_flops()
+
+
+def test_products_in_place(record):
+    """By hand: flop_counter does not know them."""
+    rows = list(record(in_place).ask("roofline"))
+    assert sum(r["flops"] for r in rows if r["kind"] == "matmul") == 2 * 30 * 20 * 10 * (1 + 4 + 1)
 
 
 def test_operations_of_grouped_convolutions_are_those_that_are_done(record):
@@ -205,6 +240,11 @@ def test_an_unknown_device_says_so(tmp_path):
     assert any("peak_tflops" in note for note in table.notes)
 
 
+def test_operators_of_no_time_have_no_share(tmp_path):
+    table = opened(tmp_path, trace_of(slice_of("cpu_op", "aten::mm", 10, 0, **{"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}))).ask("roofline")
+    assert len(table) == 0 and not any("FLOPs are known" in note for note in table.notes)
+
+
 def test_without_shapes_it_says_which_option_gives_them(tmp_path):
     trace = opened(tmp_path, trace_of(slice_of("cpu_op", "aten::mm", 10, 15)))
     with pytest.raises(Exception, match="record_shapes=True"):
@@ -224,3 +264,56 @@ def test_times_shifted_and_scaled(tmp_path, scale, shift):
     (after,) = opened(tmp_path, make(scale, shift)).ask("roofline")
     assert after["time_ns"] == scale * before["time_ns"] and after["flop_per_s"] == pytest.approx(before["flop_per_s"] / scale)
     assert {k: after[k] for k in ("flops", "bytes", "bound", "intensity")} == {k: before[k] for k in ("flops", "bytes", "bound", "intensity")}
+
+
+# ---- what is done again, what is not said ----------------------------------------------------------------------------------------------
+
+
+def layers():
+    return torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Linear(30, 40), torch.nn.ReLU(), torch.nn.Linear(40, 10))
+
+
+def penalty():
+    """A gradient of a gradient: backward passes with gradients on, in which nothing is done again."""
+    w, x = rand(20, 30), rand(8, 20)
+    (grad,) = torch.autograd.grad((x @ w).pow(2).sum(), x, create_graph=True)
+    grad.pow(2).sum().backward()
+
+
+@pytest.mark.parametrize("modules", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "not reentrant", "reentrant", "penalty"])
+def test_forward_passes_that_are_done_again_are_no_work_of_the_model(record, kind, modules):
+    """By hand: three products of 8 rows. A pass that is repeated runs all of them, but for the last one where it may break off."""
+    model, each = layers(), [2 * 8 * a * b for a, b in ((20, 30), (30, 40), (40, 10))]
+    def body():
+        with torch.profiler.record_function("ProfilerStep#1"):
+            if kind == "penalty":
+                penalty()
+            elif kind == "plain":
+                model(rand(8, 20)).sum().backward()
+            else:
+                checkpoint(model, rand(8, 20), use_reentrant=kind == "reentrant").sum().backward()
+    body()
+    trace = record(body, with_stack=modules, with_modules=modules)
+    [row] = trace.ask("mfu", peak_tflops="1")
+    again = {"not reentrant": sum(each[:2]), "reentrant": sum(each)}.get(kind, 0)
+    products = sum(r["flops"] for r in trace.ask("roofline") if r["kind"] == "matmul")
+    assert (row["flops"], row["recomputed_flops"]) == (products, again)
+    if kind != "penalty":
+        assert products == 3 * sum(each) + again
+    assert row["hfu_pct"] == pytest.approx(100 * products / 1e12 / (row["time_ns"] / 1e9))
+    assert row["mfu_pct"] == pytest.approx(100 * (products - again) / 1e12 / (row["time_ns"] / 1e9))
+
+
+@pytest.mark.parametrize("silent, known", [(4, True), (6, False)])
+def test_products_that_do_not_say_what_they_were_given_leave_the_use_unknown(tmp_path, silent, known):
+    """A product of 94 or 96 us beside a convolution without strides, as torch recorded them before 2.1."""
+    trace = opened(tmp_path, trace_of(
+        slice_of("user_annotation", "ProfilerStep#3", 0, 200),
+        slice_of("cpu_op", "aten::mm", 10, 5, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}), *launched(1, "gemm", 20, 100 - silent),
+        slice_of("cpu_op", "aten::cudnn_convolution", 20, 5, **{"Input Dims": [[2, 3, 8, 8], [4, 3, 3, 3], [], []]}), *launched(2, "conv", 120, silent)))
+    [row] = trace.ask("mfu")
+    assert row["coverage_pct"] == pytest.approx(100 - silent)
+    assert (row["flops"], row["mfu_pct"] is not None, row["hfu_pct"] is not None) == (65536 if known else None, known, known)
+    notes = " ".join(trace.ask("mfu").notes)
+    assert ("6.0 % of the time that do not say what they were given" in notes) == (not known)

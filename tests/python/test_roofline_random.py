@@ -1,4 +1,5 @@
-"""roofline against a plain walk over random calls: of nested operators the outermost whose work is known stands for all in it, with their time."""
+"""roofline against a plain walk over random calls: of nested operators the outermost whose work is known stands for all in it, with their time,
+unless those in it do more of the same kind."""
 import collections
 import json
 import random
@@ -62,8 +63,19 @@ def expected(roots, device):
             return 1000 * sum(sum(c.kernels) for c in (call.walk() if whole else [call]))
         return 1000 * (call.end - call.start - (0 if whole else sum(c.end - c.start for c in call.inside)))
 
+    def done(call, kind):
+        """Operations of this kind by the call and what it calls."""
+        below = sum(done(c, kind) for c in call.inside)
+        own = [] if not call.work or call.name == "aten::cat" else [call.work[2]] if call.work[0] == kind else [0]
+        if own and stands(call):
+            return own[0]
+        return below
+
+    def stands(call):
+        return sum(done(c, call.work[0]) for c in call.inside) <= call.work[2]
+
     def visit(call, above):
-        counts = call.work and not above and (call.name != "aten::cat" or not counted_below(call))  # of a list: where nothing in it counts
+        counts = call.work and not above and (not counted_below(call) if call.name == "aten::cat" else stands(call))  # lists: where nothing in it counts
         kind, precision, flops, size = call.work if counts else ("unknown", None, None, None)
         if not above and time_of(call, counts):  # what took no time of the device has no rate
             row = rows[(call.name, kind, precision)]

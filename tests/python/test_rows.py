@@ -47,6 +47,24 @@ def test_rows_are_the_complete_events(tmp_path_factory, seed, count, steps):
             assert (begins[number]["start_ns"], begins[number]["ts_us"]) == (first["start_ns"], first["ts_us"])
 
 
+@SETTINGS
+@given(st.integers(0, 10 ** 6))
+def test_args_are_those_of_the_file(tmp_path_factory, seed):
+    """Whole numbers, fractions and texts, of slices and of marks; what an event does not have is unknown."""
+    keys = ("correlation", "External id", "stream", "blocks per SM", "Python parent id", "Bytes", "id", "no such key")
+    (rank,) = traces.build(seed)
+    with tachograph.open(str(traces.write([rank], tmp_path_factory.mktemp("args"), seed, plain=True))) as trace:
+        for by in ("slice", "mark"):
+            events = [e for e in rank.events if (e.ph == "X") == (by == "slice")]
+            want = [(e.name, e.ts, *({**e.more, **(e.args or {})}.get(k) for k in keys)) for e in events]
+            rows = trace.ask("events", by=by, args=",".join(keys), limit="all").to_dicts()
+            got = [(r["name"], r["start_ns"], *(r["args." + k] if "args." + k in r else r[k] for k in keys)) for r in rows]
+
+            def line(values):
+                return tuple(float(v) if isinstance(v, (int, float)) else str(v) for v in values)
+            assert sorted(map(line, got), key=repr) == sorted(map(line, want), key=repr), by
+
+
 def sums_of(rows, keys):
     """Rows by these columns: how many, and their durations added up."""
     sums = {}
@@ -82,19 +100,20 @@ def test_sums_are_those_of_the_rows(tmp_path_factory, seed, count, steps, rules,
 
 
 @SETTINGS
-@given(st.integers(0, 10 ** 6), st.integers(1, 2), st.sampled_from(["exact", "hta"]), st.sampled_from(["device", "host"]))
+@given(st.integers(0, 10 ** 6), st.integers(1, 2), st.sampled_from(["exact", "hta"]), st.sampled_from(["device", "work", "host"]))
 def test_a_side_is_some_of_the_rows(tmp_path_factory, seed, count, rules, side):
     """With args beside them that are those of the events."""
     path = traces.write(traces.build(seed, ranks=count), tmp_path_factory.mktemp("side"), seed, plain=True)
     with tachograph.open(str(path)) as trace:
-        rows = [row for row in trace.ask("rows", rules=rules, limit="all") if (row["stream"] != -1) == (side == "device")]
-        keys = ["stream", "correlation", "External id", "no such key"]
+        rows = [row for row in trace.ask("rows", rules=rules, limit="all") if (row["stream"] != -1) == (side != "host")]
+        rows = [row for row in rows if side != "work" or row["category"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+        keys = ["stream", "correlation", "External id", "no such key", "External id"]
         of_event = {row["id"]: row for row in trace.ask("events", args=keys, limit="all")}
         told = trace.ask("rows", rules=rules, side=side, args=keys, limit="all").to_dicts()
         assert [{k: row[k] for k in rows[0]} for row in told] == rows if rows else told == []
         for row in told:
             event = of_event[row["slice"]]
-            assert [row["args.stream"], row["args.correlation"], row["External id"], row["no such key"]] == [event[k] for k in keys]
+            assert [row["args.stream"], row["args.correlation"], row["External id"], row["no such key"], row["args.External id"]] == [event[k] for k in keys]
 
 
 @pytest.mark.parametrize("iteration", ["x", "1,", "1;2", "99999999999999999999"])

@@ -400,6 +400,15 @@ SIGNS = """
         for _ in range(100):
             model(torch.zeros(2, 4))
             time.sleep(0.001)
+    if kind == "update":
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(100):
+            optimizer.zero_grad()
+            model(torch.zeros(2, 4)).sum().backward()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p -= 0.1 * p.grad
+            time.sleep(0.001)
     if kind == "step":
         profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=1000, warmup=1, active=1))
         with profiler:
@@ -420,7 +429,7 @@ SIGNS = """
 """
 
 
-@pytest.mark.parametrize("kind, said", [("loader", "DataLoader iterations"), ("model", "calls of the model"), ("step", "step() calls"), ("tg", "step() calls"), ("none", "no steps were found")])
+@pytest.mark.parametrize("kind, said", [("loader", "DataLoader iterations"), ("model", "calls of the model"), ("update", "zero_grad calls"), ("step", "step() calls"), ("tg", "step() calls"), ("none", "no steps were found")])
 def test_it_says_how_it_found_steps(program, tmp_path, kind, said):
     pytest.importorskip("torch")
     if kind == "none":

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 import tachograph as tg
-from snapshots import FRAMES, Device, entry, snapshot
+from snapshots import MIB, FRAMES, Device, entry, snapshot
 
 NO_DEVICE = None
 
@@ -134,15 +134,17 @@ def test_statistics(opened):
     taken = [e["size"] for e in device.trace if e["action"] == "alloc"]
     given = [e["size"] for e in device.trace if e["action"] == "free_requested"]
     present = sum(device.live.values()) + sum(given) - sum(taken)
-    all_bytes = rows["allocated_bytes", "all"]
-    assert (all_bytes["current"], all_bytes["peak"]) == (sum(device.live.values()), most)
-    assert (all_bytes["allocated"], all_bytes["freed"]) == (present + sum(taken), sum(given))
+    asked = rows["requested_bytes", "all"]
+    assert (asked["current"], asked["peak"]) == (sum(device.live.values()), most)
+    assert (asked["allocated"], asked["freed"]) == (present + sum(taken), sum(given))
+    used, blocks = rows["allocated_bytes", "all"], rows["allocation", "all"]  # each block has 100 bytes more than was asked for
+    assert [used[k] for k in ("current", "allocated", "freed")] == [asked[k] + 100 * blocks[k] for k in ("current", "allocated", "freed")]
     assert rows["allocation", "all"]["allocated"] == old + len(taken) and rows["allocation", "all"]["freed"] == len(given)
     small = [s for s in taken if s <= 1 << 20]
     assert rows["allocation", "small_pool"]["allocated"] >= len(small) > 0
     assert rows["num_ooms", "all"]["current"] == sum(e["action"] == "oom" for e in device.trace)
     assert rows["reserved_bytes", "all"]["current"] == device.segment_bytes
-    assert rows["active_bytes", "all"]["current"] == sum(device.live.values())
+    assert rows["active_bytes", "all"]["current"] == used["current"] == sum(s["allocated_size"] for s in snapshot([device])["segments"])
 
 
 def test_a_block_of_one_mebibyte_is_still_small(opened):
@@ -170,7 +172,7 @@ def test_segments_blocks_and_pools(opened):
     blocks = list(trace.ask("segments", by="block", sort="address asc"))
     assert [(int(b["address"], 16), b["total_bytes"], b["kind"]) for b in blocks] == [(b["address"], b["size"], b["state"]) for b in segment["blocks"]]
     (pool,) = trace.ask("segments", by="pool")
-    assert pool["total_bytes"] == segment["total_size"] and pool["address"] == "1"
+    assert pool["total_bytes"] == segment["total_size"] and (pool["address"], pool["segments"]) == (None, 1)
 
 
 def test_settings_and_annotations_are_kept(opened, tmp_path):
@@ -199,7 +201,18 @@ def test_segments_that_come_and_go(opened):
     assert [r["reserved_bytes"] for r in rows if r["reserved_bytes"] is not None] == [x << 20 for x in (20, 20, 28, 28, 28, 8, 0, 0)]
     assert rows[-1]["action"] == "dream"
     stats = {(r["metric"], r["pool"]): r for r in opening.ask("memory_stats")}
-    assert (stats["reserved_bytes", "all"]["peak"], stats["segment", "all"]["freed"]) == (28 << 20, 2)
+    assert (stats["reserved_bytes", "all"]["peak"], stats["reserved_bytes", "all"]["freed"]) == (28 << 20, 28 << 20)
+    assert stats["segment", "all"]["freed"] == 1  # torch does not count what is mapped
+    assert (stats["num_device_alloc", "all"]["current"], stats["num_device_free", "all"]["current"]) == (2, 2)
+
+
+def test_neighbours_of_the_small_pool_that_are_unmapped_at_once(opened):
+    """Mapped by 2 MiB each, and given back as one piece of 6 MiB: still of the small pool."""
+    first, two = 0x5000000, 2 << 20
+    trace = [entry("segment_map", first + k * two, two, 100 + k) for k in range(3)] + [entry("segment_unmap", first, 3 * two, 104)]
+    stats = {(r["metric"], r["pool"]): r for r in opened({"segments": [], "device_traces": [trace]}).ask("memory_stats")}
+    assert [stats["reserved_bytes", pool]["current"] for pool in ("all", "small_pool", "large_pool")] == [0, 0, 0]
+    assert stats["reserved_bytes", "small_pool"]["peak"] == 3 * two
 
 
 # ---- files that are cut, packed, of others ------------------------------------------------------------------------------------------------
@@ -294,7 +307,8 @@ def test_a_newer_protocol_is_named(opened):
 
 
 @pytest.mark.parametrize("content, said", [(pickle.dumps({"a": 1}), "no memory snapshot"), (pickle.dumps([1, 2]), "no memory snapshot"),
-                                           (pickle.dumps({"segments": [], "device_traces": [[]]}), "snapshot is empty")])
+                                           (pickle.dumps({"segments": [], "device_traces": [[]]}), "snapshot is empty"),
+                                           (pickle.dumps({"segments": [], "device_traces": [[]]})[:-3], "cut off before its first segment")])
 def test_other_pickles_get_a_sentence(opened, content, said):
     with pytest.raises(tg.TachographError, match=said):
         opened(content)
@@ -399,6 +413,20 @@ def test_a_history_of_the_cpu_is_called_so(opened):
     trace = opened({**snapshot([Device(0, 1, 20)]), "device_type": "cpu"})
     for question in ("memory_history", "memory_state", "memory_stacks", "memory_stats", "segments", "memory", "memory_blocks"):
         assert {r["device"] for r in trace.ask(question)} == {"CPU"}, question
+
+
+def test_only_caching_allocators_round(opened):
+    """1200 bytes are three times 512, also by halves of a power of two; 3 MiB and one byte go up to 512 bytes, quarters or halves. The CPU rounds nothing."""
+    def allocated(settings=None, **more):
+        history = [entry("alloc", 0x1000, 1200, 1), entry("free_requested", 0x1000, 1200, 2), entry("free_completed", 0x1000, 1200, 3),
+                   entry("alloc", 0x9000, 3 * MIB + 1, 4), entry("free_requested", 0x9000, 3 * MIB + 1, 5), entry("free_completed", 0x9000, 3 * MIB + 1, 6)]
+        rows = opened({"segments": [], "device_traces": [history], "allocator_settings": settings or {}, **more}).ask("memory_stats")
+        return next(r["allocated"] for r in rows if (r["metric"], r["pool"]) == ("allocated_bytes", "all"))
+    assert allocated() == 1536 + 3 * MIB + 512
+    divisions = {str(1 << k): 4 if k == 1 else 0 for k in range(16)}  # from 2 to 4 MiB in steps of 512 KiB
+    assert allocated({"roundup_power2_divisions": divisions}) == 1536 + 3 * MIB + MIB // 2
+    assert allocated({"roundup_power2_divisions": {str(1 << k): 2 for k in range(16)}}) == 1536 + 4 * MIB
+    assert allocated(device_type="cpu") == 1200 + 3 * MIB + 1
 
 
 def test_what_entries_say_beside(opened):

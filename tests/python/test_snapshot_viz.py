@@ -129,6 +129,53 @@ def test_reserved_bytes_follow_the_segments(seed):
             [(e["action"], b) for e, b in zip(a.trace, reversed(expected)) if e["action"] not in ("oom", "snapshot", "free_requested")]
 
 
+def statistics(trace, device):
+    return {(r["metric"], r["pool"]): [r["current"], r["peak"], r["allocated"], r["freed"]] for r in trace.ask("memory_stats", device=f"GPU{device}")}
+
+
+@runs
+@given(st.integers(0, 1 << 30), st.booleans(), st.booleans())
+def test_statistics_are_those_the_allocator_keeps(seed, splits_all, divides):
+    """All of them, but for what a block that is gone took beyond what was asked for: rounded up, unless more than that was left whole."""
+    draw = random.Random(seed)
+    divisions = [draw.choice((0, 1, 2, 4, 8, 16)) for _ in range(16)] if divides else [0] * 16
+    a = Allocator(1, draw, splits_all=splits_all, divisions=divisions).run(40, 160)
+    ours = statistics(opened(snapshot_of([a], 2)), 1)
+    for (metric, pool), figures in a.stats.items():
+        if metric in ("allocated_bytes", "active_bytes") and not splits_all:
+            assert ours[metric, pool][0] == figures[0] and all(x <= y for x, y in zip(ours[metric, pool], figures))
+        else:
+            assert (metric, pool, ours[metric, pool]) == (metric, pool, figures)
+    for k, metric in enumerate(("inactive_split", "inactive_split_bytes")):
+        by_pool = [a.inactive_split(small)[k] for small in (False, True)]
+        assert [ours[metric, pool] for pool in ("large_pool", "small_pool", "all")] == [[n, None, None, None] for n in (*by_pool, sum(by_pool))]
+    actions = Counter(e["action"] for e in a.trace)
+    assert ours["num_ooms", "all"][0] == actions["oom"]
+    assert ours["num_device_alloc", "all"][0] == actions["segment_alloc"] + actions["segment_map"]
+    assert ours["num_device_free", "all"][0] == actions["segment_free"] + actions["segment_unmap"]
+
+
+@pytest.mark.parametrize("times", [1, 1 << 20])
+def test_the_summary_is_torchs(monkeypatch, times):
+    """torch.cuda.memory_summary() of the same figures, line by line."""
+    snapshot = made(7)[1]
+    for entries in snapshot["device_traces"]:
+        for e in entries:
+            e["size"] *= times
+    trace = opened(snapshot)
+    figures = {f"{metric}.{pool}.{stat}": n or 0 for (metric, pool), row in statistics(trace, 0).items()
+               for stat, n in zip(("current", "peak", "allocated", "freed"), row)}
+    for name in ("oversize_allocations", "oversize_segments"):
+        figures.update({f"{name}.{stat}": 0 for stat in ("current", "peak", "allocated", "freed")})
+    monkeypatch.setattr(torch.cuda.memory, "memory_stats", lambda device=None: {**figures, "num_ooms": 0, "num_alloc_retries": 0})
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in torch.cuda.memory.memory_summary(0).splitlines() if line.count("|") == 6]
+    theirs = [[re.sub(r"\s+", " ", cell) for cell in row] for row in lines if row[0] and row[0] != "Metric" and "versize" not in row[0]]
+    ours = [[r["metric"].strip(), *(("0 B" if "memory" in block else "0") if r[c] is None else r[c] for c in ("current", "peak", "allocated", "freed"))]
+            for r in trace.ask("memory_summary", device="GPU0", pools=1) for block in [r["metric"]]]
+    assert [row for row in ours if "Non-releasable" not in row[0]][:12] == [row for row in theirs if "Non-releasable" not in row[0]][:12]
+    assert len(ours) == len(theirs) == 27
+
+
 @runs
 @given(st.integers(0, 1 << 30))
 def test_allocations_by_stack_add_up_to_the_history(seed):

@@ -71,3 +71,42 @@ def test_modules_are_not_imported_for_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "numpy", raising=False)
     Waits(Recorded()).remove()
     assert "numpy" not in sys.modules
+
+
+def test_files_are_marked_when_they_are_opened_to_be_read(tmp_path):
+    import builtins
+    import io
+    import pickle
+    before, record = (builtins.open, io.open), Recorded()
+    waits = Waits(record)
+    try:
+        with open(file=tmp_path / "a", mode="w", encoding="utf-8") as file:
+            file.write("one\n")
+        with open(tmp_path / "a", "a") as file:
+            file.write("two\n")
+        assert record.events == []
+        with open(tmp_path / "a") as file, open(tmp_path / "a", mode="rb") as same:
+            assert file.read() == "one\ntwo\n" and same.read() == b"one\ntwo\n"
+        assert (tmp_path / "a").read_text() == "one\ntwo\n"
+        with pytest.raises(FileNotFoundError):
+            open(tmp_path / "none")
+        with pytest.raises(TypeError):
+            open()
+        assert io.open is open and pickle.loads(pickle.dumps(open)) is open
+    finally:
+        waits.remove()
+    assert (builtins.open, io.open) == before
+    assert record.events == [(what, "builtins.open") for _ in range(4) for what in ("begin", "end")]
+
+
+def test_waiting_for_a_condition_is_marked():
+    import threading
+    before, record, done = threading.Condition.wait, Recorded(), threading.Condition()
+    waits = Waits(record)
+    with done:
+        assert not done.wait(0.001)
+    with pytest.raises(RuntimeError):
+        done.wait(0.001)
+    waits.remove()
+    assert threading.Condition.wait is before
+    assert record.events == [(what, "threading.Condition.wait") for _ in range(2) for what in ("begin", "end")]

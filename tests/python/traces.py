@@ -137,6 +137,7 @@ class Builder:
 
     def memory(self, pid, tid):
         live, total = [], 0
+        pace = self.rnd.choice((7, 80 * self.stretch)) * self.grain       # at the beginning, or all over
         for k in range(self.rnd.randint(0, 12)):
             kind, ident = self.rnd.choice(((0, -1), (1, 0), (1, 1)))
             if live and self.rnd.random() < 0.5:
@@ -152,7 +153,7 @@ class Builder:
             args = {"Device Type": kind, "Device Id": ident, "Addr": addr, "Bytes": size}
             if self.rnd.random() < 0.8:
                 args.update({"Total Allocated": total, "Total Reserved": total + 4096})
-            self.add("i", "[memory]", pid, tid, "cpu_instant_event", self.base + k * 7 * self.grain, None, args, {"s": "t"})
+            self.add("i", "[memory]", pid, tid, "cpu_instant_event", self.base + k * pace, None, args, {"s": "t"})
 
     def extras(self, pid, tid, first):
         for e in (Event("M", "process_name", pid, 0, None, self.base, None, {"name": "python"}),

@@ -51,6 +51,86 @@ static void grow_keeps_contents_and_survives_failure(void **state) {
   tg__free(items);
 }
 
+/* Blocks of all sizes around the border at which they lie on pages, each filled with a letter of its own. */
+enum { BLOCKS = 24, MOST_BYTES = 700 << 10 };
+struct block {
+  unsigned char *bytes, letter;
+  size_t size;
+};
+
+static void look_at(const struct block *b, size_t upto) {
+  for (size_t i = 0; i < upto; i++)
+    if (b->bytes[i] != b->letter) fail_msg("byte %zu of %zu is %d, not %d", i, b->size, b->bytes[i], b->letter);
+}
+
+static void fill(struct block *b, size_t size, unsigned char letter) {
+  b->size = size;
+  b->letter = letter;
+  memset(b->bytes, letter, size);
+}
+
+static void begin_block(struct block *b, size_t size, unsigned char letter) {
+  b->bytes = tg__alloc(size);
+  assert_non_null(b->bytes);
+  b->letter = 0;
+  b->size = size;
+  look_at(b, size); /* zero, whoever had the memory before */
+  fill(b, size, letter);
+}
+
+static void change_block(struct block *b, size_t size, unsigned char letter) {
+  b->bytes = tg__realloc(b->bytes, size);
+  assert_non_null(b->bytes);
+  look_at(b, size < b->size ? size : b->size);
+  fill(b, size, letter);
+}
+
+static void blocks_of_any_size_keep_what_is_theirs(void **state) {
+  enum { HELD = 64 << 20 };
+  void *const held = tg__pages_get(HELD); /* what is in use decides how many pages are kept for the next */
+  struct block blocks[BLOCKS] = {0};
+  uint32_t seed = 7;
+  for (int step = 0; step < 3000; step++) {
+    seed = seed * 1664525u + 1013904223u;
+    struct block *const b = &blocks[(seed >> 8) % BLOCKS];
+    const size_t size = 1 + (seed >> 4) % ((seed >> 28) < 4 ? 300 : MOST_BYTES);
+    const unsigned char letter = (unsigned char)(1 + step % 255);
+    if (!b->bytes) {
+      begin_block(b, size, letter);
+    } else if (seed >> 31) {
+      change_block(b, size, letter);
+    } else {
+      look_at(b, b->size);
+      tg__free(b->bytes);
+      *b = (struct block){0};
+    }
+  }
+  for (int k = 0; k < BLOCKS; k++) {
+    if (blocks[k].bytes) look_at(&blocks[k], blocks[k].size);
+    tg__free(blocks[k].bytes);
+  }
+  tg__pages_drop(held, HELD);
+  tg__pages_return();
+}
+
+static void a_long_array_outlives_failure(void **state) {
+  void *items = NULL;
+  size_t cap = 0;
+  for (size_t i = 0; i < 200000; i++) { /* from malloc's blocks over to those on pages */
+    assert_true(tg__grow(&items, &cap, i + 1, sizeof(uint32_t)));
+    ((uint32_t *)items)[i] = (uint32_t)(i * 7);
+  }
+  const size_t cap_before = cap;
+  tg__alloc_fail_after(1);
+  assert_false(tg__grow(&items, &cap, cap + 1, sizeof(uint32_t)));
+  assert_null(tg__alloc(1 << 20));
+  assert_null(tg__realloc(NULL, 1 << 20));
+  tg__alloc_fail_after(-1);
+  assert_int_equal(cap, cap_before);
+  for (size_t i = 0; i < 200000; i++) assert_int_equal(((uint32_t *)items)[i], i * 7);
+  tg__free(items);
+}
+
 static void pages_are_zero_and_can_be_released(void **state) {
   enum { BYTES = 5 << 20 };
   unsigned char *p = tg__pages_get(BYTES);
@@ -247,6 +327,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(alloc_is_zeroed_and_fails_on_demand, reset_allocator),
       cmocka_unit_test_teardown(grow_keeps_contents_and_survives_failure, reset_allocator),
+      cmocka_unit_test(blocks_of_any_size_keep_what_is_theirs),
+      cmocka_unit_test_teardown(a_long_array_outlives_failure, reset_allocator),
       cmocka_unit_test_teardown(pages_are_zero_and_can_be_released, reset_allocator),
       cmocka_unit_test_teardown(arena_keeps_everything_apart, reset_allocator),
       cmocka_unit_test_teardown(map_holds_any_key, reset_allocator),

@@ -124,6 +124,57 @@ static void steps_without_noise(void **state) {
   mini_free(b);
 }
 
+static struct tg_table *one_against_itself(struct mini *m, const char *step) {
+  const struct tg_arg args[] = {{"by", "all"}, {"step", step}};
+  struct tg_trace *trace = mini_finish(m);
+  struct tg_table *t = NULL;
+  struct tg_error e = {0};
+  assert_int_equal(tg__diff_run(trace, trace, args, step ? 2 : 1, &t, &e), TG_OK);
+  return t;
+}
+
+static bool has_op(const struct tg_table *t, const char *name) {
+  for (size_t i = 0; i < t->rows; i++)
+    if (!strcmp(mini_cell(t, i, "by"), "op") && !strcmp(mini_cell(t, i, "name"), name)) return true;
+  return false;
+}
+
+/* Step 4 is asked for. Step 3 beside it begins or ends with it, or is at the time of another rank's step 4: what lies in it alone does not count. */
+static void a_chosen_step_is_no_other(void **state) {
+  (void)state;
+  static const struct { int64_t start, end, other_start, other_end, op_start; } cases[] = {
+      {1000, 1100, 1000, 1300, 1200}, {1200, 1300, 1000, 1300, 1050}, {1400, 1500, 1000, 1300, 1050}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct mini *m = mini_new();
+    mini_rank(m, 0);
+    const uint32_t cpu = mini_thread(m, 1, 10);
+    mini_slice(m, cpu, "user_annotation", "ProfilerStep#3", cases[i].other_start, cases[i].other_end - cases[i].other_start);
+    mini_slice(m, cpu, "user_annotation", "ProfilerStep#4", cases[i].start, cases[i].end - cases[i].start);
+    mini_slice(m, cpu, "cpu_op", "aten::mm", cases[i].op_start, 10);
+    mini_slice(m, cpu, "cpu_op", "aten::add", cases[i].start + 80, 10);
+    mini_rank(m, 1);
+    mini_slice(m, mini_thread(m, 1, 20), "user_annotation", "ProfilerStep#4", 1000, 300);
+    struct tg_table *t = one_against_itself(m, "4");
+    assert_true(has_op(t, "aten::add"));
+    assert_false(has_op(t, "aten::mm"));
+    tg__table_free(t);
+    mini_free(m);
+  }
+}
+
+static void work_behind_a_step_inside_another(void **state) {
+  (void)state;
+  struct mini *m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 10);
+  mini_slice(m, cpu, "user_annotation", "ProfilerStep#3", 1000, 300);
+  mini_slice(m, cpu, "user_annotation", "ProfilerStep#4", 1050, 50);
+  mini_slice(m, cpu, "cpu_op", "aten::mm", 1200, 10); /* in the first of two steps */
+  struct tg_table *t = one_against_itself(m, NULL);
+  assert_true(mini_real(t, find_row(t, "op", "aten::mm", "calls"), "a") == 0.5);
+  tg__table_free(t);
+  mini_free(m);
+}
+
 static void nothing_to_compare(void **state) {
   (void)state;
   struct mini *a = loop("aten::mm", 40), *b = mini_new();
@@ -165,6 +216,8 @@ int main(void) {
       cmocka_unit_test(students_distribution),
       cmocka_unit_test(draws_take_every_step_alike),
       cmocka_unit_test(steps_without_noise),
+      cmocka_unit_test(a_chosen_step_is_no_other),
+      cmocka_unit_test(work_behind_a_step_inside_another),
       cmocka_unit_test(nothing_to_compare),
       cmocka_unit_test(no_memory),
   };

@@ -110,6 +110,8 @@ static void test_loader_fast_enough(void **state) {
   for (size_t i = 0; i < t->note_count; i++) said |= strcmp(t->notes[i], "nothing found above 5 %") == 0;
   assert_true(said);
   tg__table_free(t);
+  s = loader_scene("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", MS + MS / 1000); /* 5.005 % */
+  expect_present(&s, "loader-in-main-process", 5.005, MS + MS / 1000, "low");
 }
 
 /* ---- several devices or processes -------------------------------------------------------------------------------------------------- */
@@ -130,6 +132,8 @@ static void test_communication(void **state) {
   expect_present(&s, "communication-not-overlapped", 30, 3 * MS, "high");
   s = communication_scene(8 * MS - 2000); /* 1 ms exposed of 10: not above 10 % */
   expect_absent(&s, "communication-not-overlapped");
+  s = communication_scene(8 * MS - 2000 - MS / 100); /* 10.1 % */
+  expect_present(&s, "communication-not-overlapped", 10.1, MS + MS / 100, "medium");
 }
 
 static struct scene wrapper_scene(const char *name, int64_t major, int64_t minor, const char *second_kernel, int64_t second_device) {
@@ -165,6 +169,7 @@ static void test_wrappers(void **state) {
   const char *ddp = "DistributedDataParallel.forward", *cause = "slow-collective-backend";
   expect_wrapper(wrapper_scene(ddp, 10, 0, "gemm", 0), cause, true);
   expect_wrapper(wrapper_scene(ddp, 3, 0, "gemm", 0), cause, false);
+  expect_wrapper(wrapper_scene(ddp, 3, 4, "gemm", 0), cause, false);
   expect_wrapper(wrapper_scene(ddp, 3, 5, "gemm", 0), cause, true);
   expect_wrapper(wrapper_scene(ddp, 8, 0, "ncclKernel_AllReduce", 0), cause, false);
 }
@@ -193,6 +198,8 @@ static void test_idle_device(void **state) {
   tg__table_free(t);
   s = waiting_scene(5 * MS, "cpu_op", "aten::sort"); /* half busy is not below half */
   expect_absent(&s, "idle-device");
+  s = waiting_scene(5 * MS - MS / 100, "cpu_op", "aten::sort");
+  expect_present(&s, "idle-device", 50.1, 5 * MS + MS / 100, "high");
 }
 
 static void test_synchronisation(void **state) {
@@ -495,10 +502,14 @@ static void test_precision(void **state) {
   struct tg_table *t = precision(8, "ampere_sgemm_128x64_nn", "aten::addmm");
   assert_float_equal(mini_real(t, mini_row(t, "cause", cause), "share_pct"), 60, 1e-9);
   tg__table_free(t);
+  t = precision(7, "volta_sgemm_128x64_nn", "aten::addmm"); /* the first with them */
+  assert_true(has(t, cause));
+  tg__table_free(t);
   const struct {
     int64_t major;
     const char *kernel, *op;
   } silent[] = {
+      {6, "volta_sgemm_128x64_nn", "aten::addmm"},                                    /* the last without tensor cores */
       {6, "maxwell_sgemm_128x64_nn", "aten::addmm"},                                  /* no tensor cores */
       {9, "nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNT", "aten::addmm"},                /* Hopper's own */
       {9, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", "aten::mm"}, /* tensor cores */
@@ -533,6 +544,9 @@ static void test_device_memory(void **state) {
   const size_t row = mini_row(t, "cause", cause);
   assert_float_equal(mini_real(t, row, "share_pct"), 95, 1e-9);
   assert_string_equal(mini_cell(t, row, "where"), "device 0");
+  tg__table_free(t);
+  t = memory(6, 0, 901); /* HIP, as traces of AMD have it */
+  assert_true(has(t, cause));
   tg__table_free(t);
   t = memory(1, 1, 950); /* the second device is larger */
   assert_false(has(t, cause));

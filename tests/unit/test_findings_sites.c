@@ -29,12 +29,12 @@ static struct scene loop(const struct turn *x, int turns, int64_t shortest) {
   return s;
 }
 
-/* Of 20 × 90 − 80 = 1720 us of calls a step 19/20 are beyond the first: 1634, and their price is all of it as the shortest takes 10 us.
- * Python between them: 18 gaps of 10 us, and one of 90 behind the shortest, of which 50 count: 230; of them one of 20 parts stays. */
+/* Of 20 × 90 − 80 = 1720 us of calls a step 19/20 are beyond the first: 1634. The shortest takes 10 us, of which 10 ns are the work on
+ * 5 × 8 elements: 0.999 of them are price, 1632.366. Taking the tensor apart, 20 us, is a part of the loop. Python between them: 18 gaps of 10 us, and one of 90 behind the shortest, of which 50 count: 230; of them one of 20 parts stays. */
 static void test_loop_over_samples(void **state) {
   const struct turn mv = {"aten::mv", "train.py(12): pool;train.py(30): train", "[[5, 8], [8]]", NULL, NULL, false};
   struct scene s = loop(&mv, 20, 10);
-  expect(&s, "per-sample-loop", 1720 + 230, 1634 + 218.5, "aten::mv at train.py(12): pool", 12);
+  expect(&s, "per-sample-loop", 1720 + 20 + 230, 1632.366 + 20 + 218.5, "aten::mv at train.py(12): pool", 12);
   s = loop(&mv, 15, 10); /* fewer turns than sixteen */
   expect_absent(&s, "per-sample-loop");
   s = loop(&mv, 20, 80); /* no call of 80 us or more is short */
@@ -63,7 +63,7 @@ static void test_loop_over_indexes(void **state) {
   const struct turn row = {"aten::select", "train.py(12): pool;train.py(30): train", "[[64, 20], [], []]", "[\"\", \"1\", \"3\"]", NULL,
                            false};
   struct scene s = loop(&row, 20, 10);
-  expect(&s, "tensor-index-loop", 1950, 1852.5, "aten::select at train.py(12): pool", 12);
+  expect(&s, "tensor-index-loop", 1970, 1872.5,  "aten::select at train.py(12): pool", 12);
 }
 
 static void test_loop_over_elements(void **state) {
@@ -77,7 +77,8 @@ static void test_loop_over_elements(void **state) {
 static void test_loop_over_parameters(void **state) {
   const struct turn norm = {"aten::linalg_vector_norm", "train.py(12): clip;train.py(30): train", NULL, NULL, NULL, true};
   struct scene s = loop(&norm, 20, 10);
-  expect(&s, "per-parameter-loop", 1950, 1852.5, "aten::linalg_vector_norm at train.py(12): clip", 12);
+  /* In the function of the tensor that is taken apart is another loop. The longest call, the second one, has 2 * 8 elements. */
+  expect(&s, "per-parameter-loop", 1950, 1634 * (10 - 0.004) / 10 + 218.5, "aten::linalg_vector_norm at train.py(12): clip", 12);
 }
 
 /* A model called for each two rows: the loop is where the model is called. Layers, each a module of its own, are no loop. */
@@ -128,7 +129,7 @@ static void test_loop_over_pieces(void **state) {
   const struct turn layer = {"aten::linear", "train.py(5): forward;train.py(31): train", "[[2, 8], [8, 8]]", NULL, "nn.Module: Linear_0",
                              false};
   struct scene s = loop(&layer, 20, 10);
-  expect(&s, "tiny-batches", 1950, 1852.5, "aten::linear at train.py(31): train", 31);
+  expect(&s, "tiny-batches", 1970, 1872.5, "aten::linear at train.py(31): train", 31);
   s = begin();
   for (int i = 0; i < STEPS; i++) {
     s.at = i * STEP;

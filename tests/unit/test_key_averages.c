@@ -134,6 +134,30 @@ static void test_one_row_an_event(void **state) {
   mini_free(m);
 }
 
+/* One operator inside one frame: the frame as the operator's row shows it. */
+static void check_line(const char *frame, const char *from, const char *want) {
+  struct mini *m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 10);
+  mini_slice(m, cpu, "python_function", frame, 0, 100);
+  mini_slice(m, cpu, "cpu_op", "aten::mm", 20, 10);
+  mini_arg_str(m, "CallFrom", from);
+  struct tg_table *t = mini_ask(mini_finish(m), "key_averages", "by", "stack", NULL);
+  assert_string_equal(mini_cell(t, mini_row(t, "name", "aten::mm"), "stack"), want);
+  tg__table_free(t);
+  mini_free(m);
+}
+
+static void test_lines_of_frames(void **state) {
+  (void)state;
+  check_line("net.py(7): forward", "net.py:12", "net.py(12): forward");
+  check_line("(7): typed", ":12", "(12): typed"); /* source without a file */
+  check_line("C:\\net.py(7): f", "C:\\net.py:12", "C:\\net.py(12): f");
+  static const struct { const char *frame, *from; } others[] = {
+      {"net.py(7): forward", "set.py:12"}, {"net.py(7): forward", "net.pyx:12"}, {"net.pyx(7): forward", "net.py:12"}, {"net.py", "net.py:12"},
+      {"net", "net.py:12"},                {"net.py(7: forward", "net.py:12"},   {"(7): typed", "12"},                 {"(7): typed", "net.py"}};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) check_line(others[i].frame, others[i].from, others[i].frame);
+}
+
 static void test_no_memory(void **state) {
   (void)state;
   struct mini *m = mini_new();
@@ -155,6 +179,7 @@ int main(void) {
       cmocka_unit_test(test_shapes),
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_one_row_an_event),
+      cmocka_unit_test(test_lines_of_frames),
       cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

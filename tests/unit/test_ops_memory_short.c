@@ -1,4 +1,4 @@
-/* ops, kernels, launches, memory, stacks with an allocation failing at every point: an error each time, nothing lost. */
+/* ops, kernels, launches, memory, stacks, roofline with an allocation failing at every point: an error each time, nothing lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,8 @@ static void test_every_allocation_may_fail(void **state) {
                {"memory", "device"},  {"memory", "time"},
                {"memory", "peak"},    {"memory", "op"},
                {"stacks", "line"},    {"stacks", "function"},
-               {"stacks", "file"},    {"stacks", "stack"}};
+               {"stacks", "file"},    {"stacks", "stack"},
+               {"roofline", "name"},  {"roofline", "kernel"}};
   for (int frames = 0; frames < 2; frames++) {
     struct mini *m = mini_new();
     struct tg_trace *t = everything(m, frames);

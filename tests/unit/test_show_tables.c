@@ -67,6 +67,22 @@ static void text_cuts_names_in_the_middle(void **state) {
   expect("text", t, &o, "name                  n\nabcdefghij\xe2\x80\xa6" "123456789  7\n"); /* 10 + 1 + 9 columns */
 }
 
+/* On wide screens a name keeps a sixth of the width, 23 of 138 columns, at the cost of columns on the right. */
+static void text_keeps_names_readable(void **state) {
+  static const char *const names[] = {"aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc", "dddddddddd", "eeeeeeeeee",
+                                      "ffffffffff", "gggggggggg", "hhhhhhhhhh", "iiiiiiiiii", "jjjjjjjjjj"};
+  struct tg_table *t = tg__table_new("x");
+  tg__table_add_column(t, "name", TG_TEXT, "");
+  for (size_t i = 0; i < 10; i++) tg__table_add_column(t, names[i], TG_INT, "");
+  tg__put_cstr(t, "abcdefghijklmnopqrstuvwxyz0123456789");
+  for (size_t i = 0; i < 10; i++) tg__put_int(t, 1);
+  const struct tg__show_options o = {.width = 138};
+  expect("text", t, &o,
+         "name                     aaaaaaaaaa  bbbbbbbbbb  cccccccccc  dddddddddd  eeeeeeeeee  ffffffffff  gggggggggg  hhhhhhhhhh  iiiiiiiiii\n"
+         "abcdefghijk\xe2\x80\xa6z0123456789           1           1           1           1           1           1           1           1           1\n"
+         "columns left out for lack of width: jjjjjjjjjj (a wider terminal, json or csv has them)\n");
+}
+
 static void text_leaves_columns_out_and_says_so(void **state) {
   struct tg_table *t = tg__table_new("x");
   tg__table_add_column(t, "aaaaaaaa", TG_INT, "");
@@ -246,6 +262,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(text_is_aligned),
       cmocka_unit_test(text_cuts_names_in_the_middle),
+      cmocka_unit_test(text_keeps_names_readable),
       cmocka_unit_test(text_leaves_columns_out_and_says_so),
       cmocka_unit_test(text_leaves_zeros_out_first),
       cmocka_unit_test(text_knows_wide_and_combining_characters),

@@ -290,7 +290,7 @@ static void test_annotation_as_step(void **state) {
   struct tg__step *kept = trace->steps;
   trace->steps = &step;
   trace->step_count = 1;
-  trace->step_kind = TG__STEP_ANNOTATION;
+  trace->step_kind = trace->ranks[0].step_kind = TG__STEP_ANNOTATION;
   struct tg_table *t = mini_ask(trace, "steps", NULL);
   PARTS(t, 0, 0, 0, 0, 0, 5, 0, 15, 80, 100);
   tg__table_free(t);

@@ -39,6 +39,8 @@ static void test_matrices(void **state) {
               2 * 100 * 32 * 16, 4 * (3200 + 6 * 512 + 6 + 1600));
   assert_int_equal(work("aten::mm", "[[64, 32], [31, 16]]", two, "").kind, TG__WORK_UNKNOWN); /* they do not fit */
   assert_work(work("aten::mm", "[[2, 2], [2, 2]]", "", ""), TG__WORK_MATMUL, 16, -1);         /* no types: operations, no bytes */
+  assert_work(work("aten::mm", "[[0, 4], [4, 5]]", two, ""), TG__WORK_MATMUL, 0, 4 * 20);     /* an empty batch is known to be no work */
+  assert_work(work("aten::mm", "[[3, 0], [0, 5]]", two, ""), TG__WORK_MATMUL, 0, 4 * 15);     /* nor are zeros that are written */
 }
 
 static void test_convolutions(void **state) {
@@ -72,6 +74,8 @@ static void test_attention(void **state) {
   static const char dims[] = "[[2, 4, 10, 8], [2, 4, 12, 8], [2, 4, 12, 6]]";
   assert_work(work("aten::scaled_dot_product_attention", dims, three, ""), TG__WORK_ATTENTION, 2 * 8 * 10 * 12 * (8 + 6),
               2 * 8 * (80 + 96 + 72 + 60));
+  assert_int_equal(work("aten::scaled_dot_product_attention", "[[10, 8], [12, 8], [12, 6]]", three, "").flops, 2 * 10 * 12 * (8 + 6)); /* one head */
+  assert_int_equal(work("aten::scaled_dot_product_attention", "[[8], [8], [6]]", three, "").kind, TG__WORK_UNKNOWN);
   static const char four[] = "[\"float\", \"float\", \"float\", \"float\"]";
   static const char backward[] = "[[2, 4, 10, 6], [2, 4, 10, 8], [2, 4, 12, 8], [2, 4, 12, 6]]";
   assert_work(work("aten::_scaled_dot_product_flash_attention_backward", backward, four, ""), TG__WORK_ATTENTION,
@@ -94,6 +98,42 @@ static void test_others(void **state) {
   assert_work(work("aten::sum", "[[6, 7]]", "[\"float\"]", ""), TG__WORK_REDUCTION, 42, 168);
   assert_int_equal(work("aten::add", "[[8, 2], [3]]", two, "").kind, TG__WORK_UNKNOWN);
   assert_int_equal(work("aten::view", "[[8]]", "[\"float\"]", "").kind, TG__WORK_UNKNOWN);
+}
+
+static void test_what_is_written(void **state) {
+  /* of where the values' type, of a bool and a float the float's; in place that of the first */
+  assert_work(work("aten::where", "[[6], [6], [6]]", "[\"bool\", \"float\", \"float\"]", ""), TG__WORK_ELEMENTWISE, 6, 6 * (1 + 4 + 4 + 4));
+  assert_work(work("aten::mul", "[[6], [6]]", "[\"long int\", \"c10::Half\"]", ""), TG__WORK_ELEMENTWISE, 6, 6 * (8 + 2 + 2));
+  assert_work(work("aten::mul", "[[6], []]", "[\"c10::Half\", \"double\"]", ""), TG__WORK_ELEMENTWISE, 6, 6 * 2 + 8 + 6 * 2);
+  assert_work(work("aten::mul_", "[[6], [6]]", "[\"c10::Half\", \"float\"]", ""), TG__WORK_ELEMENTWISE, 6, 6 * (2 + 4 + 2));
+  assert_work(work("aten::exp_", "[[6]]", "[\"float\"]", ""), TG__WORK_ELEMENTWISE, 6, 48);
+  assert_int_equal(work("aten::__and__", "[[6]]", "[\"float\"]", "").kind, TG__WORK_UNKNOWN);
+  assert_work(work("aten::threshold_backward", "[[6], [6], []]", "[\"float\", \"float\", \"Int\"]", ""), TG__WORK_ELEMENTWISE, 6, 72);
+}
+
+static void test_rows_and_sizes(void **state) {
+  static const char bag[] = "[\"float\", \"long int\", \"long int\"]";
+  /* 12 rows of 16 are read, 3 are written, 12 and 3 indices are read */
+  assert_work(work("aten::_embedding_bag", "[[100, 16], [12], [3]]", bag, ""), TG__WORK_EMBEDDING, 12 * 16, 4 * (12 + 3) * 16 + 8 * 15);
+  /* the gradient of all 100 rows is written */
+  assert_work(work("aten::_embedding_bag_dense_backward", "[[3, 16], [12]]", bag, "[\"\",\"\",\"\",\"\",\"\",\"100\"]"), TG__WORK_EMBEDDING,
+              12 * 16, 4 * (3 + 100) * 16 + 8 * 12);
+  assert_work(work("aten::embedding_dense_backward", "[[2, 5, 16], [2, 5]]", bag, "[\"\",\"\",\"100\"]"), TG__WORK_EMBEDDING, 160,
+              4 * (160 + 1600) + 8 * 10);
+  static const char four[] = "[\"float\", \"Scalar\", \"long int\", \"float\"]";
+  assert_work(work("aten::index_add_", "[[9, 4], [], [3], [3, 4]]", four, ""), TG__WORK_EMBEDDING, 12, 4 * 3 * 12 + 24);
+  static const char three[] = "[\"float\", \"float\", \"long int\"]";
+  assert_work(work("aten::nll_loss_forward", "[[8, 1000], [8]]", bag, ""), TG__WORK_REDUCTION, 8, 4 * 8 + 8 * 8);
+  assert_work(work("aten::nll_loss_backward", "[[], [8, 1000], [8]]", three, ""), TG__WORK_REDUCTION, 8, 4 * 8000 + 8 * 8);
+  assert_work(work("aten::mse_loss", "[[8, 10], [8, 10]]", three, ""), TG__WORK_REDUCTION, 80, 4 * 160);
+  assert_work(work("aten::max", "[[8, 10], [8, 10]]", three, ""), TG__WORK_REDUCTION, 80, 4 * 240);
+  assert_work(work("aten::max_pool2d_with_indices_backward", "[[2, 3, 4, 4], [2, 3, 8, 8]]", three, ""), TG__WORK_REDUCTION, 96,
+              4 * (96 + 384));
+  assert_work(work("aten::upsample_nearest2d", "[[2, 3, 4, 4], []]", three, "[\"\",\"[8, 8]\"]"), TG__WORK_ELEMENTWISE, 384,
+              4 * (96 + 384));
+  assert_work(work("aten::upsample_nearest2d_backward", "[[2, 3, 8, 8], [], []]", three, "[\"\",\"[8, 8]\",\"[2, 3, 4, 4]\"]"),
+              TG__WORK_ELEMENTWISE, 384, 4 * (96 + 384));
+  assert_int_equal(work("aten::upsample_nearest2d", "[[2, 3, 4, 4], []]", three, "[\"\",\"[8]\"]").kind, TG__WORK_UNKNOWN);
 }
 
 static void test_lists(void **state) {
@@ -141,6 +181,14 @@ static void test_hostile_text(void **state) {
                                       "[[[1, 2]], [[2, 3]]]",
                                       "[[4, 5, 6], [7, 8, 9], [1, 2, 3], [4, 5, 6]]"};
   static const char *const ops[] = {"aten::mm",
+                                    "aten::_fft_c2c",
+                                    "aten::_fft_c2r",
+                                    "aten::linalg_qr",
+                                    "aten::_linalg_svd",
+                                    "aten::linalg_lu_solve",
+                                    "aten::_cholesky_solve_helper",
+                                    "aten::grid_sampler_2d_backward",
+                                    "aten::grid_sampler_2d",
                                     "aten::matmul",
                                     "aten::linear",
                                     "aten::convolution",
@@ -150,6 +198,10 @@ static void test_hostile_text(void **state) {
                                     "aten::add",
                                     "aten::embedding",
                                     "aten::index_select",
+                                    "aten::_embedding_bag",
+                                    "aten::embedding_dense_backward",
+                                    "aten::upsample_nearest2d",
+                                    "aten::max",
                                     "aten::layer_norm"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
@@ -177,6 +229,17 @@ static void test_devices(void **state) {
   assert_true(p.flops[TG__FP16] == 362e12); /* not the L4 */
   assert_true(tg__peaks_of_device(str("Tesla V100-SXM2-32GB"), &p));
   assert_true(p.flops[TG__FP32] == 15.7e12 && p.flops[TG__TF32] == 0);
+  const struct {
+    const char *name;
+    double fp16_tera, giga;
+  } others[] = {{"Tesla V100-PCIE-16GB", 112, 900}, {"Tesla V100S-PCIE-32GB", 130, 1134}, {"NVIDIA A10", 125, 600}, {"NVIDIA A10G", 70, 600},
+                {"NVIDIA L40", 181, 864}, {"NVIDIA RTX 6000 Ada Generation", 364.2, 960}, {"NVIDIA H200 NVL", 835.5, 4800}, {"NVIDIA H200", 989.4, 4800},
+                {"NVIDIA GB200", 2500, 8000}, {"NVIDIA B300 SXM6 AC", 2250, 8000}, {"NVIDIA GB300", 2500, 8000}, {"AMD Instinct MI300A", 980.6, 5300},
+                {"AMD Instinct MI350X", 2306.9, 8000}, {"NVIDIA GeForce RTX 5090", 209.5, 1792}};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    assert_true(tg__peaks_of_device(str(others[i].name), &p));
+    assert_true(p.flops[TG__FP16] == others[i].fp16_tera * 1e12 && p.bytes == others[i].giga * 1e9);
+  }
   assert_false(tg__peaks_of_device(str("NVIDIA H1000"), &p));
   assert_false(tg__peaks_of_device(str(""), &p));
 }
@@ -191,9 +254,10 @@ static void test_types(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_matrices), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_attention), cmocka_unit_test(test_others),
-      cmocka_unit_test(test_lists),    cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_devices),
-      cmocka_unit_test(test_types)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices),        cmocka_unit_test(test_convolutions),
+                                     cmocka_unit_test(test_attention),       cmocka_unit_test(test_others),
+                                     cmocka_unit_test(test_what_is_written), cmocka_unit_test(test_rows_and_sizes),
+                                     cmocka_unit_test(test_lists),           cmocka_unit_test(test_hostile_text),
+                                     cmocka_unit_test(test_devices),         cmocka_unit_test(test_types)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

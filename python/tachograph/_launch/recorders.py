@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from typing import Any, Callable, Optional
 
 from .waits import Waits
@@ -36,6 +38,15 @@ class Recorder:
         return []
 
 
+def core_wait_ns() -> Optional[int]:
+    """How long this thread was ready and had no core, as other programs had them. None where the system does not say."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
 class NativeRecorder(Recorder):
     name = "native"
 
@@ -48,6 +59,7 @@ class NativeRecorder(Recorder):
         self._recording = native.NativeRecording(path, features=features, memory_bytes=settings["memory"], disk_bytes=settings["bytes"],
                                                   keep="last" if phase == "start" else "first", session=settings["session"], rank=rank)
         self._recording.start()
+        self._thread, self._since_ns, self._waited_ns = (os.getpid(), threading.get_ident()), time.perf_counter_ns(), core_wait_ns()
         self._waits = Waits(_record) if settings["preset"] != "lean" else None
 
     def step_begin(self, number: int) -> None:
@@ -68,11 +80,18 @@ class NativeRecorder(Recorder):
     def close(self) -> tuple[int, int]:
         if self._waits is not None:
             self._waits.remove()
+        self._tell_core_wait()
         self._recording.pause()
         self._record.step_begin("")  # takes the place of a step that is still open: what the program's end cut off is no step
         stats = self._recording.stop()
         self.why = stats["why"]
         return stats["lost"], stats["records"]
+
+    def _tell_core_wait(self) -> None:
+        """How busy others kept the machine is a condition of what was recorded."""
+        before, now = self._waited_ns, core_wait_ns()
+        if before is not None and now is not None and self._thread == (os.getpid(), threading.get_ident()):
+            self._recording.add_metadata("core_wait_pct", str(round(100 * (now - before) / max(time.perf_counter_ns() - self._since_ns, 1))))
 
     def left_behind(self) -> list[str]:
         return [what for what, is_off in self._record.self_check().items() if not is_off and what != "clean"]

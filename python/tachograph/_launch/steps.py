@@ -1,9 +1,10 @@
 """Finds where one step ends and the next begins, in a program that does not say so.
 
-Four kinds of signs, best first: calls of a profiler's step(), steps of the first optimizer, fetches from the first DataLoader,
-calls of the first module with parameters. The best kind seen so far counts. A step that an optimizer ended is over where the next
-fetch or zero_grad begins: there no range of torch's or the program's is open. Each sign costs a microsecond or two; none of our
-frames is on the stack while the program works; a hook that is being compiled does nothing; all can be taken off again."""
+Five kinds of signs, best first: calls of a profiler's step(), steps of the first optimizer, zero_grad of one that never steps, as its
+program writes the update out, fetches from the first DataLoader, calls of the first module with parameters. The best kind seen so far
+counts. A step that an optimizer ended is over where the next fetch or zero_grad begins: there no range of torch's or the program's is
+open. Each sign costs a microsecond or two; none of our frames is on the stack while the program works; a hook that is being compiled
+does nothing; all can be taken off again."""
 from __future__ import annotations
 
 import functools
@@ -14,8 +15,9 @@ from typing import Any, Callable, Optional
 
 from .. import _launch
 
-KINDS = ("step() calls", "optimizer steps", "DataLoader iterations", "calls of the model")
-STEP, OPTIMIZER, LOADER, MODULE = range(4)
+KINDS = ("step() calls", "optimizer steps", "zero_grad calls", "DataLoader iterations", "calls of the model")
+STEP, OPTIMIZER, ZERO_GRAD, LOADER, MODULE = range(len(KINDS))
+UNSTEPPED = 2  # so often gradients may be cleared before the first step of an optimizer
 PATIENCE = 64  # an optimizer that exists may gather gradients over so many batches before its first step
 
 
@@ -28,7 +30,7 @@ class StepFinder:
         self.kind: Optional[int] = None
         self.locked = False  # the kind is settled: the recording has begun
         self.labelled = False  # the program puts labels on its steps itself
-        self._seen = [0, 0, 0, 0]
+        self._seen = [0] * len(KINDS)
         self._owner: dict[int, Any] = {}  # the first optimizer, loader and module: others tell of other things
         self._fed: dict[int, Any] = {}  # data set → weak reference to its iterator: fetched from with gradients on, in this order
         self._optimizer_made = False
@@ -51,7 +53,7 @@ class StepFinder:
     def forked(self) -> None:
         """In a child: steps are found anew, by the thread that lives."""
         self.kind, self.locked = None, False
-        self._seen, self._owner, self._fed, self._over = [0, 0, 0, 0], {}, {}, False
+        self._seen, self._owner, self._fed, self._over = [0] * len(KINDS), {}, {}, False
         self._thread = threading.get_ident()
 
     def sign(self, kind: int, owner: Any = None) -> None:
@@ -91,6 +93,8 @@ class StepFinder:
     def _may_lead(self, kind: int) -> bool:
         if kind == LOADER and self._optimizer_made:
             return self._seen[OPTIMIZER] == 0 and self._seen[LOADER] > PATIENCE
+        if kind == ZERO_GRAD:
+            return self._seen[OPTIMIZER] == 0 and self._seen[ZERO_GRAD] > UNSTEPPED
         return True
 
     # ---- signs
@@ -161,8 +165,12 @@ class StepFinder:
             return __init__
 
         def zeroed(optimizer: Any) -> None:
-            if not compiling() and self._owner.get(OPTIMIZER) == id(optimizer):
+            if compiling():
+                return
+            if self._owner.get(OPTIMIZER) == id(optimizer):
                 self._next_begins()
+            if not self._seen[OPTIMIZER]:
+                self.sign(ZERO_GRAD, id(optimizer))
         self._replace(Optimizer, "__init__", wrap)
         self._notice(Optimizer, "_zero_grad_profile_name", read=zeroed)  # read where zero_grad begins
         self._undo.append(register_optimizer_step_post_hook(stepped).remove)

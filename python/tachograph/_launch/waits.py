@@ -9,8 +9,10 @@ from typing import Any, Callable
 
 # module, function or class.method. Modules the program has not imported are not imported for this.
 WAITS = (("os", "fsync"), ("os", "fdatasync"), ("torch", "save"), ("torch", "load"), ("numpy", "load"), ("numpy", "loadtxt"),
-         ("numpy", "genfromtxt"), ("json", "load"), ("pickle", "load"), ("pandas", "read_csv"), ("pandas", "read_parquet"), ("gc", "collect"),
-         ("queue", "Queue.get"), ("concurrent.futures", "Future.result"))
+         ("numpy", "genfromtxt"), ("json", "load"), ("pickle", "load"), ("pickle", "dump"), ("pandas", "read_csv"), ("pandas", "read_parquet"), ("gc", "collect"),
+         ("queue", "Queue.get"), ("threading", "Condition.wait"), ("concurrent.futures", "Future.result"),
+         ("builtins", "open"), ("io", "open"))
+OPENS = "builtins.open"
 
 
 def _ranged(original: Callable[..., Any], name: str, record: Any) -> Callable[..., Any]:
@@ -23,9 +25,23 @@ def _ranged(original: Callable[..., Any], name: str, record: Any) -> Callable[..
     return recorded
 
 
+def _reading(original: Callable[..., Any], record: Any) -> Callable[..., Any]:
+    """Files that are opened to be read alone: what is written has marks of its own. pathlib opens by the name in io."""
+    label = record.record_function
+
+    @functools.wraps(original)
+    def recorded(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(mode, str) or any(c in mode for c in "wax+"):
+            return original(file, mode, *args, **kwargs)
+        with label(OPENS):
+            return original(file, mode, *args, **kwargs)
+    return recorded
+
+
 class Waits:
     def __init__(self, record: Any):
         self._replaced: list[tuple[Any, str, Any, Any]] = []
+        made: dict[int, Any] = {}  # one function under two names stays one: io.open is open
         for module_name, name in WAITS:
             place, _, function = name.rpartition(".")
             module = sys.modules.get(module_name)
@@ -33,7 +49,9 @@ class Waits:
             original = getattr(module, function, None)
             if original is None:
                 continue
-            ours = _ranged(original, f"{module_name}.{name}", record)
+            if id(original) not in made:
+                made[id(original)] = _reading(original, record) if name == "open" else _ranged(original, f"{module_name}.{name}", record)
+            ours = made[id(original)]
             setattr(module, function, ours)
             self._replaced.append((module, function, original, ours))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 import gzip
 import json
+import re
 from functools import cached_property
 from typing import Any, Iterator, NamedTuple, Optional
 
@@ -75,14 +76,12 @@ def read_blocks(trace: Any, pid: Optional[int] = None) -> list[Block]:
 
 
 def _device(name: str) -> tuple[str, int]:
-    """As torch names devices: "GPU1" is ("cuda", 1), "type12:0" ("xpu", 0)."""
-    if name.startswith("GPU"):
-        return "cuda", max(int(name[3:]), 0)
-    kind, _, index = name.removeprefix("type").partition(":")
-    return (_DEVICES.get(kind, "cpu"), max(int(index), 0)) if index else ("cpu", 0)
+    """As torch names devices: "GPU1" is ("cuda", 1), "XPU0" ("xpu", 0), "type20:0" ("privateuse1", 0)."""
+    found = re.fullmatch(r"(type\d+:|[A-Z]+)(-?\d+)", name)
+    return (_DEVICES.get(found[1], "cpu"), max(int(found[2]), 0)) if found else ("cpu", 0)
 
 
-_DEVICES = {"6": "cuda", "12": "xpu", "13": "mps", "15": "hpu", "19": "mtia", "20": "privateuse1"}
+_DEVICES = {"GPU": "cuda", "XPU": "xpu", "MPS": "mps", "HPU": "hpu", "MTIA": "mtia", "type6:": "cuda", "type20:": "privateuse1"}
 
 
 class MemoryProfile:

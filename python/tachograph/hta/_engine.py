@@ -15,10 +15,11 @@ NO_DATA = 3  # status of an error that says: this trace lacks what the question 
 
 
 LARGE = 100_000  # rows of an answer after which memory is given back
+BY_EVENT = {"rows", "events", "queue", "copy_bandwidth", "launch_stats", "kernel_annotations", "sequences", "critical_path", "op_kernels"}
 
 
 def give_back() -> None:
-    """Frames come and go; what the allocator keeps of them between two questions would add up to as much as the trace itself."""
+    """Frames come and go; what the allocator keeps of them until the next large answer would add up to as much as the trace itself."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):  # another C library, which keeps its own house
@@ -47,7 +48,7 @@ class Engine:
     def __init__(self, files: Optional[Any], trace_dir: str):
         self.paths: dict[int, str] = {}
         self._homes: dict[int, tuple[tachograph.Trace, int]] = {}
-        self._was_large = False  # the answer before
+        self._was_large = False  # an answer since memory was given back
         if isinstance(files, (str, os.PathLike)):
             files = [files]
         if files is None:
@@ -101,11 +102,12 @@ class Engine:
     def ask(self, question: str, rank: int, **args: Any) -> Optional[tachograph.Table]:
         """The answer for one rank; None when the trace lacks what it needs."""
         trace, number = self.trace_of(rank)
-        if self._was_large:
+        if self._was_large and question in BY_EVENT and args.get("by") not in ("rank", "step", "name"):
             give_back()
+            self._was_large = False
         try:
             table = trace.ask(question, rank=number, **args)
-            self._was_large = len(table) > LARGE
+            self._was_large |= len(table) > LARGE
             return table
         except tachograph.TachographError as error:
             if error.status == NO_DATA:

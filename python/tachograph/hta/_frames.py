@@ -5,6 +5,7 @@ import functools
 from typing import Any, Callable, Optional, Sequence
 
 import tachograph
+from tachograph import _read
 
 
 UNKNOWN = 0xffffffff  # code of no text
@@ -14,16 +15,21 @@ NO_NUMBER = -(1 << 63)
 def integers(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
     """An integer column as int64; unknown stands for what the trace does not say."""
     import numpy
-    values = numpy.asarray(table[name])
+    return stood_for(numpy.asarray(table[name]), unknown)
+
+
+def stood_for(values: Any, unknown: int) -> Any:
+    """The same integers with another number for what is not known."""
+    import numpy
     return numpy.where(values == NO_NUMBER, unknown, values) if len(values) and values.min() == NO_NUMBER else values
 
 
 def reals(table: tachograph.Table, name: str, scale: float = 1.0) -> Any:
-    """A number column as float64, NaN where unknown, divided by scale."""
+    """A number column as float64, NaN where unknown, divided by scale. Not to be written to."""
     import numpy
     values = numpy.asarray(table[name])
     if values.dtype == numpy.float64:
-        return values / scale
+        return values if scale == 1.0 else values / scale
     result = values / scale
     if len(values) and values.min() == NO_NUMBER:
         result[values == NO_NUMBER] = numpy.nan
@@ -35,48 +41,54 @@ def micros(table: tachograph.Table, name: str) -> Any:
     return reals(table, name, 1000.0)
 
 
-def taken(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
+def taken(table: tachograph.Table, name: str) -> Any:
     """An integer column as an array that may be written to, not copied: for answers nobody else has, of which all columns are kept."""
     import numpy
     table._give()
-    values = numpy.asarray(table[name])
-    if len(values) and values.min() == NO_NUMBER:
-        values[values == NO_NUMBER] = unknown
-    return values
+    return numpy.asarray(table[name])
+
+
+def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
+    """An integer column in the narrowest type that holds it, for answers nobody else has: unknown is written into them."""
+    import numpy
+    values = taken(table, name)
+    low, high = _read.settle(values, unknown)
+    return values.astype(_kind_of(low, high) if len(values) else numpy.int8)
+
+
+def as_micros(times: Any, zero: int = 0) -> Any:
+    """Nanoseconds that nobody else needs as float64 microseconds from zero on, in their place; NaN where unknown."""
+    import numpy
+    _read.us_of(times, zero)
+    return times.view(numpy.float64)
 
 
 def taken_micros(table: tachograph.Table, name: str) -> Any:
-    """The same of nanoseconds, which become float64 microseconds in their place."""
-    import numpy
-    table._give()
-    values = numpy.asarray(table[name])
-    missing = values == NO_NUMBER if len(values) and values.min() == NO_NUMBER else None
-    result = numpy.divide(values, 1000.0, out=values.view(numpy.float64))
-    if missing is not None:
-        result[missing] = numpy.nan
-    return result
+    return as_micros(taken(table, name))
 
 
 def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]:
     """A text column as numbers into the list of its distinct texts, in the order in which they come."""
     import numpy
     column = table[name]
-    raw = numpy.frombuffer(column.codes(), dtype=numpy.uint32) + numpy.uint32(1)  # unknown becomes 0
-    if len(raw) == 0:
-        return numpy.empty(0, dtype=numpy.int64), []
-    first = numpy.full(int(raw.max()) + 1, -1, dtype=numpy.int32)  # codes are dense: no sorting
-    first[raw[::-1]] = numpy.arange(len(raw) - 1, -1, -1, dtype=numpy.int32)
-    rows = numpy.sort(first[first >= 0])
-    place = numpy.empty(len(first), dtype=numpy.int64)
-    place[raw[rows]] = numpy.arange(len(rows))
-    return place[raw], [column[row] for row in rows.tolist()]
+    numbers = numpy.empty(len(column), dtype=numpy.int64)
+    return numbers, [column[row] for row in _read.numbered(column.codes(), numbers)]
 
 
 def is_known(table: tachograph.Table, name: str) -> bool:
     """Has any row a text in this column? Most keys of args are those of few events."""
     import numpy
     raw = numpy.frombuffer(table[name].codes(), dtype=numpy.uint32)
-    return bool((raw != UNKNOWN).any())
+    return len(raw) > 0 and int(raw.min()) != UNKNOWN
+
+
+def is_text(table: tachograph.Table, name: str, text: str) -> Any:
+    """Which rows have this text in the column: of each text that comes, one is looked at."""
+    import numpy
+    column = table[name]
+    raw = numpy.frombuffer(column.codes(), dtype=numpy.uint32)
+    distinct, first = numpy.unique(raw, return_index=True)
+    return numpy.isin(raw, [code for code, row in zip(distinct.tolist(), first.tolist()) if column[row] == text])
 
 
 def texts(table: tachograph.Table, name: str) -> Any:
@@ -108,16 +120,20 @@ def renamed(texts_of: Any, rename: Callable[[str], str]) -> Any:
     return pandas.Series(known[numbers], index=texts_of.index, dtype=object)
 
 
+def _kind_of(low: int, high: int) -> Any:
+    import numpy
+    for kind in (numpy.int8, numpy.int16, numpy.int32):
+        if numpy.iinfo(kind).min <= low and high <= numpy.iinfo(kind).max:
+            return kind
+    return numpy.int64
+
+
 def small(values: Any) -> Any:
     """The same integers in the narrowest type that holds them, as HTA keeps its columns."""
     import numpy
     if len(values) == 0:
         return values.astype(numpy.int8)
-    low, high = values.min(), values.max()
-    for kind in (numpy.int8, numpy.int16, numpy.int32):
-        if numpy.iinfo(kind).min <= low and high <= numpy.iinfo(kind).max:
-            return values.astype(kind)
-    return values
+    return values.astype(_kind_of(values.min(), values.max()), copy=False)
 
 
 def at(values: Any, places: Any) -> Any:
@@ -153,19 +169,26 @@ def _column(values: Any) -> Any:
     return owned(values)
 
 
-def frame(columns: dict[str, Any], index: Any = None) -> Any:
-    """A DataFrame; texts stay Python objects whatever the version of pandas makes of them by itself."""
+def frame(columns: dict[Any, Any], index: Any = None) -> Any:
+    """A DataFrame; texts stay Python objects whatever the version of pandas makes of them by itself. Columns of one kind may come
+    together: their names as a tuple, and an array of two dimensions, a row a column."""
+    import numpy
     import pandas
-    made = {name: _column(values) for name, values in columns.items()}
+    made = {(name,) if isinstance(name, str) else name: _column(values).reshape(1 if isinstance(name, str) else len(name), -1)
+            for name, values in columns.items()}
+    names = tuple(name for several in made for name in several)
     if index is None:
-        index = pandas.RangeIndex(len(next(iter(made.values()))))
+        index = pandas.RangeIndex(next(iter(made.values())).shape[1])
     make = _maker()
     if make is None:
-        return pandas.DataFrame({name: pandas.Series(values, index=index, dtype=values.dtype, copy=False) for name, values in made.items()},
+        rows = [row for block in made.values() for row in block]
+        return pandas.DataFrame({name: pandas.Series(row, index=index, dtype=row.dtype, copy=False) for name, row in zip(names, rows)},
                                 index=index, copy=False)
-    import numpy
-    blocks = [(values.reshape(1, -1), numpy.array([place])) for place, values in enumerate(made.values())]
-    return make(blocks, columns=_names(tuple(made)).view(), index=index)
+    blocks, place = [], 0
+    for block in made.values():
+        blocks.append((block, numpy.arange(place, place + len(block))))
+        place += len(block)
+    return make(blocks, columns=_names(names).view(), index=index)
 
 
 def levels(columns: Sequence[Sequence[Any]], names: Sequence[Optional[str]]) -> Any:

@@ -2,14 +2,23 @@
 from __future__ import annotations
 
 import os
+from enum import Flag
 from typing import Any, Callable, Iterable, Optional, Union
 
 from . import _overlay, _plots
 from .analyzers import (breakdown_analysis, communication_analysis, critical_path_analysis, cuda_kernel_analysis,
                         cupti_counter_analysis, straggler_analysis, trace_counters)
+from .common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM
 from .common.trace import Trace
+from .configs.default_values import DEFAULT_TRACE_DIR
 
 Instance = Union[int, tuple[int, int], None]
+
+
+class TimeSeriesTypes(Flag):
+    """What generate_trace_with_counters adds; joined by |."""
+    QUEUE_LENGTH = 1
+    MEMCPY_BANDWIDTH = 2
 
 
 class TraceAnalysis:
@@ -19,11 +28,11 @@ class TraceAnalysis:
     True: the numbers that HTA 0.6.1 prints; of several steps it leaves out the last one unless include_last_profiler_step is set.
     Times are microseconds either way. Where HTA raises an error because a trace lacks something, the frame is empty."""
 
-    def __init__(self, trace_files: Optional[Union[list[str], dict[int, str]]] = None, trace_dir: str = "/tmp/trace",
+    def __init__(self, trace_files: Optional[Union[list[str], dict[int, str]]] = None, trace_dir: str = DEFAULT_TRACE_DIR,
                  include_last_profiler_step: Optional[bool] = False, hta_compat: bool = False) -> None:
         self.hta_compat = hta_compat
         self.t = Trace(trace_files, trace_dir, hta_compat=hta_compat, include_last_profiler_step=bool(include_last_profiler_step), step_filter=hta_compat)
-        self.t.is_parsed = True
+        self.t.is_parsed = self.t.is_aligned = True
 
     def _ranks(self, ranks: Optional[list[int]]) -> list[int]:
         return self.t.engine.pick(ranks)
@@ -80,8 +89,8 @@ class TraceAnalysis:
     def get_queue_length_summary_from_time_series(self, queue_length_dict: dict[int, Any]) -> Optional[Any]:
         return trace_counters.queue_summary_of(queue_length_dict)
 
-    def get_time_spent_blocked_on_full_queue(self, queue_length_dict: dict[int, Any], max_queue_length: int = 1024) -> Optional[Any]:
-        """How long each stream's queue was full; None when none was."""
+    def get_time_spent_blocked_on_full_queue(self, queue_length_dict: dict[int, Any], max_queue_length: int = CUDA_MAX_LAUNCH_QUEUE_PER_STREAM) -> Any:
+        """How long each stream's queue was full, a row for each that was."""
         return trace_counters.blocked(self.t, queue_length_dict, max_queue_length)
 
     def get_memory_bw_time_series(self, ranks: Optional[list[int]] = None) -> dict[int, Any]:
@@ -94,9 +103,9 @@ class TraceAnalysis:
 
     def generate_trace_with_counters(self, time_series: Any = None, ranks: Optional[list[int]] = None, output_suffix: str = "_with_counters") -> None:
         """The trace of each rank once more, with its queue lengths and bandwidths as counters, beside the file it came from.
-        time_series: an enumeration member or a name that says "queue" or "memory" for one of them; by default both."""
+        time_series: TimeSeriesTypes, or a name that says "queue" or "memory" for one of them; by default both."""
         wanted = str(getattr(time_series, "name", time_series) or "").lower()
-        words = [word for word in ("queue", "memory") if not wanted or word in wanted]
+        words = [word for word in ("queue", "memory") if not wanted or word[:3] in wanted]
         for rank in self._ranks(ranks):
             path = _overlay.with_suffix(self.t.trace_files[rank], output_suffix)
             if self.hta_compat:

@@ -6,7 +6,6 @@ struct fill {
   struct tg__crit_names *names;
   uint32_t first_slice, past_slice;
   uint32_t *row_of;      /* by slice of the rank, TG_NONE */
-  bool *is_cause;        /* by slice of the rank: of something on a device */
   struct tg__map stream; /* device and stream → place */
   struct tg__map calls;  /* correlation → row of a host call that can wait; only with waits in the trace */
   bool has_waits;
@@ -119,47 +118,34 @@ static uint32_t stream_place(struct fill *f, int64_t device, int64_t stream) {
 
 static bool is_in_window(const struct tg__crit *c, int64_t start) { return start >= c->window_start && start <= c->window_end; }
 
-static void add_host(struct fill *f, uint32_t slice, enum tg__class cls, uint32_t track) {
+static void add_row(struct fill *f, uint32_t slice, uint32_t place, uint8_t flags) {
   struct tg__crit *c = f->c;
-  const int64_t start = c->t->slices.start_ns[slice];
-  struct tg__crit_row *r = &c->rows[c->count];
-  *r = (struct tg__crit_row){.start = start, .end = tg__slice_end(c->t, slice), .slice = slice, .link = TG_NONE, .place = track};
-  if (is_in_window(c, start)) r->flags = host_flags(f, slice, cls);
-  f->row_of[slice - f->first_slice] = c->count++;
-}
-
-/* Device rows get their host call, and by it their window, once all rows are there. */
-static void add_device(struct fill *f, uint32_t slice, enum tg__class cls, const struct tg__track *track) {
-  struct tg__crit *c = f->c;
-  const bool waits = cls == TG__CLASS_SYNC;
-  c->rows[c->count] = (struct tg__crit_row){
+  f->row_of[slice - f->first_slice] = c->count;
+  c->rows[c->count++] = (struct tg__crit_row){
       .start = c->t->slices.start_ns[slice],
       .end = tg__slice_end(c->t, slice),
       .slice = slice,
       .link = TG_NONE,
-      .place = stream_place(f, track->device, track->stream),
-      .flags = waits ? TG__CRIT_DEVICE | TG__CRIT_WAIT : TG__CRIT_DEVICE | TG__CRIT_NODE,
+      .place = place,
+      .flags = flags,
   };
+}
+
+static void add_device(struct fill *f, uint32_t slice, enum tg__class cls, const struct tg__track *track) {
+  const bool waits = cls == TG__CLASS_SYNC;
+  add_row(f, slice, stream_place(f, track->device, track->stream), waits ? TG__CRIT_DEVICE | TG__CRIT_WAIT : TG__CRIT_DEVICE | TG__CRIT_NODE);
   f->has_waits |= waits;
-  f->row_of[slice - f->first_slice] = c->count++;
 }
 
-/* Operators outside the window are most of a long trace, and matter only where device work or a wait refers to them. */
-static bool is_wanted(const struct fill *f, uint32_t slice, enum tg__class cls) {
-  return cls != TG__CLASS_OP || f->is_cause[slice - f->first_slice] || is_in_window(f->c, f->c->t->slices.start_ns[slice]);
-}
-
-static bool is_device_row(enum tg__class cls) { return tg__class_is_device_work(cls) || cls == TG__CLASS_SYNC; }
-
-static void mark_causes(struct fill *f) {
+/* Work counts when its host call was made, or when it began if that is not there. */
+static bool is_work_in_window(const struct fill *f, uint32_t slice) {
   const struct tg_trace *t = f->c->t;
-  for (uint32_t i = f->first_slice; i < f->past_slice; i++) {
-    const uint32_t cause = t->slices.cause[i];
-    if (cause >= f->first_slice && cause < f->past_slice && is_device_row(tg__slice_class(t, i)))
-      f->is_cause[cause - f->first_slice] = true;
-  }
+  const uint32_t cause = t->slices.cause[slice];
+  const bool is_called = cause >= f->first_slice && cause < f->past_slice && is_host_row(f, cause, tg__slice_class(t, cause));
+  return is_in_window(f->c, t->slices.start_ns[is_called ? cause : slice]);
 }
 
+/* Which wait belongs to which call is known once all rows are there: for now each does. */
 static void add_rows(struct fill *f) {
   const struct tg_trace *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
@@ -167,12 +153,10 @@ static void add_rows(struct fill *f) {
     const struct tg__track *track = &t->tracks[rank->first_track + k];
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const enum tg__class cls = tg__slice_class(t, i);
-      f->row_of[i - f->first_slice] = TG_NONE;
-      if (is_host_row(f, i, cls)) {
-        if (is_wanted(f, i, cls)) add_host(f, i, cls, k);
-      } else if (is_device_row(cls)) {
+      if (tg__class_is_device_work(cls) ? is_work_in_window(f, i) : cls == TG__CLASS_SYNC)
         add_device(f, i, cls, track);
-      }
+      else if (is_in_window(f->c, t->slices.start_ns[i]) && is_host_row(f, i, cls))
+        add_row(f, i, k, host_flags(f, i, cls));
     }
   }
   f->c->thread_count = rank->track_count;
@@ -227,7 +211,7 @@ static void link_rows(struct fill *f) {
       link_wait(f, i);
     else
       r->link = row_of(f, c->t->slices.cause[r->slice]);
-    if (!is_in_window(c, r->link == TG_NONE ? r->start : c->rows[r->link].start)) r->flags &= TG__CRIT_WAIT;
+    if (r->link == TG_NONE && !is_in_window(c, r->start)) r->flags = TG__CRIT_WAIT;
   }
 }
 
@@ -321,10 +305,11 @@ static enum tg_err open_fill(struct fill *f) {
   f->past_slice = run.past;
   const size_t n = f->past_slice - f->first_slice;
   if (n >= TG_NONE / 2) return TG_MEMORY;
-  f->row_of = tg__alloc((n + 1) * sizeof *f->row_of);
-  f->c->rows = tg__alloc((n + 1) * sizeof *f->c->rows);
-  f->is_cause = tg__alloc(n + 1);
-  return f->row_of && f->c->rows && f->is_cause ? TG_OK : TG_MEMORY;
+  f->row_of = tg__realloc(NULL, (n + 1) * sizeof *f->row_of);
+  f->c->rows = tg__realloc(NULL, (n + 1) * sizeof *f->c->rows);
+  if (!f->row_of || !f->c->rows) return TG_MEMORY;
+  memset(f->row_of, 0xff, n * sizeof *f->row_of); /* TG_NONE */
+  return TG_OK;
 }
 
 enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
@@ -333,7 +318,6 @@ enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, co
   enum tg_err err = open_fill(&f);
   if (!err) err = find_window(&f, a, range, e);
   if (!err) {
-    mark_causes(&f);
     add_rows(&f);
     index_waiting_calls(&f);
     link_rows(&f);
@@ -342,7 +326,6 @@ enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, co
     if (c->failed) err = TG_MEMORY;
   }
   tg__free(f.row_of);
-  tg__free(f.is_cause);
   tg__map_free(&f.stream);
   tg__map_free(&f.calls);
   return err;

@@ -1,6 +1,7 @@
 /* The question device_metrics: how busy each device was, as one figure over the steps and as a curve. */
 #include "analyze/device/gpu.h"
 #include "analyze/device/tensor_cores.h"
+#include "analyze/host/op_tree.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ static void put_device(const struct work *w, const struct tg__gpu *g) {
 
 /* ---- one row a device -------------------------------------------------------------------------------------------------------------- */
 
+/* Of the whole recording; by the plugin's rules only of what operators launched. */
 static double tensor_share(struct work *w, const struct tg__gpu *g) {
   const struct tg__rank *r = &w->t->ranks[g->rank];
   long double all = 0, tensor = 0;
@@ -51,6 +53,7 @@ static double tensor_share(struct work *w, const struct tg__gpu *g) {
     const struct tg__track *track = &w->t->tracks[k];
     for (uint32_t i = track->first; track->device == g->device && i < track->first + track->count; i++) {
       if (tg__slice_class(w->t, i) != TG__CLASS_KERNEL) continue;
+      if (w->tensor.plugin && tg__launching_op(w->t, i) == TG_NONE) continue;
       all += (long double)w->t->slices.dur_ns[i];
       if (tg__tensor_unit(&w->tensor, w->t->slices.name[i]) == TG__UNIT_TENSOR_CORE) tensor += (long double)w->t->slices.dur_ns[i];
     }

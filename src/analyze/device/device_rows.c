@@ -81,10 +81,6 @@ static bool load_exact(struct tg__device_rows *d) {
   return ok;
 }
 
-int64_t tg__pair_correlation(const struct tg__device_rows *d, const struct tg__launch_pair *p) {
-  return d->rules == TG__RULES_EXACT ? tg__arg_int(d->t, d->t->slices.args[p->slice], TG__K_CORRELATION, -1) : p->correlation;
-}
-
 /* ---- hta ------------------------------------------------------------------------------------------------------------------------- */
 
 static int64_t end_of(const struct tg__device_rows *d, const struct tg__hta_row *row) {

@@ -22,7 +22,7 @@ struct tg__launch_pair { /* a host call and one piece of device work it launched
   int64_t call_start_ns, call_end_ns, call_order;
   int64_t start_ns, end_ns, order;
   int64_t device, stream;
-  int64_t correlation; /* rules=hta only: tg__pair_correlation */
+  int64_t correlation; /* rules=hta only; in exact pairs the device work's args say it */
   uint32_t call, slice;
 };
 
@@ -88,6 +88,5 @@ static inline struct tg__launch_pair tg__device_pair(const struct tg__device_row
                                   .call = row->call,
                                   .slice = row->slice};
 }
-int64_t tg__pair_correlation(const struct tg__device_rows *d, const struct tg__launch_pair *p); /* -1 = none */
 
 #endif

@@ -19,7 +19,8 @@ struct row {
   uint32_t op;                      /* string id, TG_NONE: none, or not asked for */
   struct tg__stats dur;
   double blocks_area, occupancy_area; /* value × ns */
-  bool is_kernel, states_occupancy;
+  int64_t blocks_ns, occupancy_ns;    /* of the calls that state it */
+  bool is_kernel;
 };
 struct work {
   const struct tg_trace *t;
@@ -183,8 +184,9 @@ static bool count_one(struct work *w, uint32_t track, uint32_t slice) {
   struct row *r = row_of(w, slice, group_of(w, track, op, &f));
   if (!r) return false;
   r->op = op;
-  r->states_occupancy |= f.has_occupancy;
   const int64_t dur = w->t->slices.dur_ns[slice];
+  if (f.has_blocks) r->blocks_ns += dur;
+  if (f.has_occupancy) r->occupancy_ns += dur;
   tg__stats_add(&r->dur, dur);
   r->blocks_area += f.blocks_per_sm * (double)dur;
   r->occupancy_area += f.occupancy * (double)dur;
@@ -215,12 +217,9 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->name != y->name && tg__str_cmp(tg__name(w->t, x->name), tg__name(w->t, y->name)) < 0;
 }
 
-/* Copies and memsets have neither figure; a kernel that does not state it counts as 0 in the mean. */
-static void put_mean(struct tg_table *out, const struct row *r, double area) {
-  if (r->is_kernel)
-    tg__put_real(out, r->dur.sum ? area / (double)r->dur.sum : 0);
-  else
-    tg__put_null(out);
+/* A call that does not state it counts as 0, as in the TensorBoard plugin, if any does; copies and memsets never do. */
+static void put_mean(struct tg_table *out, const struct row *r, double area, int64_t stated_ns) {
+  tg__put_real_if(out, stated_ns > 0, area / (double)r->dur.sum);
 }
 
 static void put_tensor_cores(struct work *w, const struct row *r, struct tg_table *out) {
@@ -230,14 +229,14 @@ static void put_tensor_cores(struct work *w, const struct row *r, struct tg_tabl
   else
     tg__put_bool(out, unit == TG__UNIT_TENSOR_CORE);
   if (r->is_kernel && r->op != TG_NONE)
-    tg__put_bool(out, tg__tensor_op(&w->tensor, r->op));
+    tg__put_bool(out, tg__tensor_op(&w->tensor, r->op) || (!w->tensor.plugin && unit == TG__UNIT_TENSOR_CORE));
   else
     tg__put_null(out);
 }
 
 static void put_low_occupancy(const struct row *r, const char *type, struct tg_table *out) {
-  if (r->states_occupancy && r->dur.sum && strcmp(type, "COMPUTATION") == 0)
-    tg__put_bool(out, r->occupancy_area / (double)r->dur.sum < LOW_OCCUPANCY);
+  if (r->occupancy_ns && strcmp(type, "COMPUTATION") == 0)
+    tg__put_bool(out, r->occupancy_area / (double)r->occupancy_ns < LOW_OCCUPANCY);
   else
     tg__put_null(out);
 }
@@ -258,8 +257,8 @@ static void put_row(struct work *w, const struct row *r, const struct tg__out *g
     tg__put_real(out, 100.0 * (double)r->dur.sum / (double)whole);
   else
     tg__put_null(out);
-  put_mean(out, r, r->blocks_area);
-  put_mean(out, r, r->occupancy_area);
+  put_mean(out, r, r->blocks_area, r->blocks_ns);
+  put_mean(out, r, r->occupancy_area, r->occupancy_ns);
   put_tensor_cores(w, r, out);
   put_low_occupancy(r, type, out);
 }
@@ -283,8 +282,8 @@ static enum tg_err put_rows(struct work *w, struct tg_table *out) {
     if (text.err) goto done;
     put_row(w, &w->rows[order[i]], &text, whole, out);
   }
-  if (kernels && !w->has_blocks) tg__table_note(out, "the trace does not state blocks per SM: 0 stands for unknown");
-  if (kernels && !w->has_occupancy) tg__table_note(out, "the trace does not state occupancy: 0 stands for unknown");
+  if (kernels && !w->has_blocks) tg__table_note(out, "the trace does not state blocks per SM");
+  if (kernels && !w->has_occupancy) tg__table_note(out, "the trace does not state occupancy");
   err = TG_OK;
 done:
   tg__out_free(&text);

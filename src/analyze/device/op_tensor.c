@@ -1,11 +1,7 @@
 /* Tensor cores by operator. */
 #include "analyze/device/op_tensor.h"
 
-static bool has_kernels(const struct tg_trace *t) {
-  for (uint32_t i = 0; i < t->slices.count; i++)
-    if (tg__slice_class(t, i) == TG__CLASS_KERNEL) return true;
-  return false;
-}
+static bool is_kernel(enum tg__class c) { return c == TG__CLASS_KERNEL; }
 
 /* The node that a kernel's time counts for; TG_NONE. */
 static uint32_t launching_node(const struct tg_trace *t, const struct tg__op_tree *tree, uint32_t kernel) {
@@ -14,9 +10,9 @@ static uint32_t launching_node(const struct tg_trace *t, const struct tg__op_tre
   return node == TG_NONE || tree->nodes[node].absorbed_by == TG_NONE ? node : tree->nodes[node].absorbed_by;
 }
 
-static void add_kernels(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__tensor_names *names,
+static void add_kernels(const struct tg_trace *t, const struct tg__track *track, const struct tg__op_tree *tree, struct tg__tensor_names *names,
                         struct tg__op_tensor *out) {
-  for (uint32_t i = 0; i < t->slices.count; i++) {
+  for (uint32_t i = track->first; i < track->first + track->count; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
     if (tg__tensor_unit(names, t->slices.name[i]) != TG__UNIT_TENSOR_CORE) continue;
     const uint32_t node = launching_node(t, tree, i);
@@ -40,16 +36,17 @@ static void add_children(const struct tg_trace *t, const struct tg__op_tree *tre
   }
 }
 
-enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__op_tree *tree, bool plugin, struct tg__op_tensor *out) {
+enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree, bool plugin, struct tg__op_tensor *out) {
   *out = (struct tg__op_tensor){.of_first_call = plugin};
-  if (!has_kernels(t)) return TG_OK;
+  if (!tg__ask_has_class(t, a, is_kernel, false)) return TG_OK;
   struct tg__tensor_names names;
   enum tg_err err = TG_MEMORY;
   out->self_ns = tg__alloc((tree->count + 1) * sizeof *out->self_ns);
   out->total_ns = tg__alloc((tree->count + 1) * sizeof *out->total_ns);
   out->eligible = tg__alloc((tree->count + 1) * sizeof *out->eligible);
   if (tg__tensor_names_open(&names, t, plugin) && out->self_ns && out->total_ns && out->eligible) {
-    add_kernels(t, tree, &names, out);
+    for (uint32_t k = 0; k < t->track_count; k++)
+      if (tg__ask_has_rank(a, t->tracks[k].rank)) add_kernels(t, &t->tracks[k], tree, &names, out);
     add_children(t, tree, &names, out);
     err = TG_OK;
   }

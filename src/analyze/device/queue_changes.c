@@ -1,26 +1,20 @@
 /* The changes of the queues of a rank: launches and beginnings of a stream, merged. */
 #include "analyze/device/queue_changes.h"
 
-struct pair { /* what is compared again and again, side by side: rows lie far apart */
-  int64_t call_ns, start_ns;
-  uint32_t call_order, call, work, track;
-};
 struct work {
   const struct tg__device_rows *d;
   struct tg__queue_changes *out;
-  uint32_t *by_stream; /* pairs by stream, then start */
-  size_t count;
-  struct pair *pairs;           /* of one stream, by start */
-  uint32_t *by_launch;          /* their places, by launch */
+  uint32_t *by_start;           /* numbers of pairs by stream, then start */
+  uint32_t *by_launch;          /* the same by stream, then launch */
+  size_t count;                 /* of pairs */
   const struct tg__track *last; /* that work was on: that of a stream lies on few, mostly on one */
 };
 
 /* ---- pairs in order ----------------------------------------------------------------------------------------------------------------- */
 
 static bool launched_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct pair *const pairs = ctx;
-  if (pairs[a].call_ns != pairs[b].call_ns) return pairs[a].call_ns < pairs[b].call_ns;
-  return pairs[a].call_order < pairs[b].call_order;
+  const struct tg__launch_pair x = tg__device_pair(ctx, a), y = tg__device_pair(ctx, b);
+  return x.call_start_ns != y.call_start_ns ? x.call_start_ns < y.call_start_ns : x.call_order < y.call_order;
 }
 
 static bool begins_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -35,114 +29,107 @@ static struct tg__stream_key stream_of(const void *ctx, size_t i) {
   return (struct tg__stream_key){p.device, p.stream};
 }
 
-/* Pairs by stream, then start. */
-static bool order_pairs(struct work *w, struct tg__device_rows *d) {
-  const size_t n = d->pair_count;
-  w->by_stream = tg__realloc(NULL, (n + 1) * sizeof *w->by_stream);
-  if (!w->by_stream) return false;
-  if (d->rules != TG__RULES_EXACT) {
-    w->count = n;
-    return tg__device_by_stream(w->by_stream, n, stream_of, d) && tg__sort_index(w->by_stream, n, begins_before, d);
+/* The stream of the next pair: the last one, or one more. NULL on no memory. */
+static struct tg__queue_stream *stream_for(struct work *w, struct tg__stream_key key) {
+  struct tg__queue_changes *const out = w->out;
+  struct tg__queue_stream *const last = out->stream_count ? &out->streams[out->stream_count - 1] : NULL;
+  if (last && last->device == key.device && last->stream == key.stream) return last;
+  if (!tg__grow((void **)&out->streams, &out->stream_cap, out->stream_count + 1, sizeof *out->streams)) return NULL;
+  out->streams[out->stream_count] = (struct tg__queue_stream){.device = key.device, .stream = key.stream, .first = 2 * w->count};
+  return &out->streams[out->stream_count++];
+}
+
+/* The rows do not fit into the caches: each pass over them counts. numbers: by stream, then start. */
+static bool take_pairs(struct work *w, const uint32_t *numbers, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (!tg__device_is_pair(w->d, numbers[i])) continue;
+    struct tg__queue_stream *const s = stream_for(w, stream_of(w->d, numbers[i]));
+    if (!s) return false;
+    if (s->count && launched_before(numbers[i], w->by_start[w->count - 1], w->d)) s->overtakes = true;
+    w->by_start[w->count++] = numbers[i];
+    s->count += 2;
   }
-  if (!tg__device_order(d)) return false;
-  for (size_t i = 0; i < n; i++)
-    if (tg__device_is_pair(d, d->by_stream[i])) w->by_stream[w->count++] = d->by_stream[i];
   return true;
 }
 
-static struct pair pair_of(struct work *w, uint32_t number) {
-  const struct tg__launch_pair p = tg__device_pair(w->d, number);
-  const struct tg_trace *const t = w->d->t;
-  const bool is_exact = w->d->rules == TG__RULES_EXACT;
-  if (!w->last || p.slice - w->last->first >= w->last->count) w->last = &t->tracks[tg__slice_track(t, p.slice)];
-  return (struct pair){.call_ns = p.call_start_ns,
-                       .start_ns = p.start_ns,
-                       .call_order = (uint32_t)p.call_order,
-                       .call = is_exact ? p.call : (uint32_t)p.call_order,
-                       .work = is_exact ? p.slice : (uint32_t)p.order,
-                       .track = (uint32_t)(w->last - t->tracks)};
+static bool find_pairs(struct work *w, struct tg__device_rows *d) {
+  const size_t n = d->pair_count;
+  if (d->rules == TG__RULES_EXACT) return tg__device_order(d) && take_pairs(w, d->by_stream, n);
+  return tg__device_by_stream(w->by_launch, n, stream_of, d) && tg__sort_index(w->by_launch, n, begins_before, d) &&
+         take_pairs(w, w->by_launch, n);
 }
 
 /* ---- one stream ---------------------------------------------------------------------------------------------------------------------- */
 
-static void merge(const struct work *w, size_t count) {
+static void put_change(struct work *w, uint32_t number, bool is_launch, int32_t length) {
   struct tg__queue_changes *const out = w->out;
+  const struct tg_trace *const t = w->d->t;
+  const struct tg__launch_pair p = tg__device_pair(w->d, number);
+  if (!w->last || p.slice - w->last->first >= w->last->count) w->last = &t->tracks[tg__slice_track(t, p.slice)];
+  if (out->ns) {
+    out->ns[out->count] = is_launch ? p.call_start_ns : p.start_ns;
+    out->event[out->count] = (uint32_t)(is_launch ? p.call_order : p.order);
+  } else {
+    out->event[out->count] = is_launch ? p.call : p.slice;
+  }
+  out->track[out->count] = (uint32_t)(w->last - t->tracks);
+  out->length[out->count++] = length;
+}
+
+/* Of a stream with so many pairs. */
+static void merge(struct work *w, const uint32_t *by_launch, const uint32_t *by_start, size_t count) {
   int32_t length = 0;
-  for (size_t launched = 0, begun = 0; launched + begun < 2 * count; out->count++) {
-    const struct pair *const launch = launched < count ? &w->pairs[w->by_launch[launched]] : NULL;
-    const struct pair *const begin = begun < count ? &w->pairs[begun] : NULL;
-    const bool is_launch = launch && (!begin || launch->call_ns <= begin->start_ns);
-    if (out->ns) out->ns[out->count] = is_launch ? launch->call_ns : begin->start_ns;
-    out->event[out->count] = is_launch ? launch->call : begin->work;
-    out->track[out->count] = is_launch ? launch->track : begin->track;
-    out->length[out->count] = length += is_launch ? 1 : -1;
-    launched += is_launch;
-    begun += !is_launch;
+  for (size_t launched = 0, begun = 0; launched + begun < 2 * count;) {
+    const bool is_launch = begun == count || (launched < count && tg__device_pair(w->d, by_launch[launched]).call_start_ns <=
+                                                                      tg__device_pair(w->d, by_start[begun]).start_ns);
+    length += is_launch ? 1 : -1;
+    put_change(w, is_launch ? by_launch[launched++] : by_start[begun++], is_launch, length);
   }
 }
 
-/* From the pair `first` on. */
-static bool add_changes(struct work *w, size_t first, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    w->pairs[i] = pair_of(w, w->by_stream[first + i]);
-    w->by_launch[i] = (uint32_t)i;
+static bool add_changes(struct work *w, const struct tg__queue_stream *s) {
+  const size_t count = s->count / 2;
+  const uint32_t *const by_start = w->by_start + s->first / 2;
+  if (!s->overtakes) {
+    merge(w, by_start, by_start, count);
+    return true;
   }
-  if (!tg__sort_index(w->by_launch, count, launched_before, w->pairs)) return false;
-  merge(w, count);
+  memcpy(w->by_launch, by_start, count * sizeof *by_start);
+  if (!tg__sort_index(w->by_launch, count, launched_before, w->d)) return false;
+  merge(w, w->by_launch, by_start, count);
   return true;
 }
 
 /* ---- a rank -------------------------------------------------------------------------------------------------------------------------- */
 
-/* The streams, and how many pairs the largest has; 0 on no memory, or without pairs. */
-static size_t find_streams(struct work *w) {
+/* For so many pairs. */
+static bool make_room(struct work *w, size_t count) {
   struct tg__queue_changes *const out = w->out;
-  size_t most = 0;
-  for (size_t i = 0; i < w->count; i++) {
-    const struct tg__stream_key key = stream_of(w->d, w->by_stream[i]);
-    struct tg__queue_stream *s = out->stream_count ? &out->streams[out->stream_count - 1] : NULL;
-    if (!s || s->device != key.device || s->stream != key.stream) {
-      if (!tg__grow((void **)&out->streams, &out->stream_cap, out->stream_count + 1, sizeof *out->streams)) return 0;
-      s = &out->streams[out->stream_count++];
-      *s = (struct tg__queue_stream){key.device, key.stream, 2 * i, 0};
-    }
-    s->count += 2;
-    if (s->count > 2 * most) most = s->count / 2;
-  }
-  return most;
-}
-
-static bool make_room(struct work *w, size_t most) {
-  struct tg__queue_changes *const out = w->out;
-  const size_t changes = 2 * w->count + 1;
+  const size_t changes = 2 * count + 1;
   const bool needs_ns = w->d->rules != TG__RULES_EXACT;
-  w->pairs = tg__realloc(NULL, (most + 1) * sizeof *w->pairs);
-  w->by_launch = tg__realloc(NULL, (most + 1) * sizeof *w->by_launch);
-  out->event = tg__realloc(NULL, changes * sizeof *out->event);
-  out->track = tg__realloc(NULL, changes * sizeof *out->track);
-  out->length = tg__realloc(NULL, changes * sizeof *out->length);
-  out->ns = needs_ns ? tg__realloc(NULL, changes * sizeof *out->ns) : NULL;
-  return w->pairs && w->by_launch && out->event && out->track && out->length && (!needs_ns || out->ns);
+  char *const lists =
+      tg__realloc(NULL, changes * (sizeof *out->event + sizeof *out->track + sizeof *out->length + (needs_ns ? sizeof *out->ns : 0)));
+  if (!lists) return false;
+  out->ns = needs_ns ? (int64_t *)(void *)lists : NULL;
+  out->event = (uint32_t *)(void *)(needs_ns ? lists + changes * sizeof *out->ns : lists);
+  out->track = out->event + changes;
+  out->length = (int32_t *)(out->track + changes);
+  w->by_start = tg__realloc(NULL, 2 * (count + 1) * sizeof *w->by_start);
+  w->by_launch = w->by_start ? w->by_start + count + 1 : NULL;
+  return w->by_start != NULL;
 }
 
 static bool make(struct tg__device_rows *d, struct tg__queue_changes *out) {
   struct work w = {.d = d, .out = out};
-  bool ok = tg__device_pairs(d, TG__PAIRS_QUEUE) && d->pair_count <= INT32_MAX && order_pairs(&w, d);
-  const size_t most = ok ? find_streams(&w) : 0;
-  ok = ok && (most || !w.count) && make_room(&w, most);
-  for (size_t k = 0; ok && k < out->stream_count; k++) ok = add_changes(&w, out->streams[k].first / 2, out->streams[k].count / 2);
-  tg__free(w.by_stream);
-  tg__free(w.pairs);
-  tg__free(w.by_launch);
+  bool ok = tg__device_pairs(d, TG__PAIRS_QUEUE) && d->pair_count <= INT32_MAX && make_room(&w, d->pair_count) && find_pairs(&w, d);
+  for (size_t k = 0; ok && k < out->stream_count; k++) ok = add_changes(&w, &out->streams[k]);
+  tg__free(w.by_start);
   if (!ok) tg__queue_changes_free(out);
   return ok;
 }
 
 void tg__queue_changes_free(struct tg__queue_changes *c) {
-  tg__free(c->event);
-  tg__free(c->track);
-  tg__free(c->length);
-  tg__free(c->ns);
+  tg__free(c->ns ? (void *)c->ns : (void *)c->event);
   tg__free(c->streams);
   *c = (struct tg__queue_changes){0};
 }

@@ -7,6 +7,7 @@
 struct tg__queue_stream { /* a run of the changes */
   int64_t device, stream;
   size_t first, count;
+  bool overtakes; /* some work begins before what was launched earlier */
 };
 /* A value a change in each list. At one instant launches come first: what begins had been launched. */
 struct tg__queue_changes {

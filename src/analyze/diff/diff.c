@@ -140,7 +140,7 @@ static void put_headline(const struct tg__diff_row *p50, const struct tg__condit
   tg__table_note(out, "the median of %zu step%s of A and %zu of B", sides[0].count, sides[0].count == 1 ? "" : "s", sides[1].count);
 }
 
-static const char *path_of(const struct tg__diff_side *s) { return s->t->path ? s->t->path : "the trace"; }
+static const char *path_of(const struct tg__diff_side *s) { return s->path ? s->path : "the trace"; }
 
 static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct tg__conditions *c, struct tg_table *out) {
   for (size_t i = 0; i < c->count; i++) {
@@ -154,6 +154,7 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
   for (int side = 0; side < TG__SIDES; side++) {
     const struct tg__diff_side *s = &sides[side];
     const char letter = s->letter;
+    tg__diff_note_losses(out, letter, s->loss);
     if (s->whole) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
     if (s->count < TG__DRAW_LEAST)
       tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count,
@@ -184,9 +185,8 @@ static void put_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask
     if (ask->by >> rows->items[i].by & 1) put_row(rows, &rows->items[i], out);
 }
 
-static enum tg_err add_rows(struct tg__diff_rows *rows, struct tg_trace *const traces[TG__SIDES],
-                            const struct tg__diff_side sides[TG__SIDES], const struct tg__conditions *conditions,
-                            const struct tg__diff_ask *ask, struct tg_table *out) {
+static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_side sides[TG__SIDES],
+                            const struct tg__conditions *conditions, const struct tg__diff_ask *ask, struct tg_table *out) {
   rows->withheld = tg__conditions_deciding(conditions) != NULL;
   enum tg_err err = tg__diff_step_rows(rows, &sides[0], &sides[1]);
   if (err) return err;
@@ -199,7 +199,7 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, struct tg_trace *const t
     if (by == TG__DIFF_CATEGORY)
       err = tg__diff_category_rows(rows, &sides[0], &sides[1]);
     else if (by == TG__DIFF_MEMORY)
-      err = tg__diff_memory_rows(rows, traces, ask);
+      err = tg__diff_memory_rows(rows, &sides[0], &sides[1]);
     else
       err = tg__diff_name_rows(rows, (enum tg__diff_by)by, &sides[0], &sides[1], ask->by == 1u << by, out);
     tg__diff_judge(rows);
@@ -237,17 +237,66 @@ static void add_columns(bool conditions, struct tg_table *out) {
   }
 }
 
+/* ---- both sides ---------------------------------------------------------------------------------------------------------------------- */
+
+enum tg_err tg__diff_side_lacks(int side, enum tg_err err, struct tg_error *e) {
+  if (err != TG_NO_DATA || !e) return err;
+  const struct tg_error own = *e;
+  return tg__fail(e, err, own.offset, "%c: %s", "AB"[side], own.text);
+}
+
+struct looking { /* at one file of a run after the other */
+  const struct tg_arg *args;
+  size_t arg_count;
+  int side;
+  unsigned kinds;
+  struct tg__diff_side *all;
+  struct tg_error why; /* the first file that has not the steps asked for */
+};
+
+static enum tg_err look_at(void *ctx, struct tg_trace *t, struct tg_error *e) {
+  struct looking *const w = ctx;
+  struct tg__diff_side part;
+  struct tg_error why = {0};
+  enum tg_err err = tg__diff_side_take(t, w->args, w->arg_count, w->side, w->kinds, &part, &why);
+  if (err == TG_NO_DATA) {
+    if (!w->why.code) w->why = why;
+    err = TG_OK; /* others may have them */
+  } else if (err) {
+    tg__fail(e, err, why.offset, "%s", why.text);
+  } else if (!tg__diff_side_add(w->all, &part)) {
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  }
+  tg__diff_side_close(&part);
+  return err;
+}
+
+static enum tg_err open_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg__diff_side *out, struct tg_error *e) {
+  struct tg_arg args[2];
+  const size_t count = side_args(ask, side, args);
+  if (!t->run) {
+    const enum tg_err err = tg__diff_side_take(t, args, count, side, 0, out, e);
+    return err ? err : tg__diff_side_end(out, e);
+  }
+  struct tg__ask pick;
+  struct looking w = {args + 1, 1, side, ask->by, out, {0}};
+  *out = (struct tg__diff_side){.path = t->path, .letter = "AB"[side]};
+  enum tg_err err = tg__ask_select(t, args, 1, &pick, e); /* one that is not among them: what ranks there are */
+  tg__ask_end(&pick);
+  if (!err) err = ask->doors->each(t, look_at, &w, e);
+  if (!*args[0].value) out->loss[TG__LOSS_skipped_file] += t->ranks[0].loss[TG__LOSS_skipped_file];
+  if (!err && !out->ranks && w.why.code) err = tg__fail(e, w.why.code, w.why.offset, "%s", w.why.text);
+  return err ? err : tg__diff_side_end(out, e);
+}
+
 static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__diff_ask *ask, bool only_conditions, struct tg_table *out,
                            struct tg_error *e) {
   struct tg__diff_side sides[TG__SIDES] = {0};
   struct tg__conditions conditions = {0};
   struct tg__diff_rows *rows = tg__alloc(sizeof *rows);
   enum tg_err err = rows && (rows->names = tg__strings_new()) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory");
-  for (int side = 0; !err && side < TG__SIDES; side++) {
-    struct tg_arg args[2];
-    const size_t count = side_args(ask, side, args);
-    err = tg__diff_side_open(traces[side], args, count, side, &sides[side], e);
-  }
+  for (int side = 0; !err && side < TG__SIDES; side++)
+    err = tg__diff_side_lacks(side, open_side(traces[side], ask, side, &sides[side], e), e);
   if (!err) err = tg__conditions_read(&sides[0], &sides[1], tg__diff_arg(ask, "accept"), &conditions, e);
   if (!err) {
     add_columns(only_conditions, out);
@@ -255,7 +304,7 @@ static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__
     if (only_conditions)
       put_conditions(&conditions, out);
     else
-      err = add_rows(rows, traces, sides, &conditions, ask, out);
+      err = add_rows(rows, sides, &conditions, ask, out);
     if (err) tg__fail(e, err, -1, "out of memory while comparing");
   }
   for (int side = 0; side < TG__SIDES; side++) tg__diff_side_close(&sides[side]);
@@ -275,7 +324,8 @@ static enum tg_err answer(struct tg_trace *const traces[TG__SIDES], struct tg__d
   const bool conditions = strcmp(by, "conditions") == 0;
   enum tg_err err = check_names(ask, e);
   if (!err && *tg__diff_arg(ask, "question")) return tg__diff_question(traces, ask, out, e);
-  for (int side = 0; !err && side < TG__SIDES; side++) err = tg__trace_load(traces[side], TG__COL_ALL, e);
+  for (int side = 0; !err && side < TG__SIDES; side++)
+    if (!traces[side]->run) err = tg__diff_side_lacks(side, tg__trace_load(traces[side], TG__COL_ALL, e), e);
   if (err) return err;
   if (strcmp(by, "name") == 0 || strcmp(by, "short_name") == 0) return tg__diff_totals(traces, ask, out, e);
   if (!conditions) err = parse_by(ask, e);
@@ -297,10 +347,10 @@ static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, 
   return TG_OK;
 }
 
-enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                         struct tg_error *e) {
+enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors, const struct tg_arg *args,
+                          size_t arg_count, struct tg_table **out, struct tg_error *e) {
   struct tg_trace *const traces[TG__SIDES] = {a, b};
-  struct tg__diff_ask ask = {.args = args, .count = arg_count};
+  struct tg__diff_ask ask = {.args = args, .count = arg_count, .doors = doors};
   *out = NULL;
   struct tg_table *table = tg__table_new("diff");
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
@@ -312,4 +362,9 @@ enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg
   else
     tg__table_free(table);
   return err;
+}
+
+enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                         struct tg_error *e) {
+  return tg__diff_runs(a, b, NULL, args, arg_count, out, e);
 }

@@ -3,56 +3,106 @@
 #include "analyze/names/kernel_family.h"
 #include "analyze/host/op_group.h"
 
+#include <stdio.h>
+
 const char *const tg__diff_by_names[TG__DIFF_BYS + 1] = {"step", "category", "op", "module", "kernel", "family", "memory", NULL};
 const char *const tg__diff_figure_names[TG__DIFF_FIGURES + 1] = {"calls", "cpu", "self_cpu", "device", "self_device", NULL};
 
 struct work {
   const struct tg__diff_side *s;
-  struct tg__strings *names;
-  struct tg__diff_entries *out;
+  struct tg__diff_named *out;
   uint32_t *row_of; /* by string id of the trace, TG_NONE = not seen yet */
 };
 
 /* ---- entries --------------------------------------------------------------------------------------------------------------------- */
 
-static struct tg__diff_entry *entry_of(struct tg__diff_entries *entries, uint32_t row, uint32_t step) {
-  uint32_t *slot = tg__map_slot(&entries->at, (uint64_t)row << 32 | step, TG_NONE);
+static struct tg__diff_entry *entry_of(struct tg__diff_named *n, uint32_t row, uint32_t step) {
+  uint32_t *slot = tg__map_slot(&n->at, (uint64_t)row << 32 | step, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
-    if (!tg__grow((void **)&entries->items, &entries->cap, entries->count + 1, sizeof *entries->items)) return NULL;
-    *slot = (uint32_t)entries->count;
-    entries->items[entries->count++] = (struct tg__diff_entry){.row = row, .step = step};
+    if (!tg__grow((void **)&n->items, &n->cap, n->count + 1, sizeof *n->items)) return NULL;
+    *slot = (uint32_t)n->count;
+    n->items[n->count++] = (struct tg__diff_entry){.row = row, .step = step};
   }
-  return &entries->items[*slot];
+  return &n->items[*slot];
 }
 
-void tg__diff_entries_free(struct tg__diff_entries *entries) {
-  tg__free(entries->items);
-  tg__free(entries->first);
-  tg__map_free(&entries->at);
+void tg__diff_named_free(struct tg__diff_named *n) {
+  tg__strings_free(n->names);
+  tg__free(n->items);
+  tg__map_free(&n->at);
+  *n = (struct tg__diff_named){0};
 }
 
-bool tg__diff_entries_sort(struct tg__diff_entries *entries, size_t rows) {
-  entries->first = tg__alloc((rows + 1) * sizeof *entries->first);
-  struct tg__diff_entry *sorted = tg__alloc((entries->count + 1) * sizeof *sorted);
-  if (!entries->first || !sorted) {
+/* Ids in `to` of all names of n; NULL on no memory. */
+static uint32_t *rename_rows(const struct tg__diff_named *n, struct tg__strings *to) {
+  const uint32_t count = tg__strings_count(n->names);
+  uint32_t *const ids = tg__alloc(((size_t)count + 1) * sizeof *ids);
+  for (uint32_t i = 0; ids && i < count; i++) {
+    const struct tg__str name = tg__strings_get(n->names, i);
+    ids[i] = tg__strings_add(to, name.ptr, name.len);
+    if (ids[i] != TG_NONE) continue;
+    tg__free(ids);
+    return NULL;
+  }
+  return ids;
+}
+
+bool tg__diff_named_add(struct tg__diff_named *to, const struct tg__diff_named *from, bool most) {
+  if (!from->names) return true;
+  if (!to->names && !(to->names = tg__strings_new())) return false;
+  uint32_t *const rows = rename_rows(from, to->names);
+  bool ok = rows != NULL;
+  for (size_t i = 0; ok && i < from->count; i++) {
+    const struct tg__diff_entry *const x = &from->items[i];
+    struct tg__diff_entry *const y = entry_of(to, rows[x->row], x->step);
+    ok = y != NULL;
+    for (unsigned f = 0; ok && f < TG__DIFF_FIGURES; f++)
+      if (most) y->v[f] = x->v[f] > y->v[f] ? x->v[f] : y->v[f];
+      else y->v[f] += x->v[f];
+  }
+  to->loose += from->loose;
+  to->has_modules |= from->has_modules;
+  tg__free(rows);
+  return ok;
+}
+
+bool tg__diff_named_sort(const struct tg__diff_named *n, size_t steps, struct tg__strings *names, struct tg__diff_sorted *out) {
+  uint32_t *const rows = rename_rows(n, names);
+  out->items = tg__alloc((n->count + 1) * sizeof *out->items);
+  for (size_t i = 0; rows && out->items && i < n->count; i++) {
+    if (n->items[i].step >= steps) continue;
+    out->items[out->count] = n->items[i];
+    out->items[out->count++].row = rows[n->items[i].row];
+  }
+  tg__free(rows);
+  return rows && out->items;
+}
+
+bool tg__diff_sorted_end(struct tg__diff_sorted *s, size_t rows) {
+  s->first = tg__alloc((rows + 2) * sizeof *s->first);
+  struct tg__diff_entry *const sorted = tg__alloc((s->count + 1) * sizeof *sorted);
+  if (!s->first || !sorted) {
     tg__free(sorted);
     return false;
   }
-  for (size_t i = 0; i < entries->count; i++) entries->first[entries->items[i].row + 1]++;
-  for (size_t r = 0; r < rows; r++) entries->first[r + 1] += entries->first[r];
-  for (size_t i = entries->count; i-- > 0;) sorted[--entries->first[entries->items[i].row + 1]] = entries->items[i];
-  for (size_t r = 0; r < rows; r++) entries->first[r] = entries->first[r + 1]; /* the walk above moved each one row's start up */
-  entries->first[rows] = (uint32_t)entries->count;
-  tg__free(entries->items);
-  entries->items = sorted;
+  for (size_t i = 0; i < s->count; i++) s->first[s->items[i].row + 2]++;
+  for (size_t r = 0; r < rows; r++) s->first[r + 2] += s->first[r + 1];
+  for (size_t i = 0; i < s->count; i++) sorted[s->first[s->items[i].row + 1]++] = s->items[i]; /* moves each row's start on to its end, where the next starts */
+  tg__free(s->items);
+  s->items = sorted;
   return true;
+}
+
+void tg__diff_sorted_free(struct tg__diff_sorted *s) {
+  tg__free(s->items);
+  tg__free(s->first);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
 
 static uint32_t row_of_text(struct work *w, const struct tg__out *text) {
-  return text->err ? TG_NONE : tg__strings_add(w->names, text->buf ? text->buf : "", text->len);
+  return text->err ? TG_NONE : tg__strings_add(w->out->names, text->buf ? text->buf : "", text->len);
 }
 
 /* The row of a name of the trace; `family`: of its kernel family. TG_NONE on no memory. */
@@ -60,7 +110,7 @@ static uint32_t row_of_name(struct work *w, uint32_t string_id, bool family) {
   uint32_t *row = &w->row_of[string_id];
   if (*row != TG_NONE) return *row;
   const struct tg__str name = tg__name(w->s->t, string_id);
-  if (!family) return *row = tg__strings_add(w->names, name.ptr, name.len);
+  if (!family) return *row = tg__strings_add(w->out->names, name.ptr, name.len);
   struct tg__out text = {0};
   tg__kernel_family(name, &text);
   *row = row_of_text(w, &text);
@@ -150,13 +200,13 @@ static bool visit_module(void *ctx, struct work *w, uint32_t node, uint32_t step
   return true;
 }
 
-static enum tg_err collect_operators(struct work *w, bool by_module, struct tg_table *notes) {
+static enum tg_err collect_operators(struct work *w, bool by_module) {
   struct tg__op_tree tree = {0};
   struct modules m = {.tree = &tree};
   enum tg_err err = tg__op_tree_build(w->s->t, &tree);
   if (!err && by_module) err = tg__op_group_open(&m.group, w->s->t, &tree, "module", NULL);
   if (!err && !(by_module ? each_operator(w, &tree, visit_module, &m) : each_operator(w, &tree, visit_op, &tree))) err = TG_MEMORY;
-  if (!err && by_module && notes) tg__op_group_notes(&m.group, notes);
+  w->out->has_modules = !err && by_module && m.group.found[TG__GROUP_MODULE];
   if (by_module) tg__op_group_close(&m.group);
   tg__op_tree_free(&tree);
   tg__map_free(&m.row_of);
@@ -165,12 +215,12 @@ static enum tg_err collect_operators(struct work *w, bool by_module, struct tg_t
 
 /* ---- device work ------------------------------------------------------------------------------------------------------------------ */
 
-static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool family, int64_t *loose) {
+static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool family) {
   const struct tg_trace *t = w->s->t;
   const uint32_t rank = t->tracks[track].rank, call = tg__launch_of(t, slice);
   const bool known = call != TG_NONE;
   const uint32_t step = known || w->s->whole ? tg__diff_step_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
-  *loose += !known && !w->s->whole;
+  w->out->loose += !known && !w->s->whole;
   if (step == TG_NONE) return true;
   const bool is_kernel = tg__slice_class(t, slice) == TG__CLASS_KERNEL; /* copies are told apart by what stands in brackets */
   const uint32_t row = row_of_name(w, t->slices.name[slice], family && is_kernel);
@@ -181,27 +231,51 @@ static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool
   return true;
 }
 
-static enum tg_err collect_device_work(struct work *w, bool family, struct tg_table *notes) {
+static enum tg_err collect_device_work(struct work *w, bool family) {
   const struct tg_trace *t = w->s->t;
-  int64_t loose = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
-      if (tg__class_is_device_work(tg__slice_class(t, i)) && !add_device_work(w, k, i, family, &loose)) return TG_MEMORY;
+      if (tg__class_is_device_work(tg__slice_class(t, i)) && !add_device_work(w, k, i, family)) return TG_MEMORY;
     }
   }
-  if (loose && notes)
-    tg__table_note(notes, "%c: %lld device event%s no known launch and no step to count for", w->s->letter, (long long)loose,
-                   loose == 1 ? " has" : "s have");
   return TG_OK;
 }
 
-enum tg_err tg__diff_collect(const struct tg__diff_side *s, enum tg__diff_by by, struct tg__strings *names, struct tg__diff_entries *out,
-                             struct tg_table *notes) {
-  struct work w = {.s = s, .names = names, .out = out};
-  enum tg_err err = open_rows(&w) ? TG_OK : TG_MEMORY;
-  if (!err && (by == TG__DIFF_OP || by == TG__DIFF_MODULE)) err = collect_operators(&w, by == TG__DIFF_MODULE, notes);
-  if (!err && (by == TG__DIFF_KERNEL || by == TG__DIFF_FAMILY)) err = collect_device_work(&w, by == TG__DIFF_FAMILY, notes);
+/* ---- memory ------------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t peak_of(const struct tg_table *t, size_t row) {
+  const int64_t reported = t->columns[tg__table_column_index(t, "peak_allocated_bytes")].ints[row];
+  return reported != TG_NULL_INT ? reported : t->columns[tg__table_column_index(t, "peak_net_bytes")].ints[row];
+}
+
+/* The highest peak of each device over the ranks. What was not recorded with memory has none. */
+static enum tg_err collect_peaks(struct work *w) {
+  const struct tg__ask *const pick = &w->s->pick;
+  struct tg_trace *const t = w->s->t;
+  char number[24] = "all";
+  if (pick->rank != TG_NONE) snprintf(number, sizeof number, "%lld", (long long)(t->ranks[pick->rank].number < 0 ? 0 : t->ranks[pick->rank].number));
+  const struct tg_arg rank = {"rank", number};
+  struct tg_table *rows;
+  enum tg_err err = tg__ask_run(t, "memory", &rank, 1, &rows, NULL);
+  if (err) return err == TG_NO_DATA ? TG_OK : err;
+  for (size_t i = 0; !err && i < rows->rows; i++) {
+    const struct tg__str device = tg__strings_get(rows->strings, rows->columns[tg__table_column_index(rows, "device")].texts[i]);
+    const uint32_t row = tg__strings_add(w->out->names, device.ptr, device.len);
+    struct tg__diff_entry *const entry = row == TG_NONE ? NULL : entry_of(w->out, row, 0);
+    if (!entry) err = TG_MEMORY;
+    else if (peak_of(rows, i) > entry->v[TG__DIFF_PEAK]) entry->v[TG__DIFF_PEAK] = peak_of(rows, i);
+  }
+  tg__table_free(rows);
+  return err;
+}
+
+enum tg_err tg__diff_collect(const struct tg__diff_side *s, enum tg__diff_by by, struct tg__diff_named *out) {
+  struct work w = {.s = s, .out = out};
+  enum tg_err err = (out->names = tg__strings_new()) && open_rows(&w) ? TG_OK : TG_MEMORY;
+  if (!err && (by == TG__DIFF_OP || by == TG__DIFF_MODULE)) err = collect_operators(&w, by == TG__DIFF_MODULE);
+  if (!err && (by == TG__DIFF_KERNEL || by == TG__DIFF_FAMILY)) err = collect_device_work(&w, by == TG__DIFF_FAMILY);
+  if (!err && by == TG__DIFF_MEMORY) err = collect_peaks(&w);
   tg__free(w.row_of);
   return err;
 }

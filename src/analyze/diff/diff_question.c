@@ -212,7 +212,7 @@ static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, 
   }
   if (*rank) args[count++] = (struct tg_arg){"rank", rank};
   if (*step) args[count++] = (struct tg_arg){"step", step};
-  const enum tg_err err = tg__ask_run(t, tg__diff_arg(ask, "question"), args, count, out, e);
+  const enum tg_err err = (t->run ? ask->doors->ask : tg__ask_run)(t, tg__diff_arg(ask, "question"), args, count, out, e);
   tg__free(args);
   return err;
 }
@@ -258,12 +258,22 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
   return TG_OK;
 }
 
+static void note_losses(const struct tg_table *t, char letter, struct tg_table *out) {
+  int64_t loss[TG__LOSS_COUNT] = {0};
+  for (size_t i = 0; i < t->loss_count; i++)
+    for (int k = 0; k < TG__LOSS_COUNT; k++)
+      if (strcmp(t->losses[i].name, tg__loss_info[k].name) == 0) loss[k] = t->losses[i].count;
+  tg__diff_note_losses(out, letter, loss);
+}
+
 enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
                               struct tg_error *e) {
   struct join j = {0};
   enum tg_err err = TG_OK;
-  for (int side = 0; !err && side < TG__SIDES; side++) err = ask_side(sides[side], ask, side, &j.sides[side], e);
+  for (int side = 0; !err && side < TG__SIDES; side++)
+    err = tg__diff_side_lacks(side, ask_side(sides[side], ask, side, &j.sides[side], e), e);
   if (!err) err = join_sides(&j, ask, out, e);
+  for (int side = 0; !err && side < TG__SIDES; side++) note_losses(j.sides[side], "AB"[side], out);
   for (int side = 0; side < TG__SIDES; side++) tg__table_free(j.sides[side]);
   tg__free(j.is_key);
   tg__free(j.is_value);

@@ -1,5 +1,6 @@
 /* Every figure of two traces side by side, with an interval and a verdict. */
 #include "analyze/diff/diff.h"
+#include "analyze/host/op_group.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -136,7 +137,7 @@ enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__
 
 struct by_name {
   const struct tg__diff_side *sides[TG__SIDES];
-  struct tg__diff_entries entries[TG__SIDES];
+  struct tg__diff_sorted entries[TG__SIDES];
   struct tg__strings *names;
   uint32_t *step; /* of the entries at hand */
   int64_t *value;
@@ -145,7 +146,7 @@ struct by_name {
 
 /* One figure of one row on one side: its values a step, gathered; their mean over all steps. false on no memory. */
 static bool gather(struct by_name *w, int side, uint32_t row, unsigned figure, size_t *count, double *mean) {
-  const struct tg__diff_entries *entries = &w->entries[side];
+  const struct tg__diff_sorted *entries = &w->entries[side];
   const uint32_t begin = entries->first[row], end = entries->first[row + 1];
   if (!tg__grow((void **)&w->step, &w->room, end - begin + 1, sizeof *w->step) ||
       !tg__grow((void **)&w->value, &w->value_room, end - begin + 1, sizeof *w->value))
@@ -208,7 +209,7 @@ enum { MOST_NAMES = 2000 };
 static double size_of(const struct by_name *w, uint32_t row) {
   double ns = 0;
   for (int side = 0; side < TG__SIDES; side++) {
-    const struct tg__diff_entries *entries = &w->entries[side];
+    const struct tg__diff_sorted *entries = &w->entries[side];
     for (uint32_t i = entries->first[row]; i < entries->first[row + 1]; i++)
       ns += fabs((double)entries->items[i].v[TG__DIFF_CPU]) + fabs((double)entries->items[i].v[TG__DIFF_DEVICE]);
   }
@@ -236,16 +237,31 @@ static uint32_t *choose_rows(const struct by_name *w, uint32_t *count) {
   return NULL;
 }
 
+/* What the trace at hand, or the ranks that were looked at, came to by these names. */
+static enum tg_err sort_names(struct by_name *w, int side, enum tg__diff_by by, struct tg_table *notes) {
+  const struct tg__diff_side *const s = w->sides[side];
+  struct tg__diff_named own = {0};
+  const enum tg_err err = s->t ? tg__diff_collect(s, by, &own) : TG_OK;
+  const struct tg__diff_named *const n = s->t ? &own : &s->named[by];
+  const bool ok = !err && tg__diff_named_sort(n, s->count, w->names, &w->entries[side]);
+  if (ok && notes && n->loose)
+    tg__table_note(notes, "%c: %lld device event%s no known launch and no step to count for", s->letter, (long long)n->loose,
+                   n->loose == 1 ? " has" : "s have");
+  if (ok && notes && by == TG__DIFF_MODULE && !n->has_modules)
+    tg__op_group_notes(&(struct tg__op_group){.parts = {TG__GROUP_MODULE}, .count = 1}, notes);
+  tg__diff_named_free(&own);
+  return err ? err : ok ? TG_OK : TG_MEMORY;
+}
+
 enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
                                const struct tg__diff_side *b, bool alone, struct tg_table *notes) {
   struct by_name w = {.sides = {a, b}, .names = tg__strings_new()};
   enum tg_err err = w.names ? TG_OK : TG_MEMORY;
-  for (int side = 0; !err && side < TG__SIDES; side++)
-    err = tg__diff_collect(w.sides[side], by, w.names, &w.entries[side], alone || by == TG__DIFF_FAMILY ? notes : NULL);
+  for (int side = 0; !err && side < TG__SIDES; side++) err = sort_names(&w, side, by, alone || by == TG__DIFF_FAMILY ? notes : NULL);
   uint32_t count = err ? 0 : tg__strings_count(w.names);
   const uint32_t all = count;
   for (int side = 0; !err && side < TG__SIDES; side++)
-    if (!tg__diff_entries_sort(&w.entries[side], all)) err = TG_MEMORY;
+    if (!tg__diff_sorted_end(&w.entries[side], all)) err = TG_MEMORY;
   uint32_t *order = err ? NULL : choose_rows(&w, &count);
   if (!err && !order) err = TG_MEMORY;
   if (!err && count < all) tg__table_note(notes, "%s: the %u smallest of %u names are left out", tg__diff_by_names[by], all - count, all);
@@ -253,7 +269,7 @@ enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, 
     for (unsigned figure = 0; !err && figure < TG__DIFF_FIGURES; figure++)
       if (!add_figure(rows, &w, by, order[i], figure)) err = TG_MEMORY;
   tg__free(order);
-  for (int side = 0; side < TG__SIDES; side++) tg__diff_entries_free(&w.entries[side]);
+  for (int side = 0; side < TG__SIDES; side++) tg__diff_sorted_free(&w.entries[side]);
   tg__free(w.step);
   tg__free(w.value);
   tg__strings_free(w.names);
@@ -268,39 +284,33 @@ static struct tg__diff_row *find_row(struct tg__diff_rows *rows, struct tg__str 
   return NULL;
 }
 
-static double peak_of(const struct tg_table *t, size_t row) {
-  const int64_t reported = t->columns[tg__table_column_index(t, "peak_allocated_bytes")].ints[row];
-  return (double)(reported != TG_NULL_INT ? reported : t->columns[tg__table_column_index(t, "peak_net_bytes")].ints[row]);
-}
-
 /* false on no memory. */
-static bool add_peaks(struct tg__diff_rows *rows, const struct tg_table *t, int side) {
-  for (size_t i = 0; i < t->rows; i++) {
-    const struct tg__str device = tg__strings_get(t->strings, t->columns[tg__table_column_index(t, "device")].texts[i]);
+static bool add_peaks(struct tg__diff_rows *rows, const struct tg__diff_named *n, int side) {
+  for (size_t i = 0; i < n->count; i++) {
+    const struct tg__str device = tg__strings_get(n->names, n->items[i].row);
     struct tg__diff_row *r = find_row(rows, device);
     if (!r && (r = add_row(rows, TG__DIFF_MEMORY, device.ptr, device.len, "peak", "bytes")) != NULL) r->in_a = r->in_b = false;
     if (!r) return false;
-    double *const figure = side ? &r->b : &r->a;
-    if (peak_of(t, i) > *figure) *figure = peak_of(t, i);
+    *(side ? &r->b : &r->a) = (double)n->items[i].v[TG__DIFF_PEAK];
     *(side ? &r->in_b : &r->in_a) = true;
   }
   return true;
 }
 
-/* The highest peak of each device over the ranks. None when only one of the two was recorded with memory. */
-enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask) {
+/* None when only one of the two was recorded with memory. */
+enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b) {
+  const struct tg__diff_side *const sides[] = {a, b};
+  struct tg__diff_named own[TG__SIDES] = {0};
+  const struct tg__diff_named *peaks[TG__SIDES];
   enum tg_err err = TG_OK;
-  for (int side = 0; !err && side < TG__SIDES; side++) {
-    const char *own = tg__diff_arg(ask, side ? "rank_b" : "rank_a");
-    const struct tg_arg rank = {"rank", *own ? own : tg__diff_arg(ask, "rank")};
-    struct tg_table *t;
-    err = tg__ask_run(sides[side], "memory", &rank, 1, &t, NULL);
-    if (err) break;
-    if (!add_peaks(rows, t, side)) err = TG_MEMORY;
-    tg__table_free(t);
+  for (int side = 0; side < TG__SIDES; side++) {
+    peaks[side] = sides[side]->t ? &own[side] : &sides[side]->named[TG__DIFF_MEMORY];
+    if (!err && sides[side]->t) err = tg__diff_collect(sides[side], TG__DIFF_MEMORY, &own[side]);
   }
-  if (err == TG_NO_DATA) rows->count = rows->kind_begin;
-  return err == TG_NO_DATA ? TG_OK : err;
+  for (int side = 0; !err && peaks[0]->count && peaks[1]->count && side < TG__SIDES; side++)
+    if (!add_peaks(rows, peaks[side], side)) err = TG_MEMORY;
+  for (int side = 0; side < TG__SIDES; side++) tg__diff_named_free(&own[side]);
+  return err;
 }
 
 /* ---- verdicts ---------------------------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,7 @@
-/* One trace of a diff: its steps, rank by rank, and which of them an instant belongs to. */
+/* One side of a diff: its steps, rank by rank, and which of them an instant belongs to; of a run, put together file by file. */
 #include "analyze/diff/diff.h"
+
+#include <stdio.h>
 
 static bool is_wanted(const struct tg__ask *a, const struct tg__step_cost *c, uint32_t rank) {
   if (!a->has_steps) return true;
@@ -47,6 +49,55 @@ static enum tg_err add_rank(struct tg__diff_side *s, uint32_t rank) {
   return err;
 }
 
+/* A file that could not be read is of no rank. */
+static void take_losses(struct tg__diff_side *s) {
+  for (uint32_t r = 0; r < s->t->rank_count; r++)
+    for (int k = 0; k < TG__LOSS_COUNT && tg__ask_has_rank(&s->pick, r); k++)
+      if (k != TG__LOSS_skipped_file || s->pick.rank == TG_NONE || s->t->rank_count == 1) s->loss[k] += s->t->ranks[r].loss[k];
+}
+
+void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[TG__LOSS_COUNT]) {
+  for (int k = 0; k < TG__LOSS_COUNT; k++) {
+    char times[48] = "";
+    if (!loss[k] || tg__loss_info[k].kind == TG__LOSS_BENT) continue;
+    if (loss[k] > 1) snprintf(times, sizeof times, " (%lld times)", (long long)loss[k]);
+    tg__table_note(out, "%c is not whole: %s%s", letter, tg__loss_info[k].meaning, times);
+  }
+}
+
+enum tg_err tg__diff_side_take(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side, unsigned kinds,
+                               struct tg__diff_side *out, struct tg_error *e) {
+  *out = (struct tg__diff_side){.t = t, .path = t->path, .letter = "AB"[side]};
+  enum tg_err err = tg__ask_select(t, args, arg_count, &out->pick, e);
+  if (err) return err;
+  take_losses(out);
+  for (uint32_t r = 0; !err && r < t->rank_count; r++)
+    if (tg__ask_has_rank(&out->pick, r)) err = add_rank(out, r);
+  if (!err && (!tg__diff_facts_take(out) || !tg__diff_shapes_take(out))) err = TG_MEMORY;
+  for (unsigned by = 0; !err && by < TG__DIFF_BYS; by++)
+    if (kinds >> by & 1) err = tg__diff_collect(out, (enum tg__diff_by)by, &out->named[by]);
+  return err ? tg__fail(e, err, -1, "out of memory while dividing the steps") : TG_OK;
+}
+
+bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *part) {
+  if (!tg__grow((void **)&to->units, &to->cap, to->unit_count + part->unit_count, sizeof *to->units) ||
+      !tg__grow((void **)&to->costs, &to->cost_cap, to->unit_count + part->unit_count, sizeof *to->costs))
+    return false;
+  if (part->unit_count) {
+    memcpy(to->units + to->unit_count, part->units, part->unit_count * sizeof *to->units);
+    memcpy(to->costs + to->unit_count, part->costs, part->unit_count * sizeof *to->costs);
+    to->count = to->ranks && to->count < part->count ? to->count : part->count;
+  }
+  to->unit_count += part->unit_count;
+  to->ranks += part->ranks;
+  to->left_out += part->left_out;
+  for (int k = 0; k < TG__LOSS_COUNT; k++) to->loss[k] += part->loss[k];
+  to->whole |= part->whole;
+  bool ok = tg__diff_facts_add(&to->facts, &part->facts) && tg__diff_shapes_add(&to->shapes, 0, &part->shapes);
+  for (unsigned by = 0; ok && by < TG__DIFF_BYS; by++) ok = tg__diff_named_add(&to->named[by], &part->named[by], by == TG__DIFF_MEMORY);
+  return ok;
+}
+
 /* A step counts when every rank has it. */
 static void keep_common(struct tg__diff_side *s) {
   size_t kept = 0;
@@ -59,22 +110,15 @@ static void keep_common(struct tg__diff_side *s) {
   s->unit_count = kept;
 }
 
-enum tg_err tg__diff_side_open(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side, struct tg__diff_side *out,
-                               struct tg_error *e) {
-  *out = (struct tg__diff_side){.t = t, .letter = "AB"[side]};
-  enum tg_err err = tg__ask_select(t, args, arg_count, &out->pick, e);
-  if (err) return err;
-  for (uint32_t r = 0; !err && r < t->rank_count; r++)
-    if (tg__ask_has_rank(&out->pick, r)) err = add_rank(out, r);
-  keep_common(out);
-  if (!err && out->count >= TG__DRAW_LEAST && !tg__draws_make(&out->draws, out->count, (uint64_t)side + 1)) err = TG_MEMORY;
-  if (err) return tg__fail(e, err, -1, "out of memory while dividing the steps");
-  if (!out->count)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "%.200s has neither steps nor operators, so there is nothing to compare; record with tachograph run, or with "
-                    "torch.profiler and prof.step() once an iteration",
-                    t->path ? t->path : "the trace");
-  return TG_OK;
+enum tg_err tg__diff_side_end(struct tg__diff_side *s, struct tg_error *e) {
+  keep_common(s);
+  const uint64_t seed = s->letter == 'A' ? 1 : 2;
+  if (s->count >= TG__DRAW_LEAST && !tg__draws_make(&s->draws, s->count, seed)) return tg__fail(e, TG_MEMORY, -1, "out of memory while dividing the steps");
+  if (s->count) return TG_OK;
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "%.200s has neither steps nor operators, so there is nothing to compare; record with tachograph run, or with "
+                  "torch.profiler and prof.step() once an iteration",
+                  s->path ? s->path : "the trace");
 }
 
 void tg__diff_side_close(struct tg__diff_side *s) {
@@ -82,6 +126,9 @@ void tg__diff_side_close(struct tg__diff_side *s) {
   tg__free(s->units);
   tg__free(s->costs);
   tg__draws_free(&s->draws);
+  tg__diff_facts_free(&s->facts);
+  tg__diff_shapes_free(&s->shapes);
+  for (unsigned by = 0; by < TG__DIFF_BYS; by++) tg__diff_named_free(&s->named[by]);
 }
 
 uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns) {

@@ -88,22 +88,49 @@ static enum tg_err count_exactly(struct work *w) {
   return TG_OK;
 }
 
-static enum tg_err count_side(struct work *w, const struct tg__diff_ask *ask, struct tg_error *e) {
-  const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"), *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
-  const struct tg_arg args[] = {{"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")},
-                                {"step", *own_step ? own_step : tg__diff_arg(ask, "step")}};
-  enum tg_err err = tg__ask_select(w->t, args, 2, &w->pick, e);
-  const size_t texts = (size_t)tg__strings_count(w->t->strings) + 1;
+struct counting {
+  struct work *w;
+  const struct tg_arg *args;
+  size_t arg_count;
+  bool any;
+  struct tg_error why; /* the first file of a run that has not the steps asked for */
+};
+
+static enum tg_err count_trace(void *ctx, struct tg_trace *t, struct tg_error *e) {
+  struct counting *const c = ctx;
+  struct work *const w = c->w;
+  struct tg_error why = {0};
+  w->t = t;
+  enum tg_err err = tg__ask_select(t, c->args, c->arg_count, &w->pick, &why);
+  const size_t texts = (size_t)tg__strings_count(t->strings) + 1;
   w->row_of = err ? NULL : tg__alloc(texts * sizeof *w->row_of);
   if (w->row_of) {
     memset(w->row_of, 0xff, texts * sizeof *w->row_of);
+    c->any = true;
     if ((w->hta ? count_by_hta(w) : count_exactly(w)) != TG_OK) err = tg__fail(e, TG_MEMORY, -1, "out of memory while adding up names");
   } else if (!err) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory");
+  } else if (err == TG_NO_DATA) {
+    if (!c->why.code) c->why = why;
+    err = TG_OK; /* others may have them */
+  } else {
+    tg__fail(e, err, why.offset, "%s", why.text);
   }
   tg__ask_end(&w->pick);
   tg__free(w->row_of);
   return err;
+}
+
+static enum tg_err count_side(struct work *w, struct tg_trace *t, const struct tg__diff_ask *ask, struct tg_error *e) {
+  const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"), *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
+  const struct tg_arg args[] = {{"step", *own_step ? own_step : tg__diff_arg(ask, "step")},
+                                {"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")}};
+  struct counting c = {.w = w, .args = args, .arg_count = t->run ? 1 : 2};
+  enum tg_err err = TG_OK;
+  if (t->run) err = tg__ask_select(t, args + 1, 1, &w->pick, e); /* one that is not among them: what ranks there are */
+  if (t->run) tg__ask_end(&w->pick);
+  if (!err) err = t->run ? ask->doors->each(t, count_trace, &c, e) : count_trace(&c, t, e);
+  return err || c.any ? err : tg__fail(e, c.why.code, c.why.offset, "%s", c.why.text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------------------------------------------ */
@@ -170,8 +197,7 @@ enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struc
   enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
   for (int side = 0; !err && side < TG__SIDES; side++) {
     w.side = side;
-    w.t = sides[side];
-    err = count_side(&w, ask, e);
+    err = tg__diff_side_lacks(side, count_side(&w, sides[side], ask, e), e);
   }
   if (!err) err = put_totals(&w, out, e);
   tg__strings_free(w.names);

@@ -241,11 +241,10 @@ static void add_listed(struct work *w, uint32_t rank, enum tg__list which) {
   struct tg__listed list;
   w->failed |= !tg__listed(t, which, rank, &list);
   for (size_t i = 0; i < list.count && !w->failed; i++) {
-    const uint32_t slice = list.slices[i];
-    if (!tg__ask_has_time(w->a, rank, t->slices.start_ns[slice])) continue;
-    struct group *g = group_of(w, t->slices.name[slice], rank, which == TG__LIST_GPU_ANNOTATIONS);
+    if (w->a->has_steps && !tg__ask_has_time(w->a, rank, t->slices.start_ns[list.slices[i]])) continue;
+    struct group *g = group_of(w, list.names[i], rank, which == TG__LIST_GPU_ANNOTATIONS);
     w->failed = g == NULL;
-    if (g) tg__stats_add(&g->stats, t->slices.dur_ns[slice]);
+    if (g) tg__stats_add(&g->stats, list.dur_ns[i]);
   }
 }
 

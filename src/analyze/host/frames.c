@@ -31,17 +31,50 @@ bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask 
 
 /* ---- Python frames ---------------------------------------------------------------------------------------------------------------- */
 
+/* Frames nest among themselves whatever else overlaps them: a range that a function begins and leaves on (the profiler's own do,
+ * in __enter__) takes nothing out of that function. So each frame of `open` ends no later than the one before it. */
+struct open_frames {
+  uint32_t *slices;
+  size_t count, cap;
+};
+
+/* The innermost open frame that holds the slice. */
+static uint32_t frame_holding(const struct tg_trace *t, const struct open_frames *open, uint32_t slice) {
+  const int64_t end = tg__slice_end(t, slice);
+  size_t low = 0, high = open->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (tg__slice_end(t, open->slices[middle]) >= end) low = middle + 1;
+    else high = middle;
+  }
+  return low ? open->slices[low - 1] : TG_NONE;
+}
+
+static bool frames_of_track(const struct tg_trace *t, const struct tg__track *track, struct open_frames *open, uint32_t *around) {
+  open->count = 0;
+  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
+    while (open->count && start >= tg__slice_end(t, open->slices[open->count - 1]) &&
+           !(end == start && start == t->slices.start_ns[open->slices[open->count - 1]]))
+      open->count--;
+    around[i] = frame_holding(t, open, i);
+    if (tg__slice_class(t, i) != TG__CLASS_PYTHON) continue;
+    while (open->count && end > tg__slice_end(t, open->slices[open->count - 1])) open->count--;
+    if (!tg__grow((void **)&open->slices, &open->cap, open->count + 1, sizeof *open->slices)) return false;
+    open->slices[open->count++] = i;
+  }
+  return true;
+}
+
 uint32_t *tg__frames_around(const struct tg_trace *t) {
   uint32_t *around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *around);
-  if (!around) return NULL;
-  for (uint32_t i = 0; i < t->slices.count; i++) { /* a parent has the smaller number, so its entry is ready */
-    const uint32_t parent = t->slices.parent[i];
-    if (parent == TG_NONE)
-      around[i] = TG_NONE;
-    else
-      around[i] = tg__slice_class(t, parent) == TG__CLASS_PYTHON ? parent : around[parent];
-  }
-  return around;
+  struct open_frames open = {0};
+  bool ok = around != NULL;
+  for (uint32_t k = 0; ok && k < t->track_count; k++) ok = frames_of_track(t, &t->tracks[k], &open, around);
+  tg__free(open.slices);
+  if (ok) return around;
+  tg__free(around);
+  return NULL;
 }
 
 /* ---- paths ------------------------------------------------------------------------------------------------------------------------ */

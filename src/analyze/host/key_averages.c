@@ -178,8 +178,8 @@ static bool count_failures(struct work *w) {
   for (uint32_t i = 0; i < m->count; i++) {
     if (m->name[i] != TG__K_OUT_OF_MEMORY || m->ts_ns[i] == TG_NULL_INT || m->track[i] == TG_NONE) continue;
     const int64_t bytes = tg__arg_int(w->t, m->args[i], TG__K_BYTES_MEMORY, 0);
-    const int64_t device = tg__arg_int(w->t, m->args[i], TG__K_DEVICE_TYPE, 0);
-    const struct tg__memory_event e = {.ts_ns = m->ts_ns[i], .track = m->track[i], .bytes = bytes, .device_type = device};
+    const struct tg__memory_device device = tg__memory_device_of(tg__arg_int(w->t, m->args[i], TG__K_DEVICE_TYPE, 0), -1);
+    const struct tg__memory_event e = {.ts_ns = m->ts_ns[i], .track = m->track[i], .bytes = bytes, .device = device};
     if (!count_memory(w, TG__K_OUT_OF_MEMORY, &e)) return false;
   }
   return true;
@@ -295,8 +295,8 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   const char *by = "name";
   enum tg_err err = read_arguments(w, &by, e);
   if (err) return err;
-  err = tg__call_names_open(&w->names, w->t) ? tg__op_tree_build_all(w->t, &w->names, &w->tree) : TG_MEMORY;
-  if (!err) err = tg__memory_events_read(w->t, &w->tree, &w->memory);
+  err = tg__call_names_open(&w->names, w->t) ? tg__op_tree_build_all(w->t, &w->names, w->ask->rank, &w->tree) : TG_MEMORY;
+  if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, &w->memory, &w->bytes);
   if (!err && !tg__op_flops_open(&w->flops, w->t)) err = TG_MEMORY;
   if (err) return tg__fail(e, err, -1, "out of memory while building the tree of events");

@@ -245,8 +245,7 @@ static uint32_t plain_shape(struct tg__op_group *g, uint32_t dims) {
 }
 
 static uint32_t shape_of(struct tg__op_group *g, uint32_t args) {
-  uint32_t dims = tg__arg_str(g->t, args, TG__K_INPUT_DIMS);
-  if (dims == TG_NONE) dims = tg__arg_str(g->t, args, TG__K_INPUT_DIMS_OLD);
+  const uint32_t dims = tg__arg_dims(g->t, args);
   return dims != TG_NONE && g->names ? plain_shape(g, dims) : dims;
 }
 

@@ -3,13 +3,21 @@
 
 #include <stdio.h>
 
+/* What torch calls the kinds of devices whose memory it follows (c10::DeviceType). */
+static const char *const kinds[] = {[1] = "GPU", [9] = "XLA", [12] = "XPU", [13] = "MPS", [15] = "HPU", [19] = "MTIA"};
+
 const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]) {
   if (type == 0) return "CPU";
-  if (type == 1)
-    snprintf(buf, TG__DEVICE_NAME, "GPU%lld", (long long)id);
+  const char *kind = type > 0 && type < (int64_t)(sizeof kinds / sizeof *kinds) ? kinds[type] : NULL;
+  if (kind)
+    snprintf(buf, TG__DEVICE_NAME, "%s%lld", kind, (long long)id);
   else
     snprintf(buf, TG__DEVICE_NAME, "type%lld:%lld", (long long)type, (long long)id);
   return buf;
+}
+
+struct tg__memory_device tg__memory_device_read(const struct tg_trace *t, uint32_t args) {
+  return tg__memory_device_of(tg__arg_int(t, args, TG__K_DEVICE_TYPE, -1), tg__arg_int(t, args, TG__K_DEVICE_ID, -1));
 }
 
 bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type, int64_t id) {
@@ -35,13 +43,9 @@ static void read_addr(const struct tg__args_iter *it, struct tg__memory_event *e
 
 struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark) {
   const uint32_t args = t->marks.args[mark];
-  struct tg__memory_event e = {.ts_ns = t->marks.ts_ns[mark],
-                               .device_type = -1,
-                               .device_id = -1,
-                               .allocated = TG_NULL_INT,
-                               .reserved = TG_NULL_INT,
-                               .track = t->marks.track[mark],
-                               .node = TG_NONE};
+  struct tg__memory_event e = {
+      .ts_ns = t->marks.ts_ns[mark], .allocated = TG_NULL_INT, .reserved = TG_NULL_INT, .track = t->marks.track[mark], .node = TG_NONE};
+  int64_t type = -1, id = -1;
   struct tg__args_iter it;
   for (tg__args_begin(t, args, &it); tg__args_next(&it);) {
     if (it.field->top) continue;
@@ -50,10 +54,10 @@ struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t
       e.bytes = number(t, args, &it, 0);
       break;
     case TG__K_DEVICE_TYPE:
-      e.device_type = number(t, args, &it, -1);
+      type = number(t, args, &it, -1);
       break;
     case TG__K_DEVICE_ID:
-      e.device_id = number(t, args, &it, -1);
+      id = number(t, args, &it, -1);
       break;
     case TG__K_TOTAL_ALLOCATED:
       e.allocated = number(t, args, &it, 0);
@@ -68,6 +72,7 @@ struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t
       break;
     }
   }
+  e.device = tg__memory_device_of(type, id);
   return e;
 }
 
@@ -82,7 +87,7 @@ static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
 
-enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out) {
+enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree, struct tg__memory_events *out) {
   *out = (struct tg__memory_events){0};
   uint32_t *next = NULL; /* by track: first node that has not begun at the time of the event before */
   if (tree && t->track_count) {
@@ -90,17 +95,19 @@ enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op
     if (!next) return TG_MEMORY;
     memcpy(next, tree->first, (size_t)t->track_count * sizeof *next);
   }
-  uint32_t *const home = tg__home_tracks(t, 0, t->track_count);
+  const uint32_t first = a->rank == TG_NONE ? 0 : t->ranks[a->rank].first_track;
+  uint32_t *const home = tg__home_tracks(t, first, a->rank == TG_NONE ? t->track_count : t->ranks[a->rank].track_count);
   enum tg_err err = home ? TG_OK : TG_MEMORY;
   for (uint32_t i = 0; !err && i < t->marks.count; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.ts_ns[i] == TG_NULL_INT || t->marks.track[i] == TG_NONE) continue;
+    if (!tg__ask_has_rank(a, t->tracks[t->marks.track[i]].rank)) continue;
     if (out->count == out->cap && !tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) {
       err = TG_MEMORY;
       break;
     }
     struct tg__memory_event *e = &out->items[out->count++];
     *e = tg__memory_event_read(t, i);
-    e->track = home[e->track];
+    e->track = home[e->track - first];
     if (next) e->node = tg__op_tree_operator(tree, node_at(t, tree, &next[e->track], e->track, e->ts_ns));
   }
   tg__free(home);

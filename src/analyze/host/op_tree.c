@@ -11,6 +11,7 @@ struct builder {
   uint8_t *names;                 /* NAME_* by string id, filled as names turn up */
   struct tg__schema_mask modules; /* schemas with a Python module id */
   struct tg__call_names *calls;   /* NULL, or: nodes are all events that torch's tables show, under these names */
+  uint32_t rank;                  /* whose events become nodes; TG_NONE: all ranks' */
 };
 
 static uint8_t name_kind(struct builder *b, uint32_t id) {
@@ -117,8 +118,9 @@ static bool add_tracks(struct builder *b) {
   for (uint32_t k = 0; k < b->t->track_count; k++) {
     const uint32_t end = b->t->tracks[k].first + b->t->tracks[k].count;
     uint32_t top = TG_NONE;
+    const bool is_asked = b->rank == TG_NONE || b->t->tracks[k].rank == b->rank;
     b->tree->first[k] = (uint32_t)b->tree->count;
-    for (uint32_t i = b->t->tracks[k].first, next; i < end; i = next) {
+    for (uint32_t i = b->t->tracks[k].first, next; is_asked && i < end; i = next) {
       for (next = i + 1; next < end && s->start_ns[next] == s->start_ns[i] && s->dur_ns[next] == s->dur_ns[i]; next++) continue;
       if (!add_together(b, &top, i, next)) return false;
     }
@@ -137,7 +139,8 @@ static void attach(const struct builder *b) {
   const struct tg_trace *t = b->t;
   const struct tg__slices *s = &t->slices;
   struct tg__op_tree *tree = b->tree;
-  for (uint32_t i = 0; i < s->count; i++) {
+  const struct tg__extent run = b->rank == TG_NONE ? (struct tg__extent){0, s->count} : tg__rank_slices(t, b->rank);
+  for (uint32_t i = run.first; i < run.past; i++) {
     const enum tg__class cls = tg__slice_class(t, i);
     const bool call = cls == TG__CLASS_RUNTIME;
     if (call && b->calls) continue; /* a node of its own */
@@ -190,9 +193,9 @@ static void trim(struct tg__op_tree *tree) {
   tree->cap = tree->count;
 }
 
-static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out) {
+static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank, struct tg__op_tree *out) {
   *out = (struct tg__op_tree){0};
-  struct builder b = {.t = t, .tree = out, .calls = names};
+  struct builder b = {.t = t, .tree = out, .calls = names, .rank = rank};
   enum tg_err err = TG_MEMORY;
   b.names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   out->first = tg__alloc(((size_t)t->track_count + 1) * sizeof *out->first);
@@ -224,7 +227,7 @@ enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out)
   if (!kept) {
     struct tg__op_tree *tree = tg__alloc(sizeof *tree);
     if (!tree) return TG_MEMORY;
-    if (build(t, NULL, tree) || !tg__keep(t, tree, free_kept)) {
+    if (build(t, NULL, TG_NONE, tree) || !tg__keep(t, tree, free_kept)) {
       free_kept(tree);
       return TG_MEMORY;
     }
@@ -235,8 +238,8 @@ enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out)
   return TG_OK;
 }
 
-enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out) {
-  return build(t, names, out);
+enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank, struct tg__op_tree *out) {
+  return build(t, names, rank, out);
 }
 
 void tg__op_tree_free(struct tg__op_tree *tree) {

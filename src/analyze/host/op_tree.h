@@ -34,8 +34,9 @@ struct tg__op_tree {
  * either way. */
 enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out);
 /* The same of its own and with other nodes, those of torch's own tables: everything of the host that has a length, Python frames, annotations
- * and runtime calls too, but for what has no row there. Two calls are one when their labels in `names` are equal. */
-enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, struct tg__op_tree *out);
+ * and runtime calls too, but for what has no row there. Two calls are one when their labels in `names` are equal. Of one rank, or with TG_NONE of
+ * all. */
+enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank, struct tg__op_tree *out);
 void tg__op_tree_free(struct tg__op_tree *tree);
 
 /* The operator a node counts for: itself, what absorbed it, or the nearest operator around it. TG_NONE when there is none. */
@@ -48,16 +49,24 @@ uint32_t tg__launching_op(const struct tg_trace *t, uint32_t device_slice);
 
 /* ---- memory events placed in the tree (op_memory.c) --------------------------------------------------------------------------- */
 
-/* CPU, GPU0, type12:0: by the numbers of c10's devices. buf is not always used. */
+/* Whose memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host always. */
+struct tg__memory_device {
+  int64_t type, id;
+};
+static inline struct tg__memory_device tg__memory_device_of(int64_t type, int64_t id) {
+  return (struct tg__memory_device){type, type == 0 ? -1 : id};
+}
+struct tg__memory_device tg__memory_device_read(const struct tg_trace *t, uint32_t args);
+/* CPU, GPU0, type6:0 (HIP); type-1:-1 where the trace says nothing. buf is not always used. */
 enum { TG__DEVICE_NAME = 64 };
 const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]);
 bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type,
                                  int64_t id); /* by the question's argument `device`, where it has one */
 
 struct tg__memory_event {
-  int64_t ts_ns, bytes;           /* bytes above zero: an allocation; else a release */
-  int64_t device_type, device_id; /* -1 when not given */
-  int64_t allocated, reserved;    /* what the allocator reported; TG_NULL_INT when it did not */
+  int64_t ts_ns, bytes; /* bytes above zero: an allocation; else a release */
+  struct tg__memory_device device;
+  int64_t allocated, reserved; /* what the allocator reported; TG_NULL_INT when it did not */
   uint64_t addr;
   uint32_t track;
   uint32_t node;                /* operator around it on its own track, TG_NONE */
@@ -68,8 +77,8 @@ struct tg__memory_events {
   size_t count, cap;
 };
 struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark); /* `node` stays TG_NONE */
-/* tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs TG__COL_MARKS. */
-enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__memory_events *out);
+/* Of the ranks asked for. tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs TG__COL_MARKS. */
+enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree, struct tg__memory_events *out);
 void tg__memory_events_free(struct tg__memory_events *m);
 /* By node of the tree the events were placed in: bytes on the CPU and on devices, with children and without. */
 struct tg__memory_sums {
@@ -78,7 +87,7 @@ struct tg__memory_sums {
 enum tg_err tg__memory_sum(const struct tg__op_tree *tree, const struct tg__memory_events *m, struct tg__memory_sums *out);
 void tg__memory_sums_free(struct tg__memory_sums *s);
 static inline bool tg__memory_is_cpu(const struct tg__memory_event *e) { /* CPU, MKLDNN and IDEEP share the host's memory */
-  return e->device_type == 0 || e->device_type == 2 || e->device_type == 5;
+  return e->device.type == 0 || e->device.type == 2 || e->device.type == 5;
 }
 
 #endif

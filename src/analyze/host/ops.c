@@ -92,7 +92,7 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static void put_share(struct tg_table *out, int64_t part, int64_t whole) {
-  if (whole)
+  if (whole > 0)
     tg__put_real(out, 100.0 * (double)part / (double)whole);
   else
     tg__put_null(out);
@@ -157,8 +157,8 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   enum tg_err err = tg__tensor_rules(w->ask, &plugin, e);
   if (err) return err;
   err = tg__op_tree_build(w->t, &w->tree);
-  if (!err) err = tg__op_tensor_sum(w->t, &w->tree, plugin, &w->tensor);
-  if (!err) err = tg__memory_events_read(w->t, &w->tree, &w->memory);
+  if (!err) err = tg__op_tensor_sum(w->t, w->ask, &w->tree, plugin, &w->tensor);
+  if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, &w->memory, &w->bytes);
   if (err) return tg__fail(e, err, -1, "out of memory while building the operator tree");
   if (!tg__op_flops_open(&w->flops, w->t)) return tg__fail(e, TG_MEMORY, -1, "out of memory while building the operator table");

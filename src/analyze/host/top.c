@@ -103,19 +103,13 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   return sorted ? TG_OK : TG_MEMORY;
 }
 
-static bool has_device_work(const struct tg_trace *t) {
-  for (uint32_t i = 0; i < t->slices.count; i++)
-    if (tg__class_is_device_work(tg__slice_class(t, i))) return true;
-  return false;
-}
-
 enum tg_err tg__answer_top(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   enum { AUTO, DEVICE, CPU };
   static const char *const choices[] = {[AUTO] = "auto", [DEVICE] = "device", [CPU] = "cpu"};
   size_t side;
   enum tg_err err = tg__ask_choice(a, "side", choices, sizeof choices / sizeof *choices, &side, e);
   if (err) return err;
-  const bool device = side != CPU && has_device_work(t);
+  const bool device = side != CPU && tg__ask_has_class(t, a, tg__class_is_device_work, false);
   if (side == DEVICE && !device)
     return tg__fail(e, TG_NO_DATA, -1,
                     "the trace holds no device work (kernels, copies, memsets); record with activities=[ProfilerActivity.CPU, "

@@ -7,6 +7,7 @@ static bool is_of_library(struct tg__str frame) {
   static const char *const files[] = {"contextlib.py(", "copy.py(",     "functools.py(", "threading.py(", "queue.py(",     "runpy.py(",  "random.py(",
                                       "pickle.py(",     "copyreg.py(",  "abc.py(",       "enum.py(",      "dataclasses.py(", "types.py(", "typing.py(",
                                       "weakref.py(",    "warnings.py(", "timeit.py(",    "inspect.py(",   "socketserver.py(", "sched.py(", "heapq.py(",
+                                      "pathlib.py(",    "codecs.py(",   "gzip.py(",      "zipfile.py(",   "csv.py(",       "tempfile.py(", "shutil.py(", "subprocess.py(",
                                       "concurrent/",    "multiprocessing/", "asyncio/",  "logging/",      "json/",         "importlib/", "collections/", "unittest/"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
     if (tg__str_has_prefix(frame, files[i])) return true;

@@ -29,7 +29,7 @@ static bool find_fields(struct tg__hta *h) {
   return true;
 }
 
-static bool is_row(const struct tg__hta *h, uint32_t slice) {
+bool tg__hta_is_row(const struct tg__hta *h, uint32_t slice) {
   const struct tg__slices *s = &h->t->slices;
   return !(s->flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)) && h->cat_counts[s->cat[slice]];
 }
@@ -69,7 +69,7 @@ static int64_t least_ts(const struct tg__hta *h) {
     const struct tg__extent b = tg__rank_slices(h->t, r);
     struct tg__hta_row first = {.slice = TG_NONE};
     for (uint32_t i = b.first; i < b.past; i++)
-      if (is_row(h, i) && (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice])) first.slice = i;
+      if (tg__hta_is_row(h, i) && (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice])) first.slice = i;
     if (first.slice == TG_NONE) continue;
     set_times(&first, &h->t->slices, is_rounded(h->t, r)); /* rounding keeps order, so one row stands for all */
     if (first.ts_us < least) least = first.ts_us;
@@ -95,20 +95,24 @@ static void sort_round(const struct tg__hta_event *from, struct tg__hta_event *t
 }
 
 /* Two rounds over half the bits that are in use: the fewer places a round writes to, the more of them the caches hold. */
-static bool sort_events(struct tg__hta_event *events, struct tg__hta_event *other, size_t n) {
+bool tg__hta_sort_events(struct tg__hta_event *events, size_t n) {
   uint32_t most = 1;
   for (size_t i = 0; i < n; i++) most |= events[i].args;
   const unsigned bits = (32 - (unsigned)__builtin_clz(most) + 1) / 2;
   uint32_t *starts = tg__alloc(((size_t)1 << bits) * sizeof *starts);
-  if (!starts) return false;
-  sort_round(events, other, n, 0, starts, (uint32_t)1 << bits);
-  sort_round(other, events, n, bits, starts, (uint32_t)1 << bits);
+  struct tg__hta_event *other = tg__realloc(NULL, (n + 1) * sizeof *other);
+  const bool ok = starts && other;
+  if (ok) {
+    sort_round(events, other, n, 0, starts, (uint32_t)1 << bits);
+    sort_round(other, events, n, bits, starts, (uint32_t)1 << bits);
+  }
   tg__free(starts);
-  return true;
+  tg__free(other);
+  return ok;
 }
 
 static struct tg__hta_event of_slice(const struct tg__hta *h, uint32_t i) {
-  return (struct tg__hta_event){h->t->slices.args[i], is_row(h, i) ? i : TG_NONE};
+  return (struct tg__hta_event){h->t->slices.args[i], tg__hta_is_row(h, i) ? i : TG_NONE};
 }
 
 static struct tg__hta_event of_mark(const struct tg__hta *h, uint32_t i) {
@@ -121,15 +125,12 @@ static void place_events(const struct tg__hta *h, uint32_t rank, const struct tg
   for (uint32_t i = marks.first; i < marks.past; i++) events[tg__file_order_of(order, h->t->marks.args[i])] = of_mark(h, i);
 }
 
-static bool list_and_sort(const struct tg__hta *h, uint32_t rank, struct tg__hta_event *events, size_t count) {
+static bool list_and_sort(const struct tg__hta *h, uint32_t rank, struct tg__hta_event *events) {
   const struct tg__extent slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
-  struct tg__hta_event *other = tg__realloc(NULL, (count + 1) * sizeof *other);
   size_t n = 0;
   for (uint32_t i = slices.first; i < slices.past; i++) events[n++] = of_slice(h, i);
   for (uint32_t i = marks.first; i < marks.past; i++) events[n++] = of_mark(h, i);
-  const bool ok = other && sort_events(events, other, n);
-  tg__free(other);
-  return ok;
+  return tg__hta_sort_events(events, n);
 }
 
 struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count) {
@@ -141,7 +142,7 @@ struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, siz
   if (ok && tg__file_order_open(&order, h->t, rank))
     place_events(h, rank, &order, events);
   else
-    ok = ok && list_and_sort(h, rank, events, *count);
+    ok = ok && list_and_sort(h, rank, events);
   tg__file_order_close(&order);
   if (ok) return events;
   tg__free(events);
@@ -325,7 +326,7 @@ static bool has_two_steps(struct tg__hta *h) {
   uint32_t seen = TG_NONE;
   for (uint32_t i = 0; i < h->t->slices.count; i++) {
     const uint32_t name = h->t->slices.name[i];
-    if (name == seen || !(tg__names_of(&h->names, name) & TG__NAME_PROFILER_STEP) || !is_row(h, i)) continue;
+    if (name == seen || !(tg__names_of(&h->names, name) & TG__NAME_PROFILER_STEP) || !tg__hta_is_row(h, i)) continue;
     if (!is_step_name(tg__name(h->t, name))) continue;
     if (seen != TG_NONE) return true;
     seen = name;
@@ -449,7 +450,9 @@ void tg__hta_drop(struct tg__hta *h, uint32_t rank) {
 }
 
 enum tg__hta_filter tg__hta_filter_of(const struct tg__ask *a) {
-  return strcmp(tg__ask_arg(a, "rules"), "hta-last") == 0 ? TG__HTA_WITH_LAST_STEP : TG__HTA_WITHOUT_LAST_STEP;
+  const char *const rules = tg__ask_arg(a, "rules");
+  if (strcmp(rules, "hta-all") == 0) return TG__HTA_EVERY_ROW;
+  return strcmp(rules, "hta-last") == 0 ? TG__HTA_WITH_LAST_STEP : TG__HTA_WITHOUT_LAST_STEP;
 }
 
 enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter) {

@@ -26,7 +26,7 @@ struct tg__hta_rank {
 enum tg__hta_filter {
   TG__HTA_WITHOUT_LAST_STEP, /* what TraceAnalysis keeps by default: the last of several steps is left out, device work of it, too */
   TG__HTA_WITH_LAST_STEP,    /* include_last_profiler_step=True: every CPU row, and the device rows they launched */
-  TG__HTA_EVERY_ROW,         /* what TraceDiff keeps */
+  TG__HTA_EVERY_ROW,         /* what TraceDiff keeps, and a Trace that nobody has aligned */
 };
 enum tg__hta_type { TG__HTA_UNKNOWN, TG__HTA_COMPUTATION, TG__HTA_COMMUNICATION, TG__HTA_MEMORY, TG__HTA_OTHER };
 extern const char *const tg__hta_type_names[];
@@ -45,7 +45,7 @@ struct tg__hta {
 };
 /* rank: only the rows of this one (TG_NONE = of all); its times and the step filter follow from all ranks either way.
  * TG_OK or TG_MEMORY; close it either way. */
-enum tg__hta_filter tg__hta_filter_of(const struct tg__ask *a); /* rules=hta or hta-last */
+enum tg__hta_filter tg__hta_filter_of(const struct tg__ask *a); /* rules=hta, hta-last or hta-all */
 enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter);
 /* The same one rank after the other, so that the rows of all are never there at once. */
 enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter);
@@ -58,6 +58,8 @@ struct tg__hta_event { /* args: its reference, which rises along the file */
 };
 /* All events of a rank in file order; slice is TG_NONE for what can be no row. NULL on no memory; tg__free. */
 struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count);
+bool tg__hta_sort_events(struct tg__hta_event *events, size_t count); /* by args; false on no memory */
+bool tg__hta_is_row(const struct tg__hta *h, uint32_t slice);
 void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream, int64_t *correlation); /* args of these names; -1 = none */
 bool tg__hta_is_gpu_row(const struct tg__hta *h, uint32_t slice, int64_t stream, int64_t correlation);
 void tg__hta_close(struct tg__hta *h);

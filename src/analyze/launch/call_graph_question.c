@@ -181,9 +181,9 @@ static bool answer_hta(struct view *v, const struct tg__ask *a, struct tg_table 
 
 static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e, put_fn *put_exact,
                           put_fn *put_hta) {
-  static const char *const rules[] = {"exact", "hta", "hta-last"};
+  static const char *const rules[] = {"exact", "hta", "hta-last", "hta-all"};
   size_t hta;
-  const enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
+  const enum tg_err err = tg__ask_choice(a, "rules", rules, 4, &hta, e);
   if (err) return err;
   struct view v = {.t = t};
   bool ok;

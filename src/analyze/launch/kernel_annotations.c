@@ -38,7 +38,7 @@ static bool add_piece(struct work *w, uint32_t slice, uint32_t label) {
 
 /* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their rank. */
 static struct tg__listed take(struct tg__listed *list, const struct tg__track *track) {
-  struct tg__listed part = {list->slices, 0};
+  struct tg__listed part = {.slices = list->slices};
   while (part.count < list->count && part.slices[part.count] < track->first + track->count) part.count++;
   list->slices += part.count;
   list->count -= part.count;

@@ -17,16 +17,27 @@ struct work {
   size_t count, cap;
 };
 
-static void count_pair(const struct work *w, struct row *r, const struct tg__launch_pair *p) {
+static struct row figures_of(const struct work *w, const struct tg__launch_pair *p) {
   const int64_t call = p->call_end_ns - p->call_start_ns, device = p->end_ns - p->start_ns;
   const int64_t wait = p->start_ns - p->call_end_ns, delay = wait > 0 ? wait : 0; /* it may start before the call has returned */
-  r->launches++;
-  r->call_ns += call;
-  r->device_ns += device;
-  r->delay_ns += delay;
-  r->short_kernels += call <= w->call_limit_ns && device < call;
-  r->call_outliers += call > w->call_limit_ns;
-  r->delay_outliers += delay > w->delay_limit_ns;
+  return (struct row){.name = TG_NONE,
+                      .launches = 1,
+                      .call_ns = call,
+                      .device_ns = device,
+                      .delay_ns = delay,
+                      .short_kernels = call <= w->call_limit_ns && device < call,
+                      .call_outliers = call > w->call_limit_ns,
+                      .delay_outliers = delay > w->delay_limit_ns};
+}
+
+static void add_figures(struct row *to, const struct row *one) {
+  to->launches += one->launches;
+  to->call_ns += one->call_ns;
+  to->device_ns += one->device_ns;
+  to->delay_ns += one->delay_ns;
+  to->short_kernels += one->short_kernels;
+  to->call_outliers += one->call_outliers;
+  to->delay_outliers += one->delay_outliers;
 }
 
 static void put_row(struct work *w, const struct tg__device_rows *d, const struct row *r, uint32_t call, uint32_t kernel) {
@@ -82,68 +93,90 @@ static bool put_rows(struct work *w, const struct tg__device_rows *d) {
 
 /* ---- by=event: a row a launch, written column by column -------------------------------------------------------------------------- */
 
-enum { RANK, CALL, KERNEL, CORRELATION, LAUNCHES, CALL_NS, DEVICE_NS, DELAY_NS, SHORT, CALL_OUTLIERS, DELAY_OUTLIERS };
+enum { RANK, CALL, KERNEL, CORRELATION, LAUNCHES, CALL_NS, DEVICE_NS, DELAY_NS, SHORT, CALL_OUTLIERS, DELAY_OUTLIERS, COLUMNS, AT_ONCE = 128 };
 
-static int64_t figure_of(const struct work *w, const struct tg__device_rows *d, unsigned column, const struct tg__launch_pair *p) {
-  struct row one = {0};
-  if (column == CORRELATION) return tg__pair_correlation(d, p);
-  count_pair(w, &one, p);
-  switch (column) {
-  case RANK:
-    return tg__rank_number(d->t, d->rank);
-  case LAUNCHES:
-    return one.launches;
-  case CALL_NS:
-    return one.call_ns;
-  case DEVICE_NS:
-    return one.device_ns;
-  case DELAY_NS:
-    return one.delay_ns;
-  case SHORT:
-    return one.short_kernels;
-  case CALL_OUTLIERS:
-    return one.call_outliers;
-  default:
-    return one.delay_outliers;
-  }
-}
-
-/* The cells of `count` rows from `first` on. */
-static void put_cells(struct work *w, const struct tg__device_rows *d, const struct tg__launch_pair *pairs, size_t first, size_t count,
-                      unsigned column) {
-  const struct tg__column *const out = &w->out->columns[column];
-  for (size_t i = 0; i < count; i++)
-    if (out->type == TG_TEXT)
-      out->texts[first + i] = tg__table_text(w->out, d->t, d->t->slices.name[column == CALL ? pairs[i].call : pairs[i].slice]);
-    else
-      out->ints[first + i] = figure_of(w, d, column, &pairs[i]);
-}
+static const size_t figure_at[COLUMNS] = {
+    [LAUNCHES] = offsetof(struct row, launches),           [CALL_NS] = offsetof(struct row, call_ns),
+    [DEVICE_NS] = offsetof(struct row, device_ns),         [DELAY_NS] = offsetof(struct row, delay_ns),
+    [SHORT] = offsetof(struct row, short_kernels),         [CALL_OUTLIERS] = offsetof(struct row, call_outliers),
+    [DELAY_OUTLIERS] = offsetof(struct row, delay_outliers)};
 
 /* So many rows at a time that what they are made of, which lies far apart, is looked up once and stays in the cache meanwhile. */
-static void put_columns(struct work *w, const struct tg__device_rows *d, const uint32_t *pairs, size_t count) {
-  enum { AT_ONCE = 128 };
-  struct tg__launch_pair at_once[AT_ONCE];
-  for (size_t done = 0, some; done < count; done += some) {
-    some = count - done < AT_ONCE ? count - done : AT_ONCE;
-    for (size_t i = 0; i < some; i++) at_once[i] = tg__device_pair(d, pairs[done + i]);
-    for (unsigned c = 0; c <= DELAY_OUTLIERS; c++)
-      if (!w->out->columns[c].is_left_out) put_cells(w, d, at_once, w->out->rows + done, some, c);
+struct batch {
+  uint32_t calls[AT_ONCE], slices[AT_ONCE];
+  int64_t correlations[AT_ONCE]; /* rules=hta; exact ones are looked up if they are asked for */
+  struct row figures[AT_ONCE];
+  size_t first, count; /* rows of the table */
+};
+
+static void add_to_batch(const struct work *w, struct batch *b, const struct tg__launch_pair *p) {
+  b->calls[b->count] = p->call;
+  b->slices[b->count] = p->slice;
+  b->correlations[b->count] = p->correlation;
+  b->figures[b->count] = figures_of(w, p);
+  b->count++;
+}
+
+static void put_texts(struct work *w, const struct tg__device_rows *d, const struct batch *b, unsigned column) {
+  uint32_t *const out = w->out->columns[column].texts + b->first;
+  const uint32_t *const slices = column == CALL ? b->calls : b->slices;
+  for (size_t i = 0; i < b->count; i++) out[i] = tg__table_text(w->out, d->t, d->t->slices.name[slices[i]]);
+}
+
+static void put_correlations(const struct tg__device_rows *d, const struct batch *b, int64_t *out) {
+  uint32_t args[AT_ONCE];
+  for (size_t i = 0; i < b->count; i++) args[i] = d->t->slices.args[b->slices[i]];
+  if (d->rules == TG__RULES_EXACT)
+    tg__arg_ints(d->t, args, b->count, TG__K_CORRELATION, -1, out);
+  else
+    memcpy(out, b->correlations, b->count * sizeof *out);
+}
+
+static void put_ints(struct work *w, const struct tg__device_rows *d, const struct batch *b, unsigned column) {
+  int64_t *const out = w->out->columns[column].ints + b->first;
+  const int64_t number = tg__rank_number(d->t, d->rank);
+  if (column == CORRELATION) put_correlations(d, b, out);
+  for (size_t i = 0; column == RANK && i < b->count; i++) out[i] = number;
+  for (size_t i = 0; column >= LAUNCHES && i < b->count; i++)
+    memcpy(&out[i], (const char *)&b->figures[i] + figure_at[column], sizeof *out);
+}
+
+static void put_batch(struct work *w, const struct tg__device_rows *d, struct batch *b) {
+  for (unsigned c = 0; c < COLUMNS; c++) {
+    if (w->out->columns[c].is_left_out) continue;
+    if (c == CALL || c == KERNEL)
+      put_texts(w, d, b, c);
+    else
+      put_ints(w, d, b, c);
   }
-  tg__table_wrote_rows(w->out, count);
+  b->first += b->count;
+  b->count = 0;
 }
 
 static bool put_events(struct work *w, const struct tg__device_rows *d) {
-  uint32_t *const pairs = tg__realloc(NULL, (d->pair_count + 1) * sizeof *pairs);
-  size_t count = 0;
-  for (size_t i = 0; pairs && i < d->pair_count; i++)
-    if (!is_left_out(w, d, i)) pairs[count++] = (uint32_t)i;
-  const bool ok = pairs && tg__table_reserve(w->out, w->out->rows + count);
-  if (ok) put_columns(w, d, pairs, count);
-  tg__free(pairs);
-  return ok;
+  struct batch b;
+  b.first = w->out->rows;
+  b.count = 0;
+  if (!tg__table_reserve(w->out, b.first + d->pair_count)) return false;
+  for (size_t i = 0; i < d->pair_count; i++) {
+    if (is_left_out(w, d, i)) continue;
+    const struct tg__launch_pair p = tg__device_pair(d, i);
+    add_to_batch(w, &b, &p);
+    if (b.count == AT_ONCE) put_batch(w, d, &b);
+  }
+  put_batch(w, d, &b);
+  tg__table_wrote_rows(w->out, b.first - w->out->rows);
+  return true;
 }
 
 /* ---- sums ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool has_launches(const struct tg_trace *t, uint32_t rank) {
+  for (uint32_t k = t->ranks[rank].first_track, end = k + t->ranks[rank].track_count; k < end; k++)
+    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++)
+      if (t->slices.cause[i] != TG_NONE && tg__class_is_device_work(tg__slice_class(t, i))) return true;
+  return false;
+}
 
 static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
   struct work *w = ctx;
@@ -151,14 +184,15 @@ static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
   if (w->by == BY_EVENT) return put_events(w, d);
   w->count = 0;
   tg__map_free(&w->row_of);
-  if (w->by == BY_RANK && !row_of(w, TG_NONE)) return false; /* a rank without launches has a row, too */
+  if (w->by == BY_RANK && has_launches(d->t, d->rank) && !row_of(w, TG_NONE)) return false; /* even if none is in these steps */
   for (size_t i = 0; i < d->pair_count; i++) {
     if (is_left_out(w, d, i)) continue;
     const struct tg__launch_pair p = tg__device_pair(d, i);
     const uint32_t call = d->t->slices.name[p.call], kernel = d->t->slices.name[p.slice];
     struct row *r = row_of(w, w->by == BY_CALL ? call : w->by == BY_KERNEL ? kernel : TG_NONE);
     if (!r) return false;
-    count_pair(w, r, &p);
+    const struct row one = figures_of(w, &p);
+    add_figures(r, &one);
   }
   return put_rows(w, d);
 }

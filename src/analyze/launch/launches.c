@@ -113,9 +113,9 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a, struct tg_
   for (uint32_t k = 0; k < w->t->track_count; k++) {
     const struct tg__track *track = &w->t->tracks[k];
     if (!tg__ask_has_rank(a, track->rank)) continue;
-    if (w->by == BY_RANK && row_of(w, track->rank, TG_NONE) == TG_NONE) return TG_MEMORY; /* a rank without device work has a row, too */
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
+      if (w->by == BY_RANK && row_of(w, track->rank, TG_NONE) == TG_NONE) return TG_MEMORY; /* even if none of it is in these steps */
       if (a->has_steps && !tg__ask_has_slice(a, w->t, k, i)) continue;
       if (w->by == BY_EVENT)
         put_event(w, track->rank, i, out);

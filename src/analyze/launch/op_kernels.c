@@ -55,6 +55,7 @@ static bool add_device_work(const struct work *w, uint32_t slice, struct tg__op_
                                                            .name = s->name[slice],
                                                            .tie = s->args[slice],
                                                            .at_ns = s->start_ns[launch],
+                                                           .then_ns = s->start_ns[slice],
                                                            .launch_ns = s->start_ns[launch],
                                                            .start_ns = s->start_ns[slice],
                                                            .dur_ns = s->dur_ns[slice]});

@@ -13,6 +13,7 @@ static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__launched *items = ctx, *x = &items[a], *y = &items[b];
   if (x->owner != y->owner) return x->owner < y->owner;
   if (x->at_ns != y->at_ns) return x->at_ns < y->at_ns;
+  if (x->then_ns != y->then_ns) return x->then_ns < y->then_ns;
   return x->tie < y->tie;
 }
 

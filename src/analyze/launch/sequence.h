@@ -10,8 +10,8 @@
 struct tg__launched {
   uint32_t owner;                      /* the caller's number for the range of host time it counts for */
   uint32_t name;                       /* string id */
-  uint32_t tie;                        /* order of what came at the same time */
-  int64_t at_ns;                       /* what a sequence is ordered by */
+  uint32_t tie;                        /* order of what came at the same times */
+  int64_t at_ns, then_ns;              /* what a sequence is ordered by */
   int64_t launch_ns, start_ns, dur_ns; /* start of the host call; of the device work */
 };
 struct tg__launched_run {       /* the work of one owner */
@@ -20,7 +20,7 @@ struct tg__launched_run {       /* the work of one owner */
 struct tg__launched_list {
   struct tg__launched *items;
   size_t count, cap;
-  uint32_t *order; /* by owner, at_ns, tie */
+  uint32_t *order; /* by owner, at_ns, then_ns, tie */
   struct tg__launched_run *runs;
   size_t run_count, run_cap;
 };

@@ -13,7 +13,7 @@ struct device {
   bool wanted;
   int64_t events, allocations, alloc_bytes, free_bytes, net, peak_net;
   int64_t peak_allocated, peak_reserved; /* TG_NULL_INT when never reported */
-  int64_t with_addr, paired, live_count, free_without_alloc, alloc_without_addr;
+  int64_t with_addr, paired, live_count, free_without_alloc;
   size_t peak_event;   /* SIZE_MAX when the curve is never above its start */
   struct tg__map live; /* address → event; TG_NONE once freed */
 };
@@ -34,9 +34,9 @@ struct work {
 
 /* ---- devices ---------------------------------------------------------------------------------------------------------------------- */
 
-/* TG_NONE on no memory. All host memory is one device, whatever id the recorder gave it. */
+/* TG_NONE on no memory. */
 static uint32_t device_of(struct work *w, const struct tg__ask *a, const struct tg__memory_event *e) {
-  const struct device_key key = {w->t->tracks[e->track].rank, e->device_type, e->device_type == 0 ? -1 : e->device_id};
+  const struct device_key key = {w->t->tracks[e->track].rank, e->device.type, e->device.id};
   const uint32_t id = tg__strings_add(w->device_keys, (const char *)&key, sizeof key);
   if (id == TG_NONE || id < w->device_count) return id;
   if (!tg__grow((void **)&w->devices, &w->device_cap, w->device_count + 1, sizeof *w->devices)) return TG_NONE;
@@ -49,10 +49,7 @@ static uint32_t device_of(struct work *w, const struct tg__ask *a, const struct 
 /* ---- following the events --------------------------------------------------------------------------------------------------------- */
 
 static bool follow_address(struct device *d, const struct tg__memory_event *e, size_t i) {
-  if (!e->addr_is_known) {
-    d->alloc_without_addr += e->bytes > 0;
-    return true;
-  }
+  if (!e->addr_is_known) return true;
   uint32_t *at = tg__map_slot(&d->live, e->addr, TG_NONE);
   if (!at) return false;
   if (e->bytes > 0) {
@@ -252,7 +249,7 @@ enum tg_err tg__answer_memory(const struct tg_trace *t, const struct tg__ask *a,
   struct work w = {.t = t, .by = (enum by)by};
   const bool ops = w.by == BY_OP;
   if (ops) err = tg__op_tree_build(t, &w.tree);
-  if (!err) err = tg__memory_events_read(t, ops ? &w.tree : NULL, &w.events);
+  if (!err) err = tg__memory_events_read(t, a, ops ? &w.tree : NULL, &w.events);
   if (!err) err = follow_all(&w, a);
   if (!err) err = put_table(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while following memory events");

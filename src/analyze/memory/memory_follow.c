@@ -56,12 +56,12 @@ static uint32_t device_of(struct work *w, int64_t rank, int64_t type, int64_t id
 
 /* NULL on no memory. */
 static struct space *space_of(struct work *w, const struct tg__memory_event *e) {
-  const int64_t type = tg__memory_is_cpu(e) ? 0 : e->device_type, id = type == 0 ? -1 : e->device_id;
-  const int64_t key[] = {w->b->places.process_of[e->track], type, id};
+  const struct tg__memory_device whose = tg__memory_is_cpu(e) ? tg__memory_device_of(0, -1) : e->device;
+  const int64_t key[] = {w->b->places.process_of[e->track], whose.type, whose.id};
   const uint32_t at = tg__strings_add(w->space_keys, (const char *)key, sizeof key);
   if (at == TG_NONE || at < w->space_count) return at == TG_NONE ? NULL : &w->spaces[at];
   if (!tg__grow((void **)&w->spaces, &w->space_cap, w->space_count + 1, sizeof *w->spaces)) return NULL;
-  const uint32_t device = device_of(w, w->b->t->tracks[e->track].rank, type, id);
+  const uint32_t device = device_of(w, w->b->t->tracks[e->track].rank, whose.type, whose.id);
   if (device == TG_NONE) return NULL;
   w->spaces[w->space_count] = (struct space){.device = device};
   return &w->spaces[w->space_count++];

@@ -22,7 +22,7 @@ struct work {
 };
 
 static struct device *device_of(struct work *w, const struct tg__memory_event *e) {
-  const int64_t key[] = {w->t->tracks[e->track].rank, e->device_type, e->device_id};
+  const int64_t key[] = {w->t->tracks[e->track].rank, e->device.type, e->device.id};
   const uint32_t at = tg__strings_add(w->keys, (const char *)key, sizeof key);
   if (at == TG_NONE || at < w->count) return at == TG_NONE ? NULL : &w->devices[at];
   if (!tg__grow((void **)&w->devices, &w->cap, w->count + 1, sizeof *w->devices)) return NULL;
@@ -71,7 +71,7 @@ static void add_event(const struct work *w, struct device *d, const struct tg__m
 static bool is_sane(const struct tg__memory_event *e) { return e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved; }
 
 static bool is_wanted(const struct work *w, const struct tg__memory_event *e) {
-  return tg__ask_has_rank(w->a, w->t->tracks[e->track].rank) && tg__memory_device_is_wanted(w->a, e->device_type, e->device_id);
+  return tg__ask_has_rank(w->a, w->t->tracks[e->track].rank) && tg__memory_device_is_wanted(w->a, e->device.type, e->device.id);
 }
 
 static bool follow(struct work *w, const struct tg__memory_events *events) {
@@ -100,7 +100,7 @@ enum tg_err tg__answer_fragmentation(const struct tg_trace *t, const struct tg__
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {.t = t, .a = a, .out = out, .by = (enum by)by};
-  err = tg__memory_events_read(t, NULL, &events);
+  err = tg__memory_events_read(t, a, NULL, &events);
   if (err || !follow(&w, &events)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while following the allocator");
   if (!err && !w.count)
     err = tg__fail(e, TG_NO_DATA, -1,

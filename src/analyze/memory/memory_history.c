@@ -23,6 +23,14 @@ static bool is_history(const struct tg_trace *t, uint32_t mark, uint32_t snapsho
          !tg__str_eq(tg__name(t, name), TG_STR("block"));
 }
 
+/* What a snapshot tells beside allocations is of the device that its track is called after. */
+static struct tg__memory_device device_read(const struct tg_trace *t, uint32_t mark) {
+  const uint32_t args = t->marks.args[mark], name = t->marks.name[mark];
+  if (name == TG__K_MEMORY || name == TG__K_OUT_OF_MEMORY) return tg__memory_device_read(t, args);
+  return tg__memory_device_of(tg__arg_int(t, args, TG__K_DEVICE_TYPE, 1),
+                              tg__arg_int(t, args, TG__K_DEVICE_ID, t->tracks[t->marks.track[mark]].pid));
+}
+
 /* Where the allocator does not say what is in use, its events say how that changed. */
 static void note_level(struct tg__alloc_device *d, const struct tg__alloc_event *x) {
   if (!x->is_memory) return;
@@ -41,10 +49,9 @@ enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__as
   for (uint32_t i = 0; i < t->marks.count && memory; i++) {
     if (!is_history(t, i, snapshot) || !tg__ask_has_rank(a, t->tracks[t->marks.track[i]].rank)) continue;
     const uint32_t args = t->marks.args[i];
-    const int64_t type = tg__arg_int(t, args, TG__K_DEVICE_TYPE, 1),
-                  id = tg__arg_int(t, args, TG__K_DEVICE_ID, t->tracks[t->marks.track[i]].pid);
     struct tg__alloc_event x = {.mark = i, .ts_ns = t->marks.ts_ns[i], .is_memory = t->marks.name[i] == TG__K_MEMORY};
-    x.device = device_of(out, t->tracks[t->marks.track[i]].rank, type, type == 0 ? -1 : id);
+    const struct tg__memory_device whose = device_read(t, i);
+    x.device = device_of(out, t->tracks[t->marks.track[i]].rank, whose.type, whose.id);
     memory = x.device != TG_NONE;
     if (!memory || !tg__memory_device_is_wanted(a, out->devices[x.device].type, out->devices[x.device].id)) continue;
     struct tg__alloc_device *const d = &out->devices[x.device];

@@ -113,14 +113,18 @@ static bool put_sites(struct work *w, struct tg_table *out) {
   return sorted;
 }
 
-static enum tg_err check_steps(const struct work *w, struct tg_error *e) {
+/* Of the ranks whose blocks are known. */
+static enum tg_err check_steps(const struct work *w, const struct tg__ask *a, struct tg_error *e) {
   uint32_t most = 0;
-  for (uint32_t r = 0; r < w->b.t->rank_count; r++) most = w->steps[r].count > most ? w->steps[r].count : most;
+  for (size_t i = 0; i < w->b.device_count; i++) {
+    const uint32_t rank = w->b.devices[i].rank, count = tg__ask_has_rank(a, rank) ? w->steps[rank].count : 0;
+    most = count > most ? count : most;
+  }
   if (most >= STEPS_LEAST) return TG_OK;
   return tg__fail(
       e, TG_NO_DATA, -1,
-      "the trace has %u steps, and what grows from step to step shows in %d at least: record more of them (call prof.step() in the loop)",
-      most, STEPS_LEAST);
+      "the trace has %u step%s, and what grows from step to step shows in %d at least: record more of them (call prof.step() in the loop)",
+      most, most == 1 ? "" : "s", STEPS_LEAST);
 }
 
 enum tg_err tg__answer_leaks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
@@ -130,7 +134,7 @@ enum tg_err tg__answer_leaks(const struct tg_trace *t, const struct tg__ask *a, 
     w.steps = list_steps(t);
     w.keys = tg__strings_new();
     bool ok = w.steps && w.keys;
-    if (ok) err = check_steps(&w, e);
+    if (ok) err = check_steps(&w, a, e);
     for (size_t i = 0; ok && !err && i < w.b.change_count; i++) ok = !w.b.changes[i].made || take_block(&w, w.b.changes[i].block);
     if (!err && !(ok && put_sites(&w, out))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for leaks");
   }

@@ -46,7 +46,7 @@ static bool sort_events(struct work *w, size_t *wanted) {
   if (!w->keys || !w->device_of || !w->order) return false;
   for (size_t i = 0; i < w->events.count; i++) {
     const struct tg__memory_event *e = &w->events.items[i];
-    const struct device_key key = {w->t->tracks[e->track].rank, e->device_type, e->device_type == 0 ? -1 : e->device_id};
+    const struct device_key key = {w->t->tracks[e->track].rank, e->device.type, e->device.id};
     if (e->node == TG_NONE || !tg__ask_has_rank(w->ask, (uint32_t)key.rank) || !tg__memory_device_is_wanted(w->ask, key.type, key.id))
       continue;
     const uint32_t id = tg__strings_add(w->keys, (const char *)&key, sizeof key);
@@ -188,7 +188,7 @@ enum tg_err tg__answer_memory_ops(const struct tg_trace *t, const struct tg__ask
   struct work w = {.t = t, .ask = a};
   size_t wanted = 0;
   enum tg_err err = tg__op_tree_build(t, &w.tree);
-  if (!err) err = tg__memory_events_read(t, &w.tree, &w.events);
+  if (!err) err = tg__memory_events_read(t, a, &w.tree, &w.events);
   if (!err && (!sort_events(&w, &wanted) || !count_calls(&w) || !follow(&w, wanted))) err = TG_MEMORY;
   if (!err) err = put_rows(&w, out);
   if (err == TG_MEMORY) tg__fail(e, err, -1, "out of memory while adding up what operators allocate");

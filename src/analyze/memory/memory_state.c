@@ -9,13 +9,14 @@ struct blocks {           /* of one device */
   struct tg__map of_addr; /* address → index of its event + 1; 0 = given back */
 };
 
-static bool follow(struct blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *freed) {
+/* gone: the event of the block that ends here, given back or, its free being missing, taken anew; TG_NONE. */
+static bool follow(struct blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *gone) {
   const struct tg__alloc_event *const x = &h->events[i];
-  *freed = TG_NONE;
-  if (!x->is_memory || x->addr == TG_NULL_INT) return true;
+  *gone = TG_NONE;
+  if (!x->is_memory || x->addr == TG_NULL_INT || !x->bytes || x->bytes == TG_NULL_INT) return true;
   uint32_t *const slot = tg__map_slot(&b->of_addr, (uint64_t)x->addr, 0);
   if (!slot) return false;
-  if (*slot && x->bytes < 0) *freed = *slot - 1;
+  if (*slot) *gone = *slot - 1;
   *slot = x->bytes < 0 ? 0 : (uint32_t)i + 1;
   return true;
 }
@@ -43,10 +44,10 @@ static bool put_device(const struct tg_trace *t, const struct tg__alloc_history 
   int64_t now_ns = 0, bytes = 0;
   bool ok = true;
   for (size_t i = 0; i < h->count && ok; i++) {
-    uint32_t freed;
+    uint32_t gone;
     if (h->events[i].device != device || h->events[i].number > at) continue;
     now_ns = h->events[i].ts_ns;
-    ok = follow(&b, h, i, &freed);
+    ok = follow(&b, h, i, &gone);
   }
   uint32_t *const held = ok ? tg__alloc((b.of_addr.count + 1) * sizeof *held) : NULL;
   size_t n = 0;
@@ -125,6 +126,14 @@ static struct row *row_of(struct stacks *s, const struct tg__alloc_event *x) {
   return &s->rows[*slot];
 }
 
+static bool add_to_stack(struct stacks *s, const struct tg__alloc_event *block, int64_t change, bool by_peak) {
+  struct row *const r = row_of(s, block);
+  if (!r) return false;
+  r->end += change;
+  if (by_peak) r->peak += change;
+  return true;
+}
+
 /* A block counts at the peak when it was taken by then and not given back until after. */
 static bool count_stacks(struct stacks *s) {
   const struct tg__alloc_history *const h = s->h;
@@ -133,17 +142,13 @@ static bool count_stacks(struct stacks *s) {
   for (size_t i = 0; i < h->count && ok; i++) {
     const struct tg__alloc_event *const x = &h->events[i];
     const int64_t peak = h->devices[x->device].peak_event;
-    uint32_t freed;
-    ok = follow(&blocks[x->device], h, i, &freed);
-    const bool takes = x->is_memory && x->bytes > 0;
-    if (!ok || (!takes && freed == TG_NONE)) continue;
-    const struct tg__alloc_event *const block = takes ? x : &h->events[freed];
-    struct row *const r = row_of(s, block);
-    if (!(ok = r != NULL)) break;
-    const int64_t change = takes ? block->bytes : -block->bytes;
-    r->end += change;
-    if (x->number <= peak) r->peak += change;
-    if (!takes) continue;
+    uint32_t gone;
+    ok = follow(&blocks[x->device], h, i, &gone);
+    if (ok && gone != TG_NONE) ok = add_to_stack(s, &h->events[gone], -h->events[gone].bytes, x->number <= peak);
+    if (!ok || !x->is_memory || x->bytes <= 0) continue;
+    struct row *const r = row_of(s, x);
+    ok = r && add_to_stack(s, x, x->bytes, x->number <= peak);
+    if (!ok) break;
     r->count++, r->alloc += x->bytes;
     if (x->bytes > r->largest) r->largest = x->bytes;
   }

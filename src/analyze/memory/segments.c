@@ -1,8 +1,6 @@
 /* The question segments: what a memory snapshot says of the allocator's segments, blocks and pools at the moment it was taken. */
 #include "analyze/memory/memory_history.h"
 
-#include <stdio.h>
-
 enum by { BY_SEGMENT, BY_BLOCK, BY_POOL };
 
 struct segment {
@@ -77,7 +75,7 @@ static bool read_blocks(struct work *w) {
                                 .pool = at != TG_NONE ? w->rows[at - 1].pool : TG_NONE,
                                 .kind = text(w, i, w->key_state),
                                 .device_type = device_type(w, i),
-                              .device = number(w, i, TG__K_DEVICE_ID),
+                                .device = number(w, i, TG__K_DEVICE_ID),
                                 .address = number(w, i, TG__K_ADDR),
                                 .total = bytes,
                                 .allocated = is_in_state(w, i, TG_STR("active_allocated")) ? bytes : 0,
@@ -136,12 +134,8 @@ static void put_row(const struct work *w, const struct segment *g, struct tg_tab
   char buf[TG__DEVICE_NAME];
   tg__put_rank(out, w->t, g->rank);
   tg__put_cstr(out, tg__memory_device_name(g->device_type, g->device, buf));
-  if (w->by == BY_POOL) {
-    snprintf(buf, sizeof buf, "%lld", (long long)g->segments);
-    tg__put_cstr(out, buf);
-  } else {
-    tg__put_address(out, g->address);
-  }
+  tg__put_address(out, w->by == BY_POOL ? TG_NULL_INT : g->address);
+  tg__put_int(out, w->by == BY_POOL ? g->segments : TG_NULL_INT);
   tg__put_trace_text(out, w->t, g->pool);
   tg__put_trace_text(out, w->t, g->kind);
   tg__put_int(out, g->total);
@@ -158,18 +152,29 @@ static void put_row(const struct work *w, const struct segment *g, struct tg_tab
   tg__put_trace_text(out, w->t, w->by == BY_POOL ? TG_NONE : text(w, g->mark, TG__K_CALL_STACK));
 }
 
+/* A note for each device, whose rows lie together. */
+static void note_device(const struct segment *all, struct tg_table *out) {
+  char buf[TG__DEVICE_NAME];
+  if (all->total > 0)
+    tg__table_note(out, "%s: %.1f of %.1f reserved MB are free, the largest piece of them has %.1f MB",
+                   tg__memory_device_name(all->device_type, all->device, buf), (double)all->free / 1e6, (double)all->total / 1e6,
+                   (double)all->largest_free / 1e6);
+}
+
 static bool put_rows(struct work *w, struct tg_table *out) {
   struct segment all = {0};
   uint32_t *const order = tg__alloc((w->count + 1) * sizeof *order);
   for (uint32_t i = 0; order && i < w->count; i++) order[i] = i;
   const bool ok = order && tg__sort_index(order, w->count, row_before, w->rows);
   for (size_t i = 0; ok && i < w->count; i++) {
-    put_row(w, &w->rows[order[i]], out);
-    add_up(&all, &w->rows[order[i]]);
+    const struct segment *const g = &w->rows[order[i]];
+    if (i && (g->rank != all.rank || g->device != all.device)) note_device(&all, out);
+    if (!i || g->rank != all.rank || g->device != all.device)
+      all = (struct segment){.rank = g->rank, .device = g->device, .device_type = g->device_type};
+    put_row(w, g, out);
+    add_up(&all, g);
   }
-  if (ok && all.total > 0)
-    tg__table_note(out, "%lld of %lld reserved bytes are free, the largest piece of them %lld", (long long)all.free, (long long)all.total,
-                   (long long)all.largest_free);
+  if (ok) note_device(&all, out);
   tg__free(order);
   return ok;
 }

@@ -2,15 +2,24 @@
 #include "analyze/names/by_class.h"
 
 struct lists {
-  uint32_t *slices[TG__LIST_COUNT];
+  uint32_t *slices[TG__LIST_COUNT], *names[TG__LIST_COUNT];
+  int64_t *dur_ns[TG__LIST_COUNT];
   size_t count[TG__LIST_COUNT], step_cap;
   bool is_made;
 };
 
+static void drop_lists(struct lists *l) {
+  for (unsigned k = 0; k < TG__LIST_COUNT; k++) {
+    tg__free(l->slices[k]);
+    tg__free(l->names[k]);
+    tg__free(l->dur_ns[k]);
+  }
+  *l = (struct lists){0};
+}
+
 static void free_lists(void *item) {
-  struct lists *l = item;
-  for (unsigned k = 0; k < TG__LIST_COUNT; k++) tg__free(l->slices[k]);
-  tg__free(l);
+  drop_lists(item);
+  tg__free(item);
 }
 
 static enum tg__list list_of(enum tg__class c) {
@@ -34,6 +43,17 @@ static bool deal_out(const struct tg_trace *t, struct lists *l, const uint8_t *o
   return true;
 }
 
+static bool copy_columns(const struct tg_trace *t, struct lists *l, enum tg__list k) {
+  l->names[k] = tg__realloc(NULL, (l->count[k] + 1) * sizeof *l->names[k]);
+  l->dur_ns[k] = tg__realloc(NULL, (l->count[k] + 1) * sizeof *l->dur_ns[k]);
+  if (!l->names[k] || !l->dur_ns[k]) return false;
+  for (size_t i = 0; i < l->count[k]; i++) {
+    l->names[k][i] = t->slices.name[l->slices[k][i]];
+    l->dur_ns[k][i] = t->slices.dur_ns[l->slices[k][i]];
+  }
+  return true;
+}
+
 static bool make(const struct tg_trace *t, struct lists *l) {
   struct tg__names names;
   uint8_t *of_cat = tg__alloc((size_t)t->cat_count + 1);
@@ -45,7 +65,7 @@ static bool make(const struct tg_trace *t, struct lists *l) {
     ok = ok && (k == TG__LIST_NONE || l->slices[k]);
     l->count[k] = 0;
   }
-  ok = ok && deal_out(t, l, of_cat, &names);
+  ok = ok && deal_out(t, l, of_cat, &names) && copy_columns(t, l, TG__LIST_ANNOTATIONS) && copy_columns(t, l, TG__LIST_GPU_ANNOTATIONS);
   tg__names_close(&names);
   tg__free(of_cat);
   return ok;
@@ -56,8 +76,7 @@ static const struct lists *lists_of(const struct tg_trace *t) {
   if (!l || l->is_made) return l;
   l->is_made = make(t, l);
   if (l->is_made) return l;
-  for (unsigned k = 0; k < TG__LIST_COUNT; k++) tg__free(l->slices[k]);
-  *l = (struct lists){0};
+  drop_lists(l);
   return NULL;
 }
 
@@ -79,6 +98,11 @@ bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, st
   *out = (struct tg__listed){0};
   if (!l) return false;
   const size_t from = first_from(l->slices[which], l->count[which], run.first);
-  *out = (struct tg__listed){l->slices[which] + from, first_from(l->slices[which], l->count[which], run.past) - from};
+  *out = (struct tg__listed){
+      .slices = l->slices[which] + from,
+      .count = first_from(l->slices[which], l->count[which], run.past) - from,
+      .names = l->names[which] ? l->names[which] + from : NULL,
+      .dur_ns = l->dur_ns[which] ? l->dur_ns[which] + from : NULL,
+  };
   return true;
 }

@@ -142,8 +142,7 @@ static void take_span(struct gathering *g, struct call *c, uint32_t slice) {
   c->has_span = g->has_spans = true;
   c->is_host_span |= tg__str_has_prefix(name, "gloo:") || tg__str_has_prefix(name, "mpi:") || tg__str_has_prefix(name, "ucc:");
   take_kind(g, c, name);
-  uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
-  if (dims == TG_NONE) dims = tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD);
+  const uint32_t dims = tg__arg_dims(t, args);
   const uint32_t types = tg__arg_str(t, args, TG__K_INPUT_TYPE);
   if (dims == TG_NONE || types == TG_NONE) return;
   const int64_t bytes = tg__tensor_bytes(tg__name(t, dims), tg__name(t, types));

@@ -28,8 +28,7 @@ struct gathering {
 
 /* Sizes it knows; others count as nothing. */
 static int64_t plugin_bytes(const struct tg_trace *t, uint32_t args) {
-  uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
-  if (dims == TG_NONE) dims = tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD);
+  const uint32_t dims = tg__arg_dims(t, args);
   const uint32_t types = tg__arg_str(t, args, TG__K_INPUT_TYPE);
   const int64_t bytes = dims == TG_NONE || types == TG_NONE ? -1 : tg__tensor_bytes(tg__name(t, dims), tg__name(t, types));
   return bytes < 0 ? 0 : bytes;

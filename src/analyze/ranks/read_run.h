@@ -24,7 +24,7 @@ bool tg__call_has(const struct tg__call *c, const char *name);          /* given
 
 /* What `check` says of a rank. */
 struct tg__rank_health {
-  int64_t events_read, events_kept, loss[TG__LOSS_COUNT];
+  int64_t events_read, events_kept, loss[TG__LOSS_COUNT], loss_offset[TG__LOSS_COUNT];
   struct tg__process *processes;
   uint32_t process_count;
 };
@@ -92,10 +92,10 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_tr
 const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number); /* NULL: there is none */
 enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
                         struct tg_error *e);
+/* Look at the files of a run, each with all its columns, one after the other; stops at the first error. */
+enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e);
 /* The last word on rows that were put together of single ranks, before any are chosen: what shows only between the ranks. */
 enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows, struct tg_error *e);
-/* Is this argument about the rows of all ranks together, so that no single rank is asked it? */
-bool tg__run_is_for_all(const char *argument);
 /* What no rank says: which files of the run could not be read. */
 void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out);
 /* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at `first`. */

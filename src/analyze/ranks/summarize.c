@@ -36,7 +36,7 @@ static void note_identity(struct work *w) {
   r->base_ns = rank->base_ns;
   r->json_bytes = rank->json_bytes;
   r->events = rank->events_kept;
-  r->step_kind = w->t->step_kind;
+  r->step_kind = rank->step_kind;
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     if (tg__loss_info[k].kind == TG__LOSS_SKIPPED || tg__loss_info[k].kind == TG__LOSS_CUT) r->lost += rank->loss[k];
     r->is_cut |= tg__loss_info[k].kind == TG__LOSS_CUT && rank->loss[k] > 0;

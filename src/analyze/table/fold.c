@@ -1,10 +1,13 @@
 /* fold: rows of several ranks that are about the same thing become one row, column by column as joins.def says. */
 #include "analyze/table/join.h"
 
+#include "analyze/work/flops.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #define LOW_PCT 30.0
+enum { BOTH = 2 }; /* yes of some, no of others: not yet settled */
 
 struct rule {
   enum tg__fold_how how;
@@ -117,10 +120,11 @@ static double join_std(const struct tg_table *to, size_t into, const struct tg_t
 }
 
 /* Of means that nobody knows, those of no weight do not matter. */
-static double join_means(double a, double weight_a, double b, double weight_b, bool of_whole_numbers) {
+static double join_means(double a, double weight_a, double b, double weight_b, enum tg__fold_how how) {
   if (!(weight_a > 0)) return b;
   if (!(weight_b > 0)) return a;
-  if (of_whole_numbers) return 100 * (round(a * weight_a / 100) + round(b * weight_b / 100)) / (weight_a + weight_b);
+  if (how == TG__FOLD_STATED && isnan(a) != isnan(b)) return (isnan(a) ? b * weight_b : a * weight_a) / (weight_a + weight_b);
+  if (how == TG__FOLD_PART) return 100 * (round(a * weight_a / 100) + round(b * weight_b / 100)) / (weight_a + weight_b);
   return (a * weight_a + b * weight_b) / (weight_a + weight_b);
 }
 
@@ -129,9 +133,8 @@ static void fold_mean(struct tg__fold *f, struct tg_table *to, size_t into, cons
   const struct rule *const r = &f->rules[column];
   double *const cell = &to->columns[column].reals[into];
   if (r->how == TG__FOLD_STD) *cell = join_std(to, into, from, row, r, column);
-  if (r->how == TG__FOLD_WEIGHTED || r->how == TG__FOLD_PART)
-    *cell = join_means(*cell, number_at(to, r->of, into), from->columns[column].reals[row], number_at(from, r->of, row),
-                       r->how == TG__FOLD_PART);
+  if (r->how == TG__FOLD_WEIGHTED || r->how == TG__FOLD_STATED || r->how == TG__FOLD_PART)
+    *cell = join_means(*cell, number_at(to, r->of, into), from->columns[column].reals[row], number_at(from, r->of, row), r->how);
 }
 
 static int64_t sum(int64_t a, int64_t b) {
@@ -147,6 +150,7 @@ static bool fold_cell(struct tg__fold *f, struct tg_table *to, size_t into, cons
   const bool here = is_known(c, into), there = is_known(source, row);
   switch (f->rules[column].how) {
   case TG__FOLD_SUM:
+  case TG__FOLD_FLOPS:
   case TG__FOLD_SUM_IF_ANY:
     if (here && there)
       c->ints[into] = sum(c->ints[into], source->ints[row]);
@@ -162,8 +166,10 @@ static bool fold_cell(struct tg__fold *f, struct tg_table *to, size_t into, cons
   case TG__FOLD_MOST:
     if (there && (!here || source->ints[row] > c->ints[into])) c->ints[into] = source->ints[row];
     return true;
-  case TG__FOLD_EVER:
   case TG__FOLD_LOW:
+    if (there) c->bools[into] = !here || source->bools[row] == c->bools[into] ? source->bools[row] : BOTH;
+    return true;
+  case TG__FOLD_EVER:
     if (there && (!here || source->bools[row] > c->bools[into])) c->bools[into] = source->bools[row];
     return true;
   case TG__FOLD_FIRST:
@@ -226,13 +232,19 @@ static void settle_share(struct tg_table *t, const struct rule *r, size_t column
     t->columns[column].reals[i] = whole > 0 ? (r->how == TG__FOLD_PER_ONE ? 1.0 : 100.0) * number_at(t, of, i) / whole : NAN;
 }
 
+static bool has_formula(const struct tg_table *t, size_t row) {
+  const size_t name = tg__table_column_index(t, "name");
+  return tg__flops_has_formula(tg__strings_get(t->strings, t->columns[name].texts[row]));
+}
+
 static void settle_column(struct tg_table *t, const struct rule *r, size_t column) {
   struct tg__column *const c = &t->columns[column];
   bool any = false;
   for (size_t i = 0; i < t->rows; i++) any |= is_known(c, i);
   for (size_t i = 0; i < t->rows; i++) {
     if (r->how == TG__FOLD_SUM_IF_ANY && any && !is_known(c, i)) c->ints[i] = 0;
-    if (r->how == TG__FOLD_LOW && is_known(c, i)) c->bools[i] = number_at(t, r->of, i) < LOW_PCT;
+    if (r->how == TG__FOLD_FLOPS && any && !is_known(c, i) && !has_formula(t, i)) c->ints[i] = 0;
+    if (r->how == TG__FOLD_LOW && c->bools[i] == BOTH) c->bools[i] = number_at(t, r->of, i) < LOW_PCT;
     if (r->how == TG__FOLD_MS) c->reals[i] = number_at(t, r->of, i) / 1e6;
     if (r->how != TG__FOLD_MEAN && r->how != TG__FOLD_RATE) continue;
     const double of = number_at(t, r->of, i), by = number_at(t, r->by, i);

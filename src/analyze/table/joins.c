@@ -1,9 +1,11 @@
 /* joins: the answer about all ranks, put together of answers about one rank each as they come in. */
 #include "analyze/table/join.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "analyze/ask.h"
+#include "analyze/work/roof.h"
 
 /* ---- which questions ---------------------------------------------------------------------------------------------------------------- */
 
@@ -45,6 +47,13 @@ static const struct tg__join *find_join(const char *question, const struct tg_ar
   for (size_t i = 0; a.question && i < sizeof joins / sizeof *joins; i++)
     if (strcmp(joins[i].question, question) == 0 && is_value(&a, &joins[i])) return joins[i].how == TG__JOIN_WHOLE ? NULL : &joins[i];
   return NULL;
+}
+
+bool tg__is_for_all_ranks(const char *argument) {
+  static const char *const names[] = {"rank", "where", "sort", "limit", "columns"};
+  for (size_t i = 0; argument && i < sizeof names / sizeof *names; i++)
+    if (strcmp(argument, names[i]) == 0) return true;
+  return false;
 }
 
 bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count) { return find_join(question, args, count) != NULL; }
@@ -133,9 +142,8 @@ bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who) {
   if (done && j->fold) done = tg__fold_rows(j->fold, j->out, rows);
   if (done && j->fold) rows->rows = 0; /* what else it says is still to come */
   if (done && j->most < SIZE_MAX && rows->rows > j->most - j->out->rows) rows->rows = j->most - j->out->rows;
-  const size_t uncut = j->fold ? 0 : done ? j->out->uncut + all : 0;
   done = done && tg__table_append(j->out, rows);
-  if (done) j->out->uncut = uncut;
+  if (done && !j->fold) j->out->uncut += all;
   tg__table_free(rows);
   return done;
 }
@@ -185,7 +193,26 @@ static void settle_top(struct tg_table *t) {
   tg__free(rows);
 }
 
-static void settle_roofline(struct tg_table *t) {
+static bool is_about_peaks(const char *note) { return strncmp(note, "peaks: ", 7) == 0 || strcmp(note, tg__peaks_unknown) == 0; }
+
+/* Ranks each with peaks of their own: no row of all of them is held against any. */
+static void settle_peaks(struct tg__joining *j, struct tg_table *t) {
+  size_t kinds = 0, kept = 0;
+  for (size_t i = 0; i < j->note_count; i++) kinds += is_about_peaks(j->notes[i].text);
+  if (kinds < 2) return;
+  const size_t ridge = tg__table_column_index(t, "ridge"), peak_pct = tg__table_column_index(t, "peak_pct");
+  for (size_t i = 0; i < t->rows; i++) t->columns[ridge].reals[i] = t->columns[peak_pct].reals[i] = NAN;
+  for (size_t i = 0; i < j->note_count; i++) {
+    if (is_about_peaks(j->notes[i].text))
+      tg__free((void *)j->notes[i].text);
+    else
+      j->notes[kept++] = j->notes[i];
+  }
+  j->note_count = kept;
+  tg__table_note(t, "%s", tg__peaks_differ);
+}
+
+static void settle_roofline(struct tg__joining *j, struct tg_table *t) {
   const size_t kind = tg__table_column_index(t, "kind"), time = tg__table_column_index(t, "time_ns");
   const uint32_t unknown = tg__strings_find(t->strings, "unknown", strlen("unknown"));
   int64_t whole_ns = 0, known_ns = 0;
@@ -195,13 +222,14 @@ static void settle_roofline(struct tg_table *t) {
   }
   if (whole_ns > 0)
     tg__table_note(t, "FLOPs are known for %.1f %% of the time of operators", 100.0 * (double)known_ns / (double)whole_ns);
+  settle_peaks(j, t);
 }
 
 enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e) {
   const struct tg_error *const why = &j->why_missing;
   if (!j->out) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
   if (strcmp(j->join->question, "top") == 0) settle_top(j->out);
-  if (strcmp(j->join->question, "roofline") == 0) settle_roofline(j->out);
+  if (strcmp(j->join->question, "roofline") == 0) settle_roofline(j, j->out);
   if (j->fold) tg__fold_settle(j->fold, j->out);
   enum tg_err err = *j->join->order ? tg__sort_table(j->out, j->join->order, e) : TG_OK;
   if (!err && j->fold) tg__fold_running(j->fold, j->out);

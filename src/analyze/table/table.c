@@ -59,14 +59,14 @@ void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type typ
   columns[t->column_count++] = (struct tg__column){.name = own_name, .unit = own_unit, .type = type};
 }
 
-/* Room for `capacity` rows in every column. Columns are freed through .ints, so they share one allocation rule. */
+/* ---- room ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Room for `capacity` rows in every column. Cells are reached through .ints, so all types share one allocation rule. */
 static bool grow_rows(struct tg_table *t, size_t capacity) {
   for (size_t c = 0; c < t->column_count; c++) {
-    struct tg__column *column = &t->columns[c];
-    if (column->is_left_out) continue;
-    void *cells = tg__realloc(column->ints, capacity * cell_bytes(column->type));
-    if (!cells) return false; /* columns grown so far stay larger than capacity says, which is harmless */
-    column->ints = cells;
+    struct tg__column *const column = &t->columns[c];
+    size_t cap = t->capacity; /* columns grown in vain before have more, which is harmless */
+    if (!column->is_left_out && !tg__grow(&column->ints, &cap, capacity, cell_bytes(column->type))) return false;
   }
   t->capacity = capacity;
   return true;
@@ -204,27 +204,28 @@ void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32
 
 void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) { tg__put_int(t, tg__rank_number(trace, rank)); }
 
+void tg__column_null(struct tg__column *c, size_t row) {
+  if (c->is_left_out) return;
+  switch (c->type) {
+  case TG_INT:
+    c->ints[row] = TG_NULL_INT;
+    break;
+  case TG_REAL:
+    c->reals[row] = NAN;
+    break;
+  case TG_BOOL:
+    c->bools[row] = -1;
+    break;
+  case TG_TEXT:
+    c->texts[row] = TG_NONE;
+    break;
+  }
+}
+
 void tg__put_null(struct tg_table *t) {
   struct tg__column *c = next_cell(t);
   if (!c) return;
-  if (c->is_left_out) {
-    cell_done(t);
-    return;
-  }
-  switch (c->type) {
-  case TG_INT:
-    c->ints[t->rows] = TG_NULL_INT;
-    break;
-  case TG_REAL:
-    c->reals[t->rows] = NAN;
-    break;
-  case TG_BOOL:
-    c->bools[t->rows] = -1;
-    break;
-  case TG_TEXT:
-    c->texts[t->rows] = TG_NONE;
-    break;
-  }
+  tg__column_null(c, t->rows);
   cell_done(t);
 }
 

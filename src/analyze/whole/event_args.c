@@ -58,6 +58,7 @@ static void find_type(const struct tg_trace *t, const bool *used, struct tg__ext
     }
     any = true;
   }
+  x->is_absent = !any;
 }
 
 static enum tg_err add_keys(const struct tg_trace *t, const char *keys, const bool *used, struct tg__extras *extras, struct tg_table *out,
@@ -89,15 +90,16 @@ enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uin
   return err;
 }
 
-static void put_text_value(const struct tg_trace *t, const struct tg__extra *x, const struct tg__val *val, struct tg_table *out) {
-  if (!x->is_mixed && (val->kind == TG__KIND_STR || val->kind == TG__KIND_RAW)) {
-    tg__put_trace_text(out, t, val->str);
-    return;
-  }
+/* Of a column of several kinds: the JSON text. */
+static void put_json(const struct tg_trace *t, const struct tg__val *val, size_t column, struct tg_table *out) {
+  const size_t row = out->rows, cell = out->cell;
   struct tg__out json = {0};
   struct tg__jsonw writer = {.out = &json};
   tg__val_json(t, val, &writer);
+  out->cell = column;
   tg__put_text(out, (struct tg__str){json.buf, (uint32_t)json.len});
+  out->cell = cell;
+  out->rows = row;
   out->failed |= json.err != TG_OK;
   tg__out_free(&json);
 }
@@ -117,51 +119,85 @@ static double real_value(const struct tg__val *val) {
   return (double)val->i / unit;
 }
 
-static void put_value(const struct tg_trace *t, const struct tg__extra *x, const struct tg__val *val, struct tg_table *out) {
+static void put_value(const struct tg_trace *t, const struct tg__extra *x, const struct tg__val *val, size_t column, struct tg_table *out) {
+  struct tg__column *const c = &out->columns[column];
+  const size_t row = out->rows;
+  if (c->is_left_out) return;
   if (val->kind == TG__KIND_NULL) {
-    tg__put_null(out);
+    tg__column_null(c, row);
     return;
   }
   switch (x->type) {
   case TG_INT:
-    tg__put_int(out, val->i);
+    c->ints[row] = val->i;
     break;
   case TG_BOOL:
-    tg__put_bool(out, val->kind == TG__KIND_TRUE);
+    c->bools[row] = val->kind == TG__KIND_TRUE;
     break;
   case TG_TEXT:
-    put_text_value(t, x, val, out);
+    if (!x->is_mixed && (val->kind == TG__KIND_STR || val->kind == TG__KIND_RAW))
+      c->texts[row] = tg__table_text(out, t, val->str);
+    else
+      put_json(t, val, column, out);
     break;
   case TG_REAL:
-    tg__put_real(out, real_value(val));
+    c->reals[row] = real_value(val);
     break;
   }
 }
 
-/* Events that follow one another have few schemas between them. */
-static const int32_t *places_in(const struct tg_trace *t, const struct tg__schema *schema, struct tg__extras *extras) {
-  struct tg__key_places *p = &extras->recent[(size_t)(schema - t->schemas) % (sizeof extras->recent / sizeof *extras->recent)];
-  if (p->schema == schema) return p->at;
+/* By place in the schema: an entry is then gone through once. */
+static void sort_found(struct tg__key_places *p) {
+  for (size_t i = 1; i < p->found; i++)
+    for (size_t k = i; k > 0 && p->field[k] < p->field[k - 1]; k--) {
+      const uint16_t field = p->field[k];
+      const uint8_t key = p->key[k];
+      p->field[k] = p->field[k - 1], p->field[k - 1] = field;
+      p->key[k] = p->key[k - 1], p->key[k - 1] = key;
+    }
+}
+
+/* Events that follow one another have few schemas between them. schema NULL: of events without args. */
+static const struct tg__key_places *places_in(const struct tg_trace *t, const struct tg__schema *schema, struct tg__extras *extras) {
+  const size_t ways = sizeof extras->recent / sizeof *extras->recent;
+  struct tg__key_places *const p = &extras->recent[schema ? (size_t)(schema - t->schemas) % ways : 0];
+  if (p->is_known && p->schema == schema) return p;
   p->schema = schema;
+  p->is_known = true;
+  p->found = p->missing = 0;
   for (size_t k = 0; k < extras->count; k++) {
-    const struct tg__field *f = field_of(schema, extras->items[k].key);
-    p->at[k] = f ? (int32_t)(f - schema->fields) : -1;
+    const struct tg__field *const f = schema ? field_of(schema, extras->items[k].key) : NULL;
+    if (f) {
+      p->field[p->found] = (uint16_t)(f - schema->fields);
+      p->key[p->found++] = (uint8_t)k;
+    } else if (!extras->items[k].is_absent) { /* those cells are written at the end, at once */
+      p->without[p->missing++] = (uint8_t)k;
+    }
   }
-  return p->at;
+  sort_found(p);
+  return p;
 }
 
 void tg__put_extras(const struct tg_trace *t, uint32_t args, struct tg__extras *extras, struct tg_table *out) {
-  struct tg__args_iter begun;
-  tg__args_begin(t, args, &begun);
-  const int32_t *at = begun.schema ? places_in(t, begun.schema, extras) : NULL;
-  for (size_t k = 0; k < extras->count; k++) {
-    if (!at || at[k] < 0) {
-      tg__put_null(out);
-      continue;
+  if (!extras->count || out->failed) return;
+  struct tg__args_iter it;
+  tg__args_begin(t, args, &it);
+  const struct tg__key_places *const p = places_in(t, it.schema, extras);
+  const size_t first = out->column_count - extras->count;
+  for (size_t i = 0; i < p->missing; i++) tg__column_null(&out->columns[first + p->without[i]], out->rows);
+  for (size_t i = 0; i < p->found; i++) {
+    if (i == 0 || p->field[i] != p->field[i - 1]) { /* a key may be asked for twice */
+      tg__args_skip(&it, (uint16_t)(p->field[i] - it.i));
+      tg__args_next(&it);
     }
-    struct tg__args_iter it = begun;
-    tg__args_skip(&it, (uint16_t)at[k]);
-    tg__args_next(&it);
-    put_value(t, &extras->items[k], &it.val, out);
+    put_value(t, &extras->items[p->key[i]], &it.val, first + p->key[i], out);
+  }
+  tg__table_wrote(out, extras->count);
+}
+
+void tg__end_extras(const struct tg__extras *extras, struct tg_table *out) {
+  for (size_t k = 0; k < extras->count; k++) {
+    const struct tg__column *column = &out->columns[out->column_count - extras->count + k];
+    if (extras->items[k].is_absent && !column->is_left_out && out->rows) memset(column->texts, 0xff, out->rows * sizeof *column->texts);
   }
 }

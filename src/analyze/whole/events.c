@@ -162,5 +162,7 @@ enum tg_err tg__answer_events(const struct tg_trace *t, const struct tg__ask *a,
   if (err == TG_OK && by == 0) err = tg__add_extras(t, keys, t->slices.args, t->slices.count, &extras, out, e);
   if (err == TG_OK && by == 1) err = tg__add_extras(t, keys, t->marks.args, t->marks.count, &extras, out, e);
   if (err != TG_OK || out->failed) return err;
-  return by == 0 ? answer_slices(t, a, &extras, out) : answer_marks(t, a, &extras, out);
+  err = by == 0 ? answer_slices(t, a, &extras, out) : answer_marks(t, a, &extras, out);
+  tg__end_extras(&extras, out);
+  return err;
 }

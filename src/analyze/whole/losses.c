@@ -1,12 +1,13 @@
 /* losses: the question losses. */
 #include "analyze/analyze.h"
 
-/* Each file that was passed over, as far as they are named; what it is counted as otherwise is left out then. */
+/* Files that were passed over are of no rank: each that is named, and how many more there are. */
 void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out) {
+  const char *const name = tg__loss_info[TG__LOSS_skipped_file].name;
   for (uint32_t i = 0; i < t->skipped_count; i++) {
     tg__put_null(out);
     tg__put_cstr(out, t->skipped[i].path);
-    tg__put_cstr(out, tg__loss_info[TG__LOSS_skipped_file].name);
+    tg__put_cstr(out, name);
     tg__put_cstr(out, "file");
     tg__put_int(out, 1);
     tg__put_null(out);
@@ -14,6 +15,15 @@ void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out) {
     const size_t len = strlen(t->skipped[i].path);
     tg__put_cstr(out, strncmp(why, t->skipped[i].path, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why);
   }
+  const int64_t more = t->ranks[0].loss[TG__LOSS_skipped_file] - t->skipped_count;
+  if (more <= 0) return;
+  tg__put_null(out);
+  tg__put_null(out);
+  tg__put_cstr(out, name);
+  tg__put_cstr(out, "file");
+  tg__put_int(out, more);
+  tg__put_null(out);
+  tg__put_cstr(out, tg__loss_info[TG__LOSS_skipped_file].meaning);
 }
 
 enum tg_err tg__answer_losses(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
@@ -23,8 +33,8 @@ enum tg_err tg__answer_losses(const struct tg_trace *t, const struct tg__ask *a,
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const struct tg__rank *rank = &t->ranks[r];
     for (int k = 0; k < TG__LOSS_COUNT; k++) {
-      const int64_t count = rank->loss[k] - (k == TG__LOSS_skipped_file ? t->skipped_count : 0);
-      if (count <= 0 || !tg__ask_has_rank(a, r)) continue;
+      const int64_t count = rank->loss[k];
+      if (count <= 0 || k == TG__LOSS_skipped_file || !tg__ask_has_rank(a, r)) continue;
       tg__put_rank(out, t, r);
       tg__put_trace_text(out, t, rank->path);
       tg__put_cstr(out, tg__loss_info[k].name);

@@ -70,10 +70,11 @@ static void count_slices(const struct view *v, struct counts *c) {
 static void put_steps(const struct view *v) {
   static const char *const kinds[] = {
       [TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "annotation", [TG__STEP_PERIOD] = "period"};
+  const char *const kind = kinds[v->t->ranks[v->rank].step_kind];
   int64_t steps = 0;
   for (uint32_t i = 0; i < v->t->step_count; i++) steps += v->t->steps[i].rank == v->rank;
   put_count(v, "summary", "steps", steps, "");
-  if (steps > 0) put_text(v, "summary", "step_kind", (struct tg__str){kinds[v->t->step_kind], (uint32_t)strlen(kinds[v->t->step_kind])});
+  if (steps > 0) put_text(v, "summary", "step_kind", (struct tg__str){kind, (uint32_t)strlen(kind)});
 }
 
 /* 0 stands for "the file does not say"; a file may say 0, too. */
@@ -176,7 +177,8 @@ static void put_losses(const struct view *v) {
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     const int64_t count = v->t->ranks[v->rank].loss[k];
     const char *meaning = tg__loss_info[k].meaning;
-    if (count > 0) put_row(v, "loss", tg__loss_info[k].name, (double)count, "", (struct tg__str){meaning, (uint32_t)strlen(meaning)});
+    const bool is_of_rank = k != TG__LOSS_skipped_file; /* below the table it stands anyway */
+    if (count > 0 && is_of_rank) put_row(v, "loss", tg__loss_info[k].name, (double)count, "", (struct tg__str){meaning, (uint32_t)strlen(meaning)});
   }
 }
 

@@ -77,7 +77,7 @@ static uint32_t *tracks_of_slices(const struct tg_trace *t) {
 }
 
 int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
-  const uint32_t step = t->step_kind == TG__STEP_PROFILER ? tg__step_at(t, rank, ns) : TG_NONE;
+  const uint32_t step = t->ranks[rank].step_kind == TG__STEP_PROFILER ? tg__step_at(t, rank, ns) : TG_NONE;
   return step == TG_NONE ? -1 : t->steps[step].number;
 }
 
@@ -103,7 +103,9 @@ static int64_t stream_of(const struct tg__rows *r, const struct tg__hta_row *row
 }
 
 bool tg__rows_on_side(const struct tg__rows *r, const struct tg__hta_row *row) {
-  return r->side == TG__SIDE_ALL || (stream_of(r, row) != -1) == (r->side == TG__SIDE_DEVICE);
+  if (r->side == TG__SIDE_ALL) return true;
+  if ((stream_of(r, row) != -1) != (r->side != TG__SIDE_HOST)) return false;
+  return r->side != TG__SIDE_WORK || tg__class_is_device_work(tg__slice_class(r->t, row->slice));
 }
 
 /* From the earliest event of all ranks. */
@@ -216,7 +218,7 @@ enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, s
   static const char *const rules[] = {"exact", "hta"}, *const steps[] = {"all", "without_last", "upto_last"};
   static const enum tg__hta_filter filters[] = {TG__HTA_EVERY_ROW, TG__HTA_WITHOUT_LAST_STEP, TG__HTA_WITH_LAST_STEP};
   static const char *const whats[] = {[BY_EVENT] = "event", [BY_RANK] = "rank", [BY_STEP] = "step", [BY_NAME] = "name"};
-  static const char *const sides[] = {[TG__SIDE_ALL] = "all", [TG__SIDE_DEVICE] = "device", [TG__SIDE_HOST] = "host"};
+  static const char *const sides[] = {[TG__SIDE_ALL] = "all", [TG__SIDE_DEVICE] = "device", [TG__SIDE_WORK] = "work", [TG__SIDE_HOST] = "host"};
   size_t rule, filter, by, side;
   enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
   if (!err) err = tg__ask_choice(a, "steps", steps, 3, &filter, e);
@@ -227,8 +229,12 @@ enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, s
   struct tg__rows r = {.t = t, .is_exact = rule == 0, .side = (enum tg__rows_side)side, .extras = &extras};
   if (by == BY_EVENT) err = tg__add_extras(t, tg__ask_arg(a, "args"), t->slices.args, t->slices.count, &extras, out, e);
   if (err || out->failed) return err;
-  if (r.is_exact && filters[filter] == TG__HTA_EVERY_ROW) return answer_exact(&r, a, (enum by)by, out, e);
-  return answer_loaded(&r, a, (enum by)by, filters[filter], out, e);
+  if (r.is_exact && filters[filter] == TG__HTA_EVERY_ROW)
+    err = answer_exact(&r, a, (enum by)by, out, e);
+  else
+    err = answer_loaded(&r, a, (enum by)by, filters[filter], out, e);
+  tg__end_extras(&extras, out);
+  return err;
 }
 
 enum tg_err tg__answer_document(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {

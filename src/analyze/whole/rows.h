@@ -25,7 +25,7 @@ enum tg__rows_column {
   TG__ROWS_WRITTEN = TG__ROWS_EVENTS /* columns of an event */
 };
 
-enum tg__rows_side { TG__SIDE_ALL, TG__SIDE_DEVICE, TG__SIDE_HOST };
+enum tg__rows_side { TG__SIDE_ALL, TG__SIDE_DEVICE, TG__SIDE_WORK, TG__SIDE_HOST };
 struct tg__rows {
   const struct tg_trace *t;
   struct tg__hta hta;

@@ -62,9 +62,9 @@ static bool put_named(struct named *n, uint32_t rank, struct tg_table *out) {
 enum tg_err tg__put_exact_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
   struct named named;
   bool ok = open_named(&named, t);
-  for (uint32_t i = 0; i < t->step_count && t->step_kind == TG__STEP_PROFILER; i++) {
+  for (uint32_t i = 0; i < t->step_count; i++) {
     const struct tg__step *const s = &t->steps[i], *const next = s + 1;
-    if (!tg__ask_has_rank(a, s->rank) || s->end_ns <= s->start_ns) continue;
+    if (!tg__ask_has_rank(a, s->rank) || t->ranks[s->rank].step_kind != TG__STEP_PROFILER || s->end_ns <= s->start_ns) continue;
     if (i + 1 < t->step_count && next->rank == s->rank && next->start_ns == s->start_ns) continue;
     put_step(t, s->rank, TG_NONE, s->number, out);
   }

@@ -322,7 +322,7 @@ static struct kept *kept_of(const struct tg_trace *t) {
 }
 
 enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out) {
-  const bool by_steps = source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->step_kind == TG__STEP_PROFILER);
+  const bool by_steps = source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->ranks[rank].step_kind == TG__STEP_PROFILER);
   *out = (struct tg__breakdown){.window = {.rank = rank}};
   struct kept *k = kept_of(t);
   if (!k) return TG_MEMORY;

@@ -166,7 +166,7 @@ enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, 
     const enum tg_err err = answer_rank(t, a, r, (enum by)by, out);
     if (err) return tg__fail(e, err, -1, "out of memory while dividing the steps of rank %lld", (long long)t->ranks[r].number);
   }
-  if (!out->rows && !t->step_count)
+  if (!out->rows && !tg__ask_first_step(t, a))
     return tg__fail(e, TG_NO_DATA, -1, "the trace marks no steps%s; %scall prof.step() in the loop that is recorded",
                     by == BY_ANNOTATION ? "" : " and holds no operators, so there is nothing to divide",
                     by == BY_ANNOTATION ? "" : "record with ProfilerActivity.CPU among the activities, and ");

@@ -26,8 +26,7 @@ int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str o
   const uint32_t name = t->slices.name[slice], args = t->slices.args[slice];
   if (!f->formula[name]) f->formula[name] = tg__flops_has_formula(op) ? 2 : 1;
   if (f->formula[name] == 1) return -1;
-  uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
-  if (dims == TG_NONE) dims = tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD);
+  const uint32_t dims = tg__arg_dims(t, args);
   if (dims == TG_NONE) return -1;
   const uint32_t concrete = tg__arg_str(t, args, TG__K_CONCRETE_INPUTS);
   const uint32_t key =

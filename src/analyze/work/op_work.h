@@ -10,6 +10,7 @@ struct tg__op_work {
   const struct tg__op_tree *tree;
   uint32_t *work_of;      /* by node: index into works; TG_NONE: not known, or inside one that counts */
   bool *inside;           /* by node: a node around it counts */
+  bool *silent;           /* by node: a product, convolution or attention that does not say what it was given */
   struct tg__work *works; /* one per distinct call */
   size_t count, cap;
 };

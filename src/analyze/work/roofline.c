@@ -3,6 +3,10 @@
 #include "analyze/host/op_group.h"
 #include "analyze/work/roof.h"
 
+const char tg__peaks_differ[] = "the ranks ran on devices with other peaks: rank= holds one of them against its own";
+const char tg__peaks_unknown[] =
+    "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs each row says what bounds it";
+
 enum by { BY_OP, BY_KIND, BY_KERNEL };
 
 struct row {
@@ -24,6 +28,7 @@ struct work {
   struct row *rows;
   size_t count, cap;
   struct tg__peaks peaks;
+  bool peaks_differ;
 };
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
@@ -178,10 +183,12 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   }
   if (whole_ns > 0)
     tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators", 100.0 * (double)known_ns / (double)whole_ns);
-  if (*w->peaks.source)
+  if (w->peaks_differ)
+    tg__table_note(out, "%s", tg__peaks_differ);
+  else if (*w->peaks.source)
     tg__table_note(out, "peaks: %s", w->peaks.source);
   else
-    tg__table_note(out, "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs each row says what bounds it");
+    tg__table_note(out, "%s", tg__peaks_unknown);
   err = TG_OK;
 done:
   tg__out_free(&group);
@@ -191,17 +198,37 @@ done:
 
 /* ---- the question ----------------------------------------------------------------------------------------------------------------- */
 
+static bool has_operators(const struct work *w, uint32_t rank) {
+  const struct tg__rank *const r = &w->t->ranks[rank];
+  return w->roof.tree.first[r->first_track + r->track_count] > w->roof.tree.first[r->first_track];
+}
+
+/* Of all ranks together nothing can be held against a peak unless it is that of each: which device a row ran on is not told apart. */
+static enum tg_err compare_peaks(struct work *w, struct tg_error *e) {
+  enum tg_err err = TG_OK;
+  for (uint32_t r = 0; r < w->t->rank_count && !err && !w->peaks_differ; r++) {
+    struct tg__peaks other;
+    if (!tg__ask_has_rank(w->ask, r) || !has_operators(w, r)) continue;
+    err = tg__peaks_of(w->t, w->ask, r, w->roof.on_device[r], &other, e);
+    w->peaks_differ = strcmp(w->peaks.source, other.source) != 0; /* CPUs are measured, each a little otherwise */
+  }
+  if (w->peaks_differ) w->peaks = (struct tg__peaks){0};
+  return err;
+}
+
 static enum tg_err prepare(struct work *w, struct tg_error *e) {
   const char *const by = tg__ask_arg(w->ask, "by");
   w->by = strcmp(by, "kind") == 0 ? BY_KIND : strcmp(by, "kernel") == 0 ? BY_KERNEL : BY_OP;
   enum tg_err err = tg__roof_open(w->t, &w->roof, e);
   if (!err) err = tg__op_group_open(&w->group, w->t, &w->roof.tree, w->by == BY_OP ? by : "name", e);
   if (err) return err;
-  const uint32_t rank = w->ask->rank == TG_NONE ? 0 : w->ask->rank;
+  uint32_t rank = 0;
+  while (rank + 1 < w->t->rank_count && !tg__ask_has_rank(w->ask, rank)) rank++;
   if (w->by == BY_KERNEL && !w->roof.on_device[rank])
     return tg__fail(e, TG_NO_DATA, -1, "the trace holds no device work, which by=kernel is about; record with ProfilerActivity.CUDA");
   if (!tg__paths_open(&w->keys, w->t)) return tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
-  return tg__peaks_of(w->t, w->ask, rank, w->roof.on_device[rank], &w->peaks, e);
+  err = tg__peaks_of(w->t, w->ask, rank, w->roof.on_device[rank], &w->peaks, e);
+  return err || w->ask->rank != TG_NONE ? err : compare_peaks(w, e);
 }
 
 enum tg_err tg__answer_roofline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {

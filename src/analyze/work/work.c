@@ -1,8 +1,8 @@
 /* The work of one call: which formula, and the formulas of what is not a product. */
 #include "analyze/work/work.h"
 
-const char *const tg__work_kinds[] = {"matmul",      "convolution", "attention", "normalisation", "embedding",
-                                      "elementwise", "copy",        "reduction", "unknown"};
+const char *const tg__work_kinds[] = {"matmul", "convolution", "attention",     "normalisation", "embedding", "elementwise",
+                                      "copy",   "reduction",   "factorisation", "fourier",       "unknown"};
 const char *const tg__precision_names[TG__PRECISION_COUNT] = {NULL, "fp64", "fp32", "tf32", "fp16", "fp8", "int8"};
 
 /* ---- types of inputs -------------------------------------------------------------------------------------------------------------- */
@@ -57,12 +57,8 @@ static bool is_complex(const struct tg__work_call *c, struct tg__str types) {
   return false;
 }
 
-static bool is_no_tensor(struct tg__str type) {
-  static const struct tg__str others[] = {{"Scalar", 6}, {"ScalarList", 10}, {"TensorList", 10}, {"GenericList", 11}};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (tg__str_eq(type, others[i])) return true;
-  return type.len == 0;
-}
+/* Scalar, TensorList; of torch before 2: Int, Double, Bool, Device, … Types of tensors are spelt as in C. */
+static bool is_no_tensor(struct tg__str type) { return type.len == 0 || (*type.ptr >= 'A' && *type.ptr <= 'Z'); }
 
 /* Without types every input with dimensions is a tensor. */
 static enum tg__precision read_types(struct tg__work_call *c, struct tg__str list) {
@@ -75,6 +71,7 @@ static enum tg__precision read_types(struct tg__work_call *c, struct tg__str lis
     }
     const struct type *type = type_of(name);
     c->element_bytes[i] = type ? type->bytes : is_no_tensor(name) ? 0 : -1;
+    c->is_real[i] = type && type->precision && type->precision != TG__INT8;
     if (type && precision == TG__PRECISION_UNKNOWN) precision = type->precision;
   }
   return precision;
@@ -82,26 +79,17 @@ static enum tg__precision read_types(struct tg__work_call *c, struct tg__str lis
 
 /* ---- bytes -------------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t plus(int64_t a, int64_t b) {
-  int64_t sum;
-  return a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) ? -1 : sum;
-}
-static int64_t input_bytes(const struct tg__work_call *c, unsigned index) {
-  if (c->element_bytes[index] < 0) return -1;
-  return tg__product_of((const int64_t[]){tg__shape_elements(&c->in[index]), c->element_bytes[index]}, 2);
-}
 static int64_t inputs_bytes(const struct tg__work_call *c) {
   int64_t sum = 0;
   for (unsigned i = 0; i < c->count && sum >= 0; i++)
-    if (c->element_bytes[i]) sum = plus(sum, input_bytes(c, i));
+    if (c->element_bytes[i]) sum = tg__plus(sum, tg__input_bytes(c, i));
   return sum;
 }
-static int64_t sized(int64_t elements, int64_t element_bytes) { return tg__product_of((const int64_t[]){elements, element_bytes}, 2); }
 
 /* Every input is read, a result of the type of input `like` is written. */
 static void read_and_write(const struct tg__work_call *c, struct tg__cost cost, unsigned like, struct tg__work *w) {
   w->flops = cost.flops;
-  w->bytes = cost.flops < 0 ? -1 : plus(inputs_bytes(c), sized(cost.out_elements, c->element_bytes[like]));
+  w->bytes = cost.flops < 0 ? -1 : tg__plus(inputs_bytes(c), tg__sized(cost.out_elements, c->element_bytes[like]));
 }
 
 /* ---- formulas of products ------------------------------------------------------------------------------------------------------------- */
@@ -140,33 +128,8 @@ static void per_element(const struct tg__work_call *c, int64_t flops_each, struc
   read_and_write(c, (struct tg__cost){n < 0 ? -1 : tg__product_of((const int64_t[]){flops_each, n}, 2), n}, 0, w);
 }
 static void work_normalisation(const struct tg__work_call *c, struct tg__work *w) { per_element(c, NORMALISATION_FLOPS, w); }
-static void work_normalisation_backward(const struct tg__work_call *c, struct tg__work *w) { per_element(c, NORMALISATION_BACKWARD_FLOPS, w); }
-
-/* Rows of the table that are looked up are read and written; the rest of it is not touched. */
-static void work_embedding(const struct tg__work_call *c, struct tg__work *w) {
-  if (c->count < 2 || c->in[0].rank == 0) return;
-  const int64_t width = c->in[0].dim[c->in[0].rank - 1];
-  const int64_t moved = tg__product_of((const int64_t[]){2, tg__shape_elements(&c->in[1]), width, c->element_bytes[0]}, 4);
-  w->flops = 0;
-  w->bytes = plus(moved, input_bytes(c, 1));
-}
-static void work_embedding_backward(const struct tg__work_call *c, struct tg__work *w) {
-  if (c->count < 2) return;
-  w->flops = tg__shape_elements(&c->in[0]);
-  w->bytes = plus(inputs_bytes(c), input_bytes(c, 0));
-}
-static void work_gather(const struct tg__work_call *c, struct tg__work *w) {
-  if (c->count < 3) return;
-  const struct tg__shape *x = &c->in[0], *index = &c->in[2];
-  int64_t dim, elements = tg__shape_elements(index);
-  if (index->rank == 1 && x->rank > 1) { /* index_select: whole rows */
-    if (!tg__int_pick(c->concrete, 1, &dim)) return;
-    if (dim < 0) dim += x->rank;
-    if (dim < 0 || dim >= (int64_t)x->rank || x->dim[dim] <= 0 || tg__shape_elements(x) < 0) return;
-    elements = tg__product_of((const int64_t[]){tg__shape_elements(x) / x->dim[dim], elements}, 2);
-  }
-  w->flops = 0;
-  w->bytes = plus(tg__product_of((const int64_t[]){2, elements, c->element_bytes[0]}, 3), input_bytes(c, 2));
+static void work_normalisation_backward(const struct tg__work_call *c, struct tg__work *w) {
+  per_element(c, NORMALISATION_BACKWARD_FLOPS, w);
 }
 
 /* Elements of all tensors among the inputs, broadcast against each other. */
@@ -189,32 +152,90 @@ static int64_t broadcast_elements(const struct tg__work_call *c) {
 }
 static void elementwise(const struct tg__work_call *c, int64_t result_bytes, struct tg__work *w) {
   w->flops = c->count ? broadcast_elements(c) : -1;
-  w->bytes = w->flops < 0 ? -1 : plus(inputs_bytes(c), sized(w->flops, result_bytes));
+  w->bytes = w->flops < 0 ? -1 : tg__plus(inputs_bytes(c), tg__sized(w->flops, result_bytes));
 }
-static void work_elementwise(const struct tg__work_call *c, struct tg__work *w) { elementwise(c, c->element_bytes[0], w); }
-static void work_comparison(const struct tg__work_call *c, struct tg__work *w) { elementwise(c, 1, w); }
+/* What a result is stored in: tensors with dimensions go before those without, floating-point before integers, wider before narrower. */
+static int64_t promoted_bytes(const struct tg__work_call *c) {
+  int64_t best = -1, bytes = 0;
+  for (unsigned i = 0; i < c->count; i++) {
+    if (!c->element_bytes[i]) continue;
+    if (c->element_bytes[i] < 0) return -1;
+    const int64_t weight = (c->in[i].rank ? 256 : 0) + (c->is_real[i] ? 128 : 0) + c->element_bytes[i];
+    if (weight > best) bytes = c->element_bytes[i];
+    if (weight > best) best = weight;
+  }
+  return bytes;
+}
+static void work_elementwise(const struct tg__work_call *c, struct tg__work *w) {
+  elementwise(c, c->in_place ? c->element_bytes[0] : promoted_bytes(c), w);
+}
+static void work_comparison(const struct tg__work_call *c, struct tg__work *w) { elementwise(c, c->in_place ? c->element_bytes[0] : 1, w); }
 
+/* One number comes out. */
+static void work_loss(const struct tg__work_call *c, struct tg__work *w) {
+  w->flops = c->count ? broadcast_elements(c) : -1;
+  w->bytes = inputs_bytes(c);
+}
+/* With a second tensor max, min and all of two are meant, element by element. */
 static void work_reduction(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
+  if (c->count > 1 && c->element_bytes[1] && c->in[1].rank) {
+    work_elementwise(c, w);
+    return;
+  }
   w->flops = tg__shape_elements(&c->in[0]);
-  w->bytes = input_bytes(c, 0);
+  w->bytes = tg__input_bytes(c, 0);
 }
 static void work_fill(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
   w->flops = 0;
-  w->bytes = input_bytes(c, 0);
+  w->bytes = tg__input_bytes(c, 0);
 }
 static void work_copy(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2) return;
   w->flops = 0;
-  w->bytes =
-      plus(input_bytes(c, 0), sized(tg__shape_elements(&c->in[0]), c->element_bytes[1])); /* a source that is broadcast is read again */
+  w->bytes = tg__plus(tg__input_bytes(c, 0),
+                      tg__sized(tg__shape_elements(&c->in[0]), c->element_bytes[1])); /* a source that is broadcast is read again */
 }
 static void work_clone(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
   w->flops = 0;
-  w->bytes = plus(input_bytes(c, 0), input_bytes(c, 0));
+  w->bytes = tg__plus(tg__input_bytes(c, 0), tg__input_bytes(c, 0));
 }
+
+#define AS(name, function)                                                                                                                 \
+  static void work_##name(const struct tg__work_call *c, struct tg__work *w) { function(c, w); }
+AS(cholesky, tg__factor_cholesky)
+AS(cholesky_inverse, tg__factor_cholesky_inverse)
+AS(lu, tg__factor_lu)
+AS(qr, tg__factor_qr)
+AS(svd, tg__factor_svd)
+AS(eigh, tg__factor_eigh)
+AS(eig, tg__factor_eig)
+AS(solve_factored, tg__solve_factored)
+AS(solve_cholesky, tg__solve_cholesky)
+AS(solve_triangular, tg__solve_triangular)
+AS(fft_complex, tg__fft_complex)
+AS(fft_of_real, tg__fft_of_real)
+AS(fft_to_real, tg__fft_to_real)
+AS(grid_sample, tg__grid_sample)
+AS(grid_sample_backward, tg__grid_sample_backward)
+#undef AS
+
+#define MOVE(name)                                                                                                                         \
+  static void work_##name(const struct tg__work_call *c, struct tg__work *w) { tg__move_##name(c, w); }
+MOVE(embedding)
+MOVE(embedding_backward)
+MOVE(embedding_bag)
+MOVE(embedding_bag_backward)
+MOVE(gather)
+MOVE(scatter)
+MOVE(nll)
+MOVE(nll_backward)
+MOVE(pool_backward)
+MOVE(resize)
+MOVE(resize_backward)
+#undef MOVE
 
 /* ---- dispatch --------------------------------------------------------------------------------------------------------------------- */
 
@@ -228,25 +249,46 @@ static const struct formula {
 #undef WORK
 };
 
-static const struct formula *formula_of(struct tg__str op) {
+static const struct formula *find(struct tg__str op) {
   for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
     if (tg__str_eq(op, formulas[i].op)) return &formulas[i];
   return NULL;
 }
+/* aten::exp_ is aten::exp in place; names that end in two underscores are Python's own. */
+static const struct formula *formula_of(struct tg__str op, bool *in_place) {
+  const struct formula *f = find(op);
+  const bool may_be = op.len > 1 && op.ptr[op.len - 1] == '_' && op.ptr[op.len - 2] != '_';
+  if (!f && may_be) f = find((struct tg__str){op.ptr, op.len - 1});
+  *in_place = may_be;
+  return f;
+}
 
-bool tg__work_has_formula(struct tg__str op) { return formula_of(op) != NULL; }
+bool tg__work_has_formula(struct tg__str op) {
+  bool in_place;
+  return formula_of(op, &in_place) != NULL;
+}
+
+bool tg__work_is_product(struct tg__str op) {
+  bool in_place;
+  const struct formula *f = formula_of(op, &in_place);
+  if (f) return f->kind == TG__WORK_MATMUL || f->kind == TG__WORK_CONVOLUTION || f->kind == TG__WORK_ATTENTION;
+  return tg__str_has_prefix(op, "aten::") &&
+         (tg__str_contains(op, "convolution") || tg__str_contains(op, "conv2d") || tg__str_contains(op, "conv3d"));
+}
 
 struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__str types, struct tg__str concrete) {
   struct tg__work w = {.flops = -1, .bytes = -1, .kind = TG__WORK_UNKNOWN};
-  const struct formula *f = formula_of(op);
-  if (!f) return w;
   struct tg__work_call c = {.concrete = concrete};
+  const struct formula *f = formula_of(op, &c.in_place);
+  if (!f) return w;
   c.count = tg__shapes_read(dims, c.in);
   w.precision = read_types(&c, types);
   w.kind = f->kind;
   f->work(&c, &w);
-  const bool is_product = w.kind == TG__WORK_MATMUL || w.kind == TG__WORK_CONVOLUTION || w.kind == TG__WORK_ATTENTION;
-  if (is_product && is_complex(&c, types)) w.flops = tg__product_of((const int64_t[]){4, w.flops}, 2); /* real ones, for each of complex numbers */
+  const bool multiplies =
+      w.kind == TG__WORK_MATMUL || w.kind == TG__WORK_CONVOLUTION || w.kind == TG__WORK_ATTENTION || w.kind == TG__WORK_FACTORISATION;
+  if (multiplies && is_complex(&c, types))
+    w.flops = tg__product_of((const int64_t[]){4, w.flops}, 2); /* real ones, for each of complex numbers */
   if (w.flops < 0) w = (struct tg__work){.flops = -1, .bytes = -1, .kind = TG__WORK_UNKNOWN};
   return w;
 }

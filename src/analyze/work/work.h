@@ -15,6 +15,8 @@ enum tg__work_kind {
   TG__WORK_ELEMENTWISE,
   TG__WORK_COPY,
   TG__WORK_REDUCTION,
+  TG__WORK_FACTORISATION, /* and solving with one */
+  TG__WORK_FOURIER,
   TG__WORK_UNKNOWN, /* no formula, or inputs that do not say */
 };
 enum tg__precision {
@@ -37,6 +39,7 @@ extern const char *const tg__work_kinds[];      /* by kind */
 extern const char *const tg__precision_names[]; /* by precision; NULL = unknown */
 
 bool tg__work_has_formula(struct tg__str op); /* op: without overload */
+bool tg__work_is_product(struct tg__str op);  /* of matrices, a convolution or attention, with a formula or without */
 /* The texts of "Input Dims", "Input type" and "Concrete Inputs", empty when absent; any bytes may be given. */
 struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__str types, struct tg__str concrete);
 
@@ -51,8 +54,13 @@ struct tg__work_call {
   unsigned count;
   struct tg__shape in[TG_INPUTS];
   int64_t element_bytes[TG_INPUTS]; /* 0: no tensor; -1: a tensor of unknown type */
+  bool is_real[TG_INPUTS];          /* of a floating-point type */
+  bool in_place;                    /* aten::add_ */
   struct tg__str concrete;
 };
+int64_t tg__plus(int64_t a, int64_t b); /* -1 when one is below zero or the sum does not fit */
+int64_t tg__sized(int64_t elements, int64_t element_bytes);
+int64_t tg__input_bytes(const struct tg__work_call *c, unsigned index);
 struct tg__cost {
   int64_t flops, out_elements; /* -1: not known */
 };
@@ -68,5 +76,34 @@ struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned 
 struct tg__cost tg__cost_convolution(const struct tg__work_call *c); /* aten::convolution: says itself whether it is transposed */
 struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c);
 struct tg__cost tg__cost_attention(const struct tg__work_call *c, unsigned query, bool heads_inside, bool backward);
+
+/* Those that mostly move (work_move.c): into *w, which stays as it is where the inputs do not say. */
+void tg__move_embedding(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_embedding_backward(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_embedding_bag(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_embedding_bag_backward(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_gather(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_scatter(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_nll(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_nll_backward(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_pool_backward(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_resize(const struct tg__work_call *c, struct tg__work *w);
+void tg__move_resize_backward(const struct tg__work_call *c, struct tg__work *w);
+/* Factorisations, transforms, sampling (work_factors.c), as above. */
+void tg__factor_cholesky(const struct tg__work_call *c, struct tg__work *w);
+void tg__factor_cholesky_inverse(const struct tg__work_call *c, struct tg__work *w);
+void tg__factor_lu(const struct tg__work_call *c, struct tg__work *w);
+void tg__factor_qr(const struct tg__work_call *c, struct tg__work *w);
+void tg__factor_svd(const struct tg__work_call *c, struct tg__work *w);
+void tg__factor_eigh(const struct tg__work_call *c, struct tg__work *w);
+void tg__factor_eig(const struct tg__work_call *c, struct tg__work *w);
+void tg__solve_factored(const struct tg__work_call *c, struct tg__work *w);
+void tg__solve_cholesky(const struct tg__work_call *c, struct tg__work *w);
+void tg__solve_triangular(const struct tg__work_call *c, struct tg__work *w);
+void tg__fft_complex(const struct tg__work_call *c, struct tg__work *w);
+void tg__fft_of_real(const struct tg__work_call *c, struct tg__work *w);
+void tg__fft_to_real(const struct tg__work_call *c, struct tg__work *w);
+void tg__grid_sample(const struct tg__work_call *c, struct tg__work *w);
+void tg__grid_sample_backward(const struct tg__work_call *c, struct tg__work *w);
 
 #endif

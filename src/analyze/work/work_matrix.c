@@ -166,7 +166,7 @@ struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c) {
 struct tg__cost tg__cost_attention(const struct tg__work_call *c, unsigned query, bool heads_inside, bool backward) {
   if (c->count < query + 3) return unknown;
   const struct tg__shape *q = &c->in[query], *k = &c->in[query + 1], *v = &c->in[query + 2];
-  if (q->rank < 3 || k->rank != q->rank || v->rank != q->rank || (heads_inside && q->rank != 4)) return unknown;
+  if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank || (heads_inside && q->rank != 4)) return unknown;
   const unsigned last = q->rank - 1, length = heads_inside ? 1 : last - 1;
   if (q->dim[last] != k->dim[last] || k->dim[length] != v->dim[length]) return unknown;
   const int64_t heads = heads_inside ? tg__product_of((const int64_t[]){q->dim[0], q->dim[2]}, 2) : dims_product(q, 0, length);

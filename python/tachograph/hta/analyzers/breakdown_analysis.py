@@ -52,29 +52,23 @@ def kernel_types(t: Trace, include_memory_kernels: bool) -> Any:
 # ---- names and their figures, small ones put together as "others" ---------------------------------------------------------------------
 
 class _Figures:
-    """Names, longest sum first, with count, sum, max, min, mean and sample deviation in µs."""
+    """Names of these rows of the answer, longest sum first as they come, with count, and sum, max, min, sample deviation and mean in µs."""
 
-    def __init__(self, table: Any, rows: Any):
+    def __init__(self, table: Any, rows: slice):
         import numpy
-        names = _frames.texts(table, "name")[rows]
-        order = numpy.argsort(names, kind="stable")
-        order = order[numpy.argsort(-_frames.micros(table, "total_ns")[rows][order], kind="stable")]
-        self.names = names[order]
-        self.count = _frames.reals(table, "calls")[rows][order]
-        self.sum, self.max, self.min, self.mean, self.std = (
-            _frames.micros(table, f"{c}_ns")[rows][order] for c in ("total", "max", "min", "mean", "std"))
-        self.std = numpy.nan_to_num(self.std, nan=0.0)
-
-    def rows(self) -> list[tuple]:
-        return list(zip(self.names, self.sum, self.max, self.min, self.std, self.mean))
+        self.names = numpy.array(list(table["name"])[rows], dtype=object)
+        self.count = numpy.asarray(table["calls"])[rows]
+        self.values = numpy.array([numpy.asarray(table[f"{c}_ns"])[rows] for c in ("total", "max", "min", "std", "mean")]) / 1000.0
+        self.sum, self.max, self.min, self.std, self.mean = self.values
+        self.std[numpy.isnan(self.std)] = 0.0
 
     def pooled(self, small: Any) -> tuple:
-        """One row for all calls of the small names together."""
+        """The figures of all calls of the small names together."""
         count, total = self.count[small].sum(), self.sum[small].sum()
         mean = total / count
         squares = ((self.count[small] - 1) * self.std[small] ** 2 + self.count[small] * (self.mean[small] - mean) ** 2).sum()
         std = (squares / (count - 1)) ** 0.5 if count > 1 else 0.0
-        return ("others", total, self.max[small].max(), self.min[small].min(), std, mean)
+        return (total, self.max[small].max(), self.min[small].min(), std, mean)
 
 
 def _small_names(figures: _Figures, ratio: float, most: int, allowed: list[str], hta_compat: bool) -> Any:
@@ -87,22 +81,22 @@ def _small_names(figures: _Figures, ratio: float, most: int, allowed: list[str],
     return small & ~numpy.array([any(part in name for part in allowed) for name in figures.names], dtype=bool)
 
 
-def _with_others(figures: _Figures, ratio: float, most: int, allowed: list[str], hta_compat: bool) -> list[tuple]:
-    """At most that many names, the rest as one. HTA then describes the sums of the names, not their calls: each name that stays has
-    its sum for maximum, minimum and mean."""
+def _with_others(figures: _Figures, ratio: float, most: int, allowed: list[str], hta_compat: bool) -> tuple[Any, Any]:
+    """At most that many names and their figures, the rest as one. HTA then describes the sums of the names, not their calls: each name
+    that stays has its sum for maximum, minimum and mean."""
     import numpy
     if len(figures.names) <= most:
-        return figures.rows()
+        return figures.names, figures.values
     small = _small_names(figures, ratio, most, allowed, hta_compat)
-    if not hta_compat:
-        kept = [row for row, is_small in zip(figures.rows(), small) if not is_small]
-        return kept + ([figures.pooled(small)] if small.any() else [])
-    rows = [(name, total, total, total, 0.0, total) for name, total in zip(figures.names[~small], figures.sum[~small])]
-    sums = figures.sum[small]
-    if len(sums):
-        std = sums.std(ddof=1) if len(sums) > 1 else 0.0
-        rows.append(("others", sums.sum(), sums.max(), sums.min(), std, numpy.mean(sums)))
-    return rows
+    names, values, sums = figures.names[~small], figures.values[:, ~small], figures.sum[small]
+    if hta_compat:
+        values[1:] = values[0]
+        values[3] = 0.0
+    if not len(sums):
+        return names, values
+    std = sums.std(ddof=1) if len(sums) > 1 else 0.0
+    pooled = (sums.sum(), sums.max(), sums.min(), std, sums.mean()) if hta_compat else figures.pooled(small)
+    return numpy.append(names, "others"), numpy.column_stack((values, pooled))
 
 
 def _frame_of(rows: list[tuple], kinds: list[tuple[str, str]], keys: tuple[str, ...]) -> Any:
@@ -130,14 +124,22 @@ def kernels(t: Trace, duration_ratio: float, num_kernels: int, include_memory_ke
 
 
 def annotations(t: Trace, use_gpu_annotation: bool, duration_ratio: float, num_kernels: int, allowlist: list[str]) -> Optional[Any]:
-    rows = []
+    """Ranks one below the other, each in the order of its names."""
+    import numpy
+    side, parts = "gpu" if use_gpu_annotation else "cpu", []
     for rank in t.get_ranks():
         table = t.ask("annotations", rank, columns=ANNOTATED)
-        if table is None:
+        sides = [] if table is None else list(table["side"])  # of the host first
+        if side not in sides:
             continue
-        figures = _Figures(table, _frames.texts(table, "side") == ("gpu" if use_gpu_annotation else "cpu"))
-        rows += [(*row, rank) for row in _with_others(figures, duration_ratio, num_kernels, allowlist, t.hta_compat)]
-    return _frame_of(rows, ANNOTATION, ("rank", "name")) if rows else None
+        first = sides.index(side)
+        names, values = _with_others(_Figures(table, slice(first, first + sides.count(side))), duration_ratio, num_kernels, allowlist, t.hta_compat)
+        order = sorted(range(len(names)), key=names.__getitem__)
+        parts.append((names[order], values[:, order], numpy.full(len(order), rank)))
+    if not parts:
+        return None
+    names, values, ranks = parts[0] if len(parts) == 1 else (numpy.concatenate(part, axis=-1) for part in zip(*parts))
+    return _frames.frame({"name": names, tuple(name for name, _ in STATISTICS): values, "rank": ranks})
 
 
 # ---- idle time -------------------------------------------------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ def idle(t: Trace, ranks: list[int], streams: Optional[list[int]], delay_us: flo
         table = t.ask("idle", rank, delay_us=delay_us)
         if table is None or len(table) == 0:
             continue
-        stream, cause = _frames.integers(table, "stream"), _frames.texts(table, "cause")
+        stream, cause = _frames.small(_frames.integers(table, "stream")), _frames.texts(table, "cause")
         shares.append(_frames.frame({"rank": [rank] * len(table), "stream": stream, "idle_category": cause,
                                      "idle_time": _frames.micros(table, "idle_ns").round(2),
                                      "idle_time_ratio": (_frames.reals(table, "pct") / 100).round(2)}))

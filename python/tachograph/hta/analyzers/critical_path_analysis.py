@@ -4,23 +4,15 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Iterator, NamedTuple, Optional, Union
+from typing import Any, Iterator, Optional, Union
 
 from .. import _frames
 from .._engine import give_back
 from .._overlay import packed_export
 from ..common.trace import Trace
+from ._cp_views import CPEdge, CPEdgeType, CPNode, Edges, Nodes, longest
 
-
-class CPEdgeType(Enum):
-    OPERATOR_KERNEL = "critical_path_operator"
-    DEPENDENCY = "critical_path_dependency"
-    KERNEL_LAUNCH_DELAY = "critical_path_kernel_launch_delay"
-    KERNEL_KERNEL_DELAY = "critical_path_kernel_kernel_delay"
-    SYNC_DEPENDENCY = "critical_path_sync_dependency"
-
+__all__ = ["CPEdge", "CPEdgeType", "CPGraph", "CPNode", "restore_cpgraph"]
 
 KINDS = {"operator": CPEdgeType.OPERATOR_KERNEL, "dependency": CPEdgeType.DEPENDENCY, "launch_delay": CPEdgeType.KERNEL_LAUNCH_DELAY,
          "kernel_delay": CPEdgeType.KERNEL_KERNEL_DELAY, "sync_dependency": CPEdgeType.SYNC_DEPENDENCY}
@@ -28,34 +20,17 @@ BREAKDOWN = [("event_idx", "float64"), ("duration", "float64"), ("type", "object
              ("tid", "object"), ("stream", "float64"), ("index", "float64"), ("bound_by", "object")]
 
 
-@dataclass(frozen=True)
-class CPEdge:
-    """From node to node; weight in µs."""
-    begin: int
-    end: int
-    weight: float = 0
-    type: CPEdgeType = CPEdgeType.OPERATOR_KERNEL
-
-
-class CPNode(NamedTuple):
-    """The start or the end of an event. idx: twice the event's index, plus one for the end."""
-    idx: int = -1
-    ev_idx: int = -1
-    ts: float = 0
-    is_start: bool = False
-
-
 class _Edges:
-    """Edges of an answer as arrays: their nodes, weights and kinds, and the event each is booked on."""
+    """Edges of an answer as arrays: their nodes, weights and kinds, and the event each is booked on. rows: only these, in this order."""
 
-    def __init__(self, table: Any):
+    def __init__(self, table: Any, rows: Any = None):
         import numpy
+        self.table, self.rows = table, rows
         ends = [(_frames.integers(table, f"{side}_index"), numpy.asarray(table[f"{side}_end"]) > 0) for side in ("from", "to")]
-        self.begin, self.end = (2 * index + is_end for index, is_end in ends)
-        self.weight = _frames.micros(table, "weight_ns")
-        self.kind = _frames.texts(table, "kind")
-        self.start = _frames.integers(table, "start_ns")
-        self.event = _frames.integers(table, "index")
+        self.begin, self.end = (_frames.at(2 * index + is_end, rows) for index, is_end in ends)
+        self.weight = _frames.at(_frames.micros(table, "weight_ns"), rows)
+        self.kind = _frames.at(_frames.texts(table, "kind"), rows)
+        self.event = _frames.at(_frames.integers(table, "index"), rows)
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -66,7 +41,8 @@ class _Edges:
 
 
 class CPGraph:
-    """What critical_path_analysis gives. Nothing of it is a networkx graph; nodes and edges are made when they are looked at."""
+    """What critical_path_analysis gives: its nodes and edges by the names networkx has for them, made when they are looked at.
+    to_networkx makes a graph that networkx can work on."""
 
     def __init__(self, t: Trace, rank: int, question: dict[str, Any]):
         self.trace, self.rank, self.question = t, rank, question
@@ -106,8 +82,64 @@ class CPGraph:
         return self._sizes()["graph_edges"][0] if self.found else 0
 
     @property
-    def edges(self) -> list[tuple[int, int]]:
+    def edges(self) -> Edges:
+        return self._once("edges", lambda: Edges(self.number_of_edges(), self._pairs, self.edge_objects))
+
+    def _pairs(self) -> list[tuple[int, int]]:
         return list(zip(self._all().begin.tolist(), self._all().end.tolist()))
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._ends()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return self.number_of_nodes()
+
+    def _ends(self) -> dict[int, tuple[list[CPEdge], list[CPEdge]]]:
+        """Of each node the edges that end there and those that begin there."""
+        def make():
+            made: dict[int, tuple[list[CPEdge], list[CPEdge]]] = {}
+            for edge in self.edge_objects():
+                made.setdefault(edge.begin, ([], []))[1].append(edge)
+                made.setdefault(edge.end, ([], []))[0].append(edge)
+            return made
+        return self._once("ends", make)
+
+    def has_node(self, n: int) -> bool:
+        return n in self
+
+    def has_edge(self, u: int, v: int) -> bool:
+        return (u, v) in self.edges
+
+    def get_edge_data(self, u: int, v: int, default: Any = None) -> Any:
+        """{"weight": …, "object": the CPEdge}."""
+        return self.edges.get((u, v), default)
+
+    def predecessors(self, n: int) -> Iterator[int]:
+        return (edge.begin for edge in self._ends()[n][0])
+
+    def successors(self, n: int) -> Iterator[int]:
+        return (edge.end for edge in self._ends()[n][1])
+
+    neighbors = successors
+
+    def in_edges(self, n: int, data: bool = False) -> list[tuple]:
+        return [self._edge(edge, data) for edge in self._ends()[n][0]]
+
+    def out_edges(self, n: int, data: bool = False) -> list[tuple]:
+        return [self._edge(edge, data) for edge in self._ends()[n][1]]
+
+    def _edge(self, edge: CPEdge, data: bool) -> tuple:
+        return (edge.begin, edge.end, self.edges[edge.begin, edge.end]) if data else (edge.begin, edge.end)
+
+    def to_networkx(self) -> Any:
+        """A networkx.DiGraph of all nodes and edges, each edge with its weight and, as object, the CPEdge."""
+        import networkx
+        graph = networkx.DiGraph()
+        graph.add_edges_from(self.edges(data=True))
+        return graph
 
     def edge_objects(self) -> Iterator[CPEdge]:
         return self._all().objects()
@@ -116,10 +148,18 @@ class CPGraph:
     def nodes(self) -> list[int]:
         return sorted({*self._all().begin.tolist(), *self._all().end.tolist()})
 
-    def get_nodes_for_event(self, ev_id: int) -> tuple[Optional[int], Optional[int]]:
+    @property
+    def node_list(self) -> Nodes:
+        """The nodes by number."""
+        def make():
+            rows = self.trace.rows(self.rank, columns=["index", "name", "ts_us", "dur_us"])
+            return Nodes(self.nodes, rows, 0 if self.trace.is_aligned else self.trace.min_ts)
+        return self._once("node list", make)
+
+    def get_nodes_for_event(self, ev_id: int) -> tuple[Optional[CPNode], Optional[CPNode]]:
         """The nodes of an event's start and end; None where it has none."""
-        known = self._once("node set", lambda: set(self.nodes))
-        return tuple(node if node in known else None for node in (2 * ev_id, 2 * ev_id + 1))  # type: ignore[return-value]
+        start, end = (self.node_list[node] if node in self.node_list else None for node in (2 * ev_id, 2 * ev_id + 1))
+        return start, end
 
     def get_events_for_edge(self, edge: CPEdge) -> tuple[int, int]:
         return edge.begin // 2, edge.end // 2
@@ -151,14 +191,15 @@ class CPGraph:
     def critical_path_events_set(self) -> set[int]:
         return {node // 2 for node in self.critical_path_nodes}
 
-    @property
-    def node_list(self) -> list[CPNode]:
-        """The nodes of the path, with their times (µs, as in the file)."""
-        path = self._path()
-        if len(path) == 0:
-            return []
-        times = [*(path.start / 1000).tolist(), float(path.start[-1] / 1000 + path.weight[-1])]
-        return [CPNode(node, node // 2, ts, node % 2 == 0) for node, ts in zip(self.critical_path_nodes, times)]
+    def critical_path(self) -> bool:
+        """Looks for the path again, after weights in edges have been changed."""
+        import numpy
+        data = self.edges.data
+        if data is not None:
+            row_of = {pair: row for row, pair in enumerate(self._pairs())}
+            rows = numpy.array([row_of[pair] for pair in longest(data)], dtype=numpy.int64)
+            self._known["path"] = _Edges(self._all().table, rows)
+        return self.found
 
     def get_critical_path_breakdown(self) -> Any:
         """A row an edge of the path: how long (µs), which kind, the event it is booked on, and what bounds it."""
@@ -166,21 +207,22 @@ class CPGraph:
         from ..utils.utils import shorten_name
         if not self.found:
             return _frames.empty(BREAKDOWN)
-        table, path = self._path_table(), self._path()
+        path = self._path()
+        table, rows = path.table, path.rows
         booked = path.event >= 0
         numbers, names = _frames.codes(table, "name")
-        short = numpy.array([shorten_name(name) if name else "" for name in names] or [""], dtype=object)[numbers]
-        places = self.trace.places(self.rank, numpy.maximum(_frames.integers(table, "track"), 0))
+        short = numpy.array([shorten_name(name) if name else "" for name in names] or [""], dtype=object)[_frames.at(numbers, rows)]
+        places = self.trace.places(self.rank, numpy.maximum(_frames.at(_frames.integers(table, "track"), rows), 0))
         codes, categories = _frames.codes(table, "category")
-        symbols = self.trace.symbol_table.numbers_of(categories)[codes]
+        symbols = self.trace.symbol_table.numbers_of(categories)[_frames.at(codes, rows)]
 
         def where_booked(values: Any) -> Any:
             return numpy.where(booked, values, numpy.nan)
-        pid, tid = (numpy.where(booked, places[c].astype(object), None) for c in ("pid", "tid"))
+        pid, tid = (where_booked(places[c]) for c in ("pid", "tid"))
         types = numpy.array([KINDS[kind].value for kind in path.kind], dtype=object)
-        bounds = numpy.array([bound or "" for bound in _frames.texts(table, "bound_by")], dtype=object)
+        bounds = numpy.array([bound or "" for bound in _frames.at(_frames.texts(table, "bound_by"), rows)], dtype=object)
         return _frames.frame({"event_idx": where_booked(path.event), "duration": path.weight, "type": types, "s_name": short,
-                              "cat": where_booked(symbols), "pid": pid, "tid": tid, "stream": where_booked(_frames.integers(table, "stream")),
+                              "cat": where_booked(symbols), "pid": pid, "tid": tid, "stream": where_booked(_frames.at(_frames.integers(table, "stream"), rows)),
                               "index": where_booked(path.event), "bound_by": bounds})
 
     def summary(self) -> Any:
@@ -192,7 +234,7 @@ class CPGraph:
         return shares
 
     def show_critical_path(self) -> None:
-        for node in self.node_list:
+        for node in map(self.node_list.__getitem__, self.critical_path_nodes):
             print(f"{node.ts:.3f} {'start' if node.is_start else 'end'} of event {node.ev_idx}")
 
     # ---- kept in a file --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ def launches(t: Trace, ranks: list[int], include_memory_events: bool) -> dict[in
     for rank in ranks:
         table = t.ask("launch_stats", rank, by="event", memory=include_memory_events, columns=["correlation", "call_ns", "device_ns", "delay_ns"])
         made[rank] = _frames.empty(LAUNCH) if table is None else _frames.frame({
-            "correlation": _frames.taken(table, "correlation"), "cpu_duration": _frames.taken_micros(table, "call_ns"),
+            "correlation": _frames.narrow(table, "correlation"), "cpu_duration": _frames.taken_micros(table, "call_ns"),
             "gpu_duration": _frames.taken_micros(table, "device_ns"), "launch_delay": _frames.taken_micros(table, "delay_ns")})
     return made
 

@@ -3,7 +3,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
+import tachograph
+
 from .. import _frames
+from .._engine import NO_DATA
 from ..common.trace import Trace
 
 
@@ -14,7 +17,12 @@ def stragglers(t: Trace, steps: Optional[list[int]], candidates: int, impl: Opti
     trace = t.engine.together()
     if trace is None:
         raise ValueError("stragglers are found among ranks, but two files say that they are the same rank")
-    table = trace.ask("stragglers", rules=t.rules, candidates=candidates, limit="all", **({"step": steps} if steps else {}))
+    try:
+        table = trace.ask("stragglers", rules=t.rules, candidates=candidates, limit="all", **({"step": steps} if steps else {}))
+    except tachograph.TachographError as error:
+        if error.status == NO_DATA:
+            raise ValueError(str(error)) from error
+        raise
     ranks = _frames.integers(table, "rank").tolist()
     if not t.hta_compat:
         late = _frames.reals(table, "late_ns")

@@ -9,6 +9,7 @@ from .._overlay import us
 from ..common.trace import Trace
 
 QUARTILES = ("p25", "p50", "p75")
+BLOCKED = [("rank", "int64"), ("stream", "int64"), ("duration_at_max_queue_length", "float64"), ("relative_duration_at_max_queue_length", "float64")]
 
 
 def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
@@ -19,8 +20,10 @@ def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
         if table is None or len(table) == 0:
             continue
         column = {name: _frames.taken(table, name) for name in table.columns}
+        stream = _frames.narrow(table, "stream")
+        room = [column["stream"], column["track"]]
         index = pandas.Index(column["event"], name="index", copy=False)
-        made[rank] = _frames.frame({"ts": t.moments(rank, column["ts_ns"]), **t.places(rank, column["track"]), "stream": column["stream"],
+        made[rank] = _frames.frame({"ts": t.moments(rank, column["ts_ns"]), **t.places(rank, column["track"], room), "stream": stream,
                                     "queue_length": column["length"]}, index)
     return made
 
@@ -63,30 +66,33 @@ def _by_stream(frame: Any) -> tuple[Any, Any, Any]:
     return streams[order], ts[order], lengths[order]
 
 
-def _time_full(frame: Any, limit: int) -> list[tuple[int, float]]:
+def _time_full(frame: Any, limit: int) -> list[tuple[Any, float]]:
     """Streams that were full, and for how long."""
     import numpy
     streams, ts, lengths = _by_stream(frame)
     ends = [*(numpy.flatnonzero(streams[1:] != streams[:-1]) + 1).tolist(), len(streams)]
+    is_full = lengths >= limit
     found = []
     for first, past in zip([0, *ends], ends):
-        full = lengths[first:past] >= limit
+        full, times = is_full[first:past], ts[first:past]
         if full.any():
-            found.append((int(streams[first]), float(numpy.diff(ts[first:past])[full[:-1]].sum())))
+            turns = numpy.flatnonzero(full[1:] != full[:-1]) + 1  # where it fills and where it is no longer full, by turns
+            bounds = times[[*([0] if full[0] else []), *turns, *([len(times) - 1] if full[-1] else [])]]
+            found.append((streams[first], float((bounds[1::2] - bounds[::2]).sum())))
     return found
 
 
-def blocked(t: Trace, series: dict[int, Any], limit: int) -> Optional[Any]:
-    """Time at the limit and above, per stream. HTA keeps one stream a rank, the last."""
+def blocked(t: Trace, series: dict[int, Any], limit: int) -> Any:
+    """Time at the limit and above, per stream; no row where no queue was full. HTA keeps one stream a rank, the last."""
     import numpy
     rows = []
     for rank, frame in series.items():
         of_rank = [(rank, *found) for found in _time_full(frame, limit)]
         rows += of_rank[-1:] if t.hta_compat else of_rank
     if not rows:
-        return None
+        return _frames.empty(BLOCKED)
     span = {rank: float(t.get_trace_duration(rank)) for rank, _, _ in rows}
-    return _frames.frame({"rank": [r for r, _, _ in rows], "stream": [s for _, s, _ in rows],
+    return _frames.frame({"rank": [r for r, _, _ in rows], "stream": numpy.array([s for _, s, _ in rows]),
                           "duration_at_max_queue_length": numpy.array([d for _, _, d in rows]),
                           "relative_duration_at_max_queue_length": numpy.array([d / span[r] if span[r] else numpy.nan for r, _, d in rows])})
 
@@ -98,7 +104,8 @@ def bandwidth_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
         if table is None or len(table) == 0:
             continue
         ts, tracks = _frames.taken(table, "ts_ns"), _frames.taken(table, "track")
-        made[rank] = _frames.frame({"ts": t.moments(rank, ts), "pid": t.places(rank, tracks)["pid"],
+        moments = t.moments(rank, ts)
+        made[rank] = _frames.frame({"ts": moments.astype("float64", copy=False), "pid": t.places(rank, tracks)["pid"],
                                     "name": _frames.texts(table, "kind"), "memory_bw_gbps": _frames.reals(table, "gbps")})
     return made
 

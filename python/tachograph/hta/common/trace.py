@@ -1,32 +1,28 @@
 """Trace: the frames of all ranks with HTA's columns, made one rank at a time when first looked at."""
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
 import tempfile
 from collections.abc import MutableMapping
-from typing import Any, Iterable, Iterator, NamedTuple, Optional, Union
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
+
+from tachograph import _read
 
 from .. import _frames
 from .._engine import Engine
+from ..configs.default_values import DEFAULT_TRACE_DIR
+from ..configs.parser_config import AVAILABLE_ARGS, ParserConfig, columns_of
+from .trace_file import normalize_path, read_trace
 from .trace_symbol_table import TraceSymbolTable
-
-# Column of the frame: the key in an event's args, its kind, and what stands where the event has none.
-ARGS = {
-    "bytes": ("bytes", int, -1), "memory_bw_gbps": ("memory bandwidth (GB/s)", float, 0.0), "wait_on_stream": ("wait_on_stream", int, -1),
-    "wait_on_cuda_event_record_corr_id": ("wait_on_cuda_event_record_corr_id", int, -1), "input_dims": ("Input Dims", str, "-1"),
-    "input_type": ("Input type", str, "-1"), "input_strides": ("Input Strides", str, "-1"), "external_id": ("External id", int, -1),
-    "python_id": ("Python id", int, -1), "python_parent_id": ("Python parent id", int, -1), "collective_name": ("Collective name", str, ""),
-    "in_msg_nelems": ("In msg nelems", int, 0), "out_msg_nelems": ("Out msg nelems", int, 0), "msg_dtype": ("dtype", str, ""),
-    "group_size": ("Group size", int, -1), "process_rank": ("Rank", int, -1), "in_split_size": ("In split size", str, "[]"),
-    "out_split_size": ("Out split size", str, "[]")}
-
 
 # Columns of the answer that frames are made of, beside those of args.
 WANTED = ["slice", "track", "index", "category", "name", "ts_us", "dur_us", "stream", "correlation", "index_correlation", "iteration"]
-AT_ONCE = 5  # keys of ARGS in one answer: columns of all of them together would be most of the memory
+MOST_KEYS = 64  # of args in one answer
+AT_ONCE = 5  # keys of args in one answer: columns of all of them together would be most of the memory
 
 
 class _Facts(NamedTuple):
@@ -35,9 +31,21 @@ class _Facts(NamedTuple):
     indices: Any
 
 
-def _step_numbers(names: Iterable[Optional[str]]) -> list[int]:
-    found = (re.match(r"ProfilerStep\s*#\s*(\d+)", name) for name in names if name)
-    return sorted({int(m[1]) for m in found if m})
+class _Tracks(NamedTuple):
+    """Of a rank: the number of the first, and pid and tid of each, whole numbers where they are. pid_numbers: unknown where either is none."""
+    first: int
+    pids: list[Any]
+    tids: list[Any]
+    pid_numbers: Any
+    tid_numbers: Any
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")  # what an int64 holds
+_STEP = re.compile(r"^ProfilerStep\s*#\s*(\d+)", re.MULTILINE)
+
+
+def _step_numbers(names: Iterable[Optional[str]]) -> set[int]:
+    return set(map(int, _STEP.findall("\n".join(name.replace("\n", " ") for name in names if name))))
 
 
 class _Lazy(MutableMapping):
@@ -75,22 +83,24 @@ class _Lazy(MutableMapping):
 class Trace:
     """Opens the files at once; everything else waits until it is asked for."""
 
-    def __init__(self, trace_files: Optional[Union[list[str], dict[int, str]]] = None, trace_dir: str = "/tmp/trace",
+    def __init__(self, trace_files: Optional[Union[list[str], dict[int, str]]] = None, trace_dir: str = DEFAULT_TRACE_DIR,
                  parser_config: Any = None, hta_compat: bool = False, include_last_profiler_step: bool = False, step_filter: bool = False) -> None:
         self.engine = Engine(trace_files, trace_dir)
         self.trace_path, self.trace_files = trace_dir, dict(self.engine.paths)
         self.parser_config = parser_config
+        self._columns_of_args: dict[str, tuple[str, type, Any]] = columns_of(parser_config)
         self.hta_compat = hta_compat
         self.steps = "all" if not step_filter else "upto_last" if include_last_profiler_step else "without_last"
         self.symbol_table = TraceSymbolTable(self._all_symbols)
         self.traces = _Lazy(self.engine.ranks, self._make)
         self.is_parsed = False
+        self.is_aligned = step_filter
         self._min_ts: Optional[float] = None
         self._facts: dict[int, _Facts] = {}
         self._named: set[int] = set()  # ranks whose names are all in the symbol table
         self._zeros: dict[int, int] = {}
         self._index: dict[int, tuple[int, Any]] = {}
-        self._places: dict[int, dict[str, Any]] = {}
+        self._places: dict[int, _Tracks] = {}
         self._meta: Optional[dict[int, dict[str, Any]]] = None
 
     # ---- what HTA's Trace offers ----------------------------------------------------------------------------------------------
@@ -100,7 +110,10 @@ class Trace:
         self.is_parsed = True
 
     def align_and_filter_trace(self, include_last_profiler_step: Optional[bool] = False) -> None:
-        self.steps = "upto_last" if include_last_profiler_step else "without_last"
+        """From here on ts begins at 0, where it stood as in the files."""
+        self.is_aligned = True
+        if self.hta_compat:
+            self.steps = "upto_last" if include_last_profiler_step else "without_last"
         self._facts.clear()
         self._named.clear()
         self.traces = _Lazy(self.engine.ranks, self._make)
@@ -131,7 +144,7 @@ class Trace:
 
     def marked_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps among the rows of all ranks. Where annotations of steps overlap, no row need be in one of them."""
-        return _step_numbers(name for rank in self.get_ranks() for name in self.sums(rank, "step")["name"])
+        return sorted(set().union(*(_step_numbers(self.sums(rank, "step", columns=["name"])["name"]) for rank in self.get_ranks())))
 
     def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
@@ -144,7 +157,7 @@ class Trace:
 
     def _keep_facts(self, rank: int, rows: Any) -> _Facts:
         import numpy
-        self._facts[rank] = _Facts(_frames.small(numpy.asarray(rows["slice"])), _frames.small(numpy.asarray(rows["index"])))
+        self._facts[rank] = _Facts(_frames.narrow(rows, "slice"), _frames.narrow(rows, "index"))
         return self._facts[rank]
 
     @property
@@ -178,7 +191,9 @@ class Trace:
                 frame["s_name"] = _frames.renamed(frame["s_name"], shorten_name)
 
     def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
-        """The document as it stands in the file."""
+        """The document as it stands in the file; of files that are no JSON, as it would."""
+        with contextlib.suppress(OSError, ValueError):
+            return read_trace(self.trace_files[rank])
         trace, number = self.engine.trace_of(rank)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "trace.json")
@@ -194,12 +209,17 @@ class Trace:
     # ---- for the analyzers ------------------------------------------------------------------------------------------------------
 
     @property
+    def row_rules(self) -> str:
+        """For questions whose rows are those of the frames."""
+        return "hta-all" if self.hta_compat and self.steps == "all" else self.rules
+
+    @property
     def rules(self) -> str:
         return "exact" if not self.hta_compat else "hta-last" if self.steps == "upto_last" else "hta"
 
     def ask(self, question: str, rank: int, **args: Any) -> Any:
         """The answer for one rank by our rules or HTA's; None when the trace lacks what it needs."""
-        return self.engine.ask(question, rank, rules=self.rules, limit="all", **args)
+        return self.engine.ask(question, rank, **{"rules": self.rules, "limit": "all", **args})
 
     def slices(self, rank: int) -> Any:
         """The engine's number of the event of each row of the frame, as it was first made."""
@@ -231,16 +251,18 @@ class Trace:
         rise. Only they are made: their columns of whole numbers are as narrow as they need. None where somebody has looked at the frame."""
         import numpy
         import pandas
-        if self.traces.has_made(rank) or len(slices) == 0:
+        keys = self.args_of(rank)
+        if self.traces.has_made(rank) or len(slices) == 0 or len(keys) > MOST_KEYS:
             return None
-        rows = self.rows(rank, side="device", columns=WANTED, args=[key for key, _, _ in ARGS.values()])
-        of_rows = _frames.integers(rows, "slice")
-        place = numpy.searchsorted(slices, of_rows).clip(max=len(slices) - 1)
-        kept = numpy.flatnonzero(slices[place] == of_rows)
+        rows = self.rows(rank, side="work", columns=WANTED, args=[key for key, _, _ in keys.values()])
+        of_rows = _frames.taken(rows, "slice")
+        place, found = _places_among(slices, of_rows)
+        kept = None if found.all() else numpy.flatnonzero(found)
         columns = self._columns(rank, rows, kept)
         last = {name: columns.pop(name) for name in ("index_correlation", "iteration")}
-        columns.update((name, _narrow(_arg(rows, *ARGS[name]), ARGS[name][1], kept)) for name in ARGS)
-        return _frames.frame({**columns, **last}, pandas.RangeIndex(len(kept))), place[kept]
+        columns.update((name, _of_key(rows, *keys[name], kept)) for name in keys)
+        count = len(rows) if kept is None else len(kept)
+        return _frames.frame({**columns, **last}, pandas.RangeIndex(count)), _frames.at(place, kept)
 
     def has_name(self, rank: int, part: str) -> bool:
         """Is there a row with this in its name?"""
@@ -249,9 +271,7 @@ class Trace:
     def moments(self, rank: int, ts: Any) -> Any:
         """Nanoseconds of the file, an array that nobody else needs, as ts of the frames: from the earliest event of all ranks."""
         import numpy
-        if self.hta_compat:
-            return numpy.floor_divide(ts, 1000, out=ts)
-        return numpy.divide(numpy.subtract(ts, self.zero_of(rank), out=ts), 1000, out=ts.view(numpy.float64))
+        return numpy.floor_divide(ts, 1000, out=ts) if self.hta_compat else _frames.as_micros(ts, self.zero_of(rank))
 
     def zero_of(self, rank: int) -> int:
         """What is taken off this rank's own times, nanoseconds."""
@@ -264,19 +284,18 @@ class Trace:
         """What to add to a ts of the frames for a time of the file, nanoseconds."""
         return round(self.min_ts * 1000) if self.hta_compat else self.zero_of(rank)
 
-    def places(self, rank: int, tracks: Any) -> dict[str, Any]:
-        """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words."""
+    def places(self, rank: int, tracks: Any, room: Sequence[Any] = ()) -> dict[str, Any]:
+        """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words. room: arrays of int64 as
+        long as tracks that nobody else needs, to be filled instead of fresh memory; tracks itself may be the second."""
         import numpy
         known = self._tracks(rank)
-        place = tracks - known["first"] if known["first"] else tracks
-        texts = {name: [int(text) if text is not None and text.lstrip("-").isdigit() else text for text in known[name]] for name in ("pid", "tid")}
-        if all(isinstance(value, int) for kept in texts.values() for value in kept):
-            made = numpy.empty((2, len(place)), dtype=numpy.int64)
-            for row, kept in zip(made, texts.values()):
-                numpy.take(numpy.array(kept or [0], dtype=numpy.int64), place, out=row, mode="clip")
-            return dict(zip(texts, made))
-        used = (numpy.bincount(place, minlength=len(known["pid"])) > 0).tolist()
-        return {name: self._mixed(kept, used)[place] for name, kept in texts.items()}
+        pid, tid = [*room[:2], *numpy.empty((2 - len(room[:2]), len(tracks)), dtype=numpy.int64)]
+        if _read.look_up(tracks, known.first, known.pid_numbers, pid):  # all are numbers
+            _read.look_up(tracks, known.first, known.tid_numbers, tid)
+            return {"pid": pid, "tid": tid}
+        place = numpy.maximum(tracks - known.first, 0)
+        used = (numpy.bincount(place, minlength=len(known.pids)) > 0).tolist()
+        return {"pid": self._mixed(known.pids, used)[place], "tid": self._mixed(known.tids, used)[place]}
 
     @staticmethod
     def _mixed(kept: list[Any], used: list[bool]) -> Any:
@@ -285,11 +304,14 @@ class Trace:
         whole = all(isinstance(value, int) for value, is_used in zip(kept, used) if is_used)
         return numpy.array([value if is_used else 0 for value, is_used in zip(kept, used)], dtype=numpy.int64 if whole else object)
 
-    def _tracks(self, rank: int) -> dict[str, Any]:
-        """The number of the rank's first track, and pid and tid of each as written."""
+    def _tracks(self, rank: int) -> _Tracks:
+        import numpy
         if rank not in self._places:
             table = self.engine.ask("tracks", rank, limit="all", columns=["track", "pid", "tid"])
-            self._places[rank] = {"first": table["track"][0] if len(table) else 0, "pid": list(table["pid"]), "tid": list(table["tid"])}
+            pids, tids = ([int(text) if text is not None and _WHOLE.fullmatch(text) else text for text in table[name]] for name in ("pid", "tid"))
+            whole = [pid if isinstance(pid, int) and isinstance(tid, int) else _frames.NO_NUMBER for pid, tid in zip(pids, tids)]
+            numbers = (numpy.array(kept or [0], dtype=numpy.int64) for kept in (whole, [tid if isinstance(tid, int) else 0 for tid in tids]))
+            self._places[rank] = _Tracks(table["track"][0] if len(table) else 0, pids, tids, *numbers)
         return self._places[rank]
 
     # ---- frames ----------------------------------------------------------------------------------------------------------------
@@ -313,7 +335,9 @@ class Trace:
 
     def _symbols(self, rows: Any, column: str) -> Any:
         numbers, distinct = _frames.codes(rows, column)
-        return self.symbol_table.numbers_of(distinct)[numbers]
+        if distinct:
+            _read.look_up(numbers, 0, self.symbol_table.numbers_of(distinct), numbers)
+        return numbers
 
     def _make(self, rank: int, places: Any = None) -> Any:
         """The frame of a rank, or its rows at these places. Columns are as narrow as all rows need, even then. The rows are let go before
@@ -321,7 +345,7 @@ class Trace:
         import pandas
         facts, columns = self._of_rows(rank, places)
         last = {name: columns.pop(name) for name in ("index_correlation", "iteration")}
-        columns.update(self._of_args(rank, facts.slices, places))
+        columns.update(self._of_args(rank, places))
         index = _frames.at(facts.indices, places).astype("int64")
         return _frames.frame({**columns, **last}, pandas.Index(index))
 
@@ -333,82 +357,127 @@ class Trace:
 
     def _columns(self, rank: int, rows: Any, places: Any) -> dict[str, Any]:
         """All columns but those of args."""
-        columns = {"index": _frames.owned(_frames.small(_frames.integers(rows, "index"))), "cat": self._symbols(rows, "category"),
+        columns = {"index": _frames.narrow(rows, "index"), "cat": self._symbols(rows, "category"),
                    "name": self._symbols(rows, "name")}
         columns.update(self.places(rank, _frames.integers(rows, "track")))
         columns = {name: _frames.at(values, places) for name, values in columns.items()}
         columns.update((name, _frames.at(values, places)) for name, values in self._times(rows).items())
         for name in ("stream", "correlation", "index_correlation"):
-            columns[name] = _frames.at(_frames.small(_frames.integers(rows, name)), places)
-        iteration = _frames.reals(rows, "iteration")
-        columns["iteration"] = _frames.at(iteration if (iteration != iteration).any() else _frames.small(iteration.astype("int64")), places)
+            columns[name] = _frames.at(_frames.narrow(rows, name), places)
+        iteration = _frames.narrow(rows, "iteration", _frames.NO_NUMBER)
+        some_unknown = iteration.itemsize == 8 and iteration.min() == _frames.NO_NUMBER
+        columns["iteration"] = _frames.at(_frames.reals(rows, "iteration") if some_unknown else iteration, places)
         return columns
 
     def _times(self, rows: Any) -> dict[str, Any]:
         """ts, dur and end. In HTA end stays on the file's clock while ts moves; ours is ts + dur."""
-        ts, dur = _frames.reals(rows, "ts_us"), _frames.reals(rows, "dur_us")
+        import numpy
+        ts, dur = (numpy.array(rows[name]) for name in ("ts_us", "dur_us"))  # copies, or they would keep all of the answer
+        if not self.is_aligned:
+            ts += self.min_ts
         if not self.hta_compat:
             return {"ts": ts, "dur": dur, "end": ts + dur}
-        return {"ts": ts.astype("int64"), "dur": dur, "end": ts + dur + self.min_ts}
+        return {"ts": ts.astype("int64"), "dur": dur, "end": ts + dur + (self.min_ts if self.is_aligned else 0)}
 
-    def _of_args(self, rank: int, slices: Any, places: Any) -> dict[str, Any]:
+    def args_of(self, rank: int) -> dict[str, tuple[str, type, Any]]:
+        """Columns that come from args: the key of each, its kind, and what stands where an event has none."""
+        cfg = self.parser_config or ParserConfig.get_default_cfg()
+        return self._every_arg(rank) if cfg.parse_all_args else self._columns_of_args
+
+    def _every_arg(self, rank: int) -> dict[str, tuple[str, type, Any]]:
+        """All keys of the trace; those that nobody has specified by what their values are."""
+        trace, _ = self.engine.trace_of(rank)
+        known = {spec.raw_name: spec for name, spec in AVAILABLE_ARGS.items() if not name.startswith("info::")}
+        like = {"integer": 0, "real": 0.0, "text": ""}
+        found = trace.sql("SELECT key, min(typeof(value)) AS kind FROM args GROUP BY key ORDER BY min(slice)").to_dicts()
+        specs = [known.get(row["key"]) or ParserConfig.make_attribute_spec(row["key"], like.get(row["kind"])) for row in found]
+        return columns_of(ParserConfig([spec for spec in specs if "," not in spec.raw_name]))
+
+    def _of_args(self, rank: int, places: Any) -> dict[str, Any]:
         """The columns that come from args."""
         made: dict[str, Any] = {}
-        names = list(ARGS)
+        names = list(self.args_of(rank))
         for first in range(0, len(names), AT_ONCE):
-            made.update(self._of_keys(rank, slices, places, names[first:first + AT_ONCE]))
+            made.update(self._of_keys(rank, places, names[first:first + AT_ONCE]))
         return made
 
-    def _of_keys(self, rank: int, slices: Any, places: Any, names: list[str]) -> dict[str, Any]:
-        import numpy
-        table = self.engine.ask("events", rank, args=[ARGS[name][0] for name in names], limit="all")
-        place = numpy.searchsorted(_frames.integers(table, "id"), slices)
-        made = {}
-        for name in names:
-            key, kind, missing = ARGS[name]
-            made[name] = _narrow(_arg(table, key, kind, missing)[place], kind, places)
-        return made
+    def _of_keys(self, rank: int, places: Any, names: list[str]) -> dict[str, Any]:
+        keys = self.args_of(rank)
+        table = self.rows(rank, columns=["slice"], args=[keys[name][0] for name in names])
+        return {name: _of_key(table, *keys[name], None, places) for name in names}
 
     def _metadata_of(self, rank: int) -> dict[str, Any]:
         table = self.engine.ask("document", rank, limit="all")
         return {row["member"]: json.loads(row["json"]) for row in table}
 
 
-def _narrow(values: Any, kind: type, places: Any) -> Any:
-    return _frames.at(_frames.small(values) if kind is int else values, places)
-
-
-def _arg(table: Any, key: str, kind: type, missing: Any) -> Any:
-    """The values of one key. A key named like a column of the table stands there as args.key."""
-    import numpy
+def _of_key(table: Any, key: str, kind: type, missing: Any, places: Any, chosen: Any = None) -> Any:
+    """The values of one key at these places of the table (None: all), or those chosen of them; whole numbers as narrow as all at the places
+    need. A key named like a column of the table stands there as args.key."""
     key = f"args.{key}" if f"args.{key}" in table.columns else key
+    if table[key].type == "text" and not _frames.is_known(table, key):
+        shown = chosen if chosen is not None else places
+        return _none_of(len(table if shown is None else shown), kind, missing)
+    values = _frames.at(_values(table, key, kind, missing), places)
+    return _frames.at(_frames.small(values) if kind is int else values, chosen)
+
+
+def _places_among(slices: Any, of_rows: Any) -> tuple[Any, Any]:
+    """Where among the slices, which rise, each of the others is, and whether it is there. Slices of a device mostly follow one another:
+    then each number has its place."""
+    import numpy
+    first, span = slices[0], int(slices[-1] - slices[0]) + 1
+    if span > 8 * len(slices):
+        place = numpy.searchsorted(slices, of_rows).clip(max=len(slices) - 1)
+    else:
+        known = numpy.zeros(span, dtype=numpy.int64)
+        known[slices - first] = numpy.arange(len(slices))
+        place = known.take(of_rows - first, mode="clip")
+    return place, slices[place] == of_rows
+
+
+def _none_of(count: int, kind: type, missing: Any) -> Any:
+    """What stands where no event has the key."""
+    import numpy
+    values = numpy.empty(count, dtype=object if kind in (str, list) else numpy.int8 if kind is int else numpy.float64)
+    values.fill(missing)  # one object for all rows: numpy.full would make one a row
+    return values
+
+
+def _values(table: Any, key: str, kind: type, missing: Any) -> Any:
+    import numpy
     if table[key].type == "text":
-        if not _frames.is_known(table, key):
-            values = numpy.empty(len(table), dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
-            values.fill(missing)  # one object for all rows: numpy.full would make one a row
-            return values
         numbers, distinct = _frames.codes(table, key)
-        known = numpy.empty(len(distinct), dtype=object if kind is str else numpy.int64 if kind is int else numpy.float64)
+        known = numpy.empty(len(distinct), dtype=object if kind in (str, list) else numpy.int64 if kind is int else numpy.float64)
         for i, text in enumerate(distinct):
             known[i] = missing if text is None else _value(text, kind, missing)
         return known[numbers] if len(distinct) else known
-    if kind is str:
-        return numpy.array([missing if v is None else str(v) for v in table[key]], dtype=object)
+    if kind in (str, list):
+        made = numpy.empty(len(table), dtype=object)
+        made[:] = [missing if v is None else str(v) if kind is str else v for v in table[key]]
+        return made
     if kind is int and table[key].type == "int":
-        return _frames.integers(table, key, missing)
+        return _frames.narrow(table, key, missing)
     values = numpy.nan_to_num(_frames.reals(table, key), nan=missing)
     return values.astype(numpy.int64) if kind is int else values
 
 
 def _value(text: str, kind: type, missing: Any) -> Any:
     """A list where the text is one; AMD's "0x0" and other words are no numbers to HTA."""
-    if kind is str:
-        return json.loads(text) if text.startswith("[") and missing == "-1" else text
+    if kind in (str, list):
+        return json.loads(text) if kind is list and text.startswith("[") else text
     try:
         return kind(text)
     except ValueError:
         return missing
 
 
-def normalize_path(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
+def parse_trace_file(trace_file_path: str, cfg: Optional[ParserConfig] = None) -> tuple[dict[str, Any], Any, TraceSymbolTable]:
+    """(members of the file beside its events, frame, symbol table) of one file; ts as in the file."""
+    t = Trace([trace_file_path], "", parser_config=cfg)
+    rank = t.get_ranks()[0]
+    return t.meta_data[rank], t.get_trace(rank), t.symbol_table
+
+
+def trace_event_timestamp_to_unixtime_ns(trace_event_ts_us: float, trace_metadata: dict[str, Any]) -> int:
+    return round(trace_event_ts_us * 1000) + int(trace_metadata["baseTimeNanoseconds"])

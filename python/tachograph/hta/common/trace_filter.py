@@ -22,17 +22,19 @@ class IterationFilter(Filter):
         self.iterations = _set(iterations)
 
     def __call__(self, df, symbol_table=None):
-        return df.loc[df["iteration"].isin(self.iterations)]
+        return df.loc[df["iteration"].isin(self.iterations)] if "iteration" in df.columns else df
 
 
 class IterationIndexFilter(Filter):
-    """By position among the frame's iterations, lowest first."""
+    """By position among the frame's iterations, lowest first; every row of a frame without iterations."""
 
     def __init__(self, iteration_index: Union[int, list[int]]) -> None:
         self.iteration_index = _set(iteration_index)
 
     def __call__(self, df, symbol_table=None):
-        known = sorted(i for i in df["iteration"].dropna().unique() if i > -1)
+        known = sorted(i for i in df["iteration"].dropna().unique() if i > -1) if "iteration" in df.columns else []
+        if not known:
+            return df
         return IterationFilter([known[i] for i in self.iteration_index if i < len(known)])(df)
 
 
@@ -42,11 +44,13 @@ class FirstIterationFilter(IterationIndexFilter):
 
 
 class RankFilter(Filter):
+    """Rows of these ranks; every row of a frame that is one rank's and says nothing of it."""
+
     def __init__(self, ranks: Union[int, list[int]]) -> None:
         self.ranks = _set(ranks)
 
     def __call__(self, df, symbol_table=None):
-        return df.loc[df["rank"].isin(self.ranks)]
+        return df.loc[df["rank"].isin(self.ranks)] if "rank" in df.columns else df
 
 
 class TimeRangeFilter(Filter):

@@ -40,6 +40,56 @@ class TraceSymbolTable:
         self.add_symbols(s or "" for s in symbols)
         return numpy.array([self._index[s or ""] for s in symbols], dtype=numpy.int64)
 
+    NULL = -1
+
+    @classmethod
+    def create_from_df(cls, df: Any) -> TraceSymbolTable:
+        """Of the texts in cat and name."""
+        made = cls()
+        for column in ("cat", "name"):
+            made.add_symbols(df[column].unique().tolist())
+        return made
+
+    @classmethod
+    def create_from_symbol_id_map(cls, symbol_id_map: dict[str, int]) -> TraceSymbolTable:
+        made = cls()
+        made._table = sorted(symbol_id_map, key=symbol_id_map.__getitem__)
+        made._index = dict(symbol_id_map)
+        return made
+
+    @classmethod
+    def clone(cls, symbol_table: TraceSymbolTable) -> TraceSymbolTable:
+        return cls.create_from_symbol_id_map(symbol_table.sym_index)
+
+    @classmethod
+    def combine_symbol_tables(cls, tables: Iterable[TraceSymbolTable]) -> TraceSymbolTable:
+        made = cls()
+        for table in tables:
+            made.add_symbols(table.sym_table)
+        return made
+
+    def encode_df(self, df: Any) -> None:
+        """Numbers for the texts in cat and name."""
+        for column in ("cat", "name"):
+            self.add_symbols(df[column].unique().tolist())
+            df[column] = df[column].map(self.sym_index)
+
+    def get_symbol_ids(self, symbol_pattern: Any) -> dict[str, int]:
+        """Of the symbols that a GroupingPattern matches."""
+        return {symbol: number for symbol, number in self.sym_index.items() if symbol_pattern.match(symbol)}
+
+    def get_cpu_event_cat_ids(self) -> list[int]:
+        return self.find_matches(["cpu_op", "user_annotation", "^(.+)_runtime"])
+
+    def get_gpu_kernel_cat_ids(self) -> list[int]:
+        return self.find_matches(["kernel", "gpu_mem.+", "mtia_ccp_events"])
+
+    def get_kernel_launch_ids(self) -> list[int]:
+        return self.find_matches(["cuda.*LaunchKernel", "cuLaunchKernel", "runFunction"])
+
+    def get_memory_name_ids(self) -> list[int]:
+        return self.find_matches(["Memcpy", "Memset", "dma"])
+
     def is_empty(self) -> bool:
         return not self.sym_table
 
@@ -94,3 +144,9 @@ class TraceSymbolTable:
             for i in numpy.flatnonzero(used).tolist():
                 texts[i] = rename(texts[i])
         return labelled(numbers.to_numpy(), texts, numbers.index)
+
+
+def decode_symbol_id_to_symbol_name(df: Any, symbol_table: TraceSymbolTable, use_shorten_name: bool) -> None:
+    """s_name and s_cat beside the numbers."""
+    from ..utils.utils import shorten_name
+    symbol_table.decode_df(df, rename=shorten_name if use_shorten_name else None)

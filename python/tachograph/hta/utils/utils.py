@@ -2,8 +2,13 @@
 from __future__ import annotations
 
 import re
-
 from enum import Enum
+from typing import Any
+
+from ..common.trace_file import normalize_path
+
+__all__ = ["IdleTimeType", "KernelType", "flatten_column_names", "get_kernel_type", "get_memory_kernel_type", "get_symbol_column_names",
+           "is_comm_kernel", "is_compute_kernel", "is_memory_kernel", "merge_kernel_intervals", "normalize_path", "shorten_name"]
 
 _COMPUTE_NOT_AT_START = ("nccl", "hip", "hccl", "Stream Wait Event", "runFunction", "job_exe", "packet", "pe_exe", "cpum_exe_subgraph",
                          "collective_subgraph_execution")
@@ -55,13 +60,13 @@ def get_memory_kernel_type(name: str) -> str:
 def _without_brackets(name: str) -> str:
     """What stands outside of balanced <…> and (…)."""
     kept, depth = [], 0
-    for letter in name:
-        if letter in "<(":
+    for part in re.split(r"([<>()])", name):
+        if part in ("<", "("):
             depth += 1
-        elif letter in ">)":
+        elif part in (">", ")"):
             depth -= 1
         elif depth == 0:
-            kept.append(letter)
+            kept.append(part)
     return "".join(kept)
 
 
@@ -70,3 +75,24 @@ def shorten_name(name: str) -> str:
     if get_kernel_type(name) == KernelType.MEMORY.name or ("<" not in name and "(" not in name):
         return name
     return _without_brackets(name.replace("->", "")).rsplit(" ", 1)[-1]
+
+
+def flatten_column_names(df: Any) -> None:
+    """Columns of several levels as words joined by _."""
+    if df.columns.nlevels > 1:
+        df.columns = ["_".join(map(str, column)).rstrip("_") for column in df.columns]
+
+
+def merge_kernel_intervals(kernel_df: Any) -> Any:
+    """The times in which any of the rows runs, as ts and end; rows that touch are one."""
+    import pandas
+    rows = kernel_df.sort_values("ts", kind="stable")
+    end = rows["ts"] + rows["dur"]
+    group = (rows["ts"] > end.shift().cummax()).cumsum()
+    return pandas.DataFrame({"ts": rows["ts"].groupby(group).min(), "end": end.groupby(group).max()}).reset_index(drop=True)
+
+
+def get_symbol_column_names(df: Any) -> tuple[str, str]:
+    """The columns that hold names and categories as texts, "" where none does."""
+    return tuple(next((c for c in (column, f"s_{column}") if c in df.columns and df[c].dtype.kind not in "iuf"), "")  # type: ignore[return-value]
+                 for column in ("name", "cat"))

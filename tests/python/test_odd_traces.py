@@ -1,0 +1,116 @@
+"""Every question with a slow reference on the traces of odd_traces.py, and what those showed to be wrong, by hand. TG_EXAMPLES: how many traces (12)."""
+import json
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import odd_traces
+import reference_device
+import reference_ops
+import test_columns_random
+import test_device
+import test_host_columns_random
+import test_ops
+import test_plugin
+import test_property
+from test_property import SETTINGS, Written
+
+SOME = settings(SETTINGS, max_examples=int(os.environ.get("TG_EXAMPLES", "12")))
+CONTENT = st.fixed_dictionaries({"seed": st.integers(0, 2**32), "size": st.integers(3, 90), "grain": st.sampled_from((1, 250, 1000, 40_000)),
+                                 "steps": st.integers(0, 4), "threads": st.integers(1, 3), "devices": st.integers(1, 3)})
+MEMORY = {"memory", "memory_ops", "key_averages", "memory_by_op", "memory_by_category"}
+
+
+def check_device(rank, ask):
+    test_device.check_all(reference_device.Exact(rank), rank, ask)
+
+
+def check_op_kernels(rank, ask):
+    for by in ("sequence", "op", "call"):
+        want = reference_ops.op_kernels(rank.events, by)
+        columns = sorted(next(iter(want.values()), {}))
+        theirs = [(key[0], *test_ops.picked(row, columns)) for key, row in want.items()]
+        assert test_ops.bag((r["op"], *test_ops.picked(r, columns)) for r in ask("op_kernels", by=by)) == test_ops.bag(theirs), by
+
+
+def check_sequences(rank, ask):
+    for wanted in ("", "aten::", "f0"):
+        want, _ = reference_ops.sequences(rank.events, wanted, 1)
+        columns = sorted(next(iter(want.values()), {}))
+        theirs = [(*key, *test_ops.picked(row, columns)) for key, row in want.items()]
+        rows = ask("sequences", op=wanted, min_length=1)
+        assert test_ops.bag((r["op"], r["pattern"], *test_ops.picked(r, columns)) for r in rows) == test_ops.bag(theirs), wanted
+
+
+def check_call_graph(rank, ask):
+    want = reference_ops.call_graph(rank.events)
+    figures = ("depth", "height", "kernels", "kernel_ns", "first_ns", "last_ns", "kernel_span_ns")
+    rows = {r["id"]: r for r in ask("call_graph")}
+
+    def place(e):
+        return {"name": e.name, "start_ns": e.ts, "dur_ns": e.dur} if e is not None else None
+    assert test_ops.bag(test_ops.line(r, rows.get(r["parent"]), figures) for r in rows.values()) == \
+        test_ops.bag(test_ops.line({**place(e), **row}, place(up), figures) for e, up, row in want.values())
+
+
+CHECKS = {**test_property.CHECKS, **test_plugin.CHECKS, "device": check_device, "op_kernels": check_op_kernels, "sequences": check_sequences, "call_graph": check_call_graph,
+          **{name + " columns": check for name, check in test_columns_random.CHECKS.items()},
+          **{name + " of the host": check for name, check in test_host_columns_random.CHECKS.items()}}
+
+
+@pytest.mark.parametrize("what", CHECKS)
+@SOME
+@given(content=CONTENT, spelling=st.integers(0, 2**32))
+def test_question(engine, what, content, spelling):
+    memory = what.split(" ")[0] in MEMORY or what.endswith("of the host")
+    with Written(engine, odd_traces.build(**content, memory=memory), spelling) as ranks:
+        for rank, ask in ranks:
+            CHECKS[what](rank, ask)
+
+
+@SOME
+@given(content=CONTENT)
+def test_as_hta_counts(engine, content):
+    with Written(engine, odd_traces.build(**content), 1) as ranks:
+        for keep_last, rules in ((False, "hta"), (True, "hta-last")):
+            for (rank, ask), m in zip(ranks, reference_device.hta_ranks([r for r, _ in ranks], keep_last=keep_last)):
+                test_device.check_all(m, rank, ask, rules=rules)
+
+
+# ---- by hand ----------------------------------------------------------------------------------------------------------------------
+
+
+def asked(engine, tmp_path, question, *events, **args):
+    """events: (name, category, start, end in us, args), all of one thread but for those with a stream."""
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [
+        {"ph": "X", "name": name, "cat": cat, "pid": 0 if "stream" in more else 9, "tid": more.get("stream", 9), "ts": start, "dur": end - start, "args": more}
+        for name, cat, start, end, more in events]}))
+    return engine.ask(path, question, **args)
+
+
+def test_a_range_left_open_takes_nothing_out_of_the_function_that_began_it(engine, tmp_path):
+    """As __enter__ of the profiler's ranges: the range begins in the call and outlives it, and what the call calls then is still its."""
+    frames = (("t.py(1): run", 0, 100), ("p.py(5): __enter__", 10, 30), ("p.py(9): push", 20, 25), ("t.py(7): work", 40, 60))
+    rows = asked(engine, tmp_path, "stacks", ("my range", "user_annotation", 15, 90, {}), *((n, "python_function", a, b, {"Python id": a}) for n, a, b in frames),
+                 ("cudaLaunchKernel", "cuda_runtime", 22, 23, {"correlation": 7}), ("k", "kernel", 30, 33, {"device": 0, "stream": 7, "correlation": 7}), by="function")
+    assert {r["name"]: (r["cpu_ns"], r["self_cpu_ns"], r["device_ns"]) for r in rows} == {
+        "t.py(1): run": (100_000, 60_000, 3000), "p.py(5): __enter__": (20_000, 15_000, 3000), "p.py(9): push": (5000, 5000, 3000), "t.py(7): work": (20_000, 20_000, 0)}
+    stacks = {r["name"] for r in engine.ask(tmp_path / "trace.json", "stacks", by="stack")}
+    assert "t.py(1): run;p.py(5): __enter__;p.py(9): push" in stacks
+
+
+def test_a_call_belongs_to_the_operator_it_starts_in_whatever_overlaps_that(engine, tmp_path):
+    """The step begins inside the operator and outlives it; of two operators that overlap in part the later one has the call, until it ends."""
+    work = [("k%d" % n, "kernel", 200 + n, 201 + n, {"device": 0, "stream": 7, "correlation": n}) for n in range(1, 5)]
+    calls = [("cudaLaunchKernel", "cuda_runtime", at, at + 1, {"correlation": n}) for n, at in ((1, 20), (2, 45), (3, 55), (4, 70))]
+    rows = asked(engine, tmp_path, "launches", ("aten::a", "cpu_op", 0, 50, {}), ("ProfilerStep#1", "user_annotation", 10, 100, {}), ("aten::b", "cpu_op", 40, 60, {}),
+                 ("aten::short", "cpu_op", 30, 35, {}), *calls, *work, by="event")
+    assert {r["kernel"]: r["op"] for r in rows} == {"k1": "aten::a", "k2": "aten::b", "k3": "aten::b", "k4": None}
+
+
+def test_an_empty_step_is_over_when_the_next_begins(engine, tmp_path):
+    rows = asked(engine, tmp_path, "steps", ("ProfilerStep#2", "user_annotation", 5, 50, {}), ("ProfilerStep#1", "user_annotation", 5, 5, {}), ("aten::a", "cpu_op", 6, 9, {}))
+    assert [(r["step"], r["total_ns"]) for r in rows] == [("1", 0), ("2", 45_000)]

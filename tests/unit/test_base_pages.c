@@ -1,0 +1,253 @@
+/* Pages that are given back and handed out again: whatever the order, nobody sees another's, and zeroed ones are zero. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+
+enum { MB = 1 << 20 };
+
+/* ---- any order ------------------------------------------------------------------------------------------------------------------------ */
+
+enum { SLOTS = 24, TURNS = 1500, STRIDE = 4096, THREADS = 4 };
+
+struct held {
+  uint8_t *p;
+  size_t bytes; /* what to give to tg__pages_drop */
+  uint8_t mark;
+};
+struct worker {
+  struct held held[SLOTS];
+  uint64_t seed;
+  const char *wrong; /* the first thing that was */
+};
+
+static uint32_t below(struct worker *w, uint32_t most) {
+  w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)((w->seed >> 33) % most);
+}
+
+static bool all_are(const uint8_t *p, size_t from, size_t past, uint8_t value) {
+  for (size_t i = from; i < past; i += STRIDE)
+    if (p[i] != value) return false;
+  return past == from || p[past - 1] == value;
+}
+
+static void mark_all(struct worker *w, struct held *h) {
+  h->mark = (uint8_t)(1 + below(w, 255));
+  memset(h->p, h->mark, h->bytes);
+}
+
+static void take(struct worker *w, struct held *h) {
+  const bool zeroed = below(w, 2);
+  h->bytes = 1 + below(w, below(w, 8) ? 300 << 10 : 6 * MB);
+  h->p = zeroed ? tg__pages_get(h->bytes) : tg__pages_used(h->bytes);
+  if (!h->p) w->wrong = "none given";
+  if (h->p && zeroed && !all_are(h->p, 0, h->bytes, 0)) w->wrong = "not zeroed";
+  if (h->p) mark_all(w, h);
+}
+
+static void grow(struct worker *w, struct held *h) {
+  const size_t before = h->bytes;
+  if (!tg__pages_grow(&h->p, &h->bytes, before + below(w, MB))) w->wrong = "did not grow";
+  if (!all_are(h->p, 0, before, h->mark)) w->wrong = "changed as it grew";
+  mark_all(w, h);
+}
+
+static void drop(struct worker *w, struct held *h) {
+  if (!all_are(h->p, 0, h->bytes, h->mark)) w->wrong = "somebody else wrote there";
+  tg__pages_drop(h->p, h->bytes);
+  *h = (struct held){0};
+}
+
+static void work(void *ctx, size_t who) {
+  struct worker *const w = &((struct worker *)ctx)[who];
+  for (int turn = 0; turn < TURNS && !w->wrong; turn++) {
+    struct held *const h = &w->held[below(w, SLOTS)];
+    if (!h->p)
+      take(w, h);
+    else if (below(w, 4) == 0)
+      grow(w, h);
+    else
+      drop(w, h);
+    if (below(w, 500) == 0) tg__pages_return();
+  }
+  for (struct held *h = w->held; h < w->held + SLOTS; h++)
+    if (h->p) drop(w, h);
+}
+
+static void nobody_sees_anothers(void **state) {
+  (void)state;
+  static struct worker workers[THREADS];
+  for (unsigned i = 0; i < THREADS; i++) workers[i].seed = 7 + i;
+  tg__parallel(THREADS, THREADS, work, workers);
+  for (unsigned i = 0; i < THREADS; i++)
+    if (workers[i].wrong) fail_msg("worker %u: %s", i, workers[i].wrong);
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------------------------------------------------- */
+
+static long resident_bytes(void) {
+  long pages = 0, all = 0;
+  FILE *const f = fopen("/proc/self/statm", "r");
+  if (!f || fscanf(f, "%ld %ld", &all, &pages) != 2) pages = -1;
+  if (f) (void)fclose(f);
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Half of these beyond the first 24 MiB, or a quarter up to 4 MiB, may be kept. Nobody writes them, so none is resident. */
+static uint8_t *use(size_t bytes) {
+  uint8_t *const p = tg__pages_get(bytes);
+  assert_non_null(p);
+  return p;
+}
+
+static void kept_pages_come_again_and_can_be_sent_back(void **state) {
+  (void)state;
+  if (getenv("TG_ANY_RESIDENT")) skip(); /* a sanitizer's own memory comes and goes */
+  uint8_t *const others = use(54 * MB);
+  tg__pages_return();
+  const long before = resident_bytes();
+  uint8_t *const first = tg__pages_get(8 * MB);
+  assert_non_null(first);
+  memset(first, 1, 8 * MB);
+  tg__pages_drop(first, 8 * MB);
+  assert_true(resident_bytes() - before > 7 * MB);
+  uint8_t *const again = tg__pages_used(8 * MB);
+  assert_ptr_equal(again, first);
+  assert_int_equal(again[MB], 1);
+  tg__pages_drop(again, 8 * MB);
+  tg__pages_drop(others, 54 * MB);
+  tg__pages_return();
+  assert_true(resident_bytes() - before < MB);
+}
+
+static void no_more_than_a_share_of_what_is_in_use_is_kept(void **state) {
+  (void)state;
+  if (getenv("TG_ANY_RESIDENT")) skip();
+  uint8_t *const others = use(54 * MB);
+  tg__pages_return();
+  const long before = resident_bytes();
+  uint8_t *const p = tg__pages_get(24 * MB);
+  assert_non_null(p);
+  memset(p, 1, 24 * MB);
+  tg__pages_drop(p, 24 * MB);
+  const long kept = resident_bytes() - before;
+  assert_true(kept > 14 * MB && kept < 16 * MB); /* (54 - 24) / 2 */
+  tg__pages_drop(others, 54 * MB); /* now nothing is in use */
+  uint8_t *const last = tg__pages_used(MB);
+  assert_non_null(last);
+  tg__pages_drop(last, MB);
+  assert_true(resident_bytes() - before < MB);
+}
+
+/* What stays resident of 12 MiB that were written and given back. */
+static long kept_of_twelve(void) {
+  tg__pages_return();
+  const long before = resident_bytes();
+  uint8_t *const p = tg__pages_get(12 * MB);
+  assert_non_null(p);
+  memset(p, 1, 12 * MB);
+  tg__pages_drop(p, 12 * MB);
+  return resident_bytes() - before;
+}
+
+static void a_quarter_of_little_is_kept(void **state) {
+  (void)state;
+  if (getenv("TG_ANY_RESIDENT")) skip();
+  uint8_t *const others = use(8 * MB);
+  const long of_eight = kept_of_twelve();
+  uint8_t *const more = use(10 * MB);
+  const long of_eighteen = kept_of_twelve();
+  assert_true(of_eight > MB && of_eight < 3 * MB);
+  assert_true(of_eighteen > 3 * MB && of_eighteen < 5 * MB);
+  tg__pages_drop(more, 10 * MB);
+  tg__pages_drop(others, 8 * MB);
+  tg__pages_return();
+}
+
+static void no_more_than_a_bound_is_kept(void **state) {
+  enum { MOST = 44, ALL = 96 };
+  (void)state;
+  if (getenv("TG_ANY_RESIDENT")) skip();
+  uint8_t *const others = use(3 * ALL * MB);
+  tg__pages_return();
+  const long before = resident_bytes();
+  uint8_t *parts[ALL];
+  for (int i = 0; i < ALL; i++) {
+    parts[i] = tg__pages_get(MB);
+    assert_non_null(parts[i]);
+    memset(parts[i], 1, MB);
+  }
+  for (int i = 0; i < ALL; i++) tg__pages_drop(parts[i * 37 % ALL], MB); /* no neighbours one after the other */
+  const long kept = resident_bytes() - before;
+  assert_true(kept > (MOST - 2) * MB && kept < (MOST + 2) * MB);
+  uint8_t *const large = tg__pages_get(2 * MOST * MB);
+  assert_non_null(large);
+  memset(large, 1, 2 * MOST * MB);
+  tg__pages_drop(large, 2 * MOST * MB);
+  assert_true(resident_bytes() - before < (MOST + 2) * MB);
+  tg__pages_return();
+  assert_true(resident_bytes() - before < 2 * MB);
+  uint8_t *const kept_before = tg__pages_get(8 * MB), *const p = tg__pages_get(8 * MB);
+  memset(kept_before, 1, 8 * MB);
+  memset(p, 1, 8 * MB);
+  tg__pages_drop(kept_before, 8 * MB);
+  tg__pages_frugal(true);
+  tg__pages_drop(p, 8 * MB);
+  assert_true(resident_bytes() - before < 2 * MB);
+  tg__pages_frugal(false);
+  tg__pages_drop(others, 3 * ALL * MB);
+}
+
+static void sparse_pages_are_not_kept(void **state) {
+  (void)state;
+  if (getenv("TG_ANY_RESIDENT")) skip();
+  tg__pages_return();
+  const long before = resident_bytes();
+  uint8_t *const p = tg__pages_sparse(16 * MB);
+  assert_non_null(p);
+  memset(p, 1, 16 * MB);
+  tg__pages_drop_sparse(p, 16 * MB);
+  tg__pages_drop_sparse(NULL, 16 * MB);
+  tg__pages_drop(NULL, 16 * MB);
+  assert_true(resident_bytes() - before < MB);
+}
+
+static void failure_leaves_everything(void **state) {
+  (void)state;
+  uint8_t *p = tg__pages_get(MB);
+  size_t cap = MB;
+  memset(p, 5, MB);
+  tg__alloc_fail_after(1);
+  assert_null(tg__pages_used(MB));
+  assert_null(tg__pages_sparse(MB));
+  uint8_t *const before = p;
+  assert_false(tg__pages_grow(&p, &cap, 2 * MB));
+  tg__alloc_fail_after(-1);
+  assert_ptr_equal(p, before);
+  assert_int_equal(cap, MB);
+  assert_int_equal(p[MB - 1], 5);
+  assert_false(tg__pages_grow(&p, &cap, SIZE_MAX));
+  assert_null(tg__pages_get(SIZE_MAX));
+  tg__pages_drop(p, cap);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nobody_sees_anothers),
+      cmocka_unit_test(kept_pages_come_again_and_can_be_sent_back),
+      cmocka_unit_test(no_more_than_a_share_of_what_is_in_use_is_kept),
+      cmocka_unit_test(a_quarter_of_little_is_kept),
+      cmocka_unit_test(no_more_than_a_bound_is_kept),
+      cmocka_unit_test(sparse_pages_are_not_kept),
+      cmocka_unit_test(failure_leaves_everything),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+/* Findings about Python: loops told apart by what they go over, stretches of Python by what lies in them, and a machine that others keep
+ * busy. Figures are added up by hand; steps of 10 ms. */
+#include "unit/findings_scene.h"
+
+/* ---- loops ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* A tensor of 40 rows is taken apart; each turn adds 20 us to one of them; the loss is of so many rows. */
+static struct scene over_rows(const char *loss_dims) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::unbind", 0, 60, "train.py(11): scan;train.py(30): train");
+    inputs(&s, "[[40, 8, 4], []]", NULL, "[\"\", \"0\"]");
+    for (int k = 0; k < 40; k++) {
+      call(&s, "aten::add", 100 + 30 * k, 20, "train.py(12): scan;train.py(30): train");
+      inputs(&s, "[[8, 4], [8, 4]]", NULL, NULL);
+    }
+    call(&s, "aten::mse_loss", 5000, 100, "train.py(31): train");
+    inputs(&s, loss_dims, NULL, NULL);
+  }
+  return s;
+}
+
+/* 40 × 20 us of calls, of which 39 are beyond the first and 8 ns of each 20 us work, for 32 elements; 39 pauses of 10 us, one of 40 parts stays. */
+static void test_rows_of_a_batch(void **state) {
+  const double calls = 780 * (20 - 0.008) / 20;
+  struct scene s = over_rows("[[40, 4], [40, 4]]");
+  expect(&s, "per-sample-loop", 800 + 60 + 390, calls + 60 + 390 - 390 / 40.0, "aten::add at train.py(12): scan", 12);
+  s = over_rows("[[80, 4], [80, 4]]"); /* two tokens a sample */
+  expect(&s, "per-sample-loop", 800 + 60 + 390, calls + 60 + 390 - 390 / 40.0, "aten::add at train.py(12): scan", 12);
+  s = over_rows("[[8, 4], [8, 4]]"); /* a sequence of 40 for a batch of 8: a fused layer has its turns, too */
+  expect(&s, "many-small-ops", 800 + 60 + 390, (calls + 60) / 2 + 390 - 390 / 40.0, "aten::add at train.py(12): scan", 12);
+}
+
+/* A model called on one row at a time, and what picks an action from its answer beside it: three quarters of the time. */
+static void test_tiny_batches_with_what_follows(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    for (int k = 0; k < 20; k++) {
+      mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at + 200 * k * US, 45 * US);
+      call(&s, "aten::linear", 200 * k, 40, "train.py(5): forward;train.py(17): act;train.py(31): train");
+      inputs(&s, "[[1, 8], [4, 8]]", NULL, NULL);
+      call(&s, "aten::softmax", 200 * k + 50, 30, "train.py(17): act;train.py(31): train");
+      inputs(&s, "[[1, 4], [], []]", NULL, NULL);
+      call(&s, "aten::multinomial", 200 * k + 90, 30, "train.py(17): act;train.py(31): train");
+      inputs(&s, "[[1, 4], [], [], []]", NULL, NULL);
+      call(&s, "aten::log", 200 * k + 130, 30, "train.py(17): act;train.py(31): train");
+      inputs(&s, "[[1, 4]]", NULL, NULL);
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "tiny-batches"), 1);
+  assert_int_equal(count(t, "many-small-ops"), 0);
+  tg__table_free(t);
+}
+
+/* ---- stretches of Python --------------------------------------------------------------------------------------------------------------- */
+
+/* Each step 3 ms of Python between two lines; in the first `opened` steps a file is opened there. */
+static struct scene stretch(int opened) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    if (i < opened) {
+      mini_slice(s.m, s.thread, "user_annotation", "builtins.open", s.at + 5100 * US, 50 * US);
+      mini_arg_str(s.m, "Call stack", "pathlib.py(1044): open;train.py(4): load;train.py(9): fit");
+    }
+    call(&s, "aten::relu", 8000, 2000, "train.py(12): fit");
+  }
+  return s;
+}
+
+static void test_file_that_is_read_again(void **state) {
+  struct scene s = stretch(3); /* 3 ms without the range of 50 us, which a step does not count as empty; nine tenths to be won */
+  expect(&s, "repeated-file-load", 2950, 2655, "builtins.open at train.py(4): load", 4);
+  s = stretch(1); /* once is no habit */
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "repeated-file-load"), 0);
+  assert_int_equal(count(t, "slow-python-transform"), 1);
+  tg__table_free(t);
+}
+
+/* 2 ms behind line 9 and 1 ms behind line 12, where the next begins, are one stretch; 1 ms that begins and ends elsewhere is another. */
+static void test_stretch_that_calls_an_operator_now_and_then(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 3000, "train.py(9): fit");
+    call(&s, "aten::empty", 5000, 10, "train.py(12): fit");
+    call(&s, "aten::relu", 6010, 990, "train.py(14): fit");
+    call(&s, "aten::add", 7000, 1000, "train.py(20): fit");
+    call(&s, "aten::mul", 9000, 1000, "train.py(21): fit");
+  }
+  expect(&s, "slow-python-transform", 1980 + 980, 2664, "between train.py(9) and (12): fit", 9);
+}
+
+/* ---- a machine that others keep busy -------------------------------------------------------------------------------------------------- */
+
+enum { MANY = 20 };
+
+/* In 15 of 20 steps the thread stands still for 3 ms at one place; the recording says how long it waited for a core. */
+static size_t standing_still(const char *core_wait_pct, int steps_with) {
+  struct mini *m = mini_new();
+  mini_rank(m, 0);
+  const uint32_t thread = mini_thread(m, 1, 10);
+  for (int i = 0; i < MANY; i++) {
+    char name[32];
+    const int64_t at = i * STEP, pause = i < steps_with ? 3000 * US : 0;
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(m, thread, "user_annotation", name, at, STEP);
+    mini_slice(m, thread, "cpu_op", "aten::conv2d", at, 5000 * US);
+    mini_arg_str(m, "Call stack", "train.py(9): fit");
+    mini_slice(m, thread, "cpu_op", "aten::relu", at + 5000 * US + pause, 5000 * US - pause);
+    mini_arg_str(m, "Call stack", "train.py(12): fit");
+  }
+  struct tg_trace *const trace = mini_finish(m);
+  if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  mini_free(m);
+  const size_t n = count(t, "slow-python-transform");
+  tg__table_free(t);
+  return n;
+}
+
+static void test_thread_without_a_core(void **state) {
+  assert_int_equal(standing_still(NULL, 15), 1);
+  assert_int_equal(standing_still("5", 15), 1);
+  assert_int_equal(standing_still("40", 15), 0); /* five of 20 steps do without */
+  assert_int_equal(standing_still("40", 20), 1); /* all of them: the program's own */
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------------------------------------- */
+
+static void saves(struct scene *s, const char *forced_by) {
+  for (int i = 0; i < STEPS; i++) {
+    s->at = i * STEP;
+    call(s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    mini_slice(s->m, s->thread, "user_annotation", "pickle.dump", s->at + 5000 * US, 1000 * US);
+    mini_arg_str(s->m, "Call stack", "train.py(20): save;train.py(9): fit");
+    mini_slice(s->m, s->thread, "user_annotation", "os.fsync", s->at + 6000 * US, 2000 * US);
+    mini_arg_str(s->m, "Call stack", forced_by);
+    call(s, "aten::relu", 8000, 2000, "train.py(9): fit");
+  }
+}
+
+static void test_checkpoint_that_is_forced_to_disk(void **state) {
+  struct scene s = begin();
+  saves(&s, "train.py(21): save;train.py(9): fit"); /* of 3 ms nine tenths */
+  expect(&s, "sync-checkpoint", 3000, 2700, "pickle.dump at train.py(20): save", 20);
+  s = begin();
+  saves(&s, "train.py(31): log;train.py(9): fit");
+  expect(&s, "sync-checkpoint", 1000, 900, "pickle.dump at train.py(20): save", 20);
+  s = begin();
+  saves(&s, "train.py(31): log;train.py(9): fit");
+  expect(&s, "sync-logging", 2000, 2000, "os.fsync at train.py(31): log", 31);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rows_of_a_batch),
+      cmocka_unit_test(test_tiny_batches_with_what_follows),
+      cmocka_unit_test(test_file_that_is_read_again),
+      cmocka_unit_test(test_stretch_that_calls_an_operator_now_and_then),
+      cmocka_unit_test(test_thread_without_a_core),
+      cmocka_unit_test(test_checkpoint_that_is_forced_to_disk),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
