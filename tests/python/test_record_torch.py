@@ -365,14 +365,28 @@ def test_labels_are_switched_with_the_operators(tmp_path):
     assert names.count("aten::add") == 2
 
 
+def threads_named(name):
+    found = []
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):  # it has ended since
+            with open(f"/proc/self/task/{task}/comm") as comm:
+                found += [task] if comm.read().strip() == name else []
+    return found
+
+
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 def test_a_job_is_named_in_the_file(tmp_path):
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
         with NativeRecording(tmp_path, OPS) as recording:
-            torch.ones(3) + 1
+            torch.distributed.all_reduce(torch.ones(3) + 1)
+        assert threads_named("pt_gloo_runloop")
     finally:
         torch.distributed.destroy_process_group()
+    limit = time.monotonic() + 60
+    while threads_named("pt_gloo_runloop"):  # joined ones are listed for a moment longer
+        assert time.monotonic() < limit, "the recording keeps the process group"
+        time.sleep(0.01)
     assert recording.path == str(tmp_path / "rank0.tacho")
     with tg.open(recording.path) as trace:
         trace.export(str(tmp_path / "out.json"), to="chrome")

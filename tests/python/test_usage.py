@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 
@@ -54,7 +53,7 @@ def runner(request):
     with subprocess.Popen([sys.executable, str(FOLDER / "runner.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=environment) as process:
         def run(script, folder):
-            print(FOLDER / f"{script}.py", folder, *arguments(script), file=process.stdin, flush=True)
+            print(FOLDER / f"{script}.py", folder, file=process.stdin, flush=True)
             return int(process.stdout.readline())
         run.backend = request.param
         yield run
@@ -69,14 +68,6 @@ def test_script(runner, script, tmp_path):
     out, err = (tmp_path / "work.out").read_text(), (tmp_path / "work.err").read_text()
     assert status == 0, err
     CHECKS[script](Done(out, err, folder, runner.backend))
-
-
-def arguments(script):
-    if script != "e08_ranks":
-        return []
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return [str(free.getsockname()[1])]
 
 
 def test_every_script_has_a_check():

@@ -1,6 +1,6 @@
 """Runs scripts, one after the other, each in a fork of this process, which has imported torch already.
 
-Standard input: a line for each, "script folder arguments…"; the script runs in the folder, its output goes to folder.out and
+Standard input: a line for each, "script folder"; the script runs in the folder, its output goes to folder.out and
 folder.err. Standard output: a line with its exit status."""
 import os
 import runpy
@@ -12,11 +12,11 @@ import torch._inductor.config  # noqa: F401  torch's collector loads it at its f
 import tachograph.profiler  # noqa: F401
 
 
-def run(script, folder, arguments):
+def run(script, folder):
     for number, suffix in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{folder}.{suffix}", os.O_WRONLY | os.O_CREAT, 0o644), number)
     os.chdir(folder)
-    sys.argv = [script, *arguments]
+    sys.argv = [script]
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as e:
@@ -29,12 +29,12 @@ def run(script, folder, arguments):
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        script, folder, *arguments = line.split()
+        script, folder = line.split()
         if script.endswith("_ranks.py"):  # starts processes that import it again: a program of its own
-            command = f"cd {folder} && PYTHONPATH={os.path.dirname(script)} {sys.executable} {script} {' '.join(arguments)} >../work.out 2>../work.err"
+            command = f"cd {folder} && PYTHONPATH={os.path.dirname(script)} {sys.executable} {script} >../work.out 2>../work.err"
             print(os.waitstatus_to_exitcode(os.system(command)), flush=True)
             continue
         child = os.fork()
         if child == 0:
-            sys.exit(run(script, folder, arguments))
+            sys.exit(run(script, folder))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
