@@ -57,10 +57,10 @@ PROGRAMS = {  # made when asked for, or its tensors would stay: model, inputs, o
     "cross attention": lambda: (Lambda(lambda m, a, b: m["m"](a, b, b)[0], m=nn.MultiheadAttention(32, 4, batch_first=True)), [(2, 5, 32), (2, 7, 32)], 0),
     "recurrent cell": lambda: (Lambda(cell, cell=nn.GRUCell(8, 16)), [(3, 5, 8)], 0),
     "convolutions": lambda: (Lambda(lambda m, x, y: m["a"](x).sum() + m["b"](y).sum(), a=nn.Conv1d(4, 6, 3, dilation=2), b=nn.Conv3d(2, 3, (1, 3, 3), padding="same")),
-                     [(2, 4, 20), (1, 2, 3, 8, 8)], 0),
+                             [(2, 4, 20), (1, 2, 3, 8, 8)], 0),
     "mixed precision": lambda: (Lambda(mixed, a=nn.Linear(64, 128), b=nn.Linear(128, 10)), [(8, 64)], 0),
     "encoder": lambda: (Lambda(lambda m, x: m["h"](m["l"](x)), l=nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0), h=nn.Linear(32, 50)),
-                [(2, 10, 32)], attention(2, 4, 10, 10, 8)),
+                        [(2, 10, 32)], attention(2, 4, 10, 10, 8)),
     "grouped queries": lambda: (Lambda(shared_keys, q=nn.Linear(32, 32), k=nn.Linear(32, 16)), [(2, 6, 32)], attention(2, 4, 6, 6, 8)),
     # 4 rows, 5 x (8 x 9): the first product forward and for the weight's gradient, the second forward; inputs want no gradient
     "bilinear": lambda: (Lambda(lambda m, a, b: m["b"](a, b), b=nn.Bilinear(8, 9, 5)), [(4, 8), (4, 9)], 2 * 4 * 5 * (8 * 9 + 8 * 9 + 9)),

@@ -108,15 +108,27 @@ static uint8_t *use(size_t bytes) {
   return p;
 }
 
+/* Pages that are written, and so resident. */
+static uint8_t *fill(size_t bytes) {
+  uint8_t *const p = use(bytes);
+  memset(p, 1, bytes);
+  return p;
+}
+
+static void fill_and_drop(size_t bytes) { tg__pages_drop(fill(bytes), bytes); }
+
+/* With nothing kept. A sanitizer's own memory comes and goes, so that nothing is to be said of it. */
+static long resident_without_kept(void) {
+  if (getenv("TG_ANY_RESIDENT")) skip();
+  tg__pages_return();
+  return resident_bytes();
+}
+
 static void kept_pages_come_again_and_can_be_sent_back(void **state) {
   (void)state;
-  if (getenv("TG_ANY_RESIDENT")) skip(); /* a sanitizer's own memory comes and goes */
   uint8_t *const others = use(54 * MB);
-  tg__pages_return();
-  const long before = resident_bytes();
-  uint8_t *const first = tg__pages_get(8 * MB);
-  assert_non_null(first);
-  memset(first, 1, 8 * MB);
+  const long before = resident_without_kept();
+  uint8_t *const first = fill(8 * MB);
   tg__pages_drop(first, 8 * MB);
   assert_true(resident_bytes() - before > 7 * MB);
   uint8_t *const again = tg__pages_used(8 * MB);
@@ -124,20 +136,14 @@ static void kept_pages_come_again_and_can_be_sent_back(void **state) {
   assert_int_equal(again[MB], 1);
   tg__pages_drop(again, 8 * MB);
   tg__pages_drop(others, 54 * MB);
-  tg__pages_return();
-  assert_true(resident_bytes() - before < MB);
+  assert_true(resident_without_kept() - before < MB);
 }
 
 static void no_more_than_a_share_of_what_is_in_use_is_kept(void **state) {
   (void)state;
-  if (getenv("TG_ANY_RESIDENT")) skip();
   uint8_t *const others = use(54 * MB);
-  tg__pages_return();
-  const long before = resident_bytes();
-  uint8_t *const p = tg__pages_get(24 * MB);
-  assert_non_null(p);
-  memset(p, 1, 24 * MB);
-  tg__pages_drop(p, 24 * MB);
+  const long before = resident_without_kept();
+  fill_and_drop(24 * MB);
   const long kept = resident_bytes() - before;
   assert_true(kept > 14 * MB && kept < 16 * MB); /* (54 - 24) / 2 */
   tg__pages_drop(others, 54 * MB); /* now nothing is in use */
@@ -149,18 +155,13 @@ static void no_more_than_a_share_of_what_is_in_use_is_kept(void **state) {
 
 /* What stays resident of 12 MiB that were written and given back. */
 static long kept_of_twelve(void) {
-  tg__pages_return();
-  const long before = resident_bytes();
-  uint8_t *const p = tg__pages_get(12 * MB);
-  assert_non_null(p);
-  memset(p, 1, 12 * MB);
-  tg__pages_drop(p, 12 * MB);
+  const long before = resident_without_kept();
+  fill_and_drop(12 * MB);
   return resident_bytes() - before;
 }
 
 static void a_quarter_of_little_is_kept(void **state) {
   (void)state;
-  if (getenv("TG_ANY_RESIDENT")) skip();
   uint8_t *const others = use(8 * MB);
   const long of_eight = kept_of_twelve();
   uint8_t *const more = use(10 * MB);
@@ -175,29 +176,17 @@ static void a_quarter_of_little_is_kept(void **state) {
 static void no_more_than_a_bound_is_kept(void **state) {
   enum { MOST = 44, ALL = 96 };
   (void)state;
-  if (getenv("TG_ANY_RESIDENT")) skip();
   uint8_t *const others = use(3 * ALL * MB);
-  tg__pages_return();
-  const long before = resident_bytes();
+  const long before = resident_without_kept();
   uint8_t *parts[ALL];
-  for (int i = 0; i < ALL; i++) {
-    parts[i] = tg__pages_get(MB);
-    assert_non_null(parts[i]);
-    memset(parts[i], 1, MB);
-  }
+  for (int i = 0; i < ALL; i++) parts[i] = fill(MB);
   for (int i = 0; i < ALL; i++) tg__pages_drop(parts[i * 37 % ALL], MB); /* no neighbours one after the other */
   const long kept = resident_bytes() - before;
   assert_true(kept > (MOST - 2) * MB && kept < (MOST + 2) * MB);
-  uint8_t *const large = tg__pages_get(2 * MOST * MB);
-  assert_non_null(large);
-  memset(large, 1, 2 * MOST * MB);
-  tg__pages_drop(large, 2 * MOST * MB);
+  fill_and_drop(2 * MOST * MB);
   assert_true(resident_bytes() - before < (MOST + 2) * MB);
-  tg__pages_return();
-  assert_true(resident_bytes() - before < 2 * MB);
-  uint8_t *const kept_before = tg__pages_get(8 * MB), *const p = tg__pages_get(8 * MB);
-  memset(kept_before, 1, 8 * MB);
-  memset(p, 1, 8 * MB);
+  assert_true(resident_without_kept() - before < 2 * MB);
+  uint8_t *const kept_before = fill(8 * MB), *const p = fill(8 * MB);
   tg__pages_drop(kept_before, 8 * MB);
   tg__pages_frugal(true);
   tg__pages_drop(p, 8 * MB);
@@ -208,9 +197,7 @@ static void no_more_than_a_bound_is_kept(void **state) {
 
 static void sparse_pages_are_not_kept(void **state) {
   (void)state;
-  if (getenv("TG_ANY_RESIDENT")) skip();
-  tg__pages_return();
-  const long before = resident_bytes();
+  const long before = resident_without_kept();
   uint8_t *const p = tg__pages_sparse(16 * MB);
   assert_non_null(p);
   memset(p, 1, 16 * MB);

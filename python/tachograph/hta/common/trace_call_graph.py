@@ -8,7 +8,6 @@ from .._engine import give_back
 from .trace import Trace
 
 
-
 class _Answer:
     """The rows of a rank's call graph. The engine keeps the graph, so columns are asked for as they are needed; HTA's rows are worked out
     anew each time, so they come at once."""
