@@ -249,12 +249,19 @@ static size_t read_plain(struct tg__input *in, void *buf, size_t len) {
   return (size_t)n;
 }
 
-/* Before the first member and between two: begin the next, or find that the rest is padding or rubbish, which is no loss. */
+/* Zeros fill up blocks of tapes and disks: they are no loss. false: broken. */
+static bool skip_padding(struct tg__input *in) {
+  while (want_bytes(in, 1) && in->left && !*in->in) in->in++, in->left--;
+  return !in->broken;
+}
+
+/* Before the first member and between two: begin the next. What is none may be one whose beginning is damaged. */
 static void next_member(struct tg__input *in) {
-  if (!want_bytes(in, TASTE)) return;
+  if (!skip_padding(in) || !want_bytes(in, TASTE)) return;
   const bool more = in->packing == TG__GZIP ? is_gzip(in) : is_zstd(in);
   if (!more) {
-    in->done = true;
+    in->done = in->left == 0;
+    if (!in->done) break_off(in, TG_DAMAGED, "is followed by something else");
     return;
   }
   if (in->packing == TG__GZIP) gzip_begin(in);

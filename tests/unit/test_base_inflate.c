@@ -1,4 +1,4 @@
-/* Compressed input and output: what one makes the other reads, whole, in members, with rubbish behind, cut and damaged. */
+/* Compressed input and output: what one makes the other reads, whole, in members, with something behind, cut and damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,22 +163,39 @@ static void members_join_across_buffer_edges(void **state) {
   tg__out_free(&tail);
 }
 
-static void many_members_and_rubbish_behind(void **state) {
+/* What stands behind the last member: nothing and padding are no loss, anything else is one, with its place. */
+static void many_members_and_what_is_behind(void **state) {
   static const enum tg__packing packings[] = {TG__GZIP, TG__ZSTD};
-  static const char *const behind[] = {"", "rubbish", "\x1f", "\x1f\x8b"};
+  static const char zeros[1 << 20];
+  static const struct {
+    const char *bytes;
+    size_t zeros; /* before them */
+  } behind[] = {{"", 0}, {"", 1}, {"", 5}, {"", sizeof zeros}, {"rubbish", 0}, {"\x1f", 0}, {"\x1f\x8b", 0}, {"x", 3}, {"rubbish", sizeof zeros}};
   for (int k = 0; k < 2; k++) {
-    for (size_t b = 0; b < 4; b++) {
+    for (size_t b = 0; b < sizeof behind / sizeof *behind; b++) {
       struct tg__out text = make_text(50000), packed = {0};
       bool can = true;
       for (size_t at = 0; can && at < text.len; at += 5000) {
         can = pack(packings[k], text.buf + at, text.len - at < 5000 ? text.len - at : 5000, 1 << 20, &packed);
         if (at == 20000) can = can && pack(packings[k], "", 0, 1, &packed); /* an empty one between */
+        if (at == 30000) tg__out_bytes(&packed, zeros, 7);                  /* and padding */
       }
-      tg__out_text(&packed, behind[b]);
-      if (can) {
-        put(packed.buf, packed.len);
+      tg__out_bytes(&packed, zeros, behind[b].zeros);
+      char place[64];
+      snprintf(place, sizeof place, "followed by something else at byte %zu of", packed.len);
+      tg__out_text(&packed, behind[b].bytes);
+      put(packed.buf, packed.len);
+      if (can && !*behind[b].bytes) {
         assert_reads(1 << 20, packings[k], &text);
         assert_reads(777, packings[k], &text);
+      } else if (can) {
+        struct result r = read_all(777);
+        assert_int_equal(r.last, -1);
+        assert_int_equal(r.error.code, TG_DAMAGED);
+        assert_non_null(strstr(r.error.text, place));
+        assert_int_equal(r.text.len, text.len);
+        assert_memory_equal(r.text.buf, text.buf, text.len);
+        tg__out_free(&r.text);
       }
       tg__out_free(&packed);
       tg__out_free(&text);
@@ -308,7 +325,7 @@ int main(void) {
       WITH_FILE(plain_files_pass_through),
       WITH_FILE(packed_files_come_back),
       WITH_FILE(members_join_across_buffer_edges),
-      WITH_FILE(many_members_and_rubbish_behind),
+      WITH_FILE(many_members_and_what_is_behind),
       WITH_FILE(cut_anywhere_gives_what_came_before),
       WITH_FILE(one_wrong_bit_is_noticed),
       WITH_FILE(a_pipe_is_read_too),
