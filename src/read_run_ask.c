@@ -46,6 +46,7 @@ void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const 
 void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out) {
   if (strcmp(question, "losses") == 0) tg__put_skipped_files(run, out);
   tg__table_add_skipped_files(out, run);
+  tg__table_note_twins(out, run, "", TG_NULL_INT);
 }
 
 /* ---- the last word ----------------------------------------------------------------------------------------------------------------- */
@@ -279,6 +280,7 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
   if (!d->whole && r && !of_all) {
     err = ask_rank(t, r, &c, strcmp(question, "findings") == 0 ? SIZE_MAX : most_rows(&c), false, out, e);
     if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, c.question, *out);
+    if (!err && tg__call_has(&c, "rank")) tg__table_note_twins(*out, t, "", r->number);
     if (!err) err = tg__run_settle(t, &c, *out, e);
     if (!err) err = choose(out, &c, e);
   } else if (!d->whole && ready < TG__RUN_READY) {

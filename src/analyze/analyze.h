@@ -128,6 +128,10 @@ enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, 
 void tg__ask_end(struct tg__ask *a);
 void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out); /* losses.c: rows of the question losses */
 void tg__table_add_skipped_files(struct tg_table *out, const struct tg_trace *t); /* which are no rank's */
+/* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A: " before the note; rank:
+ * TG_NULL_INT, or the number asked for. */
+void tg__table_note_twins(struct tg_table *out, const struct tg_trace *t, const char *side, int64_t rank);
+int64_t tg__twin_rank(const struct tg_trace *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
 void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a); /* those of the ranks asked for */
 
 /* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */

@@ -354,6 +354,7 @@ static void add_notes(const struct tg_trace *t, const struct tg__ask *a, struct 
     tg__table_note(out, "the trace has no ProfilerStep: the annotation %.*s is taken as the step", (int)tg__name(t, step->name).len,
                    tg__name(t, step->name).ptr);
   note_unlaunched(t, a, out);
+  if (!a->is_joined && t->rank_count > 1) tg__table_note_twins(out, t, "", a->rank == TG_NONE ? TG_NULL_INT : t->ranks[a->rank].number);
 }
 
 /* ---- running --------------------------------------------------------------------------------------------------------------- */

@@ -215,6 +215,13 @@ static void put_health(const struct page *p) {
     tg__out_format(p->out, "%s of %s device event%s linked", tg__human_count(linked, a), tg__human_count(work, b), plural(work));
     plain(p);
   }
+  const int64_t twin = tg__twin_rank(p->r->trace);
+  if (twin != TG_NULL_INT) {
+    tg__out_text(p->out, " \u00b7 ");
+    ink(p, "33");
+    tg__out_format(p->out, "several files say that they are rank %lld", (long long)twin);
+    plain(p);
+  }
   tg__out_text(p->out, "\n\n");
 }
 

@@ -1,4 +1,5 @@
 """Folders as they lie about: ranks that are missing, twice, cut or empty, and files that are none; each gets an answer and a note."""
+import gzip
 import json
 
 import pytest
@@ -113,8 +114,45 @@ def test_what_lies_beside_the_ranks_does_no_harm(tachograph, folder):
 def test_ranks_of_two_runs_in_one_folder(tachograph, folder):
     write(folder / "other.json", 1, late_us=40)
     said = notes(tachograph, folder)
-    assert "files of a rank that another file is of, too, each counted by itself: 1" in said
+    assert "2 files say that they are rank 1, and each is counted as a rank of its own: other.json, rank1.json" in said
     assert "collectives in which more files take part than their group has ranks: 8; files of several runs, or of one rank twice, lie together" in said
+
+
+def test_files_of_one_rank_are_named_everywhere(tachograph, folder, tmp_path):
+    """Two files that both say rank 0 of 2: taken as two ranks, and every answer says so."""
+    write(folder / "rank1.json", 0)
+    said = "2 files say that they are rank 0, and each is counted as a rank of its own: rank0.json, rank1.json"
+    for question in ("overview", "kernels", "ops", "annotations", "ranks", "findings", "modules", "rows"):
+        run = tachograph("ask", folder, question, "--json")
+        assert run.returncode == 3 or json.loads(run.stdout)["notes"].count(said) == 1, question
+    assert "2 files say that they are rank 0, and this is the first of them alone: rank0.json, rank1.json" in tachograph("ask", folder, "kernels", "--rank", "0").stdout
+    check = tachograph("check", folder)
+    assert check.returncode == 0 and said in check.stdout
+    assert "several files say that they are rank 0" in tachograph("report", folder).stdout
+    write(tmp_path / "one.json", 1)
+    assert f"A: {said}" in tachograph("diff", folder, tmp_path / "one.json").stdout
+    assert "B: 2 files say that they are rank 0, and this is the first" in tachograph("diff", tmp_path / "one.json", folder, "--rank-b", "0", "--question", "kernels").stdout
+
+
+def test_many_ranks_twice(tachograph, folder):
+    for name, rank in (("copy0.json", 0), ("copy1.json", 1), ("copy1b.json", 1), ("copy1c.json", 1), ("copy1d.json", 1)):
+        write(folder / name, rank)
+    assert "2 files say that they are rank 0 (so it is with 1 more rank), and each is counted as a rank of its own: copy0.json, rank0.json" in notes(tachograph, folder)
+    assert ("5 files say that they are rank 1, and this is the first of them alone: copy1.json, copy1b.json, copy1c.json, copy1d.json, \u2026"
+            in tachograph("ask", folder, "kernels", "--rank", "1").stdout)
+
+
+@pytest.mark.parametrize("behind, lost", [(b"", 0), (b"\0" * 512, 0), (b"rubbish", 1), ("again", 0)])
+def test_what_is_behind_a_packed_file(tachograph, folder, behind, lost):
+    """Padding is no loss, something else is one; a further member goes on with the text."""
+    text = (folder / "rank0.json").read_bytes()
+    packed = folder / "rank0.json.gz"
+    packed.write_bytes(gzip.compress(text) + behind if behind != "again" else gzip.compress(text[:999]) + gzip.compress(text[999:]))
+    (folder / "rank0.json").unlink()
+    check = tachograph("check", packed)
+    losses = json.loads(tachograph("ask", packed, "losses", "--json").stdout)["rows"]
+    assert check.returncode == lost and [row[2] for row in losses] == ["cut_packed"] * lost
+    assert ("everything was read as written" in check.stdout) == (not lost) and ("the input is cut or damaged in 1 place" in check.stdout) == bool(lost)
 
 
 def test_collectives_called_in_another_order(tachograph, folder):

@@ -27,6 +27,7 @@ KINDS = {  # of ranks: what each has
     "no steps": [dict(steps=0), dict(steps=0, gpu=False), dict(steps=0)],
     "each lacks something": [dict(gpu=False, steps=0), dict(steps=3), dict(steps=0), dict(gpu=False, steps=2)],
     "another first": [dict(steps=5), dict(gpu=False, steps=2), dict(steps=3), dict(gpu=False, steps=0)],
+    "two say they are one": [dict(steps=2), dict(steps=2), dict(steps=2)],
     "one is damaged": [dict(steps=3), dict(steps=3), dict(steps=3)],
 }
 
@@ -43,7 +44,7 @@ def folders(request, tmp_path_factory):
     ranks = []
     for number, kind in enumerate(KINDS[request.param]):
         (rank,) = traces.build(70 + 10 * number + len(request.param), size=90, grain=(7, 1000)[number % 2], **kind)
-        rank.number, rank.world = number, len(KINDS[request.param])
+        rank.number, rank.world = (0 if number == 1 and request.param == "two say they are one" else number), len(KINDS[request.param])
         rank.devices[:1] = [{**rank.devices[0], "name": "NVIDIA H100"}] if rank.devices and number != 2 else rank.devices[:1]
         shapes(rank, has=number == 1)
         ranks.append(rank)

@@ -347,6 +347,17 @@ static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, 
   return TG_OK;
 }
 
+static void note_twins(struct tg_trace *const traces[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out) {
+  static const char *const letters[] = {"A: ", "B: "};
+  for (int side = 0; side < TG__SIDES; side++) {
+    struct tg_arg args[2];
+    int64_t rank;
+    side_args(ask, side, args);
+    const bool one = tg__str_to_int((struct tg__str){args[0].value, (uint32_t)strlen(args[0].value)}, &rank);
+    tg__table_note_twins(out, traces[side], letters[side], one ? rank : TG_NULL_INT);
+  }
+}
+
 enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors, const struct tg_arg *args,
                           size_t arg_count, struct tg_table **out, struct tg_error *e) {
   struct tg_trace *const traces[TG__SIDES] = {a, b};
@@ -355,6 +366,7 @@ enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct t
   struct tg_table *table = tg__table_new("diff");
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   enum tg_err err = answer(traces, &ask, table, e);
+  if (!err) note_twins(traces, &ask, table);
   if (!err && table->failed) err = tg__fail(e, TG_MEMORY, -1, "out of memory while comparing");
   if (!err) err = finish(&ask, table, e);
   if (!err)

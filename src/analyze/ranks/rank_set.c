@@ -211,11 +211,10 @@ static int64_t world_size(const struct tg__ranks *r) {
 
 static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
   const int64_t world = world_size(r);
-  uint32_t unnamed = 0, twice = 0, cut = 0;
+  uint32_t unnamed = 0, cut = 0;
   for (uint32_t i = 0; i < r->s->count; i++) {
     const struct tg__rank_summary *const rank = &r->s->ranks[i];
     unnamed += !rank->number_is_given;
-    twice += i > 0 && rank->number == r->s->ranks[i - 1].number;
     cut += rank->is_cut || rank->is_killed;
   }
   if (world > r->s->count)
@@ -224,7 +223,6 @@ static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
   if (unnamed && r->s->count > 1)
     tg__table_note(out, "files that do not say which rank they are (distributedInfo), numbered in the order of their names: %u",
                    (unsigned)unnamed);
-  if (twice) tg__table_note(out, "files of a rank that another file is of, too, each counted by itself: %u", (unsigned)twice);
   if (cut)
     tg__table_note(out, "ranks that ended before their time (cut or killed), counted with what they had recorded: %u", (unsigned)cut);
 }
