@@ -1,81 +1,25 @@
 /* One question asked of two traces: rows matched by what names them, numbers compared column by column. */
 #include "analyze/ask.h"
-#include "analyze/diff/diff.h"
+#include "analyze/diff/diff_columns.h"
 
 #include <math.h>
 #include <stdio.h>
 
 struct join {
   struct tg_table *sides[TG__SIDES];
-  bool *is_key, *is_value;  /* by column */
-  size_t by;                /* the column whose change rows are sorted by; SIZE_MAX = none */
+  struct tg__diff_columns columns;
   struct tg__strings *keys; /* texts of keys, the n-th occurrence told apart → position in pairs */
   uint32_t (*pairs)[TG__SIDES];
   size_t count, cap;
 };
 
-/* ---- which columns ------------------------------------------------------------------------------------------------------------------ */
-
-/* Integers that name something rather than count it. */
-static bool names_something(const char *column) {
-  static const char *const names[] = {"rank", "track", "device", "stream", "pid", "tid", "src", "dst", "depth", "level"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(column, names[i]) == 0) return true;
-  return false;
-}
-
-static enum tg_err pick_columns(const struct tg_table *t, const char *list, const char *what, bool *picked, struct tg_error *e) {
-  for (const char *p = list; *p;) {
-    const char *end = strchrnul(p, ',');
-    size_t column;
-    const enum tg_err err = tg__find_column(t, what, p, (size_t)(end - p), &column, e);
-    if (err) return err;
-    picked[column] = true;
-    p = *end ? end + 1 : end;
-  }
-  return TG_OK;
-}
-
-/* The column named first; where none is named the first that is a time, else the first there is. */
-static void choose_order(struct join *j, const char *columns) {
-  const struct tg_table *t = j->sides[0];
-  j->by = SIZE_MAX;
-  for (size_t c = t->column_count; c-- > 0;) {
-    const size_t len = strlen(t->columns[c].name);
-    const bool named = strncmp(columns, t->columns[c].name, len) == 0 && (!columns[len] || columns[len] == ',');
-    const bool time = strcmp(t->columns[c].unit, "ns") == 0,
-               better = *columns ? named : time || j->by == SIZE_MAX || strcmp(t->columns[j->by].unit, "ns") != 0;
-    if (j->is_value[c] && better) j->by = c;
-  }
-}
-
-static enum tg_err choose_columns(struct join *j, const struct tg__diff_ask *ask, struct tg_error *e) {
-  const struct tg_table *t = j->sides[0];
-  const char *keys = tg__diff_arg(ask, "keys"), *columns = tg__diff_arg(ask, "columns");
-  j->is_key = tg__alloc(t->column_count + 1);
-  j->is_value = tg__alloc(t->column_count + 1);
-  if (!j->is_key || !j->is_value) return tg__fail(e, TG_MEMORY, -1, "out of memory");
-  enum tg_err err = pick_columns(t, keys, "keys", j->is_key, e);
-  if (!err) err = pick_columns(t, columns, "columns", j->is_value, e);
-  if (err) return err;
-  for (size_t c = 0; c < t->column_count; c++) {
-    const enum tg_type type = t->columns[c].type;
-    const bool number = type == TG_INT || type == TG_REAL;
-    if (j->is_value[c] && !number) return tg__fail(e, TG_USAGE, -1, "columns: %s holds no numbers", t->columns[c].name);
-    if (!*keys && !j->is_value[c])
-      j->is_key[c] = type == TG_TEXT || type == TG_BOOL || (type == TG_INT && names_something(t->columns[c].name));
-    if (!*columns && !j->is_key[c]) j->is_value[c] = number;
-    if (j->is_key[c]) j->is_value[c] = false;
-  }
-  choose_order(j, columns);
-  return TG_OK;
-}
-
 /* ---- matching ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is(const struct join *j, size_t column, enum tg__diff_role role) { return j->columns.roles[column] == role; }
 
 static void write_key(const struct join *j, const struct tg_table *t, size_t row, struct tg__out *out) {
   for (size_t c = 0; c < t->column_count; c++) {
-    if (!j->is_key[c]) continue;
+    if (!is(j, c, TG__DIFF_KEY)) continue;
     const struct tg__column *column = &t->columns[c];
     if (column->type == TG_TEXT && column->texts[row] != TG_NONE) {
       const struct tg__str s = tg__strings_get(t->strings, column->texts[row]);
@@ -125,14 +69,14 @@ static bool match_rows(struct join *j, int side, bool *repeated) {
 /* ---- the table -------------------------------------------------------------------------------------------------------------------------- */
 
 static void add_columns(const struct join *j, struct tg_table *out) {
+  static const char *const ends[] = {"a", "b", "delta"};
   const struct tg_table *t = j->sides[0];
   for (size_t c = 0; c < t->column_count; c++)
-    if (j->is_key[c]) tg__table_add_column(out, t->columns[c].name, t->columns[c].type, t->columns[c].unit);
+    if (is(j, c, TG__DIFF_KEY)) tg__table_add_column(out, t->columns[c].name, t->columns[c].type, t->columns[c].unit);
   tg__table_add_column(out, "in", TG_TEXT, "");
   for (size_t c = 0; c < t->column_count; c++) {
-    if (!j->is_value[c]) continue;
-    static const char *const ends[] = {"a", "b", "delta"};
-    for (int k = 0; k < 3; k++) {
+    const int count = is(j, c, TG__DIFF_VALUE) ? 3 : is(j, c, TG__DIFF_SEEN) ? 2 : 0;
+    for (int k = 0; k < count; k++) {
       char name[96];
       snprintf(name, sizeof name, "%.80s_%s", t->columns[c].name, ends[k]);
       tg__table_add_column(out, name, t->columns[c].type, t->columns[c].unit);
@@ -140,7 +84,7 @@ static void add_columns(const struct join *j, struct tg_table *out) {
   }
 }
 
-static void put_key(const struct tg_table *t, const struct tg__column *c, size_t row, struct tg_table *out) {
+static void put_cell(const struct tg_table *t, const struct tg__column *c, size_t row, struct tg_table *out) {
   if (c->type == TG_TEXT && c->texts[row] == TG_NONE)
     tg__put_null(out);
   else if (c->type == TG_TEXT)
@@ -162,29 +106,37 @@ static void put_ints(const int64_t v[TG__SIDES], struct tg_table *out) {
   tg__put_int(out, delta);
 }
 
+static void put_values(const struct join *j, const uint32_t rows[TG__SIDES], size_t column, struct tg_table *out) {
+  const bool whole = j->sides[0]->columns[column].type == TG_INT;
+  int64_t ints[TG__SIDES] = {TG_NULL_INT, TG_NULL_INT};
+  double reals[TG__SIDES] = {NAN, NAN};
+  for (int side = 0; side < TG__SIDES; side++) {
+    const struct tg__column *const c = &j->sides[side]->columns[column];
+    if (rows[side] != TG_NONE && whole) ints[side] = c->ints[rows[side]];
+    if (rows[side] != TG_NONE && !whole) reals[side] = c->reals[rows[side]];
+  }
+  if (whole) {
+    put_ints(ints, out);
+    return;
+  }
+  for (int side = 0; side < TG__SIDES; side++) tg__put_real(out, reals[side]);
+  tg__put_real(out, reals[1] - reals[0]);
+}
+
 static void put_row(const struct join *j, const uint32_t rows[TG__SIDES], struct tg_table *out) {
   const int from = rows[0] == TG_NONE;
   const struct tg_table *t = j->sides[from];
   for (size_t c = 0; c < t->column_count; c++)
-    if (j->is_key[c]) put_key(t, &t->columns[c], rows[from], out);
+    if (is(j, c, TG__DIFF_KEY)) put_cell(t, &t->columns[c], rows[from], out);
   tg__put_cstr(out, rows[0] == TG_NONE ? "b" : rows[1] == TG_NONE ? "a" : "both");
   for (size_t c = 0; c < t->column_count; c++) {
-    if (!j->is_value[c]) continue;
-    int64_t ints[TG__SIDES] = {TG_NULL_INT, TG_NULL_INT};
-    double reals[TG__SIDES] = {NAN, NAN};
-    for (int side = 0; side < TG__SIDES; side++) {
-      if (rows[side] == TG_NONE) continue;
-      if (t->columns[c].type == TG_INT)
-        ints[side] = j->sides[side]->columns[c].ints[rows[side]];
+    if (is(j, c, TG__DIFF_VALUE)) put_values(j, rows, c, out);
+    for (int side = 0; side < TG__SIDES && is(j, c, TG__DIFF_SEEN); side++) {
+      if (rows[side] == TG_NONE)
+        tg__put_null(out);
       else
-        reals[side] = j->sides[side]->columns[c].reals[rows[side]];
+        put_cell(j->sides[side], &j->sides[side]->columns[c], rows[side], out);
     }
-    if (t->columns[c].type == TG_INT) {
-      put_ints(ints, out);
-      continue;
-    }
-    for (int side = 0; side < TG__SIDES; side++) tg__put_real(out, reals[side]);
-    tg__put_real(out, reals[1] - reals[0]);
   }
 }
 
@@ -220,9 +172,9 @@ static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, 
 /* How much a pair changed; rows that only one side has count whole. */
 static double change_of(const struct join *j, const uint32_t rows[TG__SIDES]) {
   double v[TG__SIDES] = {0, 0};
-  for (int side = 0; j->by != SIZE_MAX && side < TG__SIDES; side++) {
+  for (int side = 0; j->columns.by != SIZE_MAX && side < TG__SIDES; side++) {
     if (rows[side] == TG_NONE) continue;
-    const struct tg__column *column = &j->sides[side]->columns[j->by];
+    const struct tg__column *column = &j->sides[side]->columns[j->columns.by];
     if (column->type == TG_REAL)
       v[side] = isnan(column->reals[rows[side]]) ? 0 : column->reals[rows[side]];
     else if (column->ints[rows[side]] != TG_NULL_INT)
@@ -239,7 +191,7 @@ static bool larger_change(uint32_t a, uint32_t b, const void *ctx) {
 static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
   if (!same_columns(j))
     return tg__fail(e, TG_USAGE, -1, "question=%s answers the two traces with different columns", tg__diff_arg(ask, "question"));
-  enum tg_err err = choose_columns(j, ask, e);
+  enum tg_err err = tg__diff_columns_choose(j->sides, ask, &j->columns, out, e);
   if (err) return err;
   bool repeated = false;
   j->keys = tg__strings_new();
@@ -254,7 +206,7 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
   add_columns(j, out);
   for (size_t i = 0; i < j->count; i++) put_row(j, j->pairs[order[i]], out);
   tg__free(order);
-  if (repeated) tg__table_note(out, "some rows have the same key as others: these are matched in their order");
+  if (repeated && !j->columns.in_order) tg__table_note(out, "some rows have the same key as others: these are matched in their order");
   return TG_OK;
 }
 
@@ -275,8 +227,7 @@ enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const str
   if (!err) err = join_sides(&j, ask, out, e);
   for (int side = 0; !err && side < TG__SIDES; side++) note_losses(j.sides[side], "AB"[side], out);
   for (int side = 0; side < TG__SIDES; side++) tg__table_free(j.sides[side]);
-  tg__free(j.is_key);
-  tg__free(j.is_value);
+  tg__diff_columns_close(&j.columns);
   tg__free(j.pairs);
   tg__strings_free(j.keys);
   return err;
