@@ -249,6 +249,8 @@ enum {
   TG__NAME_DATALOADER = 4,
   TG__NAME_OPTIMIZER_STEP = 8,
   TG__NAME_PROFILER_STEP = 16,
+  TG__NAME_FRAME = 32,   /* "file.py(12): function" */
+  TG__NAME_MODULE = 64,  /* "nn.Module: …" */
   TG__NAME_KNOWN = 128, /* private */
 };
 struct tg__names {

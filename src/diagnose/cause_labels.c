@@ -2,6 +2,7 @@
 #include "diagnose/findings.h"
 
 enum { UNSEEN_PCT = 50, LEAST_UNSEEN_NS = 100000, LEAST_NS = 10000 };
+enum { OF_TORCH = TG__NAME_COLLECTIVE_KERNEL | TG__NAME_COLLECTIVE_CALL | TG__NAME_DATALOADER | TG__NAME_OPTIMIZER_STEP | TG__NAME_PROFILER_STEP };
 
 struct launch {
   uint32_t call;  /* slice of the host */
@@ -78,7 +79,7 @@ static struct label *label_of(struct labels *l, uint32_t name) {
 static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
   struct labels *l = ctx;
   const struct tg_trace *t = l->f->t;
-  if (cls != TG__CLASS_ANNOTATION || tg__meaning(l->f, slice) & ~(unsigned)TG__NAME_KNOWN) return;
+  if (cls != TG__CLASS_ANNOTATION || (tg__meaning(l->f, slice) & OF_TORCH)) return;
   const int64_t end = tg__slice_end(t, slice), device = device_end(l, slice), unseen = device > end ? device - end : 0;
   struct label *x = device == INT64_MIN ? NULL : label_of(l, t->slices.name[slice]);
   if (!x) return;

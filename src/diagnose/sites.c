@@ -34,7 +34,9 @@ static uint32_t path_of_stack(struct walk *w, uint32_t stack) {
   return *known = path;
 }
 
-static bool is_module(struct tg__str name) { return tg__str_has_prefix(name, "nn.Module: "); }
+static bool is_python_called(const struct walk *w, uint32_t i, unsigned what) { /* TG__NAME_FRAME, TG__NAME_MODULE */
+  return tg__slice_class(w->t, i) == TG__CLASS_PYTHON && (tg__meaning(w->s->f, i) & what);
+}
 
 /* "file.py(9): f", called on from line 12 of it, is the frame "file.py(12): f". Frames of torch's own in between may not be recorded:
  * then the line is of another file. */
@@ -53,9 +55,7 @@ static uint32_t frame_at_line(struct walk *w, struct tg__str frame, struct tg__s
 static uint32_t path_around(struct walk *w, uint32_t i) {
   const struct tg_trace *t = w->t;
   uint32_t parent = t->slices.parent[i];
-  while (parent != TG_NONE &&
-         !(tg__slice_class(t, parent) == TG__CLASS_PYTHON && tg__str_contains(tg__name(t, t->slices.name[parent]), ".py(")))
-    parent = t->slices.parent[parent];
+  while (parent != TG_NONE && !is_python_called(w, parent, TG__NAME_FRAME)) parent = t->slices.parent[parent];
   if (parent == TG_NONE) return 0;
   const uint32_t from = tg__arg_str(t, t->slices.args[i], TG__K_CALL_FROM), at = w->path_at[parent - w->first];
   if (from == TG_NONE || !at) return at;
@@ -80,7 +80,7 @@ static uint32_t module_around(const struct walk *w, uint32_t i) {
   const struct tg__track *track = &w->t->tracks[tg__slice_track(w->t, i)];
   uint32_t module = s->parent[i] == TG_NONE ? TG_NONE : w->module_at[s->parent[i] - w->first];
   for (uint32_t j = i + 1; j < track->first + track->count && j - i < TOGETHER && s->start_ns[j] == s->start_ns[i] && s->dur_ns[j] == s->dur_ns[i]; j++)
-    if (tg__slice_class(w->t, j) == TG__CLASS_PYTHON && is_module(tg__name(w->t, s->name[j]))) module = s->name[j];
+    if (is_python_called(w, j, TG__NAME_MODULE)) module = s->name[j];
   return module;
 }
 
@@ -89,16 +89,14 @@ static void note_place(struct walk *w, uint32_t i) {
   const uint32_t parent = t->slices.parent[i], k = i - w->first;
   w->module_at[k] = module_around(w, i);
   w->call_at[k] = parent == TG_NONE ? TG_NONE : w->call_at[parent - w->first];
-  if (tg__slice_class(t, i) != TG__CLASS_PYTHON) return;
-  const struct tg__str name = tg__name(t, t->slices.name[i]);
-  if (is_module(name)) enter_module(w, i);
-  if (tg__str_contains(name, ".py(")) w->path_at[k] = tg__paths_step(&w->s->paths, path_around(w, i), t->slices.name[i]);
+  if (is_python_called(w, i, TG__NAME_MODULE)) enter_module(w, i);
+  if (is_python_called(w, i, TG__NAME_FRAME)) w->path_at[k] = tg__paths_step(&w->s->paths, path_around(w, i), t->slices.name[i]);
 }
 
 static uint32_t path_of(struct walk *w, uint32_t slice) {
-  const bool in_frames = path_around(w, slice) != 0;
-  const uint32_t stack = in_frames ? TG_NONE : tg__arg_str(w->t, w->t->slices.args[slice], TG__K_CALL_STACK);
-  return stack == TG_NONE ? path_around(w, slice) : path_of_stack(w, stack);
+  const uint32_t frames = path_around(w, slice);
+  const uint32_t stack = frames ? TG_NONE : tg__arg_str(w->t, w->t->slices.args[slice], TG__K_CALL_STACK);
+  return stack == TG_NONE ? frames : path_of_stack(w, stack);
 }
 
 /* ---- sites ---------------------------------------------------------------------------------------------------------------------- */

@@ -92,14 +92,13 @@ struct tg__block_change { /* of the alive set, in the order it happened */
 };
 struct tg__block_device {
   int64_t rank, type, id; /* host memory is one device: type 0, id -1 */
-  bool wanted;
+  bool wanted;           /* by the question that is being answered */
   int64_t before;        /* bytes of blocks from before the trace */
   int64_t peak, peak_ns; /* most bytes alive at once; peak_ns TG_NULL_INT: it is never above what was there before */
   size_t peak_change;    /* the change that reached it; SIZE_MAX likewise */
 };
 struct tg__blocks {
   const struct tg_trace *t;
-  struct tg__places places;
   struct tg__block *items;
   size_t count, cap;
   struct tg__block_change *changes;
@@ -111,9 +110,9 @@ struct tg__blocks {
   int64_t without_addr;            /* events that say no address: they cannot be followed */
   int64_t registered;              /* tensors the program told of */
 };
-/* Of the ranks and devices asked for (arguments rank, device). TG_NO_DATA when the trace has no memory events. Free it either way. */
-enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks *out, struct tg_error *e);
-void tg__blocks_free(struct tg__blocks *b);
+/* All blocks of the trace, which keeps them: several questions are about them. The ranks and devices asked for (arguments rank, device) are
+ * `wanted`. TG_NO_DATA when the trace has no memory events. */
+enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out, struct tg_error *e);
 void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b, uint32_t device); /* two cells: rank, device */
 void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text);     /* text: id in b->texts, TG_NONE = unknown */
 /* The notes that say how far these answers can be trusted. */
@@ -131,8 +130,8 @@ enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *
 /* ---- what it was for (memory_category.c) --------------------------------------------------------------------------------------------- */
 
 /* Sets held, basis and module of all blocks. false on no memory. */
-bool tg__blocks_judge(struct tg__blocks *b);
-uint32_t tg__block_module(struct tg__blocks *b, uint32_t module_slice); /* text of its path; TG_NONE for none, or on no memory */
+bool tg__blocks_judge(struct tg__blocks *b, const struct tg__places *p);
+uint32_t tg__block_module(struct tg__blocks *b, const struct tg__places *p, uint32_t module_slice); /* text of its path; TG_NONE for none, or on no memory */
 /* The layer of a module path: up to its first number ("encoder.layers.3.linear" is of encoder.layers.3), else its first part, or of names
  * of classes (Net_0.Block_1.Linear_2) the first two. */
 struct tg__str tg__layer_of(struct tg__str path);

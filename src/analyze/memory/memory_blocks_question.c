@@ -9,7 +9,7 @@ struct group {
   int64_t blocks, bytes, now, peak, at_peak, longest_ns;
 };
 struct work {
-  struct tg__blocks b;
+  struct tg__blocks *b;
   enum by by;
   uint8_t only; /* category asked for; TG__HELD_COUNT = all */
   bool *at_peak;
@@ -20,11 +20,11 @@ struct work {
 };
 
 static bool is_asked(const struct work *w, const struct tg__block *x) {
-  return tg__block_is_counted(&w->b, x) && (w->only == TG__HELD_COUNT || x->held == w->only);
+  return tg__block_is_counted(w->b, x) && (w->only == TG__HELD_COUNT || x->held == w->only);
 }
 
 static uint32_t key_of(struct work *w, const struct tg__block *x) {
-  const struct tg_trace *const t = w->b.t;
+  const struct tg_trace *const t = w->b->t;
   switch (w->by) {
   case BY_OP:
     return x->made.op == TG_NONE ? TG_NONE : t->slices.name[x->made.op];
@@ -32,11 +32,11 @@ static uint32_t key_of(struct work *w, const struct tg__block *x) {
     return x->module;
   case BY_LAYER: {
     if (x->module == TG_NONE) return TG_NONE;
-    const struct tg__str layer = tg__layer_of(tg__strings_get(w->b.texts, x->module));
-    return tg__strings_add(w->b.texts, layer.ptr, layer.len);
+    const struct tg__str layer = tg__layer_of(tg__strings_get(w->b->texts, x->module));
+    return tg__strings_add(w->b->texts, layer.ptr, layer.len);
   }
   case BY_LINE:
-    return tg__block_line(&w->b, x);
+    return tg__block_line(w->b, x);
   default:
     return TG_NONE;
   }
@@ -45,7 +45,7 @@ static uint32_t key_of(struct work *w, const struct tg__block *x) {
 /* ---- groups ---------------------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t group_of(struct work *w, uint32_t block) {
-  const struct tg__block *const x = &w->b.items[block];
+  const struct tg__block *const x = &w->b->items[block];
   const uint32_t key = key_of(w, x), words[] = {x->device, key, x->held};
   const uint32_t at = tg__strings_add(w->keys, (const char *)words, sizeof words);
   if (at == TG_NONE || at < w->group_count) return at;
@@ -55,7 +55,7 @@ static uint32_t group_of(struct work *w, uint32_t block) {
 }
 
 static void add_to_group(struct work *w, uint32_t block) {
-  const struct tg__block *const x = &w->b.items[block];
+  const struct tg__block *const x = &w->b->items[block];
   struct group *const g = &w->groups[w->group_of[block]];
   g->blocks++;
   g->bytes = tg__sum_bytes(g->bytes, x->bytes);
@@ -68,21 +68,21 @@ static void add_to_group(struct work *w, uint32_t block) {
 
 static bool make_groups(struct work *w) {
   w->keys = tg__strings_new();
-  w->group_of = tg__alloc((w->b.count + 1) * sizeof *w->group_of);
+  w->group_of = tg__alloc((w->b->count + 1) * sizeof *w->group_of);
   if (!w->keys || !w->group_of) return false;
-  for (size_t i = 0; i < w->b.count; i++) {
+  for (size_t i = 0; i < w->b->count; i++) {
     w->group_of[i] = TG_NONE;
-    if (!is_asked(w, &w->b.items[i])) continue;
+    if (!is_asked(w, &w->b->items[i])) continue;
     w->group_of[i] = group_of(w, (uint32_t)i);
     if (w->group_of[i] == TG_NONE) return false;
     add_to_group(w, (uint32_t)i);
   }
   for (size_t k = 0; k < w->group_count; k++) w->groups[k].peak = w->groups[k].now;
-  for (size_t i = 0; i < w->b.change_count; i++) {
-    const struct tg__block_change *const c = &w->b.changes[i];
+  for (size_t i = 0; i < w->b->change_count; i++) {
+    const struct tg__block_change *const c = &w->b->changes[i];
     if (w->group_of[c->block] == TG_NONE) continue;
     struct group *const g = &w->groups[w->group_of[c->block]];
-    g->now = tg__sum_bytes(g->now, c->made ? w->b.items[c->block].bytes : -w->b.items[c->block].bytes);
+    g->now = tg__sum_bytes(g->now, c->made ? w->b->items[c->block].bytes : -w->b->items[c->block].bytes);
     if (g->now > g->peak) g->peak = g->now;
   }
   return true;
@@ -95,13 +95,13 @@ static bool group_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static void put_group(const struct work *w, const struct group *g, struct tg_table *out) {
-  tg__put_block_device(out, &w->b, g->device);
+  tg__put_block_device(out, w->b, g->device);
   tg__put_cstr(out, tg__held_names[g->held]);
   tg__put_null(out);
   tg__put_null(out);
-  tg__put_trace_text(out, w->b.t, w->by == BY_OP ? g->key : TG_NONE);
-  tg__put_block_text(out, &w->b, w->by == BY_MODULE || w->by == BY_LAYER ? g->key : TG_NONE);
-  tg__put_block_text(out, &w->b, w->by == BY_LINE ? g->key : TG_NONE);
+  tg__put_trace_text(out, w->b->t, w->by == BY_OP ? g->key : TG_NONE);
+  tg__put_block_text(out, w->b, w->by == BY_MODULE || w->by == BY_LAYER ? g->key : TG_NONE);
+  tg__put_block_text(out, w->b, w->by == BY_LINE ? g->key : TG_NONE);
   const int64_t cells[] = {g->blocks, g->bytes, g->peak, g->at_peak, TG_NULL_INT, TG_NULL_INT, g->longest_ns};
   for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
   for (int k = 0; k < 4; k++) tg__put_null(out);
@@ -120,22 +120,22 @@ static bool put_groups(struct work *w, struct tg_table *out) {
 /* ---- single blocks --------------------------------------------------------------------------------------------------------------------- */
 
 static bool block_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__block *const x = &((const struct work *)ctx)->b.items[a], *const y = &((const struct work *)ctx)->b.items[b];
+  const struct tg__block *const x = &((const struct work *)ctx)->b->items[a], *const y = &((const struct work *)ctx)->b->items[b];
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
 
-static uint32_t slice_name(const struct work *w, uint32_t slice) { return slice == TG_NONE ? TG_NONE : w->b.t->slices.name[slice]; }
+static uint32_t slice_name(const struct work *w, uint32_t slice) { return slice == TG_NONE ? TG_NONE : w->b->t->slices.name[slice]; }
 
 static void put_block(struct work *w, uint32_t block, struct tg_table *out) {
-  const struct tg__block *const x = &w->b.items[block];
+  const struct tg__block *const x = &w->b->items[block];
   const bool both = x->made_ns != TG_NULL_INT && x->freed_ns != TG_NULL_INT;
-  tg__put_block_device(out, &w->b, x->device);
+  tg__put_block_device(out, w->b, x->device);
   tg__put_cstr(out, tg__held_names[x->held]);
   tg__put_cstr(out, tg__basis_names[x->basis]);
-  tg__put_trace_text(out, w->b.t, x->tensor);
-  tg__put_trace_text(out, w->b.t, slice_name(w, x->made.op));
-  tg__put_block_text(out, &w->b, x->module);
-  tg__put_block_text(out, &w->b, tg__block_line(&w->b, x));
+  tg__put_trace_text(out, w->b->t, x->tensor);
+  tg__put_trace_text(out, w->b->t, slice_name(w, x->made.op));
+  tg__put_block_text(out, w->b, x->module);
+  tg__put_block_text(out, w->b, tg__block_line(w->b, x));
   const int64_t cells[] = {1,
                            x->bytes,
                            x->bytes,
@@ -144,8 +144,8 @@ static void put_block(struct work *w, uint32_t block, struct tg_table *out) {
                            x->freed_ns,
                            both ? tg__time_between(x->made_ns, x->freed_ns) : TG_NULL_INT};
   for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
-  tg__put_trace_text(out, w->b.t, slice_name(w, x->freed.op));
-  tg__put_trace_text(out, w->b.t, slice_name(w, tg__block_forward_op(&w->b, x)));
+  tg__put_trace_text(out, w->b->t, slice_name(w, x->freed.op));
+  tg__put_trace_text(out, w->b->t, slice_name(w, tg__block_forward_op(w->b, x)));
   tg__put_int(out, x->track);
   if (x->addr >> 63)
     tg__put_null(out); /* it was given as a text */
@@ -154,10 +154,10 @@ static void put_block(struct work *w, uint32_t block, struct tg_table *out) {
 }
 
 static bool put_blocks(struct work *w, struct tg_table *out) {
-  uint32_t *const order = tg__alloc((w->b.count + 1) * sizeof *order);
+  uint32_t *const order = tg__alloc((w->b->count + 1) * sizeof *order);
   size_t count = 0;
-  for (size_t i = 0; order && i < w->b.count; i++)
-    if (is_asked(w, &w->b.items[i])) order[count++] = (uint32_t)i;
+  for (size_t i = 0; order && i < w->b->count; i++)
+    if (is_asked(w, &w->b->items[i])) order[count++] = (uint32_t)i;
   const bool sorted = order && tg__sort_index(order, count, block_before, w);
   for (size_t i = 0; sorted && i < count; i++) put_block(w, order[i], out);
   tg__free(order);
@@ -186,15 +186,14 @@ enum tg_err tg__answer_memory_blocks(const struct tg_trace *t, const struct tg__
   enum tg_err err = parse(a, &w, e);
   if (!err) err = tg__blocks_read(t, a, &w.b, e);
   if (!err) {
-    w.at_peak = tg__blocks_at_peak(&w.b);
+    w.at_peak = tg__blocks_at_peak(w.b);
     const bool done = w.at_peak && (w.by == BY_BLOCK ? put_blocks(&w, out) : put_groups(&w, out));
     if (!done) err = tg__fail(e, TG_MEMORY, -1, "out of memory while listing blocks");
-    tg__blocks_notes(&w.b, out);
+    tg__blocks_notes(w.b, out);
   }
   tg__free(w.at_peak);
   tg__free(w.groups);
   tg__free(w.group_of);
   if (w.keys) tg__strings_free(w.keys);
-  tg__blocks_free(&w.b);
   return err;
 }

@@ -10,20 +10,20 @@
 
 /* ---- modules -------------------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t outer_module(const struct tg__blocks *b, uint32_t module) {
-  const uint32_t parent = b->t->slices.parent[module];
-  return parent == TG_NONE ? TG_NONE : b->places.around[parent].module;
+static uint32_t outer_module(const struct tg__places *p, uint32_t module) {
+  const uint32_t parent = p->t->slices.parent[module];
+  return parent == TG_NONE ? TG_NONE : p->around[parent].module;
 }
 
 enum { NAMES_MOST = 16 }; /* calls of modules that are named when none has a path */
 
 /* Path in the model where the trace has it; else the calls around up to one that has, outermost first: Net_0.Linear_1. */
-static uint32_t path_of(struct tg__blocks *b, uint32_t module) {
+static uint32_t path_of(struct tg__blocks *b, const struct tg__places *p, uint32_t module) {
   const struct tg_trace *const t = b->t;
   struct tg__str parts[NAMES_MOST];
   size_t count = 0;
   bool has_path = false;
-  for (uint32_t m = module; m != TG_NONE && !has_path && count < NAMES_MOST; m = outer_module(b, m)) {
+  for (uint32_t m = module; m != TG_NONE && !has_path && count < NAMES_MOST; m = outer_module(p, m)) {
     const uint32_t path = tg__arg_str(t, t->slices.args[m], TG__K_MODULE_PATH);
     has_path = path != TG_NONE && tg__name(t, path).len;
     parts[count++] = has_path ? tg__name(t, path) : tg__module_name(tg__name(t, t->slices.name[m]));
@@ -38,11 +38,11 @@ static uint32_t path_of(struct tg__blocks *b, uint32_t module) {
   return id;
 }
 
-uint32_t tg__block_module(struct tg__blocks *b, uint32_t module_slice) {
+uint32_t tg__block_module(struct tg__blocks *b, const struct tg__places *p, uint32_t module_slice) {
   if (module_slice == TG_NONE) return TG_NONE;
   uint32_t *const known = tg__map_slot(&b->path_of, module_slice, TG_NONE);
   if (!known) return TG_NONE;
-  if (*known == TG_NONE) *known = path_of(b, module_slice);
+  if (*known == TG_NONE) *known = path_of(b, p, module_slice);
   return *known;
 }
 
@@ -89,10 +89,10 @@ uint32_t tg__block_forward_op(const struct tg__blocks *b, const struct tg__block
 }
 
 /* A node's module is that of its forward operator, which may have run under another one than the node. */
-static uint32_t module_around(struct tg__blocks *b, const struct tg__block *x) {
+static uint32_t module_around(struct tg__blocks *b, const struct tg__places *p, const struct tg__block *x) {
   const bool is_node = x->made.backward != TG_NONE && !(x->made.flags & TG__PLACE_RECOMPUTED);
   const uint32_t op = is_node ? tg__block_forward_op(b, x) : TG_NONE;
-  return tg__block_module(b, op != TG_NONE ? b->places.around[op].module : x->made.module);
+  return tg__block_module(b, p, op != TG_NONE ? p->around[op].module : x->made.module);
 }
 
 /* ---- categories ------------------------------------------------------------------------------------------------------------------------ */
@@ -117,8 +117,8 @@ static bool freed_in_same_op(const struct tg__block *x) {
   return x->made.top != TG_NONE && x->freed_ns != TG_NULL_INT && x->freed.top == x->made.top;
 }
 
-static void judge_backward(const struct tg__blocks *b, struct tg__block *x) {
-  const struct tg__pass *const pass = tg__pass_during(&b->places, x->track, x->made_ns);
+static void judge_backward(const struct tg__places *p, struct tg__block *x) {
+  const struct tg__pass *const pass = tg__pass_during(p, x->track, x->made_ns);
   if (freed_in_same_op(x) && !(x->made.flags & TG__PLACE_RECOMPUTED))
     judge(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
   else if (x->made.flags & TG__PLACE_RECOMPUTED)
@@ -129,46 +129,46 @@ static void judge_backward(const struct tg__blocks *b, struct tg__block *x) {
     judge(x, TG__HELD_GRADIENT, TG__BASIS_LIFETIME);
 }
 
-static void judge_optimizer(const struct tg__blocks *b, struct tg__block *x) {
-  const bool outlives = x->freed_ns == TG_NULL_INT || x->freed_ns > tg__slice_end(b->t, x->made.optimizer);
+static void judge_optimizer(const struct tg_trace *t, struct tg__block *x) {
+  const bool outlives = x->freed_ns == TG_NULL_INT || x->freed_ns > tg__slice_end(t, x->made.optimizer);
   judge(x, outlives ? TG__HELD_OPTIMIZER_STATE : TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
 }
 
-static void judge_forward(const struct tg__blocks *b, struct tg__block *x) {
-  const struct tg__pass *const pass = tg__pass_after(&b->places, x->track, x->made_ns);
+static void judge_forward(const struct tg__places *p, struct tg__block *x) {
+  const struct tg__pass *const pass = tg__pass_after(p, x->track, x->made_ns);
   if (pass && (x->freed_ns == TG_NULL_INT || x->freed_ns > pass->start_ns))
     judge(x, TG__HELD_ACTIVATION, TG__BASIS_LIFETIME);
   else if (x->freed_ns != TG_NULL_INT)
     judge(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
 }
 
-static void judge_block(const struct tg__blocks *b, struct tg__block *x) {
+static void judge_block(const struct tg__places *p, struct tg__block *x) {
   if (x->basis == TG__BASIS_REGISTERED || x->made_ns == TG_NULL_INT) return;
-  const struct tg__place *const p = &x->made;
-  if (p->flags & TG__PLACE_COLLECTIVE)
+  const struct tg_trace *const t = p->t;
+  const struct tg__place *const made = &x->made;
+  if (made->flags & TG__PLACE_COLLECTIVE)
     judge(x, TG__HELD_COMMUNICATION, TG__BASIS_PLACE);
-  else if (p->backward != TG_NONE)
-    judge_backward(b, x);
+  else if (made->backward != TG_NONE)
+    judge_backward(p, x);
   else if (freed_in_same_op(x))
     judge(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
-  else if (p->optimizer != TG_NONE)
-    judge_optimizer(b, x);
-  else if ((p->flags & TG__PLACE_LOADER) ||
-           (p->top != TG_NONE && p->module == TG_NONE && brings_data(tg__name(b->t, b->t->slices.name[p->top]))))
+  else if (made->optimizer != TG_NONE)
+    judge_optimizer(t, x);
+  else if ((made->flags & TG__PLACE_LOADER) ||
+           (made->top != TG_NONE && made->module == TG_NONE && brings_data(tg__name(t, t->slices.name[made->top]))))
     judge(x, TG__HELD_INPUT, TG__BASIS_PLACE);
-  else if (p->op != TG_NONE)
-    judge_forward(b, x);
+  else if (made->op != TG_NONE)
+    judge_forward(p, x);
 }
 
-bool tg__blocks_judge(struct tg__blocks *b) {
+bool tg__blocks_judge(struct tg__blocks *b, const struct tg__places *p) {
   for (size_t i = 0; i < b->count; i++) {
     struct tg__block *const x = &b->items[i];
-    if (!tg__block_is_counted(b, x)) continue;
-    judge_block(b, x);
+    judge_block(p, x);
     if (x->tensor != TG_NONE && x->basis == TG__BASIS_REGISTERED)
       x->module = x->held == TG__HELD_INPUT ? TG_NONE : module_of_tensor(b, x);
     else if (x->made_ns != TG_NULL_INT)
-      x->module = module_around(b, x);
+      x->module = module_around(b, p, x);
   }
   return true;
 }

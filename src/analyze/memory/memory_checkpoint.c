@@ -26,7 +26,8 @@ struct event { /* of what would be alive */
   bool passing; /* for this moment alone */
 };
 struct work {
-  struct tg__blocks b;
+  struct tg__blocks *b;
+  struct tg__places places;
   uint32_t device;
   struct run *runs; /* by process, then forward start */
   size_t run_count, run_cap;
@@ -45,10 +46,10 @@ static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 /* ---- runs ------------------------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t layer_of(struct work *w, uint32_t module_slice) {
-  const uint32_t path = tg__block_module(&w->b, module_slice);
+  const uint32_t path = tg__block_module(w->b, &w->places, module_slice);
   if (path == TG_NONE) return TG_NONE;
-  const struct tg__str text = tg__layer_of(tg__strings_get(w->b.texts, path));
-  return tg__strings_add(w->b.texts, text.ptr, text.len);
+  const struct tg__str text = tg__layer_of(tg__strings_get(w->b->texts, path));
+  return tg__strings_add(w->b->texts, text.ptr, text.len);
 }
 
 static struct run *run_of(struct work *w, uint32_t layer, uint32_t process, size_t pass) {
@@ -61,17 +62,17 @@ static struct run *run_of(struct work *w, uint32_t layer, uint32_t process, size
                                        .pass = pass,
                                        .forward_ns = {INT64_MAX, INT64_MIN},
                                        .backward_ns = {INT64_MAX, INT64_MIN},
-                                       .next_ns = w->b.places.passes[process].items[pass].start_ns};
+                                       .next_ns = w->places.passes[process].items[pass].start_ns};
   return &w->runs[w->run_count++];
 }
 
 static bool see_slice(struct work *w, uint32_t track, uint32_t i) {
-  const struct tg__places *const p = &w->b.places;
+  const struct tg__places *const p = &w->places;
   const struct tg__place *const at = &p->around[i];
-  const int64_t start = w->b.t->slices.start_ns[i], end = tg__slice_end(w->b.t, i);
+  const int64_t start = w->b->t->slices.start_ns[i], end = tg__slice_end(w->b->t, i);
   const bool forward = at->top == i && at->backward == TG_NONE && at->module != TG_NONE, node = at->link == i;
   const struct tg__pass *const pass = forward ? tg__pass_after(p, track, start) : node ? tg__pass_during(p, track, start) : NULL;
-  const uint32_t module = forward ? at->module : node ? p->around[w->b.t->slices.cause[i]].module : TG_NONE;
+  const uint32_t module = forward ? at->module : node ? p->around[w->b->t->slices.cause[i]].module : TG_NONE;
   if (!pass || module == TG_NONE) return true;
   const uint32_t layer = layer_of(w, module), process = p->process_of[track];
   struct run *const r = layer == TG_NONE ? NULL : run_of(w, layer, process, (size_t)(pass - p->passes[process].items));
@@ -114,7 +115,7 @@ static bool sort_runs(struct work *w) {
 }
 
 static bool find_runs(struct work *w) {
-  const struct tg_trace *const t = w->b.t;
+  const struct tg_trace *const t = w->b->t;
   w->keys = tg__strings_new();
   bool ok = w->keys != NULL;
   for (uint32_t k = 0; ok && k < t->track_count; k++)
@@ -148,20 +149,20 @@ static bool add_event(struct work *w, int64_t ts_ns, int64_t bytes, bool passing
 /* The run whose forward made the block; NULL. */
 static struct run *maker_of(const struct work *w, const struct tg__block *x) {
   if (x->made_ns == TG_NULL_INT || x->made.backward != TG_NONE) return NULL;
-  struct run *const r = run_before(w, w->b.places.process_of[x->track], x->made_ns == INT64_MAX ? x->made_ns : x->made_ns + 1);
+  struct run *const r = run_before(w, w->places.process_of[x->track], x->made_ns == INT64_MAX ? x->made_ns : x->made_ns + 1);
   return r && x->made_ns <= r->forward_ns[1] ? r : NULL;
 }
 
 /* The run that the block seems to be the input of: freed between its beginning and that of the next. */
 static struct run *user_of(const struct work *w, const struct tg__block *x) {
   const bool fits = x->held == TG__HELD_TEMPORARY || x->held == TG__HELD_ACTIVATION || x->held == TG__HELD_INPUT;
-  struct run *const r = fits && x->freed_ns != TG_NULL_INT ? run_before(w, w->b.places.process_of[x->track], x->freed_ns) : NULL;
+  struct run *const r = fits && x->freed_ns != TG_NULL_INT ? run_before(w, w->places.process_of[x->track], x->freed_ns) : NULL;
   return r && x->freed_ns <= r->next_ns && (x->made_ns == TG_NULL_INT || x->made_ns < r->forward_ns[0]) ? r : NULL;
 }
 
 /* layers.3, Net_0.Block_3; not Net_0, which is the whole. */
 static bool is_numbered(const struct work *w, const struct run *r) {
-  const struct tg__str s = tg__strings_get(w->b.texts, r->layer);
+  const struct tg__str s = tg__strings_get(w->b->texts, r->layer);
   const bool whole = !memchr(s.ptr, '.', s.len) && memchr(s.ptr, '_', s.len);
   return s.len && s.ptr[s.len - 1] >= '0' && s.ptr[s.len - 1] <= '9' && !whole;
 }
@@ -174,8 +175,8 @@ static bool is_own(const struct run *r, const struct tg__block *x) {
 static void find_makers(struct work *w) {
   bool *const leaves = tg__alloc(w->run_count + 1); /* by run: something of it outlives the forward alone */
   for (size_t i = 0; i < w->run_count; i++) w->runs[i].output = TG_NONE;
-  for (uint32_t i = 0; i < w->b.count; i++) {
-    const struct tg__block *const x = &w->b.items[i];
+  for (uint32_t i = 0; i < w->b->count; i++) {
+    const struct tg__block *const x = &w->b->items[i];
     struct run *const maker = x->device == w->device ? maker_of(w, x) : NULL;
     w->run_of[i] = maker ? (uint32_t)(maker - w->runs) : TG_NONE;
     if (!maker) continue;
@@ -190,7 +191,7 @@ static void find_makers(struct work *w) {
 }
 
 static bool add_block(struct work *w, uint32_t block) {
-  const struct tg__block *const x = &w->b.items[block];
+  const struct tg__block *const x = &w->b->items[block];
   struct run *const maker = w->run_of[block] == TG_NONE ? NULL : &w->runs[w->run_of[block]], *const user = user_of(w, x);
   int64_t freed_ns = x->freed_ns;
   bool ok = true;
@@ -213,12 +214,12 @@ static bool add_block(struct work *w, uint32_t block) {
 
 /* What the forward of each run had alive at most, of its own. */
 static bool add_forward_peaks(struct work *w) {
-  for (size_t i = 0; i < w->b.change_count; i++) {
-    const struct tg__block_change *const c = &w->b.changes[i];
+  for (size_t i = 0; i < w->b->change_count; i++) {
+    const struct tg__block_change *const c = &w->b->changes[i];
     if (w->run_of[c->block] == TG_NONE) continue;
     struct run *const r = &w->runs[w->run_of[c->block]];
     if (c->ts_ns > r->forward_ns[1]) continue;
-    r->now = tg__sum_bytes(r->now, c->made ? w->b.items[c->block].bytes : -w->b.items[c->block].bytes);
+    r->now = tg__sum_bytes(r->now, c->made ? w->b->items[c->block].bytes : -w->b->items[c->block].bytes);
     r->forward_peak = greater(r->forward_peak, r->now);
   }
   bool ok = true;
@@ -237,7 +238,7 @@ static bool event_before(uint32_t a, uint32_t b, const void *ctx) {
 
 static bool peak_of_events(const struct work *w, int64_t *peak) {
   uint32_t *const order = tg__alloc((w->event_count + 1) * sizeof *order);
-  int64_t now = w->b.devices[w->device].before;
+  int64_t now = w->b->devices[w->device].before;
   *peak = now;
   for (size_t i = 0; order && i < w->event_count; i++) order[i] = (uint32_t)i;
   const bool ok = order && tg__sort_index(order, w->event_count, event_before, w->events);
@@ -275,7 +276,7 @@ static bool add_up(struct work *w) {
 }
 
 static void put_row(const struct work *w, struct tg__str name, const int64_t cells[8], struct tg_table *out) {
-  tg__put_block_device(out, &w->b, w->device);
+  tg__put_block_device(out, w->b, w->device);
   tg__put_text(out, name);
   for (int i = 0; i < 8; i++) tg__put_int(out, cells[i]);
 }
@@ -289,12 +290,12 @@ static void put_layers(const struct work *w, int64_t peak_after, struct tg_table
     const int64_t n = l->runs, saving = l->numbered ? (l->freed - l->kept) / n : 0;
     const int64_t cells[] = {l->blocks / n, l->activations / n, l->numbered ? l->freed / n : 0, l->kept / n, saving, l->compute_ns / n,
                              TG_NULL_INT,   TG_NULL_INT};
-    put_row(w, tg__strings_get(w->b.texts, l->text), cells, out);
+    put_row(w, tg__strings_get(w->b->texts, l->text), cells, out);
     if (!l->numbered) continue;
     for (int k = 0; k < 4; k++) all[k] = tg__sum_bytes(all[k], cells[k]);
     all[4] = tg__sum_bytes(all[4], cells[5]);
   }
-  const int64_t peak = w->b.devices[w->device].peak;
+  const int64_t peak = w->b->devices[w->device].peak;
   const int64_t cells[] = {all[0], all[1], all[2], all[3], peak - peak_after, all[4], peak, peak_after};
   put_row(w, (struct tg__str){"(all)", 5}, cells, out);
 }
@@ -311,8 +312,8 @@ static bool estimate(struct work *w, uint32_t device, struct tg_table *out) {
   }
   bool ok = true;
   find_makers(w);
-  for (uint32_t i = 0; ok && i < w->b.count; i++)
-    if (w->b.items[i].device == device) ok = add_block(w, i);
+  for (uint32_t i = 0; ok && i < w->b->count; i++)
+    if (w->b->items[i].device == device) ok = add_block(w, i);
   ok = ok && add_forward_peaks(w) && peak_of_events(w, &peak_after) && add_up(w);
   if (ok && w->layer_count) put_layers(w, peak_after, out);
   return ok;
@@ -322,9 +323,9 @@ enum tg_err tg__answer_checkpoint(const struct tg_trace *t, const struct tg__ask
   struct work w = {0};
   enum tg_err err = tg__blocks_read(t, a, &w.b, e);
   if (!err) {
-    w.run_of = tg__alloc((w.b.count + 1) * sizeof *w.run_of);
-    bool ok = w.run_of && find_runs(&w);
-    for (uint32_t d = 0; ok && d < w.b.device_count; d++) ok = !w.b.devices[d].wanted || estimate(&w, d, out);
+    w.run_of = tg__alloc((w.b->count + 1) * sizeof *w.run_of);
+    bool ok = w.run_of && tg__places_open(&w.places, t) && find_runs(&w);
+    for (uint32_t d = 0; ok && d < w.b->device_count; d++) ok = !w.b->devices[d].wanted || estimate(&w, d, out);
     if (!ok)
       err = tg__fail(e, TG_MEMORY, -1, "out of memory while estimating checkpoints");
     else if (!w.run_count)
@@ -337,7 +338,7 @@ enum tg_err tg__answer_checkpoint(const struct tg_trace *t, const struct tg__ask
   tg__free(w.events);
   tg__free(w.layers);
   tg__map_free(&w.index);
+  tg__places_close(&w.places);
   if (w.keys) tg__strings_free(w.keys);
-  tg__blocks_free(&w.b);
   return err;
 }

@@ -110,16 +110,15 @@ static bool is_timeline(const struct tg_trace *t) {
 enum tg_err tg__answer_memory_timeline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   static const char *const choices[] = {[BY_TIME] = "time", [BY_PEAK] = "peak", [BY_FINAL] = "final"};
   size_t by;
-  struct tg__blocks b = {0};
+  struct tg__blocks *b = NULL;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {.t = t, .out = out, .by = (enum by)by};
   const bool raw = is_timeline(t);
   if (!raw) err = tg__blocks_read(t, a, &b, e);
-  if (!raw) w.b = &b;
+  w.b = b;
   if (!err && !(raw ? follow_timeline(&w) : follow_blocks(&w)))
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while drawing the timeline");
   tg__free(w.curves);
-  tg__blocks_free(&b);
   return err;
 }

@@ -17,7 +17,7 @@ struct space {         /* addresses of one process on one device */
 };
 struct work {
   struct tg__blocks *b;
-  const struct tg__ask *a;
+  struct tg__places places;
   struct tg__strings *space_keys, *device_keys;
   struct space *spaces;
   size_t space_count, space_cap;
@@ -48,8 +48,6 @@ static uint32_t device_of(struct work *w, int64_t rank, int64_t type, int64_t id
   if (!tg__grow((void **)&b->devices, &b->device_cap, b->device_count + 1, sizeof *b->devices)) return TG_NONE;
   b->devices[b->device_count] =
       (struct tg__block_device){.rank = rank, .type = type, .id = id, .peak_ns = TG_NULL_INT, .peak_change = SIZE_MAX};
-  const struct tg__block_device *const d = &b->devices[b->device_count];
-  b->devices[b->device_count].wanted = tg__ask_has_rank(w->a, (uint32_t)d->rank) && tg__memory_device_is_wanted(w->a, d->type, d->id);
   b->device_count++;
   return at;
 }
@@ -57,7 +55,7 @@ static uint32_t device_of(struct work *w, int64_t rank, int64_t type, int64_t id
 /* NULL on no memory. */
 static struct space *space_of(struct work *w, const struct tg__memory_event *e) {
   const struct tg__memory_device whose = tg__memory_is_cpu(e) ? tg__memory_device_of(0, -1) : e->device;
-  const int64_t key[] = {w->b->places.process_of[e->track], whose.type, whose.id};
+  const int64_t key[] = {w->places.process_of[e->track], whose.type, whose.id};
   const uint32_t at = tg__strings_add(w->space_keys, (const char *)key, sizeof key);
   if (at == TG_NONE || at < w->space_count) return at == TG_NONE ? NULL : &w->spaces[at];
   if (!tg__grow((void **)&w->spaces, &w->space_cap, w->space_count + 1, sizeof *w->spaces)) return NULL;
@@ -100,7 +98,7 @@ static bool add_change(struct tg__blocks *b, int64_t ts_ns, uint32_t block, bool
 static bool end_block(struct work *w, uint32_t block, const struct tg__memory_event *e, bool known) {
   struct tg__block *const x = &w->b->items[block];
   x->freed_ns = e->ts_ns;
-  if (known) x->freed = tg__place_at(&w->b->places, e->track, e->ts_ns);
+  if (known) x->freed = tg__place_at(&w->places, e->track, e->ts_ns);
   return add_change(w->b, e->ts_ns, block, false);
 }
 
@@ -110,7 +108,7 @@ static bool take_allocation(struct work *w, struct space *s, const struct tg__me
   *at = add_block(w, e, s->device, e->ts_ns, e->bytes);
   if (*at == TG_NONE) return false;
   w->b->items[*at].mark = mark;
-  w->b->items[*at].made = tg__place_at(&w->b->places, e->track, e->ts_ns);
+  w->b->items[*at].made = tg__place_at(&w->places, e->track, e->ts_ns);
   return add_change(w->b, e->ts_ns, *at, true);
 }
 
@@ -244,43 +242,59 @@ static bool follow(struct work *w) {
   w->device_keys = tg__strings_new();
   b->texts = tg__strings_new();
   w->home = tg__home_tracks(b->t, 0, b->t->track_count);
-  bool ok = w->space_keys && w->device_keys && b->texts && w->home && tg__places_open(&b->places, b->t);
+  bool ok = w->space_keys && w->device_keys && b->texts && w->home && tg__places_open(&w->places, b->t);
   for (uint32_t i = 0; ok && i < b->t->marks.count; i++) ok = take_mark(w, i);
-  return ok && sort_devices(b) && find_peaks(b) && tg__blocks_judge(b);
+  return ok && sort_devices(b) && find_peaks(b) && tg__blocks_judge(b, &w->places);
 }
 
-enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks *out, struct tg_error *e) {
-  *out = (struct tg__blocks){.t = t};
-  if (!has_memory(t))
-    return tg__fail(
-        e, TG_NO_DATA, -1,
-        "the trace holds no [memory] events, which %s is about; record with profile_memory=True, or tachograph run --preset deep",
-        a->question->name);
-  struct work w = {.b = out, .a = a};
-  const bool ok = follow(&w);
-  for (size_t i = 0; i < w.space_count; i++) tg__map_free(&w.spaces[i].live);
-  tg__free(w.spaces);
-  tg__free(w.home);
-  if (w.space_keys) tg__strings_free(w.space_keys);
-  if (w.device_keys) tg__strings_free(w.device_keys);
-  if (!ok) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");
-  if (!out->count && out->without_addr)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "the %lld [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or "
-                    "with tachograph",
-                    (long long)out->without_addr);
-  return TG_OK;
-}
-
-void tg__blocks_free(struct tg__blocks *b) {
-  tg__places_close(&b->places);
+static void free_blocks(void *item) {
+  struct tg__blocks *const b = item;
+  if (!b) return;
   tg__free(b->items);
   tg__free(b->changes);
   tg__free(b->devices);
   tg__map_free(&b->path_of);
   tg__map_free(&b->line_of);
   if (b->texts) tg__strings_free(b->texts);
-  *b = (struct tg__blocks){0};
+  tg__free(b);
+}
+
+/* NULL on no memory. */
+static struct tg__blocks *make_blocks(const struct tg_trace *t) {
+  struct work w = {.b = tg__alloc(sizeof *w.b)};
+  if (w.b) w.b->t = t;
+  const bool ok = w.b && follow(&w) && tg__keep(t, w.b, free_blocks);
+  for (size_t i = 0; i < w.space_count; i++) tg__map_free(&w.spaces[i].live);
+  tg__free(w.spaces);
+  tg__free(w.home);
+  tg__places_close(&w.places);
+  if (w.space_keys) tg__strings_free(w.space_keys);
+  if (w.device_keys) tg__strings_free(w.device_keys);
+  if (ok) return w.b;
+  free_blocks(w.b);
+  return NULL;
+}
+
+enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out, struct tg_error *e) {
+  struct tg__blocks *b = tg__kept(t, free_blocks);
+  if (!b && !has_memory(t))
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "the trace holds no [memory] events, which %s is about; record with profile_memory=True, or tachograph run --preset deep",
+        a->question->name);
+  if (!b) b = make_blocks(t);
+  if (!b) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");
+  if (!b->count && b->without_addr)
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "the %lld [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or "
+                    "with tachograph",
+                    (long long)b->without_addr);
+  for (size_t i = 0; i < b->device_count; i++) {
+    struct tg__block_device *const d = &b->devices[i];
+    d->wanted = tg__ask_has_rank(a, (uint32_t)d->rank) && tg__memory_device_is_wanted(a, d->type, d->id);
+  }
+  *out = b;
+  return TG_OK;
 }
 
 bool *tg__blocks_at_peak(const struct tg__blocks *b) {

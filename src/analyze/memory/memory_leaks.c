@@ -15,7 +15,7 @@ struct rank_steps {
   uint32_t first, count; /* in trace->steps */
 };
 struct work {
-  struct tg__blocks b;
+  struct tg__blocks *b;
   struct tg__strings *keys;
   struct site *sites;
   size_t site_count, site_cap;
@@ -48,10 +48,10 @@ static uint32_t step_at(const struct tg_trace *t, const struct rank_steps *r, in
 
 /* TG_NONE on no memory. */
 static uint32_t site_of(struct work *w, const struct tg__block *x) {
-  const struct tg_trace *const t = w->b.t;
+  const struct tg_trace *const t = w->b->t;
   const struct site s = {.device = x->device,
                          .op = x->made.op == TG_NONE ? TG_NONE : t->slices.name[x->made.op],
-                         .line = tg__block_line(&w->b, x),
+                         .line = tg__block_line(w->b, x),
                          .module = x->module,
                          .last_step = TG_NONE};
   const uint32_t key[] = {s.device, s.op, s.line, s.module};
@@ -64,10 +64,10 @@ static uint32_t site_of(struct work *w, const struct tg__block *x) {
 
 /* In the order in which blocks were taken, so that the steps of a place come one after the other. */
 static bool take_block(struct work *w, uint32_t block) {
-  const struct tg_trace *const t = w->b.t;
-  const struct tg__block *const x = &w->b.items[block];
-  const struct rank_steps *const r = &w->steps[w->b.devices[x->device].rank];
-  if (!tg__block_is_counted(&w->b, x) || r->count < STEPS_LEAST || x->made_ns == TG_NULL_INT) return true;
+  const struct tg_trace *const t = w->b->t;
+  const struct tg__block *const x = &w->b->items[block];
+  const struct rank_steps *const r = &w->steps[w->b->devices[x->device].rank];
+  if (!tg__block_is_counted(w->b, x) || r->count < STEPS_LEAST || x->made_ns == TG_NULL_INT) return true;
   const uint32_t step = step_at(t, r, x->made_ns);
   if (step == TG_NONE || step == 0 || step == r->count - 1) return true;
   if (x->freed_ns != TG_NULL_INT && x->freed_ns <= t->steps[r->first + r->count - 1].end_ns) return true;
@@ -87,10 +87,10 @@ static bool larger(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static void put_site(const struct work *w, const struct site *s, struct tg_table *out) {
-  tg__put_block_device(out, &w->b, s->device);
-  tg__put_trace_text(out, w->b.t, s->op);
-  tg__put_block_text(out, &w->b, s->module);
-  tg__put_block_text(out, &w->b, s->line);
+  tg__put_block_device(out, w->b, s->device);
+  tg__put_trace_text(out, w->b->t, s->op);
+  tg__put_block_text(out, w->b, s->module);
+  tg__put_block_text(out, w->b, s->line);
   tg__put_int(out, s->steps);
   tg__put_int(out, s->blocks);
   tg__put_int(out, s->bytes);
@@ -101,7 +101,7 @@ static bool put_sites(struct work *w, struct tg_table *out) {
   uint32_t *const order = tg__alloc((w->site_count + 1) * sizeof *order);
   size_t count = 0;
   for (uint32_t i = 0; order && i < w->site_count; i++) {
-    const struct rank_steps *const r = &w->steps[w->b.devices[w->sites[i].device].rank];
+    const struct rank_steps *const r = &w->steps[w->b->devices[w->sites[i].device].rank];
     if (w->sites[i].steps == r->count - 2) order[count++] = i;
   }
   const bool sorted = order && tg__sort_index(order, count, larger, w);
@@ -116,8 +116,8 @@ static bool put_sites(struct work *w, struct tg_table *out) {
 /* Of the ranks whose blocks are known. */
 static enum tg_err check_steps(const struct work *w, const struct tg__ask *a, struct tg_error *e) {
   uint32_t most = 0;
-  for (size_t i = 0; i < w->b.device_count; i++) {
-    const uint32_t rank = w->b.devices[i].rank, count = tg__ask_has_rank(a, rank) ? w->steps[rank].count : 0;
+  for (size_t i = 0; i < w->b->device_count; i++) {
+    const uint32_t rank = w->b->devices[i].rank, count = tg__ask_has_rank(a, rank) ? w->steps[rank].count : 0;
     most = count > most ? count : most;
   }
   if (most >= STEPS_LEAST) return TG_OK;
@@ -135,12 +135,11 @@ enum tg_err tg__answer_leaks(const struct tg_trace *t, const struct tg__ask *a, 
     w.keys = tg__strings_new();
     bool ok = w.steps && w.keys;
     if (ok) err = check_steps(&w, a, e);
-    for (size_t i = 0; ok && !err && i < w.b.change_count; i++) ok = !w.b.changes[i].made || take_block(&w, w.b.changes[i].block);
+    for (size_t i = 0; ok && !err && i < w.b->change_count; i++) ok = !w.b->changes[i].made || take_block(&w, w.b->changes[i].block);
     if (!err && !(ok && put_sites(&w, out))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for leaks");
   }
   tg__free(w.steps);
   tg__free(w.sites);
   if (w.keys) tg__strings_free(w.keys);
-  tg__blocks_free(&w.b);
   return err;
 }

@@ -100,13 +100,12 @@ static bool put_categories(const struct tg__blocks *b, struct tg_table *out) {
 
 enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *a, bool by_category, struct tg_table *out,
                                 struct tg_error *e) {
-  struct tg__blocks b;
+  struct tg__blocks *b = NULL;
   enum tg_err err = tg__blocks_read(t, a, &b, e);
   if (!err) {
-    if (!(by_category ? put_categories(&b, out) : put_alive(&b, out)))
+    if (!(by_category ? put_categories(b, out) : put_alive(b, out)))
       err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for the peak");
-    tg__blocks_notes(&b, out);
+    tg__blocks_notes(b, out);
   }
-  tg__blocks_free(&b);
   return err;
 }

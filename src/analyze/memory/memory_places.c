@@ -61,7 +61,7 @@ static void add_slice(const struct tg_trace *t, struct naming *n, uint32_t i, st
   const enum tg__class c = tg__slice_class(t, i);
   const unsigned meaning = tg__names_of(&n->known, t->slices.name[i]);
   if (c == TG__CLASS_PYTHON) {
-    if (!tg__str_has_prefix(tg__name(t, t->slices.name[i]), "nn.Module: ")) return;
+    if (!(meaning & TG__NAME_MODULE)) return;
     p->module = i;
     if (p->backward != TG_NONE) p->flags |= TG__PLACE_RECOMPUTED;
   } else if (c == TG__CLASS_OP || c == TG__CLASS_ANNOTATION) {

@@ -126,6 +126,8 @@ unsigned tg__names_of(struct tg__names *n, uint32_t string_id) {
   if (tg__name_is_dataloader(name)) flags |= TG__NAME_DATALOADER;
   if (tg__name_is_optimizer_step(name)) flags |= TG__NAME_OPTIMIZER_STEP;
   if (tg__name_is_profiler_step(name, NULL)) flags |= TG__NAME_PROFILER_STEP;
+  if (tg__str_contains(name, ".py(")) flags |= TG__NAME_FRAME;
+  if (tg__str_has_prefix(name, "nn.Module: ")) flags |= TG__NAME_MODULE;
   n->flags[string_id] = (uint8_t)flags;
   return flags;
 }
