@@ -231,22 +231,28 @@ static void list_launches(struct fill *f) {
 
 /* The one thread with an operator or annotation of such a name; TG_NONE when there are several, or none. */
 static uint32_t only_thread(const struct fill *f, const char *part) {
+  enum { UNKNOWN, WITHOUT, WITH };
   const struct tg_trace *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
-  uint32_t only = TG_NONE, last_name = TG_NONE;
-  bool last = false;
-  for (uint32_t k = 0; k < rank->track_count; k++) {
+  uint8_t *const names = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* each is looked at once */
+  uint32_t only = TG_NONE;
+  f->c->failed |= !names;
+  for (uint32_t k = 0; names && k < rank->track_count; k++) {
     const struct tg__track *track = &t->tracks[rank->first_track + k];
     for (uint32_t i = track->first; i < track->first + track->count && only != k; i++) {
       const enum tg__class cls = tg__slice_class(t, i);
       if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !is_in_window(f->c, t->slices.start_ns[i])) continue;
-      if (t->slices.name[i] != last_name) last = tg__str_contains(tg__name(t, t->slices.name[i]), part);
-      last_name = t->slices.name[i];
-      if (!last) continue;
-      if (only != TG_NONE) return TG_NONE;
+      uint8_t *const name = &names[t->slices.name[i]];
+      if (*name == UNKNOWN) *name = tg__str_contains(tg__name(t, t->slices.name[i]), part) ? WITH : WITHOUT;
+      if (*name == WITHOUT) continue;
+      if (only != TG_NONE) {
+        tg__free(names);
+        return TG_NONE;
+      }
       only = k;
     }
   }
+  tg__free(names);
   return only;
 }
 
