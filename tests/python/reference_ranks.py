@@ -3,10 +3,11 @@
 A run is a list of ranks; a rank is a dict with number, base (ns that its file says to add), steps [(number, start, end)] and
 collectives [dict(kind, group, seq, bytes, call, start, end)] in the order they were asked for, all in the rank's own time."""
 import collections
+import math
 import statistics
 
 TOGETHER = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"}
-EVEN = {"all_reduce", "broadcast", "reduce"}
+EVEN = {"all_reduce", "broadcast", "reduce", "send_recv"}
 
 
 def low_median(values):
@@ -28,50 +29,87 @@ def match(run):
             families[c["group"], c["kind"]][i].append(c)
     matches = collections.defaultdict(list)
     for family, by_rank in families.items():
-        numbered = all(c["seq"] is not None for cs in by_rank.values() for c in cs)
+        transfer = family[1] == "send_recv"  # each rank numbers its own
+        numbered = not transfer and all(c["seq"] is not None for cs in by_rank.values() for c in cs)
         uneven = len({len(cs) for cs in by_rank.values()}) > 1
         for i in sorted(by_rank):
             seen = collections.Counter()
             for c in by_rank[i]:
-                step = step_of(run[i], c) if uneven else None
-                key = ("seq", c["seq"]) if numbered else (step, seen[step])
-                seen[step] += 1
+                step = None if numbered or not uneven else step_of(run[i], c)
+                before = ("seq", c["seq"]) if numbered else step
+                key = (before, seen[before])
+                if transfer and "->" not in family[0]:
+                    key = (i, len(seen), seen[before])  # nobody knows between whom
+                seen[before] += 1
                 matches[family + key].append((i, c))
     return matches
 
 
 def shared(parts):
-    known = {c["bytes"] for _, c in parts if c["bytes"] is not None}
-    return len(parts) > 1 and not (parts[0][1]["kind"] in EVEN and len(known) > 1)
+    known, kind = {c["bytes"] for _, c in parts if c["bytes"] is not None}, parts[0][1]["kind"]
+    return len(parts) > 1 and not (kind in EVEN and len(known) > 1) and not (kind == "send_recv" and len(parts) > 2)
+
+
+def half_away(x):
+    return int(math.copysign(math.floor(abs(x) + 0.5), x))
+
+
+def drift_of(samples, offset):
+    """(offset, gain, origin) of samples [(at, ahead)] by time; gain 0 where no drift is taken."""
+    def spread(values, middle):
+        return low_median([abs(v - middle) for v in values])
+    at, ahead = zip(*sorted(samples, key=lambda x: x[0]))
+    third = len(at) // 3
+    if len(at) < 16 or at[-1] - at[0] < 10**9:
+        return offset, 0, 0
+    length = at[-1 - third // 2] - at[third // 2]
+    slope = (low_median(ahead[-third:]) - low_median(ahead[:third])) / length if length > 0 else 0
+    left = [a - half_away(slope * (t - at[0])) for t, a in zip(at, ahead)]
+    if abs(slope) > 1e-3 or 2 * spread(left, low_median(left)) > spread(ahead, offset):
+        return offset, 0, 0
+    return low_median(left), slope, at[0]
+
+
+class Clock:
+    """offset, low, high and collectives of a rank's clock, and how to bring its times onto the common one."""
+
+    def __init__(self, samples=None):
+        self.offset, self.low, self.high, self.count, self.gain, self.origin = 0, None, None, 0, 0, 0
+        if samples:
+            self.count = len(samples)
+            self.offset, self.gain, self.origin = drift_of([(x[3], x[0]) for x in samples], low_median([x[0] for x in samples]))
+            gained = [half_away(self.gain * (x[3] - self.origin)) if self.gain else 0 for x in samples]
+            self.low, self.high = max(x[1] - g for x, g in zip(samples, gained)), min(x[2] - g for x, g in zip(samples, gained))
+            if self.low <= self.high:
+                self.offset = min(max(self.offset, self.low), self.high)
+
+    def common(self, ns):
+        aligned = ns - self.offset
+        return aligned - half_away(self.gain * (aligned - self.origin)) if self.gain else aligned
 
 
 def clocks(run, matches):
-    """{rank index: (offset, low, high, collectives)}: every rank against one whose clock is known already, from the first on."""
-    first = min((i for i, r in enumerate(run) if r["collectives"]), default=None)
-    known = {first: (0, None, None, 0)} if first is not None else {}
-
-    def at(i, ns):
-        return ns + run[i]["base"] - known[i][0]
+    """{rank index: Clock}: every rank against one whose clock is known already; where none is left that meets one of these, from the next one on."""
+    together = [p for p in matches.values() if shared(p) and p[0][1]["kind"] in TOGETHER]
+    known = {}
     while True:
         samples = collections.defaultdict(list)
-        for parts in matches.values():
+        for parts in together:
             anchors = [p for p in parts if p[0] in known]
-            if not anchors or not shared(parts) or parts[0][1]["kind"] not in TOGETHER:
+            if not anchors:
                 continue
             a, theirs = anchors[0]
+            begin, done = (known[a].common(theirs[k] + run[a]["base"]) for k in ("start", "end"))
             for i, c in parts:
                 if i not in known:
                     start, end = c["start"] + run[i]["base"], c["end"] + run[i]["base"]
-                    samples[i].append((end - at(a, theirs["end"]), start - at(a, theirs["end"]), end - at(a, theirs["start"])))
+                    samples[i].append((end - done, start - done, end - begin, done))
+        known.update({i: Clock(s) for i, s in samples.items()})
         if not samples:
-            return known
-        found = {}
-        for i, s in samples.items():
-            offset, low, high = low_median([x[0] for x in s]), max(x[1] for x in s), min(x[2] for x in s)
-            if low <= high:
-                offset = min(max(offset, low), high)
-            found[i] = (offset, low, high, len(s))
-        known.update(found)
+            first = min((p[0][0] for p in together if p[0][0] not in known), default=None)
+            if first is None:
+                return known
+            known[first] = Clock()
 
 
 def parts(run):
@@ -82,7 +120,7 @@ def parts(run):
     for key, members in matches.items():
         placed = []
         for i, c in members:
-            start = c["start"] + run[i]["base"] - (known[i][0] if i in known else 0)
+            start = known.get(i, Clock()).common(c["start"] + run[i]["base"])
             placed.append((i, c, start, start + c["end"] - c["start"]))
         came = max(p[2] for p in placed)
         last = next(p[0] for p in placed if p[2] == came)

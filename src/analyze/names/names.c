@@ -11,7 +11,7 @@ static bool matches_at(struct tg__str s, size_t i, const char *lower) {
 }
 
 /* Kernels of collectives: libraries by how their names begin, and the rest by what stands anywhere in them. */
-static const char *const comm_prefixes[] = {"nccl", "rccl", "hccl"};
+static const char *const comm_prefixes[] = {"nccl", "rccl", "hccl", "oneccl_"};
 static const char *const comm_parts[] = {"ncclkernel",          "nccldevkernel",    "rcclgeneric",      "mscclkernel",
                                          "cross_device_reduce", "oneshotallreduce", "twoshotallreduce", "nvshmem"};
 

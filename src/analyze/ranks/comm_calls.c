@@ -185,8 +185,8 @@ static struct call *call_of_kernel(struct gathering *g, uint32_t kernel) {
     if (id >= 0 && id != tg__arg_int(t, args, TG__K_CORRELATION, -1)) at = tg__map_get(&g->by_external_id, (uint64_t)id);
   }
   if (at != TG_NONE) return &g->calls[at];
-  struct call *const c = add_call(g);
-  if (c) c->start_ns = c->end_ns = TG_NULL_INT;
+  struct call *const c = add_call(g); /* of no layer: a graph was launched, or another library than torch's asked */
+  if (c) c->start_ns = c->end_ns = cause == TG_NONE ? TG_NULL_INT : t->slices.start_ns[cause];
   return c;
 }
 

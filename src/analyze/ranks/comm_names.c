@@ -24,13 +24,13 @@ enum tg__comm_role tg__comm_role(struct tg__str name, bool is_kernel) {
 
 /* ---- kinds --------------------------------------------------------------------------------------------------------------------- */
 
-/* Where the word for the collective begins: behind the library, and in a kernel behind "Kernel_". */
+/* Where the word for the collective begins: behind the library, and in a kernel behind "Kernel_" or "oneccl_". */
 static size_t word_begin(struct tg__str s) {
   size_t at = 0;
   for (size_t i = 0; i < s.len; i++) {
     if (s.ptr[i] == '(' || s.ptr[i] == '<') break;
     if (s.ptr[i] == ':') at = i + 1;
-    if (i + 7 <= s.len && memcmp(s.ptr + i, "Kernel_", 7) == 0) at = i + 7;
+    if (i + 7 <= s.len && (memcmp(s.ptr + i, "Kernel_", 7) == 0 || memcmp(s.ptr + i, "oneccl_", 7) == 0)) at = i + 7;
   }
   return at;
 }

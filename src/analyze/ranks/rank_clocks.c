@@ -146,6 +146,18 @@ static bool align_all(struct tg__ranks *r, const bool *together, struct samples 
   return true;
 }
 
+/* The lowest rank whose clock is not known yet and that shares a collective; TG_NONE when there is none. */
+static uint32_t next_reference(const struct tg__ranks *r, const bool *together) {
+  uint32_t lowest = TG_NONE;
+  for (size_t i = 0; i < r->match_count; i++) {
+    const struct tg__match *const m = &r->matches[i];
+    if (!together[m->kind] || !tg__match_is_shared(m)) continue;
+    const uint32_t rank = r->parts[m->first].rank; /* parts are by rank; those of one collective are all known or none is */
+    if (!r->clocks[rank].is_aligned && rank < lowest) lowest = rank;
+  }
+  return lowest;
+}
+
 bool tg__ranks_align(struct tg__ranks *r) {
   const uint32_t strings = tg__strings_count(r->s->strings);
   bool *const together = tg__alloc((size_t)strings + 1);
@@ -155,9 +167,7 @@ bool tg__ranks_align(struct tg__ranks *r) {
     const uint32_t kind = r->matches[i].kind;
     together[kind] = tg__comm_ends_together(tg__strings_get(r->s->strings, kind));
   }
-  uint32_t first = 0;
-  while (first < r->s->count && r->s->ranks[first].collective_count == 0) first++;
-  if (done && first < r->s->count) {
+  for (uint32_t first; done && (first = next_reference(r, together)) != TG_NONE; r->clock_sets++) {
     r->clocks[first].is_aligned = true;
     r->clocks[first].reference = first;
     done = align_all(r, together, samples);

@@ -1,19 +1,22 @@
 /* rank_match: which collective of one rank is which of another. By process group and sequence number where the trace has them; else
- * the n-th of its kind in the group is the n-th everywhere, and where the ranks do not have equally many, the n-th in the step. */
+ * the n-th of its kind in the group is the n-th everywhere, and where the ranks do not have equally many, the n-th in the step. Sends and
+ * receives go by order in any case: each rank numbers its own, whoever the other end is. */
 #include "analyze/ranks/ranks.h"
 
 struct ref {
   uint32_t rank, index;
   uint32_t group, kind;
   int64_t step, ordinal; /* sequence number in `ordinal` when there is one, and step -2 then */
+  uint32_t use;          /* of this sequence number by this rank: a group made anew counts from the beginning */
 };
-enum { BY_SEQUENCE = -2, ANY_STEP = -1 };
+enum { ALONE = -3, BY_SEQUENCE = -2, ANY_STEP = -1 };
 
 /* The collectives of one group and kind: how many each rank has. */
 struct family {
   uint32_t least, most, now; /* now: of the rank that is being counted */
   uint32_t rank;
-  bool has_gap; /* one without a sequence number */
+  bool has_gap; /* one without a sequence number that all ranks share */
+  bool is_transfer, is_alone; /* between two ranks; and not known between which */
 };
 struct matching {
   struct tg__ranks *r;
@@ -34,6 +37,12 @@ static void close_rank(struct family *f) {
   if (f->now > f->most) f->most = f->now;
 }
 
+static struct family new_family(const struct tg__summaries *s, const struct tg__sum_collective *c) {
+  const bool is_transfer = tg__str_eq(tg__strings_get(s->strings, c->kind), TG_STR("send_recv"));
+  const bool has_ends = tg__str_contains(tg__strings_get(s->strings, c->group), "->");
+  return (struct family){.least = UINT32_MAX, .rank = TG_NONE, .has_gap = is_transfer, .is_transfer = is_transfer, .is_alone = is_transfer && !has_ends};
+}
+
 static bool count_families(struct matching *m) {
   const struct tg__summaries *const s = m->r->s;
   for (uint32_t rank = 0; rank < s->count; rank++) {
@@ -44,7 +53,7 @@ static bool count_families(struct matching *m) {
       if (*at == TG_NONE) {
         if (!tg__grow((void **)&m->families, &m->family_cap, m->family_count + 1, sizeof *m->families)) return false;
         *at = (uint32_t)m->family_count;
-        m->families[m->family_count++] = (struct family){.least = UINT32_MAX, .rank = TG_NONE};
+        m->families[m->family_count++] = new_family(s, c);
       }
       struct family *const f = &m->families[*at];
       if (f->rank != rank) {
@@ -58,37 +67,51 @@ static bool count_families(struct matching *m) {
   }
   for (size_t i = 0; i < m->family_count; i++) {
     close_rank(&m->families[i]);
-    m->r->uneven += m->families[i].has_gap && m->families[i].least != m->families[i].most;
+    m->r->uneven += m->families[i].has_gap && !m->families[i].is_transfer && m->families[i].least != m->families[i].most;
   }
   return true;
 }
 
-/* Numbers within the rank, group, kind and step. The key is a hash of all four: a collision would need one in 2^64. */
+/* How many with these words came before. The key is a hash of all of them: a collision would need one in 2^64. */
+static uint32_t *count_before(struct matching *m, const struct ref *ref, int64_t number) {
+  const int64_t key[] = {ref->rank, ref->group, ref->kind, ref->step, number};
+  return tg__map_slot(&m->ordinal, tg__hash(key, sizeof key), 0);
+}
+
+static bool number_ref(struct matching *m, struct ref *ref) {
+  const struct tg__rank_summary *const from = &m->r->s->ranks[ref->rank];
+  const struct tg__sum_collective *const c = &from->collectives[ref->index];
+  const struct family *const f = &m->families[tg__map_get(&m->family_of, family_key(c))];
+  if (f->is_alone) {
+    ref->step = ALONE;
+    ref->ordinal = (int64_t)ref->rank << 32 | ref->index;
+    m->r->unclear++;
+    return true;
+  }
+  if (!f->has_gap)
+    ref->step = BY_SEQUENCE;
+  else if (f->least != f->most && c->step != TG_NONE && from->steps[c->step].number >= 0)
+    ref->step = from->steps[c->step].number;
+  uint32_t *const before = count_before(m, ref, f->has_gap ? 0 : c->sequence);
+  if (!before) return false;
+  if (f->has_gap)
+    ref->ordinal = (*before)++;
+  else
+    ref->ordinal = c->sequence, ref->use = (*before)++;
+  m->r->by_order |= f->has_gap && !f->is_transfer;
+  return true;
+}
+
 static bool number_refs(struct matching *m) {
   const struct tg__summaries *const s = m->r->s;
   for (uint32_t rank = 0; rank < s->count; rank++) {
-    const struct tg__rank_summary *const from = &s->ranks[rank];
-    for (uint32_t i = 0; i < from->collective_count; i++) {
-      const struct tg__sum_collective *const c = &from->collectives[i];
-      const struct family *const f = &m->families[tg__map_get(&m->family_of, family_key(c))];
-      struct ref ref = {.rank = rank, .index = i, .group = c->group, .kind = c->kind, .step = ANY_STEP};
-      if (!f->has_gap) {
-        ref.step = BY_SEQUENCE;
-        ref.ordinal = c->sequence;
-      } else {
-        if (f->least != f->most && c->step != TG_NONE && from->steps[c->step].number >= 0) ref.step = from->steps[c->step].number;
-        const struct {
-          uint64_t family;
-          int64_t step;
-          uint64_t rank;
-        } key = {family_key(c), ref.step, rank};
-        uint32_t *const next = tg__map_slot(&m->ordinal, tg__hash(&key, sizeof key), 0);
-        if (!next) return false;
-        ref.ordinal = (*next)++;
-        m->r->by_order = true;
-      }
+    for (uint32_t i = 0; i < s->ranks[rank].collective_count; i++) {
+      const struct tg__sum_collective *const c = &s->ranks[rank].collectives[i];
+      struct ref *const ref = &m->refs[m->count];
+      *ref = (struct ref){.rank = rank, .index = i, .group = c->group, .kind = c->kind, .step = ANY_STEP};
+      if (!number_ref(m, ref)) return false;
       m->order[m->count] = (uint32_t)m->count;
-      m->refs[m->count++] = ref;
+      m->count++;
     }
   }
   return true;
@@ -98,7 +121,8 @@ static int compare(const struct ref *a, const struct ref *b) {
   if (a->group != b->group) return a->group < b->group ? -1 : 1;
   if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
   if (a->step != b->step) return a->step < b->step ? -1 : 1;
-  return (a->ordinal > b->ordinal) - (a->ordinal < b->ordinal);
+  if (a->ordinal != b->ordinal) return a->ordinal < b->ordinal ? -1 : 1;
+  return (a->use > b->use) - (a->use < b->use);
 }
 
 static bool ref_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -111,8 +135,7 @@ static void make_matches(struct matching *m) {
   for (size_t i = 0; i < m->count; i++) {
     const struct ref *const ref = &m->refs[m->order[i]], *const before = i ? &m->refs[m->order[i - 1]] : NULL;
     r->parts[i] = (struct tg__part){.rank = ref->rank, .index = ref->index};
-    const bool twice = before && before->rank == ref->rank; /* one sequence number used again by a rank */
-    if (!before || compare(before, ref) != 0 || twice) {
+    if (!before || compare(before, ref) != 0) {
       r->matches[r->match_count++] = (struct tg__match){
           .first = (uint32_t)i, .group = ref->group, .kind = ref->kind, .sequence = ref->step == BY_SEQUENCE ? ref->ordinal : -1};
     }
@@ -120,15 +143,26 @@ static void make_matches(struct matching *m) {
   }
 }
 
-/* Every rank puts the same number of bytes into these. */
+/* Every rank puts the same number of bytes into these; what one end sends the other receives. */
 static bool is_even(struct tg__str kind) {
-  return tg__str_eq(kind, TG_STR("all_reduce")) || tg__str_eq(kind, TG_STR("broadcast")) || tg__str_eq(kind, TG_STR("reduce"));
+  return tg__str_eq(kind, TG_STR("all_reduce")) || tg__str_eq(kind, TG_STR("broadcast")) || tg__str_eq(kind, TG_STR("reduce")) ||
+         tg__str_eq(kind, TG_STR("send_recv"));
+}
+
+/* One sends and one receives. Where the trace does not name the groups, equal places of several groups are called the same. */
+static bool has_too_many_ends(const struct tg__ranks *r, const struct tg__match *m) {
+  return m->count > 2 && tg__str_eq(tg__strings_get(r->s->strings, m->kind), TG_STR("send_recv"));
 }
 
 static void compare_bytes(struct tg__ranks *r) {
   for (size_t i = 0; i < r->match_count; i++) {
     struct tg__match *const m = &r->matches[i];
     int64_t bytes = -1;
+    if (has_too_many_ends(r, m)) {
+      m->differs = true;
+      r->unclear++;
+      continue;
+    }
     if (m->count < 2 || !is_even(tg__strings_get(r->s->strings, m->kind))) continue;
     for (uint32_t k = 0; k < m->count; k++) {
       const struct tg__part *const p = &r->parts[m->first + k];

@@ -263,6 +263,9 @@ static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
         "collective, and waits are not to be trusted",
         (unsigned)astray);
   if (aligned && alone) tg__table_note(out, "ranks whose clock no collective tells, taken as the files say: %u", (unsigned)alone);
+  if (r->clock_sets > 1)
+    tg__table_note(out, "sets of ranks that share no collective with one another: %u; clocks are aligned within each, and between them taken as the files say",
+                   (unsigned)r->clock_sets);
 }
 
 /* Number of the step in which a rank asked for its part; -1 when there is none that is numbered. */
@@ -311,6 +314,8 @@ void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
     tg__table_note(
         out, "collectives that are larger on one rank than on another, so not the same one, and nothing is said of waiting in them: %lld",
         (long long)r->differing);
+  if (r->unclear)
+    tg__table_note(out, "sends and receives of which the trace does not say which belong together, and nothing is said of waiting in them: %lld", (long long)r->unclear);
   if (r->crossed)
     tg__table_note(out,
                    "the ranks do not call the same collectives in the same order: numbers of a group that stand for one kind on some ranks and "

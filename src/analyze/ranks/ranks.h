@@ -18,7 +18,7 @@ struct tg__match {
   int64_t last_ns;  /* when the last one came */
   int64_t skew_ns;  /* from the first to the last */
   uint32_t last;    /* part that came last */
-  bool differs;     /* in bytes, where they must be equal: what is matched here is not one collective */
+  bool differs;     /* in bytes, where they must be equal, or a transfer with more than two ends: what is matched here is not one collective */
 };
 /* Is there anybody to wait for, and is it the same collective? */
 static inline bool tg__match_is_shared(const struct tg__match *m) { return m->count > 1 && !m->differs; }
@@ -31,7 +31,7 @@ struct tg__clock {
   int64_t low_ns, high_ns; /* the offset must lie between: no such collective ends anywhere before it began everywhere */
   int64_t spread_ns;       /* median distance of the ends from the alignment */
   int64_t collectives;     /* it rests on */
-  uint32_t reference;      /* rank compared with; itself for the one that all others go back to */
+  uint32_t reference;      /* rank compared with; itself for the first of those that share collectives, to which the others go back */
 };
 
 struct tg__ranks {
@@ -41,8 +41,10 @@ struct tg__ranks {
   size_t match_count;
   struct tg__part *parts;
   struct tg__clock *clocks; /* by rank */
+  uint32_t clock_sets;      /* of ranks whose clocks are known against each other, but not against those of another set */
   int64_t uneven;           /* groups and kinds whose number of collectives differs between ranks: matched within steps */
   int64_t differing;        /* matches that differ in bytes */
+  int64_t unclear;          /* sends and receives of which nobody knows which belong together */
   int64_t crossed;          /* sequence numbers of a group that stand for other kinds on other ranks */
   int64_t sized;            /* matches whose ranks state groups of different size */
   int64_t crowded;          /* matches with more parts than their group has ranks */
