@@ -32,7 +32,7 @@ def tachograph(tachograph_path, tmp_path):
     def run(*args, **kwargs):
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **kwargs.pop("env", {})}
         kwargs.setdefault("cwd", tmp_path)
-        kwargs.setdefault("timeout", 60)
+        kwargs.setdefault("timeout", 600)
         if "input" not in kwargs:
             kwargs.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.run([tachograph_path, *map(str, args)], capture_output=True, text=kwargs.pop("text", True), env=environment, **kwargs)

@@ -259,7 +259,7 @@ def run_on_a_terminal(command, feed, **kwargs):
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=terminal, **kwargs)
     os.close(terminal)
     feed(process.stdin)
-    status = process.wait(timeout=60)
+    status = process.wait(timeout=600)
     shown = b""
     try:
         while chunk := os.read(screen, 4096):
@@ -287,7 +287,11 @@ def test_progress_is_shown_on_a_terminal_once_a_second_has_passed(tachograph_pat
     assert status == 0
     assert re.search(r"\rreading [\d.]+ .?B  [\d.]+ .?B/s", shown)
     assert shown.endswith("\r\x1b[K")  # and wiped
-    status, shown = run_on_a_terminal([tachograph_path, "ask", "-", "ops"], at_once)
+    for _ in range(20):  # until the machine lets it be done within the second
+        began = time.monotonic()
+        status, shown = run_on_a_terminal([tachograph_path, "ask", "-", "ops"], at_once)
+        if time.monotonic() - began < 1:
+            break
     assert (status, shown) == (0, "")
 
 
@@ -342,7 +346,7 @@ def test_reader_that_leaves_is_no_error(tachograph_path, trace, tmp_path):
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=600) == 0
 
 
 def test_full_disk_and_closed_output_are_errors(tachograph_path, trace):
@@ -360,7 +364,7 @@ def test_interrupted_writing_leaves_no_half_file(tachograph_path, trace, tmp_pat
     while process.poll() is None and not any(name.startswith("out.json.gz.part") for name in os.listdir(tmp_path)):
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
-    status = process.wait(timeout=60)
+    status = process.wait(timeout=600)
     names = [name for name in os.listdir(tmp_path) if name.startswith("out.json.gz")]
     assert (status, names) in [(130, []), (0, ["out.json.gz"])]  # 0: it was done before the signal came
 

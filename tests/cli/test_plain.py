@@ -12,7 +12,7 @@ def recording(tachograph_path, tmp_path):
     if not program.exists():
         pytest.skip("examples/plain.c is not built beside the command line")
     path = tmp_path / "plain.tacho"
-    run = subprocess.run([program, path], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([program, path], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(f"{path}: ") and run.stdout.endswith(" 0 lost\n")
     return path

@@ -88,7 +88,7 @@ class Asker:
         self.binary = str(binary)
 
     def run(self, *words):
-        return subprocess.run([self.binary, *map(str, words)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        return subprocess.run([self.binary, *map(str, words)], capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL)
 
     def json(self, *words):
         done = self.run(*words, "--json")

@@ -36,7 +36,7 @@ def document(n=12, **how):
     return HEAD + ",\n".join(event(k, **how) for k in range(n)) + TAIL
 
 
-def tachograph(*args, stdin=None, timeout=120, **how):
+def tachograph(*args, stdin=None, timeout=600, **how):
     run = subprocess.run([BINARY, *map(str, args)], stdin=stdin or subprocess.DEVNULL, capture_output=True, timeout=timeout, **how)
     return run.returncode, run.stdout.decode("utf-8", "replace"), run.stderr.decode("utf-8", "replace")
 
@@ -264,7 +264,7 @@ def test_fifo_with_huge_string(tmp_path):
     pieces = [(HEAD + event(0) + ",\n" + before).encode(), *[b"A" * MB] * (size // MB), (after + ",\n" + event(2) + TAIL).encode()]
     thread = feed(fifo, pieces)
     status, kept, losses, err = read(fifo, timeout=600)
-    thread.join(timeout=60)
+    thread.join(timeout=600)
     assert status == 0 and (kept == 3 or (kept == 2 and "skipped_too_large" in losses)), (kept, losses, err)
 
 
@@ -277,7 +277,7 @@ def test_what_comes_after_something_too_large(tmp_path):
     after = '"\n},\n' + event(1) + ",\n" + damaged + ",\n" + event(3) + TAIL
     thread = feed(fifo, [(before + huge).encode(), *[b"A" * MB] * 80, after.encode()])
     status, out, err = tachograph("ask", fifo, "overview", "--json")
-    thread.join(timeout=60)
+    thread.join(timeout=600)
     assert status == 0, err
     lost = {loss["name"]: loss["offset"] for loss in json.loads(out)["losses"]}
     start = len(before) + len(huge) + 80 * MB
@@ -375,7 +375,7 @@ def test_file_shrinks_while_read(tmp_path):
                                  stderr=subprocess.PIPE)
         time.sleep(delay)
         os.truncate(path, 1000)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=600)
         assert child.returncode in (0, 4), (delay, child.returncode, err)
         if child.returncode:
             one_sentence(err.decode())

@@ -16,7 +16,7 @@ PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "
 def record(folder, *options):
     """The answer of the run, and its words for people. Five steps are recorded, with every call of a Python function."""
     done = subprocess.run([sys.executable, "-m", "tachograph", "run", "--json", "-o", folder, "--preset", "deep", "--steps", "5", PROGRAM, "--steps", "34", *options],
-                          capture_output=True, text=True, timeout=300)
+                          capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 

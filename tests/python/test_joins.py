@@ -97,7 +97,7 @@ def test_rows_are_chosen_after_they_are_one(folders):
 
 def test_the_command_line_answers_in_one_reading(folders, tachograph_path):
     def ask(folder, *words):
-        run = subprocess.run([tachograph_path, "ask", str(folder), *words, "--json"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([tachograph_path, "ask", str(folder), *words, "--json"], capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stderr
         table = json.loads(run.stdout)
         return [dict(zip([c["name"] for c in table["columns"]], row)) for row in table["rows"]], table["losses"]
@@ -171,18 +171,18 @@ def test_ranks_beside_others_are_not_alone_on_their_cores(tmp_path, tachograph_p
             events += [{"ph": "X", "cat": "cpu_op", "name": "aten::conv2d", "pid": 1, "tid": 1, "ts": 10_000 * s + 100, "dur": 9000} for s in range(6)]
             (folder / f"rank{rank}.json").write_text(json.dumps({"conditions": {"cpu_cores": 8, "physical_cores": 8, "threads": 2}, "traceEvents": events}))
         (folder / "zz.json").write_bytes(b" " * blanks)
-        run = subprocess.run([tachograph_path, "ask", str(folder), "findings", "--json"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([tachograph_path, "ask", str(folder), "findings", "--json"], capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stderr
         answers.append(json.loads(run.stdout))
     assert answers[0]["rows"] == answers[1]["rows"]
-    alone = subprocess.run([tachograph_path, "ask", str(tmp_path / "small" / "rank0.json"), "findings", "--json"], capture_output=True, text=True, timeout=60)
+    alone = subprocess.run([tachograph_path, "ask", str(tmp_path / "small" / "rank0.json"), "findings", "--json"], capture_output=True, text=True, timeout=600)
     assert "thread-underuse" in alone.stdout and "thread-underuse" not in json.dumps(answers)
 
 
 def test_the_report_is_the_same_however_the_ranks_are_read(jobs, tachograph_path):
     """Also of who is late, which no rank shows alone; the size of the files is another, and the folder's name."""
     def said(folder):
-        run = subprocess.run([tachograph_path, "report", str(folder), "--json"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([tachograph_path, "report", str(folder), "--json"], capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout)
     small, large = said(jobs[0]), said(jobs[1])
@@ -194,7 +194,7 @@ def test_the_report_is_the_same_however_the_ranks_are_read(jobs, tachograph_path
 def test_findings_on_the_command_line(jobs, tachograph_path, words):
     answers = []
     for folder in jobs[:2]:
-        run = subprocess.run([tachograph_path, "ask", str(folder), "findings", *words, "--json"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([tachograph_path, "ask", str(folder), "findings", *words, "--json"], capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stderr
         answers.append(json.loads(run.stdout))
     assert answers[0]["rows"] == answers[1]["rows"] and answers[0]["notes"] == answers[1]["notes"]
@@ -203,7 +203,7 @@ def test_findings_on_the_command_line(jobs, tachograph_path, words):
 def test_what_a_number_names_is_asked_of_its_rank_alone(folders, tachograph_path):
     """A track or an event is one rank's; the limit is that of rows of all ranks, and a check of them all says what it always does."""
     def said(folder, *words):
-        run = subprocess.run([tachograph_path, words[0], str(folder), *words[1:], "--json"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([tachograph_path, words[0], str(folder), *words[1:], "--json"], capture_output=True, text=True, timeout=600)
         return run.returncode, json.loads(run.stdout.replace(str(folder), "")) if run.stdout else run.stderr.split("\n")[0]
     tracks = [row[0] for row in said(folders[0], "ask", "tracks")[1]["rows"]]
     asked = [("ask", "events", "--track", str(track)) for track in (tracks[0], tracks[len(tracks) // 2], tracks[-1], len(tracks), "x")]
@@ -249,7 +249,7 @@ def test_modules_of_all_ranks(tmp_path, tachograph_path, by):
             (folder / f"rank{rank}.json").write_text(json.dumps({
                 "schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 3}, "traceEvents": module_events(rank)}))
         (folder / "zz.json").write_bytes(b" " * blanks)
-        run = subprocess.run([tachograph_path, "ask", str(folder), "modules", "--by", by, "--json"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([tachograph_path, "ask", str(folder), "modules", "--by", by, "--json"], capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stderr
         answers.append(json.loads(run.stdout))
     small, large = answers

@@ -38,7 +38,7 @@ def a_recording_works_afterwards(profile):
 def run_program(backend, body, **kwargs):
     """A program of its own; `profile` in it is on that backend. → what it wrote to standard output, and to standard error."""
     head = f"import os, sys, functools, torch, tachograph as tg\nprofile = functools.partial(tg.profile, backend={backend!r}, activities=[tg.ProfilerActivity.CPU])\n"
-    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(body)], capture_output=True, text=True, timeout=120, **kwargs)
+    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(body)], capture_output=True, text=True, timeout=600, **kwargs)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -29,7 +29,7 @@ def program(tmp_path):
 
 def run(*words, cwd, env=None, **kwargs):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
-    return subprocess.run([*RUN, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, **kwargs)
+    return subprocess.run([*RUN, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, **kwargs)
 
 
 def begin(*words, cwd, **kwargs):
@@ -38,7 +38,7 @@ def begin(*words, cwd, **kwargs):
                             stderr=subprocess.PIPE, start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **kwargs)
 
 
-def await_file(path, text="", seconds=120):
+def await_file(path, text="", seconds=600):
     """Until the file is there and holds the text."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -173,9 +173,9 @@ def test_without_the_variable_the_folder_does_nothing(tmp_path):
 
 WAITS = """
     import pathlib, sys, time
-    pathlib.Path("ready").touch()
     try:
-        time.sleep(60)
+        pathlib.Path("ready").touch()
+        time.sleep(600)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         raise
@@ -186,7 +186,7 @@ def test_sigterm_to_us_reaches_the_program(program, tmp_path):
     process = begin("-o", "out", program(WAITS), cwd=tmp_path)
     await_file(tmp_path / "ready")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGTERM
 
 
@@ -194,7 +194,7 @@ def test_ctrl_c_reaches_the_program_once(program, tmp_path):
     process = begin("-o", "out", program(WAITS), cwd=tmp_path)
     await_file(tmp_path / "ready")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=600)
     assert out == "interrupted\n" and err.count("KeyboardInterrupt") == 1
     assert process.returncode == 128 + signal.SIGINT
 
@@ -311,7 +311,7 @@ TRAINS = """
             if number == 40 and end:
                 if end == "wait":
                     pathlib.Path("ready").touch()
-                    time.sleep(60)
+                    time.sleep(600)
                 if end == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if end == "raise":
@@ -361,7 +361,7 @@ def test_ctrl_c_leaves_a_report(program, tmp_path):
     process = begin("-o", "out", program(TRAINS), "100", "wait", cwd=tmp_path)
     await_file(tmp_path / "ready")
     os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to the whole group
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert "KeyboardInterrupt" in err and process.returncode == 128 + signal.SIGINT
     assert len(steps_of(tmp_path / "out")) >= 5 and "next " in err
 
@@ -458,10 +458,11 @@ def test_of_a_long_run_without_steps_the_end_is_kept(program, tmp_path):
     under = run("-o", "out", "--bytes", "1M", script, cwd=tmp_path)
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         calls = {row["name"]: row["calls"] for row in trace.ask("ops")}
+        seconds = max(trace.sql("SELECT dur_ns FROM slices WHERE category = 'Trace'")["dur_ns"]) / 1e9
     assert calls["aten::mul"] == 10 and calls["aten::add"] < 40000
     lost = int(re.search(r"lost +([\d ]+) records gave way", under.stderr).group(1).replace(" ", ""))
-    others = lost - (40000 - calls["aten::add"])  # zeros and ones with what they call, a run of the collector, samples of the process
-    assert 6 <= others < 30 and "recorded   the end of the run" in under.stderr
+    others = lost - (40000 - calls["aten::add"])  # zeros and ones with what they call, a run of the collector, two samples of the process ten times a second
+    assert 6 <= others < 26 + 20 * (seconds + 0.2) and "recorded   the end of the run" in under.stderr
 
 
 WORKERS = """

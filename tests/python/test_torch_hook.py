@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
 import tachograph as tg  # noqa: E402
+from own_process import comes  # noqa: E402
 
 torch.set_num_threads(1)
 OPS, SHAPES = record.OPS, record.SHAPES
@@ -127,7 +127,7 @@ torch.ones(3)
 r.pause()
 assert r.close()["records"] > 0
 """)
-    done = subprocess.run([sys.executable, "-W", "error::ResourceWarning", str(script), str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-W", "error::ResourceWarning", str(script), str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (0, "") and "tachograph" not in done.stderr, done.stderr
 
 
@@ -396,15 +396,24 @@ def test_an_annotation_that_ends_on_another_thread(tmp_path):
 
 
 def test_somebody_removes_all_callbacks(tmp_path, capfd):
+    def is_recorded():
+        before = record.state()["records"]
+        torch.eye(1)
+        return record.state()["records"] > before
+
     def body():
         torch.ones(2)
         torch.autograd._profiler_enabled()
         torch._C._autograd._clear_callbacks()
         torch.ones(3)
-        time.sleep(0.5)  # ours come back with the recorder's next tick
+        assert comes(is_recorded)  # ours come back with the recorder's next tick
         torch.ones(4)
-    _, events, _ = recorded(tmp_path, body)
-    assert [e["args"]["Concrete Inputs"][0] for e in named(events, "aten::ones")] == ["[2]", "[4]"]
+    for _ in range(20):  # that tick may fall just before the operator that is not to be recorded
+        _, events, _ = recorded(tmp_path, body)
+        sizes = [e["args"]["Concrete Inputs"][0] for e in named(events, "aten::ones")]
+        if sizes != ["[2]", "[3]", "[4]"]:
+            break
+    assert sizes == ["[2]", "[4]"]
     assert "callback" not in capfd.readouterr().err.lower()
     _, events, _ = recorded(tmp_path, lambda: torch.ones(2))
     assert len(named(events, "aten::ones")) == 1
@@ -552,7 +561,7 @@ r.close()
 def test_names_and_times_alone_when_torch_is_not_understood(tmp_path):
     path = tmp_path / "bare.py"
     path.write_text(BARE)
-    done = subprocess.run([sys.executable, str(path), str(tmp_path / "bare.tacho")], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, str(path), str(tmp_path / "bare.tacho")], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     with tg.open(tmp_path / "bare.tacho") as trace:
         trace.export(tmp_path / "bare.json", "chrome")

@@ -236,7 +236,7 @@ def e35_cuda_only(done):
 @check
 def e36_warm_up(done):
     runs, = done.numbers("runs")
-    assert runs >= 4 + 5  # four slow ones, then five that agree
+    assert runs >= 4 + 5  # four slow ones, each as long as two of the next, then five that agree
 
 
 @check

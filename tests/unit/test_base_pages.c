@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "unit/held.h"
 
 enum { MB = 1 << 20 };
 
@@ -93,14 +94,6 @@ static void nobody_sees_anothers(void **state) {
 
 /* ---- what is kept ---------------------------------------------------------------------------------------------------------------------- */
 
-static long resident_bytes(void) {
-  long pages = 0, all = 0;
-  FILE *const f = fopen("/proc/self/statm", "r");
-  if (!f || fscanf(f, "%ld %ld", &all, &pages) != 2) pages = -1;
-  if (f) (void)fclose(f);
-  return pages * sysconf(_SC_PAGESIZE);
-}
-
 /* Half of these beyond the first 24 MiB, or a quarter up to 4 MiB, may be kept. Nobody writes them, so none is resident. */
 static uint8_t *use(size_t bytes) {
   uint8_t *const p = tg__pages_get(bytes);
@@ -118,54 +111,54 @@ static uint8_t *fill(size_t bytes) {
 static void fill_and_drop(size_t bytes) { tg__pages_drop(fill(bytes), bytes); }
 
 /* With nothing kept. A sanitizer's own memory comes and goes, so that nothing is to be said of it. */
-static long resident_without_kept(void) {
+static int64_t held_without_kept(void) {
   if (getenv("TG_ANY_RESIDENT")) skip();
   tg__pages_return();
-  return resident_bytes();
+  return held_bytes();
 }
 
 static void kept_pages_come_again_and_can_be_sent_back(void **state) {
   (void)state;
   uint8_t *const others = use(54 * MB);
-  const long before = resident_without_kept();
+  const int64_t before = held_without_kept();
   uint8_t *const first = fill(8 * MB);
   tg__pages_drop(first, 8 * MB);
-  assert_true(resident_bytes() - before > 7 * MB);
+  assert_true(held_bytes() - before > 7 * MB);
   uint8_t *const again = tg__pages_used(8 * MB);
   assert_ptr_equal(again, first);
   assert_int_equal(again[MB], 1);
   tg__pages_drop(again, 8 * MB);
   tg__pages_drop(others, 54 * MB);
-  assert_true(resident_without_kept() - before < MB);
+  assert_true(held_without_kept() - before < MB);
 }
 
 static void no_more_than_a_share_of_what_is_in_use_is_kept(void **state) {
   (void)state;
   uint8_t *const others = use(54 * MB);
-  const long before = resident_without_kept();
+  const int64_t before = held_without_kept();
   fill_and_drop(24 * MB);
-  const long kept = resident_bytes() - before;
+  const int64_t kept = held_bytes() - before;
   assert_true(kept > 14 * MB && kept < 16 * MB); /* (54 - 24) / 2 */
   tg__pages_drop(others, 54 * MB); /* now nothing is in use */
   uint8_t *const last = tg__pages_used(MB);
   assert_non_null(last);
   tg__pages_drop(last, MB);
-  assert_true(resident_bytes() - before < MB);
+  assert_true(held_bytes() - before < MB);
 }
 
 /* What stays resident of 12 MiB that were written and given back. */
-static long kept_of_twelve(void) {
-  const long before = resident_without_kept();
+static int64_t kept_of_twelve(void) {
+  const int64_t before = held_without_kept();
   fill_and_drop(12 * MB);
-  return resident_bytes() - before;
+  return held_bytes() - before;
 }
 
 static void a_quarter_of_little_is_kept(void **state) {
   (void)state;
   uint8_t *const others = use(8 * MB);
-  const long of_eight = kept_of_twelve();
+  const int64_t of_eight = kept_of_twelve();
   uint8_t *const more = use(10 * MB);
-  const long of_eighteen = kept_of_twelve();
+  const int64_t of_eighteen = kept_of_twelve();
   assert_true(of_eight > MB && of_eight < 3 * MB);
   assert_true(of_eighteen > 3 * MB && of_eighteen < 5 * MB);
   tg__pages_drop(more, 10 * MB);
@@ -177,34 +170,34 @@ static void no_more_than_a_bound_is_kept(void **state) {
   enum { MOST = 44, ALL = 96 };
   (void)state;
   uint8_t *const others = use(3 * ALL * MB);
-  const long before = resident_without_kept();
+  const int64_t before = held_without_kept();
   uint8_t *parts[ALL];
   for (int i = 0; i < ALL; i++) parts[i] = fill(MB);
   for (int i = 0; i < ALL; i++) tg__pages_drop(parts[i * 37 % ALL], MB); /* no neighbours one after the other */
-  const long kept = resident_bytes() - before;
+  const int64_t kept = held_bytes() - before;
   assert_true(kept > (MOST - 2) * MB && kept < (MOST + 2) * MB);
   fill_and_drop(2 * MOST * MB);
-  assert_true(resident_bytes() - before < (MOST + 2) * MB);
-  assert_true(resident_without_kept() - before < 2 * MB);
+  assert_true(held_bytes() - before < (MOST + 2) * MB);
+  assert_true(held_without_kept() - before < 2 * MB);
   uint8_t *const kept_before = fill(8 * MB), *const p = fill(8 * MB);
   tg__pages_drop(kept_before, 8 * MB);
   tg__pages_frugal(true);
   tg__pages_drop(p, 8 * MB);
-  assert_true(resident_bytes() - before < 2 * MB);
+  assert_true(held_bytes() - before < 2 * MB);
   tg__pages_frugal(false);
   tg__pages_drop(others, 3 * ALL * MB);
 }
 
 static void sparse_pages_are_not_kept(void **state) {
   (void)state;
-  const long before = resident_without_kept();
+  const int64_t before = held_without_kept();
   uint8_t *const p = tg__pages_sparse(16 * MB);
   assert_non_null(p);
   memset(p, 1, 16 * MB);
   tg__pages_drop_sparse(p, 16 * MB);
   tg__pages_drop_sparse(NULL, 16 * MB);
   tg__pages_drop(NULL, 16 * MB);
-  assert_true(resident_bytes() - before < MB);
+  assert_true(held_bytes() - before < MB);
 }
 
 static void failure_leaves_everything(void **state) {

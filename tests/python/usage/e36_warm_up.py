@@ -8,7 +8,7 @@ calls = []
 
 def call():
     calls.append(None)
-    end = time.perf_counter() + (0.02 if len(calls) <= 4 else 0.002)
+    end = time.perf_counter() + max(0.064 / 2 ** len(calls), 0.002)
     while time.perf_counter() < end:
         pass
 

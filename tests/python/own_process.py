@@ -1,0 +1,37 @@
+"""What the system says of this process, for tests that look whether something was left behind; and waiting for what comes in its own time."""
+import contextlib
+import os
+import time
+
+
+def held_kib():
+    """Memory that only this process holds, counted page by page: /proc/self/statm is rounded per core, and has the pages of programs, which come
+    and go with what else the machine needs memory for."""
+    with open("/proc/self/smaps_rollup") as f:
+        words = [line.split() for line in f]
+    return sum(int(line[1]) for line in words if line[0] in ("Anonymous:", "Swap:"))
+
+
+def mapped(part):
+    """How many pieces of files with this in their path are in memory."""
+    with open("/proc/self/maps") as f:
+        return sum(part in line for line in f)
+
+
+def threads_named(name):
+    found = []
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):  # it has ended since
+            with open(f"/proc/self/task/{task}/comm") as comm:
+                found += [task] if comm.read().strip() == name else []
+    return found
+
+
+def comes(condition, seconds=120):
+    """Whether it came about, however long a busy machine took. A thread that was joined is listed for a moment longer, for one."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
