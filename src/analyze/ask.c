@@ -178,6 +178,7 @@ static enum tg_err no_such_step(const struct tg_trace *t, const struct tg__ask *
     if (t->steps[i].number < low) low = t->steps[i].number;
     if (t->steps[i].number > high) high = t->steps[i].number;
   }
+  if (low == high) return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has step %lld alone", len, text, who, (long long)low);
   return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has %u steps numbered %lld to %lld", len, text, who, count, (long long)low,
                   (long long)high);
 }

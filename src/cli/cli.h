@@ -70,6 +70,12 @@ int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format,
 void tg__cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The path as a word of a command to type next, quoted for a shell. Lives as long as c. */
 const char *tg__cli_word(struct tg__cli *c, const char *path);
+/* What to type next, as long as it has to be. Lives as long as c; NULL on no memory. */
+const char *tg__cli_command(struct tg__cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Where a trace lacks what was asked of it: what it does answer. NULL: err is another. */
+const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path);
+/* A summary has no events: says so and returns the exit status; else 0. */
+int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path);
 
 /* ---- input and output (screen.c) ------------------------------------------------------------------------------------------------- */
 

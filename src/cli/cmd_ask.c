@@ -3,20 +3,11 @@
 
 #include <stdio.h>
 
-enum { ROWS_AS_TEXT = 20, NEXT_BYTES = 640 };
+enum { ROWS_AS_TEXT = 20 };
 
-static const char *next_step(enum tg_err err, const struct tg_trace *trace, const char *path, const char *question, char *buf,
-                             size_t room) {
-  char word[NEXT_BYTES - 64];
-  if (err == TG_USAGE && tg__question_find(question))
-    snprintf(buf, room, "tachograph questions %s", question);
-  else if (err == TG_USAGE)
-    snprintf(buf, room, "tachograph questions");
-  else if (err == TG_NO_DATA)
-    snprintf(buf, room, "tachograph ask %s %s", tg__shell_word((struct tg__str){path, (uint32_t)strlen(path)}, word, sizeof word), trace->summaries ? "ranks" : "overview");
-  else
-    return NULL;
-  return buf;
+static const char *next_step(struct tg__cli *c, enum tg_err err, const struct tg_trace *trace, const char *path, const char *question) {
+  if (err == TG_USAGE) return tg__cli_command(c, "tachograph questions %s", question);
+  return tg__cli_instead(c, err, trace, path);
 }
 
 /* --explain: the meaning of every column that the answer has, as notes. */
@@ -47,8 +38,7 @@ static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace
 }
 
 /* Every --fail-if there is; says which of them hold. */
-static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
-  char next[NEXT_BYTES];
+static int judge(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
   int status = TG__EXIT_OK;
   for (size_t i = 0; i < c->setting_count; i++) {
     const char *const test = c->settings[i].value;
@@ -56,7 +46,7 @@ static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *pa
     size_t failing = 0;
     if (strcmp(c->settings[i].name, "fail-if") != 0) continue;
     const enum tg_err err = count_failing(c, trace, question, test, &failing, &e);
-    if (err) return tg__cli_failed(c, &e, next_step(err, trace, path, question, next, sizeof next));
+    if (err) return tg__cli_failed(c, &e, next_step(c, err, trace, path, question));
     if (!failing) continue;
     tg__cli_say("tachograph: threshold failed: %s holds for %zu row%s of %s\n", test, failing, failing == 1 ? "" : "s", question);
     status = TG__EXIT_THRESHOLD;
@@ -65,15 +55,14 @@ static int judge(const struct tg__cli *c, struct tg_trace *trace, const char *pa
 }
 
 /* first: the answer, or why there is none, where the ranks were read for it. */
-static int answer(const struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question, struct tg__run_first *first) {
+static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question, struct tg__run_first *first) {
   struct tg_error e = first->error;
   struct tg_table *t = first->table;
-  char next[NEXT_BYTES];
   const enum tg_err err = t || first->err ? first->err : tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
   if (!err && tg__cli_setting(c, "explain")) explain(t, question);
   int status;
   if (err)
-    status = tg__cli_failed(c, &e, next_step(err, trace, path, question, next, sizeof next));
+    status = tg__cli_failed(c, &e, next_step(c, err, trace, path, question));
   else
     status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
   tg_table_free(t);

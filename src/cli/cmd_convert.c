@@ -21,8 +21,10 @@ int tg__cmd_convert(struct tg__cli *c) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg_trace *trace = NULL;
   if (!target || tg__cli_open(c, path, &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  const enum tg_err err = tg_save(trace, target, &e);
+  const int refused = tg__cli_needs_events(c, trace, path);
+  const enum tg_err err = refused ? TG_OK : tg_save(trace, target, &e);
   tg_close(trace);
+  if (refused) return refused;
   if (err) return tg__cli_failed(c, &e, NULL);
   const int64_t size = tg__cli_size_of(target);
   if (!tg__cli_wants_json(c) && strcmp(target, "-") != 0) {

@@ -6,22 +6,18 @@
 enum { ROWS_AS_TEXT = 20 };
 
 /* Where one side lacks the data, that one; where both were read, what they are said to have been made under. */
-static const char *next_step(const struct tg__cli *c, enum tg_err err, const char *text, char *buf, size_t room) {
+static const char *next_step(struct tg__cli *c, enum tg_err err, const char *text, const struct tg_trace *const sides[2]) {
   if (err == TG_USAGE) return "tachograph diff --help";
   if (err != TG_NO_DATA) return NULL;
-  char words[2][512];
   const int side = strncmp(text, "A: ", 3) == 0 ? 0 : strncmp(text, "B: ", 3) == 0 ? 1 : -1;
-  for (int i = 0; i < 2; i++) tg__shell_word((struct tg__str){c->operands[i], (uint32_t)strlen(c->operands[i])}, words[i], sizeof words[i]);
-  if (side >= 0)
-    snprintf(buf, room, "tachograph report %s", words[side]);
-  else
-    snprintf(buf, room, "tachograph diff %s %s --by conditions", words[0], words[1]);
-  return buf;
+  const char *const a = tg__cli_word(c, c->operands[0]), *const b = tg__cli_word(c, c->operands[1]);
+  if (side < 0) return tg__cli_command(c, "tachograph diff %s %s --by conditions", a, b);
+  if (sides[side]->summaries && !sides[side]->run) return tg__cli_instead(c, err, sides[side], c->operands[side]);
+  return tg__cli_command(c, "tachograph report %s", side ? b : a);
 }
 
-static int failed(const struct tg__cli *c, enum tg_err err, const struct tg_error *e) {
-  char next[1152];
-  return tg__cli_failed(c, e, next_step(c, err, e->text, next, sizeof next));
+static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, const struct tg_trace *a, const struct tg_trace *b) {
+  return tg__cli_failed(c, e, next_step(c, err, e->text, (const struct tg_trace *const[]){a, b}));
 }
 
 /* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions). */
@@ -71,7 +67,7 @@ static enum tg_err judge(struct tg_table *t, const char *expression, bool *fails
   return err;
 }
 
-static int judge_all(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
+static int judge_all(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
   int status = TG__EXIT_OK;
   for (size_t i = 0; i < c->setting_count; i++) {
     if (!is_assertion(&c->settings[i])) continue;
@@ -81,7 +77,7 @@ static int judge_all(const struct tg__cli *c, struct tg_trace *a, struct tg_trac
     enum tg_err err = whole_diff(c, a, b, &t, &e);
     if (!err) err = judge(t, c->settings[i].value, &fails, &e);
     tg_table_free(t);
-    if (err) return failed(c, err, &e);
+    if (err) return failed(c, err, &e, a, b);
     if (fails) tg__cli_say("tachograph: threshold failed: %s\n", e.text);
     if (fails) status = TG__EXIT_THRESHOLD;
   }
@@ -90,11 +86,11 @@ static int judge_all(const struct tg__cli *c, struct tg_trace *a, struct tg_trac
 
 /* ---- the command ---------------------------------------------------------------------------------------------------------------------- */
 
-static int compare(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
+static int compare(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
   struct tg_error e = {0};
   struct tg_table *t = NULL;
   const enum tg_err err = tg_diff(a, b, c->arguments, c->argument_count, &t, &e);
-  if (err) return failed(c, err, &e);
+  if (err) return failed(c, err, &e, a, b);
   const int status = show(c, t);
   tg_table_free(t);
   return status ? status : judge_all(c, a, b);

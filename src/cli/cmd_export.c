@@ -80,7 +80,8 @@ int tg__cmd_export(struct tg__cli *c) {
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
   if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  const int status = export(c, trace, format);
+  int status = tg__cli_needs_events(c, trace, c->operands[0]);
+  if (!status) status = export(c, trace, format);
   tg_close(trace);
   return status;
 }

@@ -58,7 +58,8 @@ int tg__cmd_memory(struct tg__cli *c) {
   enum tg_err err = tg__cli_open_run(c, c->operands[0], &trace, &e);
   if (!err) err = tg_ask(trace, "memory_blocks", c->arguments, c->argument_count, &t, &e);
   if (!err) err = add_peaks(c, trace, t, &e);
-  const int status = err ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, tg__cli_argument(c, "limit") ? 0 : (size_t)rows);
+  const char *const next = err && trace ? tg__cli_instead(c, err, trace, c->operands[0]) : NULL;
+  const int status = err ? tg__cli_failed(c, &e, next) : tg__cli_table(c, t, tg__cli_argument(c, "limit") ? 0 : (size_t)rows);
   tg_table_free(t);
   tg_close(trace);
   return status;

@@ -24,7 +24,11 @@ int tg__cmd_top(struct tg__cli *c) {
   enum tg_err err = first.err;
   e = first.error;
   if (!t && !err) err = tg_ask(trace, "top", args, c->argument_count + 1, &t, &e);
-  const int status = err ? tg__cli_failed(c, &e, device ? "tachograph top --cpu FILE" : NULL) : tg__cli_table(c, t, (size_t)rows);
+  const char *next = err ? tg__cli_instead(c, err, trace, c->operands[0]) : NULL;
+  args[c->argument_count].value = "cpu";
+  if (err == TG_NO_DATA && device && tg_ask(trace, "top", args, c->argument_count + 1, &t, NULL) == TG_OK)
+    next = tg__cli_command(c, "tachograph top --cpu %s", tg__cli_word(c, c->operands[0]));
+  const int status = err ? tg__cli_failed(c, &e, next) : tg__cli_table(c, t, (size_t)rows);
   tg_table_free(t);
   tg_close(trace);
   return status;

@@ -89,6 +89,30 @@ const char *tg__cli_word(struct tg__cli *c, const char *path) {
   return word ? tg__shell_word(text, word, size) : path;
 }
 
+const char *tg__cli_command(struct tg__cli *c, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  const int len = vsnprintf(NULL, 0, format, args);
+  char *const command = len < 0 ? NULL : tg__arena_get(&c->arena, (size_t)len + 1);
+  if (command) vsnprintf(command, (size_t)len + 1, format, again);
+  va_end(again);
+  va_end(args);
+  return command;
+}
+
+const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path) {
+  if (err != TG_NO_DATA || strcmp(path, "-") == 0) return NULL; /* a pipe is read once */
+  return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path), t->summaries ? "ranks" : "overview");
+}
+
+int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path) {
+  struct tg_error e = {0};
+  if (!t->summaries || t->run) return TG__EXIT_OK;
+  const enum tg_err err = tg__trace_load(t, TG__COL_ALL, &e);
+  return tg__cli_failed(c, &e, tg__cli_instead(c, err, t, path));
+}
+
 int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...) {
   struct tg_error e = {.code = TG_USAGE, .offset = -1};
   va_list args;

@@ -90,17 +90,30 @@ static uint32_t slowest_rank(const struct tg_trace *t, const struct tg_table *st
 /* ---- what to type next ---------------------------------------------------------------------------------------------------------------- */
 
 /* The file or folder that was opened, as a shell would take it. */
-static void shell_path(const struct tg_trace *t, char *buf, size_t size) {
+static void put_path(const struct tg_trace *t, struct tg__out *out) {
   struct tg__str path = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : tg__name(t, t->ranks[0].path);
   if (t->rank_count > 1 && !t->path) {
     while (path.len && path.ptr[path.len - 1] != '/') path.len--;
     if (path.len > 1) path.len--;
     if (!path.len) path = TG_STR(".");
   }
-  tg__shell_word(path, buf, size);
+  const size_t size = 4 * (size_t)path.len + 16;
+  char *const word = tg__alloc(size);
+  if (word)
+    tg__out_text(out, tg__shell_word(path, word, size));
+  else
+    out->err = TG_MEMORY;
+  tg__free(word);
 }
 
-static void choose_next(struct tg__report *r) {
+static bool answers(struct tg_trace *t, const struct tg__show_options *o, const char *question) {
+  struct tg_table *rows = NULL;
+  const enum tg_err err = (o->ask ? o->ask : tg__ask_run)(t, question, NULL, 0, &rows, NULL);
+  tg__table_free(rows);
+  return !err;
+}
+
+static void choose_next(struct tg__report *r, struct tg_trace *t, const struct tg__show_options *o) {
   static const struct {
     const char *cause, *question, *why;
   } follow[] = {
@@ -125,31 +138,34 @@ static void choose_next(struct tg__report *r) {
       {"unneeded-gradient", "forward_backward", "how long backward takes for what forward"},
       {"mixed-precision-unused", "kernels --by op --limit 20", "which operator launches which kernel"},
   };
-  char path[480];
-  shell_path(r->trace, path, sizeof path);
   const char *question = "ops --limit 20";
   r->next_why = "more operators, with calls, shapes and memory";
   if (!r->parts[TG__REPORT_HOST_OPS]) { /* a trace without operators */
     question = r->parts[TG__REPORT_KERNELS] ? "kernels --limit 20" : "overview";
     r->next_why = r->parts[TG__REPORT_KERNELS] ? "more device work, with calls and times" : "what the trace holds";
     if (!r->parts[TG__REPORT_KERNELS] && tg__strings_find(r->trace->strings, "memory_snapshot", 15) != TG_NONE) {
-      question = "memory_stacks --limit 20";
-      r->next_why = "who took the memory, at the peak and at the end";
+      const bool stacks = answers(t, o, "memory_stacks"); /* else a snapshot of an allocator that did nothing */
+      question = stacks ? "memory_stacks --limit 20" : "segments --limit 20";
+      r->next_why = stacks ? "who took the memory, at the peak and at the end" : "what the allocator holds";
     }
   }
   const struct tg_table *findings = r->parts[TG__REPORT_FINDINGS];
+  const bool has_lines = findings && findings->rows && tg__cell_str(findings, 0, "file").len > 0;
   for (size_t i = 0; findings && findings->rows && i < sizeof follow / sizeof *follow; i++) {
-    if (tg__find_row(findings, "cause", follow[i].cause, 0) != 0) continue;
+    if (tg__find_row(findings, "cause", follow[i].cause, 0) != 0 || (strncmp(follow[i].question, "stacks", 6) == 0 && !has_lines)) continue;
     question = follow[i].question;
     r->next_why = follow[i].why;
   }
-  snprintf(r->next, sizeof r->next, "tachograph ask %s %s", path, question);
+  tg__out_text(&r->next, "tachograph ask ");
+  put_path(r->trace, &r->next);
+  tg__out_format(&r->next, " %s", question);
 }
 
 /* ---- the front doors -------------------------------------------------------------------------------------------------------------------- */
 
 static void free_report(struct tg__report *r) {
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) tg__table_free(r->parts[i]);
+  tg__out_free(&r->next);
 }
 
 static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r, struct tg_error *e) {
@@ -159,8 +175,8 @@ static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options
     if (err) return err;
     if (i == TG__REPORT_STEPS) r->rank = slowest_rank(t, r->parts[i]);
   }
-  choose_next(r);
-  return TG_OK;
+  choose_next(r, t, o);
+  return r->next.err ? tg__fail(e, TG_MEMORY, -1, "out of memory while reporting") : TG_OK;
 }
 
 enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
@@ -194,7 +210,7 @@ enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o
     tg__out_text(out, "},\n");
     tg__put_findings_json(r.parts[TG__REPORT_FINDINGS], step_ns(&r), NAN, out);
     tg__out_text(out, ",\n\"next\":\"");
-    tg__json_body(out, (struct tg__str){r.next, (uint32_t)strlen(r.next)});
+    tg__json_body(out, (struct tg__str){r.next.buf, (uint32_t)r.next.len});
     tg__out_text(out, "\"}\n");
   }
   free_report(&r);

@@ -20,7 +20,7 @@ struct tg__report {
   const struct tg_trace *trace;
   struct tg_table *parts[TG__REPORT_PARTS];
   uint32_t rank;  /* index into trace->ranks: the one whose steps take longest; steps, operators, kernels and findings are its */
-  char next[600]; /* the command to type next */
+  struct tg__out next; /* the command to type next */
   const char *next_why;
 };
 

@@ -486,6 +486,6 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   put_label(&p, "next");
   tg__out_format(out, "%s\n", r->next_why);
   tg__put_blanks(out, LABEL);
-  put_clean_in(&p, "1;36", view(r->next)); /* never broken: it is to be copied */
+  put_clean_in(&p, "1;36", (struct tg__str){r->next.buf, (uint32_t)r->next.len}); /* never broken: it is to be copied */
   tg__out_char(out, '\n');
 }
