@@ -43,6 +43,28 @@ static void test_matrices(void **state) {
   assert_work(work("aten::mm", "[[3, 0], [0, 5]]", two, ""), TG__WORK_MATMUL, 0, 4 * 15);     /* nor are zeros that are written */
 }
 
+/* Of oneDNN, as torch.compile calls it: with another tensor, that is added, between input and weight or, when it is overwritten, before both. */
+static void test_pointwise(void **state) {
+  static const char four[] = "[\"float\", \"float\", \"float\", \"float\"]", three[] = "[\"float\", \"float\", \"float\"]";
+  assert_work(work("mkldnn::_linear_pointwise", "[[6, 16], [24, 16], [24]]", three, ""), TG__WORK_MATMUL, 2 * 6 * 16 * 24,
+              4 * (6 * 16 + 24 * 16 + 24 + 6 * 24));
+  assert_work(work("mkldnn::_linear_pointwise", "[[6, 16], [6, 16], [16, 16], [16]]", four, ""), TG__WORK_MATMUL, 2 * 6 * 16 * 16,
+              4 * (6 * 16 + 6 * 16 + 16 * 16 + 16 + 6 * 16));
+  /* 2 images of 4 channels, 5 filters of 3 × 3, without padding 6 × 6 positions of 8 × 8 */
+  static const char with[] = "[\"\", \"\", \"\", \"\", \"[0, 0]\", \"[1, 1]\", \"[1, 1]\", \"1\", \"add\"]";
+  static const char behind[] = "[[2, 4, 8, 8], [2, 5, 6, 6], [5, 4, 3, 3], []]", before[] = "[[2, 5, 6, 6], [2, 4, 8, 8], [5, 4, 3, 3], []]";
+  const int64_t flops = 2 * 2 * 5 * 4 * 9 * 36, bytes = 4 * (2 * 4 * 64 + 2 * 5 * 36 + 5 * 4 * 9 + 2 * 5 * 36);
+  assert_work(work("mkldnn::_convolution_pointwise", behind, three, with), TG__WORK_CONVOLUTION, flops, bytes);
+  assert_work(work("mkldnn::_convolution_pointwise_", before, three, with), TG__WORK_CONVOLUTION, flops, bytes);
+  static const char alone[] = "[\"\", \"\", \"\", \"[0, 0]\", \"[1, 1]\", \"[1, 1]\", \"1\", \"none\"]";
+  assert_work(work("mkldnn::_convolution_pointwise", "[[2, 4, 8, 8], [5, 4, 3, 3], []]", "[\"float\", \"float\", \"\"]", alone), TG__WORK_CONVOLUTION,
+              flops, 4 * (2 * 4 * 64 + 5 * 4 * 9 + 2 * 5 * 36));
+  /* transposed, stride 2: each of 8 × 8 positions meets all; (8 - 1) × 2 + 3 - 1 + 1 = 17 positions out */
+  static const char transposed[] = "[\"\", \"\", \"\", \"[0, 0]\", \"[0, 0]\", \"[2, 2]\", \"[1, 1]\", \"1\", \"none\"]";
+  assert_work(work("mkldnn::_convolution_transpose_pointwise", "[[2, 4, 8, 8], [4, 5, 3, 3], []]", "[\"float\", \"float\", \"\"]", transposed),
+              TG__WORK_CONVOLUTION, 2 * 2 * 4 * 5 * 9 * 64, 4 * (2 * 4 * 64 + 4 * 5 * 9 + 2 * 5 * 17 * 17));
+}
+
 static void test_convolutions(void **state) {
   static const char three[] = "[\"float\", \"float\", \"float\"]";
   /* (10 + 2 - 3) / 2 + 1 = 5 positions an axis; 8 images, 3 → 16 channels */
@@ -254,7 +276,8 @@ static void test_types(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices),        cmocka_unit_test(test_convolutions),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices),
+      cmocka_unit_test(test_pointwise),        cmocka_unit_test(test_convolutions),
                                      cmocka_unit_test(test_attention),       cmocka_unit_test(test_others),
                                      cmocka_unit_test(test_what_is_written), cmocka_unit_test(test_rows_and_sizes),
                                      cmocka_unit_test(test_lists),           cmocka_unit_test(test_hostile_text),

@@ -85,6 +85,19 @@ void tg__solve_factored(const struct tg__work_call *c, struct tg__work *w) { sol
 void tg__solve_cholesky(const struct tg__work_call *c, struct tg__work *w) { solve(c, 1, 0, 2, w); }
 void tg__solve_triangular(const struct tg__work_call *c, struct tg__work *w) { solve(c, 0, 1, 1, w); }
 
+/* By a QR factorisation: it, Q' to each right side, and the triangle solved for it. Of more unknowns than equations the same with the transpose. Drivers
+ * that find the rank, too, do more. A right side of one dimension less is vectors. */
+void tg__solve_least_squares(const struct tg__work_call *c, struct tg__work *w) {
+  struct matrices a;
+  if (c->count < 2 || !read_matrices(c, 0, false, &a)) return;
+  const struct tg__shape *const s = &c->in[0], *const b = &c->in[1];
+  const double right = b->rank == s->rank ? (double)b->dim[b->rank - 1] : 1, unknowns = (double)s->dim[s->rank - 1];
+  const int64_t given = tg__shape_elements(b);
+  if (given < 0 || b->rank + 1 < s->rank || b->rank > s->rank) return;
+  const double factor = 2 * a.n * a.n * (a.m - a.n / 3), each = 4 * a.m * a.n - 2 * a.n * a.n + a.n * a.n;
+  put(c, 0, a.batch * (factor + right * each), a.batch * (a.m * a.n + unknowns * right) + (double)given, w);
+}
+
 /* ---- Fourier transforms --------------------------------------------------------------------------------------------------------------- */
 
 struct transform {

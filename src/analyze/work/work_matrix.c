@@ -19,8 +19,7 @@ struct tg__cost tg__cost_mm(const struct tg__work_call *c, unsigned a, unsigned 
   return cost(tg__product_of((const int64_t[]){2, out, x->dim[rank - 1]}, 3), out);
 }
 
-/* Elements of the two shapes broadcast against each other, without their last `skip` dimensions. */
-static int64_t broadcast(const struct tg__shape *x, const struct tg__shape *y, unsigned skip) {
+int64_t tg__broadcast(const struct tg__shape *x, const struct tg__shape *y, unsigned skip) {
   int64_t n = 1;
   for (unsigned i = skip; i < x->rank || i < y->rank; i++) {
     const int64_t a = i < x->rank ? x->dim[x->rank - 1 - i] : 1, b = i < y->rank ? y->dim[y->rank - 1 - i] : 1;
@@ -37,17 +36,22 @@ struct tg__cost tg__cost_matmul(const struct tg__work_call *c, unsigned a, unsig
   const int64_t inner = x->dim[x->rank - 1], rows = x->rank > 1 ? x->dim[x->rank - 2] : 1, columns = y->rank > 1 ? y->dim[y->rank - 1] : 1;
   const int64_t other = y->rank > 1 ? y->dim[y->rank - 2] : y->dim[0];
   if (inner != other) return unknown;
-  const int64_t out = tg__product_of((const int64_t[]){broadcast(x, y, 2), rows, columns}, 3);
+  const int64_t out = tg__product_of((const int64_t[]){tg__broadcast(x, y, 2), rows, columns}, 3);
   return cost(tg__product_of((const int64_t[]){2, out, inner}, 3), out);
 }
 
-struct tg__cost tg__cost_linear(const struct tg__work_call *c) {
-  if (c->count < 2 || c->in[0].rank == 0 || c->in[1].rank == 0) return unknown;
-  const struct tg__shape *x = &c->in[0], *w = &c->in[1];
+struct tg__cost tg__cost_linear(const struct tg__work_call *c, unsigned weight) {
+  if (c->count <= weight || c->in[0].rank == 0 || c->in[weight].rank == 0) return unknown;
+  const struct tg__shape *x = &c->in[0], *w = &c->in[weight];
   const int64_t inner = x->dim[x->rank - 1];
   if (w->rank > 2 || w->dim[w->rank - 1] != inner) return unknown;
   const int64_t out = tg__product_of((const int64_t[]){dims_product(x, 0, x->rank - 1), w->rank == 2 ? w->dim[0] : 1}, 2);
   return cost(tg__product_of((const int64_t[]){2, out, inner}, 3), out);
+}
+
+/* Of oneDNN: with another tensor that is added, say, it stands between input and weight, and the bias is not the third that has dimensions. */
+struct tg__cost tg__cost_linear_pointwise(const struct tg__work_call *c) {
+  return tg__cost_linear(c, c->count > 2 && c->in[2].rank == 2 ? 2 : 1);
 }
 
 /* Rows of a (or columns of b, or the inner dimension) are dealt out to groups, so the total does not depend on how. */
@@ -83,9 +87,9 @@ struct conv {
   const int64_t *x, *w;  /* spatial sizes of input and kernel */
   int64_t batch, w0, w1; /* weight: w0 × w1 × kernel */
 };
-static bool conv_of(const struct tg__work_call *c, unsigned input, struct conv *v) {
-  if (c->count <= input + 1) return false;
-  const struct tg__shape *x = &c->in[input], *w = &c->in[input + 1];
+static bool conv_of(const struct tg__work_call *c, unsigned input, unsigned weight, struct conv *v) {
+  if (c->count <= weight) return false;
+  const struct tg__shape *x = &c->in[input], *w = &c->in[weight];
   if (w->rank < 3 || w->rank > 5 || (x->rank != w->rank && x->rank + 1 != w->rank)) return false;
   *v = (struct conv){w->rank - 2, x->dim + (x->rank + 2 - w->rank), w->dim + 2, x->rank == w->rank ? x->dim[0] : 1, w->dim[0], w->dim[1]};
   return true;
@@ -107,21 +111,31 @@ static bool per_axis(const struct tg__work_call *c, unsigned index, unsigned axe
   return true;
 }
 
-struct tg__cost tg__cost_conv(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation) {
+static struct tg__cost conv(const struct tg__work_call *c, unsigned input, unsigned weight, unsigned stride, unsigned padding, unsigned dilation) {
   struct conv v;
   int64_t s[3], p[3], d[3], out[3];
-  if (!conv_of(c, 0, &v) || !per_axis(c, stride, v.axes, 1, s) || !per_axis(c, padding, v.axes, 0, p) ||
+  if (!conv_of(c, input, weight, &v) || !per_axis(c, stride, v.axes, 1, s) || !per_axis(c, padding, v.axes, 0, p) ||
       !per_axis(c, dilation, v.axes, 1, d))
     return unknown;
   for (unsigned i = 0; i < v.axes; i++) out[i] = tg__conv_positions(v.x[i], v.w[i], s[i], p[i], d[i]);
   return cost(conv_flops(&v, out), tg__product_of((const int64_t[]){v.batch, v.w0, tg__product_of(out, v.axes)}, 3));
 }
 
+struct tg__cost tg__cost_conv(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation) {
+  return conv(c, 0, 1, stride, padding, dilation);
+}
+
+/* Of oneDNN: with another tensor that is added, say, behind the input, or before it when it is overwritten. */
+struct tg__cost tg__cost_conv_pointwise(const struct tg__work_call *c) {
+  const bool has_other = c->count > 2 && c->in[2].rank == c->in[1].rank;
+  return has_other ? conv(c, c->in_place, 2, 5, 4, 6) : conv(c, 0, 1, 4, 3, 5);
+}
+
 struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation,
                                         unsigned output_padding, unsigned groups) {
   struct conv v;
   int64_t s[3], p[3], d[3], o[3], out[3], channel_groups;
-  if (!tg__int_pick(c->concrete, groups, &channel_groups) || !conv_of(c, 0, &v) || !per_axis(c, stride, v.axes, 1, s) ||
+  if (!tg__int_pick(c->concrete, groups, &channel_groups) || !conv_of(c, 0, 1, &v) || !per_axis(c, stride, v.axes, 1, s) ||
       !per_axis(c, padding, v.axes, 0, p) || !per_axis(c, dilation, v.axes, 1, d) || !per_axis(c, output_padding, v.axes, 0, o))
     return unknown;
   for (unsigned i = 0; i < v.axes; i++)
@@ -143,7 +157,7 @@ struct tg__cost tg__cost_convolution(const struct tg__work_call *c) {
 struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c) {
   struct conv v;
   struct tg__str mask;
-  if (!conv_of(c, 1, &v) || c->in[0].rank < v.axes || !tg__text_pick(c->concrete, 10, &mask)) return unknown;
+  if (!conv_of(c, 1, 2, &v) || c->in[0].rank < v.axes || !tg__text_pick(c->concrete, 10, &mask)) return unknown;
   const int64_t once = conv_flops(&v, is_true(c, 7) ? v.x : c->in[0].dim + (c->in[0].rank - v.axes));
   int64_t gradients = 0, out = 0;
   const int64_t written[] = {tg__shape_elements(&c->in[1]), tg__shape_elements(&c->in[2])};
