@@ -466,3 +466,18 @@ def test_packed_ranks_keep_values_of_every_kind(tmp_path):
     got = {e["name"]: e["args"] for e in events if e.get("ph") == "X"}
     for rank in range(2):
         assert {key: got[f"op{rank}"][key] for key in args} == args and got[f"op{rank}"]["of"] == f"rank {rank}"
+
+
+def test_what_a_rank_does_longer_than_the_middle_one_of_the_others(ask, tmp_path):
+    """Compute, copies, loading and the host take 10, 5, 5 and 20 us of rank 0, 20, 10, 10 and 60 of rank 1, 40, 25, 30 and 105 of rank 2. Of two others
+    the lower counts: that is rank 1 for rank 0, which does at least 5 us less of everything, and rank 0 for the rest."""
+    for number, (step, kernel, copy_, data) in enumerate([(40, 10, 5, 5), (100, 20, 10, 10), (200, 40, 25, 30)]):
+        begin = 1005 + data
+        events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 1000, "dur": step},
+                  {"ph": "X", "cat": "user_annotation", "name": "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "pid": 1, "tid": 1,
+                   "ts": 1000, "dur": data}]
+        for k, (category, name, ts, dur) in enumerate([("kernel", "gemm", begin, kernel), ("gpu_memcpy", "Memcpy HtoD", begin + kernel, copy_)]):
+            events += [{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": ts - 0.002, "dur": 0.001, "args": {"correlation": k + 1}},
+                       {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": {"device": 0, "stream": 7, "correlation": k + 1}}]
+        (tmp_path / f"rank{number}.json").write_text(json.dumps({"distributedInfo": {"rank": number, "world_size": 3}, "traceEvents": events}))
+    assert [(r["rank"], r["excess_ns"]) for r in ask(tmp_path, "stragglers")] == [(2, 85_000), (1, 40_000), (0, -5_000)]
