@@ -113,6 +113,11 @@ struct tg__ask {
 bool tg__ask_has_arg(const struct tg__ask *a, const char *name); /* does the question take it? */
 const char *tg__ask_arg(const struct tg__ask *a, const char *name); /* the value given, else the default from questions.def */
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
+/* Where the tracks, slices and marks of a rank stand, or of all ranks (TG_NONE): whoever asks rank by rank looks at each event once. */
+struct tg__reach {
+  uint32_t first_track, end_track, first_slice, end_slice, first_mark, end_mark;
+};
+struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank);
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track); /* rank and track fit */
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns);                   /* inside a step window, or none asked for */
 const struct tg__step *tg__ask_first_step(const struct tg_trace *t, const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */

@@ -248,6 +248,33 @@ static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, stru
 
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank) { return a->rank == TG_NONE || a->rank == rank; }
 
+/* Marks lie in the order of the ranks. */
+static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
+  uint32_t low = 0, high = t->marks.count;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (t->tracks[t->marks.track[middle]].rank < rank)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static uint32_t first_slice_of(const struct tg_trace *t, uint32_t track) { return track < t->track_count ? t->tracks[track].first : t->slices.count; }
+
+struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank) {
+  if (rank == TG_NONE) return (struct tg__reach){0, t->track_count, 0, t->slices.count, 0, t->marks.count};
+  const uint32_t first = t->ranks[rank].first_track, end = first + t->ranks[rank].track_count;
+  const bool has_marks = t->marks.track != NULL;
+  return (struct tg__reach){.first_track = first,
+                            .end_track = end,
+                            .first_slice = first_slice_of(t, first),
+                            .end_slice = first_slice_of(t, end),
+                            .first_mark = has_marks ? first_mark_of(t, rank) : 0,
+                            .end_mark = has_marks ? first_mark_of(t, rank + 1) : 0};
+}
+
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track) {
   return tg__ask_has_rank(a, t->tracks[track].rank) && (a->track == TG_NONE || a->track == track);
 }

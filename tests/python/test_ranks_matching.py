@@ -56,3 +56,20 @@ def test_kernels_of_other_libraries_are_collectives(ask, tmp_path, kernel):
     run = [{**r, "collectives": [{**c, "kernel": kernel} for c in r["collectives"]]} for r in simple_run()]
     row, = ask(write(tmp_path / "run", run), "collectives")
     assert (row["kind"], row["calls"], row["skew_ns"], row["total_ns"]) == ("all_reduce", 2, 5_000, 70_000)
+
+
+def test_a_rank_among_others_is_asked_as_if_it_were_alone(ask, tmp_path):
+    """Rank 0 has frames and a module; rank 1, which has neither, is not helped by what rank 0 has, and its shares are of its own time."""
+    op = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 10}
+    frames = [{**op, "cat": "python_function", "name": name, "ts": 0, "dur": 40, "args": args}
+              for name, args in (("train.py(3): step", {"Python id": 1}), ("nn.Module: Linear_0", {"Python id": 2, "Python parent id": 1, "Python module id": 0}))]
+    (tmp_path / "run").mkdir()
+    for rank, events in enumerate(([*frames, op], [op])):
+        (tmp_path / "run" / f"r{rank}.json").write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}))
+    assert ask.run("convert", tmp_path / "run", "-o", tmp_path / "both.tacho").returncode == 0
+    for question in ("stacks", "modules"):
+        refused = ask.run("ask", tmp_path / "run" / "r1.json", question)
+        assert refused.returncode == 3 and ask.run("ask", tmp_path / "both.tacho", question, "--rank", "1").returncode == 3
+        assert "1 of 2 ranks" in ask.notes(tmp_path / "both.tacho", question)
+        alone, among = (ask(tmp_path / path, question, **rank) for path, rank in (("run/r0.json", {}), ("both.tacho", {"rank": "0"})))
+        assert [{**r, "rank": 0} for r in alone] == [{**r, "rank": 0} for r in among]

@@ -23,9 +23,9 @@ static void add_kernels(const struct tg_trace *t, const struct tg__track *track,
 }
 
 /* Children stand behind their parents, so from the end each one is complete when its parent takes it in. */
-static void add_children(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__tensor_names *names,
+static void add_children(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, struct tg__tensor_names *names,
                          struct tg__op_tensor *out) {
-  for (size_t i = tree->count; i-- > 0;) {
+  for (uint32_t i = tree->first[reach.end_track]; i-- > tree->first[reach.first_track];) {
     const struct tg__op_node *n = &tree->nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
     out->eligible[i] |= n->is_op && tg__tensor_op(names, t->slices.name[n->slice]);
@@ -45,9 +45,9 @@ enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__ask *a,
   out->total_ns = tg__alloc((tree->count + 1) * sizeof *out->total_ns);
   out->eligible = tg__alloc((tree->count + 1) * sizeof *out->eligible);
   if (tg__tensor_names_open(&names, t, plugin) && out->self_ns && out->total_ns && out->eligible) {
-    for (uint32_t k = 0; k < t->track_count; k++)
-      if (tg__ask_has_rank(a, t->tracks[k].rank)) add_kernels(t, &t->tracks[k], tree, &names, out);
-    add_children(t, tree, &names, out);
+    const struct tg__reach reach = tg__reach_of(t, a->rank);
+    for (uint32_t k = reach.first_track; k < reach.end_track; k++) add_kernels(t, &t->tracks[k], tree, &names, out);
+    add_children(t, reach, tree, &names, out);
     err = TG_OK;
   }
   tg__tensor_names_close(&names);

@@ -167,7 +167,8 @@ static uint32_t most_helped(struct work *w, uint32_t track) {
 /* What each host call launched, which threads carry annotations, and which help which. */
 static void prepare(struct work *w) {
   const struct tg_trace *t = w->t;
-  for (uint32_t k = 0; k < t->track_count; k++) {
+  const struct tg__reach reach = tg__reach_of(t, w->a->rank);
+  for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
     w->first_helper[k] = w->next_helper[k] = TG_NONE;
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       const enum tg__class cls = tg__slice_class(t, i);
@@ -175,7 +176,7 @@ static void prepare(struct work *w) {
       if (tg__class_is_device_work(cls) && t->slices.cause[i] != TG_NONE) w->device_of[t->slices.cause[i]] += t->slices.dur_ns[i];
     }
   }
-  for (uint32_t k = 0; k < t->track_count; k++) {
+  for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
     const uint32_t home = most_helped(w, k);
     w->helps_all[k] = home == TG_NONE && !w->annotated[k];
     if (home == TG_NONE || home == k) continue;

@@ -120,6 +120,7 @@ enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct t
   w.g = tg__call_graph_of(t, NULL);
   bool ok = w.node && w.g;
   for (uint32_t r = 0; ok && r < t->rank_count; r++) {
+    if (!tg__ask_has_rank(a, r)) continue;
     struct tg__map known = {0};
     for (uint32_t k = t->ranks[r].first_track; ok && k < t->ranks[r].first_track + t->ranks[r].track_count; k++)
       ok = add_track(&w, k, &known);

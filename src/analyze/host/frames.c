@@ -66,11 +66,11 @@ static bool frames_of_track(const struct tg_trace *t, const struct tg__track *tr
   return true;
 }
 
-uint32_t *tg__frames_around(const struct tg_trace *t) {
+uint32_t *tg__frames_around(const struct tg_trace *t, struct tg__reach reach) {
   uint32_t *around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *around);
   struct open_frames open = {0};
   bool ok = around != NULL;
-  for (uint32_t k = 0; ok && k < t->track_count; k++) ok = frames_of_track(t, &t->tracks[k], &open, around);
+  for (uint32_t k = reach.first_track; ok && k < reach.end_track; k++) ok = frames_of_track(t, &t->tracks[k], &open, around);
   tg__free(open.slices);
   if (ok) return around;
   tg__free(around);

@@ -19,7 +19,7 @@ bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask 
 /* ---- Python frames ---------------------------------------------------------------------------------------------------------------- */
 
 /* By slice: the innermost Python frame that contains it, itself excluded; TG_NONE. NULL on no memory. Freed with tg__free. */
-uint32_t *tg__frames_around(const struct tg_trace *t);
+uint32_t *tg__frames_around(const struct tg_trace *t, struct tg__reach reach);
 
 /* ---- paths ------------------------------------------------------------------------------------------------------------------------ */
 

@@ -86,10 +86,10 @@ static bool is_autograd(const struct tg__modules *m, const struct tg__op_node *n
 }
 
 /* Everything outside of autograd's nodes. Parents stand before their children. */
-static bool place_forward(struct tg__modules *m) {
+static bool place_forward(struct tg__modules *m, struct tg__reach reach) {
   struct tg__map by_text = {0}; /* (rank, string id) → place */
   bool done = true;
-  for (uint32_t k = 0; done && k < m->t->track_count; k++) {
+  for (uint32_t k = reach.first_track; done && k < reach.end_track; k++) {
     for (uint32_t i = m->tree->first[k]; done && i < m->tree->first[k + 1]; i++) {
       const struct tg__op_node *n = &m->tree->nodes[i];
       m->in_backward[i] = is_autograd(m, n) || (n->parent != TG_NONE && m->in_backward[n->parent]);
@@ -154,9 +154,9 @@ static void place_backward(struct tg__modules *m, uint32_t track) {
 /* ---- all together ------------------------------------------------------------------------------------------------------------------- */
 
 /* For what is no node, such as runtime calls outside of operators. */
-static void place_slices(struct tg__modules *m) {
+static void place_slices(struct tg__modules *m, struct tg__reach reach) {
   const struct tg_trace *t = m->t;
-  for (uint32_t i = 0; i < t->slices.count; i++) {
+  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
     const uint32_t parent = t->slices.parent[i]; /* has the smaller number */
     if (m->module_id.any && tg__modules_is_frame(m, i))
       m->around[i] = m->tree->node_of[i];
@@ -174,7 +174,7 @@ enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any) {
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, const struct tg__op_tree *tree) {
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree) {
   *m = (struct tg__modules){.t = t, .tree = tree};
   m->place = tg__alloc((tree->count + 1) * sizeof *m->place);
   m->in_backward = tg__alloc((tree->count + 1) * sizeof *m->in_backward);
@@ -182,9 +182,9 @@ enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, co
   const bool ready = m->place && m->in_backward && m->around && tg__paths_open(&m->paths, t) &&
                      tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
                      tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy);
-  if (!ready || !place_forward(m)) return TG_MEMORY;
-  for (uint32_t k = 0; k < t->track_count; k++) place_backward(m, k);
-  place_slices(m);
+  if (!ready || !place_forward(m, reach)) return TG_MEMORY;
+  for (uint32_t k = reach.first_track; k < reach.end_track; k++) place_backward(m, k);
+  place_slices(m, reach);
   return m->paths.failed ? TG_MEMORY : TG_OK;
 }
 

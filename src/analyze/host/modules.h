@@ -20,7 +20,7 @@ struct tg__modules {
 /* Might some event name a module? Seen without looking at events. */
 enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any);
 /* TG_OK or TG_MEMORY; close it either way. */
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, const struct tg__op_tree *tree);
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree);
 void tg__modules_close(struct tg__modules *m);
 bool tg__modules_is_frame(const struct tg__modules *m, uint32_t slice); /* a call of a module */
 /* Where device work belongs. *backward: it does so by way of autograd. */

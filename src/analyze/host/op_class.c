@@ -80,8 +80,8 @@ static enum tg__op_class remembered(uint8_t *seen, const struct tg_trace *t, uin
 /* ---- by place ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Parents stand before their children. What is none of the classes counts for what it runs in. */
-static void judge_nodes(struct tg__op_classes *c) {
-  for (size_t i = 0; i < c->tree->count; i++) {
+static void judge_nodes(struct tg__op_classes *c, struct tg__reach reach) {
+  for (uint32_t i = c->tree->first[reach.first_track]; i < c->tree->first[reach.end_track]; i++) {
     const struct tg__op_node *n = &c->tree->nodes[i];
     const enum tg__op_class around = n->parent == TG_NONE ? TG__OPS_OTHER : (enum tg__op_class)c->of_node[n->parent];
     enum tg__op_class own = n->is_op ? remembered(c->names, c->t, c->t->slices.name[n->slice], class_of_name) : TG__OPS_OTHER;
@@ -90,14 +90,14 @@ static void judge_nodes(struct tg__op_classes *c) {
   }
 }
 
-enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace *t, const struct tg__op_tree *tree) {
+enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree) {
   const size_t strings = (size_t)tg__strings_count(t->strings) + 1;
   *c = (struct tg__op_classes){.t = t, .tree = tree};
   c->of_node = tg__alloc(tree->count + 1);
   c->names = tg__alloc(strings);
   c->kernels = tg__alloc(strings);
   if (!tg__names_open(&c->kinds, t) || !c->of_node || !c->names || !c->kernels) return TG_MEMORY;
-  judge_nodes(c);
+  judge_nodes(c, reach);
   return TG_OK;
 }
 

@@ -74,10 +74,10 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
 
 enum tg_err tg__answer_op_classes(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
+  const struct tg__reach reach = tg__reach_of(t, a->rank);
   enum tg_err err = tg__op_tree_build(t, &w.tree);
-  if (!err) err = tg__op_classes_open(&w.classes, t, &w.tree);
-  for (uint32_t k = 0; !err && k < t->track_count; k++)
-    if (tg__ask_has_rank(a, t->tracks[k].rank)) count_track(&w, k);
+  if (!err) err = tg__op_classes_open(&w.classes, t, reach, &w.tree);
+  for (uint32_t k = reach.first_track; !err && k < reach.end_track; k++) count_track(&w, k);
   if (!err) err = put_rows(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while sorting operators into classes");
   tg__op_classes_close(&w.classes);

@@ -43,11 +43,11 @@ static bool is_module(const struct tg_trace *t, const struct tg__schema_mask *mo
 }
 
 /* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no memory. */
-static uint32_t *module_paths(const struct tg_trace *t, const uint32_t *around, const struct tg__schema_mask *module_id,
+static uint32_t *module_paths(const struct tg_trace *t, struct tg__reach reach, const uint32_t *around, const struct tg__schema_mask *module_id,
                               struct tg__paths *modules) {
   uint32_t *path = tg__alloc(((size_t)t->slices.count + 1) * sizeof *path);
   if (!path) return NULL;
-  for (uint32_t i = 0; i < t->slices.count; i++) { /* a frame around another has the smaller number */
+  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) { /* a frame around another has the smaller number */
     path[i] = around[i] == TG_NONE ? 0 : path[around[i]];
     if (is_module(t, module_id, i))
       path[i] = tg__paths_step(modules, path[i], tg__paths_label(modules, tg__module_name(tg__name(t, t->slices.name[i]))));
@@ -62,7 +62,7 @@ static bool prepare(struct tg__op_group *g) {
     return false;
   const bool stack = asks_for(g, TG__GROUP_STACK), module = asks_for(g, TG__GROUP_MODULE);
   if (!stack && !module) return true;
-  g->around = tg__frames_around(g->t);
+  g->around = tg__frames_around(g->t, g->reach);
   if (!g->around || !tg__schema_mask_make(g->t, TG__K_CALL_STACK, &g->call_stack) ||
       !tg__schema_mask_make(g->t, TG__K_MODULE_HIERARCHY, &g->hierarchy) ||
       !tg__schema_mask_make(g->t, TG__K_PYTHON_MODULE_ID, &g->module_id))
@@ -74,15 +74,15 @@ static bool prepare(struct tg__op_group *g) {
   }
   if (module) {
     if (!tg__paths_open(&g->modules, g->t)) return false;
-    g->module_of = module_paths(g->t, g->around, &g->module_id, &g->modules);
+    g->module_of = module_paths(g->t, g->reach, g->around, &g->module_id, &g->modules);
     if (!g->module_of) return false;
   }
   return true;
 }
 
-enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, const struct tg__op_tree *tree,
+enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
                                   struct tg__call_names *names, const char *by, struct tg_error *e) {
-  *g = (struct tg__op_group){.t = t, .tree = tree, .names = names, .stack_limit = STACK_DEFAULT};
+  *g = (struct tg__op_group){.t = t, .reach = reach, .tree = tree, .names = names, .stack_limit = STACK_DEFAULT};
   for (const char *at = by; *at;) {
     const size_t len = strcspn(at, "+");
     if (len > 64 || !read_part(g, (struct tg__str){at, (uint32_t)len}))
@@ -95,9 +95,9 @@ enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace 
   return prepare(g) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
 }
 
-enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, const struct tg__op_tree *tree, const char *by,
+enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, const char *by,
                               struct tg_error *e) {
-  return tg__op_group_open_all(g, t, tree, NULL, by, e);
+  return tg__op_group_open_all(g, t, reach, tree, NULL, by, e);
 }
 
 void tg__op_group_close(struct tg__op_group *g) {

@@ -131,8 +131,9 @@ static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t sli
 }
 
 /* Are there frames of functions? Spans of modules and of the garbage collector are Python slices, too, in recordings without frames. */
-static bool has_frames(const struct tg_trace *t, const struct tg__schema_mask *module) {
-  for (uint32_t i = 0; i < t->slices.count; i++) {
+static bool has_frames(const struct tg__stack_units *u, const struct tg__schema_mask *module) {
+  const struct tg_trace *const t = u->t;
+  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON || t->slices.name[i] == TG__K_PYTHON_GC) continue;
     if (!tg__schema_mask_has(t, module, i)) return true;
   }
@@ -143,13 +144,13 @@ static bool has_frames(const struct tg_trace *t, const struct tg__schema_mask *m
 static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at, const struct tg__schema_mask *module) {
   const struct tg_trace *t = u->t;
   size_t frames = 0, cap = 0;
-  for (uint32_t i = 0; i < t->slices.count; i++) frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
+  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
   if (!frames) return true;
   uint32_t *path_of = NULL; /* by unit */
   const bool paths = u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE;
   bool ok = u->by == TG__STACK_MODULE || tg__grow((void **)&u->items, &u->cap, frames, sizeof *u->items); /* modules are few */
   if (ok && paths) ok = tg__grow((void **)&path_of, &cap, frames, sizeof *path_of);
-  for (uint32_t i = 0; ok && i < t->slices.count; i++) {
+  for (uint32_t i = u->reach.first_slice; ok && i < u->reach.end_slice; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON) continue;
     unit_at[i] = around[i] == TG_NONE ? TG_NONE : unit_at[around[i]];
     if (u->by == TG__STACK_MODULE && !tg__schema_mask_has(t, module, i)) continue;
@@ -162,7 +163,7 @@ static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32
 
 static void attach_device_work(struct tg__stack_units *u, const uint32_t *around, const uint32_t *unit_at) {
   const struct tg_trace *t = u->t;
-  for (uint32_t i = 0; i < t->slices.count; i++) {
+  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) {
     if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
     const uint32_t call = tg__launch_of(t, i);
     const uint32_t frame = call == TG_NONE ? TG_NONE : around[call];
@@ -173,10 +174,10 @@ static void attach_device_work(struct tg__stack_units *u, const uint32_t *around
 
 static enum tg_err build_from_frames(struct tg__stack_units *u) {
   struct tg__schema_mask module = {0};
-  uint32_t *around = tg__frames_around(u->t);
+  uint32_t *around = tg__frames_around(u->t, u->reach);
   uint32_t *unit_at = tg__alloc(((size_t)u->t->slices.count + 1) * sizeof *unit_at);
   bool ok = around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module);
-  if (ok && (u->by == TG__STACK_MODULE || has_frames(u->t, &module))) {
+  if (ok && (u->by == TG__STACK_MODULE || has_frames(u, &module))) {
     ok = add_frames(u, around, unit_at, &module);
     if (ok) attach_device_work(u, around, unit_at);
   }
@@ -190,7 +191,7 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
 
 static bool add_operators(struct tg__stack_units *u, const struct tg__op_tree *tree, const struct tg__schema_mask *text,
                           uint32_t *unit_at) {
-  for (uint32_t i = 0; i < tree->count; i++) {
+  for (uint32_t i = tree->first[u->reach.first_track]; i < tree->first[u->reach.end_track]; i++) {
     const struct tg__op_node *n = &tree->nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
     unit_at[i] = n->parent == TG_NONE ? TG_NONE : unit_at[n->parent];
@@ -225,8 +226,8 @@ done:
 
 /* ---- both ------------------------------------------------------------------------------------------------------------------------- */
 
-enum tg_err tg__stack_units_build(const struct tg_trace *t, enum tg__stack_by by, struct tg__stack_units *u) {
-  *u = (struct tg__stack_units){.t = t, .by = by};
+enum tg_err tg__stack_units_build(const struct tg_trace *t, struct tg__reach reach, enum tg__stack_by by, struct tg__stack_units *u) {
+  *u = (struct tg__stack_units){.t = t, .reach = reach, .by = by};
   if (!tg__paths_open(&u->paths, t)) return TG_MEMORY;
   enum tg_err err = build_from_frames(u);
   if (!err && !u->count) {

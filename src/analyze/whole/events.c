@@ -13,7 +13,8 @@ struct slices {
   const uint32_t *items;
   size_t count;
   uint32_t track;
-  const int64_t *self;                    /* by slice */
+  const int64_t *self;                    /* by slice, from `first` on */
+  uint32_t first;
   uint32_t phase_x, phase_b, phase_async; /* texts */
 };
 
@@ -45,7 +46,7 @@ static int64_t int_cell(const struct tg_trace *t, const struct slices *b, unsign
   case DUR:
     return s->dur_ns[slice];
   case SELF:
-    return b->self[slice];
+    return b->self[slice - b->first];
   case DEPTH:
     return s->depth[slice];
   default:
@@ -71,13 +72,15 @@ static void put_slices(const struct tg_trace *t, const struct slices *b, struct 
   }
 }
 
-static int64_t *self_times(const struct tg_trace *t) {
+/* From the first slice within reach on. */
+static int64_t *self_times(const struct tg_trace *t, struct tg__reach reach) {
   const struct tg__slices *s = &t->slices;
-  int64_t *self = tg__alloc(((size_t)s->count + 1) * sizeof *self);
+  const uint32_t first = reach.first_slice;
+  int64_t *self = tg__alloc(((size_t)(reach.end_slice - first) + 1) * sizeof *self);
   if (!self) return NULL;
-  for (uint32_t i = 0; i < s->count; i++) { /* parents come before their children */
-    self[i] = s->dur_ns[i];
-    if (s->parent[i] != TG_NONE) self[s->parent[i]] -= s->dur_ns[i];
+  for (uint32_t i = first; i < reach.end_slice; i++) { /* parents come before their children */
+    self[i - first] = s->dur_ns[i];
+    if (s->parent[i] != TG_NONE) self[s->parent[i] - first] -= s->dur_ns[i];
   }
   return self;
 }
@@ -91,9 +94,10 @@ static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask 
     if (t->tracks[k].count > most) most = t->tracks[k].count;
   }
   if (rows > a->most_rows) rows = a->most_rows;
-  int64_t *self = self_times(t);
+  const struct tg__reach reach = tg__reach_of(t, a->rank);
+  int64_t *self = self_times(t, reach);
   uint32_t *items = tg__alloc(((size_t)most + 1) * sizeof *items);
-  struct slices b = {.items = items, .self = self};
+  struct slices b = {.items = items, .self = self, .first = reach.first_slice};
   b.phase_x = tg__strings_add(out->strings, "X", 1);
   b.phase_b = tg__strings_add(out->strings, "B", 1);
   b.phase_async = tg__strings_add(out->strings, "b", 1);

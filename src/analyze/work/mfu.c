@@ -171,7 +171,7 @@ enum tg_err tg__answer_mfu(const struct tg_trace *t, const struct tg__ask *a, st
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
   if (err) return err;
   struct tg__roof roof;
-  err = tg__roof_open(t, &roof, e);
+  err = tg__roof_open(t, a, &roof, e);
   for (uint32_t rank = 0; rank < t->rank_count && !err; rank++)
     if (tg__ask_has_rank(a, rank)) err = put_rank(&roof, a, rank, by == 0, out, e);
   tg__roof_close(&roof);

@@ -7,6 +7,7 @@
 struct reader {
   const struct tg_trace *t;
   struct tg__op_work *out;
+  uint32_t first, end; /* nodes within reach */
   struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
   struct tg__map of;           /* signature → index into works */
   uint8_t *formula;            /* by string id: 0 not looked up, else enum formula */
@@ -88,7 +89,7 @@ static uint8_t look_at_name(const struct tg_trace *t, uint8_t *is, uint32_t name
 /* Downwards: a parent stands before its children. */
 static void look_around(struct reader *r, struct inside *in, uint8_t *name_is) {
   const struct tg__op_tree *tree = r->out->tree;
-  for (size_t i = 0; i < tree->count; i++) {
+  for (uint32_t i = r->first; i < r->end; i++) {
     const struct tg__op_node *n = &tree->nodes[i];
     const uint32_t around = node_around(n), name = r->t->slices.name[n->slice];
     const uint8_t is = look_at_name(r->t, name_is, name);
@@ -99,7 +100,7 @@ static void look_around(struct reader *r, struct inside *in, uint8_t *name_is) {
     r->out->work_of[i] = may_count ? work_of(r, n->slice, OF_TENSORS) : TG_NONE;
     r->out->silent[i] = may_count && is & IS_PRODUCT && r->out->work_of[i] == TG_NONE;
   }
-  for (size_t i = 0; i < tree->count; i++)
+  for (uint32_t i = r->first; i < r->end; i++)
     if (in[i].is & WORKS) name_is[r->t->slices.name[tree->nodes[i].slice]] |= SHOWS;
 }
 
@@ -114,7 +115,7 @@ static bool is_broken_off(const struct inside *in, const struct tg__work *w, uin
  * batch. */
 static void choose(struct reader *r, struct inside *in, const uint8_t *name_is) {
   const struct tg__op_tree *tree = r->out->tree;
-  for (size_t i = tree->count; i-- > 0;) {
+  for (uint32_t i = r->end; i-- > r->first;) {
     const struct tg__op_node *n = &tree->nodes[i];
     const uint32_t around = node_around(n), own = r->out->work_of[i];
     if (own != TG_NONE) {
@@ -136,8 +137,9 @@ static void choose(struct reader *r, struct inside *in, const uint8_t *name_is) 
   }
 }
 
-static void settle_inside(struct tg__op_work *out) {
-  for (size_t i = 0; i < out->tree->count; i++) {
+static void settle_inside(const struct reader *r) {
+  struct tg__op_work *const out = r->out;
+  for (uint32_t i = r->first; i < r->end; i++) {
     const uint32_t around = node_around(&out->tree->nodes[i]);
     out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
     if (out->inside[i]) out->work_of[i] = TG_NONE;
@@ -151,7 +153,7 @@ static bool place(struct reader *r) {
   if (done) {
     look_around(r, in, name_is);
     choose(r, in, name_is);
-    settle_inside(r->out);
+    settle_inside(r);
   }
   tg__free(in);
   tg__free(name_is);
@@ -163,11 +165,11 @@ static bool place_lists(struct reader *r) {
   struct tg__op_work *const out = r->out;
   bool *counts = tg__alloc(out->tree->count + 1); /* by node: something in it counts */
   if (!counts) return false;
-  for (size_t i = out->tree->count; i-- > 0;) {
+  for (uint32_t i = r->end; i-- > r->first;) {
     const uint32_t around = node_around(&out->tree->nodes[i]);
     if (around != TG_NONE) counts[around] |= counts[i] || out->work_of[i] != TG_NONE;
   }
-  for (size_t i = 0; i < out->tree->count; i++) {
+  for (uint32_t i = r->first; i < r->end; i++) {
     const struct tg__op_node *n = &out->tree->nodes[i];
     const uint32_t around = node_around(n);
     out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
@@ -186,9 +188,9 @@ enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out) {
   return done ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__op_work_build(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__op_work *out) {
+enum tg_err tg__op_work_build(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, struct tg__op_work *out) {
   *out = (struct tg__op_work){.tree = tree};
-  struct reader r = {.t = t, .out = out};
+  struct reader r = {.t = t, .out = out, .first = tree->first[reach.first_track], .end = tree->first[reach.end_track]};
   out->work_of = tg__alloc((tree->count + 1) * sizeof *out->work_of);
   out->inside = tg__alloc((tree->count + 1) * sizeof *out->inside);
   out->silent = tg__alloc((tree->count + 1) * sizeof *out->silent);

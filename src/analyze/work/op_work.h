@@ -15,7 +15,7 @@ struct tg__op_work {
   size_t count, cap;
 };
 enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out); /* does any call say what it was given? TG_MEMORY otherwise */
-enum tg_err tg__op_work_build(const struct tg_trace *t, const struct tg__op_tree *tree, struct tg__op_work *out); /* free *out either way */
+enum tg_err tg__op_work_build(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, struct tg__op_work *out); /* free *out either way */
 void tg__op_work_free(struct tg__op_work *w);
 
 #endif

@@ -16,11 +16,11 @@ uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice) {
 static bool name_has_tf32(struct tg__str name) { return tg__str_contains(name, "tf32") || tg__str_contains(name, "TF32"); }
 
 /* Device work: which ranks have it, and what its kernels say of their precision. */
-static bool look_at_devices(struct tg__roof *r) {
+static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
   const struct tg_trace *t = r->t;
   uint8_t *says = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* by string id: 0 not looked at, 1 no, 2 yes */
   if (!says) return false;
-  for (uint32_t k = 0; k < t->track_count; k++)
+  for (uint32_t k = reach.first_track; k < reach.end_track; k++)
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
       r->on_device[t->tracks[k].rank] = true;
@@ -33,19 +33,20 @@ static bool look_at_devices(struct tg__roof *r) {
   return true;
 }
 
-enum tg_err tg__roof_open(const struct tg_trace *t, struct tg__roof *out, struct tg_error *e) {
+enum tg_err tg__roof_open(const struct tg_trace *t, const struct tg__ask *a, struct tg__roof *out, struct tg_error *e) {
   *out = (struct tg__roof){.t = t};
+  const struct tg__reach reach = tg__reach_of(t, a->rank);
   bool any_shapes;
   enum tg_err err = tg__op_work_has_shapes(t, &any_shapes);
   if (!err && any_shapes) err = tg__op_tree_build(t, &out->tree);
-  if (!err && any_shapes) err = tg__op_work_build(t, &out->tree, &out->work);
+  if (!err && any_shapes) err = tg__op_work_build(t, reach, &out->tree, &out->work);
   if (err) return tg__fail(e, err, -1, "out of memory while reading shapes");
   if (!any_shapes)
     return tg__fail(e, TG_NO_DATA, -1,
                     "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
   out->on_device = tg__alloc(t->rank_count + 1);
   out->tf32 = tg__alloc(out->tree.count + 1);
-  if (!out->on_device || !out->tf32 || !look_at_devices(out)) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading kernels");
+  if (!out->on_device || !out->tf32 || !look_at_devices(out, reach)) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading kernels");
   return TG_OK;
 }
 

@@ -219,8 +219,8 @@ static enum tg_err compare_peaks(struct work *w, struct tg_error *e) {
 static enum tg_err prepare(struct work *w, struct tg_error *e) {
   const char *const by = tg__ask_arg(w->ask, "by");
   w->by = strcmp(by, "kind") == 0 ? BY_KIND : strcmp(by, "kernel") == 0 ? BY_KERNEL : BY_OP;
-  enum tg_err err = tg__roof_open(w->t, &w->roof, e);
-  if (!err) err = tg__op_group_open(&w->group, w->t, &w->roof.tree, w->by == BY_OP ? by : "name", e);
+  enum tg_err err = tg__roof_open(w->t, w->ask, &w->roof, e);
+  if (!err) err = tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->roof.tree, w->by == BY_OP ? by : "name", e);
   if (err) return err;
   uint32_t rank = 0;
   while (rank + 1 < w->t->rank_count && !tg__ask_has_rank(w->ask, rank)) rank++;
