@@ -48,7 +48,7 @@ def leaves(x, path=()):
 def count(want, tables=TABLES):
     c = compare.Count()
     for name, section in want.items():
-        got = shape.SECTIONS[name](lambda question, by=None, **_: tables.get((question, by), []))
+        got = shape.SECTIONS[name](lambda question, by=None, **_: copy.deepcopy(tables.get((question, by), [])))
         compare.walk(c, "ranks.0." + name, section, got, whole=name != "kernels")
     return c
 
@@ -135,7 +135,7 @@ def test_last_line_and_status(tmp_path, capsys, monkeypatch):
     (tmp_path / "o").mkdir()
     (tmp_path / "t" / "a").mkdir(parents=True)
     (tmp_path / "t" / "a" / "trace.json").write_text("{}")
-    policy = {"exact_policy": {"policy": "exact", "ranks": {"0": {"links": WANT["links"], "rows": 5}}}}
+    policy = {"exact_policy": {"policy": "exact", "ranks": {"0": {"links": dict(WANT["links"]), "rows": 5}}}}
     (tmp_path / "o" / "a.json").write_text(json.dumps({"reference": {"units": {"trace": policy}}}))
 
     class Engine:

@@ -1,6 +1,7 @@
 """tg.diff: figures by hand, intervals against a plain bootstrap, what is called a change and what is not, and what may be compared."""
 import json
 import random
+import statistics
 
 import pytest
 import reference_diff
@@ -264,29 +265,38 @@ def test_ranks_of_one_job_are_no_more_steps(tmp_path):
         assert row["verdict"] == one[key]["verdict"]
 
 
-def test_recordings_of_one_program_and_of_a_slower_one(tmp_path):
-    """Recorded for real: three times the same loop, and one in which a layer waits a tenth of the step longer. The loop sleeps most of
-    its time, so that a busy machine does not decide the test."""
+def test_recordings_of_one_program_and_of_slower_ones(tmp_path):
+    """Recorded for real: three times the same loop, one in which a layer waits a tenth of the step longer, and one that waits twice as long. The
+    test's own clock says what a busy machine made of that: the figures are those, and the verdicts follow from them."""
     torch = pytest.importorskip("torch")
     import time
+    took = {}
 
     def record(name, wait):
         path = tmp_path / f"{name}.json"
         layer, batch = torch.nn.Linear(8, 8), torch.zeros(4, 8)
+        ends = []
         with tg.profile(schedule=tg.schedule(wait=1, warmup=1, active=12), on_trace_ready=lambda prof: prof.export_chrome_trace(str(path))) as prof:
             for _ in range(14):
                 with tg.record_function("forward"):
                     layer(batch)
                     time.sleep(wait)
+                ends.append(time.perf_counter())
                 prof.step()
+        took[path] = [after - before for before, after in zip(ends[1:], ends[2:])]  # the twelve that are recorded
         return path
 
     same = [record(f"same{k}", 0.03) for k in range(3)]
-    slower = record("slower", 0.033)
-    for a, b in ((0, 1), (1, 2), (0, 2)):
-        assert tg.diff(same[a], same[b]).headline.startswith("No difference")
-    diff = tg.diff(same[0], slower)
-    assert "slower" in diff.headline and 7 < rows(diff)["step", "step", "p50"]["delta_pct"] < 13
-    assert diff.failed("step.p50 > +5%") and not diff.failed("step.p50 > +15%") and not tg.diff(same[0], same[1]).failed("step.p50 > +5%")
+    slower, twice = record("slower", 0.033), record("twice", 0.06)
+    for a, b in ((same[0], same[1]), (same[1], same[2]), (same[0], same[2]), (same[0], slower), (same[0], twice)):
+        diff = tg.diff(a, b)
+        row = rows(diff)["step", "step", "p50"]
+        found, certain = row["delta_pct"], row["low"] > 0
+        assert found == pytest.approx(100 * (statistics.median(took[b]) / statistics.median(took[a]) - 1), abs=3)
+        if abs(found) < 2:  # the least that counts as a change
+            assert diff.headline.startswith("No difference")
+        if 1.02 * max(took[a]) < min(took[b]):  # whatever the machine did, no step of B was as short as one of A
+            assert "slower" in diff.headline and certain
+        assert [bool(diff.failed(f"step.p50 > +{pct}%")) for pct in (5, 15, 50)] == [found > pct and certain for pct in (5, 15, 50)]
     conditions = {r["condition"]: r for r in tg.diff(same[0], slower, by="conditions")}
     assert conditions["torch"]["a"] == torch.__version__ and conditions["threads"]["same"] is True

@@ -471,7 +471,7 @@ WORKERS = """
 
     class Items(Dataset):
         def __len__(self):
-            return 320
+            return 240
         def __getitem__(self, index):
             torch.arange(1000.0).erfinv()
             return torch.zeros(4)
@@ -481,7 +481,7 @@ WORKERS = """
         loader = DataLoader(Items(), batch_size=4, num_workers=2, multiprocessing_context=sys.argv[1])
         for x in loader:
             model(x)
-            time.sleep(0.01)
+            time.sleep(0.05)  # the window is long enough for a worker that looks ten times a second whether it is open
 
     if __name__ == "__main__":
         main()
