@@ -89,6 +89,7 @@ def test_sums_are_those_of_the_rows(tmp_path_factory, seed, count, steps, rules,
             numbers = {row["iteration"] for row in mine} - {None, -1}
             told = [r for r in trace.ask("rows", by="step", **how) if r["rank"] == rank]
             assert sorted(r["iteration"] for r in told if r["name"] is None) == sorted(numbers)
+            assert trace.ask("rows", by="step", rank=rank, **how).to_dicts() == told
             assert sorted(r["name"] for r in told if r["name"] is not None) == sorted({r["name"] for r in mine if r["name"].startswith("ProfilerStep#")})
             for side, on in (("all", lambda row: True), ("device", lambda row: row["stream"] != -1), ("host", lambda row: row["stream"] == -1)):
                 for chosen in (None, *sorted(numbers)[:2]):
@@ -171,3 +172,16 @@ def test_codes_stand_for_texts(tmp_path):
             raise AssertionError("a column of numbers has no codes")
         except TypeError:
             pass
+
+
+def test_device_work_that_nobody_launched_is_in_no_step(tmp_path):
+    """Nor in step 0, where it lies; what was launched there is."""
+    events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+              {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10, "dur": 5, "args": {"correlation": 1}},
+              *({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": 5, "args": {"device": 0, "stream": 7, "correlation": k}}
+                for name, ts, k in (("launched", 20, 1), ("found", 40, 2)))]
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
+    with tachograph.open(str(tmp_path / "a.json")) as trace:
+        assert {r["name"] for r in trace.ask("rows", by="name", iteration="0")} == {"ProfilerStep#0", "cudaLaunchKernel", "launched"}
+        assert {r["name"] for r in trace.ask("rows", by="name", iteration="0", side="device")} == {"launched"}
+        assert {r["name"] for r in trace.ask("rows", by="name", side="device")} == {"launched", "found"}
