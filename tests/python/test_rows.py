@@ -185,3 +185,13 @@ def test_device_work_that_nobody_launched_is_in_no_step(tmp_path):
         assert {r["name"] for r in trace.ask("rows", by="name", iteration="0")} == {"ProfilerStep#0", "cudaLaunchKernel", "launched"}
         assert {r["name"] for r in trace.ask("rows", by="name", iteration="0", side="device")} == {"launched"}
         assert {r["name"] for r in trace.ask("rows", by="name", side="device")} == {"launched", "found"}
+
+
+@pytest.mark.parametrize("steps", ["without_last", "upto_last"])
+def test_some_steps_stand_at_the_times_of_all(tmp_path, steps):
+    path = traces.write(traces.build(7, ranks=2, steps=3), tmp_path, 7, plain=True)
+    with tachograph.open(str(path)) as trace:
+        times = {row["slice"]: row["ts_us"] for row in trace.ask("rows", limit="all")}
+        rows = trace.ask("rows", steps=steps, limit="all").to_dicts()
+        assert {row["slice"]: row["ts_us"] for row in rows} == {row["slice"]: times[row["slice"]] for row in rows} and 0 < len(rows)
+        assert [r["ts_us"] for r in trace.ask("rows", by="rank", steps=steps)] == [min(r["ts_us"] for r in rows if r["rank"] == rank) for rank in range(2)]

@@ -171,13 +171,15 @@ static void put_filtered_begins(const struct tg__rows *r, const struct tg__ask *
   for (uint32_t rank = 0; rank < r->t->rank_count; rank++) {
     const struct tg__hta_rank *const of = &r->hta.ranks[rank];
     int64_t least = INT64_MAX, most = INT64_MIN;
+    size_t first = 0;
     if (!tg__ask_has_rank(a, rank) || of->count == 0) continue;
     for (size_t i = 0; i < of->count; i++) {
       const int64_t start = start_of(r, &of->rows[i]);
+      if (start < least && r->is_exact) first = i;
       if (start < least) least = start;
       if (start > most) most = start;
     }
-    put_begin(r->t, rank, r->t->slices.start_ns[of->rows[0].slice], tg__us_of(start_of(r, &of->rows[0])), tg__us_of(most - least), out);
+    put_begin(r->t, rank, r->t->slices.start_ns[of->rows[first].slice], tg__us_of(start_of(r, &of->rows[first])), tg__us_of(most - least), out);
   }
 }
 
