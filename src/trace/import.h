@@ -54,6 +54,7 @@ struct tg__packed_val { /* a value on its way into the pool */
   uint32_t key;
   uint8_t kind, decimals;
   bool top;
+  uint8_t zero; /* so that rows compare what stands before i as one word */
   int64_t i; /* the integer, the digits of a decimal, or a string id */
 };
 
@@ -71,6 +72,12 @@ struct tg__guess {
   struct tg__guess_field fields[];
 };
 
+enum { TG__ROW_MOST = 64, TG__ROW_CACHE = 8 };
+struct tg__row_fields { /* of an event that was added as a row: keys and kinds of its values */
+  uint64_t heads[TG__ROW_MOST];
+  const struct tg__guess *schema; /* NULL: none was added yet */
+};
+
 enum { TG__STRING_CACHE = 8192, TG__TRACK_CACHE = 64, TG__SCHEMA_CACHE = 1024, TG__PENDING = 64 };
 struct tg__parser {
   struct tg__shared *shared;
@@ -86,6 +93,7 @@ struct tg__parser {
   uint32_t cat_string[64], cat_index[64]; /* direct-mapped by string id */
   const struct tg__guess *guess[TG__SCHEMA_CACHE];        /* by event name: the schema seen last */
   const struct tg__guess *known_schema[TG__SCHEMA_CACHE]; /* by hash of the fields */
+  struct tg__row_fields rows[TG__ROW_CACHE];              /* by the number of values, the last ones seen */
   struct tg__packed_val *vals; /* members and args of the event being read */
   size_t val_count, val_cap;
   char *scratch; /* unescaped text */
@@ -180,9 +188,11 @@ struct tg__import { /* one file, read */
   size_t logical_count, logical_cap;
 };
 void tg__import_release(struct tg__import *im); /* everything but the pool */
-/* Events that do not come from JSON (import_rows.c): their values one by one (at most 64), then the event; category: string id or TG_NONE.
+/* Events that do not come from JSON (import_rows.c): their values one by one (at most TG__ROW_MOST), then the event; category: string id or TG_NONE.
  * false on no memory. */
-void tg__row_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top);
+static inline void tg__row_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top) {
+  p->vals[p->val_count++] = (struct tg__packed_val){.key = key, .kind = (uint8_t)kind, .i = i, .top = top};
+}
 bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category);
 /* What has been added becomes a block of the import, and the parser is empty again. */
 bool tg__commit_rows(struct tg__import *im, struct tg__parser *p);

@@ -1,15 +1,36 @@
 /* Events that no parser of JSON has made: values gathered one by one, then the event, then whole blocks of them. */
 #include "trace/import.h"
 
-void tg__row_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top) {
-  p->vals[p->val_count++] = (struct tg__packed_val){.key = key, .kind = (uint8_t)kind, .i = i, .top = top}; /* room for 64 is there */
+static uint32_t cat_of(struct tg__parser *p, uint32_t category) {
+  const uint32_t slot = category % 64;
+  return p->cat_string[slot] == category && p->cat_index[slot] != TG_NONE ? p->cat_index[slot] : tg__intern_cat(p, category);
+}
+
+static inline uint64_t head_of(const struct tg__packed_val *v) {
+  uint64_t head;
+  memcpy(&head, v, sizeof head);
+  return head;
+}
+_Static_assert(offsetof(struct tg__packed_val, i) == sizeof(uint64_t), "the head is a word");
+
+/* Most rows have the fields of the last one with as many values. */
+static const struct tg__guess *schema_of(struct tg__parser *p) {
+  const size_t count = p->val_count;
+  struct tg__row_fields *const known = &p->rows[count % TG__ROW_CACHE];
+  size_t same = 0;
+  while (same < count && head_of(&p->vals[same]) == known->heads[same]) same++;
+  if (known->schema && same == count && known->schema->count == count) return known->schema;
+  bool has_args = false;
+  for (size_t i = 0; i < count; i++) {
+    has_args |= !p->vals[i].top;
+    known->heads[i] = head_of(&p->vals[i]);
+  }
+  return known->schema = tg__intern_schema(p, has_args, p->vals, count);
 }
 
 bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category) {
-  bool has_args = false;
-  for (size_t i = 0; i < p->val_count; i++) has_args |= !p->vals[i].top;
-  r.cat = (uint16_t)tg__intern_cat(p, category);
-  const struct tg__guess *const schema = tg__intern_schema(p, has_args, p->vals, p->val_count);
+  r.cat = (uint16_t)cat_of(p, category);
+  const struct tg__guess *const schema = schema_of(p);
   r.args = schema ? tg__pack_args(p, schema->id, p->vals, p->val_count) : TG_NONE;
   p->val_count = 0;
   if (p->no_memory || !tg__grow((void **)&p->records, &p->record_cap, p->record_count + 1, sizeof *p->records)) return false;

@@ -40,7 +40,7 @@ bool tg__parser_init(struct tg__parser *p, struct tg__shared *s) {
   for (int i = 0; i < TG__TRACK_CACHE; i++) p->track_cache[i].track = TG_NONE;
   for (int i = 0; i < 64; i++) p->cat_index[i] = TG_NONE;
   for (int i = 0; i < TG__STRING_CACHE; i++) p->strings[i].len = UINT32_MAX;
-  return tg__grow((void **)&p->vals, &p->val_cap, 64, sizeof *p->vals);
+  return tg__grow((void **)&p->vals, &p->val_cap, TG__ROW_MOST, sizeof *p->vals);
 }
 
 void tg__parser_reset(struct tg__parser *p) {
