@@ -320,6 +320,14 @@ static void lose(struct importer *w, enum tg__loss what, int64_t count) {
   w->im->losses.count[what] += count - 1;
 }
 
+/* Room for the args of the rows: what grows bit by bit is moved, and has small pages. What is not used is never touched. */
+static void expect_rows(struct importer *w) {
+  enum { ROW_BYTES = 32 };
+  size_t rows = w->snapshot.block_count;
+  for (size_t i = 0; i < w->snapshot.device_count; i++) rows += w->snapshot.devices[i].count;
+  if (!tg__pages_grow((void **)&w->im->pool, &w->im->pool_cap, w->im->pool_len + rows * ROW_BYTES)) w->no_memory = true;
+}
+
 static bool emit_all(struct importer *w, struct tg_error *e) {
   struct tg__snapshot *const s = &w->snapshot;
   int64_t devices = (int64_t)s->host;
@@ -328,6 +336,7 @@ static bool emit_all(struct importer *w, struct tg_error *e) {
     if (s->segments[i].device >= devices && s->segments[i].device < 4096) devices = s->segments[i].device + 1;
   know_words(w);
   find_base(w);
+  expect_rows(w);
   for (int64_t d = 0; d <= devices && !w->no_memory; d++) {
     const int64_t device = d < devices ? d : TG__HOST_DEVICE;
     if (!is_used(s, device)) continue;
