@@ -66,6 +66,7 @@ struct reader {
   struct slot *slots;
   size_t slot_count, slot_cap;
   uint32_t free_slot; /* +1 */
+  struct slot row;    /* of a dict that comes as a row */
   struct tg__stacks stacks;
   struct tg__map context_of; /* hash → context; equal hashes are chained through hash + 1 */
   struct range *block_lists;
@@ -75,7 +76,8 @@ struct reader {
   size_t *device_of; /* by history, in order of arrival */
   size_t device_of_cap, history_count, device_lists, host_history; /* host_history: number + 1 */
   size_t json_bytes; /* of the dicts in the making */
-  uint32_t last_context;
+  uint32_t last_context, row_context; /* row_context: of the last row with these words */
+  uint64_t row_context_seen;
   bool no_memory, is_snapshot;
 };
 
@@ -281,13 +283,24 @@ static uint8_t action_of(const struct tg__snapshot *s, uint32_t text) {
   return TG__ACTION_OTHER;
 }
 
-static void add_entry(struct reader *r, const struct tg__unpickler *u, size_t history, const struct slot *d) {
+/* Of a row whose values are those of the row before it is known without a look at them. Lines of a list may have become more. */
+#define CONTEXT_WORDS (BIT(STREAM) | BIT(POOL_ID) | BIT(USER_METADATA) | BIT(COMPILE_CONTEXT) | BIT(INTERNAL_METADATA) | BIT(FORWARD_FRAMES))
+static uint32_t context_of(struct reader *r, struct tg__unpickler *u, const struct slot *d) {
+  if (d != &r->row) return context_at(r, u, d);
+  const uint64_t seen = d->seen & CONTEXT_WORDS;
+  if (seen == r->row_context_seen && !(u->row_changed & CONTEXT_WORDS) && !(seen & BIT(FORWARD_FRAMES))) return r->row_context;
+  u->row_changed = 0;
+  r->row_context_seen = seen;
+  return r->row_context = context_at(r, u, d);
+}
+
+static void add_entry(struct reader *r, struct tg__unpickler *u, size_t history, const struct slot *d) {
   struct tg__snapshot_entry entry = {.time_us = int_at(d, W_TIME_US),
                                      .addr = int_at(d, has(d, W_ADDR) ? W_ADDR : W_DEVICE_FREE),
                                      .size = int_at(d, W_SIZE),
                                      .action_text = text_at(d, W_ACTION),
                                      .stack = stack_at(u, d),
-                                     .context = context_at(r, u, d)};
+                                     .context = context_of(r, u, d)};
   entry.action = action_of(r->s, entry.action_text);
   if (!tg__history_add(&r->s->devices[history], &entry)) r->no_memory = true;
 }
@@ -369,15 +382,7 @@ static bool block_list_of(struct reader *r, struct tg__unpickler *u, struct tg__
   return true;
 }
 
-/* A dict is put into a list: it becomes what its keys say. */
-static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict) {
-  const struct slot *const d = &r->slots[number_of(u, dict)];
-  if (has(d, W_FILENAME)) {
-    const struct tg__frame frame = {str_at(r, d, W_FILENAME), str_at(r, d, W_NAME), int_at(d, W_LINE), str_at(r, d, W_FX_NODE), str_at(r, d, W_FX_TRACE)};
-    const uint32_t text = tg__stacks_frame(&r->stacks, &frame);
-    close_slot(r, u, dict, FRAME, text == TG_NONE ? 0 : text);
-    return;
-  }
+static void add_row(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct slot *d) {
   if (has(d, W_ACTION)) {
     const size_t history = history_of(r, u, list);
     if (!r->no_memory) add_entry(r, u, history, d);
@@ -389,23 +394,58 @@ static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pick
   } else if (has(d, W_STAGE)) {
     add_note(r, d);
   }
+}
+
+/* A dict is put into a list: it becomes what its keys say. */
+static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict) {
+  const struct slot *const d = &r->slots[number_of(u, dict)];
+  if (has(d, W_FILENAME)) {
+    const struct tg__frame frame = {str_at(r, d, W_FILENAME), str_at(r, d, W_NAME), int_at(d, W_LINE), str_at(r, d, W_FX_NODE), str_at(r, d, W_FX_TRACE)};
+    const uint32_t text = tg__stacks_frame(&r->stacks, &frame);
+    close_slot(r, u, dict, FRAME, text == TG_NONE ? 0 : text);
+    return;
+  }
+  add_row(r, u, list, d);
   close_slot(r, u, dict, DONE, 0);
 }
 
-struct frames {
-  const struct tg__unpickler *u;
-  const struct tg__pickle_value *items;
-};
-static uint32_t next_frame(const void *ctx, size_t i) {
-  const struct frames *const f = ctx;
-  return kind_of(f->u, f->items[i]) == FRAME ? number_of(f->u, f->items[i]) : TG_NONE;
-}
 /* A list that goes on begins with the frames it has. */
 static void take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
                         size_t count) {
-  const struct frames frames = {u, items};
   const uint32_t before = kind_of(u, list) == STACK ? number_of(u, list) : 0;
-  mean(r, u, list, STACK, tg__stacks_number(&r->stacks, before, next_frame, &frames, count));
+  uint32_t *const frames = tg__stacks_room(&r->stacks, before, count);
+  size_t n = 0;
+  for (size_t i = 0; frames && i < count; i++)
+    if (kind_of(u, items[i]) == FRAME) frames[n++] = number_of(u, items[i]);
+  if (frames) mean(r, u, list, STACK, tg__stacks_number(&r->stacks, before, n));
+}
+
+/* ---- rows that come as such --------------------------------------------------------------------------------------------------------------- */
+
+static bool says_row(uint64_t seen) { return seen & ROW_WORDS && !(seen & (BIT(FILENAME) | TOP_WORDS)); }
+static bool is_row(const void *ctx, const struct tg__unpickler *u, struct tg__pickle_value dict) {
+  const struct reader *const r = ctx;
+  return kind_of(u, dict) == OPEN_DICT && says_row(r->slots[number_of(u, dict)].seen);
+}
+static bool take_row(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict, uint64_t seen) {
+  struct reader *const r = ctx;
+  if (!says_row(seen)) return false;
+  r->row.seen = seen;
+  add_row(r, u, list, &r->row);
+  mean(r, u, dict, DONE, 0);
+  return !r->no_memory;
+}
+static bool take_row_list(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, const uint32_t *words, size_t count) {
+  struct reader *const r = ctx;
+  const uint32_t frame = tg__pickle_word(TG__PICKLE_DICT, meaning_of(r, FRAME, 0));
+  uint32_t *const frames = tg__stacks_room(&r->stacks, 0, count), others = 0;
+  for (size_t i = 0; frames && i < count; i++) {
+    others |= (words[i] ^ frame) & ~(uint32_t)MEANING_MOST;
+    frames[i] = words[i] & MEANING_MOST;
+  }
+  if (!frames || others) return false;
+  mean(r, u, list, STACK, tg__stacks_number(&r->stacks, 0, count));
+  return !r->stacks.no_memory;
 }
 
 /* Texts in a list are the lines of a trace. */
@@ -446,8 +486,9 @@ static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
     if (kind == HISTORY && number_of(u, items[i]) < r->history_count) r->device_of[number_of(u, items[i])] = r->device_lists;
     r->device_lists++; /* lists within a list: one a device, empty where nothing was recorded */
   }
-  if (count && kind_of(u, items[0]) == FRAME) take_frames(r, u, into, items, count);
-  if (count && items[0].kind == TG__PICKLE_TEXT && (kind_of(u, into) == UNKNOWN || kind_of(u, into) == LINES)) take_lines(r, u, into, items, count);
+  const enum meaning list = kind_of(u, into);
+  if (count && kind_of(u, items[0]) == FRAME && (list == UNKNOWN || list == STACK)) take_frames(r, u, into, items, count);
+  if (count && items[0].kind == TG__PICKLE_TEXT && (list == UNKNOWN || list == LINES)) take_lines(r, u, into, items, count);
   r->no_memory |= r->stacks.no_memory;
   return !r->no_memory;
 }
@@ -502,11 +543,15 @@ static void reader_end(struct reader *r) {
 enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *strings, tg__source_fn *source, void *ctx,
                               const struct tg__import_how *how, struct tg_error *e) {
   *s = (struct tg__snapshot){.strings = strings, .settings = TG_NONE};
-  struct reader r = {.s = s};
+  struct reader r = {.s = s, .row_context_seen = UINT64_MAX};
   struct tg__unpickler u = {
-      .strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs, .tuple = take_tuple, .is_found = is_found};
+      .strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs, .tuple = take_tuple, .is_found = is_found,
+      .row_values = r.row.at, .row = take_row, .row_list = take_row_list, .is_row = is_row};
+  const bool ready = reader_begin(&r);
+  u.row_keys = r.word_of;
+  u.row_key_count = r.word_top;
   enum tg_err err =
-      reader_begin(&r) ? tg__unpickle(&u, source, ctx, how, e) : tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+      ready ? tg__unpickle(&u, source, ctx, how, e) : tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   if (!err && !place_histories(&r)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   if (!err && !is_found(&r))
     err = tg__fail(e, TG_NOT_A_TRACE, -1, "a pickle, but no memory snapshot: it has neither segments nor device_traces");

@@ -117,22 +117,20 @@ static uint32_t stack_number(struct tg__stacks *st, size_t first) {
   return (uint32_t)s->stack_count++;
 }
 
-uint32_t tg__stacks_number(struct tg__stacks *st, uint32_t before, uint32_t (*next)(const void *ctx, size_t i), const void *ctx,
-                           size_t count) {
-  const size_t first = st->frame_count;
-  const struct tg__frames_range own = before ? st->ranges[before] : (struct tg__frames_range){0};
-  if (!tg__grow((void **)&st->frames, &st->frame_cap, first + own.count + FRAMES_MOST, sizeof *st->frames)) {
+uint32_t *tg__stacks_room(struct tg__stacks *st, uint32_t before, size_t most) {
+  const struct tg__frames_range own = st->ranges[before];
+  if (!tg__grow((void **)&st->frames, &st->frame_cap, st->frame_count + own.count + most, sizeof *st->frames)) {
     st->no_memory = true;
-    return 0;
+    return NULL;
   }
-  if (own.count) memcpy(st->frames + first, st->frames + own.first, own.count * sizeof *st->frames);
-  uint32_t *at = st->frames + first + own.count;
-  const uint32_t *const most = st->frames + first + FRAMES_MOST;
-  for (size_t i = 0; i < count && at < most; i++) {
-    const uint32_t frame = next(ctx, i);
-    if (frame != TG_NONE) *at++ = frame;
-  }
-  st->frame_count = (size_t)(at - st->frames);
+  uint32_t *const room = st->frames + st->frame_count;
+  if (own.count) memcpy(room, st->frames + own.first, own.count * sizeof *room);
+  return room + own.count;
+}
+
+uint32_t tg__stacks_number(struct tg__stacks *st, uint32_t before, size_t count) {
+  const size_t first = st->frame_count, all = st->ranges[before].count + count;
+  st->frame_count += all < FRAMES_MOST ? all : FRAMES_MOST;
   return stack_number(st, first);
 }
 

@@ -29,8 +29,9 @@ void tg__stacks_free(struct tg__stacks *st);
 /* "file(line): function", as Kineto writes the frames of Python; before it that of the line that was written, when torch.compile's code has one.
  * A string id, TG_NONE on no memory. */
 uint32_t tg__stacks_frame(struct tg__stacks *st, const struct tg__frame *f);
-/* The number of the stack that has the frames of `before` and then these; `next` is asked for each of them, TG_NONE = no frame. */
-uint32_t tg__stacks_number(struct tg__stacks *st, uint32_t before, uint32_t (*next)(const void *ctx, size_t i), const void *ctx, size_t count);
+/* Room for so many frames behind those of the stack `before`; NULL on no memory. Then, when `count` of them stand there: the stack's number. */
+uint32_t *tg__stacks_room(struct tg__stacks *st, uint32_t before, size_t most);
+uint32_t tg__stacks_number(struct tg__stacks *st, uint32_t before, size_t count);
 /* Texts in one, behind `before` (TG_NONE: nothing yet): a string id, TG_NONE on no memory. */
 uint32_t tg__stacks_join(struct tg__stacks *st, uint32_t before, const uint32_t *texts, size_t count);
 

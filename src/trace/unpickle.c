@@ -1,5 +1,5 @@
 /* A pickle machine without the opcodes that run code. */
-#include "trace/unpickle.h"
+#include "trace/unpickle_machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,29 +9,12 @@ enum {
   TEXT_MOST = 1 << 28, /* a longer text is damage, or an attack */
   NAME = 100,
 };
-struct machine {
-  struct tg__unpickler *u;
-  tg__source_fn *source;
-  void *source_ctx;
-  const struct tg__import_how *how;
-  uint8_t *buffer;
-  size_t buffer_cap, at, end; /* bytes [at, end) of the buffer are unread */
-  int64_t offset;             /* of buffer[0] in the input */
-  struct tg__pickle_value *stack;
-  size_t depth, stack_cap;
-  size_t mark; /* position of the uppermost mark + 1, 0 = none; in each mark's i stands the one below */
-  uint32_t *memo; /* object of every entry, TG_NONE where nothing was put. NULL while each entry is the object of its own number */
-  size_t memo_count, memo_cap;
-  uint8_t op;
-  enum tg_err err;
-  struct tg_error *e;
-};
 enum verdict { GO_ON, STOP, CUT, FAILED };
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------------------------ */
 
 /* At least n unread bytes in the buffer: false at the end of the input, or when m->err says why not. */
-static bool fill(struct machine *m, size_t n) {
+static bool fill(struct tg__machine *m, size_t n) {
   if (m->at) memmove(m->buffer, m->buffer + m->at, m->end - m->at);
   m->offset += (int64_t)m->at;
   m->end -= m->at;
@@ -52,23 +35,13 @@ static bool fill(struct machine *m, size_t n) {
   }
   return true;
 }
-static inline const uint8_t *take(struct machine *m, size_t n) {
+static inline const uint8_t *take(struct tg__machine *m, size_t n) {
   if (TG_UNLIKELY(m->end - m->at < n) && !fill(m, n)) return NULL;
   m->at += n;
   return m->buffer + m->at - n;
 }
-/* Little endian, n ≤ 8 bytes. */
-static inline uint64_t number_of(const uint8_t *p, unsigned n) {
-  uint64_t v = 0;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  memcpy(&v, p, n);
-#else
-  for (unsigned i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
-#endif
-  return v;
-}
 /* A line without its end; NULL when there is none. */
-static const uint8_t *take_line(struct machine *m, size_t *len) {
+static const uint8_t *take_line(struct tg__machine *m, size_t *len) {
   for (size_t n = 1; n < TEXT_MOST; n++) {
     if (m->end - m->at < n && !fill(m, n)) return NULL;
     if (m->buffer[m->at + n - 1] != '\n') continue;
@@ -81,51 +54,44 @@ static const uint8_t *take_line(struct machine *m, size_t *len) {
 
 /* ---- the stack and the memo ---------------------------------------------------------------------------------------------------------- */
 
-static enum verdict no_memory(struct machine *m) {
+static enum verdict no_memory(struct tg__machine *m) {
   m->err = tg__fail(m->e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   return FAILED;
 }
 
-static inline enum verdict push(struct machine *m, struct tg__pickle_value v) {
+static inline enum verdict push(struct tg__machine *m, struct tg__pickle_value v) {
   if (TG_UNLIKELY(m->depth == m->stack_cap) && !tg__grow((void **)&m->stack, &m->stack_cap, m->depth + 1, sizeof *m->stack))
     return no_memory(m);
   m->stack[m->depth++] = v;
   return GO_ON;
 }
-static enum verdict push_int(struct machine *m, int64_t i) { return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_INT, .i = i}); }
-static enum verdict push_text(struct machine *m, const uint8_t *p, size_t len) {
+static enum verdict push_int(struct tg__machine *m, int64_t i) { return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_INT, .i = i}); }
+static enum verdict push_text(struct tg__machine *m, const uint8_t *p, size_t len) {
   const uint32_t id = tg__strings_add(m->u->strings, (const char *)p, len);
-  if (id >= UINT32_C(1) << TG__MEANING_BITS) return no_memory(m);
+  if (id > TG__MEANING_MASK) return no_memory(m);
   return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_TEXT, .id = id});
 }
 
-static inline bool add_object(struct tg__unpickler *u, enum tg__pickle_kind kind, uint32_t meaning) {
-  if (TG_UNLIKELY(u->object_count == u->object_cap) &&
-      (u->object_count >= TG_NONE - 1 || !tg__grow((void **)&u->objects, &u->object_cap, u->object_count + 1, sizeof *u->objects)))
-    return false;
-  u->objects[u->object_count++] = (uint32_t)(kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | meaning;
-  return true;
-}
-static inline enum verdict push_container(struct machine *m, enum tg__pickle_kind kind) {
-  if (!add_object(m->u, kind, 0)) return no_memory(m);
+static inline enum verdict push_container(struct tg__machine *m, enum tg__pickle_kind kind) {
+  if (!tg__pickle_add(m->u, kind, 0)) return no_memory(m);
   return push(m, (struct tg__pickle_value){.kind = kind, .id = (uint32_t)m->u->object_count - 1});
 }
 
-static enum verdict push_mark(struct machine *m) {
+static enum verdict push_mark(struct tg__machine *m) {
   const enum verdict v = push(m, (struct tg__pickle_value){.kind = TG__PICKLE_MARK, .i = (int64_t)m->mark});
   if (v == GO_ON) m->mark = m->depth;
   return v;
 }
 /* Nothing at or above `depth` is left. */
-static inline void cut_stack(struct machine *m, size_t depth) {
+static inline void cut_stack(struct tg__machine *m, size_t depth) {
   while (m->mark > depth) m->mark = (size_t)m->stack[m->mark - 1].i;
   m->depth = depth;
 }
 /* Past the last mark: the first value above it; SIZE_MAX when there is none. */
-static size_t above_mark(const struct machine *m) { return m->mark ? m->mark : SIZE_MAX; }
+static size_t above_mark(const struct tg__machine *m) { return m->mark ? m->mark : SIZE_MAX; }
 
 /* Hand values [from, depth) to the container below them, which is left on top. `below`: how far below `from` it is. */
-static enum verdict put_into(struct machine *m, size_t from, size_t below) {
+static enum verdict put_into(struct tg__machine *m, size_t from, size_t below) {
   if (from < below) return CUT;
   const struct tg__pickle_value into = m->stack[from - below];
   const size_t count = m->depth - from;
@@ -142,7 +108,7 @@ static enum verdict put_into(struct machine *m, size_t from, size_t below) {
 }
 
 /* The values [from, depth) become a tuple, in place of the mark below them when there is one. */
-static enum verdict gather_tuple(struct machine *m, size_t from, bool has_mark) {
+static enum verdict gather_tuple(struct tg__machine *m, size_t from, bool has_mark) {
   const uint32_t meaning = m->u->tuple(m->u->ctx, m->stack + from, m->depth - from);
   if (meaning == TG_NONE) return no_memory(m);
   cut_stack(m, from - has_mark);
@@ -150,7 +116,7 @@ static enum verdict gather_tuple(struct machine *m, size_t from, bool has_mark) 
 }
 
 /* The same for the other containers, which always have one. */
-static enum verdict gather(struct machine *m, size_t from, enum tg__pickle_kind kind) {
+static enum verdict gather(struct tg__machine *m, size_t from, enum tg__pickle_kind kind) {
   const size_t count = m->depth - from;
   if (kind == TG__PICKLE_TUPLE) return gather_tuple(m, from, true);
   enum verdict v = push_container(m, kind);
@@ -167,17 +133,17 @@ static enum verdict gather(struct machine *m, size_t from, enum tg__pickle_kind 
 static bool fits_memo(enum tg__pickle_kind kind) { return kind >= TG__PICKLE_TEXT && kind <= TG__PICKLE_DICT; }
 
 /* The number of a value among the objects: containers have theirs, others get one. TG_NONE: out of memory. */
-static uint32_t object_of(struct machine *m, struct tg__pickle_value v) {
+static uint32_t object_of(struct tg__machine *m, struct tg__pickle_value v) {
   if (v.kind >= TG__PICKLE_LIST) return v.id;
-  return add_object(m->u, v.kind, v.id) ? (uint32_t)m->u->object_count - 1 : TG_NONE;
+  return tg__pickle_add(m->u, v.kind, v.id) ? (uint32_t)m->u->object_count - 1 : TG_NONE;
 }
 /* Does memo entry `at` hold this text or tuple already? Programs may put it there again and again. */
-static bool holds(const struct machine *m, uint64_t at, struct tg__pickle_value v) {
+static bool holds(const struct tg__machine *m, uint64_t at, struct tg__pickle_value v) {
   if (v.kind >= TG__PICKLE_LIST || at >= m->memo_count) return false;
   const uint32_t object = m->memo ? m->memo[at] : (uint32_t)at;
-  return object != TG_NONE && m->u->objects[object] == ((uint32_t)(v.kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | v.id);
+  return object != TG_NONE && m->u->objects[object] == tg__pickle_word(v.kind, v.id);
 }
-static enum verdict memo_put(struct machine *m, uint64_t at) {
+static enum verdict memo_put(struct tg__machine *m, uint64_t at) {
   /* Python numbers them one after the other; room for wild numbers would be memory without bytes to show for it. */
   if (!m->depth || !fits_memo(m->stack[m->depth - 1].kind) || at > m->memo_count + 65536) return CUT;
   const struct tg__pickle_value v = m->stack[m->depth - 1];
@@ -196,24 +162,15 @@ static enum verdict memo_put(struct machine *m, uint64_t at) {
   m->memo[at] = object;
   return GO_ON;
 }
-static inline bool memo_find(const struct machine *m, uint64_t at, struct tg__pickle_value *out) {
-  if (at >= m->memo_count) return false;
-  const uint32_t object = m->memo ? m->memo[at] : (uint32_t)at;
-  if (object == TG_NONE) return false;
-  const uint32_t word = m->u->objects[object];
-  const enum tg__pickle_kind kind = (enum tg__pickle_kind)(TG__PICKLE_TEXT + (word >> TG__MEANING_BITS));
-  *out = (struct tg__pickle_value){.kind = kind, .id = kind >= TG__PICKLE_LIST ? object : word & ((UINT32_C(1) << TG__MEANING_BITS) - 1)};
-  return true;
-}
-static inline enum verdict memo_get(struct machine *m, uint64_t at) {
+static inline enum verdict memo_get(struct tg__machine *m, uint64_t at) {
   struct tg__pickle_value v;
-  return memo_find(m, at, &v) ? push(m, v) : CUT;
+  return tg__memo_find(m, at, &v) ? push(m, v) : CUT;
 }
 
 /* ---- opcodes ------------------------------------------------------------------------------------------------------------------------- */
 
 /* What a file must not hold here, by the names of Python's pickletools. */
-static enum verdict refuse(struct machine *m, const char *opcode) {
+static enum verdict refuse(struct tg__machine *m, const char *opcode) {
   char what[NAME * 2 + 2] = "";
   size_t len;
   const uint8_t *line = m->op == 'c' || m->op == 'i' ? take_line(m, &len) : NULL;
@@ -237,7 +194,7 @@ static enum verdict refuse(struct machine *m, const char *opcode) {
   return FAILED;
 }
 
-static enum verdict text_number(struct machine *m) {
+static enum verdict text_number(struct tg__machine *m) {
   size_t len;
   char text[32];
   const uint8_t *line = take_line(m, &len);
@@ -255,31 +212,31 @@ static enum verdict text_number(struct machine *m) {
   return push_int(m, text[0] == '-' ? strtoll(text, NULL, 10) : (int64_t)strtoull(text, NULL, 10));
 }
 
-static enum verdict sized_text(struct machine *m, unsigned length_bytes) {
+static enum verdict sized_text(struct tg__machine *m, unsigned length_bytes) {
   const uint8_t *p = take(m, length_bytes);
-  const uint64_t len = p ? number_of(p, length_bytes) : UINT64_MAX;
+  const uint64_t len = p ? tg__pickle_number(p, length_bytes) : UINT64_MAX;
   p = len < TEXT_MOST ? take(m, (size_t)len) : NULL;
   return p ? push_text(m, p, (size_t)len) : CUT;
 }
 
 /* LONG1, LONG4: two's complement of any length; what lies beyond 64 bits is dropped. */
-static enum verdict long_number(struct machine *m, unsigned length_bytes) {
+static enum verdict long_number(struct tg__machine *m, unsigned length_bytes) {
   const uint8_t *p = take(m, length_bytes);
-  const uint64_t len = p ? number_of(p, length_bytes) : UINT64_MAX;
+  const uint64_t len = p ? tg__pickle_number(p, length_bytes) : UINT64_MAX;
   p = len <= 1024 ? take(m, (size_t)len) : NULL;
   if (!p) return CUT;
-  uint64_t v = number_of(p, len < 8 ? (unsigned)len : 8);
+  uint64_t v = tg__pickle_number(p, len < 8 ? (unsigned)len : 8);
   if (len && len < 8 && p[len - 1] & 0x80) v |= UINT64_MAX << 8 * len;
   return push_int(m, (int64_t)v);
 }
 
-static enum verdict fixed_number(struct machine *m, unsigned bytes) {
+static enum verdict fixed_number(struct tg__machine *m, unsigned bytes) {
   const uint8_t *const p = take(m, bytes);
   if (!p) return CUT;
-  return push_int(m, m->op == 'J' ? (int32_t)number_of(p, 4) : (int64_t)number_of(p, bytes));
+  return push_int(m, m->op == 'J' ? (int32_t)tg__pickle_number(p, 4) : (int64_t)tg__pickle_number(p, bytes));
 }
 
-static enum verdict binary_float(struct machine *m) {
+static enum verdict binary_float(struct tg__machine *m) {
   const uint8_t *const p = take(m, 8);
   uint64_t bits = 0;
   if (!p) return CUT;
@@ -287,12 +244,12 @@ static enum verdict binary_float(struct machine *m) {
   return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_REAL, .i = (int64_t)bits});
 }
 
-static inline enum verdict memo_number(struct machine *m, unsigned bytes, bool put) {
+static inline enum verdict memo_number(struct tg__machine *m, unsigned bytes, bool put) {
   const uint8_t *const p = take(m, bytes);
   if (!p) return CUT;
-  return put ? memo_put(m, number_of(p, bytes)) : memo_get(m, number_of(p, bytes));
+  return put ? memo_put(m, tg__pickle_number(p, bytes)) : memo_get(m, tg__pickle_number(p, bytes));
 }
-static enum verdict memo_line(struct machine *m, bool put) {
+static enum verdict memo_line(struct tg__machine *m, bool put) {
   size_t len;
   const uint8_t *const p = take_line(m, &len);
   char text[16] = "";
@@ -302,7 +259,7 @@ static enum verdict memo_line(struct machine *m, bool put) {
   return put ? memo_put(m, at) : memo_get(m, at);
 }
 
-static enum verdict line_text(struct machine *m) {
+static enum verdict line_text(struct tg__machine *m) {
   size_t len;
   const uint8_t *p = take_line(m, &len);
   if (!p) return CUT;
@@ -310,20 +267,20 @@ static enum verdict line_text(struct machine *m) {
   return push_text(m, p, len);
 }
 
-static enum verdict close_marked(struct machine *m, enum tg__pickle_kind kind) {
+static enum verdict close_marked(struct tg__machine *m, enum tg__pickle_kind kind) {
   const size_t from = above_mark(m);
   return from == SIZE_MAX ? CUT : gather(m, from, kind);
 }
-static enum verdict put_marked(struct machine *m) {
+static enum verdict put_marked(struct tg__machine *m) {
   const size_t from = above_mark(m);
   if (from == SIZE_MAX || from < 2) return CUT;
   return put_into(m, from, 2); /* the container, the mark, the values */
 }
-static enum verdict put_last(struct machine *m, size_t count) { return m->depth <= count ? CUT : put_into(m, m->depth - count, 1); }
-static enum verdict tuple_of(struct machine *m, size_t count) {
+static enum verdict put_last(struct tg__machine *m, size_t count) { return m->depth <= count ? CUT : put_into(m, m->depth - count, 1); }
+static enum verdict tuple_of(struct tg__machine *m, size_t count) {
   return m->depth < count ? CUT : gather_tuple(m, m->depth - count, false);
 }
-static enum verdict drop(struct machine *m, bool to_mark) {
+static enum verdict drop(struct tg__machine *m, bool to_mark) {
   const size_t from = to_mark ? above_mark(m) : m->depth;
   if (from == SIZE_MAX || from == 0) return CUT;
   cut_stack(m, from - 1);
@@ -331,7 +288,7 @@ static enum verdict drop(struct machine *m, bool to_mark) {
 }
 
 /* Opcodes that a snapshot has no need of, most of which would run code. */
-static enum verdict rare_op(struct machine *m) {
+static enum verdict rare_op(struct tg__machine *m) {
   static const struct {
     uint8_t op;
     const char *name;
@@ -390,7 +347,7 @@ static enum verdict rare_op(struct machine *m) {
   }
 }
 
-static enum verdict protocol(struct machine *m) {
+static enum verdict protocol(struct tg__machine *m) {
   enum { NEWEST = 5 };
   const uint8_t *const number = take(m, 1);
   if (!number || *number <= NEWEST) return number ? GO_ON : CUT;
@@ -399,7 +356,7 @@ static enum verdict protocol(struct machine *m) {
   return FAILED;
 }
 
-static enum verdict run_op(struct machine *m) {
+static enum verdict run_op(struct tg__machine *m) {
   switch (m->op) {
   case 0x80:
     return protocol(m);
@@ -460,46 +417,23 @@ static enum verdict run_op(struct machine *m) {
   }
 }
 
-/* One value without content of its own, from bytes that are all there; how many they are, 0 for another opcode. LONG1 of a full word's bytes is
- * one of them: addresses and times. */
-static inline size_t plain_value(const struct machine *m, const uint8_t *p, struct tg__pickle_value *out) {
-  *out = (struct tg__pickle_value){.kind = TG__PICKLE_INT};
-  switch (*p) {
-  case 'h':
-    return memo_find(m, p[1], out) ? 2 : 0;
-  case 'j':
-    return memo_find(m, number_of(p + 1, 4), out) ? 5 : 0;
-  case 'K':
-    out->i = p[1];
-    return 2;
-  case 'M':
-    out->i = (int64_t)number_of(p + 1, 2);
-    return 3;
-  case 'J':
-    out->i = (int32_t)number_of(p + 1, 4);
-    return 5;
-  case 0x8a:
-    if (p[1] == 0 || p[1] > 8) return 0;
-    out->i = (int64_t)(number_of(p + 2, 8) << (64 - 8 * p[1])) >> (64 - 8 * p[1]);
-    return 2u + p[1];
-  case 'N':
-    out->kind = TG__PICKLE_NONE;
-    return 1;
-  default:
-    return 0;
-  }
-}
-
 /* What a snapshot is made of, a million times over: references to the memo, numbers, new lists and dicts. Goes on while the buffer holds the
  * longest of these opcodes and the stack has room; whatever else comes, and every error, is left to run_op. */
-static enum verdict run_plain(struct machine *m) {
+static enum verdict run_plain(struct tg__machine *m) {
   enum { OP_MOST = 10 };
   struct tg__unpickler *const u = m->u;
   const uint8_t *p = m->buffer + m->at;
   const uint8_t *const end = m->buffer + m->end;
   while (end - p >= OP_MOST && m->depth < m->stack_cap) {
+    if (*p == '}') {
+      m->at = (size_t)(p - m->buffer);
+      if (tg__unpickle_rows(m)) {
+        p = m->buffer + m->at;
+        continue;
+      }
+    }
     struct tg__pickle_value *const top = m->stack + m->depth;
-    const size_t n = plain_value(m, p, top);
+    const size_t n = tg__plain_value(m, p, top);
     if (n) {
       p += n;
       m->depth++;
@@ -512,7 +446,7 @@ static enum verdict run_plain(struct machine *m) {
     }
     if (*p != '}' && *p != ']') break;
     const enum tg__pickle_kind kind = *p == '}' ? TG__PICKLE_DICT : TG__PICKLE_LIST;
-    if (!add_object(u, kind, 0)) return no_memory(m);
+    if (!tg__pickle_add(u, kind, 0)) return no_memory(m);
     *top = (struct tg__pickle_value){.kind = kind, .id = (uint32_t)u->object_count - 1};
     m->depth++;
     p++;
@@ -527,7 +461,7 @@ static enum verdict run_plain(struct machine *m) {
 /* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
 
 /* The input ended within containers: what they hold so far is handed over, innermost first. A key without its value is dropped. */
-static void hand_over_rest(struct machine *m) {
+static void hand_over_rest(struct tg__machine *m) {
   for (size_t from; m->err == TG_OK && (from = above_mark(m)) != SIZE_MAX;) {
     const size_t below = from - 1;
     if (below == 0) return;
@@ -538,12 +472,13 @@ static void hand_over_rest(struct machine *m) {
 }
 
 /* Another pickle behind the one that has ended: forget that one. */
-static bool begin_next(struct machine *m) {
+static bool begin_next(struct tg__machine *m) {
   if (!m->u->is_found || m->u->is_found(m->u->ctx)) return false;
   if (m->at == m->end && !fill(m, 1)) return false;
   if (m->buffer[m->at] != 0x80) return false;
   tg__free(m->memo);
   m->memo = NULL;
+  tg__unpickle_forget_rows(m);
   m->depth = m->mark = m->memo_count = m->memo_cap = m->u->object_count = 0;
   return true;
 }
@@ -557,7 +492,8 @@ bool tg__looks_like_pickle(const char *head, size_t len) {
 
 enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx, const struct tg__import_how *how,
                          struct tg_error *e) {
-  struct machine m = {.u = u, .source = source, .source_ctx = source_ctx, .how = how, .e = e};
+  struct tg__machine m = {.u = u, .source = source, .source_ctx = source_ctx, .how = how, .e = e};
+  tg__unpickle_forget_rows(&m);
   enum verdict v = tg__grow((void **)&m.buffer, &m.buffer_cap, BUFFER, 1) ? GO_ON : no_memory(&m);
   while (v == GO_ON) {
     if ((v = run_plain(&m)) != GO_ON) break;

@@ -26,7 +26,7 @@ struct tg__pickle_value {
   uint32_t id; /* TEXT: string; TUPLE: meaning; LIST, DICT: number */
   int64_t i;
 };
-enum { TG__MEANING_BITS = 30 };
+enum { TG__MEANING_BITS = 30, TG__MEANING_MASK = (1 << TG__MEANING_BITS) - 1 };
 struct tg__unpickler {
   struct tg__strings *strings; /* texts are interned here */
   void *ctx;
@@ -36,18 +36,35 @@ struct tg__unpickler {
   uint32_t (*tuple)(void *ctx, const struct tg__pickle_value *items, size_t count); /* what it means; TG_NONE: out of memory */
   /* Was that what was looked for, or does it follow in another pickle? NULL: there is only one. */
   bool (*is_found)(const void *ctx);
+  /* Dicts that are items of a list and hold only what has no content of its own, pairs of numbers and lists of references may be handed over
+   * as rows, with no call of pairs or items for them. Each value is in the place of row_values that row_keys has for its key; keys that are
+   * not in row_keys share place 0. What stands in other places is of earlier rows, and stays as it is. row NULL: there are none. */
+  const uint8_t *row_keys; /* by string id: below 64 */
+  uint32_t row_key_count;
+  struct tg__pickle_value *row_values;
+  uint64_t row_changed; /* a bit for each place whose value is another one since the taker has put a 0 here */
+  /* seen: a bit for each place. false: it is none, or out of memory: read it as other dicts are. */
+  bool (*row)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict, uint64_t seen);
+  /* A list in a row; words: of the objects it refers to. false: like row. */
+  bool (*row_list)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, const uint32_t *words, size_t count);
+  /* Is a dict that was read as others are one that could be handed over as a row? */
+  bool (*is_row)(const void *ctx, const struct tg__unpickler *u, struct tg__pickle_value dict);
   uint32_t *objects; /* kind - TEXT in the upper two bits; string id or meaning: 0 until the taker says otherwise */
   size_t object_count, object_cap;
   bool cut; /* the pickle ends too early, or makes no sense at `cut_offset`: what stood before was handed over */
   int64_t cut_offset;
 };
+static inline enum tg__pickle_kind tg__pickle_kind_of(uint32_t word) { return (enum tg__pickle_kind)(TG__PICKLE_TEXT + (word >> TG__MEANING_BITS)); }
+static inline uint32_t tg__pickle_word(enum tg__pickle_kind kind, uint32_t meaning) {
+  return (uint32_t)(kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | meaning;
+}
 /* Of a list, a dict or a tuple. */
 static inline uint32_t tg__pickle_meaning(const struct tg__unpickler *u, struct tg__pickle_value v) {
-  return (v.kind == TG__PICKLE_TUPLE ? v.id : u->objects[v.id]) & ((UINT32_C(1) << TG__MEANING_BITS) - 1);
+  return (v.kind == TG__PICKLE_TUPLE ? v.id : u->objects[v.id]) & TG__MEANING_MASK;
 }
 /* Of a list or a dict. */
 static inline void tg__pickle_mean(struct tg__unpickler *u, struct tg__pickle_value v, uint32_t meaning) {
-  u->objects[v.id] = (uint32_t)(v.kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | meaning;
+  u->objects[v.id] = tg__pickle_word(v.kind, meaning);
 }
 /* Does a file that begins so look like a pickle? No text of JSON does. */
 bool tg__looks_like_pickle(const char *head, size_t len);

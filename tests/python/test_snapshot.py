@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import pickletools
+import random
 import subprocess
 import sys
 import zipfile
@@ -376,6 +377,82 @@ def test_keys_in_any_order_and_through_any_memo(opened):
     assert expected
     for content in (fast.getvalue(), python.getvalue(), pickletools.optimize(plain), pickle.dumps(turned, protocol=4)):
         assert opened(content).ask("memory_history").to_dicts() == expected
+
+
+def told(e):
+    """What a row must say beside its times and totals, from the entry."""
+    said = {key: e[key] for key in ("user_metadata", "compile_context") if e.get(key) not in (None, "", "N/A")}
+    if e.get("pool_id", (0, 0)) != (0, 0):
+        said["pool"] = str(e["pool_id"])
+    if e.get("frames"):
+        said["Call stack"] = text(e["frames"])
+    return {**said, "stream": e.get("stream", 0), "Addr": e.get("addr", 0)}
+
+
+def uneven_entries(seed, count):
+    """Entries most of whose members are as in the entry before: some are missing, unknown, of another type, in another order, texts of their own."""
+    r = random.Random(seed)
+    made, stacks = [], [[FRAMES[r.randrange(40)] for _ in range(n)] for n in (1, 2, 5, 5, 70)]
+    kept = {"stream": 0, "compile_context": "N/A", "user_metadata": "", "pool_id": (0, 0), "addr": 4096, "frames": stacks[0]}
+    choices = {"stream": [0, 0, 7, 300, 1 << 40], "compile_context": ["N/A", "0/1"], "user_metadata": ["", "said", "another"], "frames": [[], *stacks],
+               "pool_id": [(0, 0), (0, 3), (3, 0), (0, 300), (70000, 1 << 40)], "addr": [0, 5, 256, 4096, 1 << 31, 1 << 47, (1 << 63) - 1]}
+    for i in range(count):
+        for key, values in choices.items():
+            if r.random() < 0.2:
+                kept[key] = r.choice(values)
+        e = {"action": r.choice(["alloc", "segment_map", "user_defined"]), "size": r.choice([0, 512, 1 << 20]), "time_us": 1_700_000_000_000_000 + i, **kept}
+        e["frames"] = list(e["frames"])
+        if r.random() < 0.3:
+            e["pool_id"], e["compile_context"] = tuple(int(n) for n in e["pool_id"]), "".join(list(e["compile_context"]))
+        if r.random() < 0.1:
+            del e[r.choice(list(choices))]
+        if r.random() < 0.1:
+            e[r.choice(["extra", "more"])] = r.choice([1, None, True, 2.5, "x", [], [3], {}, {"action": "alloc"}, (1, 2, 3), "y" * 300])
+        if r.random() < 0.1:
+            e = dict(r.sample(list(e.items()), len(e)))
+        made.append(e)
+    return made
+
+
+def in_small_frames(made, size):
+    class Framer(pickle._Framer):
+        _FRAME_SIZE_TARGET = size
+
+    out = io.BytesIO()
+    pickler = pickle._Pickler(out, protocol=4)
+    pickler.framer = Framer(pickler.write)
+    pickler.write, pickler._write_large_bytes = pickler.framer.write, pickler.framer.write_large_bytes
+    pickler.dump(made)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_row_says_does_not_come_from_the_row_before(opened, seed):
+    entries = uneven_entries(seed, 2300)
+    made = {"segments": [], "device_traces": [entries[:2100], entries[2100:]]}
+    ways = [pickle.dumps(made, protocol=p) for p in range(2, 6)]
+    for content in [*ways, pickletools.optimize(ways[2]), in_small_frames(made, 40)]:
+        trace = opened(content)
+        rows = trace.sql("SELECT args FROM marks WHERE name IN ('[memory]', 'segment_map', 'user_defined') ORDER BY ts_ns").to_dicts()
+        said = [{key: value for key, value in json.loads(r["args"]).items() if key in ("stream", "pool", "user_metadata", "compile_context", "Addr", "Call stack")}
+                for r in rows]
+        assert said == [told(e) for e in entries]
+        assert trace.ask("losses").to_dicts() == []
+
+
+def test_a_key_twice_in_a_dict_counts_where_it_stands_last(opened):
+    def key(name):
+        return b"X" + len(name).to_bytes(4, "little") + name
+
+    def row(first, second):
+        return b"}" + b"(" + b"h\x01h\x02" + b"h\x03K" + bytes([first]) + b"h\x03K" + bytes([second]) + b"u"
+
+    texts = b"".join(key(name) + b"\x94" for name in (b"device_traces", b"action", b"user_defined", b"stream"))
+    pairs = [(1, 2), (1, 2), (3, 2), (3, 2), (1, 5), (4, 5), (4, 4)]
+    for memo in (b"", b"\x94"):  # rows that the memo knows, and rows that it does not
+        rows = b"".join(row(*p).replace(b"}", b"}" + memo) for p in pairs)
+        content = b"\x80\x04" + texts + b"00" + b"00" + b"}" + memo + b"h\x00]" + memo + b"]" + memo + b"(" + rows + b"eas."
+        assert [a["stream"] for a in args_of(opened(content), "user_defined")] == [second for _, second in pairs]
 
 
 # ---- what each torch writes ---------------------------------------------------------------------------------------------------------------
