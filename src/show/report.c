@@ -138,9 +138,10 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
       {"unneeded-gradient", "forward_backward", "how long backward takes for what forward"},
       {"mixed-precision-unused", "kernels --by op --limit 20", "which operator launches which kernel"},
   };
-  const char *question = "ops --limit 20";
-  r->next_why = "more operators, with calls, shapes and memory";
-  if (!r->parts[TG__REPORT_HOST_OPS]) { /* a trace without operators */
+  const bool is_run = t->rank_count > 1;
+  const char *question = is_run ? "ranks" : "ops --limit 20";
+  r->next_why = is_run ? "a line for each rank: where its step goes, and how long it waits for the others" : "more operators, with calls, shapes and memory";
+  if (!is_run && !r->parts[TG__REPORT_HOST_OPS]) { /* a trace without operators */
     question = r->parts[TG__REPORT_KERNELS] ? "kernels --limit 20" : "overview";
     r->next_why = r->parts[TG__REPORT_KERNELS] ? "more device work, with calls and times" : "what the trace holds";
     if (!r->parts[TG__REPORT_KERNELS] && tg__strings_find(r->trace->strings, "memory_snapshot", 15) != TG_NONE) {
