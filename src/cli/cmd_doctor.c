@@ -59,6 +59,18 @@ static void check_machine(struct tg_table *t) {
   put_line(t, "memory", tg__human_bytes(bytes, amount), is_enough, is_enough ? NULL : "a 1 GB trace takes about 0.3 GB; convert it to .tacho elsewhere");
 }
 
+/* What roofline and mfu hold a trace of this CPU against that does not say it itself. */
+static void measure_peak(struct tg_table *t) {
+  struct tg__cpu_peak peak;
+  char text[128], advice[128];
+  if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
+  const double tflops = peak.fp32_flop_per_s / 1e12, gbs = peak.bytes_per_s / 1e9;
+  snprintf(text, sizeof text, "%.3g TFLOP/s in fp32, %.3g in fp64, %.3g GB/s, on %u thread%s", tflops, peak.fp64_flop_per_s / 1e12, gbs, peak.threads,
+           peak.threads == 1 ? "" : "s");
+  snprintf(advice, sizeof advice, "for a trace of this CPU: tachograph ask FILE roofline --peak_tflops %.3g --peak_gbs %.3g", tflops, gbs);
+  put_line(t, "peak, measured now", text, true, advice);
+}
+
 /* The next cell of a line, which ends at a tab or at the end of the line. */
 static const char *cell(char **line) {
   char *const begin = *line;
@@ -105,6 +117,7 @@ int tg__cmd_doctor(struct tg__cli *c) {
   tg__table_add_column(t, "advice", TG_TEXT, "");
   check_build(t);
   check_machine(t);
+  measure_peak(t);
   check_recording(t);
   say_counters(t);
   const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, 0);

@@ -406,6 +406,17 @@ def test_doctor_advises_only_on_what_is_missing(tachograph):
             assert fine and not advice, advice
 
 
+def test_doctor_measures_peaks_that_roofline_takes(tachograph, tmp_path):
+    value, advice = next((value, advice) for item, value, _, advice in answer(tachograph("doctor", "--json"))["rows"] if item == "peak, measured now")
+    assert re.search(r" TFLOP/s in fp32, .* GB/s, on \d+ threads?$", value)
+    tflops, gbs = (float(advice.split(f"--peak_{name} ")[1].split()[0]) for name in ("tflops", "gbs"))
+    assert 0.001 < tflops < 100 and 0.1 < gbs < 10_000
+    shapes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["float", "float"]}
+    (tmp_path / "mm.json").write_text(json.dumps({"traceEvents": [slice_event("aten::mm", 0, 1000, args=shapes)]}))
+    row = answer(tachograph(*advice.split(": tachograph ")[1].replace("FILE", str(tmp_path / "mm.json")).split(), "--json"))
+    assert column(row, "peak_pct") == [pytest.approx(100 * 2 * 512**3 / 1e-3 / (tflops * 1e12), rel=1e-6)]
+
+
 def test_doctor_shows_what_the_package_says_of_recording(tachograph, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nprintf 'torch\\t2.13.0\\t1\\t\\nour recorder\\tno: because\\t0\\tdo this\\n'\n")

@@ -158,7 +158,8 @@ static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, u
   if (*peaks.source)
     tg__table_note(out, "peaks: %s", peaks.source);
   else
-    tg__table_note(out, "the peak of the device is not known: with the argument peak_tflops each row has its share of it");
+    tg__table_note(out, "the peak of the device is not known: with the argument peak_tflops each row has its share of it; that of a CPU tachograph "
+                   "doctor measures where it runs");
 done:
   tg__breakdown_free(&b);
   tg__free(sums);

@@ -5,7 +5,8 @@
 
 const char tg__peaks_differ[] = "the ranks ran on devices with other peaks: rank= holds one of them against its own";
 const char tg__peaks_unknown[] =
-    "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs each row says what bounds it";
+    "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs each row says what bounds it; those of a CPU "
+    "tachograph doctor measures where it runs";
 
 enum by { BY_OP, BY_KIND, BY_KERNEL };
 
