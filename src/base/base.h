@@ -52,6 +52,7 @@ void *tg__pages_used(size_t bytes);                                 /* the same,
 void *tg__pages_sparse(size_t bytes);                               /* the same when most pages will never be touched */
 void tg__pages_drop(void *p, size_t bytes);                         /* give back all: some of it is kept for the next, see pages.c */
 void tg__pages_drop_sparse(void *p, size_t bytes);                  /* of tg__pages_sparse: nothing is kept */
+uint64_t tg__pages_secret(void); /* by which what lies on pages is told from what a file says; 0 where the system gives none */
 /* For tg__alloc: small pages only, as most of a big array may never be touched. *cap: bytes it has, becomes about `want`. NULL: nothing changed. */
 void *tg__pages_block(size_t bytes, bool zeroed);
 void *tg__pages_block_resize(void *p, size_t *cap, size_t want);

@@ -39,10 +39,11 @@ static const size_t BIG = SIZE_MAX; /* none: it watches the ends of malloc's blo
 static const size_t BIG = 256 << 10;
 #endif
 
-static uintptr_t mark_of(const struct head *h) { return (uintptr_t)h ^ (uintptr_t)0x5bd1e995a3c59ac3; }
+/* What is read from a file may stand anywhere in memory, and must not pass for a head. */
+static uintptr_t mark_of(const struct head *h) { return (uintptr_t)h ^ (uintptr_t)tg__pages_secret(); }
 
-/* NULL: the block is malloc's. What stands before a pointer into a page, on the same page, can be read whoever owns it. */
-static struct head *head_of(void *p) {
+/* NULL: the block is malloc's. What stands before a pointer into a page, on the same page, can be read whoever owns it, and writes it. */
+__attribute__((no_sanitize("thread"))) static struct head *head_of(void *p) {
   if (BIG == SIZE_MAX || !p || (uintptr_t)p % PAGE != HEAD) return NULL;
   struct head *const h = (struct head *)((char *)p - HEAD);
   return h->mark == mark_of(h) ? h : NULL;
