@@ -40,7 +40,7 @@ def shapes(rank, has):
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def folders(request, tmp_path_factory):
+def written(request, tmp_path_factory):
     ranks = []
     for number, kind in enumerate(KINDS[request.param]):
         (rank,) = traces.build(70 + 10 * number + len(request.param), size=90, grain=(7, 1000)[number % 2], **kind)
@@ -57,7 +57,13 @@ def folders(request, tmp_path_factory):
         os.link(path, large / path.name)
     for folder, blanks in ((small, 10), (large, BLANKS)):
         (folder / "zz.json").write_bytes(b" " * blanks)
-    return [(tg.open(folder), str(folder)) for folder in (small, large)]
+    return small, large
+
+
+@pytest.fixture
+def folders(written):
+    """Opened anew for each test: a question that needs all ranks at once leaves them in memory for those that follow."""
+    return [(tg.open(folder), str(folder)) for folder in written]
 
 
 def said(folder, question, **arguments):

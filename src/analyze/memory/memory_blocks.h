@@ -97,6 +97,12 @@ struct tg__block_device {
   int64_t peak, peak_ns; /* most bytes alive at once; peak_ns TG_NULL_INT: it is never above what was there before */
   size_t peak_change;    /* the change that reached it; SIZE_MAX likewise */
 };
+struct tg__blocks_seen {
+  int64_t events;       /* allocations and frees */
+  int64_t without_addr; /* of them: say no address, so they cannot be followed */
+  int64_t registered;   /* tensors the program told of */
+  int64_t blocks;
+};
 struct tg__blocks {
   const struct tg_trace *t;
   struct tg__block *items;
@@ -107,8 +113,8 @@ struct tg__blocks {
   size_t device_count, device_cap;
   struct tg__strings *texts;       /* module paths */
   struct tg__map path_of, line_of; /* module slice → text; slice or stack → text */
-  int64_t without_addr;            /* events that say no address: they cannot be followed */
-  int64_t registered;              /* tensors the program told of */
+  struct tg__blocks_seen *of_rank; /* by rank */
+  struct tg__blocks_seen seen;     /* of the ranks the question is about */
 };
 /* All blocks of the trace, which keeps them: several questions are about them. The ranks and devices asked for (arguments rank, device) are
  * `wanted`. TG_NO_DATA when the trace has no memory events. */

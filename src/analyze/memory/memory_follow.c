@@ -84,6 +84,7 @@ static uint32_t add_block(struct work *w, const struct tg__memory_event *e, uint
                                           .tensor = TG_NONE,
                                           .module = TG_NONE,
                                           .held = TG__HELD_UNKNOWN};
+  b->of_rank[b->devices[device].rank].blocks++;
   if (made_ns == TG_NULL_INT) b->devices[device].before = tg__sum_bytes(b->devices[device].before, bytes);
   return (uint32_t)b->count++;
 }
@@ -159,7 +160,7 @@ static bool take_tensor(struct work *w, struct space *s, const struct tg__memory
   if (*at == TG_NONE || (missed && !add_change(b, e->ts_ns, *at, true))) return false;
   struct tg__block *const x = &b->items[*at];
   if (e->bytes > x->bytes) return true; /* it cannot lie in there */
-  b->registered++;
+  b->of_rank[b->t->tracks[e->track].rank].registered++;
   if (x->basis == TG__BASIS_REGISTERED && telling(held) <= telling((enum tg__held)x->held)) return true;
   x->held = (uint8_t)held;
   x->basis = TG__BASIS_REGISTERED;
@@ -176,10 +177,8 @@ static bool take_mark(struct work *w, uint32_t mark) {
   if (t->marks.ts_ns[mark] == TG_NULL_INT || t->marks.track[mark] == TG_NONE) return true;
   struct tg__memory_event e = tg__memory_event_read(t, mark);
   e.track = w->home[e.track];
-  if (!e.addr_is_known) {
-    w->b->without_addr += !is_tensor;
-    return true;
-  }
+  if (!e.addr_is_known) w->b->of_rank[t->tracks[e.track].rank].without_addr += !is_tensor;
+  if (!e.addr_is_known) return true;
   struct space *const s = space_of(w, &e);
   if (!s) return false;
   if (is_tensor) return take_tensor(w, s, &e, mark);
@@ -230,10 +229,20 @@ static bool find_peaks(struct tg__blocks *b) {
   return true;
 }
 
-static bool has_memory(const struct tg_trace *t) {
-  for (uint32_t i = 0; i < t->marks.count; i++)
-    if (t->marks.name[i] == TG__K_MEMORY) return true;
-  return false;
+/* NULL on no memory. */
+static struct tg__blocks *count_events(const struct tg_trace *t) {
+  struct tg__blocks *const b = tg__alloc(sizeof *b);
+  if (!b) return NULL;
+  b->t = t;
+  b->of_rank = tg__alloc(((size_t)t->rank_count + 1) * sizeof *b->of_rank);
+  for (uint32_t i = 0; b->of_rank && i < t->marks.count; i++) {
+    if (t->marks.name[i] != TG__K_MEMORY || t->marks.track[i] == TG_NONE) continue;
+    b->of_rank[t->tracks[t->marks.track[i]].rank].events++;
+    b->seen.events++;
+  }
+  if (b->of_rank) return b;
+  tg__free(b);
+  return NULL;
 }
 
 static bool follow(struct work *w) {
@@ -253,6 +262,7 @@ static void free_blocks(void *item) {
   tg__free(b->items);
   tg__free(b->changes);
   tg__free(b->devices);
+  tg__free(b->of_rank);
   tg__map_free(&b->path_of);
   tg__map_free(&b->line_of);
   if (b->texts) tg__strings_free(b->texts);
@@ -261,9 +271,8 @@ static void free_blocks(void *item) {
 
 /* NULL on no memory. */
 static struct tg__blocks *make_blocks(const struct tg_trace *t) {
-  struct work w = {.b = tg__alloc(sizeof *w.b)};
-  if (w.b) w.b->t = t;
-  const bool ok = w.b && follow(&w) && tg__keep(t, w.b, free_blocks);
+  struct work w = {.b = count_events(t)};
+  const bool ok = w.b && (!w.b->seen.events || follow(&w)) && tg__keep(t, w.b, free_blocks);
   for (size_t i = 0; i < w.space_count; i++) tg__map_free(&w.spaces[i].live);
   tg__free(w.spaces);
   tg__free(w.home);
@@ -275,24 +284,37 @@ static struct tg__blocks *make_blocks(const struct tg_trace *t) {
   return NULL;
 }
 
-enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out, struct tg_error *e) {
-  struct tg__blocks *b = tg__kept(t, free_blocks);
-  if (!b && !has_memory(t))
-    return tg__fail(
-        e, TG_NO_DATA, -1,
-        "the trace holds no [memory] events, which %s is about; record with profile_memory=True, or tachograph run --preset deep",
-        a->question->name);
-  if (!b) b = make_blocks(t);
-  if (!b) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");
-  if (!b->count && b->without_addr)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "the %lld [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or "
-                    "with tachograph",
-                    (long long)b->without_addr);
+/* What is counted and shown of the blocks is by the question. */
+static void choose(struct tg__blocks *b, const struct tg__ask *a) {
+  b->seen = (struct tg__blocks_seen){0};
+  for (uint32_t r = 0; r < b->t->rank_count; r++) {
+    if (!tg__ask_has_rank(a, r)) continue;
+    b->seen.events += b->of_rank[r].events;
+    b->seen.without_addr += b->of_rank[r].without_addr;
+    b->seen.registered += b->of_rank[r].registered;
+    b->seen.blocks += b->of_rank[r].blocks;
+  }
   for (size_t i = 0; i < b->device_count; i++) {
     struct tg__block_device *const d = &b->devices[i];
     d->wanted = tg__ask_has_rank(a, (uint32_t)d->rank) && tg__memory_device_is_wanted(a, d->type, d->id);
   }
+}
+
+enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out, struct tg_error *e) {
+  struct tg__blocks *b = tg__kept(t, free_blocks);
+  if (!b) b = make_blocks(t);
+  if (!b) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");
+  choose(b, a);
+  if (!b->seen.events)
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "the trace holds no [memory] events, which %s is about; record with profile_memory=True, or tachograph run --preset deep",
+        a->question->name);
+  if (!b->seen.blocks && b->seen.without_addr)
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "the %lld [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or "
+                    "with tachograph",
+                    (long long)b->seen.without_addr);
   *out = b;
   return TG_OK;
 }
@@ -333,12 +355,12 @@ uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x) {
 }
 
 void tg__blocks_notes(const struct tg__blocks *b, struct tg_table *out) {
-  if (!b->registered)
+  if (!b->seen.registered)
     tg__table_note(
         out,
         "the trace does not say what its tensors are (tachograph's recordings do): categories are inferred from where and when blocks were "
         "taken and freed, and what was there before is unknown");
-  if (b->without_addr)
+  if (b->seen.without_addr)
     tg__table_note(out, "%lld memory events carry no address: their blocks cannot be followed and are left out",
-                   (long long)b->without_addr);
+                   (long long)b->seen.without_addr);
 }
