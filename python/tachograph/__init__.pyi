@@ -861,7 +861,7 @@ class CollectivesRow(TypedDict):
     """collectives matched over the ranks: who came last, waiting apart from transfer"""
     rank: Optional[int]  # rank of the job; unknown where a row is about several
     kind: Optional[str]  # all_reduce, all_gather, …; the name as written with rules=plugin
-    group: Optional[str]  # process group; empty where the trace does not name it
+    group: Optional[str]  # process group; empty where the trace does not name it, and where a row is about several
     sequence: Optional[int]  # number within the group, as the trace gives it
     step: Optional[str]  # step in which the host asked for it; empty outside of steps
     calls: Optional[int]  # collectives in this row

@@ -59,7 +59,7 @@ QUESTIONS = {
     "losses": [[]],
     "findings": [[]],
     "ranks": [[], ["--by", "step"]],
-    "collectives": [[], ["--by", "collective"], ["--by", "part"], ["--by", "rank"], ["--by", "rank", "--rules", "plugin"], ["--by", "step", "--rules", "plugin"]],
+    "collectives": [[], ["--by", "group"], ["--by", "collective"], ["--by", "part"], ["--by", "rank"], ["--by", "rank", "--rules", "plugin"], ["--by", "step", "--rules", "plugin"]],
     "stragglers": [[], ["--rules", "hta"]],
     "clocks": [[]],
     "spread": [[], ["--by", "op"]],

@@ -20,7 +20,7 @@ VALUES = {  # of the argument by
     "launch_stats": "rank kernel call event", "ops": "name shape overload stack module step name+step", "kernels": "name op config stream",
     "stacks": "line function file module stack", "roofline": "name shape module step kind kernel", "rows": "event rank step name",
     "key_averages": "name shape+overload event step stack module", "modules": "tree class", "ranks": "rank step",
-    "collectives": "kind collective part rank step", "spread": "kernel op"}
+    "collectives": "kind group collective part rank step", "spread": "kernel op"}
 QUESTIONS = list(tg.questions())
 KINDS = {  # of ranks: what each has
     "even": [dict(steps=2), dict(steps=2), dict(steps=2)],

@@ -58,7 +58,14 @@ def compare_clocks(ask, folder, run):
 
 
 def compare_sums(ask, folder, run, want):
-    rows = {(r["kind"], r["group"]): r for r in ask(folder, "collectives", by="kind")}
+    rows = {(r["kind"], r["group"]): r for r in ask(folder, "collectives", by="group")}
+    kinds = {r["kind"]: r for r in ask(folder, "collectives", by="kind")}
+    for kind in {kind for kind, _ in rows} | set(kinds):
+        mine = [r for r in rows.values() if r["kind"] == kind]
+        assert kinds[kind]["group"] == (mine[0]["group"] if len(mine) == 1 else "")
+        for column, how in (("calls", sum), ("bytes", sum), ("missing", sum), ("total_ns", sum), ("wait_ns", sum), ("transfer_ns", sum), ("skew_ns", max), ("start_ns", min), ("ranks", max)):
+            known = [r[column] for r in mine if r[column] is not None]
+            assert kinds[kind][column] == (how(known) if known else None), column
     for family in {(w["kind"], w["group"]) for w in want}:
         mine = [w for w in want if (w["kind"], w["group"]) == family]
         waiting = [w for w in mine if w["shared"]]

@@ -19,7 +19,7 @@ def test_each_rank_numbers_its_own_transfers(ask, tmp_path):
             for i, number in ((sender, k if sender == 0 else 2 * k + 1), (sender + 1, 2 * k if sender == 0 else k)):
                 run[i]["collectives"].append({**collective(t + 1_000 * (i != sender), t + 5_000, kind="send_recv", seq=number, group="0"), "ends": (sender, sender + 1)})
     folder = write(tmp_path / "run", run)
-    assert [(r["group"], r["calls"], r["ranks"], r["skew_ns"], r["last_rank"]) for r in ask(folder, "collectives")] == [("0 0->1", 2, 2, 1_000, 1), ("0 1->2", 2, 2, 1_000, 2)]
+    assert [(r["group"], r["calls"], r["ranks"], r["skew_ns"], r["last_rank"]) for r in ask(folder, "collectives", by="group")] == [("0 0->1", 2, 2, 1_000, 1), ("0 1->2", 2, 2, 1_000, 2)]
 
 
 def test_a_transfer_between_nobody_knows_whom(ask, tmp_path):
@@ -47,7 +47,7 @@ def test_ranks_that_share_nothing_with_rank_0(ask, tmp_path):
         run.append({"number": i, "base": 0, "steps": [], "collectives": [collective(t + 300 * (i % 2), t + 5_000, group="ab"[i // 2], seq=k) for k, t in enumerate(begins)]})
     folder = write(tmp_path / "run", run)
     assert [(r["reference"], r["offset_ns"]) for r in ask(folder, "clocks")] == [(0, 0), (0, 50), (2, 0), (2, 7_000)]
-    assert {(r["group"], r["skew_ns"], r["last_rank"]) for r in ask(folder, "collectives")} == {("a", 300, 1), ("b", 300, 3)}
+    assert {(r["group"], r["skew_ns"], r["last_rank"]) for r in ask(folder, "collectives", by="group")} == {("a", 300, 1), ("b", 300, 3)}
     assert "share no collective with one another: 2" in ask.notes(folder, "clocks")
 
 

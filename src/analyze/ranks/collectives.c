@@ -74,7 +74,7 @@ static void add_match(const struct answer *w, struct row *row, size_t i) {
     row->missing += size - m->count;
     row->has_missing = true;
   }
-  if (m->skew_ns > row->skew_ns) row->skew_ns = m->skew_ns;
+  if (tg__match_is_shared(m) && m->skew_ns > row->skew_ns) row->skew_ns = m->skew_ns;
   if (m->last_ns - m->skew_ns < row->start_ns) row->start_ns = m->last_ns - m->skew_ns;
 }
 
@@ -164,12 +164,14 @@ static void put_rows(struct answer *w) {
 
 /* ---- the ways to group ---------------------------------------------------------------------------------------------------------------- */
 
-static void by_kind(struct answer *w) {
+static void sum_up(struct answer *w, bool by_group) {
   for (size_t i = 0; i < w->r->match_count && !w->failed; i++) {
     const struct tg__match *const m = &w->r->matches[i];
-    struct row *const row = row_of(w, m, (uint64_t)m->group << 32 | m->kind);
+    const size_t before = w->count;
+    struct row *const row = row_of(w, m, by_group ? (uint64_t)m->group << 32 | m->kind : m->kind);
     if (!row) return;
-    row->group = m->group;
+    if (w->count > before) row->group = m->group;
+    if (row->group != m->group) row->group = TG_NONE; /* of several */
     for (uint32_t k = 0; k < m->count; k++) {
       const struct tg__part *const p = &w->r->parts[m->first + k];
       if (!tg__ranks_wanted(w->r, p->rank)) continue;
@@ -180,6 +182,9 @@ static void by_kind(struct answer *w) {
   }
   put_rows(w);
 }
+
+static void by_kind(struct answer *w) { sum_up(w, false); }
+static void by_group(struct answer *w) { sum_up(w, true); }
 
 static void by_collective(struct answer *w) {
   for (size_t i = 0; i < w->r->match_count && !w->failed; i++) {
@@ -285,15 +290,16 @@ static enum tg_err no_collectives(struct tg_error *e) {
 }
 
 enum tg_err tg__answer_collectives(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const groupings[] = {"kind", "collective", "part", "rank", "step"}, *const rules[] = {"exact", "plugin"},
+  static const char *const groupings[] = {"kind", "group", "collective", "part", "rank", "step"}, *const rules[] = {"exact", "plugin"},
                            *const clocks[] = {"aligned", "files"};
-  static void (*const answers[])(struct answer *) = {by_kind, by_collective, by_part, by_rank};
+  enum { RANK = 4, STEP = 5 };
+  static void (*const answers[])(struct answer *) = {by_kind, by_group, by_collective, by_part, by_rank};
   size_t by, rule, clock;
-  enum tg_err err = tg__ask_choice(a, "by", groupings, 5, &by, e);
+  enum tg_err err = tg__ask_choice(a, "by", groupings, STEP + 1, &by, e);
   if (!err) err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
   if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
   if (err) return err;
-  if (rule == 0 ? by == 4 : by != 3 && by != 4)
+  if (rule == 0 ? by == STEP : by != RANK && by != STEP)
     return tg__fail(e, TG_USAGE, -1,
                     rule == 0 ? "by=step goes with rules=plugin alone; the question ranks has steps"
                               : "rules=plugin answers by=rank and by=step");
@@ -301,7 +307,7 @@ enum tg_err tg__answer_collectives(const struct tg_trace *t, const struct tg__as
   err = tg__ranks_open(&r, t, a, clock == 0, e);
   if (!err && !has_collectives(&r)) err = no_collectives(e);
   if (!err && rule == 1) {
-    err = tg__collectives_by_plugin(&r, by == 4, out, e);
+    err = tg__collectives_by_plugin(&r, by == STEP, out, e);
   } else if (!err) {
     struct answer w = {.r = &r, .out = out};
     answers[by](&w);
