@@ -229,7 +229,9 @@ static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
 
 /* Clocks may be a microsecond apart, or hours. */
 static const char *write_time(int64_t ns, char buf[32]) {
-  if (ns < 10 * 1000000)
+  if (ns < 1000)
+    snprintf(buf, 32, "%lld ns", (long long)ns);
+  else if (ns < 10 * 1000000)
     snprintf(buf, 32, "%.1f us", (double)ns / 1e3);
   else if (ns < 10 * (int64_t)1000000000)
     snprintf(buf, 32, "%.1f ms", (double)ns / 1e6);

@@ -88,7 +88,9 @@ enum tg_err tg__answer_spread(const struct tg_trace *t, const struct tg__ask *a,
   err = tg__ranks_open(&r, t, a, false, e);
   if (!err && !put_names(&r, by == 0 ? TG__SUM_KERNEL : TG__SUM_OP, out)) err = TG_MEMORY;
   if (!err && out->rows == 0)
-    err = tg__fail(e, TG_NO_DATA, -1, "no rank has %s", by == 0 ? "device work; by=op compares operators" : "operators");
+    err = tg__fail(e, TG_NO_DATA, -1, "no rank has %s",
+                   by == 0 ? "device work: record with ProfilerActivity.CUDA, or .XPU, among the activities; by=op compares operators"
+                           : "operators: record with ProfilerActivity.CPU among the activities");
   tg__ranks_close(&r);
   return err;
 }
