@@ -118,6 +118,7 @@ struct tg__reach {
   uint32_t first_track, end_track, first_slice, end_slice, first_mark, end_mark;
 };
 struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank);
+struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank); /* of one; needs TG__COL_MARKS */
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track); /* rank and track fit */
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns);                   /* inside a step window, or none asked for */
 const struct tg__step *tg__ask_first_step(const struct tg_trace *t, const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */

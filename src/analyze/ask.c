@@ -248,7 +248,7 @@ static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, stru
 
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank) { return a->rank == TG_NONE || a->rank == rank; }
 
-/* Marks lie in the order of the ranks. */
+/* First mark of this rank or a later one: marks lie by rank. */
 static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
   uint32_t low = 0, high = t->marks.count;
   while (low < high) {
@@ -261,18 +261,15 @@ static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
   return low;
 }
 
-static uint32_t first_slice_of(const struct tg_trace *t, uint32_t track) { return track < t->track_count ? t->tracks[track].first : t->slices.count; }
+struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank) {
+  return (struct tg__extent){first_mark_of(t, rank), first_mark_of(t, rank + 1)};
+}
 
 struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank) {
   if (rank == TG_NONE) return (struct tg__reach){0, t->track_count, 0, t->slices.count, 0, t->marks.count};
-  const uint32_t first = t->ranks[rank].first_track, end = first + t->ranks[rank].track_count;
-  const bool has_marks = t->marks.track != NULL;
-  return (struct tg__reach){.first_track = first,
-                            .end_track = end,
-                            .first_slice = first_slice_of(t, first),
-                            .end_slice = first_slice_of(t, end),
-                            .first_mark = has_marks ? first_mark_of(t, rank) : 0,
-                            .end_mark = has_marks ? first_mark_of(t, rank + 1) : 0};
+  const struct tg__rank *const r = &t->ranks[rank];
+  const struct tg__extent slices = tg__rank_slices(t, rank), marks = t->marks.track ? tg__rank_marks(t, rank) : (struct tg__extent){0, 0};
+  return (struct tg__reach){r->first_track, r->first_track + r->track_count, slices.first, slices.past, marks.first, marks.past};
 }
 
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track) {

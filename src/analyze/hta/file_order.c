@@ -1,23 +1,6 @@
 /* Ordinals of events by counting bits: 23 bits an event or so, where sorting them takes 8 bytes each, twice. */
 #include "analyze/hta/file_order.h"
 
-/* First mark of this rank or a later one: marks lie by rank. */
-static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
-  uint32_t low = 0, high = t->marks.count;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (t->tracks[t->marks.track[middle]].rank < rank)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank) {
-  return (struct tg__extent){first_mark_of(t, rank), first_mark_of(t, rank + 1)};
-}
-
 struct reach {
   uint32_t least, most;
 };

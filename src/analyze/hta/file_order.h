@@ -22,6 +22,4 @@ static inline uint32_t tg__file_order_of(const struct tg__file_order *o, uint32_
   return o->taken[at / 64] + (uint32_t)__builtin_popcountll(o->bits[at / 64] & (((uint64_t)1 << at % 64) - 1));
 }
 
-struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank);
-
 #endif
