@@ -134,7 +134,8 @@ void tg__fft_of_real(const struct tg__work_call *c, struct tg__work *w) {
   struct transform t;
   if (!read_transform(c, &t)) return;
   const double elements = (double)t.others * (double)t.last;
-  const double kept = is_true(c, 3) ? (double)t.others * (double)(t.last / 2 + 1) : elements;
+  const int64_t half = t.last / 2 + 1;
+  const double kept = is_true(c, 3) ? (double)t.others * (double)half : elements;
   put(c, 0, transform_flops(0.5, elements, t.points), elements + 2 * kept, w); /* a complex number is two real ones */
 }
 
