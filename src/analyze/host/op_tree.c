@@ -139,8 +139,8 @@ static void attach(const struct builder *b) {
   const struct tg_trace *t = b->t;
   const struct tg__slices *s = &t->slices;
   struct tg__op_tree *tree = b->tree;
-  const struct tg__extent run = b->rank == TG_NONE ? (struct tg__extent){0, s->count} : tg__rank_slices(t, b->rank);
-  for (uint32_t i = run.first; i < run.past; i++) {
+  const struct tg__reach reach = tg__reach_of(t, b->rank);
+  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
     const enum tg__class cls = tg__slice_class(t, i);
     const bool call = cls == TG__CLASS_RUNTIME;
     if (call && b->calls) continue; /* a node of its own */
