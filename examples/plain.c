@@ -38,7 +38,8 @@ static void one_step(int number) {
 int main(int argc, char **argv) {
   struct tg_error error;
   struct tg_record_stats stats;
-  const struct tg_record_options options = {.path = argc > 1 ? argv[1] : "plain.tacho", .features = TG_RECORD_PROCESS, .rank = -1};
+  const struct tg_record_options options = {
+      .path = argc > 1 ? argv[1] : "plain.tacho", .features = TG_RECORD_PROCESS, .rank = -1};
   if (tg_record_open(&options, &error) || tg_record_resume(&error)) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
@@ -50,6 +51,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }
-  printf("%s: %llu records, %llu lost\n", options.path, (unsigned long long)stats.records, (unsigned long long)stats.lost);
+  printf("%s: %llu records, %llu lost\n", options.path, (unsigned long long)stats.records,
+         (unsigned long long)stats.lost);
   return 0;
 }

@@ -1,21 +1,20 @@
-/* The reading door between Python and libtachograph: the module tachograph._read, its type Trace and TachographError; tables are
- * in _read_table.c. python/tachograph/__init__.py derives the public classes; everything here is a plain translation of
- * tachograph/read.h. The GIL is released wherever the library works, so each trace carries a lock: the library wants one
- * thread at a time on a trace, Python promises nothing of the kind. */
+/* The reading door between Python and libtachograph: the module tachograph._read, its type Trace and
+ * TachographError; tables are in _read_table.c. python/tachograph/__init__.py derives the public classes; everything
+ * here is a plain translation of tachograph/read.h. The GIL is released wherever the library works, so each trace
+ * carries a lock: the library wants one thread at a time on a trace, Python promises nothing of the kind. */
 #include <errno.h>
 #include <unistd.h>
 
 #include "_read.h"
 
-/* ---- objects --------------------------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 struct progress {
   PyObject *callback, *type, *value, *traceback; /* what it raised, to be raised again in the thread that called us */
 };
 
 typedef struct {
-  PyObject_HEAD
-  struct tg_trace *trace; /* NULL once closed */
+  PyObject_HEAD struct tg_trace *trace; /* NULL once closed */
   PyThread_type_lock lock;
   struct progress progress;
 } Trace;
@@ -23,7 +22,7 @@ typedef struct {
 static PyObject *error_type;
 static PyTypeObject *trace_type;
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static const char *err_name(enum tg_err code) {
   static const char *const names[] = {
@@ -77,15 +76,14 @@ static bool file_write(void *ctx, const char *bytes, size_t len) { /* called wit
   return true;
 }
 
-/* ---- traces ------------------------------------------------------------------------------------------------------------------- */
+/* ---- traces ---------------------------------------------------------------------------------- */
 
 bool is_trace(PyObject *object) { return PyObject_TypeCheck(object, trace_type); }
 
 struct tg_trace *trace_take(PyObject *object) { /* the GIL is let go while waiting, so that its holder can finish */
   Trace *self = (Trace *)object;
   if (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
   }
   Py_CLEAR(self->progress.type); /* raised when all was read, and nobody asked */
@@ -106,10 +104,8 @@ static PyObject *trace_close(PyObject *object, PyObject *unused) {
   }
   self->trace = NULL;
   PyThread_release_lock(self->lock);
-  Py_BEGIN_ALLOW_THREADS
-  tg_close(trace);
-  Py_END_ALLOW_THREADS
-  Py_CLEAR(self->progress.callback);
+  Py_BEGIN_ALLOW_THREADS tg_close(trace);
+  Py_END_ALLOW_THREADS Py_CLEAR(self->progress.callback);
   Py_RETURN_NONE;
 }
 
@@ -169,11 +165,9 @@ static PyObject *trace_ask(PyObject *object, PyObject *python_args) {
     struct tg_table *table = NULL;
     struct tg_error e = {0};
     enum tg_err err;
-    Py_BEGIN_ALLOW_THREADS
-    err = tg_ask(trace, question, args.items, args.count, &table, &e);
+    Py_BEGIN_ALLOW_THREADS err = tg_ask(trace, question, args.items, args.count, &table, &e);
     trace_give(object);
-    Py_END_ALLOW_THREADS
-    result = err ? trace_error(object, err, &e) : make_table(type, table);
+    Py_END_ALLOW_THREADS result = err ? trace_error(object, err, &e) : make_table(type, table);
   }
   PyMem_Free(args.items);
   return result;
@@ -189,11 +183,9 @@ static PyObject *trace_sql(PyObject *object, PyObject *args) {
   struct tg_table *table = NULL;
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = tg_sql(trace, query, &table, &e);
+  Py_BEGIN_ALLOW_THREADS err = tg_sql(trace, query, &table, &e);
   trace_give(object);
-  Py_END_ALLOW_THREADS
-  return err ? trace_error(object, err, &e) : make_table(type, table);
+  Py_END_ALLOW_THREADS return err ? trace_error(object, err, &e) : make_table(type, table);
 }
 
 static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes */
@@ -205,11 +197,9 @@ static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes *
   const bool ranks = len > 5 && strcmp(name + len - 5, ".tsum") == 0;
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = ranks ? tg_save_ranks(trace, name, &e) : tg_save(trace, name, &e);
+  Py_BEGIN_ALLOW_THREADS err = ranks ? tg_save_ranks(trace, name, &e) : tg_save(trace, name, &e);
   trace_give(object);
-  Py_END_ALLOW_THREADS
-  if (err) return trace_error(object, err, &e);
+  Py_END_ALLOW_THREADS if (err) return trace_error(object, err, &e);
   Py_RETURN_NONE;
 }
 
@@ -224,16 +214,13 @@ static PyObject *trace_export(PyObject *object, PyObject *python_args) {
   if (trace) {
     struct tg_error e = {0};
     enum tg_err err;
-    Py_BEGIN_ALLOW_THREADS
-    err = tg_export(trace, format, args.items, args.count, file_write, &file, &e);
+    Py_BEGIN_ALLOW_THREADS err = tg_export(trace, format, args.items, args.count, file_write, &file, &e);
     trace_give(object);
-    Py_END_ALLOW_THREADS
-    if (file.error) {
+    Py_END_ALLOW_THREADS if (file.error) {
       errno = file.error;
       PyErr_SetFromErrno(PyExc_OSError);
-    } else {
-      result = err ? trace_error(object, err, &e) : Py_NewRef(Py_None);
     }
+    else { result = err ? trace_error(object, err, &e) : Py_NewRef(Py_None); }
   }
   PyMem_Free(args.items);
   return result;
@@ -250,11 +237,9 @@ static PyObject *trace_report(PyObject *object, PyObject *args) {
   struct text text = {.lines_left = SIZE_MAX};
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = tg_report(trace, format, width, color != 0, text_write, &text, &e);
+  Py_BEGIN_ALLOW_THREADS err = tg_report(trace, format, width, color != 0, text_write, &text, &e);
   trace_give(object);
-  Py_END_ALLOW_THREADS
-  if (err == TG_OK || text.failed) return text_finish(&text);
+  Py_END_ALLOW_THREADS if (err == TG_OK || text.failed) return text_finish(&text);
   text_drop(&text);
   return trace_error(object, err, &e);
 }
@@ -270,9 +255,10 @@ static PyMethodDef trace_methods[] = {
 };
 static PyType_Slot trace_slots[] = {{Py_tp_dealloc, trace_dealloc}, {Py_tp_methods, trace_methods}, {0}};
 static PyType_Spec trace_spec = {"tachograph._read.Trace", sizeof(Trace), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, trace_slots};
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 trace_slots};
 
-/* ---- the module ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 /* Called by a reading thread, which does not hold the GIL. */
 static bool progress_call(void *ctx, int64_t done, int64_t total) {
@@ -310,7 +296,8 @@ static PyObject *module_open(PyObject *module, PyObject *args) {
   int ranks;
   unsigned threads;
   PyObject *callback;
-  if (!PyArg_ParseTuple(args, "O!O!pIO", &PyType_Type, &type, &PyTuple_Type, &tuple, &ranks, &threads, &callback)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!O!pIO", &PyType_Type, &type, &PyTuple_Type, &tuple, &ranks, &threads, &callback))
+    return NULL;
   const size_t count = (size_t)PyTuple_GET_SIZE(tuple);
   if (!ranks && count != 1) return PyErr_Format(PyExc_ValueError, "one path expected");
   const char **const paths = paths_of(tuple);
@@ -324,13 +311,13 @@ static PyObject *module_open(PyObject *module, PyObject *args) {
   }
   struct progress *const progress = &self->progress;
   if (callback != Py_None) progress->callback = Py_NewRef(callback);
-  const struct tg_open_options options = {.threads = threads, .progress = progress->callback ? progress_call : NULL, .progress_ctx = progress};
+  const struct tg_open_options options = {
+      .threads = threads, .progress = progress->callback ? progress_call : NULL, .progress_ctx = progress};
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = ranks ? tg_open_ranks(paths, count, &options, &self->trace, &e) : tg_open(paths[0], &options, &self->trace, &e);
-  Py_END_ALLOW_THREADS
-  PyMem_Free(paths);
+  Py_BEGIN_ALLOW_THREADS err =
+      ranks ? tg_open_ranks(paths, count, &options, &self->trace, &e) : tg_open(paths[0], &options, &self->trace, &e);
+  Py_END_ALLOW_THREADS PyMem_Free(paths);
   if (err == TG_OK && !progress->type) {
     tg_set_progress(self->trace, &options);
     return (PyObject *)self;
@@ -366,7 +353,8 @@ static PyObject *question_columns(size_t i) {
 static PyObject *module_questions(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < tg_question_count(); i++) {
-    PyObject *row = Py_BuildValue("(ssNN)", tg_question_name(i), tg_question_meaning(i), question_arguments(i), question_columns(i));
+    PyObject *row = Py_BuildValue("(ssNN)", tg_question_name(i), tg_question_meaning(i), question_arguments(i),
+                                  question_columns(i));
     if (!row || PyList_Append(list, row)) Py_CLEAR(list);
     Py_XDECREF(row);
   }
@@ -393,23 +381,32 @@ static PyMethodDef module_methods[] = {
     {"open", module_open, METH_VARARGS, "open(trace class, path, threads, progress) -> trace"},
     {"questions", module_questions, METH_NOARGS, "every question with its arguments and columns"},
     {"formats", module_formats, METH_NOARGS, "names of the output formats"},
-    {"format_of_file", module_format_of_file, METH_O, "format_of_file(path in bytes) -> name, or None when the end of the path does not say"},
+    {"format_of_file", module_format_of_file, METH_O,
+     "format_of_file(path in bytes) -> name, or None when the end of the path does not say"},
     {0},
 };
-static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "tachograph._read", "The C side of tachograph's reading half.", -1, module_methods,
-                                        NULL, NULL, NULL, NULL};
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT,
+                                        "tachograph._read",
+                                        "The C side of tachograph's reading half.",
+                                        -1,
+                                        module_methods,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 PyMODINIT_FUNC PyInit__read(void) {
   PyObject *module = PyModule_Create(&module_def);
   if (!module) return NULL;
-  error_type = PyErr_NewExceptionWithDoc("tachograph.TachographError",
-                                         "What went wrong, in one sentence. code: stable name; cause: the general sentence of the code; "
-                                         "offset: byte of the unpacked input or None; status: exit status of the command line.",
-                                         NULL, NULL);
+  error_type = PyErr_NewExceptionWithDoc(
+      "tachograph.TachographError",
+      "What went wrong, in one sentence. code: stable name; cause: the general sentence of the code; "
+      "offset: byte of the unpacked input or None; status: exit status of the command line.",
+      NULL, NULL);
   trace_type = (PyTypeObject *)PyType_FromSpec(&trace_spec);
-  if (PyModule_AddObjectRef(module, "TachographError", error_type) || PyModule_AddObjectRef(module, "Trace", (PyObject *)trace_type) ||
-      add_table_types(module) || add_diff(module) || add_numbers(module) ||
-      PyModule_AddStringConstant(module, "version", tg_version())) {
+  if (PyModule_AddObjectRef(module, "TachographError", error_type) ||
+      PyModule_AddObjectRef(module, "Trace", (PyObject *)trace_type) || add_table_types(module) || add_diff(module) ||
+      add_numbers(module) || PyModule_AddStringConstant(module, "version", tg_version())) {
     Py_DECREF(module);
     return NULL;
   }

@@ -16,7 +16,8 @@ int add_table_types(PyObject *module); /* Table and Column */
 
 struct tg_table *table_of(PyObject *object); /* NULL with TypeError set when it is no Table */
 
-/* Take the trace of a Trace for this thread; the GIL is let go while waiting. NULL: closed, error set. trace_give needs no GIL. */
+/* Take the trace of a Trace for this thread; the GIL is let go while waiting. NULL: closed, error set. trace_give
+ * needs no GIL. */
 bool is_trace(PyObject *object);
 struct tg_trace *trace_take(PyObject *object);
 void trace_give(PyObject *object);
@@ -24,8 +25,8 @@ void trace_give(PyObject *object);
 /* raise_error, unless what is called while its ranks are read has raised something. Returns NULL. */
 PyObject *trace_error(PyObject *object, enum tg_err code, const struct tg_error *e);
 
-/* Arguments of a question from a dict of str to str; false with an error set. The texts belong to the dict, which must live as long;
- * items are freed with PyMem_Free either way. */
+/* Arguments of a question from a dict of str to str; false with an error set. The texts belong to the dict, which
+ * must live as long; items are freed with PyMem_Free either way. */
 struct args {
   struct tg_arg *items;
   size_t count;
@@ -43,7 +44,7 @@ struct text { /* bytes collected from a tg_write_fn */
 };
 
 bool text_write(void *ctx, const char *bytes, size_t len); /* a tg_write_fn; called without the GIL */
-PyObject *text_finish(struct text *t);                    /* the text as str; frees it */
+PyObject *text_finish(struct text *t);                     /* the text as str; frees it */
 void text_drop(struct text *t);
 
 #endif

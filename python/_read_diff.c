@@ -1,7 +1,8 @@
 /* Two traces for Python: the diff, its page, and what it fails. Both traces are taken, always in the same order. */
 #include "_read.h"
 
-/* Take both, the one at the lower address first, so that two threads never wait for each other. false: one is closed, error set. */
+/* Take both, the one at the lower address first, so that two threads never wait for each other. false: one is
+ * closed, error set. */
 static bool take_both(PyObject *const objects[2], struct tg_trace *traces[2]) {
   const int first = objects[0] > objects[1];
   traces[first] = trace_take(objects[first]);
@@ -26,7 +27,8 @@ static PyObject *diff(PyObject *module, PyObject *python_args) {
   PyObject *objects[2], *dict, *result = NULL;
   struct tg_trace *traces[2];
   struct args args = {0};
-  if (!PyArg_ParseTuple(python_args, "O!OOO!", &PyType_Type, &type, &objects[0], &objects[1], &PyDict_Type, &dict)) return NULL;
+  if (!PyArg_ParseTuple(python_args, "O!OOO!", &PyType_Type, &type, &objects[0], &objects[1], &PyDict_Type, &dict))
+    return NULL;
   if (!is_trace(objects[0]) || !is_trace(objects[1])) return PyErr_Format(PyExc_TypeError, "two traces expected");
   if (args_from_dict(dict, &args) && take_both(objects, traces)) {
     struct tg_table *table = NULL;

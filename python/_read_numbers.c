@@ -1,4 +1,5 @@
-/* Numbers of a column made into those of a frame: one pass, in place where the caller likes, where numpy would make an array a step. */
+/* Numbers of a column made into those of a frame: one pass, in place where the caller likes, where numpy would make
+ * an array a step. */
 #include "_read.h"
 
 #include <math.h>
@@ -6,13 +7,16 @@
 /* A one-dimensional array of int64; a double of the same size goes over it. */
 static bool take_array(PyObject *object, int flags, Py_buffer *view) {
   if (PyObject_GetBuffer(object, view, flags | PyBUF_ND | PyBUF_FORMAT)) return false;
-  if (view->ndim == 1 && view->itemsize == 8 && (strcmp(view->format, "q") == 0 || strcmp(view->format, "l") == 0)) return true;
+  if (view->ndim == 1 && view->itemsize == 8 && (strcmp(view->format, "q") == 0 || strcmp(view->format, "l") == 0))
+    return true;
   PyBuffer_Release(view);
   PyErr_SetString(PyExc_TypeError, "a contiguous array of int64 expected");
   return false;
 }
 
-static double us_of(int64_t ns, int64_t zero) { return ns == TG_NULL_INT ? NAN : (double)(int64_t)((uint64_t)ns - (uint64_t)zero) / 1000.0; }
+static double us_of(int64_t ns, int64_t zero) {
+  return ns == TG_NULL_INT ? NAN : (double)(int64_t)((uint64_t)ns - (uint64_t)zero) / 1000.0;
+}
 
 /* us_of(times, zero) */
 static PyObject *numbers_us_of(PyObject *module, PyObject *args) {
@@ -34,7 +38,8 @@ static PyObject *numbers_us_of(PyObject *module, PyObject *args) {
 }
 
 /* Is every value found a known one? */
-static bool look_up(const int64_t *places, size_t count, int64_t first, const int64_t *values, size_t known, int64_t *out) {
+static bool look_up(const int64_t *places, size_t count, int64_t first, const int64_t *values, size_t known,
+                    int64_t *out) {
   bool all = true;
   for (size_t i = 0; i < count; i++) {
     const uint64_t place = (uint64_t)places[i] - (uint64_t)first;
@@ -87,9 +92,10 @@ static PyObject *numbers_settle(PyObject *module, PyObject *args) {
   return count ? Py_BuildValue("LL", (long long)low, (long long)high) : Py_BuildValue("ii", 0, 0);
 }
 
-/* ---- codes of texts ------------------------------------------------------------------------------------------------------- */
+/* ---- codes of texts -------------------------------------------------------------------------- */
 
-/* places: by code + 1, as the unknown one wraps round to 0; -1 = not met. Codes are dense, so this is about as long as there are texts. */
+/* places: by code + 1, as the unknown one wraps round to 0; -1 = not met. Codes are dense, so this is about as long
+ * as there are texts. */
 static PyObject *number_codes(const uint32_t *codes, size_t count, int64_t *out, int64_t *places) {
   PyObject *const rows = PyList_New(0);
   int64_t met = 0;
@@ -143,14 +149,18 @@ free_codes:
 
 static PyMethodDef functions[] = {
     {"us_of", numbers_us_of, METH_VARARGS,
-     "us_of(times, zero): nanoseconds of an int64 array become microseconds from zero on, doubles, in their place; the unknown one NaN"},
+     "us_of(times, zero): nanoseconds of an int64 array become microseconds from zero on, doubles, in their place; the "
+     "unknown one NaN"},
     {"look_up", numbers_look_up, METH_VARARGS,
-     "look_up(places, first, values, out) -> bool: out[i] = values[places[i] - first], the nearest there is; int64 arrays, out may be "
+     "look_up(places, first, values, out) -> bool: out[i] = values[places[i] - first], the nearest there is; int64 "
+     "arrays, out may be "
      "places. True when none of them is the unknown one."},
     {"settle", numbers_settle, METH_VARARGS,
-     "settle(values, unknown) -> (least, greatest): of an int64 array, in which `unknown` takes the place of the unknown one"},
+     "settle(values, unknown) -> (least, greatest): of an int64 array, in which `unknown` takes the place of the "
+     "unknown one"},
     {"numbered", numbers_numbered, METH_VARARGS,
-     "numbered(codes, out) -> rows: out, an int64 array, gets the distinct codes of a column of text numbered as they come; each one's first row"},
+     "numbered(codes, out) -> rows: out, an int64 array, gets the distinct codes of a column of text numbered as they "
+     "come; each one's first row"},
     {0},
 };
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* ---- the Arrow C data interface, as its specification lays it down -------------------------------------------------------- */
+/* ---- the Arrow C data interface, as its specification lays it down --------------------------- */
 
 struct ArrowSchema {
   const char *format, *name, *metadata;
@@ -27,24 +27,22 @@ struct ArrowArrayStream {
   void *private_data;
 };
 
-/* ---- objects --------------------------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 typedef struct {
-  PyObject_HEAD
-  struct tg_table *table; /* never NULL after make_table; owns its rows, so it may outlive the trace */
-  bool is_given;          /* its columns may be written to */
+  PyObject_HEAD struct tg_table *table; /* never NULL after make_table; owns its rows, so it may outlive the trace */
+  bool is_given;                        /* its columns may be written to */
 } Table;
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *owner; /* the Table */
+  PyObject_HEAD PyObject *owner; /* the Table */
   size_t index;
   Py_ssize_t shape; /* buffer views point at it */
 } Column;
 
 static PyTypeObject *table_type, *column_type;
 
-/* ---- columns --------------------------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static const struct tg_table *column_table(const Column *self) { return ((const Table *)self->owner)->table; }
 
@@ -64,7 +62,8 @@ static PyObject *cell(const struct tg_table *t, size_t c, size_t row) {
     int8_t v = tg_column_bools(t, c)[row];
     return v < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(v);
   }
-  case TG_TEXT: break;
+  case TG_TEXT:
+    break;
   }
   size_t len;
   const char *text = tg_cell_text(t, c, row, &len);
@@ -88,21 +87,35 @@ static int column_buffer(PyObject *object, Py_buffer *view, int flags) {
   const char *format = "b";
   Py_ssize_t size = 8;
   switch (tg_column_type(t, self->index)) {
-  case TG_INT: data = tg_column_ints(t, self->index), format = "q"; break;
-  case TG_REAL: data = tg_column_reals(t, self->index), format = "d"; break;
-  case TG_BOOL: data = tg_column_bools(t, self->index), size = 1; break;
-  case TG_TEXT: break;
+  case TG_INT:
+    data = tg_column_ints(t, self->index), format = "q";
+    break;
+  case TG_REAL:
+    data = tg_column_reals(t, self->index), format = "d";
+    break;
+  case TG_BOOL:
+    data = tg_column_bools(t, self->index), size = 1;
+    break;
+  case TG_TEXT:
+    break;
   }
   const bool is_given = ((const Table *)self->owner)->is_given;
   if (tg_column_type(t, self->index) == TG_TEXT || (!is_given && (flags & PyBUF_WRITABLE))) {
     view->obj = NULL;
-    PyErr_SetString(PyExc_BufferError, flags & PyBUF_WRITABLE ? "a column cannot be written to" : "a column of text has no buffer");
+    PyErr_SetString(PyExc_BufferError,
+                    flags & PyBUF_WRITABLE ? "a column cannot be written to" : "a column of text has no buffer");
     return -1;
   }
   self->shape = column_length(object);
   static int64_t nothing; /* a table without rows has no arrays, but a view must point somewhere */
-  *view = (Py_buffer){.buf = (void *)(data ? data : &nothing), .obj = Py_NewRef(object), .len = self->shape * size, .itemsize = size,
-                      .readonly = !is_given, .ndim = 1, .format = flags & PyBUF_FORMAT ? (char *)format : NULL, .shape = &self->shape};
+  *view = (Py_buffer){.buf = (void *)(data ? data : &nothing),
+                      .obj = Py_NewRef(object),
+                      .len = self->shape * size,
+                      .itemsize = size,
+                      .readonly = !is_given,
+                      .ndim = 1,
+                      .format = flags & PyBUF_FORMAT ? (char *)format : NULL,
+                      .shape = &self->shape};
   view->strides = flags & PyBUF_STRIDES ? &view->itemsize : NULL;
   return 0;
 }
@@ -112,9 +125,12 @@ static PyObject *column_get(PyObject *object, void *which) {
   static const char *const types[] = {[TG_TEXT] = "text", [TG_INT] = "int", [TG_REAL] = "real", [TG_BOOL] = "bool"};
   const struct tg_table *t = column_table(self);
   switch (*(const char *)which) {
-  case 'n': return PyUnicode_FromString(tg_column_name(t, self->index));
-  case 'u': return PyUnicode_FromString(tg_column_unit(t, self->index));
-  default: return PyUnicode_FromString(types[tg_column_type(t, self->index)]);
+  case 'n':
+    return PyUnicode_FromString(tg_column_name(t, self->index));
+  case 'u':
+    return PyUnicode_FromString(tg_column_unit(t, self->index));
+  default:
+    return PyUnicode_FromString(types[tg_column_type(t, self->index)]);
   }
 }
 
@@ -136,7 +152,9 @@ static PyObject *column_codes(PyObject *object, PyObject *unused) {
 }
 
 static PyMethodDef column_methods[] = {
-    {"codes", column_codes, METH_NOARGS, "a uint32 a row, as bytes: equal texts have equal numbers, also in other columns of the table; 4294967295 = unknown"},
+    {"codes", column_codes, METH_NOARGS,
+     "a uint32 a row, as bytes: equal texts have equal numbers, also in other columns of the table; 4294967295 = "
+     "unknown"},
     {0},
 };
 static PyGetSetDef column_getset[] = {
@@ -146,12 +164,18 @@ static PyGetSetDef column_getset[] = {
     {0},
 };
 static PyType_Slot column_slots[] = {
-    {Py_tp_dealloc, column_dealloc}, {Py_sq_length, column_length}, {Py_sq_item, column_item},
-    {Py_bf_getbuffer, column_buffer}, {Py_tp_getset, column_getset}, {Py_tp_methods, column_methods}, {0},
+    {Py_tp_dealloc, column_dealloc},
+    {Py_sq_length, column_length},
+    {Py_sq_item, column_item},
+    {Py_bf_getbuffer, column_buffer},
+    {Py_tp_getset, column_getset},
+    {Py_tp_methods, column_methods},
+    {0},
 };
-static PyType_Spec column_spec = {"tachograph._read.Column", sizeof(Column), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, column_slots};
+static PyType_Spec column_spec = {"tachograph._read.Column", sizeof(Column), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, column_slots};
 
-/* ---- tables ---------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 struct tg_table *table_of(PyObject *object) {
   if (PyObject_TypeCheck(object, table_type)) return ((Table *)object)->table;
@@ -203,8 +227,10 @@ static PyObject *table_get_columns(PyObject *object, void *unused) {
   PyObject *names = PyList_New((Py_ssize_t)count);
   for (size_t c = 0; names && c < count; c++) {
     PyObject *name = PyUnicode_FromString(tg_column_name(t, c));
-    if (!name) Py_CLEAR(names);
-    else PyList_SET_ITEM(names, (Py_ssize_t)c, name);
+    if (!name)
+      Py_CLEAR(names);
+    else
+      PyList_SET_ITEM(names, (Py_ssize_t)c, name);
   }
   return names;
 }
@@ -216,8 +242,10 @@ static PyObject *table_get_notes(PyObject *object, void *unused) {
   for (size_t i = 0; notes && i < count; i++) {
     const char *text = tg_table_note(t, i);
     PyObject *note = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-    if (!note) Py_CLEAR(notes);
-    else PyList_SET_ITEM(notes, (Py_ssize_t)i, note);
+    if (!note)
+      Py_CLEAR(notes);
+    else
+      PyList_SET_ITEM(notes, (Py_ssize_t)i, note);
   }
   return notes;
 }
@@ -227,7 +255,8 @@ static PyObject *loss_row(const struct tg_table *t, size_t i) {
   int64_t count, offset;
   if (!tg_table_loss(t, i, &name, &count, &offset, &meaning)) return PyDict_New();
   PyObject *where = offset < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(offset);
-  return Py_BuildValue("{s:s,s:L,s:N,s:s}", "loss", name, "count", (long long)count, "offset", where, "meaning", meaning);
+  return Py_BuildValue("{s:s,s:L,s:N,s:s}", "loss", name, "count", (long long)count, "offset", where, "meaning",
+                       meaning);
 }
 
 static PyObject *table_get_losses(PyObject *object, void *unused) {
@@ -236,15 +265,19 @@ static PyObject *table_get_losses(PyObject *object, void *unused) {
   PyObject *losses = PyList_New((Py_ssize_t)count);
   for (size_t i = 0; losses && i < count; i++) {
     PyObject *row = loss_row(t, i);
-    if (!row) Py_CLEAR(losses);
-    else PyList_SET_ITEM(losses, (Py_ssize_t)i, row);
+    if (!row)
+      Py_CLEAR(losses);
+    else
+      PyList_SET_ITEM(losses, (Py_ssize_t)i, row);
   }
   return losses;
 }
 
-static PyObject *table_get_question(PyObject *object, void *unused) { return PyUnicode_FromString(tg_table_question(((Table *)object)->table)); }
+static PyObject *table_get_question(PyObject *object, void *unused) {
+  return PyUnicode_FromString(tg_table_question(((Table *)object)->table));
+}
 
-/* ---- text out of the library ------------------------------------------------------------------------------------------------ */
+/* ---- text out of the library ----------------------------------------------------------------- */
 
 bool text_write(void *ctx, const char *bytes, size_t len) {
   struct text *t = ctx;
@@ -265,7 +298,8 @@ bool text_write(void *ctx, const char *bytes, size_t len) {
 void text_drop(struct text *t) { PyMem_RawFree(t->bytes); }
 
 PyObject *text_finish(struct text *t) {
-  PyObject *result = t->failed ? PyErr_NoMemory() : PyUnicode_DecodeUTF8(t->bytes ? t->bytes : "", (Py_ssize_t)t->len, "replace");
+  PyObject *result =
+      t->failed ? PyErr_NoMemory() : PyUnicode_DecodeUTF8(t->bytes ? t->bytes : "", (Py_ssize_t)t->len, "replace");
   text_drop(t);
   return result;
 }
@@ -280,16 +314,14 @@ static PyObject *table_write(PyObject *object, PyObject *args) {
   struct text text = {.lines_left = lines < 0 ? SIZE_MAX : (size_t)lines};
   struct tg_error e = {0};
   enum tg_err err;
-  Py_BEGIN_ALLOW_THREADS
-  err = tg_table_write(t, format, width, text_write, &text, &e);
-  Py_END_ALLOW_THREADS
-  if (err == TG_IO && !text.lines_left) err = TG_OK; /* we stopped it */
+  Py_BEGIN_ALLOW_THREADS err = tg_table_write(t, format, width, text_write, &text, &e);
+  Py_END_ALLOW_THREADS if (err == TG_IO && !text.lines_left) err = TG_OK; /* we stopped it */
   if (err == TG_OK || text.failed) return text_finish(&text);
   text_drop(&text);
   return raise_error(err, &e);
 }
 
-/* ---- Arrow -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Arrow ----------------------------------------------------------------------------------- */
 
 static void free_schema(PyObject *capsule) {
   struct ArrowSchema *schema = PyCapsule_GetPointer(capsule, "arrow_schema");
@@ -325,7 +357,8 @@ static PyObject *array_capsule(struct ArrowArray **out) {
   return capsule;
 }
 
-static PyObject *table_arrow_array(PyObject *object, PyObject *args) { /* a requested schema may be ignored, says the protocol */
+static PyObject *table_arrow_array(PyObject *object,
+                                   PyObject *args) { /* a requested schema may be ignored, says the protocol */
   struct ArrowSchema *schema = NULL;
   struct ArrowArray *array = NULL;
   PyObject *first = schema_capsule(&schema), *second = first ? array_capsule(&array) : NULL, *pair = NULL;
@@ -344,7 +377,8 @@ static PyObject *table_arrow_schema(PyObject *object, PyObject *args) {
   return schema;
 }
 
-/* A stream of one batch. It exports the table again for each question it is asked; `keep` holds the table alive until then. */
+/* A stream of one batch. It exports the table again for each question it is asked; `keep` holds the table alive
+ * until then. */
 struct batch {
   struct tg_table *table;
   struct ArrowArray keep;
@@ -411,10 +445,12 @@ static PyObject *table_give(PyObject *object, PyObject *unused) {
 
 static PyMethodDef table_methods[] = {
     {"column", table_column, METH_O, "column(name_or_number) -> Column"},
-    {"_give", table_give, METH_NOARGS, "_give(): from now on buffers of its columns may be written to; for who has the table alone"},
+    {"_give", table_give, METH_NOARGS,
+     "_give(): from now on buffers of its columns may be written to; for who has the table alone"},
     {"_write", table_write, METH_VARARGS, "_write(format, width, lines) -> str"},
     {"__arrow_c_schema__", table_arrow_schema, METH_NOARGS, "the Arrow schema, as a capsule"},
-    {"__arrow_c_array__", table_arrow_array, METH_VARARGS, "schema and struct array, as capsules; numbers are not copied"},
+    {"__arrow_c_array__", table_arrow_array, METH_VARARGS,
+     "schema and struct array, as capsules; numbers are not copied"},
     {"__arrow_c_stream__", table_arrow_stream, METH_VARARGS, "the same as a stream of one batch"},
     {0},
 };
@@ -430,7 +466,8 @@ static PyType_Slot table_slots[] = {
     {Py_tp_methods, table_methods}, {Py_tp_getset, table_getset}, {0},
 };
 static PyType_Spec table_spec = {"tachograph._read.Table", sizeof(Table), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, table_slots};
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 table_slots};
 
 int add_table_types(PyObject *module) {
   table_type = (PyTypeObject *)PyType_FromSpec(&table_spec);

@@ -1,6 +1,7 @@
 /* The recording door between Python and libtachograph-capture: the module tachograph._record, a plain translation of
  * tachograph/record.h. What needs the interpreter itself (record_function, stacks, garbage collector) is added by
- * tg_record_add_to_python. The GIL is released around everything that opens, starts, stops or closes: sources take it then. */
+ * tg_record_add_to_python. The GIL is released around everything that opens, starts, stops or closes: sources take
+ * it then. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -8,7 +9,7 @@
 
 static PyObject *error_type;
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static const char *err_name(enum tg_err code) {
   static const char *const names[] = {
@@ -30,33 +31,36 @@ static PyObject *raise_error(enum tg_err code, const struct tg_error *e) {
   const char *const text = e->text[0] ? e->text : tg_err_text(code);
   PyObject *const message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
   PyObject *const error = message ? PyObject_CallFunctionObjArgs(error_type, message, NULL) : NULL;
-  if (error && !set_text(error, "code", err_name(code)) && !set_text(error, "cause", tg_err_text(code))) PyErr_SetObject(error_type, error);
+  if (error && !set_text(error, "code", err_name(code)) && !set_text(error, "cause", tg_err_text(code)))
+    PyErr_SetObject(error_type, error);
   Py_XDECREF(error);
   Py_XDECREF(message);
   return NULL;
 }
 
-/* ---- a recording -------------------------------------------------------------------------------------------------------------- */
+/* ---- a recording ----------------------------------------------------------------------------- */
 
 static PyObject *state_dict(const struct tg_record_stats *s) {
   PyObject *const why = PyUnicode_DecodeUTF8(s->why, (Py_ssize_t)strlen(s->why), "replace");
   if (!why) return NULL;
-  return Py_BuildValue("{sOsOsIsIsKsKsKsKsKsKsN}", "open", s->open ? Py_True : Py_False, "running", s->running ? Py_True : Py_False,
-                       "features", s->features, "missing", s->missing, "records", (unsigned long long)s->records, "lost",
-                       (unsigned long long)s->lost, "disk_bytes", (unsigned long long)s->disk_bytes, "memory_bytes",
-                       (unsigned long long)s->memory_bytes, "peak_memory_bytes", (unsigned long long)s->peak_memory_bytes, "session",
+  return Py_BuildValue("{sOsOsIsIsKsKsKsKsKsKsN}", "open", s->open ? Py_True : Py_False, "running",
+                       s->running ? Py_True : Py_False, "features", s->features, "missing", s->missing, "records",
+                       (unsigned long long)s->records, "lost", (unsigned long long)s->lost, "disk_bytes",
+                       (unsigned long long)s->disk_bytes, "memory_bytes", (unsigned long long)s->memory_bytes,
+                       "peak_memory_bytes", (unsigned long long)s->peak_memory_bytes, "session",
                        (unsigned long long)s->session, "why", why);
 }
 
 static PyObject *record_open(PyObject *module, PyObject *args, PyObject *keywords) {
-  static char *names[] = {"path", "features", "required", "memory_bytes", "disk_bytes", "keep", "session", "rank", NULL};
+  static char *names[] = {"path",    "features", "required", "memory_bytes", "disk_bytes", "keep",
+                          "session", "rank",     NULL};
   PyObject *path;
   unsigned features = TG_RECORD_DEFAULT, required = 0;
   unsigned long long memory = 0, disk = 0, session = 0;
   const char *keep = "first";
   int rank = -1;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|$IIKKsKi:open", names, PyUnicode_FSConverter, &path, &features, &required, &memory,
-                                   &disk, &keep, &session, &rank))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|$IIKKsKi:open", names, PyUnicode_FSConverter, &path, &features,
+                                   &required, &memory, &disk, &keep, &session, &rank))
     return NULL;
   const bool is_last = strcmp(keep, "last") == 0;
   if (!is_last && strcmp(keep, "first") != 0) {
@@ -125,11 +129,12 @@ static PyObject *record_meta(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* ---- marks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 /* The text of a str; one with halves of surrogates is recorded with question marks in their place. */
 static PyObject *with_text(PyObject *text, void (*act)(const char *)) {
-  if (!PyUnicode_Check(text)) return PyErr_Format(PyExc_TypeError, "a name must be a str, not %.100s", Py_TYPE(text)->tp_name);
+  if (!PyUnicode_Check(text))
+    return PyErr_Format(PyExc_TypeError, "a name must be a str, not %.100s", Py_TYPE(text)->tp_name);
   const char *const bytes = PyUnicode_AsUTF8(text);
   if (bytes) {
     act(bytes);
@@ -176,11 +181,12 @@ static PyObject *record_counter(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* ---- the module ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 static PyMethodDef module_methods[] = {
     {"open", (PyCFunction)(void (*)(void))record_open, METH_VARARGS | METH_KEYWORDS,
-     "open(path, *, features=DEFAULT, required=0, memory_bytes=0, disk_bytes=0, keep=\"first\", session=0, rank=-1): make ready; nothing "
+     "open(path, *, features=DEFAULT, required=0, memory_bytes=0, disk_bytes=0, keep=\"first\", session=0, rank=-1): "
+     "make ready; nothing "
      "is recorded yet"},
     {"resume", record_resume, METH_NOARGS, "resume(): record from now on"},
     {"pause", record_pause, METH_NOARGS, "pause()"},
@@ -194,21 +200,30 @@ static PyMethodDef module_methods[] = {
     {"range_end", record_range_end, METH_NOARGS, "range_end()"},
     {"mark", record_mark, METH_O, "mark(name): a moment"},
     {"counter", record_counter, METH_VARARGS, "counter(name, value)"},
-    {"tensor", record_tensor, METH_VARARGS, "tensor(kind, name, address, bytes, device type, device index): what a block of memory holds"},
+    {"tensor", record_tensor, METH_VARARGS,
+     "tensor(kind, name, address, bytes, device type, device index): what a block of memory holds"},
     {"thread_name", record_thread_name, METH_O, "thread_name(name): of the calling thread"},
     {0},
 };
-static struct PyModuleDef module_def = {
-    PyModuleDef_HEAD_INIT, "tachograph._record", "The C side of tachograph's recording half.", -1, module_methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT,
+                                        "tachograph._record",
+                                        "The C side of tachograph's recording half.",
+                                        -1,
+                                        module_methods,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 static int add_features(PyObject *module) {
   static const struct {
     const char *name;
     long bits;
-  } features[] = {{"OPS", TG_RECORD_OPS},         {"SHAPES", TG_RECORD_SHAPES},   {"STACKS", TG_RECORD_STACKS},
-                  {"MODULES", TG_RECORD_MODULES}, {"MEMORY", TG_RECORD_MEMORY},   {"CALLS", TG_RECORD_CALLS},
-                  {"GC", TG_RECORD_GC},           {"PROCESS", TG_RECORD_PROCESS}, {"MODULE_SPANS", TG_RECORD_MODULE_SPANS},
-                  {"LEAN", TG_RECORD_LEAN},       {"DEFAULT", TG_RECORD_DEFAULT}, {"DEEP", TG_RECORD_DEEP}};
+  } features[] = {
+      {"OPS", TG_RECORD_OPS},         {"SHAPES", TG_RECORD_SHAPES},   {"STACKS", TG_RECORD_STACKS},
+      {"MODULES", TG_RECORD_MODULES}, {"MEMORY", TG_RECORD_MEMORY},   {"CALLS", TG_RECORD_CALLS},
+      {"GC", TG_RECORD_GC},           {"PROCESS", TG_RECORD_PROCESS}, {"MODULE_SPANS", TG_RECORD_MODULE_SPANS},
+      {"LEAN", TG_RECORD_LEAN},       {"DEFAULT", TG_RECORD_DEFAULT}, {"DEEP", TG_RECORD_DEEP}};
   for (size_t i = 0; i < sizeof features / sizeof *features; i++)
     if (PyModule_AddIntConstant(module, features[i].name, features[i].bits)) return -1;
   return 0;
@@ -218,10 +233,12 @@ PyMODINIT_FUNC PyInit__record(void) {
   PyObject *const module = PyModule_Create(&module_def);
   if (!module) return NULL;
   error_type = PyErr_NewExceptionWithDoc(
-      "tachograph.RecordError", "Why nothing is recorded, in one sentence. code: stable name; cause: the general sentence of the code.",
+      "tachograph.RecordError",
+      "Why nothing is recorded, in one sentence. code: stable name; cause: the general sentence of the code.",
       PyExc_RuntimeError, NULL);
   Py_XINCREF(error_type);
-  if (!error_type || PyModule_AddObject(module, "RecordError", error_type) || add_features(module) || tg_record_add_to_python(module)) {
+  if (!error_type || PyModule_AddObject(module, "RecordError", error_type) || add_features(module) ||
+      tg_record_add_to_python(module)) {
     Py_DECREF(module);
     return NULL;
   }

@@ -1,14 +1,17 @@
-/* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_* in base. */
+/* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_*
+ * in base. */
 #include "analyze/ranks/read_run.h"
 
 #include "analyze/analyze.h"
 #include "show/show.h"
 #include "trace/trace.h"
 
-/* ---- traces ----------------------------------------------------------------------------------------------------------- */
+/* ---- traces ---------------------------------------------------------------------------------- */
 
-enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *error) {
-  return tg__run_is_large(path) ? tg__run_open(path, options, NULL, out, error) : tg__trace_open(path, options, out, error);
+enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                    struct tg_error *error) {
+  return tg__run_is_large(path) ? tg__run_open(path, options, NULL, out, error)
+                                : tg__trace_open(path, options, out, error);
 }
 
 void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options) {
@@ -36,7 +39,7 @@ enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *e
   return err ? err : tg__trace_save(trace, path, error);
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 size_t tg_question_count(void) { return tg__question_count(); }
 const char *tg_question_name(size_t i) { return i < tg__question_count() ? tg__questions[i].name : NULL; }
@@ -60,7 +63,8 @@ static const char *type_name(enum tg_type type) {
   return names[type];
 }
 
-bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit, const char **meaning) {
+bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit,
+                        const char **meaning) {
   const struct tg__column_info *c = i < tg__question_count() ? tg__question_column(&tg__questions[i], k) : NULL;
   if (!c) return false;
   give(name, c->name);
@@ -70,8 +74,8 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
   return true;
 }
 
-enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                   struct tg_error *error) {
+enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
+                   struct tg_table **out, struct tg_error *error) {
   if (trace && trace->run) return tg__run_ask(trace, question, args, arg_count, out, error);
   return tg__ask_run(trace, question, args, arg_count, out, error);
 }
@@ -81,18 +85,21 @@ enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **ou
   return err ? err : tg__sql_run(trace, sql, out, error);
 }
 
-/* ---- two traces ------------------------------------------------------------------------------------------------------- */
+/* ---- two traces ------------------------------------------------------------------------------ */
 
 /* In place of a run, the one rank that is compared, if one is named. A question finds it itself. */
-static enum tg_err one_side(struct tg_trace **t, const struct tg_arg *args, size_t arg_count, const char *own, struct tg_error *e) {
+static enum tg_err one_side(struct tg_trace **t, const struct tg_arg *args, size_t arg_count, const char *own,
+                            struct tg_error *e) {
   const struct tg__call c = {"", args, arg_count};
-  const char *const number = tg__call_has(&c, own) ? tg__call_value(&c, own) : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank") : NULL;
+  const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
+                             : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank")
+                                                        : NULL;
   const struct tg__run_rank *const r = (*t)->run && number ? tg__run_rank_of(*t, number) : NULL;
   return r && !tg__call_has(&c, "question") ? tg__run_unit(*t, r->unit, t, e) : TG_OK;
 }
 
-enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                    struct tg_error *error) {
+enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
+                    struct tg_table **out, struct tg_error *error) {
   static const struct tg__diff_doors doors = {tg__run_each, tg__run_ask};
   enum tg_err err = one_side(&a, args, arg_count, "rank_a", error);
   if (!err) err = one_side(&b, args, arg_count, "rank_b", error);
@@ -112,7 +119,7 @@ enum tg_err tg_diff_fails(const struct tg_table *diff, const char *expression, b
   return tg__diff_fails(diff, expression, fails, error);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 void tg_table_free(struct tg_table *t) { tg__table_free(t); }
 const char *tg_table_question(const struct tg_table *t) { return t->question; }
@@ -122,10 +129,18 @@ const char *tg_column_name(const struct tg_table *t, size_t c) { return t->colum
 const char *tg_column_unit(const struct tg_table *t, size_t c) { return t->columns[c].unit; }
 enum tg_type tg_column_type(const struct tg_table *t, size_t c) { return t->columns[c].type; }
 
-const int64_t *tg_column_ints(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_INT ? t->columns[c].ints : NULL; }
-const double *tg_column_reals(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_REAL ? t->columns[c].reals : NULL; }
-const int8_t *tg_column_bools(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_BOOL ? t->columns[c].bools : NULL; }
-const uint32_t *tg_column_codes(const struct tg_table *t, size_t c) { return t->columns[c].type == TG_TEXT ? t->columns[c].texts : NULL; }
+const int64_t *tg_column_ints(const struct tg_table *t, size_t c) {
+  return t->columns[c].type == TG_INT ? t->columns[c].ints : NULL;
+}
+const double *tg_column_reals(const struct tg_table *t, size_t c) {
+  return t->columns[c].type == TG_REAL ? t->columns[c].reals : NULL;
+}
+const int8_t *tg_column_bools(const struct tg_table *t, size_t c) {
+  return t->columns[c].type == TG_BOOL ? t->columns[c].bools : NULL;
+}
+const uint32_t *tg_column_codes(const struct tg_table *t, size_t c) {
+  return t->columns[c].type == TG_TEXT ? t->columns[c].texts : NULL;
+}
 
 const char *tg_cell_text(const struct tg_table *t, size_t c, size_t row, size_t *len) {
   *len = 0;
@@ -139,7 +154,8 @@ size_t tg_table_notes(const struct tg_table *t) { return t->note_count; }
 const char *tg_table_note(const struct tg_table *t, size_t i) { return i < t->note_count ? t->notes[i] : NULL; }
 size_t tg_table_losses(const struct tg_table *t) { return t->loss_count; }
 
-bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_t *count, int64_t *offset, const char **meaning) {
+bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_t *count, int64_t *offset,
+                   const char **meaning) {
   if (i >= t->loss_count) return false;
   const struct tg__loss_row *l = &t->losses[i];
   give(name, l->name);
@@ -153,7 +169,7 @@ enum tg_err tg_table_arrow(struct tg_table *t, struct ArrowSchema *schema, struc
   return tg__table_arrow(t, schema, array);
 }
 
-/* ---- output ----------------------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 size_t tg_format_count(void) { return tg__format_count(); }
 const char *tg_format_name(size_t i) { return i < tg__format_count() ? tg__formats[i].name : NULL; }
@@ -169,8 +185,8 @@ static enum tg_err no_such_format(const char *format, bool of_traces, struct tg_
   for (size_t i = 0; i < tg__format_count(); i++)
     if (of_traces ? tg__formats[i].trace != NULL : tg__formats[i].table != NULL)
       tg__out_format(&names, "%s%s", names.len ? ", " : "", tg__formats[i].name);
-  const enum tg_err err = tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format a %s can be written in: %.*s", format, of_traces ? "trace" : "table",
-                                   (int)names.len, names.len ? names.buf : "");
+  const enum tg_err err = tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format a %s can be written in: %.*s", format,
+                                   of_traces ? "trace" : "table", (int)names.len, names.len ? names.buf : "");
   tg__out_free(&names);
   return err;
 }
@@ -178,7 +194,8 @@ static enum tg_err no_such_format(const char *format, bool of_traces, struct tg_
 /* Flush, free, and see to it that a failure has its sentence. */
 static enum tg_err finish(struct tg__out *out, enum tg_err err, struct tg_error *error) {
   if (!err && tg__out_flush(out)) {
-    err = tg__fail(error, out->err, -1, out->err == TG_MEMORY ? "out of memory while writing" : "the output could not be written");
+    err = tg__fail(error, out->err, -1,
+                   out->err == TG_MEMORY ? "out of memory while writing" : "the output could not be written");
   }
   tg__out_free(out);
   return err;
@@ -195,11 +212,14 @@ enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigne
   return finish(&out, err, error);
 }
 
-enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
-                          struct tg_error *error) {
+enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color,
+                          tg_write_fn *write, void *ctx, struct tg_error *error) {
   const bool markdown = strcmp(format, "markdown") == 0;
-  if (!tg__diff_is_page(diff)) return tg__fail(error, TG_USAGE, -1, "this diff is a table, not a page for a person: write it as one, with tg_table_write");
-  if (!markdown && strcmp(format, "text") != 0) return tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format a diff can be written in: text, markdown", format);
+  if (!tg__diff_is_page(diff))
+    return tg__fail(error, TG_USAGE, -1,
+                    "this diff is a table, not a page for a person: write it as one, with tg_table_write");
+  if (!markdown && strcmp(format, "text") != 0)
+    return tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format a diff can be written in: text, markdown", format);
   const struct tg__show_options options = {.width = width, .color = color};
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = tg__diff_page(diff, &options, markdown, &out);
@@ -207,8 +227,8 @@ enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsig
   return finish(&out, err, error);
 }
 
-enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count, tg_write_fn *write,
-                      void *ctx, struct tg_error *error) {
+enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count,
+                      tg_write_fn *write, void *ctx, struct tg_error *error) {
   const struct tg__format *f = tg__format_find(format);
   if (!f || !f->trace) return no_such_format(format, true, error);
   enum tg_err err = tg__run_whole(&trace, error);
@@ -220,14 +240,16 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
   return finish(&out, err, error);
 }
 
-enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write, void *ctx,
-                      struct tg_error *error) {
+enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write,
+                      void *ctx, struct tg_error *error) {
   const bool as_json = strcmp(format, "json") == 0;
   if (!as_json && strcmp(format, "text") != 0) return no_such_format(format, "the report", error);
   enum tg_err err = trace->run ? TG_OK : tg__trace_load(trace, TG__COL_ALL, error);
   if (err) return err;
-  const struct tg__show_options options = {
-      .width = width, .color = color, .ask = trace->run ? tg__run_ask : NULL, .is_damaged = trace->run && !tg__run_is_valid(trace->run)};
+  const struct tg__show_options options = {.width = width,
+                                           .color = color,
+                                           .ask = trace->run ? tg__run_ask : NULL,
+                                           .is_damaged = trace->run && !tg__run_is_valid(trace->run)};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = as_json ? tg__report_json(trace, &options, &out, error) : tg__report_text(trace, &options, &out, error);
   return finish(&out, err, error);

@@ -1,4 +1,5 @@
-/* The door for runs of many ranks: read one after the other, and only what the questions about ranks need is kept of each. */
+/* The door for runs of many ranks: read one after the other, and only what the questions about ranks need is kept of
+ * each. */
 #include "analyze/ranks/summarize.h"
 #include "analyze/ranks/read_run.h"
 
@@ -11,7 +12,8 @@ struct unit { /* a file */
   const char *path; /* the folder's */
   int64_t bytes, read_bytes;
   struct tg__summaries ranks; /* what became of it; the strings are everybody's */
-  /* Of a run that is asked more later: what stands where, the answers of this file, and the rows they have become of everybody's. */
+  /* Of a run that is asked more later: what stands where, the answers of this file, and the rows they have become of
+   * everybody's. */
   struct tg__run_ranks own;
   struct tg_table *answers[MOST_ASKED]; /* NULL: none, for this reason */
   struct tg_error why_not[MOST_ASKED];
@@ -45,18 +47,21 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
   for (size_t i = 0; i < tg__folder_count(folder); i++) {
     const int64_t bytes = tg__folder_bytes(folder, i);
     if (!tg__grow((void **)&r->units, &r->cap, r->count + 1, sizeof *r->units)) return TG_MEMORY;
-    r->units[r->count++] = (struct unit){.folder = folder, .index = i, .path = tg__folder_path(folder, i), .bytes = bytes};
+    r->units[r->count++] =
+        (struct unit){.folder = folder, .index = i, .path = tg__folder_path(folder, i), .bytes = bytes};
     r->total_bytes += bytes;
     r->total_units += bytes > 0;
   }
   return TG_OK;
 }
 
-/* ---- questions to every file ---------------------------------------------------------------------------------------------------------- */
+/* ---- questions to every file ----------------------------------------------------------------- */
 
-/* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only known at the end. */
+/* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only
+ * known at the end. */
 static bool chooses_now(const struct reading *r, const struct asked *a) {
-  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_is_late(a->joining) && !strstr(tg__call_value(&r->first->call, "where"), "rank") &&
+  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_is_late(a->joining) &&
+         !strstr(tg__call_value(&r->first->call, "where"), "rank") &&
          !strstr(tg__call_value(&r->first->call, "where"), "ts_us");
 }
 
@@ -68,7 +73,8 @@ static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *
     return TG_OK;
   }
   tg__run_number_through(u->answers[i], &a->call, &r->counted);
-  const enum tg_err err = chooses_now(r, a) ? tg__where_filter(u->answers[i], tg__call_value(&r->first->call, "where"), e) : TG_OK;
+  const enum tg_err err =
+      chooses_now(r, a) ? tg__where_filter(u->answers[i], tg__call_value(&r->first->call, "where"), e) : TG_OK;
   if (err) return err;
   const bool added = tg__joining_add(a->joining, u->answers[i], (size_t)(u - r->units));
   u->answers[i] = NULL;
@@ -116,7 +122,8 @@ static enum tg_err ask_unit(const struct tg__call *c, struct tg_trace *t, struct
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking at a rank");
   for (size_t i = 0; i < c->count; i++)
     if (!tg__is_for_all_ranks(c->args[i].name)) args[count++] = c->args[i];
-  const enum tg_err err = t->rank_count == 1 ? tg__ask_rank(t, 0, c->question, args, count, out, e) : tg__ask_run(t, c->question, args, count, out, e);
+  const enum tg_err err = t->rank_count == 1 ? tg__ask_rank(t, 0, c->question, args, count, out, e)
+                                             : tg__ask_run(t, c->question, args, count, out, e);
   tg__free(args);
   return err;
 }
@@ -141,11 +148,13 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
   for (uint32_t k = 0; k < t->rank_count; k++) {
     const struct tg__rank *const rank = &t->ranks[k];
     struct tg__run_rank *const place = &own->items[own->count++];
-    *place = (struct tg__run_rank){.unit = (uint32_t)u->index, .of_unit = k, .alone = rank->number, .tracks = rank->track_count};
+    *place = (struct tg__run_rank){
+        .unit = (uint32_t)u->index, .of_unit = k, .alone = rank->number, .tracks = rank->track_count};
     for (uint32_t i = 0; i < rank->track_count; i++) place->slices += t->tracks[rank->first_track + i].count;
     for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == k;
     place->first_ns = tg__rank_first_ns(t, k);
-    if (!note_health(rank, &place->health) || tg__rank_load(t, k, &place->load)) return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
+    if (!note_health(rank, &place->health) || tg__rank_load(t, k, &place->load))
+      return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
     struct tg__rank_summary *const summary = &u->ranks.ranks[k];
     summary->unit = place->unit;
     summary->of_unit = k;
@@ -161,7 +170,7 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
   return TG_OK;
 }
 
-/* ---- one file ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 /* Bytes of a file that is being read: those of all, so far. */
 static bool count_bytes(struct reading *r, struct unit *u, int64_t bytes, bool done) {
@@ -171,9 +180,12 @@ static bool count_bytes(struct reading *r, struct unit *u, int64_t bytes, bool d
   if (bytes > u->read_bytes) u->read_bytes = bytes;
   u->is_done |= done;
   r->done_units += done && u->bytes > 0;
-  if (done && u->bytes > 0 && r->options->part_done) r->options->part_done(r->options->progress_ctx, r->done_units, r->total_units);
-  for (; r->run && r->joined < r->count && r->units[r->joined].is_done; r->joined++) join_answers(r, &r->units[r->joined]);
-  if (r->options->progress && !r->stopped && !r->options->progress(r->options->progress_ctx, r->done_bytes, r->total_bytes))
+  if (done && u->bytes > 0 && r->options->part_done)
+    r->options->part_done(r->options->progress_ctx, r->done_units, r->total_units);
+  for (; r->run && r->joined < r->count && r->units[r->joined].is_done; r->joined++)
+    join_answers(r, &r->units[r->joined]);
+  if (r->options->progress && !r->stopped &&
+      !r->options->progress(r->options->progress_ctx, r->done_bytes, r->total_bytes))
     r->stopped = true;
   const bool go_on = !r->stopped;
   tg__lock_drop(r->lock);
@@ -202,7 +214,8 @@ static void read_unit(void *ctx, size_t i) {
   if (t && t->summaries && r->run) {
     /* a summary among the traces it was made of, or of others: its events are not here */
   } else if (t && t->summaries) {
-    if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while reading a summary");
+    if (!tg__summaries_move(t->summaries, &u->ranks))
+      u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while reading a summary");
   } else if (t) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
     t->is_part = r->run && r->total_units > 1;
@@ -212,12 +225,15 @@ static void read_unit(void *ctx, size_t i) {
     if (!u->err && r->run) u->err = note_places(r, u, t);
   }
   tg_close(t);
-  if (r->count > 1) tg__memory_return(); /* or the next rank's memory comes on top of what the allocator keeps of this one's */
+  if (r->count > 1)
+    tg__memory_return(); /* or the next rank's memory comes on top of what the allocator keeps of this one's */
   count_bytes(r, u, u->bytes, true);
 }
 
-/* The ranks of all files, in the order of the files. Those that could not be read are passed over and counted, unless none could. */
-static enum tg_err gather(struct reading *r, const char *path, struct tg__summaries *s, int64_t *passed_over, struct tg_error *e) {
+/* The ranks of all files, in the order of the files. Those that could not be read are passed over and counted,
+ * unless none could. */
+static enum tg_err gather(struct reading *r, const char *path, struct tg__summaries *s, int64_t *passed_over,
+                          struct tg_error *e) {
   const struct unit *bad = NULL;
   for (size_t i = 0; i < r->count; i++) {
     struct unit *const u = &r->units[i];
@@ -234,7 +250,8 @@ static enum tg_err gather(struct reading *r, const char *path, struct tg__summar
   if (r->stopped) return tg__fail(e, TG_CANCELLED, -1, "stopped on request");
   if (s->count) return TG_OK;
   if (!bad) return tg__no_traces(path, e);
-  return tg__fail(e, bad->error.code, bad->error.offset, "no file could be read; the first that failed says: %s", bad->error.text);
+  return tg__fail(e, bad->error.code, bad->error.offset, "no file could be read; the first that failed says: %s",
+                  bad->error.text);
 }
 
 static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace **out, struct tg_error *e) {
@@ -267,7 +284,7 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace
   return err;
 }
 
-/* ---- a run that is asked more later ------------------------------------------------------------------------------------------------- */
+/* ---- a run that is asked more later ---------------------------------------------------------- */
 
 static const struct tg__rank_summary *summary_of(const struct tg__summaries *s, const struct tg__run_rank *place) {
   for (uint32_t i = 0; i < s->count; i++)
@@ -276,7 +293,8 @@ static const struct tg__rank_summary *summary_of(const struct tg__summaries *s, 
 }
 
 /* The tables of a file say what its ranks are called alone. */
-static void rename_ranks(struct tg_table *t, size_t first, size_t count, const struct tg__run_rank *places, size_t place_count) {
+static void rename_ranks(struct tg_table *t, size_t first, size_t count, const struct tg__run_rank *places,
+                         size_t place_count) {
   const size_t c = t ? tg__table_column_index(t, "rank") : SIZE_MAX;
   for (size_t i = first; c != SIZE_MAX && i < first + count; i++) {
     int64_t *const cell = &t->columns[c].ints[i];
@@ -307,11 +325,13 @@ static void count_from_first(const struct tg_trace *run, const struct tg__run_ra
   }
 }
 
-/* What is said of ranks by their summaries says what was lost of them, too; which files were passed over is there already. */
+/* What is said of ranks by their summaries says what was lost of them, too; which files were passed over is there
+ * already. */
 static void give_losses(struct tg_trace *run, const struct tg__run_rank *place) {
   for (uint32_t r = 0; r < run->rank_count; r++)
     for (int k = 0; k < TG__LOSS_COUNT && run->ranks[r].number == place->number; k++)
-      if (k != TG__LOSS_skipped_file) run->ranks[r].loss[k] = place->health.loss[k], run->ranks[r].loss_offset[k] = place->health.loss_offset[k];
+      if (k != TG__LOSS_skipped_file)
+        run->ranks[r].loss[k] = place->health.loss[k], run->ranks[r].loss_offset[k] = place->health.loss_offset[k];
 }
 
 /* Where each rank is, by what it is called now that all are known. */
@@ -337,15 +357,18 @@ static bool gather_places(const struct reading *r, struct tg_trace *t, struct tg
     for (size_t k = 0; k < own->count; k++) give_losses(t, &places[k]);
     if (!all->defect.code) all->defect = own->defect;
     for (size_t n = 0; n < r->asked_count; n++)
-      rename_ranks(tg__joining_rows(r->asked[n].joining), r->units[i].first_row[n], r->units[i].row_count[n], places, own->count);
+      rename_ranks(tg__joining_rows(r->asked[n].joining), r->units[i].first_row[n], r->units[i].row_count[n], places,
+                   own->count);
     own->count = 0; /* what they point to is the run's now */
   }
-  if (r->first && strcmp(r->first->call.question, "rows") == 0) count_from_first(t, all, tg__joining_rows(r->asked[0].joining));
+  if (r->first && strcmp(r->first->call.question, "rows") == 0)
+    count_from_first(t, all, tg__joining_rows(r->asked[0].joining));
   return true;
 }
 
 /* The answers are whole, but for what is asked of all ranks together. */
-static enum tg_err end_questions(struct reading *r, const struct tg_trace *run, struct tg__run_ranks *ranks, struct tg_error *e) {
+static enum tg_err end_questions(struct reading *r, const struct tg_trace *run, struct tg__run_ranks *ranks,
+                                 struct tg_error *e) {
   int64_t *const numbers = tg__alloc((r->count + 1) * sizeof *numbers);
   if (!numbers) return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
   for (size_t i = 0; i < r->count; i++) numbers[i] = -1;
@@ -366,14 +389,16 @@ static enum tg_err end_questions(struct reading *r, const struct tg_trace *run, 
   return err == TG_MEMORY ? err : TG_OK;
 }
 
-enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path, const struct tg_open_options *options,
-                                 struct tg__run_first *first, struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
+                                 const struct tg_open_options *options, struct tg__run_first *first,
+                                 struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks, .first = first};
-  enum tg_err err =
-      add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks") : read_all(&r, path, out, e);
+  enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks")
+                                          : read_all(&r, path, out, e);
   const bool is_open = !err;
-  if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  if (!err && (r.no_memory || !gather_places(&r, *out, ranks)))
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
   if (!err) err = end_questions(&r, *out, ranks, e);
   if (err && is_open) {
     tg__trace_free(*out);
@@ -389,10 +414,10 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
   return err;
 }
 
-/* ---- the front door -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the front door -------------------------------------------------------------------------- */
 
-enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options, struct tg_trace **out,
-                          struct tg_error *error) {
+enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
+                          struct tg_trace **out, struct tg_error *error) {
   static const struct tg_open_options defaults;
   struct tg_error ignored;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new()};

@@ -1,6 +1,6 @@
-/* read_run: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and keeps their summaries and
- * what the first page asks; what is asked later reads ranks again (read_run_ask.c), of which two files stay in memory. What cannot be said
- * rank by rank needs them all, and then they all stay. */
+/* read_run: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and
+ * keeps their summaries and what the first page asks; what is asked later reads ranks again (read_run_ask.c), of
+ * which two files stay in memory. What cannot be said rank by rank needs them all, and then they all stay. */
 #include "analyze/ranks/read_run.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum {
 const struct tg__run_ready tg__run_ready[TG__RUN_READY] = {
     {"overview", NULL}, {"losses", NULL}, {"launches", NULL}, {"steps", "summary"}, {"steps", NULL}};
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 void tg__run_ranks_free(struct tg__run_ranks *r) {
   for (unsigned i = 0; i < TG__RUN_READY; i++) tg__table_free(r->ready[i]);
@@ -35,7 +35,8 @@ void tg__run_close(struct tg__run_door *d) {
 
 bool tg__run_is_valid(const struct tg__run_door *d) { return d->ranks.defect.code == TG_OK; }
 
-/* Measured on traces of several programs: half a byte for each of text, and packed text is a dozen times or more as long. */
+/* Measured on traces of several programs: half a byte for each of text, and packed text is a dozen times or more as
+ * long. */
 static int64_t memory_of(const struct tg__folder *folder, size_t i, int64_t bytes) {
   const struct tg__str name = {tg__folder_path(folder, i), (uint32_t)strlen(tg__folder_path(folder, i))};
   return tg__str_has_suffix(name, ".json") ? bytes / 2 : bytes * 9;
@@ -60,8 +61,8 @@ int64_t tg__run_memory(const char *path) {
 
 bool tg__run_is_large(const char *path) { return tg__run_memory(path) > 0; }
 
-enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first, struct tg_trace **out,
-                         struct tg_error *e) {
+enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
+                         struct tg_trace **out, struct tg_error *e) {
   struct tg__run_door *const d = tg__alloc(sizeof *d);
   const size_t len = strlen(path);
   *out = NULL;
@@ -97,7 +98,7 @@ enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e) {
   return TG_OK;
 }
 
-/* ---- one file ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 int64_t tg__run_first_ns(const struct tg_trace *run, const struct tg__run_rank *places, size_t count) {
   int64_t least = INT64_MAX;
@@ -123,7 +124,8 @@ static void name_ranks(const struct tg_trace *run, struct tg_trace *t, uint32_t 
 static bool report_unit(void *ctx, int64_t done, int64_t total) {
   const struct tg__run_door *const d = ctx;
   const bool alone = d->total_bytes < 0;
-  return d->options.progress(d->options.progress_ctx, alone ? done : d->done_bytes + done, alone ? total : d->total_bytes);
+  return d->options.progress(d->options.progress_ctx, alone ? done : d->done_bytes + done,
+                             alone ? total : d->total_bytes);
 }
 
 enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_trace **out, struct tg_error *e) {
@@ -141,7 +143,8 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_tr
     const struct tg_open_options options = {
         .threads = d->options.threads, .progress = d->options.progress ? report_unit : NULL, .progress_ctx = d};
     enum tg_err err = tg__folder_read(d->folder, unit, &options, &found, e);
-    if (!err && !found) err = tg__fail(e, TG_NO_DATA, -1, "a file of the run has become another one: open the run again");
+    if (!err && !found)
+      err = tg__fail(e, TG_NO_DATA, -1, "a file of the run has become another one: open the run again");
     if (err) return err;
     name_ranks(run, found, unit);
     found->is_part = run->rank_count > 1;

@@ -1,5 +1,5 @@
-/* read_run_ask: questions to a run. Those about ranks are answered from the summaries; one about one rank, or one that joins, reads the
- * ranks again, one after the other; any other needs them all in memory. */
+/* read_run_ask: questions to a run. Those about ranks are answered from the summaries; one about one rank, or one
+ * that joins, reads the ranks again, one after the other; any other needs them all in memory. */
 #include "analyze/ranks/read_run.h"
 
 #include "diagnose/diagnose.h"
@@ -18,17 +18,19 @@ bool tg__call_has(const struct tg__call *c, const char *name) {
   return value && *value && strcmp(value, "all") != 0;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* How much further a number in this column is when all ranks are counted through; 0: it counts something else. */
 static int64_t further(const char *column, const struct tg__call *c, const struct tg__run_rank *r) {
-  static const char *const of_slices[] = {"slice",    "parent",           "cause",         "launch",  "event", "from_event",
-                                          "to_event", "annotation_event", "forward_event", "forward", "id"};
+  static const char *const of_slices[] = {"slice",         "parent",     "cause",    "launch",
+                                          "event",         "from_event", "to_event", "annotation_event",
+                                          "forward_event", "forward",    "id"};
   const char *const by = tg__call_value(c, "by"), *const rules = tg__call_value(c, "rules");
   if (strcmp(column, "track") == 0) return r->first_track;
   if (strncmp(c->question, "memory_", 7) == 0) return 0; /* events of the allocator are counted on each device */
   if (strcmp(column, "event") == 0 && rules && strncmp(rules, "hta", 3) == 0) return 0; /* positions in the file */
-  if (strcmp(c->question, "events") == 0 && strcmp(column, "id") == 0 && by && strcmp(by, "mark") == 0) return r->first_mark;
+  if (strcmp(c->question, "events") == 0 && strcmp(column, "id") == 0 && by && strcmp(by, "mark") == 0)
+    return r->first_mark;
   for (size_t k = 0; k < sizeof of_slices / sizeof *of_slices; k++)
     if (strcmp(column, of_slices[k]) == 0) return r->first_slice;
   return 0;
@@ -49,7 +51,7 @@ void tg__run_add_losses(const struct tg_trace *run, const char *question, struct
   tg__table_note_twins(out, run, "", TG_NULL_INT);
 }
 
-/* ---- the last word ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the last word --------------------------------------------------------------------------- */
 
 static enum tg_err settle_findings(const struct tg_trace *run, struct tg_table *rows, struct tg_error *e) {
   const struct tg__run_ranks *const ranks = &run->run->ranks;
@@ -67,13 +69,14 @@ static enum tg_err settle_findings(const struct tg_trace *run, struct tg_table *
   return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
 }
 
-enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows, struct tg_error *e) {
+enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows,
+                           struct tg_error *e) {
   if (strcmp(c->question, "findings") == 0) return settle_findings(run, rows, e);
   if (strcmp(c->question, "modules") != 0 || tg__call_has(c, "rank") || tg__modules_settle(rows)) return TG_OK;
   return tg__fail(e, TG_MEMORY, -1, "out of memory while putting the ranks together");
 }
 
-/* ---- one rank ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 /* The first rank of the same file: tracks and slices of the file are counted from there. */
 static const struct tg__run_rank *first_of_file(const struct tg__run_ranks *ranks, const struct tg__run_rank *r) {
@@ -82,7 +85,8 @@ static const struct tg__run_rank *first_of_file(const struct tg__run_ranks *rank
 }
 
 /* The rank that has this track or slice of the run, or NULL; *own: what its file calls it. */
-static const struct tg__run_rank *owner_of(const struct tg__run_ranks *ranks, const char *number, bool is_track, int64_t *own) {
+static const struct tg__run_rank *owner_of(const struct tg__run_ranks *ranks, const char *number, bool is_track,
+                                           int64_t *own) {
   char *end;
   const long long n = strtoll(number, &end, 10);
   for (size_t i = 0; *number && *end == 0 && i < ranks->count; i++) {
@@ -94,7 +98,8 @@ static const struct tg__run_rank *owner_of(const struct tg__run_ranks *ranks, co
   return NULL;
 }
 
-/* The argument that names something by its number in the run: track=, or event= of the question call_stack. NULL: there is none. */
+/* The argument that names something by its number in the run: track=, or event= of the question call_stack. NULL:
+ * there is none. */
 static const char *numbered_argument(const struct tg__call *c) {
   const bool of_event = strcmp(c->question, "call_stack") == 0 && tg__call_has(c, "event");
   return tg__call_has(c, "track") ? "track" : of_event ? "event" : NULL;
@@ -105,12 +110,15 @@ static size_t most_rows(const struct tg__call *c) {
   const char *const limit = tg__call_value(c, "limit");
   char *end = NULL;
   const long long n = limit ? strtoll(limit, &end, 10) : -1;
-  return limit && end > limit && *end == 0 && n >= 0 && !tg__call_has(c, "where") && !tg__call_has(c, "sort") ? (size_t)n : SIZE_MAX;
+  return limit && end > limit && *end == 0 && n >= 0 && !tg__call_has(c, "where") && !tg__call_has(c, "sort")
+             ? (size_t)n
+             : SIZE_MAX;
 }
 
-/* Rows of one rank as the run numbers them; neither chosen nor sorted, and cut only behind the first `most`. part: of the answer about all. */
-static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c, size_t most, bool part,
-                            struct tg_table **out, struct tg_error *e) {
+/* Rows of one rank as the run numbers them; neither chosen nor sorted, and cut only behind the first `most`. part:
+ * of the answer about all. */
+static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c,
+                            size_t most, bool part, struct tg_table **out, struct tg_error *e) {
   struct tg_trace *t = NULL;
   char number[24], own_number[24], limit[24];
   int64_t own;
@@ -131,7 +139,9 @@ static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_ran
     args[count - 1].value = own_number;
   }
   enum tg_err err = tg__run_unit(run, r->unit, &t, e);
-  if (!err) err = part ? tg__ask_rank(t, r->of_unit, c->question, args, count, out, e) : tg__ask_run(t, c->question, args, count, out, e);
+  if (!err)
+    err = part ? tg__ask_rank(t, r->of_unit, c->question, args, count, out, e)
+               : tg__ask_run(t, c->question, args, count, out, e);
   if (t) tg__forget(t); /* two ranks stay in memory, and what questions keep of one may be as much again */
   tg__free(args);
   if (!err) tg__run_number_through(*out, c, first_of_file(&run->run->ranks, r));
@@ -146,7 +156,7 @@ static enum tg_err choose(struct tg_table **t, const struct tg__call *c, struct 
   return err;
 }
 
-/* ---- all ranks, one after the other ---------------------------------------------------------------------------------------------------- */
+/* ---- all ranks, one after the other ---------------------------------------------------------- */
 
 /* Which of the answers that are there is this one? TG__RUN_READY: none. */
 static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg__call *c) {
@@ -154,12 +164,15 @@ static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg_
   for (; i < TG__RUN_READY; i++) {
     const char *const by = tg__run_ready[i].by, *const asked = tg__call_value(c, "by");
     const bool has_by = by ? asked && strcmp(asked, by) == 0 : !asked;
-    if (strcmp(c->question, tg__run_ready[i].question) == 0 && has_by && !tg__call_has(c, "step") && !tg__call_has(c, "rank")) break;
+    if (strcmp(c->question, tg__run_ready[i].question) == 0 && has_by && !tg__call_has(c, "step") &&
+        !tg__call_has(c, "rank"))
+      break;
   }
   return i;
 }
 
-static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which, struct tg_table **out, struct tg_error *e) {
+static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which, struct tg_table **out,
+                              struct tg_error *e) {
   const struct tg_error *const why = &ranks->why_not[which];
   if (!ranks->ready[which]) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
   *out = tg__table_copy(ranks->ready[which]);
@@ -169,7 +182,8 @@ static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which,
 /* Progress: from here on, of the files of all ranks. */
 static void begin_all(struct tg__run_door *d) {
   d->done_bytes = d->total_bytes = 0;
-  for (size_t i = 0; i < d->ranks.count; i++) d->total_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+  for (size_t i = 0; i < d->ranks.count; i++)
+    d->total_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
 }
 
 static void begin_rank(const struct tg__run_door *d, size_t i) {
@@ -197,11 +211,12 @@ enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, str
   return err;
 }
 
-static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct tg__call *c, bool choose_now, struct tg__joining *j,
-                            struct tg_error *e) {
+static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct tg__call *c, bool choose_now,
+                            struct tg__joining *j, struct tg_error *e) {
   struct tg_table *rows = NULL;
   struct tg_error why = {0};
-  enum tg_err err = ask_rank(run, &run->run->ranks.items[i], c, tg__joining_is_late(j) ? SIZE_MAX : most_rows(c), true, &rows, &why);
+  enum tg_err err =
+      ask_rank(run, &run->run->ranks.items[i], c, tg__joining_is_late(j) ? SIZE_MAX : most_rows(c), true, &rows, &why);
   if (err == TG_NO_DATA) {
     tg__joining_miss(j, &why); /* others may have it */
     return TG_OK;
@@ -209,11 +224,14 @@ static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct t
   if (err) return tg__fail(e, why.code, why.offset, "%s", why.text);
   if (choose_now) err = choose(&rows, c, e);
   if (err) return err;
-  return tg__joining_add(j, rows, i) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
+  return tg__joining_add(j, rows, i) ? TG_OK
+                                     : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
 }
 
-/* What is the same row in several ranks is not chosen before it is one; what the last word takes back or adds is not either. */
-static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
+/* What is the same row in several ranks is not chosen before it is one; what the last word takes back or adds is not
+ * either. */
+static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *c, struct tg_table **out,
+                             struct tg_error *e) {
   struct tg__run_door *const d = run->run;
   struct tg__joining *const j = tg__joining_new(c->question, c->args, c->count, most_rows(c));
   int64_t *const numbers = tg__alloc((d->ranks.count + 1) * sizeof *numbers);
@@ -236,7 +254,7 @@ static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *
   return err;
 }
 
-/* ---- a question -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a question ------------------------------------------------------------------------------ */
 
 static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, const char *number) {
   char *end;
@@ -246,8 +264,10 @@ static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, con
   return NULL;
 }
 
-/* Which one rank is it about, if any: that of rank=, or whose track or slice it is; *of_all: only all of them together can say. */
-static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, const struct tg__call *c, bool *of_all) {
+/* Which one rank is it about, if any: that of rank=, or whose track or slice it is; *of_all: only all of them
+ * together can say. */
+static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, const struct tg__call *c,
+                                             bool *of_all) {
   const char *const numbered = numbered_argument(c), *const rules = tg__call_value(c, "rules");
   const bool as_hta = rules && strncmp(rules, "hta", 3) == 0;
   const struct tg__run_rank *const r = tg__call_has(c, "rank") ? rank_of(ranks, tg__call_value(c, "rank")) : NULL;
@@ -255,15 +275,18 @@ static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, 
   /* these count by the rows of all ranks */
   *of_all = as_hta && (strcmp(c->question, "rows") == 0 || strcmp(c->question, "call_stack") == 0);
   if (!numbered || *of_all) return r;
-  const struct tg__run_rank *const owner = owner_of(ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
+  const struct tg__run_rank *const owner =
+      owner_of(ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
   *of_all = !owner || (tg__call_has(c, "rank") && owner != r);
   return owner;
 }
 
-const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number) { return rank_of(&run->run->ranks, number); }
+const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number) {
+  return rank_of(&run->run->ranks, number);
+}
 
-enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                        struct tg_error *e) {
+enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                        struct tg_table **out, struct tg_error *e) {
   const struct tg__question *const q = tg__question_find(question);
   const struct tg__call c = {question, args, arg_count};
   struct tg__run_door *const d = t->run;
@@ -276,7 +299,8 @@ enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct t
   bool of_all;
   const struct tg__run_rank *const r = asked_rank(&d->ranks, &c, &of_all);
   const unsigned ready = ready_answer(&d->ranks, &c);
-  if (tg__call_has(&c, "rank") && !r && !of_all) return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
+  if (tg__call_has(&c, "rank") && !r && !of_all)
+    return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
   if (!d->whole && r && !of_all) {
     err = ask_rank(t, r, &c, strcmp(question, "findings") == 0 ? SIZE_MAX : most_rows(&c), false, out, e);
     if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, c.question, *out);

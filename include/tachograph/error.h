@@ -16,7 +16,7 @@ extern "C" {
 #define TG_API
 #endif
 
-/* ---- errors ------------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 enum tg_err {
 #define ERR(name, status, text) TG_##name,
@@ -31,8 +31,8 @@ struct tg_error {
   char text[480]; /* one sentence: what, where, what to do. NUL-terminated, never empty after a failure */
 };
 
-TG_API const char *tg_err_text(enum tg_err code);  /* the general sentence of a code */
-TG_API int tg_err_status(enum tg_err code);        /* the exit status the command line uses for it */
+TG_API const char *tg_err_text(enum tg_err code); /* the general sentence of a code */
+TG_API int tg_err_status(enum tg_err code);       /* the exit status the command line uses for it */
 TG_API const char *tg_version(void);
 
 #ifdef __cplusplus

@@ -6,13 +6,13 @@
  *     for (…) { tg_step_begin("step"); tg_range_begin("load"); …; tg_range_end(); …; tg_step_end(); }
  *     tg_record_close(NULL, &error);          then: tachograph report run.tacho
  *
- * One recording at a time in a process; it sees all threads, those that start later too. Children made by fork go on in files of
- * their own, `run.PID.tacho` beside `run.tacho`. Nothing here prints, exits, throws, takes a lock where the program works, or grows beyond its budget; what finds no
- * room is counted. The file can be read at any time, also of a program that was killed.
- * Threads: ranges, marks, steps and counters may be used from any thread at any time, also when nothing is recorded (a few ns),
- * but not in handlers of signals.
- * Opening, resuming, pausing and closing may be done from any thread; they take turns.
- * Units: times in ns, sizes in bytes. Text is UTF-8, NUL-terminated, copied at the call. */
+ * One recording at a time in a process; it sees all threads, those that start later too. Children made by fork go on
+ * in files of their own, `run.PID.tacho` beside `run.tacho`. Nothing here prints, exits, throws, takes a lock where
+ * the program works, or grows beyond its budget; what finds no room is counted. The file can be read at any time,
+ * also of a program that was killed. Threads: ranges, marks, steps and counters may be used from any thread at any
+ * time, also when nothing is recorded (a few ns), but not in handlers of signals. Opening, resuming, pausing and
+ * closing may be done from any thread; they take turns. Units: times in ns, sizes in bytes. Text is UTF-8,
+ * NUL-terminated, copied at the call. */
 #ifndef TACHOGRAPH_RECORD_H
 #define TACHOGRAPH_RECORD_H
 
@@ -24,15 +24,16 @@ extern "C" {
 
 /* What to record. A source that this process lacks (no torch, no Python) is left out, unless `required` names it. */
 enum tg_record_feature {
-  TG_RECORD_OPS = 1,         /* operators, autograd nodes and annotations of torch */
-  TG_RECORD_SHAPES = 2,      /* shapes, strides, types and scalar values of their inputs */
-  TG_RECORD_STACKS = 4,      /* the Python stack of each operator */
-  TG_RECORD_MODULES = 8,     /* the module each operator ran for */
-  TG_RECORD_MEMORY = 16,     /* allocations and frees */
-  TG_RECORD_CALLS = 32,      /* every call of a Python function */
-  TG_RECORD_GC = 64,         /* pauses of Python's garbage collector */
-  TG_RECORD_PROCESS = 128,   /* CPU time and resident memory of the process, ten times a second */
-  TG_RECORD_MODULE_SPANS = 256, /* start and end of module calls; without them a reader has them from the first to the last operator */
+  TG_RECORD_OPS = 1,       /* operators, autograd nodes and annotations of torch */
+  TG_RECORD_SHAPES = 2,    /* shapes, strides, types and scalar values of their inputs */
+  TG_RECORD_STACKS = 4,    /* the Python stack of each operator */
+  TG_RECORD_MODULES = 8,   /* the module each operator ran for */
+  TG_RECORD_MEMORY = 16,   /* allocations and frees */
+  TG_RECORD_CALLS = 32,    /* every call of a Python function */
+  TG_RECORD_GC = 64,       /* pauses of Python's garbage collector */
+  TG_RECORD_PROCESS = 128, /* CPU time and resident memory of the process, ten times a second */
+  TG_RECORD_MODULE_SPANS =
+      256, /* start and end of module calls; without them a reader has them from the first to the last operator */
   TG_RECORD_LEAN = TG_RECORD_OPS | TG_RECORD_GC | TG_RECORD_PROCESS,
   TG_RECORD_DEFAULT = TG_RECORD_LEAN | TG_RECORD_SHAPES | TG_RECORD_STACKS | TG_RECORD_MODULES,
   TG_RECORD_DEEP = TG_RECORD_DEFAULT | TG_RECORD_MEMORY | TG_RECORD_CALLS | TG_RECORD_MODULE_SPANS,
@@ -41,20 +42,22 @@ enum tg_record_feature {
 enum tg_record_keep { TG_KEEP_FIRST, TG_KEEP_LAST }; /* what stays when the disk budget is used up */
 
 struct tg_record_options {
-  const char *path;       /* of the file; one that exists is replaced */
-  uint32_t features;      /* TG_RECORD_* bits */
-  uint32_t required;      /* of those: opening fails with TG_UNSUPPORTED when one cannot be had */
-  uint64_t memory_bytes;  /* most memory recording may use, resident chunks among it; 0 = 64 MiB */
-  uint64_t disk_bytes;    /* most bytes of file; 0 = 4 GiB */
+  const char *path;      /* of the file; one that exists is replaced */
+  uint32_t features;     /* TG_RECORD_* bits */
+  uint32_t required;     /* of those: opening fails with TG_UNSUPPORTED when one cannot be had */
+  uint64_t memory_bytes; /* most memory recording may use, resident chunks among it; 0 = 64 MiB */
+  uint64_t disk_bytes;   /* most bytes of file; 0 = 4 GiB */
   enum tg_record_keep keep;
-  uint64_t session;       /* the same in all processes of one run; 0 = choose one */
-  int32_t rank;           /* -1 = none */
+  uint64_t session; /* the same in all processes of one run; 0 = choose one */
+  int32_t rank;     /* -1 = none */
 };
 
 /* Open a file and make ready (threads of its own, calibration: some ms the first time). Nothing is recorded yet.
- * TG_BUSY when a recording is open already; TG_UNSUPPORTED, with the evidence, when a required feature cannot be had. */
+ * TG_BUSY when a recording is open already; TG_UNSUPPORTED, with the evidence, when a required feature cannot be had.
+ */
 TG_API enum tg_err tg_record_open(const struct tg_record_options *options, struct tg_error *error);
-/* Record from now on. While it runs already: try again the sources that were missing (torch may have been loaded since). */
+/* Record from now on. While it runs already: try again the sources that were missing (torch may have been loaded
+ * since). */
 TG_API enum tg_err tg_record_resume(struct tg_error *error);
 TG_API enum tg_err tg_record_pause(struct tg_error *error);
 /* Switch single features of the running recording off or on. */
@@ -62,9 +65,9 @@ TG_API enum tg_err tg_record_toggle(uint32_t features, bool on, struct tg_error 
 
 struct tg_record_stats {
   bool open, running;
-  uint32_t features;        /* that are really recorded */
-  uint32_t missing;         /* asked for and not to be had; `why` says the reason of the first, or why the disk took no more */
-  uint64_t records, lost;   /* written; without room, too deep or overwritten */
+  uint32_t features; /* that are really recorded */
+  uint32_t missing;  /* asked for and not to be had; `why` says the reason of the first, or why the disk took no more */
+  uint64_t records, lost; /* written; without room, too deep or overwritten */
   uint64_t disk_bytes, memory_bytes, peak_memory_bytes;
   uint64_t session;
   char why[240];
@@ -73,28 +76,31 @@ struct tg_record_stats {
 TG_API enum tg_err tg_record_close(struct tg_record_stats *stats, struct tg_error *error);
 TG_API void tg_record_state(struct tg_record_stats *stats);
 
-/* A member of the document, as a Kineto trace has them ("distributedInfo"): value is JSON text. While a recording is open. */
+/* A member of the document, as a Kineto trace has them ("distributedInfo"): value is JSON text. While a recording is
+ * open. */
 TG_API enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *error);
 
-/* ---- marks of the program itself ------------------------------------------------------------------------------------------ */
+/* ---- marks of the program itself ------------------------------------------------------------- */
 
 TG_API void tg_range_begin(const char *name); /* a span on the calling thread … */
 TG_API void tg_range_end(void);               /* … up to here; ranges nest */
-TG_API void tg_step_begin(const char *name);  /* a training or serving step: the unit of all reports. By custom "ProfilerStep#7" */
+TG_API void
+tg_step_begin(const char *name); /* a training or serving step: the unit of all reports. By custom "ProfilerStep#7" */
 TG_API void tg_step_end(void);
 TG_API void tg_mark(const char *name); /* a moment */
 TG_API void tg_counter(const char *name, int64_t value);
-/* What the block of memory at this address holds, for recordings with TG_RECORD_MEMORY: while one is open, running or not. kind: one
- * of "parameter", "buffer", "gradient", "optimizer_state", "input"; name: of the tensor, such as "layers.0.weight". The device as
- * torch numbers types: 0 = CPU, 1 = CUDA. */
-TG_API void tg_tensor(const char *kind, const char *name, const void *address, int64_t bytes, int device_type, int device_index);
+/* What the block of memory at this address holds, for recordings with TG_RECORD_MEMORY: while one is open, running
+ * or not. kind: one of "parameter", "buffer", "gradient", "optimizer_state", "input"; name: of the tensor, such as
+ * "layers.0.weight". The device as torch numbers types: 0 = CPU, 1 = CUDA. */
+TG_API void tg_tensor(const char *kind, const char *name, const void *address, int64_t bytes, int device_type,
+                      int device_index);
 TG_API void tg_thread_name(const char *name); /* of the calling thread; else the operating system's is shown */
 
-/* ---- for the Python extension ------------------------------------------------------------------------------------------------ */
+/* ---- for the Python extension ---------------------------------------------------------------- */
 
 #ifdef Py_PYTHON_H
-/* Add what needs the interpreter (annotation types, stacks, modules, calls, garbage collector) to the extension module and to
- * the sources of recordings. 0, or -1 with an exception set. With the GIL. */
+/* Add what needs the interpreter (annotation types, stacks, modules, calls, garbage collector) to the extension
+ * module and to the sources of recordings. 0, or -1 with an exception set. With the GIL. */
 int tg_record_add_to_python(PyObject *module);
 #endif
 

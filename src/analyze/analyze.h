@@ -4,13 +4,13 @@
 
 #include "trace/trace.h"
 
-/* ---- tables (table.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- tables (table.c) ------------------------------------------------------------------------ */
 
 struct tg__column {
   const char *name, *unit;
   enum tg_type type;
   bool is_left_out; /* nobody asked for it: its cells go nowhere, and none of the pointers may be used */
-  union { /* `rows` values each */
+  union {           /* `rows` values each */
     int64_t *ints;
     double *reals;
     int8_t *bools;
@@ -30,10 +30,10 @@ struct tg_table {
   size_t note_count;
   struct tg__loss_row *losses;
   size_t loss_count;
-  bool failed;         /* out of memory somewhere; the runner turns it into TG_MEMORY */
-  bool is_tree;        /* rows stand below the one they belong to: text indents the column `name` by the column `depth` */
-  size_t cell;         /* next column of the row being written */
-  size_t uncut;        /* rows there would be, where a run was asked for its first ones alone; else 0 */
+  bool failed;  /* out of memory somewhere; the runner turns it into TG_MEMORY */
+  bool is_tree; /* rows stand below the one they belong to: text indents the column `name` by the column `depth` */
+  size_t cell;  /* next column of the row being written */
+  size_t uncut; /* rows there would be, where a run was asked for its first ones alone; else 0 */
   unsigned references; /* 1, plus one per exported Arrow array */
   struct tg__arena arena;
   uint32_t recent[64];           /* texts put last, by a cheap hash of their bytes */
@@ -41,56 +41,66 @@ struct tg_table {
   uint32_t *of_source;
   uint32_t of_source_count;
 };
-struct tg_table *tg__table_new(const char *question); /* no columns yet; NULL on no memory; question must outlive the table */
-void tg__table_free(struct tg_table *t);              /* drops one reference, the last one frees; NULL is fine */
-void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type, const char *unit); /* before the first row; text is copied */
+struct tg_table *
+tg__table_new(const char *question);     /* no columns yet; NULL on no memory; question must outlive the table */
+void tg__table_free(struct tg_table *t); /* drops one reference, the last one frees; NULL is fine */
+void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type,
+                          const char *unit); /* before the first row; text is copied */
 /* One call per column, in order; the row is complete after the last. */
 void tg__put_int(struct tg_table *t, int64_t v);
 void tg__put_real(struct tg_table *t, double v);
 void tg__put_bool(struct tg_table *t, bool v);
 void tg__put_text(struct tg_table *t, struct tg__str s);
-void tg__put_cstr(struct tg_table *t, const char *s); /* NULL = unknown */
+void tg__put_cstr(struct tg_table *t, const char *s);  /* NULL = unknown */
 void tg__put_text_id(struct tg_table *t, uint32_t id); /* of t->strings; TG_NONE = unknown */
 /* A text of the trace by its string id (TG_NONE = unknown): a table look-up from the second time on. */
 void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id);
-void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank); /* its number in the job, else unknown */
+void tg__put_rank(struct tg_table *t, const struct tg_trace *trace,
+                  uint32_t rank); /* its number in the job, else unknown */
 static inline int64_t tg__rank_number(const struct tg_trace *trace, uint32_t rank) {
   return trace->ranks[rank].number < 0 ? TG_NULL_INT : trace->ranks[rank].number;
 }
 void tg__put_null(struct tg_table *t);
 void tg__put_real_if(struct tg_table *t, bool known, double v); /* else null */
-/* For long tables: room for `rows` rows in all; then the first `cells` cells of row t->rows are the caller's to write into t->columns,
- * followed by tg__table_wrote. The text ids to write come from tg__table_text. Or column by column, cells of many rows at a time,
- * followed by tg__table_wrote_rows: quicker, as a dozen columns that begin at the same place of a page fall into one set of the caches. */
+/* For long tables: room for `rows` rows in all; then the first `cells` cells of row t->rows are the caller's to
+ * write into t->columns, followed by tg__table_wrote. The text ids to write come from tg__table_text. Or column by
+ * column, cells of many rows at a time, followed by tg__table_wrote_rows: quicker, as a dozen columns that begin at
+ * the same place of a page fall into one set of the caches. */
 bool tg__table_reserve(struct tg_table *t, size_t rows); /* false on no memory, and t->failed is set */
 void tg__column_null(struct tg__column *c, size_t row);  /* an unknown cell; nothing in a column that is left out */
 void tg__table_wrote(struct tg_table *t, size_t cells);
 void tg__table_wrote_rows(struct tg_table *t, size_t rows);
-uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id); /* TG_NONE stays TG_NONE */
+uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace,
+                        uint32_t string_id); /* TG_NONE stays TG_NONE */
 void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
-/* table_join.c: the rows of `from`, a table with the same columns, behind those of `to`, its notes and losses with them; false on no memory,
- * or when the columns differ, and then `to` is of no use. */
+/* table_join.c: the rows of `from`, a table with the same columns, behind those of `to`, its notes and losses with
+ * them; false on no memory, or when the columns differ, and then `to` is of no use. */
 bool tg__table_append(struct tg_table *to, const struct tg_table *from);
 struct tg_table *tg__table_copy(const struct tg_table *t); /* NULL on no memory */
 
-/* joins.c: the answer about all ranks, put together of answers about one each (joins.def says how, and for which questions). */
+/* joins.c: the answer about all ranks, put together of answers about one each (joins.def says how, and for which
+ * questions). */
 bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count);
-bool tg__is_for_all_ranks(const char *argument); /* about the rows of all ranks together, so that no single rank is asked it */
+bool tg__is_for_all_ranks(
+    const char *argument); /* about the rows of all ranks together, so that no single rank is asked it */
 struct tg__joining;
-/* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no memory. */
+/* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no memory.
+ */
 struct tg__joining *tg__joining_new(const char *question, const struct tg_arg *args, size_t count, size_t most);
 void tg__joining_free(struct tg__joining *j); /* NULL is fine */
 /* The rows of the next one, taken over; who: what it is called in `numbers` below. false on no memory. */
 bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who);
-void tg__joining_miss(struct tg__joining *j, const struct tg_error *why); /* the next one has no data for the question */
-struct tg_table *tg__joining_rows(const struct tg__joining *j);           /* what is there so far; NULL before the first */
-bool tg__joining_is_late(const struct tg__joining *j);                    /* is it only known at the end which rows there are? */
-/* *out: the answer, neither filtered nor cut. numbers: of the rank by `who`, below 0 = none. TG_NO_DATA when none had any. */
+void tg__joining_miss(struct tg__joining *j,
+                      const struct tg_error *why);              /* the next one has no data for the question */
+struct tg_table *tg__joining_rows(const struct tg__joining *j); /* what is there so far; NULL before the first */
+bool tg__joining_is_late(const struct tg__joining *j);          /* is it only known at the end which rows there are? */
+/* *out: the answer, neither filtered nor cut. numbers: of the rank by `who`, below 0 = none. TG_NO_DATA when none
+ * had any. */
 enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e);
-size_t tg__table_column_index(const struct tg_table *t, const char *name);        /* SIZE_MAX when absent */
+size_t tg__table_column_index(const struct tg_table *t, const char *name); /* SIZE_MAX when absent */
 
-/* ---- asking (ask.c) --------------------------------------------------------------------------------------------------------- */
+/* ---- asking (ask.c) -------------------------------------------------------------------------- */
 
 struct tg__window {
   int64_t start_ns, end_ns;
@@ -102,67 +112,84 @@ struct tg__ask {
   const struct tg__question *question;
   const struct tg_arg *args;
   size_t arg_count;
-  uint32_t rank;               /* index into trace->ranks, TG_NONE = all */
-  uint32_t track;              /* index into trace->tracks, TG_NONE = all */
-  size_t most_rows;            /* rows behind the first so many will be cut off; SIZE_MAX = none: there is no limit=, or where= or sort= come first */
-  bool has_steps;              /* step= was given: only what lies in these windows counts */
-  struct tg__window *windows;  /* by rank, then start */
+  uint32_t rank;    /* index into trace->ranks, TG_NONE = all */
+  uint32_t track;   /* index into trace->tracks, TG_NONE = all */
+  size_t most_rows; /* rows behind the first so many will be cut off; SIZE_MAX = none: there is no limit=, or where= or
+                       sort= come first */
+  bool has_steps;   /* step= was given: only what lies in these windows counts */
+  struct tg__window *windows; /* by rank, then start */
   size_t window_count;
-  bool is_joined;              /* the answer about `rank` becomes part of the one about all ranks */
+  bool is_joined; /* the answer about `rank` becomes part of the one about all ranks */
 };
 bool tg__ask_has_arg(const struct tg__ask *a, const char *name); /* does the question take it? */
-const char *tg__ask_arg(const struct tg__ask *a, const char *name); /* the value given, else the default from questions.def */
+const char *tg__ask_arg(const struct tg__ask *a,
+                        const char *name); /* the value given, else the default from questions.def */
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
-/* Where the tracks, slices and marks of a rank stand, or of all ranks (TG_NONE): whoever asks rank by rank looks at each event once. */
+/* Where the tracks, slices and marks of a rank stand, or of all ranks (TG_NONE): whoever asks rank by rank looks at
+ * each event once. */
 struct tg__reach {
   uint32_t first_track, end_track, first_slice, end_slice, first_mark, end_mark;
 };
 struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank);
 struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank); /* of one; needs TG__COL_MARKS */
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track); /* rank and track fit */
-bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns);                   /* inside a step window, or none asked for */
-const struct tg__step *tg__ask_first_step(const struct tg_trace *t, const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */
-/* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with step=,
- * device work without a known launch belongs to no step; the table gets a note that says how much there was). */
+bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns); /* inside a step window, or none asked for */
+const struct tg__step *tg__ask_first_step(const struct tg_trace *t,
+                                          const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */
+/* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with
+ * step=, device work without a known launch belongs to no step; the table gets a note that says how much there was). */
 bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice);
 /* Has a rank asked for a slice of a class that fits (needs.c)? linked: one whose host call is known. */
 bool tg__ask_has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked);
 
-/* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at. tg__ask_end after
- * use, after a failure too. */
-enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out, struct tg_error *e);
+/* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at.
+ * tg__ask_end after use, after a failure too. */
+enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out,
+                           struct tg_error *e);
 void tg__ask_end(struct tg__ask *a);
 void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out); /* losses.c: rows of the question losses */
 void tg__table_add_skipped_files(struct tg_table *out, const struct tg_trace *t); /* which are no rank's */
-/* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A: " before the note; rank:
- * TG_NULL_INT, or the number asked for. */
+/* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A:
+ * " before the note; rank: TG_NULL_INT, or the number asked for. */
 void tg__table_note_twins(struct tg_table *out, const struct tg_trace *t, const char *side, int64_t rank);
-int64_t tg__twin_rank(const struct tg_trace *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
-void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a); /* those of the ranks asked for */
+int64_t
+tg__twin_rank(const struct tg_trace *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
+void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t,
+                          const struct tg__ask *a); /* those of the ranks asked for */
 
 /* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
-enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count, size_t *which, struct tg_error *e);
+enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count,
+                           size_t *which, struct tg_error *e);
 
-/* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is none. */
+/* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is none.
+ */
 enum tg_err tg__ask_whole(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
 enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e);
 
-typedef enum tg_err tg__question_fn(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e);
+typedef enum tg_err tg__question_fn(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                    struct tg_error *e);
 struct tg__question {
   const char *name, *meaning;
   uint32_t needs; /* TG__COL_* */
   tg__question_fn *answer;
   uint16_t first_argument, first_column; /* for the two accessors below */
 };
-struct tg__argument_info { const char *name, *fallback, *meaning; };
-struct tg__column_info { const char *name, *unit, *meaning; enum tg_type type; };
+struct tg__argument_info {
+  const char *name, *fallback, *meaning;
+};
+struct tg__column_info {
+  const char *name, *unit, *meaning;
+  enum tg_type type;
+};
 /* questions.c: tables made from questions.def; the answer of question x is tg__answer_x. */
 extern const struct tg__question tg__questions[];
 size_t tg__question_count(void);
-const struct tg__question *tg__question_find(const char *name);                                        /* NULL when unknown */
-const struct tg__argument_info *tg__question_argument(const struct tg__question *q, size_t k); /* sort, limit, where come last; NULL past the end */
-const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k);     /* NULL past the end */
-const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k), const void *ctx); /* NULL when none is close */
+const struct tg__question *tg__question_find(const char *name); /* NULL when unknown */
+const struct tg__argument_info *tg__question_argument(const struct tg__question *q,
+                                                      size_t k); /* sort, limit, where come last; NULL past the end */
+const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k); /* NULL past the end */
+const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k),
+                             const void *ctx); /* NULL when none is close */
 #define QUESTION(name, needs, meaning) tg__question_fn tg__answer_##name;
 #define ARGUMENT(question, name, fallback, meaning)
 #define COLUMN(question, name, type, unit, meaning)
@@ -170,49 +197,57 @@ const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const 
 #undef QUESTION
 #undef ARGUMENT
 #undef COLUMN
-/* Runs a question: checks arguments, loads columns, answers, then where, sort, limit. `findings` is answered by diagnose and
- * registered there; analyze knows only its columns. */
-enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                        struct tg_error *e);
-enum tg_err tg__findings_of_all(const struct tg_trace *t, struct tg_table *rows); /* diagnose: what shows only between ranks; TG_OK or TG_MEMORY */
+/* Runs a question: checks arguments, loads columns, answers, then where, sort, limit. `findings` is answered by
+ * diagnose and registered there; analyze knows only its columns. */
+enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                        struct tg_table **out, struct tg_error *e);
+enum tg_err
+tg__findings_of_all(const struct tg_trace *t,
+                    struct tg_table *rows); /* diagnose: what shows only between ranks; TG_OK or TG_MEMORY */
 /* The answer about one rank, counted from 0, as a part of the one about all. */
-enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args, size_t arg_count,
-                         struct tg_table **out, struct tg_error *e);
+enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args,
+                         size_t arg_count, struct tg_table **out, struct tg_error *e);
 
-/* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin with the headline. */
-enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                         struct tg_error *e);
+/* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin
+ * with the headline. */
+enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e);
 /* The same where a side may be a run, whose ranks are looked at one after the other. */
 typedef enum tg_err tg__look_fn(void *ctx, struct tg_trace *t, struct tg_error *e);
 struct tg__diff_doors {
   enum tg_err (*each)(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* the files of a run */
-  enum tg_err (*ask)(struct tg_trace *run, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                     struct tg_error *e);
+  enum tg_err (*ask)(struct tg_trace *run, const char *question, const struct tg_arg *args, size_t arg_count,
+                     struct tg_table **out, struct tg_error *e);
 };
-enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors, const struct tg_arg *args,
-                          size_t arg_count, struct tg_table **out, struct tg_error *e);
+enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors,
+                          const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
 const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
 enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *e);
 
 /* where.c: an expression over the columns of a table, such as  dur_ns > 1ms and name ~ "conv". */
-/* ask.c, for who puts an answer together of several: are the arguments those of the question, and sort and limit as a last step. */
-enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
+/* ask.c, for who puts an answer together of several: are the arguments those of the question, and sort and limit as
+ * a last step. */
+enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
+                          struct tg_error *e);
 /* The same after where=, which comes before both. */
 enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
 enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 
-/* rank_load.c: what a rank works and what it waits in collectives, means of a step: all that shows whether one holds the others up. */
+/* rank_load.c: what a rank works and what it waits in collectives, means of a step: all that shows whether one holds
+ * the others up. */
 struct tg__rank_load {
   double total_ns, busy_ns, wait_ns;
 };
 enum tg_err tg__rank_load(const struct tg_trace *t, uint32_t rank, struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
-int64_t tg__rank_first_ns(const struct tg_trace *t, uint32_t rank); /* rows.c: start of its first row, as in its file; TG_NULL_INT: none */
-/* modules_settle.c: rows of the question modules that came rank by rank, together: what is of no rank is added up, shares are of all. */
+int64_t tg__rank_first_ns(const struct tg_trace *t,
+                          uint32_t rank); /* rows.c: start of its first row, as in its file; TG_NULL_INT: none */
+/* modules_settle.c: rows of the question modules that came rank by rank, together: what is of no rank is added up,
+ * shares are of all. */
 bool tg__modules_settle(struct tg_table *t); /* false on no memory */
 
-/* ---- shared arithmetic ------------------------------------------------------------------------------------------------------- */
+/* ---- shared arithmetic ----------------------------------------------------------------------- */
 
 /* Microseconds without the digits that a conversion of large nanoseconds would lose. */
 static inline double tg__us_of(int64_t ns) {
@@ -222,18 +257,28 @@ static inline double tg__us_of(int64_t ns) {
 }
 
 /* Sorted, disjoint intervals [start, end) in ns; touching ones are joined (interval.c). */
-struct tg__span { int64_t start, end; };
-struct tg__spans { struct tg__span *items; size_t count, cap; bool failed; };
-void tg__spans_add(struct tg__spans *s, int64_t start, int64_t end);    /* any order; then tg__spans_union */
-void tg__spans_union(struct tg__spans *s);                              /* sort and join */
+struct tg__span {
+  int64_t start, end;
+};
+struct tg__spans {
+  struct tg__span *items;
+  size_t count, cap;
+  bool failed;
+};
+void tg__spans_add(struct tg__spans *s, int64_t start, int64_t end); /* any order; then tg__spans_union */
+void tg__spans_union(struct tg__spans *s);                           /* sort and join */
 void tg__spans_intersect(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
 void tg__spans_subtract(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
 int64_t tg__spans_length(const struct tg__spans *s);
-int64_t tg__spans_inside(const struct tg__spans *s, int64_t start, int64_t end); /* length of the part inside a window */
+int64_t tg__spans_inside(const struct tg__spans *s, int64_t start,
+                         int64_t end); /* length of the part inside a window */
 void tg__spans_free(struct tg__spans *s);
 
 /* Count, sum, min, max, mean and sample standard deviation of int64 values, exact where it can be (stats.c). */
-struct tg__stats { int64_t count, sum, min, max; __int128 squares; };
+struct tg__stats {
+  int64_t count, sum, min, max;
+  __int128 squares;
+};
 void tg__stats_add(struct tg__stats *s, int64_t v);
 double tg__stats_mean(const struct tg__stats *s); /* NaN when empty */
 double tg__stats_std(const struct tg__stats *s);  /* NaN below two values; computed from integers, rounded once */
@@ -241,12 +286,12 @@ double tg__quantile(const int64_t *sorted, size_t n, double q); /* linear interp
 
 /* Names with a meaning (names.c). */
 bool tg__name_is_collective_kernel(struct tg__str kernel);
-bool tg__name_is_collective_call(struct tg__str op);      /* nccl:all_reduce, gloo:broadcast, … */
-bool tg__name_is_dataloader(struct tg__str annotation);   /* enumerate(DataLoader)#….__next__, enumerate(DataPipe)#… */
+bool tg__name_is_collective_call(struct tg__str op);    /* nccl:all_reduce, gloo:broadcast, … */
+bool tg__name_is_dataloader(struct tg__str annotation); /* enumerate(DataLoader)#….__next__, enumerate(DataPipe)#… */
 bool tg__name_is_optimizer_step(struct tg__str annotation);
 bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
 const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice); /* COMPUTATION, COMMUNICATION, MEMORY, OTHER */
-const char *tg__kernel_type_by_name(struct tg__str name);              /* the same by HTA's rule, which knows nothing but the name */
+const char *tg__kernel_type_by_name(struct tg__str name); /* the same by HTA's rule, which knows nothing but the name */
 
 /* The same questions asked once per distinct string instead of once per event: for loops over all slices. */
 enum {
@@ -255,26 +300,28 @@ enum {
   TG__NAME_DATALOADER = 4,
   TG__NAME_OPTIMIZER_STEP = 8,
   TG__NAME_PROFILER_STEP = 16,
-  TG__NAME_FRAME = 32,   /* "file.py(12): function" */
-  TG__NAME_MODULE = 64,  /* "nn.Module: …" */
+  TG__NAME_FRAME = 32,  /* "file.py(12): function" */
+  TG__NAME_MODULE = 64, /* "nn.Module: …" */
   TG__NAME_KNOWN = 128, /* private */
 };
 struct tg__names {
   const struct tg_trace *trace;
   uint8_t *flags; /* one per string of the trace, filled on first use */
 };
-bool tg__names_open(struct tg__names *n, const struct tg_trace *t); /* false on no memory */
-unsigned tg__names_of(struct tg__names *n, uint32_t string_id);     /* TG__NAME_* */
+bool tg__names_open(struct tg__names *n, const struct tg_trace *t);     /* false on no memory */
+unsigned tg__names_of(struct tg__names *n, uint32_t string_id);         /* TG__NAME_* */
 const char *tg__names_kernel_type(struct tg__names *n, uint32_t slice); /* equals tg__kernel_type */
 void tg__names_close(struct tg__names *n);
 
-/* ---- the program's own lines (user_frame.c) ------------------------------------------------------------------------------------------ */
+/* ---- the program's own lines (user_frame.c) -------------------------------------------------- */
 
 bool tg__is_user_frame(struct tg__str name); /* of the program, neither of torch nor of another package */
-struct tg__str tg__user_frame_of_stack(struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
+struct tg__str tg__user_frame_of_stack(
+    struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
 /* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
 struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice);
-/* Append "file.py(12): function" with the line that was being run, where the trace tells it; nothing when it tells no line. */
+/* Append "file.py(12): function" with the line that was being run, where the trace tells it; nothing when it tells
+ * no line. */
 void tg__user_line(const struct tg_trace *t, uint32_t slice, struct tg__out *out);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static const char *question_name(const void *ctx, size_t k) {
   (void)ctx;
@@ -27,7 +27,8 @@ static const char *suggestion(char *buf, size_t size, const char *nearest) {
 static enum tg_err unknown_question(const char *name, struct tg_error *e) {
   char hint[64];
   suggestion(hint, sizeof hint, tg__nearest_text(name, question_name, NULL));
-  return tg__fail(e, TG_USAGE, -1, "there is no question '%.60s'%s (`tachograph questions` lists them all)", name, hint);
+  return tg__fail(e, TG_USAGE, -1, "there is no question '%.60s'%s (`tachograph questions` lists them all)", name,
+                  hint);
 }
 
 static enum tg_err unknown_argument(const struct tg__question *q, const char *name, struct tg_error *e) {
@@ -37,7 +38,8 @@ static enum tg_err unknown_argument(const struct tg__question *q, const char *na
   for (size_t k = 0; (info = tg__question_argument(q, k)) != NULL && len < sizeof list; k++)
     len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", k ? ", " : "", info->name);
   suggestion(hint, sizeof hint, tg__nearest_text(name, argument_name, q));
-  return tg__fail(e, TG_USAGE, -1, "the question %s takes no argument '%.60s'%s (it takes %s)", q->name, name, hint, list);
+  return tg__fail(e, TG_USAGE, -1, "the question %s takes no argument '%.60s'%s (it takes %s)", q->name, name, hint,
+                  list);
 }
 
 static const struct tg__argument_info *find_argument(const struct tg__question *q, const char *name) {
@@ -49,7 +51,8 @@ static const struct tg__argument_info *find_argument(const struct tg__question *
 
 static enum tg_err check_names(const struct tg__ask *a, struct tg_error *e) {
   for (size_t i = 0; i < a->arg_count; i++) {
-    if (!a->args[i].name) return tg__fail(e, TG_USAGE, -1, "argument %zu of the question %s has no name", i + 1, a->question->name);
+    if (!a->args[i].name)
+      return tg__fail(e, TG_USAGE, -1, "argument %zu of the question %s has no name", i + 1, a->question->name);
     if (!find_argument(a->question, a->args[i].name)) return unknown_argument(a->question, a->args[i].name, e);
     for (size_t j = 0; j < i; j++)
       if (strcmp(a->args[i].name, a->args[j].name) == 0)
@@ -67,8 +70,8 @@ const char *tg__ask_arg(const struct tg__ask *a, const char *name) {
   return info ? info->fallback : NULL;
 }
 
-enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count, size_t *which,
-                           struct tg_error *e) {
+enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count,
+                           size_t *which, struct tg_error *e) {
   const char *value = tg__ask_arg(a, arg);
   char list[256] = "", hint[64];
   size_t len = 0;
@@ -82,8 +85,8 @@ enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char 
   const char *candidates[17] = {NULL};
   for (size_t k = 0; k < count && k < 16; k++) candidates[k] = choices[k];
   suggestion(hint, sizeof hint, value ? tg__nearest_text(value, choice_name, candidates) : NULL);
-  return tg__fail(e, TG_USAGE, -1, "%s=%.60s is not known to the question %s%s (it may be %s)", arg, value ? value : "", a->question->name,
-                  hint, list);
+  return tg__fail(e, TG_USAGE, -1, "%s=%.60s is not known to the question %s%s (it may be %s)", arg, value ? value : "",
+                  a->question->name, hint, list);
 }
 
 /* A whole number that fills [text, end); false when it is something else. */
@@ -93,7 +96,8 @@ static bool read_number(const char *text, const char *end, int64_t *out) {
   int64_t n = 0;
   if (p == end) return false;
   for (; p < end; p++)
-    if (*p < '0' || *p > '9' || __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *p - '0', &n)) return false;
+    if (*p < '0' || *p > '9' || __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *p - '0', &n))
+      return false;
   *out = negative ? -n : n;
   return true;
 }
@@ -115,7 +119,9 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
     part += (*p - '0') * unit;
   }
   *ns = whole * 1000 + part;
-  return good ? TG_OK : tg__fail(e, TG_USAGE, -1, "%s: %s=%.60s is not a number of microseconds", a->question->name, arg, value ? value : "");
+  return good ? TG_OK
+              : tg__fail(e, TG_USAGE, -1, "%s: %s=%.60s is not a number of microseconds", a->question->name, arg,
+                         value ? value : "");
 }
 
 bool tg__ask_is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
@@ -137,9 +143,10 @@ static enum tg_err parse_rank(const struct tg_trace *t, struct tg__ask *a, struc
     if (has > high) high = has;
   }
   if (low == high)
-    return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds rank %lld alone", (long long)number, (long long)low);
-  return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds %u ranks from %lld to %lld", (long long)number,
-                  t->rank_count, (long long)low, (long long)high);
+    return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds rank %lld alone", (long long)number,
+                    (long long)low);
+  return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds %u ranks from %lld to %lld",
+                  (long long)number, t->rank_count, (long long)low, (long long)high);
 }
 
 static enum tg_err parse_track(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
@@ -148,17 +155,18 @@ static enum tg_err parse_track(const struct tg_trace *t, struct tg__ask *a, stru
   a->track = TG_NONE;
   if (tg__ask_is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
-    return tg__fail(e, TG_USAGE, -1, "track=%.60s is not a track: give a number as listed by the question tracks, or all", value);
+    return tg__fail(e, TG_USAGE, -1,
+                    "track=%.60s is not a track: give a number as listed by the question tracks, or all", value);
   if (number >= t->track_count)
-    return tg__fail(e, TG_NO_DATA, -1, "track %lld is not in the trace, which has %u; the question tracks lists them", (long long)number,
-                    t->track_count);
+    return tg__fail(e, TG_NO_DATA, -1, "track %lld is not in the trace, which has %u; the question tracks lists them",
+                    (long long)number, t->track_count);
   a->track = (uint32_t)number;
   return TG_OK;
 }
 
 enum { WHOSE = 40 };
 
-/* ---- step windows ------------------------------------------------------------------------------------------------------ */
+/* ---- step windows ---------------------------------------------------------------------------- */
 
 /* Of one rank by its number: what it lacks another may have. */
 static const char *whose(const struct tg_trace *t, uint32_t rank, char buf[WHOSE]) {
@@ -167,7 +175,8 @@ static const char *whose(const struct tg_trace *t, uint32_t rank, char buf[WHOSE
   return buf;
 }
 
-static enum tg_err no_such_step(const struct tg_trace *t, const struct tg__ask *a, const char *text, int len, struct tg_error *e) {
+static enum tg_err no_such_step(const struct tg_trace *t, const struct tg__ask *a, const char *text, int len,
+                                struct tg_error *e) {
   char buf[WHOSE];
   const char *const who = whose(t, a->rank == TG_NONE && t->rank_count == 1 ? 0 : a->rank, buf);
   int64_t low = INT64_MAX, high = INT64_MIN;
@@ -178,21 +187,25 @@ static enum tg_err no_such_step(const struct tg_trace *t, const struct tg__ask *
     if (t->steps[i].number < low) low = t->steps[i].number;
     if (t->steps[i].number > high) high = t->steps[i].number;
   }
-  if (low == high) return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has step %lld alone", len, text, who, (long long)low);
-  return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has %u steps numbered %lld to %lld", len, text, who, count, (long long)low,
-                  (long long)high);
+  if (low == high)
+    return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has step %lld alone", len, text, who,
+                    (long long)low);
+  return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has %u steps numbered %lld to %lld", len, text, who,
+                  count, (long long)low, (long long)high);
 }
 
 /* Mark the steps that one item, 5 or 5:8, names. */
-static enum tg_err pick_steps(const struct tg_trace *t, const struct tg__ask *a, const char *item, const char *end, bool *picked,
-                              struct tg_error *e) {
+static enum tg_err pick_steps(const struct tg_trace *t, const struct tg__ask *a, const char *item, const char *end,
+                              bool *picked, struct tg_error *e) {
   const char *colon = memchr(item, ':', (size_t)(end - item));
   const int shown = (int)(end - item < 60 ? end - item : 60);
   int64_t first, last;
   if (!read_number(item, colon ? colon : end, &first) || !read_number(colon ? colon + 1 : item, end, &last))
-    return tg__fail(e, TG_USAGE, -1, "step=%.*s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)", shown,
-                    item);
-  if (last < first) return tg__fail(e, TG_USAGE, -1, "step=%.*s runs backwards: the smaller number comes first", shown, item);
+    return tg__fail(e, TG_USAGE, -1,
+                    "step=%.*s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)",
+                    shown, item);
+  if (last < first)
+    return tg__fail(e, TG_USAGE, -1, "step=%.*s runs backwards: the smaller number comes first", shown, item);
   bool any = false;
   for (uint32_t i = 0; i < t->step_count; i++) {
     const struct tg__step *s = &t->steps[i];
@@ -229,8 +242,10 @@ static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, stru
   const char *value = has_windows ? tg__ask_arg(a, "step") : NULL;
   if (tg__ask_is_all(value)) return TG_OK;
   if (!tg__ask_first_step(t, a))
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "the trace has no steps, so step=%.60s selects nothing; call prof.step() once an iteration when recording", value);
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "the trace has no steps, so step=%.60s selects nothing; call prof.step() once an iteration when recording",
+        value);
   a->has_steps = true;
   bool *picked = tg__alloc(t->step_count);
   if (!picked) return tg__fail(e, TG_MEMORY, -1, "out of memory");
@@ -268,8 +283,10 @@ struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank) {
 struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank) {
   if (rank == TG_NONE) return (struct tg__reach){0, t->track_count, 0, t->slices.count, 0, t->marks.count};
   const struct tg__rank *const r = &t->ranks[rank];
-  const struct tg__extent slices = tg__rank_slices(t, rank), marks = t->marks.track ? tg__rank_marks(t, rank) : (struct tg__extent){0, 0};
-  return (struct tg__reach){r->first_track, r->first_track + r->track_count, slices.first, slices.past, marks.first, marks.past};
+  const struct tg__extent slices = tg__rank_slices(t, rank),
+                          marks = t->marks.track ? tg__rank_marks(t, rank) : (struct tg__extent){0, 0};
+  return (struct tg__reach){r->first_track, r->first_track + r->track_count, slices.first, slices.past, marks.first,
+                            marks.past};
 }
 
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track) {
@@ -301,7 +318,7 @@ bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32
   return at != TG_NONE && tg__ask_has_time(a, t->tracks[track].rank, t->slices.start_ns[at]);
 }
 
-/* ---- what the table says beside its rows --------------------------------------------------------------------------------- */
+/* ---- what the table says beside its rows ----------------------------------------------------- */
 
 static void add_loss(struct tg_table *out, enum tg__loss which, int64_t count, int64_t offset) {
   struct tg__loss_row *const losses = tg__realloc(out->losses, (out->loss_count + 1) * sizeof *losses);
@@ -310,12 +327,14 @@ static void add_loss(struct tg_table *out, enum tg__loss which, int64_t count, i
     return;
   }
   out->losses = losses;
-  losses[out->loss_count++] = (struct tg__loss_row){tg__loss_info[which].name, tg__loss_info[which].meaning, count, offset};
+  losses[out->loss_count++] =
+      (struct tg__loss_row){tg__loss_info[which].name, tg__loss_info[which].meaning, count, offset};
 }
 
 void tg__table_add_skipped_files(struct tg_table *out, const struct tg_trace *t) {
   const struct tg__rank *const first = &t->ranks[0];
-  if (first->loss[TG__LOSS_skipped_file]) add_loss(out, TG__LOSS_skipped_file, first->loss[TG__LOSS_skipped_file], first->loss_offset[TG__LOSS_skipped_file]);
+  if (first->loss[TG__LOSS_skipped_file])
+    add_loss(out, TG__LOSS_skipped_file, first->loss[TG__LOSS_skipped_file], first->loss_offset[TG__LOSS_skipped_file]);
 }
 
 void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a) {
@@ -338,8 +357,20 @@ static bool is_one_of(const char *name, const char *const *list) {
 }
 
 static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
-  static const char *const by_launch[] = {"ops", "kernels", "launches", "stacks", "op_classes", "top",
-                                          "breakdown", "overlap", "kernel_types", "kernel_breakdown", "idle", "queue", "copy_bandwidth", "launch_stats",
+  static const char *const by_launch[] = {"ops",
+                                          "kernels",
+                                          "launches",
+                                          "stacks",
+                                          "op_classes",
+                                          "top",
+                                          "breakdown",
+                                          "overlap",
+                                          "kernel_types",
+                                          "kernel_breakdown",
+                                          "idle",
+                                          "queue",
+                                          "copy_bandwidth",
+                                          "launch_stats",
                                           NULL}; /* the others go by time or do not count device work */
   if (!a->has_steps || !is_one_of(a->question->name, by_launch)) return;
   int64_t without = 0;
@@ -349,7 +380,8 @@ static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, s
       without += t->slices.cause[i] == TG_NONE && tg__class_is_device_work(tg__slice_class(t, i));
   }
   if (without > 0)
-    tg__table_note(out, "%lld device events have no known launch, so they belong to no step and are left out here", (long long)without);
+    tg__table_note(out, "%lld device events have no known launch, so they belong to no step and are left out here",
+                   (long long)without);
 }
 
 /* Why there are no rows, where no question says so itself. */
@@ -374,15 +406,17 @@ static void add_notes(const struct tg_trace *t, const struct tg__ask *a, struct 
   const bool uses_steps = a->has_steps || strcmp(a->question->name, "steps") == 0;
   const struct tg__step *const step = uses_steps ? tg__ask_first_step(t, a) : NULL;
   const enum tg__step_kind kind = step ? t->ranks[step->rank].step_kind : TG__STEP_PROFILER;
-  if (kind == TG__STEP_PERIOD) tg__table_note(out, "the trace marks no steps: these were found by the period of its operators");
+  if (kind == TG__STEP_PERIOD)
+    tg__table_note(out, "the trace marks no steps: these were found by the period of its operators");
   if (kind == TG__STEP_ANNOTATION)
-    tg__table_note(out, "the trace has no ProfilerStep: the annotation %.*s is taken as the step", (int)tg__name(t, step->name).len,
-                   tg__name(t, step->name).ptr);
+    tg__table_note(out, "the trace has no ProfilerStep: the annotation %.*s is taken as the step",
+                   (int)tg__name(t, step->name).len, tg__name(t, step->name).ptr);
   note_unlaunched(t, a, out);
-  if (!a->is_joined && t->rank_count > 1) tg__table_note_twins(out, t, "", a->rank == TG_NONE ? TG_NULL_INT : t->ranks[a->rank].number);
+  if (!a->is_joined && t->rank_count > 1)
+    tg__table_note_twins(out, t, "", a->rank == TG_NONE ? TG_NULL_INT : t->ranks[a->rank].number);
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static enum tg_err parse_limit(struct tg__ask *a, size_t *limit, struct tg_error *e) {
   const char *value = tg__ask_arg(a, "limit"), *where = tg__ask_arg(a, "where"), *sort = tg__ask_arg(a, "sort");
@@ -408,7 +442,8 @@ static enum tg_err finish(struct tg_table *out, const struct tg__ask *a, size_t 
   return err;
 }
 
-enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count, struct tg_error *e) {
+enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
+                          struct tg_error *e) {
   struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
   size_t limit;
   const enum tg_err err = check_names(&a, e);
@@ -438,7 +473,8 @@ enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t
 
 static enum tg_err add_columns(const struct tg__question *q, struct tg_table *out) {
   const struct tg__column_info *info;
-  for (size_t k = 0; (info = tg__question_column(q, k)) != NULL; k++) tg__table_add_column(out, info->name, info->type, info->unit);
+  for (size_t k = 0; (info = tg__question_column(q, k)) != NULL; k++)
+    tg__table_add_column(out, info->name, info->type, info->unit);
   return out->failed ? TG_MEMORY : TG_OK;
 }
 
@@ -447,7 +483,8 @@ static enum tg_err load(struct tg_trace *t, const struct tg__question *q, struct
   if (q->needs == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
   if (t->summaries && q->needs != TG__COL_NONE)
     return tg__fail(e, TG_NO_DATA, -1,
-                    "this is a summary of %u rank%s, which answers ranks, collectives, stragglers, clocks and spread; %s needs the traces it was made of",
+                    "this is a summary of %u rank%s, which answers ranks, collectives, stragglers, clocks and spread; "
+                    "%s needs the traces it was made of",
                     t->rank_count, t->rank_count == 1 ? "" : "s", q->name);
   return tg__trace_load(t, q->needs, e);
 }
@@ -475,12 +512,18 @@ static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table
     add_notes(t, a, out);
     tg__table_add_losses(out, t, a);
   }
-  if (out->failed || err == TG_MEMORY) return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
+  if (out->failed || err == TG_MEMORY)
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
   return err;
 }
 
-enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out, struct tg_error *e) {
-  *out = (struct tg__ask){.question = tg__question_find("events"), .args = args, .arg_count = arg_count, .track = TG_NONE, .most_rows = SIZE_MAX};
+enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out,
+                           struct tg_error *e) {
+  *out = (struct tg__ask){.question = tg__question_find("events"),
+                          .args = args,
+                          .arg_count = arg_count,
+                          .track = TG_NONE,
+                          .most_rows = SIZE_MAX};
   const enum tg_err err = parse_rank(t, out, e);
   return err ? err : parse_steps(t, out, e);
 }
@@ -500,14 +543,15 @@ static enum tg_err ask(struct tg_trace *t, struct tg__ask *a, struct tg_table **
   return err;
 }
 
-enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args, size_t arg_count,
-                         struct tg_table **out, struct tg_error *e) {
-  struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = arg_count, .rank = rank, .is_joined = true};
+enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args,
+                         size_t arg_count, struct tg_table **out, struct tg_error *e) {
+  struct tg__ask a = {
+      .question = tg__question_find(question), .args = args, .arg_count = arg_count, .rank = rank, .is_joined = true};
   return ask(t, &a, out, e);
 }
 
-enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                        struct tg_error *e) {
+enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                        struct tg_table **out, struct tg_error *e) {
   struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = arg_count};
   *out = NULL;
   if (!a.question) return unknown_question(question, e);

@@ -1,18 +1,20 @@
-/* ask_ranks: a question about several ranks in memory is answered rank by rank and joined, as one about ranks that are read one after the
- * other is: so one folder has one answer, whichever way it is read. */
+/* ask_ranks: a question about several ranks in memory is answered rank by rank and joined, as one about ranks that
+ * are read one after the other is: so one folder has one answer, whichever way it is read. */
 #include "analyze/ask.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 bool tg__ask_is_of_ranks(const struct tg_trace *t, const struct tg__ask *a) {
-  const bool of_all = tg__ask_is_all(tg__ask_arg(a, "rank")) && (!tg__ask_has_arg(a, "track") || tg__ask_is_all(tg__ask_arg(a, "track")));
+  const bool of_all = tg__ask_is_all(tg__ask_arg(a, "rank")) &&
+                      (!tg__ask_has_arg(a, "track") || tg__ask_is_all(tg__ask_arg(a, "track")));
   return t->rank_count > 1 && !t->summaries && of_all && tg__question_joins(a->question->name, a->args, a->arg_count);
 }
 
 /* Rows behind these will be cut off, whatever comes: only then may a rank leave some out. */
 static size_t most_rows(const struct tg__ask *a) {
-  const char *const limit = tg__ask_arg(a, "limit"), *const where = tg__ask_arg(a, "where"), *const sort = tg__ask_arg(a, "sort");
+  const char *const limit = tg__ask_arg(a, "limit"), *const where = tg__ask_arg(a, "where"),
+                    *const sort = tg__ask_arg(a, "sort");
   char *end = NULL;
   const long long n = limit ? strtoll(limit, &end, 10) : -1;
   return limit && end > limit && *end == 0 && n >= 0 && !(where && *where) && !(sort && *sort) ? (size_t)n : SIZE_MAX;
@@ -26,27 +28,32 @@ static size_t arguments_of_each(const struct tg__ask *a, struct tg_arg *args) {
   return count;
 }
 
-static enum tg_err add_rank(struct tg_trace *t, uint32_t rank, const struct tg__ask *each, struct tg__joining *j, struct tg_error *e) {
+static enum tg_err add_rank(struct tg_trace *t, uint32_t rank, const struct tg__ask *each, struct tg__joining *j,
+                            struct tg_error *e) {
   struct tg_table *rows;
   struct tg_error why = {0};
   const enum tg_err err = tg__ask_rank(t, rank, each->question->name, each->args, each->arg_count, &rows, &why);
   if (err == TG_NO_DATA) tg__joining_miss(j, &why); /* others may have it */
   if (err == TG_NO_DATA) return TG_OK;
   if (err) return tg__fail(e, why.code, why.offset, "%s", why.text);
-  return tg__joining_add(j, rows, rank) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", each->question->name);
+  return tg__joining_add(j, rows, rank)
+             ? TG_OK
+             : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", each->question->name);
 }
 
-/* ---- files of one rank ---------------------------------------------------------------------------------------------------------------- */
+/* ---- files of one rank ----------------------------------------------------------------------- */
 
 /* What a reader of the folder would call it. */
 static struct tg__str name_below(const struct tg_trace *t, struct tg__str path) {
   const size_t len = t->path ? strlen(t->path) : 0;
-  const bool below = len && path.len > len && memcmp(path.ptr, t->path, len) == 0 && (path.ptr[len] == '/' || path.ptr[len - 1] == '/');
+  const bool below = len && path.len > len && memcmp(path.ptr, t->path, len) == 0 &&
+                     (path.ptr[len] == '/' || path.ptr[len - 1] == '/');
   const uint32_t skip = below ? (uint32_t)len + (path.ptr[len] == '/') : 0;
   return (struct tg__str){path.ptr + skip, path.len - skip};
 }
 
-/* The smallest number that several files say is theirs, of all or of one; TG_NULL_INT: none. *more: how many numbers there are beside it. */
+/* The smallest number that several files say is theirs, of all or of one; TG_NULL_INT: none. *more: how many numbers
+ * there are beside it. */
 static int64_t find_twins(const struct tg_trace *t, int64_t rank, int64_t *more) {
   struct tg__map times = {0};
   int64_t least = TG_NULL_INT;
@@ -81,21 +88,24 @@ void tg__table_note_twins(struct tg_table *out, const struct tg_trace *t, const 
     tg__out_format(&files, "%s%.*s", count > 1 ? ", " : "", (int)name.len, name.ptr);
   }
   char others[64] = "";
-  if (more > 0) snprintf(others, sizeof others, " (so it is with %lld more rank%s)", (long long)more, more == 1 ? "" : "s");
+  if (more > 0)
+    snprintf(others, sizeof others, " (so it is with %lld more rank%s)", (long long)more, more == 1 ? "" : "s");
   tg__out_text(&files, count > MOST ? ", \u2026" : "");
   tg__out_char(&files, 0);
   if (files.err)
     out->failed = true;
   else if (count)
     tg__table_note(out, "%s%u files say that they are rank %lld%s, and %s: %s", side, count, (long long)number, others,
-                   rank == TG_NULL_INT ? "each is counted as a rank of its own" : "this is the first of them alone", files.buf);
+                   rank == TG_NULL_INT ? "each is counted as a rank of its own" : "this is the first of them alone",
+                   files.buf);
   tg__out_free(&files);
 }
 
-/* ---- joining ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 /* What no single rank says. */
-static enum tg_err settle(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *rows, struct tg_error *e) {
+static enum tg_err settle(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *rows,
+                          struct tg_error *e) {
   tg__table_add_skipped_files(rows, t);
   tg__table_note_twins(rows, t, "", TG_NULL_INT);
   if (strcmp(a->question->name, "losses") == 0) tg__put_skipped_files(t, rows);
@@ -104,8 +114,8 @@ static enum tg_err settle(const struct tg_trace *t, const struct tg__ask *a, str
   return rows->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name) : TG_OK;
 }
 
-static enum tg_err join(struct tg_trace *t, const struct tg__ask *a, const struct tg__ask *each, int64_t *numbers, struct tg__joining *j,
-                        struct tg_table **out, struct tg_error *e) {
+static enum tg_err join(struct tg_trace *t, const struct tg__ask *a, const struct tg__ask *each, int64_t *numbers,
+                        struct tg__joining *j, struct tg_table **out, struct tg_error *e) {
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; r < t->rank_count && !err; r++) {
     numbers[r] = t->ranks[r].number;
@@ -120,7 +130,8 @@ enum tg_err tg__ask_ranks(struct tg_trace *t, const struct tg__ask *a, struct tg
   struct tg_arg *const args = tg__alloc((a->arg_count + 1) * sizeof *args);
   int64_t *const numbers = tg__alloc((t->rank_count + 1) * sizeof *numbers);
   struct tg__joining *const j = tg__joining_new(a->question->name, a->args, a->arg_count, most_rows(a));
-  enum tg_err err = args && numbers && j ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
+  enum tg_err err =
+      args && numbers && j ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
   char limit[24];
   if (!err) {
     size_t count = arguments_of_each(a, args);

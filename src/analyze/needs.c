@@ -1,38 +1,64 @@
-/* needs: what a trace has to hold for a question to have an answer. A question about what was never recorded is refused, with the
- * option that would have recorded it: an empty table would read as "there was none". */
+/* needs: what a trace has to hold for a question to have an answer. A question about what was never recorded is
+ * refused, with the option that would have recorded it: an empty table would read as "there was none". */
 #include "analyze/ask.h"
 
 enum need {
-  NEED_DEVICE,     /* device work */
-  NEED_BUSY,       /* device work, by the rules asked for */
-  NEED_LAUNCHES,   /* device work with a known host call */
-  NEED_OPERATORS,  /* operators */
-  NEED_CALLERS,    /* operators or annotations: what device work can lie below */
-  NEED_WORK,       /* operators, host calls or device work */
-  NEED_TIMED,      /* operators or device work */
-  NEED_SLICES,     /* whatever takes time */
-  NEED_NAMED,      /* user annotations */
-  NEED_MEMORY,     /* [memory] events */
-  NEED_SHAPES,     /* what calls were given */
+  NEED_DEVICE,    /* device work */
+  NEED_BUSY,      /* device work, by the rules asked for */
+  NEED_LAUNCHES,  /* device work with a known host call */
+  NEED_OPERATORS, /* operators */
+  NEED_CALLERS,   /* operators or annotations: what device work can lie below */
+  NEED_WORK,      /* operators, host calls or device work */
+  NEED_TIMED,     /* operators or device work */
+  NEED_SLICES,    /* whatever takes time */
+  NEED_NAMED,     /* user annotations */
+  NEED_MEMORY,    /* [memory] events */
+  NEED_SHAPES,    /* what calls were given */
 };
 
 static const struct {
   const char *question;
   enum need need;
 } needs[] = {
-    {"kernels", NEED_DEVICE},          {"launches", NEED_DEVICE},       {"gaps", NEED_DEVICE},           {"device_metrics", NEED_DEVICE},
-    {"kernel_annotations", NEED_DEVICE}, {"breakdown", NEED_BUSY},    {"overlap", NEED_BUSY},        {"kernel_types", NEED_BUSY},
-    {"kernel_breakdown", NEED_BUSY}, {"idle", NEED_DEVICE},           {"copy_bandwidth", NEED_DEVICE}, {"op_kernels", NEED_DEVICE},
-    {"sequences", NEED_DEVICE},        {"queue", NEED_DEVICE},          {"launch_stats", NEED_DEVICE},   {"op_kernels", NEED_LAUNCHES},
-    {"queue", NEED_LAUNCHES},          {"launch_stats", NEED_LAUNCHES}, {"sequences", NEED_CALLERS},     {"ops", NEED_OPERATORS},
-    {"totals", NEED_WORK},             {"op_classes", NEED_WORK},       {"top", NEED_TIMED},             {"annotations", NEED_NAMED},
-    {"memory", NEED_MEMORY},           {"memory_ops", NEED_MEMORY},     {"call_graph", NEED_SLICES},     {"rows", NEED_SLICES},
-    {"roofline", NEED_SHAPES},         {"mfu", NEED_SHAPES},
+    {"kernels", NEED_DEVICE},
+    {"launches", NEED_DEVICE},
+    {"gaps", NEED_DEVICE},
+    {"device_metrics", NEED_DEVICE},
+    {"kernel_annotations", NEED_DEVICE},
+    {"breakdown", NEED_BUSY},
+    {"overlap", NEED_BUSY},
+    {"kernel_types", NEED_BUSY},
+    {"kernel_breakdown", NEED_BUSY},
+    {"idle", NEED_DEVICE},
+    {"copy_bandwidth", NEED_DEVICE},
+    {"op_kernels", NEED_DEVICE},
+    {"sequences", NEED_DEVICE},
+    {"queue", NEED_DEVICE},
+    {"launch_stats", NEED_DEVICE},
+    {"op_kernels", NEED_LAUNCHES},
+    {"queue", NEED_LAUNCHES},
+    {"launch_stats", NEED_LAUNCHES},
+    {"sequences", NEED_CALLERS},
+    {"ops", NEED_OPERATORS},
+    {"totals", NEED_WORK},
+    {"op_classes", NEED_WORK},
+    {"top", NEED_TIMED},
+    {"annotations", NEED_NAMED},
+    {"memory", NEED_MEMORY},
+    {"memory_ops", NEED_MEMORY},
+    {"call_graph", NEED_SLICES},
+    {"rows", NEED_SLICES},
+    {"roofline", NEED_SHAPES},
+    {"mfu", NEED_SHAPES},
 };
 
 static bool is_operator(enum tg__class c) { return c == TG__CLASS_OP; }
-static bool is_caller(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_PYTHON_OP || c == TG__CLASS_ANNOTATION; }
-static bool is_work(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || tg__class_is_device_work(c); }
+static bool is_caller(enum tg__class c) {
+  return c == TG__CLASS_OP || c == TG__CLASS_PYTHON_OP || c == TG__CLASS_ANNOTATION;
+}
+static bool is_work(enum tg__class c) {
+  return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || tg__class_is_device_work(c);
+}
 static bool is_timed(enum tg__class c) { return c == TG__CLASS_OP || tg__class_is_device_work(c); }
 static bool is_any(enum tg__class c) {
   (void)c;
@@ -41,7 +67,8 @@ static bool is_any(enum tg__class c) {
 static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c == TG__CLASS_GPU_ANNOTATION; }
 
 /* Is there one on a track of this kind? With `linked`, one whose host call is known. */
-static bool stands_on(const struct tg_trace *t, const struct tg__ask *a, const uint64_t *wanted, bool linked, bool devices) {
+static bool stands_on(const struct tg_trace *t, const struct tg__ask *a, const uint64_t *wanted, bool linked,
+                      bool devices) {
   for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */
     if ((t->tracks[k].kind == TG__TRACK_DEVICE) != devices || !tg__ask_has_rank(a, t->tracks[k].rank)) continue;
     for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++) {
@@ -65,7 +92,8 @@ bool tg__ask_has_class(const struct tg_trace *t, const struct tg__ask *a, bool (
   return stands_on(t, a, wanted, linked, true) || stands_on(t, a, wanted, linked, false);
 }
 
-/* What HolisticTraceAnalysis takes for device work: whatever has a stream, on the host too (operators that torch.compile made). */
+/* What HolisticTraceAnalysis takes for device work: whatever has a stream, on the host too (operators that
+ * torch.compile made). */
 static bool has_streams(const struct tg_trace *t, const struct tg__ask *a) {
   bool named = false;
   for (uint32_t s = 0; s < t->schema_count && !named; s++)
@@ -109,9 +137,11 @@ static const struct {
                       "record with ProfilerActivity.CPU among the activities"},
     [NEED_WORK] = {is_work, false, "operators, host calls or device work",
                    "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
-    [NEED_TIMED] = {is_timed, false, "operators or device work", "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+    [NEED_TIMED] = {is_timed, false, "operators or device work",
+                    "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
     [NEED_SLICES] = {is_any, false, "events that take time", "record with ProfilerActivity.CPU among the activities"},
-    [NEED_NAMED] = {is_named, false, "user annotations", "wrap parts of the program in torch.profiler.record_function(\"name\")"},
+    [NEED_NAMED] = {is_named, false, "user annotations",
+                    "wrap parts of the program in torch.profiler.record_function(\"name\")"},
     [NEED_MEMORY] = {NULL, false, "[memory] events", "record with profile_memory=True"},
 };
 
@@ -122,10 +152,14 @@ enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, c
     if (need == NEED_BUSY && strcmp(tg__ask_arg(a, "rules"), "exact") != 0 && has_streams(t, a)) continue;
     if (need == NEED_SHAPES) {
       if (t->rank_count < 2 || has_shapes(t, a)) continue; /* of one rank the question says so itself */
-      return tg__fail(e, TG_NO_DATA, -1, "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
+      return tg__fail(e, TG_NO_DATA, -1,
+                      "the trace holds no input shapes, from which operations and bytes are counted; record with "
+                      "record_shapes=True");
     }
-    if (kinds[need].fits ? tg__ask_has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t, a)) continue;
-    return tg__fail(e, TG_NO_DATA, -1, "%s holds no %s, which %s is about; %s", who, kinds[need].what, a->question->name, kinds[need].cure);
+    if (kinds[need].fits ? tg__ask_has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t, a))
+      continue;
+    return tg__fail(e, TG_NO_DATA, -1, "%s holds no %s, which %s is about; %s", who, kinds[need].what,
+                    a->question->name, kinds[need].cure);
   }
   return TG_OK;
 }

@@ -1,8 +1,8 @@
 /* questions: the tables behind questions.def. */
 #include "analyze/analyze.h"
 
-/* Arguments and columns of all questions lie in one array each. FIRST_x is the position of x's first one: an enumerator takes
- * the next number, and BACK_x takes it back so that the first entry of x gets the same. */
+/* Arguments and columns of all questions lie in one array each. FIRST_x is the position of x's first one: an
+ * enumerator takes the next number, and BACK_x takes it back so that the first entry of x gets the same. */
 #define QUESTION(name, needs, meaning) ARGUMENT_FIRST_##name, ARGUMENT_BACK_##name = ARGUMENT_FIRST_##name - 1,
 #define ARGUMENT(question, name, fallback, meaning) ARGUMENT_##question##_##name,
 #define COLUMN(question, name, type, unit, meaning)
@@ -26,7 +26,8 @@ enum {
 #undef COLUMN
 
 const struct tg__question tg__questions[] = {
-#define QUESTION(name, needs, meaning) {#name, meaning, TG__COL_##needs, tg__answer_##name, ARGUMENT_FIRST_##name, COLUMN_FIRST_##name},
+#define QUESTION(name, needs, meaning)                                                                                 \
+  {#name, meaning, TG__COL_##needs, tg__answer_##name, ARGUMENT_FIRST_##name, COLUMN_FIRST_##name},
 #define ARGUMENT(question, name, fallback, meaning)
 #define COLUMN(question, name, type, unit, meaning)
 #include "analyze/questions.def"
@@ -59,7 +60,8 @@ static const struct tg__column_info columns[] = {
 /* Every question takes these after its own. */
 static const struct tg__argument_info common[] = {
     {"where", "", "only rows for which this holds, such as  dur_ns > 1ms and name ~ \"conv\""},
-    {"sort", "", "column to sort by: name, name asc, name desc or -name; several joined by comma; numbers come largest first"},
+    {"sort", "",
+     "column to sort by: name, name asc, name desc or -name; several joined by comma; numbers come largest first"},
     {"limit", "all", "at most this many rows"},
 };
 
@@ -84,8 +86,8 @@ const struct tg__column_info *tg__question_column(const struct tg__question *q, 
   return k < own ? &columns[q->first_column + k] : NULL;
 }
 
-/* Letters to insert, drop, replace or swap with the neighbour to turn one word into the other, without regard to case. Words
- * are cut at 31 letters: this only feeds "did you mean". */
+/* Letters to insert, drop, replace or swap with the neighbour to turn one word into the other, without regard to
+ * case. Words are cut at 31 letters: this only feeds "did you mean". */
 static unsigned edit_distance(const char *a, const char *b) {
   enum { MOST = 31 };
   unsigned rows[3][MOST + 1];
@@ -99,7 +101,8 @@ static unsigned edit_distance(const char *a, const char *b) {
       unsigned best = above[j - 1] + ((a[i - 1] | 32) != (b[j - 1] | 32));
       if (above[j] + 1 < best) best = above[j] + 1;
       if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two_above[j - 2] + 1 < best) best = two_above[j - 2] + 1;
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two_above[j - 2] + 1 < best)
+        best = two_above[j - 2] + 1;
       row[j] = best;
     }
   }

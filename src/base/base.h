@@ -17,51 +17,57 @@
 #define TG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define TG_NONE UINT32_MAX /* "no such index" in every uint32_t column */
 
-/* ---- errors (err.c) ------------------------------------------------------------------------------------------------- */
+/* ---- errors (err.c) -------------------------------------------------------------------------- */
 
 /* Fill *e (may be NULL) and return code. offset: byte in the input, or -1. The text says what, where and what to do. */
 enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- memory (mem.c, pages.c) ---------------------------------------------------------------------------------------- */
+/* ---- memory (mem.c, pages.c) ----------------------------------------------------------------- */
 
 /* malloc family with failure injection for the tests. NULL on failure; tg__alloc returns zeroed bytes. */
 void *tg__alloc(size_t bytes);
 void *tg__realloc(void *p, size_t bytes);
 void tg__free(void *p);
-/* What was freed goes back to the system, where the allocator would keep it: between stretches of work that each need much. */
+/* What was freed goes back to the system, where the allocator would keep it: between stretches of work that each
+ * need much. */
 void tg__memory_return(void);
 void tg__alloc_fail_after(long calls); /* tests: the n-th call from now fails, and all later ones; -1 = never */
 bool tg__alloc_must_fail(void);        /* is this that call? For whatever else hands out memory */
 
-/* The pointer that lies at an address, of whatever type it is there: read as the bytes it is, or the compiler might assume that a store
- * through void ** leaves it as it was. */
+/* The pointer that lies at an address, of whatever type it is there: read as the bytes it is, or the compiler might
+ * assume that a store through void ** leaves it as it was. */
 static inline void *tg__pointer_at(const void *place) {
   void *p;
   memcpy(&p, place, sizeof p);
   return p;
 }
 
-/* Grow an array so that it holds at least `want` elements. items: the address of the pointer to it, of whatever type; that pointer
- * and *cap change together. false on failure, old array kept. */
+/* Grow an array so that it holds at least `want` elements. items: the address of the pointer to it, of whatever
+ * type; that pointer and *cap change together. false on failure, old array kept. */
 bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes);
 
-/* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages. */
+/* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages.
+ */
 void *tg__pages_get(size_t bytes);
-void *tg__pages_used(size_t bytes);                                 /* the same, not zeroed: for who writes all of it */
-void *tg__pages_sparse(size_t bytes);                               /* the same when most pages will never be touched */
-void tg__pages_drop(void *p, size_t bytes);                         /* give back all: some of it is kept for the next, see pages.c */
-void tg__pages_drop_sparse(void *p, size_t bytes);                  /* of tg__pages_sparse: nothing is kept */
-uint64_t tg__pages_secret(void); /* by which what lies on pages is told from what a file says; 0 where the system gives none */
-/* For tg__alloc: small pages only, as most of a big array may never be touched. *cap: bytes it has, becomes about `want`. NULL: nothing changed. */
+void *tg__pages_used(size_t bytes);                /* the same, not zeroed: for who writes all of it */
+void *tg__pages_sparse(size_t bytes);              /* the same when most pages will never be touched */
+void tg__pages_drop(void *p, size_t bytes);        /* give back all: some of it is kept for the next, see pages.c */
+void tg__pages_drop_sparse(void *p, size_t bytes); /* of tg__pages_sparse: nothing is kept */
+uint64_t
+tg__pages_secret(void); /* by which what lies on pages is told from what a file says; 0 where the system gives none */
+/* For tg__alloc: small pages only, as most of a big array may never be touched. *cap: bytes it has, becomes about
+ * `want`. NULL: nothing changed. */
 void *tg__pages_block(size_t bytes, bool zeroed);
 void *tg__pages_block_resize(void *p, size_t *cap, size_t want);
-void tg__pages_return(void);                                        /* what is kept goes back to the system */
-void tg__pages_frugal(bool begins);                                 /* until it ends, for each that began: nothing is kept */
-void tg__pages_release(void *p, size_t from_byte, size_t to_byte);  /* give back whole pages inside [from, to): read as zero after */
+void tg__pages_return(void);        /* what is kept goes back to the system */
+void tg__pages_frugal(bool begins); /* until it ends, for each that began: nothing is kept */
+void tg__pages_release(void *p, size_t from_byte,
+                       size_t to_byte); /* give back whole pages inside [from, to): read as zero after */
 
-/* place: the address of a pointer, of whatever type, to *cap bytes from tg__pages_get, or NULL. Make them at least `want` bytes, moving
- * pages instead of copying them; what is new is zero. *cap becomes the size to give to tg__pages_drop. false on failure, nothing changed. */
+/* place: the address of a pointer, of whatever type, to *cap bytes from tg__pages_get, or NULL. Make them at least
+ * `want` bytes, moving pages instead of copying them; what is new is zero. *cap becomes the size to give to
+ * tg__pages_drop. false on failure, nothing changed. */
 bool tg__pages_grow(void *place, size_t *cap, size_t want);
 
 /* Bump arena: everything in it lives until tg__arena_free. Zero-initialised struct is an empty arena. */
@@ -72,7 +78,7 @@ void *tg__arena_get(struct tg__arena *a, size_t bytes); /* 8-byte aligned, not z
 char *tg__arena_copy(struct tg__arena *a, const char *text, size_t len); /* copy with a NUL behind it */
 void tg__arena_free(struct tg__arena *a);
 
-/* ---- strings (str.c) ------------------------------------------------------------------------------------------------ */
+/* ---- strings (str.c) ------------------------------------------------------------------------- */
 
 /* A view of bytes: not owned, not NUL-terminated. */
 struct tg__str {
@@ -86,12 +92,12 @@ bool tg__str_has_prefix(struct tg__str s, const char *prefix);
 bool tg__str_has_suffix(struct tg__str s, const char *suffix);
 bool tg__str_contains(struct tg__str s, const char *needle);
 bool tg__str_eq_nocase(struct tg__str s, const char *other); /* ASCII case only */
-bool tg__str_to_int(struct tg__str s, int64_t *out);  /* decimal, all of it; false: no such number, or it does not fit */
-bool tg__str_to_real(struct tg__str s, double *out);  /* the same for a number as strtod takes it, of at most 63 bytes */
+bool tg__str_to_int(struct tg__str s, int64_t *out); /* decimal, all of it; false: no such number, or it does not fit */
+bool tg__str_to_real(struct tg__str s, double *out); /* the same for a number as strtod takes it, of at most 63 bytes */
 uint64_t tg__hash(const void *bytes, size_t len);
 
-/* Interner: equal bytes get one id, 0,1,2,… in order of first arrival. tg__strings_add may be called from several threads
- * at once; views stay valid until tg__strings_free because text never moves. */
+/* Interner: equal bytes get one id, 0,1,2,… in order of first arrival. tg__strings_add may be called from several
+ * threads at once; views stay valid until tg__strings_free because text never moves. */
 struct tg__strings;
 struct tg__strings *tg__strings_new(void); /* NULL on failure */
 void tg__strings_free(struct tg__strings *s);
@@ -101,13 +107,14 @@ uint32_t tg__strings_find(const struct tg__strings *s, const char *ptr, size_t l
 struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id);
 uint32_t tg__strings_count(const struct tg__strings *s);
 
-/* UTF-8: length of the valid sequence at p (1..4), 0 when the bytes there are not UTF-8 (a surrogate half counts as invalid). */
+/* UTF-8: length of the valid sequence at p (1..4), 0 when the bytes there are not UTF-8 (a surrogate half counts as
+ * invalid). */
 unsigned tg__utf8_length(const unsigned char *p, size_t left);
-/* Of a valid sequence of n bytes: would a terminal obey it, or the reader be deceived by it? Control characters, line and paragraph
- * separators, marks that turn the direction of writing, blanks without width. */
+/* Of a valid sequence of n bytes: would a terminal obey it, or the reader be deceived by it? Control characters,
+ * line and paragraph separators, marks that turn the direction of writing, blanks without width. */
 bool tg__utf8_steers(const unsigned char *p, unsigned n);
 
-/* ---- map (map.c) ---------------------------------------------------------------------------------------------------- */
+/* ---- map (map.c) ----------------------------------------------------------------------------- */
 
 /* uint64 → uint32 hash map. Zero-initialised struct is an empty map. Keys may be any value. */
 struct tg__map {
@@ -116,20 +123,22 @@ struct tg__map {
   uint8_t *used;
   size_t cap, count;
 };
-bool tg__map_put(struct tg__map *m, uint64_t key, uint32_t value);       /* replaces; false on no memory */
-uint32_t *tg__map_slot(struct tg__map *m, uint64_t key, uint32_t fresh); /* the value's place, made with `fresh` when new; NULL on no memory */
-uint32_t tg__map_get(const struct tg__map *m, uint64_t key);             /* TG_NONE when absent */
+bool tg__map_put(struct tg__map *m, uint64_t key, uint32_t value); /* replaces; false on no memory */
+uint32_t *tg__map_slot(struct tg__map *m, uint64_t key,
+                       uint32_t fresh); /* the value's place, made with `fresh` when new; NULL on no memory */
+uint32_t tg__map_get(const struct tg__map *m, uint64_t key); /* TG_NONE when absent */
 void tg__map_free(struct tg__map *m);
 
-/* ---- sorting (sort.c) ----------------------------------------------------------------------------------------------- */
+/* ---- sorting (sort.c) ------------------------------------------------------------------------ */
 
 /* Stable sort of `n` indexes by less(a, b, ctx); cheap on input that is nearly in order. false on no memory. */
 typedef bool tg__less(uint32_t a, uint32_t b, const void *ctx);
 bool tg__sort_index(uint32_t *index, size_t n, tg__less *less, const void *ctx);
-/* The same of an array: *items, of tg__alloc, becomes one of n items in order and has room for one more. less is asked about the old one. */
+/* The same of an array: *items, of tg__alloc, becomes one of n items in order and has room for one more. less is
+ * asked about the old one. */
 bool tg__sort_items(void **items, size_t n, size_t size, tg__less *less, const void *ctx);
 
-/* ---- output (out.c) ------------------------------------------------------------------------------------------------- */
+/* ---- output (out.c) -------------------------------------------------------------------------- */
 
 /* A byte sink with a buffer in front. With write == NULL everything is kept in buf (a string builder). The first error
  * sticks in err and turns all later calls into no-ops, so callers test once at the end. */
@@ -146,8 +155,10 @@ void tg__out_char(struct tg__out *o, char c);
 void tg__out_format(struct tg__out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__out_int(struct tg__out *o, int64_t v);
 void tg__out_uint(struct tg__out *o, uint64_t v);
-void tg__out_double(struct tg__out *o, double v);     /* shortest text that reads back equal; "null" for NaN and infinities */
-char *tg__out_reserve(struct tg__out *o, size_t len); /* room for len bytes to be written by hand; NULL on error; then tg__out_commit */
+void tg__out_double(struct tg__out *o,
+                    double v); /* shortest text that reads back equal; "null" for NaN and infinities */
+char *tg__out_reserve(struct tg__out *o,
+                      size_t len); /* room for len bytes to be written by hand; NULL on error; then tg__out_commit */
 void tg__out_commit(struct tg__out *o, size_t len);
 enum tg_err tg__out_flush(struct tg__out *o);
 void tg__out_free(struct tg__out *o);
@@ -156,7 +167,7 @@ void tg__out_free(struct tg__out *o);
 struct tg__jsonw {
   struct tg__out *out;
   uint32_t depth;
-  bool comma;     /* the next value needs a comma before it */
+  bool comma; /* the next value needs a comma before it */
   bool after_key;
 };
 void tg__json_open(struct tg__jsonw *w, char bracket); /* '{' or '[' */
@@ -169,36 +180,39 @@ void tg__json_double(struct tg__jsonw *w, double v);
 void tg__json_bool(struct tg__jsonw *w, bool v);
 void tg__json_null(struct tg__jsonw *w);
 void tg__json_raw(struct tg__jsonw *w, struct tg__str raw); /* already JSON */
-/* The escaped body of a string, without quotes; what steers a terminal is written as its \uXXXX escape. Bytes that are not UTF-8 become U+FFFD when `display`, and otherwise stay as
- * they are, except that an encoded surrogate half is written as its \uXXXX escape. */
+/* The escaped body of a string, without quotes; what steers a terminal is written as its \uXXXX escape. Bytes that
+ * are not UTF-8 become U+FFFD when `display`, and otherwise stay as they are, except that an encoded surrogate half
+ * is written as its \uXXXX escape. */
 void tg__json_escape(struct tg__out *o, struct tg__str s, bool display);
 
-/* ---- the operating system (os.c): the only file that talks to it ------------------------------------------------------ */
+/* ---- the operating system (os.c): the only file that talks to it ----------------------------- */
 
 struct tg__file; /* an open file, pipe or standard input */
 enum tg_err tg__file_open(const char *path, struct tg__file **out, struct tg_error *e); /* "-" = standard input */
-/* Keep bytes that come only once, to be read at any place: bytes (from tg__alloc; the file's from now on, freed on failure, too). */
+/* Keep bytes that come only once, to be read at any place: bytes (from tg__alloc; the file's from now on, freed on
+ * failure, too). */
 enum tg_err tg__file_keep(char *bytes, size_t len, struct tg__file **out, struct tg_error *e);
-int64_t tg__file_size(const struct tg__file *f); /* -1 when it has none (pipe) */
+int64_t tg__file_size(const struct tg__file *f);                  /* -1 when it has none (pipe) */
 int64_t tg__file_read(struct tg__file *f, void *buf, size_t len); /* bytes read, 0 at the end, -1 on error */
 int64_t tg__file_read_at(struct tg__file *f, void *buf, size_t len, int64_t offset);
 void tg__file_close(struct tg__file *f);
 
 struct tg__writer; /* a file being written: lands under its name only at commit */
 enum tg_err tg__writer_open(const char *path, struct tg__writer **out, struct tg_error *e); /* "-" = standard output */
-bool tg__writer_write(void *writer, const char *bytes, size_t len); /* fits tg__out.write */
+bool tg__writer_write(void *writer, const char *bytes, size_t len);                         /* fits tg__out.write */
 enum tg_err tg__writer_commit(struct tg__writer *w, struct tg_error *e); /* flush, rename into place, free */
-void tg__writer_abandon(struct tg__writer *w); /* NULL is fine */
+void tg__writer_abandon(struct tg__writer *w);                           /* NULL is fine */
 int tg__writer_error(const struct tg__writer *w); /* errno of the first write that failed, 0 = none */
 
 enum tg__path_kind { TG__PATH_NONE, TG__PATH_FILE, TG__PATH_DIR, TG__PATH_OTHER };
 enum tg__path_kind tg__path_kind(const char *path);
-/* Paths of the regular files in a directory (hidden ones left out), or matching a glob, sorted by bytes; NUL-terminated copies in
- * the arena. A glob without a match is TG_NOT_FOUND, an empty directory is not an error. */
-enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count, struct tg_error *e);
+/* Paths of the regular files in a directory (hidden ones left out), or matching a glob, sorted by bytes;
+ * NUL-terminated copies in the arena. A glob without a match is TG_NOT_FOUND, an empty directory is not an error. */
+enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count,
+                          struct tg_error *e);
 
-int64_t tg__clock_ns(void);       /* monotonic */
-unsigned tg__cpu_count(void);     /* usable by this process, at least 1 */
+int64_t tg__clock_ns(void);   /* monotonic */
+unsigned tg__cpu_count(void); /* usable by this process, at least 1 */
 bool tg__is_terminal(int fd);
 unsigned tg__terminal_width(int fd); /* columns; 0 when not a terminal */
 const char *tg__getenv(const char *name);
@@ -208,34 +222,40 @@ struct tg__lock *tg__lock_new(void);
 void tg__lock_free(struct tg__lock *l);
 void tg__lock_take(struct tg__lock *l);
 void tg__lock_drop(struct tg__lock *l);
-void tg__lock_wait(struct tg__lock *l);  /* drop, sleep until woken, take again; may wake without cause */
-void tg__lock_wake(struct tg__lock *l);  /* wake all sleepers */
-/* Run body(ctx, 0..count-1) once each on up to `threads` threads, the caller's among them; returns when all are done. When
- * threads cannot be had the caller does all the work itself. */
+void tg__lock_wait(struct tg__lock *l); /* drop, sleep until woken, take again; may wake without cause */
+void tg__lock_wake(struct tg__lock *l); /* wake all sleepers */
+/* Run body(ctx, 0..count-1) once each on up to `threads` threads, the caller's among them; returns when all are
+ * done. When threads cannot be had the caller does all the work itself. */
 void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
 
-/* What this CPU can do at most on so many threads, measured in some tenths of a second (cpu_peak.c); bf16: 0 where it has nothing of its own for
- * that, or more than vectors. false: no memory for it. */
-struct tg__cpu_peak { double fp32_flop_per_s, fp64_flop_per_s, bf16_flop_per_s, bytes_per_s; unsigned threads; };
+/* What this CPU can do at most on so many threads, measured in some tenths of a second (cpu_peak.c); bf16: 0 where
+ * it has nothing of its own for that, or more than vectors. false: no memory for it. */
+struct tg__cpu_peak {
+  double fp32_flop_per_s, fp64_flop_per_s, bf16_flop_per_s, bytes_per_s;
+  unsigned threads;
+};
 bool tg__cpu_peak_measure(unsigned threads, struct tg__cpu_peak *out);
 
-/* ---- other programs and what they leave (os_process.c) --------------------------------------------------------------------- */
+/* ---- other programs and what they leave (os_process.c) --------------------------------------- */
 
 struct tg__variable {
   const char *name, *value;
 };
-/* Run a program (argv ends with NULL; found on PATH) to its end with these variables set; output_fd, unless -1, becomes its
- * standard output. Signals sent to this process alone are passed on to it. *status: its exit status, 128 + n when signal n ended it. */
-enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *variables, size_t count, int output_fd, int *status, struct tg_error *e);
+/* Run a program (argv ends with NULL; found on PATH) to its end with these variables set; output_fd, unless -1,
+ * becomes its standard output. Signals sent to this process alone are passed on to it. *status: its exit status, 128
+ * + n when signal n ended it. */
+enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *variables, size_t count, int output_fd,
+                            int *status, struct tg_error *e);
 /* Its standard output as text without the last line end; false when it failed or said nothing. */
 bool tg__program_says(const char *const *argv, char *text, size_t size);
 uint64_t tg__process_number(void);
 void tg__local_time(const char *format, char *text, size_t size); /* as strftime; "" when it does not fit */
-enum tg_err tg__folder_make(const char *path, struct tg_error *e); /* with those above it; one that is there is no error */
-bool tg__path_absolute(const char *path, char *out, size_t size);  /* of something that exists */
-void tg__path_remove(const char *path);                            /* a file or an empty folder; failure is silent */
+enum tg_err tg__folder_make(const char *path,
+                            struct tg_error *e); /* with those above it; one that is there is no error */
+bool tg__path_absolute(const char *path, char *out, size_t size); /* of something that exists */
+void tg__path_remove(const char *path);                           /* a file or an empty folder; failure is silent */
 
-/* ---- compressed input (inflate.c): the only file that knows ISA-L, zlib and zstd streams ----------------------------------- */
+/* ---- compressed input (inflate.c): the only file that knows ISA-L, zlib and zstd streams ----- */
 
 enum tg__packing { TG__PLAIN, TG__GZIP, TG__ZSTD };
 struct tg__input; /* a file seen as its plain text, whatever it is wrapped in; recognised by content, not by name */
@@ -251,9 +271,10 @@ const char *tg__input_codecs(void); /* what this build can unpack, in words */
 /* Compressed output; same file. Fits tg__out.write; what it makes goes on to `write`. */
 struct tg__packer;
 enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, const char *bytes, size_t len), void *ctx,
-                           struct tg__packer **out, struct tg_error *e); /* TG_UNSUPPORTED when this build lacks the codec */
+                           struct tg__packer **out,
+                           struct tg_error *e); /* TG_UNSUPPORTED when this build lacks the codec */
 bool tg__packer_write(void *packer, const char *bytes, size_t len);
-bool tg__packer_end(struct tg__packer *p); /* the last bytes; false = failed */
+bool tg__packer_end(struct tg__packer *p);  /* the last bytes; false = failed */
 void tg__packer_free(struct tg__packer *p); /* NULL is fine */
 
 #endif

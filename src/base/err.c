@@ -8,21 +8,25 @@ const char *tg_version(void) { return TG_VERSION; }
 
 const char *tg_err_text(enum tg_err code) {
   switch (code) {
-#define ERR(name, status, text)                                                                                                          \
-  case TG_##name: return text;
+#define ERR(name, status, text)                                                                                        \
+  case TG_##name:                                                                                                      \
+    return text;
 #include "tachograph/err.def"
 #undef ERR
-  default: return "unknown error";
+  default:
+    return "unknown error";
   }
 }
 
 int tg_err_status(enum tg_err code) {
   switch (code) {
-#define ERR(name, status, text)                                                                                                          \
-  case TG_##name: return status;
+#define ERR(name, status, text)                                                                                        \
+  case TG_##name:                                                                                                      \
+    return status;
 #include "tachograph/err.def"
 #undef ERR
-  default: return 5;
+  default:
+    return 5;
   }
 }
 

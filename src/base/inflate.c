@@ -1,4 +1,5 @@
-/* Compressed input as plain text: gzip (ISA-L, else zlib) and zstd, told apart by their first bytes. And the way back. */
+/* Compressed input as plain text: gzip (ISA-L, else zlib) and zstd, told apart by their first bytes. And the way back.
+ */
 #include "base/base.h"
 
 #ifdef TG_WITH_ISAL
@@ -10,8 +11,8 @@
 #include <zstd.h>
 #endif
 
-/* SLACK: ISA-L holds up to 8 bytes in its bit buffer and steps back over them at the end of a member, perhaps to before the
- * last refill; so the tail of the old content stays in front of the new. */
+/* SLACK: ISA-L holds up to 8 bytes in its bit buffer and steps back over them at the end of a member, perhaps to
+ * before the last refill; so the tail of the old content stays in front of the new. */
 enum { BUFFER = 512 << 10, SLACK = 16, TASTE = 4 };
 
 struct tg__input {
@@ -20,10 +21,10 @@ struct tg__input {
   unsigned char *buf;      /* SLACK + BUFFER bytes */
   const unsigned char *in; /* what is left of the bytes read from the file */
   size_t left;
-  int64_t taken; /* bytes read from the file */
-  int64_t given; /* bytes of plain text handed out */
-  bool at_end;   /* the file has no more bytes */
-  bool done;     /* the plain text has ended */
+  int64_t taken;  /* bytes read from the file */
+  int64_t given;  /* bytes of plain text handed out */
+  bool at_end;    /* the file has no more bytes */
+  bool done;      /* the plain text has ended */
   bool in_member; /* a member or frame has begun and not ended */
   bool codec_is_open;
   enum tg_err broken;
@@ -41,7 +42,8 @@ struct tg__input {
 static int64_t packed_offset(const struct tg__input *in) { return in->taken - (int64_t)in->left; }
 
 static void break_off(struct tg__input *in, enum tg_err code, const char *what) {
-  in->broken = tg__fail(&in->why, code, in->given, "the compressed data %s at byte %lld of the file; what came before it was read", what,
+  in->broken = tg__fail(&in->why, code, in->given,
+                        "the compressed data %s at byte %lld of the file; what came before it was read", what,
                         (long long)packed_offset(in));
 }
 
@@ -74,15 +76,18 @@ static bool want_bytes(struct tg__input *in, size_t want) {
   return true;
 }
 
-static bool is_gzip(const struct tg__input *in) { return in->left >= 3 && in->in[0] == 0x1f && in->in[1] == 0x8b && in->in[2] == 8; }
+static bool is_gzip(const struct tg__input *in) {
+  return in->left >= 3 && in->in[0] == 0x1f && in->in[1] == 0x8b && in->in[2] == 8;
+}
 
 static bool is_zstd(const struct tg__input *in) {
   if (in->left < 4) return false;
-  const uint32_t magic = (uint32_t)in->in[0] | (uint32_t)in->in[1] << 8 | (uint32_t)in->in[2] << 16 | (uint32_t)in->in[3] << 24;
+  const uint32_t magic =
+      (uint32_t)in->in[0] | (uint32_t)in->in[1] << 8 | (uint32_t)in->in[2] << 16 | (uint32_t)in->in[3] << 24;
   return magic == 0xFD2FB528u || (magic & 0xFFFFFFF0u) == 0x184D2A50u; /* a frame, or one to skip */
 }
 
-/* ---- gzip --------------------------------------------------------------------------------------------------------------- */
+/* ---- gzip ------------------------------------------------------------------------------------ */
 
 #ifdef TG_WITH_ISAL
 
@@ -109,15 +114,19 @@ static size_t gzip_step(struct tg__input *in, void *buf, size_t len) {
   const int result = isal_inflate(z);
   in->in = z->next_in;
   in->left = z->avail_in;
-  if (result < 0) break_off(in, TG_DAMAGED, result == ISAL_INCORRECT_CHECKSUM ? "does not match its checksum" : "is damaged");
-  else if (result == ISAL_NEED_DICT) break_off(in, TG_UNSUPPORTED, "needs a preset dictionary");
+  if (result < 0)
+    break_off(in, TG_DAMAGED, result == ISAL_INCORRECT_CHECKSUM ? "does not match its checksum" : "is damaged");
+  else if (result == ISAL_NEED_DICT)
+    break_off(in, TG_UNSUPPORTED, "needs a preset dictionary");
   in->in_member = z->block_state != ISAL_BLOCK_FINISH;
   return room - z->avail_out;
 }
 
 #elif defined(TG_WITH_ZLIB)
 
-static enum tg_err gzip_open(struct tg__input *in) { return inflateInit2(&in->gzip, 15 + 16) == Z_OK ? TG_OK : TG_MEMORY; }
+static enum tg_err gzip_open(struct tg__input *in) {
+  return inflateInit2(&in->gzip, 15 + 16) == Z_OK ? TG_OK : TG_MEMORY;
+}
 static void gzip_close(struct tg__input *in) { inflateEnd(&in->gzip); }
 static void gzip_begin(struct tg__input *in) { inflateReset(&in->gzip); }
 
@@ -131,9 +140,12 @@ static size_t gzip_step(struct tg__input *in, void *buf, size_t len) {
   const int result = inflate(z, Z_NO_FLUSH);
   in->in = z->next_in;
   in->left = z->avail_in;
-  if (result == Z_MEM_ERROR) break_off(in, TG_MEMORY, "could not be unpacked for want of memory");
-  else if (result == Z_DATA_ERROR) break_off(in, TG_DAMAGED, z->msg && strstr(z->msg, "check") ? "does not match its checksum" : "is damaged");
-  else if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) break_off(in, TG_DAMAGED, "is damaged");
+  if (result == Z_MEM_ERROR)
+    break_off(in, TG_MEMORY, "could not be unpacked for want of memory");
+  else if (result == Z_DATA_ERROR)
+    break_off(in, TG_DAMAGED, z->msg && strstr(z->msg, "check") ? "does not match its checksum" : "is damaged");
+  else if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+    break_off(in, TG_DAMAGED, "is damaged");
   in->in_member = result != Z_STREAM_END;
   return room - z->avail_out;
 }
@@ -147,7 +159,7 @@ static size_t gzip_step(struct tg__input *in, void *buf, size_t len) { return 0;
 
 #endif
 
-/* ---- zstd --------------------------------------------------------------------------------------------------------------- */
+/* ---- zstd ------------------------------------------------------------------------------------ */
 
 #ifdef TG_WITH_ZSTD
 
@@ -180,15 +192,15 @@ static size_t zstd_step(struct tg__input *in, void *buf, size_t len) { return 0;
 
 #endif
 
-/* ---- the stream --------------------------------------------------------------------------------------------------------- */
+/* ---- the stream ------------------------------------------------------------------------------ */
 
 static enum tg_err open_codec(struct tg__input *in, const char *path, struct tg_error *e) {
   const bool gzip = in->packing == TG__GZIP;
   const enum tg_err err = gzip ? gzip_open(in) : zstd_open(in);
   in->codec_is_open = !err;
   if (err != TG_UNSUPPORTED) return err;
-  return tg__fail(e, err, 0, "'%s' is packed with %s, which this build cannot unpack: run %s on it first", path, gzip ? "gzip" : "zstd",
-                  gzip ? "gunzip" : "unzstd");
+  return tg__fail(e, err, 0, "'%s' is packed with %s, which this build cannot unpack: run %s on it first", path,
+                  gzip ? "gzip" : "zstd", gzip ? "gunzip" : "unzstd");
 }
 
 enum tg_err tg__input_open(const char *path, struct tg__input **out, struct tg_error *e) {
@@ -240,7 +252,8 @@ static size_t read_plain(struct tg__input *in, void *buf, size_t len) {
     return n;
   }
   const int64_t n = tg__file_read(in->file, buf, len);
-  if (n < 0) in->broken = tg__fail(&in->why, TG_IO, in->given, "the file cannot be read beyond byte %lld", (long long)in->taken);
+  if (n < 0)
+    in->broken = tg__fail(&in->why, TG_IO, in->given, "the file cannot be read beyond byte %lld", (long long)in->taken);
   if (n <= 0) {
     in->done = true;
     return 0;
@@ -264,8 +277,10 @@ static void next_member(struct tg__input *in) {
     if (!in->done) break_off(in, TG_DAMAGED, "is followed by something else");
     return;
   }
-  if (in->packing == TG__GZIP) gzip_begin(in);
-  else zstd_begin(in);
+  if (in->packing == TG__GZIP)
+    gzip_begin(in);
+  else
+    zstd_begin(in);
   in->in_member = true;
 }
 
@@ -280,15 +295,18 @@ static size_t read_packed(struct tg__input *in, void *buf, size_t len) {
     const size_t before = in->left;
     made = in->packing == TG__GZIP ? gzip_step(in, buf, len) : zstd_step(in, buf, len);
     if (made || in->broken || !in->in_member) continue;
-    if (in->at_end && in->left == before) break_off(in, TG_DAMAGED, "is cut off");
-    else if (in->left && in->left == before) break_off(in, TG_DAMAGED, "is damaged");
+    if (in->at_end && in->left == before)
+      break_off(in, TG_DAMAGED, "is cut off");
+    else if (in->left && in->left == before)
+      break_off(in, TG_DAMAGED, "is damaged");
   }
   return made;
 }
 
 int64_t tg__input_read(struct tg__input *in, void *buf, size_t len, struct tg_error *e) {
   size_t made = 0;
-  if (!in->broken && !in->done && len) made = in->packing == TG__PLAIN ? read_plain(in, buf, len) : read_packed(in, buf, len);
+  if (!in->broken && !in->done && len)
+    made = in->packing == TG__PLAIN ? read_plain(in, buf, len) : read_packed(in, buf, len);
   in->given += (int64_t)made;
   in->why.offset = in->given; /* what a step made before it broke counts */
   if (made || !in->broken) return (int64_t)made;
@@ -311,7 +329,7 @@ const char *tg__input_codecs(void) {
 #endif
 }
 
-/* ---- the way back ------------------------------------------------------------------------------------------------------- */
+/* ---- the way back ---------------------------------------------------------------------------- */
 
 struct tg__packer {
   enum tg__packing packing;
@@ -434,7 +452,8 @@ enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, co
   }
   tg__packer_free(p);
   if (err == TG_MEMORY) return tg__fail(e, err, -1, "out of memory for compressing");
-  return tg__fail(e, err, -1, "this build cannot write %s: give the output another name", packing == TG__ZSTD ? "zstd" : "gzip");
+  return tg__fail(e, err, -1, "this build cannot write %s: give the output another name",
+                  packing == TG__ZSTD ? "zstd" : "gzip");
 }
 
 static bool pack_all(struct tg__packer *p, const char *bytes, uint32_t len, bool last) {

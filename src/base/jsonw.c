@@ -35,8 +35,10 @@ void tg__json_str(struct tg__jsonw *w, struct tg__str s) {
 }
 
 void tg__json_cstr(struct tg__jsonw *w, const char *s) {
-  if (s) tg__json_str(w, (struct tg__str){s, (uint32_t)strlen(s)});
-  else tg__json_null(w);
+  if (s)
+    tg__json_str(w, (struct tg__str){s, (uint32_t)strlen(s)});
+  else
+    tg__json_null(w);
 }
 
 void tg__json_int(struct tg__jsonw *w, int64_t v) {
@@ -57,18 +59,20 @@ void tg__json_raw(struct tg__jsonw *w, struct tg__str raw) {
   tg__out_bytes(w->out, raw.ptr, raw.len);
 }
 
-/* ---- escaping --------------------------------------------------------------------------------------------------------- */
+/* ---- escaping -------------------------------------------------------------------------------- */
 
 #define EVERY_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
 
-/* How many bytes from p on are plain ASCII that needs no escape. Eight at a time: a zero byte in x is found by (x - 1) & ~x. */
+/* How many bytes from p on are plain ASCII that needs no escape. Eight at a time: a zero byte in x is found by (x -
+ * 1) & ~x. */
 static size_t plain_length(const unsigned char *p, size_t len) {
   size_t i = 0;
   for (; i + 8 <= len; i += 8) {
     uint64_t v;
     memcpy(&v, p + i, 8);
     const uint64_t quote = v ^ EVERY_BYTE('"'), slash = v ^ EVERY_BYTE('\\');
-    const uint64_t odd = v | (v - EVERY_BYTE(0x20)) | ((quote - EVERY_BYTE(1)) & ~quote) | ((slash - EVERY_BYTE(1)) & ~slash);
+    const uint64_t odd =
+        v | (v - EVERY_BYTE(0x20)) | ((quote - EVERY_BYTE(1)) & ~quote) | ((slash - EVERY_BYTE(1)) & ~slash);
     if (odd & EVERY_BYTE(0x80)) break;
   }
   while (i < len && p[i] >= 0x20 && p[i] < 0x80 && p[i] != '"' && p[i] != '\\') i++;
@@ -81,22 +85,38 @@ static void escape_ascii(struct tg__out *o, unsigned char c) {
   size_t len = 2;
   switch (c) {
   case '"':
-  case '\\': text[1] = (char)c; break;
-  case '\n': text[1] = 'n'; break;
-  case '\t': text[1] = 't'; break;
-  case '\r': text[1] = 'r'; break;
-  case '\b': text[1] = 'b'; break;
-  case '\f': text[1] = 'f'; break;
-  default: len = 6;
+  case '\\':
+    text[1] = (char)c;
+    break;
+  case '\n':
+    text[1] = 'n';
+    break;
+  case '\t':
+    text[1] = 't';
+    break;
+  case '\r':
+    text[1] = 'r';
+    break;
+  case '\b':
+    text[1] = 'b';
+    break;
+  case '\f':
+    text[1] = 'f';
+    break;
+  default:
+    len = 6;
   }
   tg__out_bytes(o, text, len);
 }
 
-/* One character that is not ASCII; returns how many bytes it took. Of those that steer a terminal none has more than three bytes. */
+/* One character that is not ASCII; returns how many bytes it took. Of those that steer a terminal none has more than
+ * three bytes. */
 static size_t escape_high(struct tg__out *o, const unsigned char *p, size_t left, bool display) {
   const unsigned n = tg__utf8_length(p, left);
   if (n && tg__utf8_steers(p, n)) {
-    tg__out_format(o, "\\u%04x", n == 2 ? (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu) : (p[0] & 0xFu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu));
+    tg__out_format(o, "\\u%04x",
+                   n == 2 ? (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu)
+                          : (p[0] & 0xFu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu));
     return n;
   }
   if (n) {

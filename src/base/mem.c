@@ -21,9 +21,10 @@ bool tg__alloc_must_fail(void) {
   return true;
 }
 
-/* ---- big blocks ------------------------------------------------------------------------------------------------------- */
+/* ---- big blocks ------------------------------------------------------------------------------ */
 
-/* They lie on pages, where what one answer gave back is warm for the next (pages.c), behind a head that says how many. */
+/* They lie on pages, where what one answer gave back is warm for the next (pages.c), behind a head that says how many.
+ */
 struct head {
   uintptr_t mark; /* of this address, or it is no head */
   size_t bytes;   /* with the head */
@@ -42,7 +43,8 @@ static const size_t BIG = 256 << 10;
 /* What is read from a file may stand anywhere in memory, and must not pass for a head. */
 static uintptr_t mark_of(const struct head *h) { return (uintptr_t)h ^ (uintptr_t)tg__pages_secret(); }
 
-/* NULL: the block is malloc's. What stands before a pointer into a page, on the same page, can be read whoever owns it, and writes it. */
+/* NULL: the block is malloc's. What stands before a pointer into a page, on the same page, can be read whoever owns
+ * it, and writes it. */
 __attribute__((no_sanitize("thread"))) static struct head *head_of(void *p) {
   if (BIG == SIZE_MAX || !p || (uintptr_t)p % PAGE != HEAD) return NULL;
   struct head *const h = (struct head *)((char *)p - HEAD);
@@ -116,7 +118,7 @@ bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes) {
   return true;
 }
 
-/* ---- arena ------------------------------------------------------------------------------------------------------------ */
+/* ---- arena ----------------------------------------------------------------------------------- */
 
 struct tg__arena_block {
   struct tg__arena_block *next;

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct tg__file {
   int fd;
@@ -27,13 +27,16 @@ struct tg__file {
 
 static enum tg_err open_failed(const char *path, struct tg_error *e) {
   const int cause = errno;
-  if (cause == ENOENT || cause == ENOTDIR) return tg__fail(e, TG_NOT_FOUND, -1, "there is no file '%s': check the path", path);
+  if (cause == ENOENT || cause == ENOTDIR)
+    return tg__fail(e, TG_NOT_FOUND, -1, "there is no file '%s': check the path", path);
   return tg__fail(e, TG_IO, -1, "cannot open '%s': %s", path, strerror(cause));
 }
 
 static int open_retrying(const char *path, int flags) {
   int fd;
-  do fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0666); /* for what is created: less what the process' umask takes away */
+  do
+    fd = open(path, flags | O_CLOEXEC | O_NOCTTY,
+              0666); /* for what is created: less what the process' umask takes away */
   while (fd < 0 && errno == EINTR);
   return fd;
 }
@@ -110,14 +113,14 @@ void tg__file_close(struct tg__file *f) {
   tg__free(f);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct tg__writer {
   int fd;
   int cause;    /* errno of the first failed write */
   char *target; /* where it shall land; NULL when written in place (standard output, a device, a pipe) */
   char *temp;
-  char *shown;  /* the name for messages */
+  char *shown; /* the name for messages */
 };
 
 static void writer_free(struct tg__writer *w) {
@@ -138,8 +141,9 @@ static char *join(const char *a, const char *b) {
   return text;
 }
 
-/* A new file whose name ends in random letters in place of the X's: what is there already is never opened and no link followed. Not
- * mkstemp: the umask, which an ordinary file's permissions depend on, can only be read by changing it for all threads. */
+/* A new file whose name ends in random letters in place of the X's: what is there already is never opened and no
+ * link followed. Not mkstemp: the umask, which an ordinary file's permissions depend on, can only be read by
+ * changing it for all threads. */
 static int create_named(char *path) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
   enum { TRIES = 100, LETTERS = 6 };
@@ -189,8 +193,10 @@ enum tg_err tg__writer_open(const char *path, struct tg__writer **out, struct tg
   } else {
     err = open_temp(w, path, e);
   }
-  if (err) writer_free(w);
-  else *out = w;
+  if (err)
+    writer_free(w);
+  else
+    *out = w;
   return err;
 }
 
@@ -230,7 +236,7 @@ void tg__writer_abandon(struct tg__writer *w) {
   writer_free(w);
 }
 
-/* ---- paths ------------------------------------------------------------------------------------------------------------ */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 enum tg__path_kind tg__path_kind(const char *path) {
   struct stat st;
@@ -283,11 +289,13 @@ static enum tg_err list_glob(struct names *list, const char *pattern, struct tg_
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count, struct tg_error *e) {
+enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count,
+                          struct tg_error *e) {
   struct names list = {.arena = a};
   *names = NULL;
   *count = 0;
-  enum tg_err err = tg__path_kind(dir_or_glob) == TG__PATH_DIR ? list_directory(&list, dir_or_glob, e) : list_glob(&list, dir_or_glob, e);
+  enum tg_err err = tg__path_kind(dir_or_glob) == TG__PATH_DIR ? list_directory(&list, dir_or_glob, e)
+                                                               : list_glob(&list, dir_or_glob, e);
   if (!err && list.count) {
     qsort(list.items, list.count, sizeof *list.items, by_bytes);
     *names = tg__arena_get(a, list.count * sizeof **names);
@@ -302,7 +310,7 @@ enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const ch
   return err;
 }
 
-/* ---- clock, machine, terminal ------------------------------------------------------------------------------------------- */
+/* ---- clock, machine, terminal ---------------------------------------------------------------- */
 
 int64_t tg__clock_ns(void) {
   struct timespec now;
@@ -310,7 +318,8 @@ int64_t tg__clock_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Cores a container's quota pays for (cgroup v2), 0 when there is no quota. More threads than that only get throttled. */
+/* Cores a container's quota pays for (cgroup v2), 0 when there is no quota. More threads than that only get throttled.
+ */
 static unsigned quota_cores(void) {
   long long quota, period;
   FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
@@ -344,7 +353,7 @@ unsigned tg__terminal_width(int fd) {
 
 const char *tg__getenv(const char *name) { return getenv(name); }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 struct tg__lock {
   pthread_mutex_t mutex;
@@ -389,7 +398,8 @@ void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t
   struct work w = {.body = body, .ctx = ctx, .count = count};
   pthread_t helpers[MOST];
   unsigned started = 0;
-  while (started < MOST && started + 1 < threads && started + 1 < count && pthread_create(&helpers[started], NULL, work_on, &w) == 0) {
+  while (started < MOST && started + 1 < threads && started + 1 < count &&
+         pthread_create(&helpers[started], NULL, work_on, &w) == 0) {
     started++;
   }
   work_on(&w);

@@ -14,7 +14,7 @@
 
 enum { COMMAND_NOT_FOUND = 127, COMMAND_NOT_RUNNABLE = 126, STOPPED_BY_SIGNAL = 128 };
 
-/* ---- a program and its end --------------------------------------------------------------------------------------------------- */
+/* ---- a program and its end ------------------------------------------------------------------- */
 
 static volatile sig_atomic_t child_pid;
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -41,7 +41,8 @@ static void restore_signals(const struct sigaction old[PASSED_ON]) {
   for (size_t i = 0; i < PASSED_ON; i++) sigaction(passed_on[i], &old[i], NULL);
 }
 
-__attribute__((noreturn)) static void become(const char *const *argv, const struct tg__variable *variables, size_t count, int output_fd, int report_fd) {
+__attribute__((noreturn)) static void become(const char *const *argv, const struct tg__variable *variables,
+                                             size_t count, int output_fd, int report_fd) {
   signal(SIGPIPE, SIG_DFL); /* ours is to ignore it, and that would be inherited */
   for (size_t i = 0; i < count; i++) setenv(variables[i].name, variables[i].value, 1);
   if (output_fd >= 0) dup2(output_fd, STDOUT_FILENO);
@@ -59,7 +60,8 @@ static int exit_status(pid_t pid) {
   return WIFSIGNALED(status) ? STOPPED_BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *variables, size_t count, int output_fd, int *status, struct tg_error *e) {
+enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *variables, size_t count, int output_fd,
+                            int *status, struct tg_error *e) {
   int report[2], cause = 0; /* a pipe that closes when the program has begun, or says why it could not */
   struct sigaction old[PASSED_ON];
   if (pipe2(report, O_CLOEXEC) != 0) return tg__fail(e, TG_IO, -1, "cannot start '%s': %s", argv[0], strerror(errno));
@@ -102,7 +104,9 @@ bool tg__program_says(const char *const *argv, char *text, size_t size) {
   }
   close(ends[1]);
   ssize_t n;
-  while (pid > 0 && len + 1 < size && ((n = read(ends[0], text + len, size - 1 - len)) > 0 || (n < 0 && errno == EINTR))) len += n > 0 ? (size_t)n : 0;
+  while (pid > 0 && len + 1 < size &&
+         ((n = read(ends[0], text + len, size - 1 - len)) > 0 || (n < 0 && errno == EINTR)))
+    len += n > 0 ? (size_t)n : 0;
   close(ends[0]);
   status = pid > 0 ? exit_status(pid) : -1;
   text[len] = 0;
@@ -118,7 +122,7 @@ void tg__local_time(const char *format, char *text, size_t size) {
   if (!localtime_r(&now, &parts) || !strftime(text, size, format, &parts)) *text = 0;
 }
 
-/* ---- folders and files -------------------------------------------------------------------------------------------------------- */
+/* ---- folders and files ----------------------------------------------------------------------- */
 
 enum tg_err tg__folder_make(const char *path, struct tg_error *e) {
   char part[PATH_MAX];
@@ -128,9 +132,11 @@ enum tg_err tg__folder_make(const char *path, struct tg_error *e) {
     if (path[i] != '/' && path[i] != 0) continue;
     memcpy(part, path, i);
     part[i] = 0;
-    if (mkdir(part, 0777) != 0 && errno != EEXIST) return tg__fail(e, TG_IO, -1, "cannot make the folder '%s': %s", part, strerror(errno));
+    if (mkdir(part, 0777) != 0 && errno != EEXIST)
+      return tg__fail(e, TG_IO, -1, "cannot make the folder '%s': %s", part, strerror(errno));
   }
-  if (tg__path_kind(path) != TG__PATH_DIR) return tg__fail(e, TG_IO, -1, "'%s' is a file, a folder is needed here", path);
+  if (tg__path_kind(path) != TG__PATH_DIR)
+    return tg__fail(e, TG_IO, -1, "'%s' is a file, a folder is needed here", path);
   return TG_OK;
 }
 

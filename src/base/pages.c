@@ -1,5 +1,5 @@
-/* Pages for big columns. What was given back is kept for the next who asks, up to a share of what is in use: the system clears every page
- * it hands out and takes a fault for each, which costs several times what filling it does. */
+/* Pages for big columns. What was given back is kept for the next who asks, up to a share of what is in use: the
+ * system clears every page it hands out and takes a fault for each, which costs several times what filling it does. */
 #include "base/base.h"
 
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ uint64_t tg__pages_secret(void) {
   return half;
 }
 
-/* ---- spare pages ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- spare pages ----------------------------------------------------------------------------- */
 
 enum { RUNS = 64, SPARE_FROM = 64 << 10, SPARE_MOST = 44 << 20, SPARE_BEYOND = 24 << 20, SPARE_LEAST = 4 << 20 };
 
@@ -29,7 +29,8 @@ struct run {
   char *at;
   size_t size;
 };
-/* Shared by all threads. Who finds it busy goes to the system, so that nobody waits, a child forked at a bad moment neither. */
+/* Shared by all threads. Who finds it busy goes to the system, so that nobody waits, a child forked at a bad moment
+ * neither. */
 static struct {
   atomic_flag busy;
   struct run runs[RUNS]; /* whole pages, no two adjacent */
@@ -87,7 +88,8 @@ static void cut_smallest(size_t bytes) {
   spare.bytes -= bytes;
 }
 
-/* In all: a quarter of what is in use up to 4 MiB, which do not show in the memory of any trace; else half of what is beyond 24 MiB. */
+/* In all: a quarter of what is in use up to 4 MiB, which do not show in the memory of any trace; else half of what
+ * is beyond 24 MiB. */
 static size_t may_keep(void) {
   const size_t used = atomic_load_explicit(&in_use, memory_order_relaxed);
   const size_t least = used / 4 < SPARE_LEAST ? used / 4 : SPARE_LEAST;
@@ -96,7 +98,8 @@ static size_t may_keep(void) {
   return (kept < SPARE_MOST ? kept : SPARE_MOST) / page_size() * page_size();
 }
 
-/* How many of the first bytes were kept. The newest are: they are warm. Of the others the longest stay: they serve who wants much. */
+/* How many of the first bytes were kept. The newest are: they are warm. Of the others the longest stay: they serve
+ * who wants much. */
 static size_t keep_spare(char *p, size_t size) {
   atomic_fetch_sub(&in_use, size);
   if (size < SPARE_FROM || atomic_load_explicit(&frugal, memory_order_relaxed) || !enter()) return 0;
@@ -126,14 +129,15 @@ void tg__pages_frugal(bool begins) {
   if (begins) tg__pages_return();
 }
 
-/* ---- from the system -------------------------------------------------------------------------------------------------------------------- */
+/* ---- from the system ------------------------------------------------------------------------- */
 
 static void *map_pages(size_t size) {
   void *const p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
 }
 
-/* A fault per 4 KiB page costs as much as filling it; from 4 MiB on the half-used huge page at the end no longer matters. */
+/* A fault per 4 KiB page costs as much as filling it; from 4 MiB on the half-used huge page at the end no longer
+ * matters. */
 static void prefer_huge(void *p, size_t size) {
 #ifdef MADV_HUGEPAGE
   if (size >= (size_t)4 << 20) (void)madvise(p, size, MADV_HUGEPAGE);
@@ -142,7 +146,7 @@ static void prefer_huge(void *p, size_t size) {
 #endif
 }
 
-/* ---- the pages -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the pages ------------------------------------------------------------------------------- */
 
 void *tg__pages_sparse(size_t bytes) {
   const size_t size = round_up(bytes ? bytes : 1);
@@ -179,7 +183,8 @@ static void *copied_to(void *to, void *p, size_t size) {
   return to;
 }
 
-/* Copied where warm pages are at hand, which costs less than faults do; else moved, if they lie in one mapping: joined ones may not. */
+/* Copied where warm pages are at hand, which costs less than faults do; else moved, if they lie in one mapping:
+ * joined ones may not. */
 static void *bigger_pages(void *p, size_t size, size_t bigger, bool huge) {
   char *const warm = take_spare(bigger);
   if (warm) {

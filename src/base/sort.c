@@ -1,5 +1,5 @@
-/* Stable sort of indexes, and by them of items: a natural merge sort. Input that is nearly in order is a few long runs, and merging two runs
- * touches only the part where they interleave. */
+/* Stable sort of indexes, and by them of items: a natural merge sort. Input that is nearly in order is a few long
+ * runs, and merging two runs touches only the part where they interleave. */
 #include "base/base.h"
 
 enum { RUN_MIN = 24 }; /* shorter runs are lengthened by insertion, which is cheaper than merging at that size */
@@ -14,8 +14,10 @@ struct sorter {
 static size_t after_key(const struct sorter *s, size_t from, size_t to, uint32_t key) {
   while (from < to) {
     const size_t middle = from + (to - from) / 2;
-    if (s->less(key, s->items[middle], s->ctx)) to = middle;
-    else from = middle + 1;
+    if (s->less(key, s->items[middle], s->ctx))
+      to = middle;
+    else
+      from = middle + 1;
   }
   return from;
 }
@@ -24,8 +26,10 @@ static size_t after_key(const struct sorter *s, size_t from, size_t to, uint32_t
 static size_t not_before_key(const struct sorter *s, size_t from, size_t to, uint32_t key) {
   while (from < to) {
     const size_t middle = from + (to - from) / 2;
-    if (s->less(s->items[middle], key, s->ctx)) from = middle + 1;
-    else to = middle;
+    if (s->less(s->items[middle], key, s->ctx))
+      from = middle + 1;
+    else
+      to = middle;
   }
   return from;
 }
@@ -51,8 +55,10 @@ static void merge(const struct sorter *s, size_t start, size_t middle, size_t en
   memcpy(s->spare, &s->items[start], left_count * sizeof *s->spare);
   size_t left = 0, right = middle, out = start;
   while (left < left_count && right < end) {
-    if (s->less(s->items[right], s->spare[left], s->ctx)) s->items[out++] = s->items[right++];
-    else s->items[out++] = s->spare[left++];
+    if (s->less(s->items[right], s->spare[left], s->ctx))
+      s->items[out++] = s->items[right++];
+    else
+      s->items[out++] = s->spare[left++];
   }
   memcpy(&s->items[out], &s->spare[left], (left_count - left) * sizeof *s->spare);
 }

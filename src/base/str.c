@@ -4,7 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-bool tg__str_eq(struct tg__str a, struct tg__str b) { return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0); }
+bool tg__str_eq(struct tg__str a, struct tg__str b) {
+  return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
 
 int tg__str_cmp(struct tg__str a, struct tg__str b) {
   const uint32_t shorter = a.len < b.len ? a.len : b.len;
@@ -61,7 +63,7 @@ bool tg__str_to_real(struct tg__str s, double *out) {
   return true;
 }
 
-/* ---- hash ------------------------------------------------------------------------------------------------------------- */
+/* ---- hash ------------------------------------------------------------------------------------ */
 
 /* Multiply two words to 128 bits and fold the halves: one multiplication mixes 16 bytes. */
 static inline uint64_t fold(uint64_t a, uint64_t b) {
@@ -111,7 +113,7 @@ uint64_t tg__hash(const void *bytes, size_t len) {
   return fold(HASH_C ^ len, fold(first ^ HASH_B, last ^ state));
 }
 
-/* ---- UTF-8 ------------------------------------------------------------------------------------------------------------ */
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 unsigned tg__utf8_length(const unsigned char *p, size_t left) {
   if (!left) return 0;
@@ -137,14 +139,15 @@ bool tg__utf8_steers(const unsigned char *p, unsigned n) {
   if (p[0] == 0xEF) return p[1] == 0xBB && p[2] == 0xBF; /* U+FEFF */
   if (p[0] != 0xE2) return false;
   if (p[1] == 0x81) return p[2] >= 0xA0 && p[2] <= 0xAF; /* U+2060 to 206F */
-  return p[1] == 0x80 && (p[2] == 0x8B || p[2] == 0x8E || p[2] == 0x8F || (p[2] >= 0xA8 && p[2] <= 0xAE)); /* U+200B, 200E, 200F, 2028 to 202E */
+  return p[1] == 0x80 && (p[2] == 0x8B || p[2] == 0x8E || p[2] == 0x8F ||
+                          (p[2] >= 0xA8 && p[2] <= 0xAE)); /* U+200B, 200E, 200F, 2028 to 202E */
 }
 
-/* ---- interner --------------------------------------------------------------------------------------------------------- */
+/* ---- interner -------------------------------------------------------------------------------- */
 
-/* Texts are spread over shards by the top bits of their hash; a shard has its own lock, table and text arena, so threads
- * seldom meet. The directory id → text is shared: blocks that never move, each twice as long as the one before, published once, read
- * without a lock. */
+/* Texts are spread over shards by the top bits of their hash; a shard has its own lock, table and text arena, so
+ * threads seldom meet. The directory id → text is shared: blocks that never move, each twice as long as the one
+ * before, published once, read without a lock. */
 enum { SHARD_BITS = 5, SHARDS = 1 << SHARD_BITS, FIRST_BITS = 6, BLOCKS = 33 - FIRST_BITS, TABLE_FIRST = 64 };
 
 struct slot {
@@ -207,10 +210,13 @@ struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id) {
   return known.ptr ? known : (struct tg__str){"", 0}; /* an id not given out yet */
 }
 
-uint32_t tg__strings_count(const struct tg__strings *s) { return atomic_load_explicit(&s->count, memory_order_acquire); }
+uint32_t tg__strings_count(const struct tg__strings *s) {
+  return atomic_load_explicit(&s->count, memory_order_acquire);
+}
 
 /* The slot that holds the text, or the free one where it belongs. The shard is locked and has a free slot. */
-static struct slot *find_slot(const struct tg__strings *s, const struct shard *h, const char *ptr, size_t len, uint64_t hash) {
+static struct slot *find_slot(const struct tg__strings *s, const struct shard *h, const char *ptr, size_t len,
+                              uint64_t hash) {
   const uint32_t mask = h->cap - 1;
   for (uint32_t i = (uint32_t)hash & mask;; i = (i + 1) & mask) {
     struct slot *slot = &h->slots[i];

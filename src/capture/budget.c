@@ -22,8 +22,8 @@ static void note_peak(void) {
   while (now > before && !atomic_compare_exchange_weak(&peak, &before, now)) {}
 }
 
-/* Add to one of the two when both together stay below the limit. Two threads may each see room for one of them and both take
- * it: so add first, look then, and take back. */
+/* Add to one of the two when both together stay below the limit. Two threads may each see room for one of them and
+ * both take it: so add first, look then, and take back. */
 static bool take(_Atomic uint64_t *which, uint64_t bytes, uint64_t limit) {
   atomic_fetch_add(which, bytes);
   if (atomic_load(&pages) + atomic_load(&chunks) > limit) {
@@ -67,9 +67,10 @@ void tg__guest_pages_drop(void *p, size_t bytes) {
   atomic_fetch_sub(&pages, whole_pages(bytes));
 }
 
-/* ---- can it be read? ------------------------------------------------------------------------------------------------------------- */
+/* ---- can it be read? ------------------------------------------------------------------------- */
 
-/* The kernel copies the set of signals before it looks at a `how` that does not exist: EFAULT or EINVAL, and nothing changes. */
+/* The kernel copies the set of signals before it looks at a `how` that does not exist: EFAULT or EINVAL, and nothing
+ * changes. */
 static bool sigmask_can_read(const void *p) {
   return syscall(SYS_rt_sigprocmask, ~0, p, NULL, 8) == -1 && errno != EFAULT;
 }

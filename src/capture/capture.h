@@ -1,11 +1,13 @@
 /* capture: a guest in the victim. Front door and contract of the folder.
  *
- * An event's way: a source sees a start and an end on some thread → the thread's open stack → one record of 32 bytes, written at
- * the end into the thread's chunk, which is a mapped piece of the file → the helper thread seals full chunks and prepares new ones.
- * Texts (names, shapes, frames) become numbers through the thread's dictionaries; an entry is in the file before the first record that uses it.
+ * An event's way: a source sees a start and an end on some thread → the thread's open stack → one record of 32
+ * bytes, written at the end into the thread's chunk, which is a mapped piece of the file → the helper thread seals
+ * full chunks and prepares new ones. Texts (names, shapes, frames) become numbers through the thread's dictionaries;
+ * an entry is in the file before the first record that uses it.
  *
- * Rules: no exit, no print, no throw, no lock and no system call where the program works (but at first sight of a text and at the
- * change of a chunk, when the helper is late); memory comes from tg__guest_pages, which counts it against the budget. */
+ * Rules: no exit, no print, no throw, no lock and no system call where the program works (but at first sight of a
+ * text and at the change of a chunk, when the helper is late); memory comes from tg__guest_pages, which counts it
+ * against the budget. */
 #ifndef TG_CAPTURE_H
 #define TG_CAPTURE_H
 
@@ -16,7 +18,7 @@
 #include "format/format.h"
 #include "tachograph/record.h"
 
-/* ---- time (clock.c) ----------------------------------------------------------------------------------------------------------- */
+/* ---- time (clock.c) -------------------------------------------------------------------------- */
 
 extern bool tg__clock_is_counter; /* decided once: the processor's counter is constant and the same on all cores */
 static inline uint64_t tg__ticks(void) {
@@ -36,10 +38,17 @@ static inline uint64_t tg__ticks(void) {
 void tg__clock_decide(void);
 void tg__clock_pair(uint64_t *ticks, int64_t *wall_ns); /* read at the same moment, as near as can be */
 
-/* ---- threads (thread.c) --------------------------------------------------------------------------------------------------------- */
+/* ---- threads (thread.c) ---------------------------------------------------------------------- */
 
 enum { TG_OPEN_MAX = 512, TG_SOURCE_SLOTS = 8 };
-enum { TG_SLOT_TORCH, TG_SLOT_TORCH_INPUTS, TG_SLOT_STACK, TG_SLOT_MODULES, TG_SLOT_CALLS, TG_SLOT_PYTHON_NAMES }; /* whose `own` it is */
+enum {
+  TG_SLOT_TORCH,
+  TG_SLOT_TORCH_INPUTS,
+  TG_SLOT_STACK,
+  TG_SLOT_MODULES,
+  TG_SLOT_CALLS,
+  TG_SLOT_PYTHON_NAMES
+}; /* whose `own` it is */
 
 /* An operation that has begun. */
 struct tg__open {
@@ -57,34 +66,41 @@ struct tg__thread {
   uint32_t depth;                    /* entries of `open` in use */
   uint32_t number;                   /* in this file: the part of its chunks */
   uint32_t os_thread;
-  uint32_t logical;                  /* the framework's number; 0 = not asked yet */
-  _Atomic uint64_t counts[TG_RAW_COUNTS]; /* added to by this thread alone, with tg__count; the process' sum takes them over */
-  void *own[TG_SOURCE_SLOTS];        /* of each source: its caches, from tg__guest_pages */
+  uint32_t logical; /* the framework's number; 0 = not asked yet */
+  _Atomic uint64_t
+      counts[TG_RAW_COUNTS];  /* added to by this thread alone, with tg__count; the process' sum takes them over */
+  void *own[TG_SOURCE_SLOTS]; /* of each source: its caches, from tg__guest_pages */
   uint32_t own_generation[TG_SOURCE_SLOTS]; /* for which session they are valid: ids start again with each file */
   struct tg__open open[TG_OPEN_MAX];
-  struct tg__thread_private *more;   /* thread.c, chunk.c, dictionary.c */
+  struct tg__thread_private *more; /* thread.c, chunk.c, dictionary.c */
 };
 
-extern _Atomic bool tg__running; /* session.c: opened and resumed, not paused: what begins now is recorded */
+extern _Atomic bool tg__running;      /* session.c: opened and resumed, not paused: what begins now is recorded */
 extern _Atomic uint32_t tg__features; /* session.c: what sources record at the moment, TG_RECORD_* bits */
-extern _Atomic uint32_t tg__generation; /* of the running session; changes when one opens, closes, or the process forks. Odd = open */
+extern _Atomic uint32_t
+    tg__generation; /* of the running session; changes when one opens, closes, or the process forks. Odd = open */
 extern _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initial-exec")));
 
-struct tg__thread *tg__thread_enter(void); /* slow path: first record of a thread in a session. NULL: not recording, or no room (counted) */
+struct tg__thread *tg__thread_enter(
+    void); /* slow path: first record of a thread in a session. NULL: not recording, or no room (counted) */
 static inline struct tg__thread *tg__thread(void) {
   struct tg__thread *const t = tg__thread_here;
-  return TG_LIKELY(t && t->generation == atomic_load_explicit(&tg__generation, memory_order_relaxed)) ? t : tg__thread_enter();
+  return TG_LIKELY(t && t->generation == atomic_load_explicit(&tg__generation, memory_order_relaxed))
+             ? t
+             : tg__thread_enter();
 }
 
 static inline void tg__count(struct tg__thread *t, enum tg__raw_count which, uint64_t n) {
-  const uint64_t before = atomic_load_explicit(&t->counts[which], memory_order_relaxed); /* one writer: no locked instruction needed */
+  const uint64_t before =
+      atomic_load_explicit(&t->counts[which], memory_order_relaxed); /* one writer: no locked instruction needed */
   atomic_store_explicit(&t->counts[which], before + n, memory_order_relaxed);
 }
 /* The framework's number of this thread became known: for the heads of its chunks, the one being written among them. */
 void tg__thread_logical(struct tg__thread *t, uint32_t logical);
 
-/* Open stack. Push: NULL when too deep (counted). Pop: the entry of `key`, which stays readable until the next push; NULL when it began before the
- * recording. Entries above it stay, but for calls above a call and marks above a mark: their ends never came. */
+/* Open stack. Push: NULL when too deep (counted). Pop: the entry of `key`, which stays readable until the next push;
+ * NULL when it began before the recording. Entries above it stay, but for calls above a call and marks above a mark:
+ * their ends never came. */
 struct tg__open *tg__open_pop_search(struct tg__thread *t, const void *key);
 struct tg__open *tg__open_too_deep(struct tg__thread *t);
 static inline struct tg__open *tg__open_push(struct tg__thread *t, const void *key) {
@@ -98,7 +114,7 @@ static inline struct tg__open *tg__open_pop(struct tg__thread *t, const void *ke
   return tg__open_pop_search(t, key);
 }
 
-/* ---- records (chunk.c) ------------------------------------------------------------------------------------------------------------ */
+/* ---- records (chunk.c) ----------------------------------------------------------------------- */
 
 /* Where the next record goes; tg__chunk_next is its slow path. NULL: no room, counted. */
 struct tg__raw_record *tg__chunk_next(struct tg__thread *t);
@@ -134,41 +150,46 @@ static inline void tg__record_put(struct tg__thread *t, const struct tg__open *o
   tg__record_publish(r, flags);
 }
 
-/* ---- dictionaries (dictionary.c) ----------------------------------------------------------------------------------------------------- */
+/* ---- dictionaries (dictionary.c) ------------------------------------------------------------- */
 
-/* The number of a text in one of the thread's dictionaries, from 1; at first sight it is written to the file. 0: no room,
- * counted. parent distinguishes (same bytes under another parent are another entry). Sources put caches of their own in front of it. */
+/* The number of a text in one of the thread's dictionaries, from 1; at first sight it is written to the file. 0: no
+ * room, counted. parent distinguishes (same bytes under another parent are another entry). Sources put caches of
+ * their own in front of it. */
 uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len);
 /* An entry whose number the caller chose (THREAD, MODULE, META); part: the thread's number or TG_RAW_EVERY_THREAD. */
-bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes, size_t len);
+bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes,
+                          size_t len);
 
-/* ---- memory (budget.c) ------------------------------------------------------------------------------------------------------------------ */
+/* ---- memory (budget.c) ----------------------------------------------------------------------- */
 
 /* Zeroed pages that count against the memory budget; NULL when it is used up. */
 void *tg__guest_pages(size_t bytes);
-/* The same for what may come without end, such as stacks: NULL when less than a quarter is left, which is for names and records. */
+/* The same for what may come without end, such as stacks: NULL when less than a quarter is left, which is for names
+ * and records. */
 void *tg__guest_pages_spare(size_t bytes);
 void tg__guest_pages_drop(void *p, size_t bytes);
-/* Can these bytes be read? Asks the kernel, about 1 us; never faults. For calibration and for pointers from elsewhere. */
+/* Can these bytes be read? Asks the kernel, about 1 us; never faults. For calibration and for pointers from elsewhere.
+ */
 bool tg__guest_can_read(const void *p, size_t len);
 
-/* ---- sources ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sources --------------------------------------------------------------------------------- */
 
-/* Something that sees events. Called with the session's lock, never from two threads at once, with or without the GIL. */
+/* Something that sees events. Called with the session's lock, never from two threads at once, with or without the GIL.
+ */
 struct tg__source {
   const char *name;
   uint32_t features; /* TG_RECORD_* bits it serves */
-  /* Could it record these now? TG_UNSUPPORTED with the evidence when this torch or Python is not understood, TG_NO_DATA when what
-   * it watches is not loaded (yet). May calibrate; remembers the result. */
+  /* Could it record these now? TG_UNSUPPORTED with the evidence when this torch or Python is not understood,
+   * TG_NO_DATA when what it watches is not loaded (yet). May calibrate; remembers the result. */
   enum tg_err (*prepare)(uint32_t features, struct tg_error *e);
   enum tg_err (*start)(uint32_t features, struct tg_error *e); /* features: all that the session records */
-  void (*stop)(void);                                          /* no new events from here on; late ends may still come */
-  void (*flush)(void);                                         /* before the file closes: write what is owed. NULL = nothing */
-  void (*tick)(void);                                          /* on the helper thread ten times a second. NULL = nothing */
-  void (*fork_hold)(void);                                     /* before a fork: take what the child must find free. NULL = nothing */
-  void (*fork_release)(void);                                  /* after it, in both: give it back */
-  void (*fork_child)(void);                                    /* in the child of a fork, started or not, one thread, no allocation. NULL = nothing */
-  bool (*is_off)(void);                                        /* "off means off": nothing of it is left in the process. NULL = it installs nothing */
+  void (*stop)(void);         /* no new events from here on; late ends may still come */
+  void (*flush)(void);        /* before the file closes: write what is owed. NULL = nothing */
+  void (*tick)(void);         /* on the helper thread ten times a second. NULL = nothing */
+  void (*fork_hold)(void);    /* before a fork: take what the child must find free. NULL = nothing */
+  void (*fork_release)(void); /* after it, in both: give it back */
+  void (*fork_child)(void);   /* in the child of a fork, started or not, one thread, no allocation. NULL = nothing */
+  bool (*is_off)(void);       /* "off means off": nothing of it is left in the process. NULL = it installs nothing */
 };
 extern const struct tg__source tg__source_torch;   /* torch_hook.c */
 extern const struct tg__source tg__source_memory;  /* memory_hook.c */
@@ -178,12 +199,14 @@ bool tg__source_add(const struct tg__source *s);
 const struct tg__source *tg__source_at(size_t i); /* sources.c: all sources there are; NULL behind the last */
 bool tg__helper_is_off(void);                     /* helper_thread.c: it does not run */
 
-/* ---- between sources ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- between sources ------------------------------------------------------------------------- */
 
-/* Number of the calling thread's Python stack in its STACK dictionary; 0 = none. Set by python_stack.c while stacks or modules are
- * recorded, else NULL. Called in the start of an operation: no GIL is needed and none is taken. */
+/* Number of the calling thread's Python stack in its STACK dictionary; 0 = none. Set by python_stack.c while stacks
+ * or modules are recorded, else NULL. Called in the start of an operation: no GIL is needed and none is taken. */
 extern uint32_t (*tg__stack_of)(struct tg__thread *t);
 /* The innermost open operation's name, for who allocated; 0 = none. */
-static inline uint32_t tg__innermost_name(const struct tg__thread *t) { return t->depth ? t->open[t->depth - 1].name : 0; }
+static inline uint32_t tg__innermost_name(const struct tg__thread *t) {
+  return t->depth ? t->open[t->depth - 1].name : 0;
+}
 
 #endif

@@ -1,9 +1,11 @@
 /* chunk: where records go. A thread writes into a slot of its window, which is a piece of the file mapped there.
  *
  *   half full:  the thread asks for the next chunk; the helper maps it into another slot and touches its pages
- *   full:       the thread leaves it to the helper to be sealed and goes on in the prepared one; when the helper is late it
- *               maps one itself. The helper reads full chunks through the file, so it never stands in the thread's way
- *   closed:     the whole window becomes anonymous memory at one stroke, so that a late record goes nowhere and harms nothing */
+ *   full:       the thread leaves it to the helper to be sealed and goes on in the prepared one; when the helper is
+ *               late it maps one itself. The helper reads full chunks through the file, so it never stands in the
+ *               thread's way
+ *   closed:     the whole window becomes anonymous memory at one stroke, so that a late record goes nowhere and
+ *               harms nothing */
 #include "capture/session.h"
 
 #include <errno.h>
@@ -20,10 +22,11 @@ static struct tg__region region_of(const struct tg__slot *s) {
   return (struct tg__region){atomic_load_explicit(&s->offset, memory_order_relaxed), s->bytes};
 }
 
-/* ---- the window ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------ */
 
 bool tg__window_reserve(struct tg__thread *t) {
-  void *const p = mmap(NULL, (size_t)TG_SLOTS * TG_CHUNK_MOST, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *const p =
+      mmap(NULL, (size_t)TG_SLOTS * TG_CHUNK_MOST, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return false;
   t->more->window = p;
   return true;
@@ -32,8 +35,8 @@ bool tg__window_reserve(struct tg__thread *t) {
 bool tg__window_scratch(struct tg__thread *t) {
   void *const window = t->more->window;
   if (!window) return true;
-  return mmap(window, (size_t)TG_SLOTS * TG_CHUNK_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-              0) == window;
+  return mmap(window, (size_t)TG_SLOTS * TG_CHUNK_MOST, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == window;
 }
 
 void tg__window_drop(struct tg__thread *t) {
@@ -55,15 +58,17 @@ void tg__window_reset(struct tg__thread *t) {
 }
 
 static bool map_slot(struct tg__thread_private *p, int i, struct tg__region r) {
-  return mmap(slot_at(p, i), r.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, tg__session.fd, (off_t)r.offset) != MAP_FAILED;
+  return mmap(slot_at(p, i), r.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, tg__session.fd,
+              (off_t)r.offset) != MAP_FAILED;
 }
 
-/* Bytes of the memory budget for a chunk: as many as it should have, or fewer. `have`: what the caller holds of it already; what
- * is returned includes it. 0 = none. */
+/* Bytes of the memory budget for a chunk: as many as it should have, or fewer. `have`: what the caller holds of it
+ * already; what is returned includes it. 0 = none. */
 static uint32_t take_memory(const struct tg__thread_private *p, uint32_t have, unsigned parts) {
   uint32_t bytes = atomic_load_explicit(&p->chunk_bytes, memory_order_relaxed);
   for (; bytes > have && bytes >= TG_CHUNK_LEAST; bytes /= 2) {
-    if (tg__budget_take(bytes - have, bytes > TG_CHUNK_LEAST ? 2 : parts)) return bytes; /* large ones only from the first half */
+    if (tg__budget_take(bytes - have, bytes > TG_CHUNK_LEAST ? 2 : parts))
+      return bytes; /* large ones only from the first half */
   }
   return have;
 }
@@ -94,10 +99,10 @@ no_room:
   return false;
 }
 
-/* ---- sealing ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sealing --------------------------------------------------------------------------------- */
 
-/* Records became final: write their count and checksum, in one write, so both are there or none. `heads`: the chunk in memory.
- * keep: bytes the chunk has from now on. Counts the records, extensions left out; their number. */
+/* Records became final: write their count and checksum, in one write, so both are there or none. `heads`: the chunk
+ * in memory. keep: bytes the chunk has from now on. Counts the records, extensions left out; their number. */
 static uint32_t seal(struct tg__region r, uint8_t *heads, uint32_t count, uint32_t keep) {
   const uint8_t *const records = heads + TG_CHUNK_HEADS;
   struct tg__raw_head head = {.process = tg__get32(heads + TG_CHUNK_HEAD_BYTES + 16),
@@ -110,7 +115,8 @@ static uint32_t seal(struct tg__region r, uint8_t *heads, uint32_t count, uint32
   head.capacity = (keep - TG_CHUNK_HEADS) / TG_RAW_RECORD_BYTES;
   head.sealed = count + 1;
   head.checksum = tg__checksum(records, (size_t)count * TG_RAW_RECORD_BYTES);
-  tg__chunk_head_write(sealed, TG_CHUNK_RAW_RECORDS, tg__get32(heads + 4), TG_CHUNK_IN_PLACE, keep - TG_CHUNK_HEAD_BYTES, 0);
+  tg__chunk_head_write(sealed, TG_CHUNK_RAW_RECORDS, tg__get32(heads + 4), TG_CHUNK_IN_PLACE,
+                       keep - TG_CHUNK_HEAD_BYTES, 0);
   tg__raw_head_write(sealed + TG_CHUNK_HEAD_BYTES, &head);
   tg__session_count(TG_RAW_C_RECORDS, real);
   if (pwrite(tg__session.fd, sealed, sizeof sealed, (off_t)r.offset) == (ssize_t)sizeof sealed) {
@@ -144,7 +150,8 @@ void tg__chunk_seal_full(struct tg__thread *t) {
       tg__session_count(TG_RAW_C_RECORDS, f.count);
     }
     if (atomic_load_explicit(&p->slot[f.slot].offset, memory_order_relaxed) == f.region.offset) {
-      madvise(slot_at(p, (int)f.slot), f.region.bytes, MADV_DONTNEED); /* of a mapped file: out of our memory, not out of the file */
+      madvise(slot_at(p, (int)f.slot), f.region.bytes,
+              MADV_DONTNEED); /* of a mapped file: out of our memory, not out of the file */
     }
     tg__budget_give(f.resident);
     atomic_store_explicit(&p->full_out, out + 1, memory_order_release);
@@ -153,14 +160,16 @@ void tg__chunk_seal_full(struct tg__thread *t) {
   atomic_fetch_add(&tg__session.room, 1); /* memory was given back: who had none may ask again */
 }
 
-/* The current chunk is full: hand it to the helper. When many wait already, or memory is short, seal it here: then the memory it
- * took, which is returned, serves for the next chunk, and no thread that has a chunk ever finds no memory for another one. */
+/* The current chunk is full: hand it to the helper. When many wait already, or memory is short, seal it here: then
+ * the memory it took, which is returned, serves for the next chunk, and no thread that has a chunk ever finds no
+ * memory for another one. */
 static uint32_t finish(struct tg__thread *t) {
   struct tg__thread_private *const p = t->more;
   const int i = atomic_load_explicit(&p->current, memory_order_relaxed);
   if (i < 0) return 0;
   struct tg__slot *const s = &p->slot[i];
-  const uint32_t count = (uint32_t)(t->next - p->first), in = atomic_load_explicit(&p->full_in, memory_order_relaxed), held = s->resident;
+  const uint32_t count = (uint32_t)(t->next - p->first), in = atomic_load_explicit(&p->full_in, memory_order_relaxed),
+                 held = s->resident;
   const bool has_place = in - atomic_load_explicit(&p->full_out, memory_order_acquire) < TG_FULL_MAX;
   s->resident = 0;
   atomic_store_explicit(&p->current, -1, memory_order_relaxed);
@@ -175,7 +184,7 @@ static uint32_t finish(struct tg__thread *t) {
   return held;
 }
 
-/* ---- taking a chunk ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- taking a chunk -------------------------------------------------------------------------- */
 
 static void begin(struct tg__thread *t, int i) {
   struct tg__thread_private *const p = t->more;
@@ -192,7 +201,8 @@ static void begin(struct tg__thread *t, int i) {
   tg__raw_head_write(heads + TG_CHUNK_HEAD_BYTES, &head);
   tg__chunk_head_write(heads, TG_CHUNK_RAW_RECORDS, t->number, TG_CHUNK_IN_PLACE, s->bytes - TG_CHUNK_HEAD_BYTES, 0);
   /* By a system call and not through the mapping: a process killed here leaves all of the head or nothing. */
-  if (pwrite(tg__session.fd, heads, sizeof heads, (off_t)region_of(s).offset) != (ssize_t)sizeof heads) memcpy(base, heads, sizeof heads);
+  if (pwrite(tg__session.fd, heads, sizeof heads, (off_t)region_of(s).offset) != (ssize_t)sizeof heads)
+    memcpy(base, heads, sizeof heads);
   p->first = (struct tg__raw_record *)(base + TG_CHUNK_HEADS);
   p->last = p->first + head.capacity;
   t->next = p->first;
@@ -207,7 +217,8 @@ static bool change_slot(struct tg__slot *s, uint32_t from, uint32_t to) {
   return atomic_compare_exchange_strong_explicit(&s->state, &from, to, memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* A chunk to write: the one prepared, else one that the thread maps itself. At most one slot is the helper's, so one is free. */
+/* A chunk to write: the one prepared, else one that the thread maps itself. At most one slot is the helper's, so one
+ * is free. */
 static bool take(struct tg__thread *t, uint32_t have) {
   struct tg__thread_private *const p = t->more;
   for (int i = 0; i < TG_SLOTS; i++) {
@@ -248,7 +259,8 @@ void tg__chunk_prepare(struct tg__thread *t) {
     if (!change_slot(s, TG_SLOT_WANTED, TG_SLOT_BUSY)) continue;
     const bool filled = fill_slot(p, i, 0, 2); /* the other half is for threads that have no chunk at all */
     if (filled && madvise(slot_at(p, i), s->bytes, MADV_POPULATE_WRITE)) {
-      for (uint32_t at = TG_CHUNK_HEADS; at < s->bytes; at += tg__session.page_bytes) *(volatile uint8_t *)(slot_at(p, i) + at) = 0;
+      for (uint32_t at = TG_CHUNK_HEADS; at < s->bytes; at += tg__session.page_bytes)
+        *(volatile uint8_t *)(slot_at(p, i) + at) = 0;
     }
     atomic_store_explicit(&s->state, filled ? TG_SLOT_READY : TG_SLOT_FREE, memory_order_release);
   }
@@ -301,7 +313,7 @@ void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_
   tg__record_publish(r, flags | TG_RAW_F_LONG);
 }
 
-/* ---- the end of a thread, the end of a file ------------------------------------------------------------------------------------------------ */
+/* ---- the end of a thread, the end of a file -------------------------------------------------- */
 
 static uint32_t count_valid(const struct tg__raw_record *first, uint32_t capacity) {
   uint32_t n = 0;
@@ -351,7 +363,8 @@ static void shorten(const struct tg__slot *s) {
   uint8_t heads[TG_CHUNK_HEADS];
   const uint64_t at = atomic_load(&s->offset);
   if (pread(tg__session.fd, heads, sizeof heads, (off_t)at) != (ssize_t)sizeof heads) return;
-  tg__chunk_head_write(heads, TG_CHUNK_RAW_RECORDS, tg__get32(heads + 4), TG_CHUNK_IN_PLACE, s->used - TG_CHUNK_HEAD_BYTES, 0);
+  tg__chunk_head_write(heads, TG_CHUNK_RAW_RECORDS, tg__get32(heads + 4), TG_CHUNK_IN_PLACE,
+                       s->used - TG_CHUNK_HEAD_BYTES, 0);
   tg__set32(heads + TG_CHUNK_HEAD_BYTES, (s->used - TG_CHUNK_HEADS) / TG_RAW_RECORD_BYTES);
   if (pwrite(tg__session.fd, heads, sizeof heads, (off_t)at) != (ssize_t)sizeof heads) return;
 }
@@ -377,7 +390,8 @@ static void punch_holes(uint64_t generation) {
       const struct tg__slot *const s = &t->more->slot[i];
       const uint32_t from = (s->used + page - 1) / page * page;
       if (s->bytes > from) {
-        fallocate(tg__session.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(atomic_load(&s->offset) + from), s->bytes - from);
+        fallocate(tg__session.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(atomic_load(&s->offset) + from),
+                  s->bytes - from);
       }
     }
   }

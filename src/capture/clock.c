@@ -26,7 +26,8 @@ static bool is_listed(void) {
 void tg__clock_decide(void) {
 #if defined(__x86_64__)
   unsigned a, b, c, d;
-  const bool is_invariant = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1 << 8); /* runs at one rate in every state of the core */
+  const bool is_invariant =
+      __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1 << 8); /* runs at one rate in every state of the core */
   tg__clock_is_counter = is_invariant && is_listed();
 #elif defined(__aarch64__)
   tg__clock_is_counter = true; /* the architecture promises it */

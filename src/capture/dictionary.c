@@ -1,5 +1,5 @@
-/* dictionary: texts become numbers. Each thread has tables of its own, so nobody waits for anybody; an entry is in the file before
- * its number is given out. */
+/* dictionary: texts become numbers. Each thread has tables of its own, so nobody waits for anybody; an entry is in
+ * the file before its number is given out. */
 #include "capture/session.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 enum { BLOCK_MOST = 64 << 10, ENTRY_HEAD_BYTES = 12 };
 enum { PAYLOAD_HEADS = TG_RAW_DICTIONARY_HEAD_BYTES + ENTRY_HEAD_BYTES };
 
-/* ---- in the file -------------------------------------------------------------------------------------------------------------------- */
+/* ---- in the file ----------------------------------------------------------------------------- */
 
 /* One chunk with one entry, built in `bytes` and written at once. */
 static bool write_entry(uint8_t *bytes, uint32_t part, uint32_t kind, struct tg__raw_entry entry) {
@@ -39,7 +39,8 @@ static bool write_any(uint32_t part, uint32_t kind, struct tg__raw_entry entry) 
   return written;
 }
 
-bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes, size_t len) {
+bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes,
+                          size_t len) {
   struct tg__session *const s = &tg__session;
   const int error = errno;
   bool written = false;
@@ -56,7 +57,7 @@ bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t 
   return written;
 }
 
-/* ---- in memory ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- in memory ------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t a, uint64_t b) {
   const unsigned __int128 m = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd6e8feb86659fd93u);
@@ -75,16 +76,20 @@ static uint64_t hash_of(const uint8_t *p, size_t len, uint32_t kind, uint32_t pa
 }
 
 /* Where the word is, or the empty place where it would be. */
-static struct tg__word *find(const struct tg__words *w, uint64_t hash, uint32_t kind, uint32_t parent, const void *bytes, size_t len) {
+static struct tg__word *find(const struct tg__words *w, uint64_t hash, uint32_t kind, uint32_t parent,
+                             const void *bytes, size_t len) {
   for (uint32_t i = (uint32_t)hash & (w->cap - 1);; i = (i + 1) & (w->cap - 1)) {
     struct tg__word *const word = &w->table[i];
     if (!word->text) return word;
-    if (word->hash == hash && word->len == len && word->kind == kind && word->parent == parent && memcmp(word->text, bytes, len) == 0)
+    if (word->hash == hash && word->len == len && word->kind == kind && word->parent == parent &&
+        memcmp(word->text, bytes, len) == 0)
       return word;
   }
 }
 
-static void *pages_for(bool stacks, size_t bytes) { return stacks ? tg__guest_pages_spare(bytes) : tg__guest_pages(bytes); }
+static void *pages_for(bool stacks, size_t bytes) {
+  return stacks ? tg__guest_pages_spare(bytes) : tg__guest_pages(bytes);
+}
 
 static bool grow_table(struct tg__words *w, bool stacks) {
   const uint32_t cap = w->cap * 2;
@@ -133,7 +138,8 @@ static void drop_blocks(struct tg__words_block *newest, const struct tg__words_b
   }
 }
 
-/* Memory is short: forget the stacks that were seen. The file has those that have a number; one that comes again gets another. */
+/* Memory is short: forget the stacks that were seen. The file has those that have a number; one that comes again
+ * gets another. */
 static bool forget_stacks(struct tg__words *w) {
   enum { FEW = 4096 }; /* not worth it */
   uint32_t others = 0, cap = TG_FIRST_WORDS;
@@ -148,7 +154,8 @@ static bool forget_stacks(struct tg__words *w) {
   w->count = others;
   for (uint32_t i = 0; i < before_cap; i++) {
     const struct tg__word word = before[i];
-    if (word.text && word.kind != TG_RAW_D_STACK) *find(w, word.hash, word.kind, word.parent, word.text, word.len) = word;
+    if (word.text && word.kind != TG_RAW_D_STACK)
+      *find(w, word.hash, word.kind, word.parent, word.text, word.len) = word;
   }
   if (before != w->first_table) tg__guest_pages_drop(before, before_cap * sizeof *before);
   drop_blocks(w->stacks, NULL);
@@ -172,8 +179,8 @@ static bool has_place(struct tg__words *w, bool stacks) {
   return w->count < w->cap / 4 * 3 || grow_table(w, stacks) || (!stacks && w->count < w->cap / 16 * 15);
 }
 
-/* Keep a word. Stacks, of which there are more the longer a program's imports take, leave room for names: without its name a record
- * is nothing. */
+/* Keep a word. Stacks, of which there are more the longer a program's imports take, leave room for names: without
+ * its name a record is nothing. */
 static bool keep(struct tg__words *w, struct tg__word *word, const void *bytes) {
   const bool stacks = word->kind == TG_RAW_D_STACK;
   for (bool again = false;; again = true) {
@@ -192,7 +199,8 @@ static uint32_t add(struct tg__thread *t, struct tg__word word, const void *byte
     return 0;
   }
   word.id = w->next_id[word.kind] + 1;
-  if (!keep(w, &word, bytes) || !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) {
+  if (!keep(w, &word, bytes) ||
+      !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) {
     *no_room = room;
     return 0;
   }
@@ -202,7 +210,8 @@ static uint32_t add(struct tg__thread *t, struct tg__word word, const void *byte
   return word.id;
 }
 
-uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len) {
+uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes,
+                    size_t len) {
   struct tg__words *const w = &t->more->words;
   if (len > TG_TEXT_MOST) len = TG_TEXT_MOST;
   const uint64_t hash = hash_of(bytes, len, kind, parent);
@@ -211,7 +220,7 @@ uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t
   return add(t, (struct tg__word){.hash = hash, .len = (uint32_t)len, .parent = parent, .kind = (uint8_t)kind}, bytes);
 }
 
-/* ---- names by pointer ------------------------------------------------------------------------------------------------------------------ */
+/* ---- names by pointer ------------------------------------------------------------------------ */
 
 uint32_t tg__name_intern(struct tg__thread *t, const char *name) {
   struct tg__name_cached *const c = &t->more->cache[((uintptr_t)name ^ (uintptr_t)name >> 6) % TG_NAME_CACHE];
@@ -220,7 +229,8 @@ uint32_t tg__name_intern(struct tg__thread *t, const char *name) {
   const uint32_t id = tg__intern(t, TG_RAW_D_NAME, 0, name, kept);
   const struct tg__words *const w = &t->more->words;
   if (id && kept == len) {
-    const char *const text = find(w, hash_of((const uint8_t *)name, len, TG_RAW_D_NAME, 0), TG_RAW_D_NAME, 0, name, len)->text;
+    const char *const text =
+        find(w, hash_of((const uint8_t *)name, len, TG_RAW_D_NAME, 0), TG_RAW_D_NAME, 0, name, len)->text;
     *c = (struct tg__name_cached){name, text, id};
   }
   return id;

@@ -1,5 +1,6 @@
-/* elf_slots: a library calls another one's function through a slot that the loader fills. Writing an address of ours there puts us
- * between the two, without a symbol being interposed for the whole process. Nothing is left behind once the old address is back. */
+/* elf_slots: a library calls another one's function through a slot that the loader fills. Writing an address of ours
+ * there puts us between the two, without a symbol being interposed for the whole process. Nothing is left behind
+ * once the old address is back. */
 #include "capture/elf_slots.h"
 
 #include <elf.h>
@@ -23,9 +24,9 @@ struct search {
 
 /* What the dynamic section of one library says. */
 struct tables {
-  const ElfW(Rela) *lazy, *bound;
+  const ElfW(Rela) * lazy, *bound;
   size_t lazy_bytes, bound_bytes;
-  const ElfW(Sym) *symbols;
+  const ElfW(Sym) * symbols;
   const char *strings;
   uintptr_t relro, relro_end;
 };
@@ -35,7 +36,7 @@ static uintptr_t address(const struct dl_phdr_info *lib, ElfW(Addr) value) {
   return value < lib->dlpi_addr ? lib->dlpi_addr + value : value;
 }
 
-static void read_dynamic(const struct dl_phdr_info *lib, const ElfW(Dyn) *d, struct tables *t) {
+static void read_dynamic(const struct dl_phdr_info *lib, const ElfW(Dyn) * d, struct tables *t) {
   for (; d->d_tag != DT_NULL; d++) {
     const uintptr_t at = address(lib, d->d_un.d_ptr);
     if (d->d_tag == DT_JMPREL) t->lazy = (const void *)at;
@@ -47,14 +48,16 @@ static void read_dynamic(const struct dl_phdr_info *lib, const ElfW(Dyn) *d, str
   }
 }
 
-static void find_in(struct search *s, const struct dl_phdr_info *lib, const struct tables *t, const ElfW(Rela) *r, size_t bytes) {
+static void find_in(struct search *s, const struct dl_phdr_info *lib, const struct tables *t, const ElfW(Rela) * r,
+                    size_t bytes) {
   if (!r) return;
   for (const ElfW(Rela) *const end = r + bytes / sizeof *r; r < end; r++) {
     const int type = (int)ELF64_R_TYPE(r->r_info);
     if (type != SLOT_LAZY && type != SLOT_BOUND) continue;
     if (strcmp(t->strings + t->symbols[ELF64_R_SYM(r->r_info)].st_name, s->symbol) != 0) continue;
     const uintptr_t at = lib->dlpi_addr + r->r_offset;
-    if (s->found < s->room) s->out[s->found] = (struct tg__slot){.at = (void **)at, .read_only = at >= t->relro && at < t->relro_end};
+    if (s->found < s->room)
+      s->out[s->found] = (struct tg__slot){.at = (void **)at, .read_only = at >= t->relro && at < t->relro_end};
     s->found++;
   }
 }

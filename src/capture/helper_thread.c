@@ -1,5 +1,5 @@
-/* helper_thread: does what threads of the program should not have to: seals full chunks, maps the next ones, lets the sources
- * sample, keeps counters and clock pairs in the file. */
+/* helper_thread: does what threads of the program should not have to: seals full chunks, maps the next ones, lets
+ * the sources sample, keeps counters and clock pairs in the file. */
 #include "capture/session.h"
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static uint64_t now_ns(clockid_t clock) {
 static void wait(uint32_t seen, uint64_t until_ns) {
   const uint64_t now = now_ns(CLOCK_MONOTONIC);
   if (now >= until_ns) return;
-  const struct timespec left = {.tv_sec = (time_t)((until_ns - now) / 1000000000u), .tv_nsec = (long)((until_ns - now) % 1000000000u)};
+  const struct timespec left = {.tv_sec = (time_t)((until_ns - now) / 1000000000u),
+                                .tv_nsec = (long)((until_ns - now) % 1000000000u)};
   syscall(SYS_futex, &helper.bell, FUTEX_WAIT_PRIVATE, seen, &left, NULL, 0);
 }
 
@@ -76,7 +77,8 @@ static void *run(void *unused) {
       tick(++n, used_ns);
       used_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
       next_tick += TICK_NS;
-      if (next_tick < now_ns(CLOCK_MONOTONIC)) next_tick = now_ns(CLOCK_MONOTONIC) + TICK_NS; /* it was asleep for long */
+      if (next_tick < now_ns(CLOCK_MONOTONIC))
+        next_tick = now_ns(CLOCK_MONOTONIC) + TICK_NS; /* it was asleep for long */
     }
     if (!atomic_load(&helper.stops)) wait(seen, next_tick);
   }
@@ -93,7 +95,8 @@ bool tg__thread_start(pthread_t *thread, void *(*work)(void *)) {
   sigfillset(&all); /* a signal is for the program's own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = pthread_create(thread, &attributes, work, NULL);
-  if (error == EINVAL) error = pthread_create(thread, NULL, work, NULL); /* libraries with much thread-local data need a larger stack */
+  if (error == EINVAL)
+    error = pthread_create(thread, NULL, work, NULL); /* libraries with much thread-local data need a larger stack */
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return error == 0;

@@ -15,7 +15,8 @@ static void begin(const void *key, uint8_t scope, const char *name) {
     return;
   }
   const bool records = atomic_load_explicit(&tg__running, memory_order_relaxed);
-  o->scope = records ? scope : TG_SCOPE_NOT_RECORDED; /* followed all the same: its end must not end one that is recorded */
+  o->scope =
+      records ? scope : TG_SCOPE_NOT_RECORDED; /* followed all the same: its end must not end one that is recorded */
   o->name = records ? tg__name_intern(t, name ? name : "") : 0;
   o->shape = o->stack = o->seq = 0;
   o->start_ticks = tg__ticks();
@@ -83,11 +84,14 @@ static size_t tensor_text(char text[TENSOR_TEXT], const char *kind, const char *
   return head + len;
 }
 
-void tg_tensor(const char *kind, const char *name, const void *address, int64_t bytes, int device_type, int device_index) {
-  struct tg__thread *const t = kind && address ? tg__thread() : NULL; /* also while it is paused: before the first event, behind the last */
+void tg_tensor(const char *kind, const char *name, const void *address, int64_t bytes, int device_type,
+               int device_index) {
+  struct tg__thread *const t =
+      kind && address ? tg__thread() : NULL; /* also while it is paused: before the first event, behind the last */
   char text[TENSOR_TEXT];
   const size_t len = t ? tensor_text(text, kind, name ? name : "") : 0;
-  const uint32_t id = len ? tg__intern(t, TG_RAW_D_NAME, 0, text, len) : 0; /* before the record is claimed: it may wait for room */
+  const uint32_t id =
+      len ? tg__intern(t, TG_RAW_D_NAME, 0, text, len) : 0; /* before the record is claimed: it may wait for room */
   struct tg__raw_record *const r = id ? tg__record_claim(t) : NULL;
   if (!r) return;
   r->start_ticks = t->last_ticks = tg__ticks();

@@ -1,9 +1,10 @@
-/* memory_hook: allocations and frees of CPU tensors, on every thread. libc10 and libtorch_cpu call c10::alloc_cpu and c10::free_cpu
- * through slots of theirs; ours stand there while we record. Needs no layout of torch, sees frees of blocks that were there
- * before, and costs one record and one reading of the clock each.
+/* memory_hook: allocations and frees of CPU tensors, on every thread. libc10 and libtorch_cpu call c10::alloc_cpu
+ * and c10::free_cpu through slots of theirs; ours stand there while we record. Needs no layout of torch, sees frees
+ * of blocks that were there before, and costs one record and one reading of the clock each.
  *
- * A free does not say how large the block was. Keeping a table of sizes would cost more than all the rest, so the reader looks
- * the size up from the allocation in the recording; what the allocator says of the block stands in for it where there is none. */
+ * A free does not say how large the block was. Keeping a table of sizes would cost more than all the rest, so the
+ * reader looks the size up from the allocation in the recording; what the allocator says of the block stands in for
+ * it where there is none. */
 #include <malloc.h>
 
 #include "capture/elf_slots.h"
@@ -18,8 +19,9 @@ static struct hook {
   bool is_on;
 } hook;
 
-/* When an allocation happened. Reading the clock is half of what a record costs here (10 ns on the machine this was measured on), and an operator
- * that allocates has just begun, or has just seen a smaller one end: that moment is taken, and the record says so. */
+/* When an allocation happened. Reading the clock is half of what a record costs here (10 ns on the machine this was
+ * measured on), and an operator that allocates has just begun, or has just seen a smaller one end: that moment is
+ * taken, and the record says so. */
 static uint64_t moment(struct tg__thread *t, bool allocates, uint8_t *flags) {
   const struct tg__open *const o = t->depth ? &t->open[t->depth - 1] : NULL;
   *flags = allocates && o && o->scope <= TG_RAW_SCRIPT ? TG_RAW_F_EARLY : 0;
@@ -43,7 +45,8 @@ static void note(uint8_t scope, const void *block, int64_t bytes) {
   tg__record_publish(r, flags);
 }
 
-/* Out of memory is thrown, in C++: the cleanup sees it pass, the exception goes on (this file is compiled with -fexceptions). */
+/* Out of memory is thrown, in C++: the cleanup sees it pass, the exception goes on (this file is compiled with
+ * -fexceptions). */
 struct attempt {
   size_t bytes;
   bool failed;
@@ -96,7 +99,8 @@ static enum tg_err memory_start(uint32_t features, struct tg_error *e) {
     return TG_OK;
   }
   memory_stop();
-  return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: torch's libraries do not call c10::alloc_cpu through slots that can be written");
+  return tg__fail(e, TG_UNSUPPORTED, -1,
+                  "allocations: torch's libraries do not call c10::alloc_cpu through slots that can be written");
 }
 
 /* Libraries loaded since (an extension of torch) have slots of their own. */

@@ -18,7 +18,8 @@ static enum tg_err start(uint32_t features, struct tg_error *e) {
   statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   cpu_before_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
   wall_before_ns = now_ns(CLOCK_MONOTONIC);
-  return statm >= 0 ? TG_OK : tg__fail(e, TG_IO, -1, "memory of the process: /proc/self/statm cannot be read; mount /proc");
+  return statm >= 0 ? TG_OK
+                    : tg__fail(e, TG_IO, -1, "memory of the process: /proc/self/statm cannot be read; mount /proc");
 }
 
 static void stop(void) {
@@ -53,5 +54,9 @@ static void fork_child(void) {
   start(0, &ignored);
 }
 
-const struct tg__source tg__source_process = {
-    .name = "process", .features = TG_RECORD_PROCESS, .start = start, .stop = stop, .tick = tick, .fork_child = fork_child};
+const struct tg__source tg__source_process = {.name = "process",
+                                              .features = TG_RECORD_PROCESS,
+                                              .start = start,
+                                              .stop = stop,
+                                              .tick = tick,
+                                              .fork_child = fork_child};

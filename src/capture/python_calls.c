@@ -1,8 +1,9 @@
 /* Every call of a Python function, and of a C function from Python, as a record from its begin to its end.
  *
- * The calls lie on the thread's open stack between the operations, so they nest with them. A call's stack is a node of the same tree as
- * the operators' (python_stack.c); as each call and return is seen, the chain only has to look at the caller. Frames that were
- * open already when the recording began are put below everything at the thread's first event, as if they had begun with it. */
+ * The calls lie on the thread's open stack between the operations, so they nest with them. A call's stack is a node
+ * of the same tree as the operators' (python_stack.c); as each call and return is seen, the chain only has to look
+ * at the caller. Frames that were open already when the recording began are put below everything at the thread's
+ * first event, as if they had begun with it. */
 #include "capture/python_calls.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static struct {
   uint64_t begin_ticks, end_ticks;
 } attached;
 
-/* ---- a thread's first event -------------------------------------------------------------------------------------------------- */
+/* ---- a thread's first event ------------------------------------------------------------------ */
 
 static bool is_call(const struct tg__open *o) {
   return o->scope == TG_RAW_PYTHON_CALL || o->scope == TG_RAW_PYTHON_C_CALL || o->scope == TG_RAW_MODULE;
@@ -46,8 +47,10 @@ static void calls_cut(struct tg__thread *t, uint64_t end_ticks) {
 }
 
 static struct tg__open call_entry(const struct tg__link *l, uint64_t start_ticks) {
-  return (struct tg__open){
-      .key = l->frame, .start_ticks = start_ticks, .stack = l->node, .scope = l->self ? TG_RAW_MODULE : TG_RAW_PYTHON_CALL};
+  return (struct tg__open){.key = l->frame,
+                           .start_ticks = start_ticks,
+                           .stack = l->node,
+                           .scope = l->self ? TG_RAW_MODULE : TG_RAW_PYTHON_CALL};
 }
 
 /* The `count` outer links of the chain, as calls below all that is open: they began before it. */
@@ -90,7 +93,8 @@ static struct calls *calls_first(struct tg__thread *t, bool begins, uint64_t sta
 
 static inline struct calls *calls_here(struct tg__thread *t, bool begins) {
   struct calls *const k = t->own[TG_SLOT_CALLS];
-  const bool own = t->own_generation[TG_SLOT_CALLS] == t->generation; /* not when the state was another thread's before */
+  const bool own =
+      t->own_generation[TG_SLOT_CALLS] == t->generation; /* not when the state was another thread's before */
   return TG_LIKELY(k && own && k->known == attachment_of(t)) ? k : calls_first(t, begins, attached.begin_ticks);
 }
 
@@ -99,7 +103,7 @@ void tg__calls_thread_begins(void) {
   if (t) calls_first(t, false, tg__ticks());
 }
 
-/* ---- Python functions ------------------------------------------------------------------------------------------------------------ */
+/* ---- Python functions ------------------------------------------------------------------------ */
 
 void tg__call_begin(const struct tg__frame *f) {
   struct tg__thread *const t = tg__thread();
@@ -137,17 +141,19 @@ static void end(const void *key) {
 }
 void tg__call_end(const struct tg__frame *f) { end(f); }
 
-/* ---- C functions ----------------------------------------------------------------------------------------------------------------- */
+/* ---- C functions ----------------------------------------------------------------------------- */
 
-/* As repr() of the function says it, without a call of Python. Like torch, a method that is seen again keeps the name of its first object;
- * beyond NAMES functions the object's address is left out, which would make each call a name of its own. */
+/* As repr() of the function says it, without a call of Python. Like torch, a method that is seen again keeps the
+ * name of its first object; beyond NAMES functions the object's address is left out, which would make each call a
+ * name of its own. */
 static uint32_t c_name_make(struct tg__thread *t, const PyMethodDef *method, PyObject *self, bool address) {
   char text[NAME_BYTES];
   int len;
   if (!self || PyModule_Check(self))
     len = snprintf(text, sizeof text, "<built-in function %s>", method->ml_name);
   else if (address)
-    len = snprintf(text, sizeof text, "<built-in method %s of %s object at %p>", method->ml_name, Py_TYPE(self)->tp_name, (void *)self);
+    len = snprintf(text, sizeof text, "<built-in method %s of %s object at %p>", method->ml_name,
+                   Py_TYPE(self)->tp_name, (void *)self);
   else
     len = snprintf(text, sizeof text, "<built-in method %s of %s object>", method->ml_name, Py_TYPE(self)->tp_name);
   return tg__intern(t, TG_RAW_D_NAME, 0, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
@@ -155,7 +161,8 @@ static uint32_t c_name_make(struct tg__thread *t, const PyMethodDef *method, PyO
 
 static uint32_t c_name(struct tg__thread *t, struct calls *k, const PyMethodDef *method, PyObject *self) {
   size_t at = (size_t)(((uintptr_t)method >> 4) * 0x9e3779b97f4a7c15u >> 54) % NAMES;
-  while (k->names[at].method && (k->names[at].method != method || k->names[at].name != method->ml_name)) at = (at + 1) % NAMES;
+  while (k->names[at].method && (k->names[at].method != method || k->names[at].name != method->ml_name))
+    at = (at + 1) % NAMES;
   if (TG_LIKELY(k->names[at].method != NULL)) return k->names[at].id;
   const bool room = k->names_used < NAMES / 4 * 3;
   const uint32_t id = c_name_make(t, method, self, room);
@@ -177,13 +184,14 @@ void tg__c_call_begin(const struct tg__frame *f, const PyMethodDef *method, PyOb
   const uint32_t name = c_name(t, k, method, self);
   struct tg__open *const o = tg__open_push(t, c_key(f));
   if (TG_LIKELY(o != NULL))
-    *o = (struct tg__open){.key = c_key(f), .name = name, .stack = l->node, .scope = TG_RAW_PYTHON_C_CALL, .start_ticks = tg__ticks()};
+    *o = (struct tg__open){
+        .key = c_key(f), .name = name, .stack = l->node, .scope = TG_RAW_PYTHON_C_CALL, .start_ticks = tg__ticks()};
   else
     k->too_deep++;
 }
 void tg__c_call_end(const struct tg__frame *f) { end(c_key(f)); }
 
-/* ---- the source -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 static enum tg_err prepare(uint32_t features, struct tg_error *e) {
   const enum tg_err err = tg__stack_prepare(e);
@@ -224,8 +232,12 @@ static void stop(void) {
   tg__gil_give();
 }
 
-static const struct tg__source source = {
-    .name = "Python calls", .features = TG_RECORD_CALLS, .prepare = prepare, .start = start, .stop = stop, .is_off = tg__calls_are_off};
+static const struct tg__source source = {.name = "Python calls",
+                                         .features = TG_RECORD_CALLS,
+                                         .prepare = prepare,
+                                         .start = start,
+                                         .stop = stop,
+                                         .is_off = tg__calls_are_off};
 
 bool tg__python_calls_register(PyObject *module) {
   return tg__source_add(&source) || (PyErr_SetString(PyExc_RuntimeError, "tachograph: too many sources"), false);

@@ -1,4 +1,5 @@
-/* capture: the one entrance for the Python extension. Registers what needs the interpreter; says what is left when all is off. */
+/* capture: the one entrance for the Python extension. Registers what needs the interpreter; says what is left when
+ * all is off. */
 #include "capture/python_door.h"
 
 /* Not before Py_Initialize, and not once its end has begun: taking the GIL then would stop the thread for ever. */
@@ -42,14 +43,15 @@ static PyObject *door_self_check(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef door_methods[] = {
-    {"self_check", door_self_check, METH_NOARGS, "self_check() -> {what: True when nothing of it is installed}; \"clean\": all of them"},
+    {"self_check", door_self_check, METH_NOARGS,
+     "self_check() -> {what: True when nothing of it is installed}; \"clean\": all of them"},
     {0},
 };
 
 int tg_record_add_to_python(PyObject *module) {
-  static tg__python_register *const registers[] = {tg__python_types_register,   tg__python_fast_register,  tg__python_kernels_register,
-                                                   tg__python_gc_register,      tg__python_torch_register, tg__python_stack_register,
-                                                   tg__python_modules_register, tg__python_calls_register};
+  static tg__python_register *const registers[] = {
+      tg__python_types_register, tg__python_fast_register,  tg__python_kernels_register, tg__python_gc_register,
+      tg__python_torch_register, tg__python_stack_register, tg__python_modules_register, tg__python_calls_register};
   for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
     if (!registers[i](module)) return -1;
   return PyModule_AddFunctions(module, door_methods);

@@ -7,7 +7,7 @@
 
 #include "capture/capture.h"
 
-/* ---- registration (python_door.c) -------------------------------------------------------------------------------------------- */
+/* ---- registration (python_door.c) ------------------------------------------------------------ */
 
 bool tg__python_is_alive(void);        /* the GIL can be taken */
 bool tg__python_fast_is_off(void);     /* python_fast.c: torch has its own fast annotations */
@@ -19,14 +19,16 @@ tg__python_register tg__python_types_register;   /* python_types.c: record_funct
 tg__python_register tg__python_fast_register;    /* python_fast.c: RecordFunctionFast */
 tg__python_register tg__python_kernels_register; /* python_kernels.c: compiled kernels */
 tg__python_register tg__python_gc_register;      /* python_gc.c: pauses of the garbage collector */
-tg__python_register tg__python_torch_register;   /* python_torch.c: what runs the operations that torch is understood by */
+tg__python_register
+    tg__python_torch_register; /* python_torch.c: what runs the operations that torch is understood by */
 tg__python_register tg__python_stack_register;   /* python_stack.c: the stack of each operator */
 tg__python_register tg__python_modules_register; /* python_modules.c */
 tg__python_register tg__python_calls_register;   /* python_calls.c: every call */
 
-/* ---- names (python_names.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- names (python_names.c) ------------------------------------------------------------------ */
 
-/* Of the calling thread, in own[TG_SLOT_PYTHON_NAMES]. A str that is seen again is known by its address: the cache keeps it alive. */
+/* Of the calling thread, in own[TG_SLOT_PYTHON_NAMES]. A str that is seen again is known by its address: the cache
+ * keeps it alive. */
 enum { TG_PYTHON_NAMES = 256 };
 struct tg__python_names {
   struct {
@@ -51,18 +53,20 @@ static inline uint32_t tg__python_name(struct tg__thread *t, PyObject *text) {
   const size_t at = tg__python_name_place(text);
   return TG_LIKELY(n && n->known[at].text == text) ? n->known[at].id : tg__python_name_slow(t, text);
 }
-/* The bytes of a str, also of one with surrogates; *owner must be dropped after use. Never raises; NULL on no memory. */
+/* The bytes of a str, also of one with surrogates; *owner must be dropped after use. Never raises; NULL on no memory.
+ */
 const char *tg__python_text(PyObject *text, size_t *len, PyObject **owner);
 
-/* ---- inputs (python_inputs.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- inputs (python_inputs.c) ---------------------------------------------------------------- */
 
-/* Number of a SHAPE entry made from Python values; 0 = none, or no room. values: sequence or NULL; keywords: dict or NULL. Never raises. */
+/* Number of a SHAPE entry made from Python values; 0 = none, or no room. values: sequence or NULL; keywords: dict or
+ * NULL. Never raises. */
 uint32_t tg__python_inputs(struct tg__thread *t, PyObject *values, PyObject *keywords);
 
-/* ---- spans (python_span.c) ------------------------------------------------------------------------------------------------------------ */
+/* ---- spans (python_span.c) ------------------------------------------------------------------- */
 
-/* A span that Python code begins and ends, perhaps on another thread, perhaps out of order. Zeroed = not begun. Its address is the
- * key on the open stack. */
+/* A span that Python code begins and ends, perhaps on another thread, perhaps out of order. Zeroed = not begun. Its
+ * address is the key on the open stack. */
 struct tg__python_span {
   struct tg__thread *thread; /* where it began; NULL = it is not being recorded */
   uint64_t start_ticks;
@@ -73,9 +77,12 @@ struct tg__python_span {
   uint8_t scope;
 };
 extern const struct tg__source tg__source_spans;
-void tg__python_span_begin_now(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values, PyObject *keywords);
-static inline void tg__python_span_begin(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values, PyObject *keywords) {
-  if (TG_UNLIKELY(atomic_load_explicit(&tg__running, memory_order_relaxed))) tg__python_span_begin_now(s, name, scope, values, keywords);
+void tg__python_span_begin_now(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values,
+                               PyObject *keywords);
+static inline void tg__python_span_begin(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values,
+                                         PyObject *keywords) {
+  if (TG_UNLIKELY(atomic_load_explicit(&tg__running, memory_order_relaxed)))
+    tg__python_span_begin_now(s, name, scope, values, keywords);
 }
 void tg__python_span_end_now(struct tg__python_span *s, PyObject *name);
 static inline void tg__python_span_end(struct tg__python_span *s, PyObject *name) {

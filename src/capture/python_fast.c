@@ -1,5 +1,6 @@
-/* capture: RecordFunctionFast stands in for torch._C._profiler._RecordFunctionFast while a recording is open: torch's own is silent
- * unless torch.profiler runs. Compiled code of torch asks the module for it each time, so that regions, graphs and kernels appear. */
+/* capture: RecordFunctionFast stands in for torch._C._profiler._RecordFunctionFast while a recording is open:
+ * torch's own is silent unless torch.profiler runs. Compiled code of torch asks the module for it each time, so that
+ * regions, graphs and kernels appear. */
 #include "capture/python_door.h"
 
 typedef struct {
@@ -10,7 +11,8 @@ typedef struct {
 
 static PyTypeObject *fast_type;
 
-/* keyword_values={"scope": "user_scope"} makes it an annotation; it is not a value. Borrowed dicts may change: this one is copied then. */
+/* keyword_values={"scope": "user_scope"} makes it an annotation; it is not a value. Borrowed dicts may change: this
+ * one is copied then. */
 static bool take_keywords(Fast *self, PyObject *dict) {
   PyObject *const scope = PyDict_GetItemString(dict, "scope"); /* borrowed */
   self->scope = TG_RAW_OP;
@@ -26,7 +28,8 @@ static bool take_keywords(Fast *self, PyObject *dict) {
 static PyObject *fast_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
   static char *names[] = {"name", "input_values", "keyword_values", NULL};
   PyObject *name, *values = Py_None, *dict = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:_RecordFunctionFast", names, &name, &values, &dict)) return NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:_RecordFunctionFast", names, &name, &values, &dict))
+    return NULL;
   if (values != Py_None && !PyList_Check(values) && !PyTuple_Check(values))
     return PyErr_Format(PyExc_TypeError, "input_values must be a list or tuple, not %.100s", Py_TYPE(values)->tp_name);
   if (dict != Py_None && !PyDict_Check(dict))
@@ -83,8 +86,9 @@ static PyMethodDef fast_methods[] = {
     {"__exit__", (PyCFunction)(void (*)(void))fast_exit, METH_FASTCALL, "end the span"},
     {0},
 };
-static PyType_Slot fast_slots[] = {{Py_tp_doc, (void *)"RecordFunctionFast(name, input_values=None, keyword_values=None)\n--\n\n"
-                                                       "Stands in for torch._C._profiler._RecordFunctionFast while recording."},
+static PyType_Slot fast_slots[] = {{Py_tp_doc,
+                                    (void *)"RecordFunctionFast(name, input_values=None, keyword_values=None)\n--\n\n"
+                                            "Stands in for torch._C._profiler._RecordFunctionFast while recording."},
                                    {Py_tp_new, fast_new},
                                    {Py_tp_dealloc, fast_dealloc},
                                    {Py_tp_traverse, fast_traverse},
@@ -95,8 +99,8 @@ static PyType_Spec fast_spec = {"tachograph._record.RecordFunctionFast", sizeof(
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, fast_slots};
 
 bool tg__python_fast_is_off(void) {
-  PyObject *const modules = PyImport_GetModuleDict(), *const torch =
-                                                          modules ? PyDict_GetItemString(modules, "torch._C") : NULL; /* borrowed */
+  PyObject *const modules = PyImport_GetModuleDict(), *const torch = modules ? PyDict_GetItemString(modules, "torch._C")
+                                                                             : NULL; /* borrowed */
   PyObject *const profiler = torch ? PyObject_GetAttrString(torch, "_profiler") : NULL;
   PyObject *const fast = profiler ? PyObject_GetAttrString(profiler, "_RecordFunctionFast") : NULL;
   const bool is_off = fast != (PyObject *)fast_type;

@@ -9,7 +9,8 @@
 void tg__frames_calibrate(void) {}
 const char *tg__frames_refused(void) {
 #ifdef Py_GIL_DISABLED
-  return "this Python is free-threaded: its frames cannot be read from outside; stacks and module paths are not recorded";
+  return "this Python is free-threaded: its frames cannot be read from outside; stacks and module paths are not "
+         "recorded";
 #else
   return "stacks and module paths are read from the frames of Python 3.11, 3.12 and 3.13; this is Python " PY_VERSION;
 #endif
@@ -23,7 +24,7 @@ size_t tg__str_text(const PyObject *str, char *out, size_t room) { return 0; }
 
 enum { CODE_UNIT = 2 }; /* bytes */
 
-/* ---- lines ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static unsigned varint_take(const uint8_t **p, const uint8_t *end) {
   unsigned value = 0, shift = 0;
@@ -36,8 +37,8 @@ static unsigned varint_take(const uint8_t **p, const uint8_t *end) {
   return value;
 }
 
-/* The location table since 3.11: entries of a head byte (kind, code units) and what the kind has behind it. Only the change of the
- * line matters here; the rest is passed over by its lack of a top bit. */
+/* The location table since 3.11: entries of a head byte (kind, code units) and what the kind has behind it. Only the
+ * change of the line matters here; the rest is passed over by its lack of a top bit. */
 int tg__code_line(const PyCodeObject *code, const void *instr) {
   const ptrdiff_t unit = ((const char *)instr - code->co_code_adaptive) / CODE_UNIT;
   const uint8_t *p = (const uint8_t *)PyBytes_AS_STRING(code->co_linetable);
@@ -59,7 +60,7 @@ int tg__code_line(const PyCodeObject *code, const void *instr) {
   return code->co_firstlineno;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static size_t utf8_write(char *out, uint32_t c) {
   if (c == 0) c = 0xfffd; /* a zero byte ends a part of a dictionary entry */
@@ -80,15 +81,17 @@ size_t tg__str_text(const PyObject *str, char *out, size_t room) {
   const void *const data = PyUnicode_DATA(s);
   const Py_ssize_t len = PyUnicode_GET_LENGTH(s);
   size_t used = 0;
-  for (Py_ssize_t i = 0; i < len && used + 4 <= room; i++) used += utf8_write(out + used, PyUnicode_READ(kind, data, i));
+  for (Py_ssize_t i = 0; i < len && used + 4 <= room; i++)
+    used += utf8_write(out + used, PyUnicode_READ(kind, data, i));
   return used;
 }
 
-/* ---- code objects stay ------------------------------------------------------------------------------------------------------------- */
+/* ---- code objects stay ----------------------------------------------------------------------- */
 
-/* An address of a code object that was freed is used again at once: 3,000 functions made by exec and dropped looked like one.
- * So each that a stack names is kept: one more reference, taken without the GIL. Another core may overwrite that with the count it
- * had just read, never the reverse; therefore the reference is never given back. The list makes it one per object and bounds it. */
+/* An address of a code object that was freed is used again at once: 3,000 functions made by exec and dropped looked
+ * like one. So each that a stack names is kept: one more reference, taken without the GIL. Another core may
+ * overwrite that with the count it had just read, never the reverse; therefore the reference is never given back.
+ * The list makes it one per object and bounds it. */
 enum { KEPT_MAX = 24000, KEPT_PLACES = 1 << 15 };
 static _Atomic(const void *) kept[KEPT_PLACES];
 static _Atomic uint32_t kept_count;
@@ -117,7 +120,7 @@ bool tg__code_keep(const PyCodeObject *code) {
   }
 }
 
-/* ---- calibration -------------------------------------------------------------------------------------------------------------------- */
+/* ---- calibration ----------------------------------------------------------------------------- */
 
 static char refused[240] = "not looked at yet";
 const char *tg__frames_refused(void) { return refused[0] ? refused : NULL; }
@@ -168,7 +171,8 @@ static PyObject *calibrate_from_inside(PyObject *module, PyObject *local) {
   return PyUnicode_FromString(differs ? differs : "");
 }
 
-/* A method, a generator and a call through C (map) between two plain functions, over several lines: every kind of frame. */
+/* A method, a generator and a call through C (map) between two plain functions, over several lines: every kind of
+ * frame. */
 static const char calibrate_source[] = "def inner(local, probe):\n"
                                        "    x = (\n"
                                        "        probe(local))\n"
@@ -195,7 +199,8 @@ void tg__frames_calibrate(void) {
     refused[0] = '\0';
   else
     snprintf(refused, sizeof refused,
-             "the frames of this Python %s are not laid out as expected (%s differs from what Python says): stacks and module paths are "
+             "the frames of this Python %s are not laid out as expected (%s differs from what Python says): stacks and "
+             "module paths are "
              "not recorded",
              PY_VERSION, differs ? differs : "text");
   PyErr_Clear();

@@ -1,8 +1,9 @@
 /* How a frame of the interpreter lies in memory: with python_frames.c the one gate to what Python does not publish.
  *
- * Read without the GIL, by the thread that the frames belong to, from inside a call that it makes: it cannot return from its own
- * frames meanwhile, and a frame owns its code object. The table below was read off the sources of each minor version; at import
- * python_frames.c walks frames it made itself and compares with Python's own answers, and refuses where they differ. */
+ * Read without the GIL, by the thread that the frames belong to, from inside a call that it makes: it cannot return
+ * from its own frames meanwhile, and a frame owns its code object. The table below was read off the sources of each
+ * minor version; at import python_frames.c walks frames it made itself and compares with Python's own answers, and
+ * refuses where they differ. */
 #ifndef TG_PYTHON_FRAMES_H
 #define TG_PYTHON_FRAMES_H
 
@@ -42,13 +43,16 @@ static inline const void *tg__frame_word(const struct tg__frame *f, size_t offse
   memcpy(&word, (const char *)f + offset, sizeof word);
   return word;
 }
-static inline const struct tg__frame *tg__frame_previous(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_PREVIOUS); }
+static inline const struct tg__frame *tg__frame_previous(const struct tg__frame *f) {
+  return tg__frame_word(f, TG_FRAME_PREVIOUS);
+}
 static inline const void *tg__frame_instr(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_INSTR); }
 static inline bool tg__frame_is_mark(const struct tg__frame *f) {
   return PY_VERSION_HEX >= 0x030c0000 && ((const char *)f)[TG_FRAME_OWNER] == TG_FRAME_OWNED_BY_C;
 }
 static inline const PyCodeObject *tg__frame_code(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_CODE); }
-/* Not yet in its own code, or the interpreter's helper around an __init__ that was inlined: Python does not show such frames either. */
+/* Not yet in its own code, or the interpreter's helper around an __init__ that was inlined: Python does not show
+ * such frames either. */
 static inline bool tg__frame_is_hidden(const struct tg__frame *f, const PyCodeObject *code) {
 #if TG_FRAMES_KNOWN
   return (const char *)tg__frame_instr(f) < code->co_code_adaptive + 2 * code->_co_firsttraceable &&
@@ -75,7 +79,7 @@ static inline const struct tg__frame *tg__frame_here(void) {
   return TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
 }
 
-/* ---- python_frames.c -------------------------------------------------------------------------------------------------------- */
+/* ---- python_frames.c ------------------------------------------------------------------------- */
 
 /* With the GIL, once: do the offsets hold in this process? */
 void tg__frames_calibrate(void);
@@ -88,7 +92,8 @@ void tg__frames_falsify(const char *offset, int by);
 int tg__code_line(const PyCodeObject *code, const void *instr);
 /* The text of a str as UTF-8 (surrogate halves in three bytes, zero bytes as U+FFFD): bytes written, at most `room`. */
 size_t tg__str_text(const PyObject *str, char *out, size_t room);
-/* Keep the code object for ever, so that its address means it alone. false: it is too late, tens of thousands are kept already. */
+/* Keep the code object for ever, so that its address means it alone. false: it is too late, tens of thousands are
+ * kept already. */
 bool tg__code_keep(const PyCodeObject *code);
 
 #endif

@@ -1,4 +1,5 @@
-/* capture: pauses of Python's garbage collector, from gc.callbacks. The list holds our function only while it records. */
+/* capture: pauses of Python's garbage collector, from gc.callbacks. The list holds our function only while it records.
+ */
 #include "capture/python_door.h"
 
 static struct {
@@ -72,8 +73,12 @@ static void gc_stop(void) {
 
 static bool gc_is_off(void) { return !atomic_load(&collector.is_on); }
 
-static const struct tg__source gc_source = {
-    .name = "garbage collector", .features = TG_RECORD_GC, .prepare = gc_prepare, .start = gc_start, .stop = gc_stop, .is_off = gc_is_off};
+static const struct tg__source gc_source = {.name = "garbage collector",
+                                            .features = TG_RECORD_GC,
+                                            .prepare = gc_prepare,
+                                            .start = gc_start,
+                                            .stop = gc_stop,
+                                            .is_off = gc_is_off};
 
 bool tg__python_gc_register(PyObject *module) {
   collector.callback = PyCFunction_New(&gc_event_def, NULL);

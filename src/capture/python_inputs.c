@@ -1,5 +1,6 @@
-/* capture: what annotations of Python code were given, as a SHAPE entry (format/inputs.def). Values are asked through Python, so this is
- * for the few spans that carry any, never for operators. What has no simple value is kept as OTHER; only exact types are asked, so that no method of the user's runs. */
+/* capture: what annotations of Python code were given, as a SHAPE entry (format/inputs.def). Values are asked
+ * through Python, so this is for the few spans that carry any, never for operators. What has no simple value is kept
+ * as OTHER; only exact types are asked, so that no method of the user's runs. */
 #include "capture/python_door.h"
 
 enum { BLOB_MAX = 8192, TEXT_MAX = 2048, LIST_MAX = 30 /* as the framework: longer lists of numbers are not kept */ };
@@ -46,28 +47,42 @@ static void put_text(struct blob *b, PyObject *text) {
   const char *bytes = tg__python_text(text, &len, &owner);
   if (!bytes) len = 0;
   if (len > TEXT_MAX) len = TEXT_MAX;
-  while (len && bytes && ((uint8_t)bytes[len] & 0xc0) == 0x80) len--; /* cut between characters; a str ends in a zero byte */
+  while (len && bytes && ((uint8_t)bytes[len] & 0xc0) == 0x80)
+    len--; /* cut between characters; a str ends in a zero byte */
   put16(b, (uint16_t)len);
   uint8_t *const at = room(b, len);
   if (at && len) memcpy(at, bytes, len);
   Py_XDECREF(owner);
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Types of torch, kept for ever. Looked up again while torch is not loaded. */
-static struct { PyObject *tensor, *parameter, *dtypes; /* dtypes: dtype → number of the scalar type */ } known;
+static struct {
+  PyObject *tensor, *parameter, *dtypes; /* dtypes: dtype → number of the scalar type */
+} known;
 
 static PyObject *dtypes_new(PyObject *torch) {
   /* In the order of c10::ScalarType, which only grows. */
-  static const char *const names[] = {
-      "uint8",     "int8",       "int16",   "int32", "int64",  "float16",     "float32",       "float64",         "complex32",
-      "complex64", "complex128", "bool",    "qint8", "quint8", "qint32",      "bfloat16",      "quint4x2",        "quint2x4",
-      "bits1x8",   "bits2x4",    "bits4x2", "bits8", "bits16", "float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz",
-      "uint16",    "uint32",     "uint64"};
+  static const char *const names[] = {"uint8",           "int8",
+                                      "int16",           "int32",
+                                      "int64",           "float16",
+                                      "float32",         "float64",
+                                      "complex32",       "complex64",
+                                      "complex128",      "bool",
+                                      "qint8",           "quint8",
+                                      "qint32",          "bfloat16",
+                                      "quint4x2",        "quint2x4",
+                                      "bits1x8",         "bits2x4",
+                                      "bits4x2",         "bits8",
+                                      "bits16",          "float8_e5m2",
+                                      "float8_e4m3fn",   "float8_e5m2fnuz",
+                                      "float8_e4m3fnuz", "uint16",
+                                      "uint32",          "uint64"};
   PyObject *const dict = PyDict_New();
   for (size_t i = 0; dict && i < sizeof names / sizeof *names; i++) {
-    PyObject *const dtype = PyObject_GetAttrString(torch, names[i]), *const number = dtype ? PyLong_FromSize_t(i) : NULL;
+    PyObject *const dtype = PyObject_GetAttrString(torch, names[i]), *const number =
+                                                                         dtype ? PyLong_FromSize_t(i) : NULL;
     if (number) PyDict_SetItem(dict, dtype, number);
     Py_XDECREF(number);
     Py_XDECREF(dtype);
@@ -77,7 +92,8 @@ static PyObject *dtypes_new(PyObject *torch) {
 }
 
 static void torch_find(void) {
-  PyObject *const modules = PyImport_GetModuleDict(), *const torch = modules ? PyDict_GetItemString(modules, "torch") : NULL; /* borrowed */
+  PyObject *const modules = PyImport_GetModuleDict(), *const torch = modules ? PyDict_GetItemString(modules, "torch")
+                                                                             : NULL; /* borrowed */
   PyObject *const nn = torch ? PyObject_GetAttrString(torch, "nn") : NULL;
   known.parameter = nn ? PyObject_GetAttrString(nn, "Parameter") : NULL;
   known.tensor = known.parameter ? PyObject_GetAttrString(torch, "Tensor") : NULL;
@@ -136,7 +152,7 @@ static void put_tensor(struct blob *b, PyObject *tensor) {
   Py_XDECREF(strides);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void put_int(struct blob *b, PyObject *value) {
   int overflow = 0;
@@ -238,7 +254,8 @@ uint32_t tg__python_inputs(struct tg__thread *t, PyObject *values, PyObject *key
   uint8_t bytes[BLOB_MAX];
   struct blob b = {bytes, bytes + sizeof bytes, false};
   if (values && (PyList_CheckExact(values) || PyTuple_CheckExact(values))) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values) && !b.full; i++) put_value(&b, PySequence_Fast_GET_ITEM(values, i));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values) && !b.full; i++)
+      put_value(&b, PySequence_Fast_GET_ITEM(values, i));
   } else if (values) {
     put_value(&b, values);
   }

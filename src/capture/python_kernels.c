@@ -1,5 +1,6 @@
-/* capture: a wrapper around a compiled kernel, `cpp_fused_…` or `triton_…` in a module that torch.compile wrote. It is put into such
- * modules when a recording starts and taken out when it stops (python/tachograph/_collect/native.py); 25 ns a call. */
+/* capture: a wrapper around a compiled kernel, `cpp_fused_…` or `triton_…` in a module that torch.compile wrote. It
+ * is put into such modules when a recording starts and taken out when it stops
+ * (python/tachograph/_collect/native.py); 25 ns a call. */
 #include "capture/python_door.h"
 
 #include <structmember.h>
@@ -25,7 +26,8 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *keywor
   PyObject *name, *wrapped;
   static char *names[] = {"name", "kernel", NULL};
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "UO:Kernel", names, &name, &wrapped)) return NULL;
-  if (!PyCallable_Check(wrapped)) return PyErr_Format(PyExc_TypeError, "Kernel: %.100s cannot be called", Py_TYPE(wrapped)->tp_name);
+  if (!PyCallable_Check(wrapped))
+    return PyErr_Format(PyExc_TypeError, "Kernel: %.100s cannot be called", Py_TYPE(wrapped)->tp_name);
   Kernel *const self = (Kernel *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->vectorcall = kernel_vectorcall;
@@ -68,7 +70,8 @@ static PyMemberDef kernel_members[] = {
     {0},
 };
 static PyType_Slot kernel_slots[] = {
-    {Py_tp_doc, (void *)"Kernel(name, kernel)\n--\n\nCalls the kernel, as an operator of that name while a recording runs."},
+    {Py_tp_doc,
+     (void *)"Kernel(name, kernel)\n--\n\nCalls the kernel, as an operator of that name while a recording runs."},
     {Py_tp_new, kernel_new},
     {Py_tp_dealloc, kernel_dealloc},
     {Py_tp_traverse, kernel_traverse},
@@ -77,9 +80,9 @@ static PyType_Slot kernel_slots[] = {
     {Py_tp_getattro, kernel_getattro},
     {Py_tp_members, kernel_members},
     {0}};
-static PyType_Spec kernel_spec = {"tachograph._record.Kernel", sizeof(Kernel), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE,
-                                  kernel_slots};
+static PyType_Spec kernel_spec = {
+    "tachograph._record.Kernel", sizeof(Kernel), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, kernel_slots};
 
 bool tg__python_kernels_register(PyObject *module) {
   kernel_type = (PyTypeObject *)PyType_FromSpec(&kernel_spec);

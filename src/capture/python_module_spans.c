@@ -1,10 +1,11 @@
 /* Calls of modules as records from their begin to their end.
  *
- * Every call of a module goes through one Python function, nn.Module's, and whoever calls a function from C, as a call of any object with a
- * __call__ does, goes through a pointer in the function object: its vectorcall. While spans are recorded that pointer is ours.
- * The function, its code and the class stay as they are, so that nobody who compares them (torch.compile does) sees a change, and other
- * functions run as if nothing was there. Python 3.11 calls a plain function from Python without a look at the pointer: there
- * super().__call__(x) in a class of the program's own has no span. */
+ * Every call of a module goes through one Python function, nn.Module's, and whoever calls a function from C, as a
+ * call of any object with a __call__ does, goes through a pointer in the function object: its vectorcall. While
+ * spans are recorded that pointer is ours. The function, its code and the class stay as they are, so that nobody who
+ * compares them (torch.compile does) sees a change, and other functions run as if nothing was there. Python 3.11
+ * calls a plain function from Python without a look at the pointer: there super().__call__(x) in a class of the
+ * program's own has no span. */
 #include "capture/python_stack.h"
 
 /* All under the GIL. */
@@ -12,7 +13,7 @@ static PyFunctionObject *function; /* whose pointer is ours, or was when we last
 static vectorcallfunc original;    /* what was there */
 static bool is_installed, is_on;
 
-/* ---- a call ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a call ---------------------------------------------------------------------------------- */
 
 struct span {
   struct tg__thread *thread;
@@ -49,7 +50,8 @@ static inline void span_end(const struct span *s, const void *self) {
   const uint64_t now = tg__ticks();
   struct tg__thread *const t = s->thread;
   const uint32_t generation = atomic_load_explicit(&tg__generation, memory_order_relaxed);
-  if (TG_UNLIKELY(generation != s->generation || t != tg__thread_here)) return; /* that recording is over, or this is a fork's child */
+  if (TG_UNLIKELY(generation != s->generation || t != tg__thread_here))
+    return; /* that recording is over, or this is a fork's child */
   struct tg__open *const o = tg__open_pop(t, s->key);
   if (TG_UNLIKELY(!o)) return;
   o->seq = 0;
@@ -65,7 +67,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
   return result;
 }
 
-/* ---- the pointer ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the pointer ----------------------------------------------------------------------------- */
 
 static void pointer_set(vectorcallfunc to) {
 #if PY_VERSION_HEX >= 0x030c0000
@@ -93,7 +95,7 @@ static void remove_ours(void) {
   is_installed = false;
 }
 
-/* ---- the source -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 /* The file may be closed before the calls that this thread is in have ended, and they are cut then. */
 static void open_calls_name(void) {
@@ -113,7 +115,8 @@ static void open_calls_name(void) {
 }
 
 static enum tg_err prepare(uint32_t features, struct tg_error *e) {
-  if (!(features & TG_RECORD_MODULES)) return tg__fail(e, TG_NO_DATA, -1, "spans of modules need modules to be recorded");
+  if (!(features & TG_RECORD_MODULES))
+    return tg__fail(e, TG_NO_DATA, -1, "spans of modules need modules to be recorded");
   return tg__stack_prepare(e);
 }
 
@@ -135,5 +138,9 @@ static void stop(void) {
 
 static bool is_off(void) { return !is_there(); }
 
-const struct tg__source tg__source_module_spans = {
-    .name = "module spans", .features = TG_RECORD_MODULE_SPANS, .prepare = prepare, .start = start, .stop = stop, .is_off = is_off};
+const struct tg__source tg__source_module_spans = {.name = "module spans",
+                                                   .features = TG_RECORD_MODULE_SPANS,
+                                                   .prepare = prepare,
+                                                   .start = start,
+                                                   .stop = stop,
+                                                   .is_off = is_off};

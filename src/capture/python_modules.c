@@ -1,10 +1,11 @@
 /* Which module a call was: class, number within the class, path in the model.
  *
- * A stack walk finds the module object without the GIL, and cannot keep it: a reference taken without the GIL may be lost and must then
- * not be given back, and a model that is never freed is no price for a profile. So first sight gives numbers only. As soon as Python
- * runs next (a pending call, on the main thread) the modules that are still on some stack, or reachable from one that is known, are
- * held with a proper reference until the recording ends, and their paths are looked up in the modules around them:
- * path = path of the enclosing call's module, dot, place in its _modules. What was freed before has its class and number alone. */
+ * A stack walk finds the module object without the GIL, and cannot keep it: a reference taken without the GIL may be
+ * lost and must then not be given back, and a model that is never freed is no price for a profile. So first sight
+ * gives numbers only. As soon as Python runs next (a pending call, on the main thread) the modules that are still on
+ * some stack, or reachable from one that is known, are held with a proper reference until the recording ends, and
+ * their paths are looked up in the modules around them: path = path of the enclosing call's module, dot, place in
+ * its _modules. What was freed before has its class and number alone. */
 #include "capture/python_stack.h"
 
 #include <pthread.h>
@@ -33,12 +34,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct module *modules;
 static struct call *calls;
 static struct class_count *classes;
-static uint32_t *places; /* open addressing: number of the module, 0 = free; twice as many as there is room for modules */
+static uint32_t
+    *places; /* open addressing: number of the module, 0 = free; twice as many as there is room for modules */
 static uint32_t module_count, module_room, call_count, call_room, class_seen, class_room;
 static _Atomic uint32_t unwritten;
 static _Atomic bool asked; /* a pending call is on its way */
 
-/* ---- first sight, without the GIL ---------------------------------------------------------------------------------------------------- */
+/* ---- first sight, without the GIL ------------------------------------------------------------ */
 
 /* items: the address of a pointer of whatever type, which is therefore copied as bytes. */
 static bool array_grow(void *items, uint32_t *room, uint32_t count, size_t item) {
@@ -61,7 +63,8 @@ static bool array_grow(void *items, uint32_t *room, uint32_t count, size_t item)
 static uint32_t *module_place(const void *object, const void *type) {
   const uint32_t mask = module_room * 2 - 1;
   uint32_t at = (uint32_t)(((uintptr_t)object >> 4) * 0x9e3779b97f4a7c15u >> 32) & mask;
-  while (places[at] && (modules[places[at] - 1].object != object || modules[places[at] - 1].type != type)) at = (at + 1) & mask;
+  while (places[at] && (modules[places[at] - 1].object != object || modules[places[at] - 1].type != type))
+    at = (at + 1) & mask;
   return &places[at];
 }
 
@@ -114,7 +117,8 @@ static int settle_pending(void *unused) {
   return 0;
 }
 static void settle_ask(void) {
-  if (!atomic_exchange(&asked, true) && Py_AddPendingCall(settle_pending, NULL)) atomic_store(&asked, false); /* full: tick asks again */
+  if (!atomic_exchange(&asked, true) && Py_AddPendingCall(settle_pending, NULL))
+    atomic_store(&asked, false); /* full: tick asks again */
 }
 
 uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t module, uint32_t above) {
@@ -130,7 +134,7 @@ uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t mo
   return number;
 }
 
-/* ---- who lives? With the GIL --------------------------------------------------------------------------------------------------------- */
+/* ---- who lives? With the GIL ----------------------------------------------------------------- */
 
 /* A live object: hold it if it is one of ours. */
 static void hold(PyObject *object) {
@@ -164,12 +168,13 @@ static bool all_held(void) {
 static void hold_what_lives(void) {
   PyObject *const gc = PyImport_ImportModule("gc");
   PyObject *const objects = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
-  for (Py_ssize_t i = 0; objects && PyList_Check(objects) && i < PyList_GET_SIZE(objects); i++) hold(PyList_GET_ITEM(objects, i));
+  for (Py_ssize_t i = 0; objects && PyList_Check(objects) && i < PyList_GET_SIZE(objects); i++)
+    hold(PyList_GET_ITEM(objects, i));
   Py_XDECREF(objects);
   Py_XDECREF(gc);
 }
 
-/* ---- where is it in the model? With the GIL -------------------------------------------------------------------------------------------- */
+/* ---- where is it in the model? With the GIL -------------------------------------------------- */
 
 struct search {
   const void *target;
@@ -178,7 +183,8 @@ struct search {
   char path[PATH_BYTES];
 };
 
-/* Find the target below `from` and write its path from there at `used`: direct children first, as a model's own lists do. */
+/* Find the target below `from` and write its path from there at `used`: direct children first, as a model's own
+ * lists do. */
 static bool search_below(struct search *s, PyObject *from, size_t used, uint32_t nested) {
   PyObject *const children = nested < NESTED_MAX ? PyObject_GenericGetAttr(from, s->name) : NULL;
   PyErr_Clear();
@@ -209,7 +215,8 @@ static struct call call_copy(uint32_t number, struct module *of) {
   return c;
 }
 
-/* Path of a call into s->path. false: a module around it is not known to live, so that there may be a better answer later. */
+/* Path of a call into s->path. false: a module around it is not known to live, so that there may be a better answer
+ * later. */
 static bool path_find(struct search *s, uint32_t number) {
   struct module module, around;
   const struct call c = call_copy(number, &module);
@@ -269,7 +276,7 @@ void tg__modules_settle(bool last) {
   PyErr_Restore(type, value, traceback);
 }
 
-/* ---- the source ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 /* Empty the arrays, and let go of the modules when there is a GIL to do it with. */
 static void forget(bool with_gil) {
@@ -326,7 +333,8 @@ static enum tg_err prepare(uint32_t features, struct tg_error *e) {
 
 static enum tg_err start(uint32_t features, struct tg_error *e) {
   atomic_store(&tg__module_code, call_code);
-  return tg__stack_switch(TG_RECORD_MODULES, true) ? TG_OK : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
+  return tg__stack_switch(TG_RECORD_MODULES, true) ? TG_OK
+                                                   : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
 }
 
 static void stop(void) { tg__stack_switch(TG_RECORD_MODULES, false); }

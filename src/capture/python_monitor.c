@@ -15,7 +15,7 @@ static PyObject *monitoring, *missing; /* sys.monitoring, and what stands for no
 
 static const struct tg__frame *frame_here(void) { return tg__frame_innermost(PyThreadState_Get()); }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* callback(code, offset, …) */
 static PyObject *on_begin(PyObject *self, PyObject *const *args, Py_ssize_t n) {
@@ -53,15 +53,14 @@ static PyObject *on_c_end(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 }
 
 static PyMethodDef callbacks[EVENTS] = {
-#define CALLBACK(name, function)                                                                                                           \
-  { "tachograph_" name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, NULL }
+#define CALLBACK(name, function) {"tachograph_" name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, NULL}
     CALLBACK("begin", on_begin),  CALLBACK("resume", on_begin),   CALLBACK("throw", on_begin),
     CALLBACK("end", on_end),      CALLBACK("yield", on_end),      CALLBACK("unwind", on_end),
     CALLBACK("call", on_c_begin), CALLBACK("c_return", on_c_end), CALLBACK("c_raise", on_c_end),
 #undef CALLBACK
 };
 
-/* ---- the tool ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the tool -------------------------------------------------------------------------------- */
 
 static bool done(PyObject *result) {
   Py_XDECREF(result);
@@ -110,7 +109,8 @@ static void tool_give(void) {
 
 static enum tg_err tool_have(struct tg_error *e) {
   if (!monitoring_find())
-    return tg__fail(e, TG_UNSUPPORTED, -1, "sys.monitoring of this Python lacks events: calls of Python functions are not recorded");
+    return tg__fail(e, TG_UNSUPPORTED, -1,
+                    "sys.monitoring of this Python lacks events: calls of Python functions are not recorded");
   if (tool >= 0 || tool_take()) return TG_OK;
   tool_give();
   return tg__fail(e, TG_BUSY, -1, "other tools use all of sys.monitoring: calls of Python functions are not recorded");
@@ -130,7 +130,8 @@ enum tg_err tg__calls_attach(struct tg_error *e) {
   is_on = done(PyObject_CallMethod(monitoring, "set_events", "il", tool, events));
   if (is_on) return TG_OK;
   tool_give();
-  return tg__fail(e, TG_UNSUPPORTED, -1, "sys.monitoring refused our events: calls of Python functions are not recorded");
+  return tg__fail(e, TG_UNSUPPORTED, -1,
+                  "sys.monitoring refused our events: calls of Python functions are not recorded");
 }
 
 bool tg__calls_detach(void) {

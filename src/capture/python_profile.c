@@ -1,4 +1,5 @@
-/* Python 3.11: calls are seen by a profile function in C, put on every thread. threading.setprofile puts it on threads that start later. */
+/* Python 3.11: calls are seen by a profile function in C, put on every thread. threading.setprofile puts it on
+ * threads that start later. */
 #include "capture/python_calls.h"
 
 #if !TG_CALLS_MONITORED
@@ -18,7 +19,8 @@ static int profile(PyObject *unused, PyFrameObject *frame, int what, PyObject *a
     tg__call_end(f);
     break;
   case PyTrace_C_CALL:
-    if (PyCFunction_Check(arg)) tg__c_call_begin(f, ((PyCFunctionObject *)arg)->m_ml, ((PyCFunctionObject *)arg)->m_self);
+    if (PyCFunction_Check(arg))
+      tg__c_call_begin(f, ((PyCFunctionObject *)arg)->m_ml, ((PyCFunctionObject *)arg)->m_self);
     break;
   case PyTrace_C_RETURN:
   case PyTrace_C_EXCEPTION:
@@ -48,8 +50,8 @@ static PyObject *threading_hook(PyObject *hook) {
   return old;
 }
 
-/* Put our function on every thread that has none, or take it off where it is. Is another's in its place, or (on the thread that the
- * recording began on) nobody's? */
+/* Put our function on every thread that has none, or take it off where it is. Is another's in its place, or (on the
+ * thread that the recording began on) nobody's? */
 static bool all_threads(bool on) {
   bool taken = false;
   for (PyThreadState *s = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); s; s = PyThreadState_Next(s)) {
@@ -64,7 +66,8 @@ static bool all_threads(bool on) {
 enum tg_err tg__calls_ready(struct tg_error *e) {
   const Py_tracefunc there = PyThreadState_Get()->c_profilefunc;
   if (!there || there == profile) return TG_OK;
-  return tg__fail(e, TG_BUSY, -1, "another profiler uses sys.setprofile on this thread: calls of Python functions are not recorded");
+  return tg__fail(e, TG_BUSY, -1,
+                  "another profiler uses sys.setprofile on this thread: calls of Python functions are not recorded");
 }
 
 enum tg_err tg__calls_attach(struct tg_error *e) {

@@ -1,10 +1,12 @@
-/* capture: spans of Python code. They nest like everything else as long as they end in order on their thread. Coroutines end them
- * out of order and futures on other threads: then they are taken out of the middle of the open stack, or out of another's. */
+/* capture: spans of Python code. They nest like everything else as long as they end in order on their thread.
+ * Coroutines end them out of order and futures on other threads: then they are taken out of the middle of the open
+ * stack, or out of another's. */
 #include "capture/python_door.h"
 
-/* ---- on and off ---------------------------------------------------------------------------------------------------------------- */
+/* ---- on and off ------------------------------------------------------------------------------ */
 
-/* Spans are recorded whenever a recording runs, but where operators are recorded and are switched off for a while, spans are too. */
+/* Spans are recorded whenever a recording runs, but where operators are recorded and are switched off for a while,
+ * spans are too. */
 static struct {
   _Atomic uint32_t generation; /* of the session in which operators were on */
   _Atomic bool is_on;
@@ -23,9 +25,10 @@ static bool is_switched_off(const struct tg__thread *t) {
          atomic_load_explicit(&operators.generation, memory_order_relaxed) == t->generation;
 }
 
-const struct tg__source tg__source_spans = {.name = "spans", .features = TG_RECORD_OPS, .start = spans_start, .stop = spans_stop};
+const struct tg__source tg__source_spans = {
+    .name = "spans", .features = TG_RECORD_OPS, .start = spans_start, .stop = spans_stop};
 
-/* ---- the open stack ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the open stack -------------------------------------------------------------------------- */
 
 /* Take entry i off the calling thread's stack, wherever it is. */
 static void entry_remove(struct tg__thread *t, uint32_t i) {
@@ -40,7 +43,8 @@ static void orphans_remove(struct tg__thread *t, struct tg__python_names *n) {
   n->orphans = 0;
 }
 
-void tg__python_span_begin_now(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values, PyObject *keywords) {
+void tg__python_span_begin_now(struct tg__python_span *s, PyObject *name, uint8_t scope, PyObject *values,
+                               PyObject *keywords) {
   struct tg__thread *const t = tg__thread();
   if (!t || is_switched_off(t)) return;
   struct tg__python_names *const n = tg__python_names(t);
@@ -73,8 +77,8 @@ static uint32_t entry_find(const struct tg__thread *t, const struct tg__python_s
   return TG_NONE;
 }
 
-/* On another thread's stack it can only be marked: that thread may be pushing and popping at this moment, without the GIL. Entries of ours
- * move downwards only, and under the GIL. */
+/* On another thread's stack it can only be marked: that thread may be pushing and popping at this moment, without
+ * the GIL. Entries of ours move downwards only, and under the GIL. */
 static void entry_orphan(struct tg__thread *t, const struct tg__python_span *s) {
   struct tg__python_names *const n = t->own[TG_SLOT_PYTHON_NAMES];
   for (uint32_t i = s->place + 1u; i-- > 0;) {
@@ -86,7 +90,8 @@ static void entry_orphan(struct tg__thread *t, const struct tg__python_span *s) 
 }
 
 /* Write it from what the span itself remembers. `elsewhere`: the ids are another thread's. */
-static void span_write(struct tg__thread *t, const struct tg__python_span *s, PyObject *name, bool elsewhere, uint64_t now) {
+static void span_write(struct tg__thread *t, const struct tg__python_span *s, PyObject *name, bool elsewhere,
+                       uint64_t now) {
   const struct tg__open o = {.start_ticks = s->start_ticks,
                              .name = elsewhere ? tg__python_name(t, name) : s->name,
                              .shape = elsewhere ? 0 : s->shape,
@@ -97,8 +102,8 @@ static void span_write(struct tg__thread *t, const struct tg__python_span *s, Py
 
 static void end_out_of_order(struct tg__thread *t, struct tg__python_span *s, PyObject *name, uint64_t now) {
   const uint32_t i = entry_find(t, s), depth = t->depth;
-  if (i ==
-      TG_NONE) { /* an operation around it ended first and took it off, or it was detached; or that thread died and its state is ours now */
+  if (i == TG_NONE) { /* an operation around it ended first and took it off, or it was detached; or that thread died and
+                         its state is ours now */
     span_write(t, s, name, s->number != t->number, now);
     return;
   }
@@ -113,7 +118,8 @@ void tg__python_span_end_now(struct tg__python_span *s, PyObject *name) {
   const uint64_t now = tg__ticks();
   const uint32_t generation = atomic_load_explicit(&tg__generation, memory_order_relaxed);
   struct tg__thread *const t = tg__thread_here;
-  if (TG_UNLIKELY(s->generation != generation)) { /* the recording it began in is over, or this is a fork of that process */
+  if (TG_UNLIKELY(s->generation !=
+                  generation)) { /* the recording it began in is over, or this is a fork of that process */
     *s = (struct tg__python_span){0};
     return;
   }

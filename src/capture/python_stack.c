@@ -1,11 +1,12 @@
 /* The Python stack of an operation as one number.
  *
- * A thread's stack is a path in a prefix tree; node = (node of the caller, instruction). The chain remembers the frames of the last
- * look. From one operation to the next the outer frames rarely change, so a look goes from the innermost frame outwards over
- * addresses it knows already: nothing waits for a pointer to arrive, about half a nanosecond a frame. Only what differs is
- * looked up in the tree, and only what was never seen becomes text:
+ * A thread's stack is a path in a prefix tree; node = (node of the caller, instruction). The chain remembers the
+ * frames of the last look. From one operation to the next the outer frames rarely change, so a look goes from the
+ * innermost frame outwards over addresses it knows already: nothing waits for a pointer to arrive, about half a
+ * nanosecond a frame. Only what differs is looked up in the tree, and only what was never seen becomes text:
  *
- *     path(line): function \0 first line of the function \0 what was cut off the front of the path \0 number of the module object
+ *     path(line): function \0 first line of the function \0 what was cut off the front of the path \0 number of the
+ *     module object
  *
  * the last for calls of modules alone, whose line is always the first. Paths are cut as torch cuts them. */
 #include "capture/python_stack.h"
@@ -16,19 +17,20 @@ enum { ROOM_FIRST = 64, ROOM_MAX = 1024, ROOM_KEEP = 768, NODES_FIRST = 256, NOD
 
 const PyCodeObject *_Atomic tg__module_code;
 
-/* ---- paths ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
-/* Folders that are cut off the front of paths, each with its separator and a zero byte, longest match first as torch orders them; an empty
- * one ends the list. Never freed: other threads may be reading it. */
+/* Folders that are cut off the front of paths, each with its separator and a zero byte, longest match first as torch
+ * orders them; an empty one ends the list. Never freed: other threads may be reading it. */
 static const char *_Atomic path_folders = "";
 
 /* The same list as torch makes for its Python tracer, so that names agree. */
-static const char folders_source[] = "import os, site, sys\n"
-                                     "paths = site.getsitepackages() + sys.path + [site.getuserbase(), site.getusersitepackages()]\n"
-                                     "torch = sys.modules.get('torch')\n"
-                                     "if getattr(torch, '__file__', None): paths.append(os.path.dirname(os.path.dirname(torch.__file__)))\n"
-                                     "paths = sorted({os.path.abspath(p) for p in paths if isinstance(p, str)}, reverse=True)\n"
-                                     "folders = b''.join(os.fsencode(p + os.sep) + b'\\0' for p in paths if '\\0' not in p) + b'\\0'\n";
+static const char folders_source[] =
+    "import os, site, sys\n"
+    "paths = site.getsitepackages() + sys.path + [site.getuserbase(), site.getusersitepackages()]\n"
+    "torch = sys.modules.get('torch')\n"
+    "if getattr(torch, '__file__', None): paths.append(os.path.dirname(os.path.dirname(torch.__file__)))\n"
+    "paths = sorted({os.path.abspath(p) for p in paths if isinstance(p, str)}, reverse=True)\n"
+    "folders = b''.join(os.fsencode(p + os.sep) + b'\\0' for p in paths if '\\0' not in p) + b'\\0'\n";
 
 static void folders_renew(void) {
   PyObject *const names = PyDict_New();
@@ -64,7 +66,7 @@ static size_t folder_length(const char *path, size_t len) {
   return 0;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool nodes_grow(struct tg__chain *c) {
   struct tg__chain bigger = *c;
@@ -84,14 +86,15 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const PyCodeOb
   const size_t path_len = tg__str_text(code->co_filename, path, sizeof path);
   const size_t name_len = tg__str_text(code->co_name, name, sizeof name);
   const size_t cut = folder_length(path, path_len);
-  int len = snprintf(text, sizeof text, "%.*s(%d): %.*s%c%d%c%.*s", (int)(path_len - cut), path + cut, line, (int)name_len, name, 0,
-                     code->co_firstlineno, 0, (int)cut, path);
+  int len = snprintf(text, sizeof text, "%.*s(%d): %.*s%c%d%c%.*s", (int)(path_len - cut), path + cut, line,
+                     (int)name_len, name, 0, code->co_firstlineno, 0, (int)cut, path);
   if (module) len += snprintf(text + len, sizeof text - (size_t)len, "%c%u", 0, module);
   return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)len);
 }
 
 /* First sight of a function that runs a line below `above`; `self`: of a module's call the module, else NULL. */
-static struct tg__node node_make(struct tg__thread *t, const PyCodeObject *code, int line, const void *self, uint32_t above, uint32_t call) {
+static struct tg__node node_make(struct tg__thread *t, const PyCodeObject *code, int line, const void *self,
+                                 uint32_t above, uint32_t call) {
   if (!tg__code_keep(code)) tg__count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
   const uint32_t module = self ? tg__module_number(self) : 0;
   struct tg__node node = {.call = call, .id = text_intern(t, above, code, line, module)};
@@ -103,7 +106,8 @@ static struct tg__node node_make(struct tg__thread *t, const PyCodeObject *code,
 }
 
 static void node_put(struct tg__chain *c, struct tg__node node, uint32_t above, uint64_t key) {
-  if (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c)) { /* begin anew: those that come again are seen for the first time again */
+  if (c->nodes_used >= c->nodes_room / 4 * 3 &&
+      !nodes_grow(c)) { /* begin anew: those that come again are seen for the first time again */
     memset(c->nodes, 0, c->nodes_room * sizeof *c->nodes);
     c->nodes_used = 0;
   }
@@ -119,7 +123,8 @@ static uint32_t outside_number(struct tg__thread *t) {
   return tg__intern(t, TG_RAW_D_STACK, 0, text, sizeof text - 1);
 }
 
-void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above, uint32_t call, uint64_t key) {
+void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above,
+                         uint32_t call, uint64_t key) {
   const PyCodeObject *const code = tg__frame_code(link->frame);
   const bool cut = link == c->links && link->previous && !link->self;
   const uint32_t below = cut ? outside_number(t) : above;
@@ -133,7 +138,7 @@ void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__l
   node_put(c, node, above, key);
 }
 
-/* ---- the chain ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the chain ------------------------------------------------------------------------------- */
 
 bool tg__chain_room(struct tg__chain *c, uint32_t want) {
   const size_t bytes = sizeof(struct tg__link) + sizeof(const struct tg__frame *);
@@ -178,9 +183,9 @@ struct tg__chain *tg__chain_slow(struct tg__thread *t) {
   return c;
 }
 
-/* Are links 0…n-1 still what they were? The innermost of them is known to be a live frame, which makes its `previous` one, and so on
- * outwards: no address is followed before it is known to hold. Returns the outermost link that runs elsewhere now (n = none), or
- * TG_NONE when the frames themselves are others. */
+/* Are links 0…n-1 still what they were? The innermost of them is known to be a live frame, which makes its
+ * `previous` one, and so on outwards: no address is followed before it is known to hold. Returns the outermost link
+ * that runs elsewhere now (n = none), or TG_NONE when the frames themselves are others. */
 static inline __attribute__((always_inline)) uint32_t chain_check(const struct tg__chain *c, uint32_t n, bool lines) {
   const struct tg__link *const links = c->links;
   uint32_t changed = n;
@@ -202,8 +207,8 @@ static void chain_push(struct tg__thread *t, struct tg__chain *c, uint32_t fresh
   }
 }
 
-/* Look at all frames; links that are the same keep their numbers. Of a stack deeper than there is room for the outermost are left out,
- * and some more, so that the next few calls have room. Returns how many frames are fresh. */
+/* Look at all frames; links that are the same keep their numbers. Of a stack deeper than there is room for the
+ * outermost are left out, and some more, so that the next few calls have room. Returns how many frames are fresh. */
 static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *innermost, bool lines) {
   uint32_t total = 0;
   for (const struct tg__frame *f = innermost; f; f = tg__frame_previous(f)) {
@@ -218,13 +223,15 @@ static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *inner
     struct tg__link now;
     tg__link_read(&now, c->fresh[total - 1 - same], lines);
     const struct tg__link *const was = &c->links[same];
-    if (now.frame != was->frame || now.previous != was->previous || now.mark != was->mark || now.self != was->self) break;
+    if (now.frame != was->frame || now.previous != was->previous || now.mark != was->mark || now.self != was->self)
+      break;
   }
   c->depth = same;
   return total - same;
 }
 
-static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t, struct tg__chain *c, bool lines) {
+static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t,
+                                                                               struct tg__chain *c, bool lines) {
   const PyThreadState *const thread = PyGILState_GetThisThreadState();
   const struct tg__frame *const innermost = TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
   if (!innermost) return NULL;
@@ -232,7 +239,8 @@ static inline __attribute__((always_inline)) const struct tg__link *chain_look(s
   const struct tg__frame *f = innermost;
   c->looks++;
   c->thread = thread;
-  while (f) { /* inner frames lie higher on the thread's data stack; where they do not (generators), this only takes longer */
+  while (f) { /* inner frames lie higher on the thread's data stack; where they do not (generators), this only takes
+                 longer */
     while (n && (uintptr_t)c->links[n - 1].frame > (uintptr_t)f) n--;
     if ((n && c->links[n - 1].frame == f) || fresh == c->room) break;
     c->fresh[fresh++] = f;
@@ -265,11 +273,13 @@ static uint32_t stack_of_modules(struct tg__thread *t) {
   return l ? l->node : 0;
 }
 
-/* ---- calls of modules that nobody may have looked at --------------------------------------------------------------------------------- */
+/* ---- calls of modules that nobody may have looked at ----------------------------------------- */
 
 static bool with_lines; /* how the running recording, or the last one, looks at frames; under the GIL */
 
-const struct tg__link *tg__chain_look(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, with_lines); }
+const struct tg__link *tg__chain_look(struct tg__thread *t, struct tg__chain *c) {
+  return chain_look(t, c, with_lines);
+}
 
 uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self) {
   const PyCodeObject *const code = atomic_load_explicit(&tg__module_code, memory_order_relaxed);
@@ -284,7 +294,7 @@ uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *
   return node.id;
 }
 
-/* ---- the source ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 static _Thread_local PyGILState_STATE gil_before __attribute__((tls_model("initial-exec")));
 bool tg__gil_take(void) {
@@ -306,7 +316,9 @@ bool tg__stack_switch(uint32_t features, bool on) {
   }
   wanted = on ? wanted | features : wanted & ~features;
   if (on) with_lines = wanted & TG_RECORD_STACKS;
-  tg__stack_of = wanted & TG_RECORD_STACKS ? stack_with_lines : wanted & TG_RECORD_MODULES ? stack_of_modules : stack_none;
+  tg__stack_of = wanted & TG_RECORD_STACKS    ? stack_with_lines
+                 : wanted & TG_RECORD_MODULES ? stack_of_modules
+                                              : stack_none;
   return true;
 }
 
@@ -317,16 +329,22 @@ enum tg_err tg__stack_prepare(struct tg_error *e) {
 
 static enum tg_err prepare(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
 static enum tg_err start(uint32_t features, struct tg_error *e) {
-  return tg__stack_switch(TG_RECORD_STACKS, true) ? TG_OK : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
+  return tg__stack_switch(TG_RECORD_STACKS, true) ? TG_OK
+                                                  : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
 }
 static void stop(void) { tg__stack_switch(TG_RECORD_STACKS, false); }
 
 static bool is_off(void) { return !tg__stack_of || tg__stack_of == stack_none; }
 
-static const struct tg__source source = {
-    .name = "Python stacks", .features = TG_RECORD_STACKS, .prepare = prepare, .start = start, .stop = stop, .is_off = is_off};
+static const struct tg__source source = {.name = "Python stacks",
+                                         .features = TG_RECORD_STACKS,
+                                         .prepare = prepare,
+                                         .start = start,
+                                         .stop = stop,
+                                         .is_off = is_off};
 
-/* frames() → None, or why they cannot be read; frames_falsify(offset, by): the same with an offset shifted, for the test of the calibration */
+/* frames() → None, or why they cannot be read; frames_falsify(offset, by): the same with an offset shifted, for the
+ * test of the calibration */
 static PyObject *frames(PyObject *module, PyObject *unused) { return Py_BuildValue("z", tg__frames_refused()); }
 static PyObject *frames_falsify(PyObject *module, PyObject *args) {
   const char *offset;

@@ -1,11 +1,12 @@
-/* What the files about Python's stack share: the chain of a thread's frames with their numbers, and the calls of modules among them. */
+/* What the files about Python's stack share: the chain of a thread's frames with their numbers, and the calls of
+ * modules among them. */
 #ifndef TG_PYTHON_STACK_H
 #define TG_PYTHON_STACK_H
 
 #include "capture/python_door.h"
 #include "capture/python_frames.h"
 
-/* ---- the chain of a thread (python_stack.c) ------------------------------------------------------------------------------------ */
+/* ---- the chain of a thread (python_stack.c) -------------------------------------------------- */
 
 /* One frame as it was at the last look, outermost first. */
 struct tg__link {
@@ -26,10 +27,10 @@ struct tg__chain {
   struct tg__link *links;
   const struct tg__frame **fresh; /* scratch: frames not in `links` yet, innermost first; as many places */
   uint32_t room, depth;
-  uint32_t looks; /* how often it was brought up to date */
+  uint32_t looks;              /* how often it was brought up to date */
   const PyThreadState *thread; /* whose frames the last look saw */
   uint64_t spans;              /* of modules, that began on this thread */
-  struct tg__node *nodes; /* open addressing; nodes_room is a power of two */
+  struct tg__node *nodes;      /* open addressing; nodes_room is a power of two */
   uint32_t nodes_room, nodes_used;
 };
 
@@ -39,10 +40,13 @@ static inline struct tg__chain *tg__chain(struct tg__thread *t) {
   struct tg__chain *const c = t->own[TG_SLOT_STACK];
   return TG_LIKELY(c && t->own_generation[TG_SLOT_STACK] == t->generation) ? c : tg__chain_slow(t);
 }
-/* Bring the chain up to date with the calling thread's frames and return its innermost link; NULL when there are none. */
+/* Bring the chain up to date with the calling thread's frames and return its innermost link; NULL when there are none.
+ */
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c);
-const struct tg__link *tg__chain_look(struct tg__thread *t, struct tg__chain *c); /* the same as operators look, with lines or modules alone */
-bool tg__chain_room(struct tg__chain *c, uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
+const struct tg__link *
+tg__chain_look(struct tg__thread *t, struct tg__chain *c); /* the same as operators look, with lines or modules alone */
+bool tg__chain_room(struct tg__chain *c,
+                    uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
 
 enum tg_err tg__stack_prepare(struct tg_error *e); /* can frames be read? */
 /* TG_RECORD_STACKS or TG_RECORD_MODULES: tg__stack_of follows. false: the interpreter has ended. */
@@ -52,7 +56,7 @@ bool tg__stack_switch(uint32_t features, bool on);
 bool tg__gil_take(void);
 void tg__gil_give(void);
 
-/* ---- links and their numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- links and their numbers ----------------------------------------------------------------- */
 
 extern const PyCodeObject *_Atomic tg__module_code; /* of nn.Module.__call__, while modules are recorded; else NULL */
 
@@ -62,7 +66,8 @@ static inline bool tg__link_is_hidden(const struct tg__link *l) {
 }
 
 static inline void tg__link_read(struct tg__link *l, const struct tg__frame *f, bool lines) {
-  const PyCodeObject *const module_code = atomic_load_explicit(&tg__module_code, memory_order_relaxed), *const code = tg__frame_code(f);
+  const PyCodeObject *const module_code = atomic_load_explicit(&tg__module_code, memory_order_relaxed),
+                            *const code = tg__frame_code(f);
   l->frame = f;
   l->previous = tg__frame_previous(f);
   l->mark = lines ? tg__frame_instr(f) : (const void *)code;
@@ -78,7 +83,8 @@ static inline struct tg__node *tg__node_find(const struct tg__chain *c, uint32_t
   while (c->nodes[at].key && (c->nodes[at].key != key || c->nodes[at].above != above)) at = (at + 1) & mask;
   return &c->nodes[at];
 }
-void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above, uint32_t call, uint64_t key);
+void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above,
+                         uint32_t call, uint64_t key);
 
 /* Give the link at place i its number, from its own fields and those of the one around it. */
 static inline void tg__link_number(struct tg__thread *t, struct tg__chain *c, uint32_t i, bool lines) {
@@ -97,13 +103,14 @@ static inline void tg__link_number(struct tg__thread *t, struct tg__chain *c, ui
   link->call = known->call;
 }
 
-/* ---- for who sees every call of the thread: no look at all frames ------------------------------------------------------------------ */
+/* ---- for who sees every call of the thread: no look at all frames ---------------------------- */
 
-/* The link of a frame that is known to run, its line as it is now; NULL when the chain does not have it as it is. Links around it hold without a
- * look: each was brought up to date when it made its call, and waits since. */
+/* The link of a frame that is known to run, its line as it is now; NULL when the chain does not have it as it is.
+ * Links around it hold without a look: each was brought up to date when it made its call, and waits since. */
 static inline struct tg__link *tg__chain_touch(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
   uint32_t n = c->depth;
-  while (n && c->links[n - 1].frame != f) n--; /* what is passed over has returned, and was put there by a call as well */
+  while (n && c->links[n - 1].frame != f)
+    n--; /* what is passed over has returned, and was put there by a call as well */
   if (!n || c->links[n - 1].previous != tg__frame_previous(f)) return NULL;
   struct tg__link *const l = &c->links[n - 1];
   c->depth = n;
@@ -114,16 +121,19 @@ static inline struct tg__link *tg__chain_touch(struct tg__thread *t, struct tg__
   return l;
 }
 /* Frame f calls C. */
-static inline const struct tg__link *tg__chain_caller(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+static inline const struct tg__link *tg__chain_caller(struct tg__thread *t, struct tg__chain *c,
+                                                      const struct tg__frame *f) {
   const struct tg__link *const l = tg__chain_touch(t, c, f);
   return TG_LIKELY(l != NULL) ? l : tg__chain_now(t, c);
 }
 /* Frame f is entered. */
-static inline const struct tg__link *tg__chain_enter(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
+static inline const struct tg__link *tg__chain_enter(struct tg__thread *t, struct tg__chain *c,
+                                                     const struct tg__frame *f) {
   const struct tg__frame *const around = tg__frame_previous(f);
   const bool marked = around && tg__frame_is_mark(around);
   const struct tg__frame *const caller = marked ? tg__frame_previous(around) : around;
-  if (TG_UNLIKELY(!caller || !tg__chain_touch(t, c, caller) || (c->depth + 2 > c->room && !tg__chain_room(c, c->depth + 2))))
+  if (TG_UNLIKELY(!caller || !tg__chain_touch(t, c, caller) ||
+                  (c->depth + 2 > c->room && !tg__chain_room(c, c->depth + 2))))
     return tg__chain_now(t, c);
   if (marked) {
     tg__link_read(&c->links[c->depth], around, true);
@@ -134,9 +144,9 @@ static inline const struct tg__link *tg__chain_enter(struct tg__thread *t, struc
   return &c->links[c->depth - 1];
 }
 
-/* Of the last look, the call of module `self` that has just returned to the thread's innermost frame; NULL when it is not there. Only for
- * who knows that the look was in that call: the thread's state still stands. Around the call lies its caller, and on 3.12 and newer a
- * mark between them, as C makes the call. */
+/* Of the last look, the call of module `self` that has just returned to the thread's innermost frame; NULL when it
+ * is not there. Only for who knows that the look was in that call: the thread's state still stands. Around the call
+ * lies its caller, and on 3.12 and newer a mark between them, as C makes the call. */
 static inline const struct tg__link *tg__module_link(const struct tg__chain *c, const void *self) {
   const struct tg__frame *const caller = tg__frame_innermost(c->thread);
   for (uint32_t i = c->depth; i-- > 0;) {
@@ -146,17 +156,19 @@ static inline const struct tg__link *tg__module_link(const struct tg__chain *c, 
   }
   return NULL;
 }
-/* STACK entry of the call of module `self` that the calling thread's innermost frame makes, as operators in it have it; 0 = none to be had. */
+/* STACK entry of the call of module `self` that the calling thread's innermost frame makes, as operators in it have
+ * it; 0 = none to be had. */
 uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self);
 
-/* ---- modules (python_modules.c) ---------------------------------------------------------------------------------------------------- */
+/* ---- modules (python_modules.c) -------------------------------------------------------------- */
 
 /* Without the GIL, at first sight. Number of a module object in this session, from 1; 0 = no room. */
 uint32_t tg__module_number(const void *self);
-/* A STACK entry is the call of a module, inside the call `above` (0 = none): number of this call, from 1. Its MODULE entry follows when
- * Python runs next. */
+/* A STACK entry is the call of a module, inside the call `above` (0 = none): number of this call, from 1. Its MODULE
+ * entry follows when Python runs next. */
 uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t module, uint32_t above);
-/* The function that every call of a module goes through, a new reference; NULL when torch.nn is not loaded. With the GIL. */
+/* The function that every call of a module goes through, a new reference; NULL when torch.nn is not loaded. With the
+ * GIL. */
 PyObject *tg__module_function(void);
 extern const struct tg__source tg__source_module_spans; /* python_module_spans.c */
 /* Write the MODULE entries that are owed, those that are certain or (last) all. With the GIL. */

@@ -1,13 +1,15 @@
-/* python_torch: the operations that calibration and self-test look at. They are run in Python because that is where torch is;
- * on a thread of its own, which no mode, guard or default of the program reaches, and on which no autograd engine is started. */
+/* python_torch: the operations that calibration and self-test look at. They are run in Python because that is where
+ * torch is; on a thread of its own, which no mode, guard or default of the program reaches, and on which no autograd
+ * engine is started. */
 #include <pthread.h>
 
 #include "capture/python_door.h"
 #include "capture/torch.h"
 
-/* ---- the programs ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the programs ---------------------------------------------------------------------------- */
 
-/* `torch`, `look` and `elsewhere` (runs a function on another thread) are given. look(what, extra): see enum tg__torch_sight. */
+/* `torch`, `look` and `elsewhere` (runs a function on another thread) are given. look(what, extra): see enum
+ * tg__torch_sight. */
 static const char common[] =
     "import _thread\n"
     "enter, leave = torch.autograd._record_function_with_args_enter, torch.autograd._record_function_with_args_exit\n"
@@ -55,7 +57,8 @@ static const char calibration[] =
     "for y in elsewhere(forward)[:3]:\n"
     "    look(NODE, y.grad_fn._sequence_nr())\n"
     "    y.grad_fn(gradient)\n"
-    "for name in ('a name that does not fit into the object', 'short', 'another name that is longer than the object has room for'):\n"
+    "for name in ('a name that does not fit into the object', 'short', 'another name that is longer than the object "
+    "has room for'):\n"
     "    look(TEXT, 0)\n"
     "    mark(name)\n"
     "small = filled((7, 11, 13), (1009, 53, 2))\n"
@@ -85,7 +88,8 @@ static const char trial[] =
     "for i in range(2):\n"
     "    y = elsewhere(forward)\n"
     "    span = enter('Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂', small, 42, 2.25, False,\n"
-    "                 'a text that fits nowhere else', None, [1, -2, 3], [0.5], [True, False], ['a', 'bc'], [small, large], 1 + 2j)\n"
+    "                 'a text that fits nowhere else', None, [1, -2, 3], [0.5], [True, False], ['a', 'bc'], [small, "
+    "large], 1 + 2j)\n"
     "    z = torch.add(x, gradient, alpha=3)\n"
     "    leave(span)\n"
     "    look(NOTE_OP, z.grad_fn._sequence_nr())\n"
@@ -96,7 +100,7 @@ static const char trial[] =
     "        large.clone()\n"
     "    mark('classes', wrapped('sizes'), sparse)\n";
 
-/* ---- running them --------------------------------------------------------------------------------------------------------------------- */
+/* ---- running them ---------------------------------------------------------------------------- */
 
 struct run {
   enum tg__torch_program which;
@@ -133,7 +137,8 @@ static void say_exception(struct run *r) {
   PyErr_Fetch(&type, &value, &trace);
   PyObject *const text = value ? PyObject_Str(value) : NULL;
   const char *const words = text ? PyUnicode_AsUTF8(text) : NULL;
-  r->err = tg__fail(r->e, TG_UNSUPPORTED, -1, "operators: torch does not run the known operations: %.200s", words ? words : "no text");
+  r->err = tg__fail(r->e, TG_UNSUPPORTED, -1, "operators: torch does not run the known operations: %.200s",
+                    words ? words : "no text");
   Py_XDECREF(text);
   Py_XDECREF(type);
   Py_XDECREF(value);
@@ -154,11 +159,15 @@ static void run_with_gil(struct run *r) {
   if (!torch) {
     r->err = tg__fail(r->e, TG_NO_DATA, -1, "operators: torch is not loaded yet");
   } else {
-    const bool given = function && PyDict_SetItemString(names, "torch", torch) == 0 && PyDict_SetItemString(names, "look", function) == 0 &&
+    const bool given = function && PyDict_SetItemString(names, "torch", torch) == 0 &&
+                       PyDict_SetItemString(names, "look", function) == 0 &&
                        PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) == 0;
-    if (!given || !run_text(names, common) || !run_text(names, r->which == TG_TORCH_TRIAL ? trial : calibration)) say_exception(r);
+    if (!given || !run_text(names, common) || !run_text(names, r->which == TG_TORCH_TRIAL ? trial : calibration))
+      say_exception(r);
   }
-  if (names) PyDict_Clear(names); /* its functions refer to it: without this their tensors would stay until the next garbage collection */
+  if (names)
+    PyDict_Clear(
+        names); /* its functions refer to it: without this their tensors would stay until the next garbage collection */
   Py_XDECREF(function);
   Py_XDECREF(names);
   Py_XDECREF(torch);
@@ -187,7 +196,7 @@ static enum tg_err run_known(enum tg__torch_program which, struct tg_error *e) {
   return r.err;
 }
 
-/* ---- for Python ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- for Python ------------------------------------------------------------------------------ */
 
 /* abi() -> {name: (value, meaning)}: what was found out about this torch; empty before the first recording */
 static PyObject *abi(PyObject *module, PyObject *unused) {
@@ -221,8 +230,10 @@ static PyObject *abi_falsify(PyObject *module, PyObject *args) {
 
 static PyMethodDef torch_methods[] = {
     {"abi", abi, METH_NOARGS, "abi() -> {name: (value, meaning)}: what was found out about this torch's objects"},
-    {"fork_is_safe", fork_is_safe, METH_NOARGS, "fork_is_safe() -> bool: a fork takes the lock of torch's list of callbacks"},
-    {"abi_falsify", abi_falsify, METH_VARARGS, "abi_falsify(name, delta) -> str | None: how the self-test refuses a wrong one"},
+    {"fork_is_safe", fork_is_safe, METH_NOARGS,
+     "fork_is_safe() -> bool: a fork takes the lock of torch's list of callbacks"},
+    {"abi_falsify", abi_falsify, METH_VARARGS,
+     "abi_falsify(name, delta) -> str | None: how the self-test refuses a wrong one"},
     {0},
 };
 

@@ -1,9 +1,10 @@
-/* capture: record_function, the annotation for Python code: a context manager and a decorator that costs next to nothing while
- * nothing is recorded. Made by vectorcall, from a free list; it holds two strings and so needs no garbage collection.
+/* capture: record_function, the annotation for Python code: a context manager and a decorator that costs next to
+ * nothing while nothing is recorded. Made by vectorcall, from a free list; it holds two strings and so needs no
+ * garbage collection.
  *
- * Most of what a `with` costs is the two bound methods Python makes of __enter__ and __exit__. Here there are none: the two are
- * descriptors that give out the object itself, and the object, when it is called, tells by the number of arguments what is meant:
- * none = enter, three = exit, one = decorate. */
+ * Most of what a `with` costs is the two bound methods Python makes of __enter__ and __exit__. Here there are none:
+ * the two are descriptors that give out the object itself, and the object, when it is called, tells by the number of
+ * arguments what is meant: none = enter, three = exit, one = decorate. */
 #include "capture/python_door.h"
 
 #include <structmember.h>
@@ -57,7 +58,8 @@ static int annotation_init(PyObject *object, PyObject *args, PyObject *keywords)
 }
 
 static PyObject *annotation_new_slow(PyObject *const *values, Py_ssize_t n, PyObject *keywords) {
-  PyObject *const object = annotation_new(annotations.type, NULL, NULL), *const tuple = PyTuple_New(n), *const dict = PyDict_New();
+  PyObject *const object = annotation_new(annotations.type, NULL, NULL), *const tuple = PyTuple_New(n),
+                  *const dict = PyDict_New();
   for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(values[i]));
   for (Py_ssize_t i = 0; dict && keywords && i < PyTuple_GET_SIZE(keywords); i++)
     PyDict_SetItem(dict, PyTuple_GET_ITEM(keywords, i), values[n + i]);
@@ -71,7 +73,8 @@ static PyObject *annotation_new_slow(PyObject *const *values, Py_ssize_t n, PyOb
 
 /* The common forms record_function("name") and record_function("name", "args") go without tuple and dict. */
 static PyObject *annotation_vectorcall(PyObject *type, PyObject *const *values, size_t flags, PyObject *keywords) {
-  if (TG_UNLIKELY(annotations.elsewhere != NULL)) return PyObject_Vectorcall(annotations.elsewhere, values, flags, keywords);
+  if (TG_UNLIKELY(annotations.elsewhere != NULL))
+    return PyObject_Vectorcall(annotations.elsewhere, values, flags, keywords);
   const Py_ssize_t n = PyVectorcall_NARGS(flags);
   if (TG_UNLIKELY(n < 1 || n > 2 || keywords)) return annotation_new_slow(values, n, keywords);
   Annotation *self;
@@ -100,10 +103,11 @@ static void annotation_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* ---- as a context manager ------------------------------------------------------------------------------------------------------------ */
+/* ---- as a context manager -------------------------------------------------------------------- */
 
 static PyObject *annotation_enter(Annotation *self) {
-  if (TG_LIKELY(self->name != NULL)) tg__python_span_begin(&self->span, self->name, TG_RAW_ANNOTATION, self->args, NULL);
+  if (TG_LIKELY(self->name != NULL))
+    tg__python_span_begin(&self->span, self->name, TG_RAW_ANNOTATION, self->args, NULL);
   return Py_NewRef((PyObject *)self);
 }
 
@@ -125,8 +129,8 @@ static PyObject *method_called(PyObject *object, PyObject *const *values, size_t
   const bool is_exit = ((const Method *)object)->is_exit;
   const Py_ssize_t wanted = is_exit ? 4 : 1;
   if (PyVectorcall_NARGS(flags) != wanted || keywords || !PyObject_TypeCheck(values[0], annotations.type))
-    return PyErr_Format(PyExc_TypeError,
-                        is_exit ? "__exit__ takes a record_function, type, value and traceback" : "__enter__ takes a record_function");
+    return PyErr_Format(PyExc_TypeError, is_exit ? "__exit__ takes a record_function, type, value and traceback"
+                                                 : "__enter__ takes a record_function");
   return is_exit ? annotation_exit((Annotation *)values[0]) : annotation_enter((Annotation *)values[0]);
 }
 
@@ -141,11 +145,16 @@ static void method_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-static PyMemberDef method_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, NULL}, {0}};
-static PyType_Slot method_slots[] = {
-    {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, method_get}, {Py_tp_dealloc, method_dealloc}, {Py_tp_members, method_members}, {0}};
+static PyMemberDef method_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, NULL}, {0}};
+static PyType_Slot method_slots[] = {{Py_tp_call, PyVectorcall_Call},
+                                     {Py_tp_descr_get, method_get},
+                                     {Py_tp_dealloc, method_dealloc},
+                                     {Py_tp_members, method_members},
+                                     {0}};
 static PyType_Spec method_spec = {"tachograph._record._method", sizeof(Method), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, method_slots};
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE,
+                                  method_slots};
 
 static bool methods_add(PyTypeObject *to) {
   PyTypeObject *const type = (PyTypeObject *)PyType_FromSpec(&method_spec);
@@ -164,7 +173,7 @@ static bool methods_add(PyTypeObject *to) {
   return ok;
 }
 
-/* ---- as a decorator -------------------------------------------------------------------------------------------------------------------- */
+/* ---- as a decorator -------------------------------------------------------------------------- */
 
 static PyObject *annotation_decorate(PyObject *object, PyObject *function) {
   PyObject *const module = PyImport_ImportModule("tachograph._labels.decorate");
@@ -178,17 +187,19 @@ static PyObject *annotation_called(PyObject *object, PyObject *const *values, si
   const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
   if (TG_LIKELY(!named && n == 0)) return annotation_enter((Annotation *)object);
   if (TG_LIKELY(!named && n == 3)) return annotation_exit((Annotation *)object);
-  if (n + named != 1) return PyErr_Format(PyExc_TypeError, "a record_function decorates one function (%zd arguments given)", n + named);
+  if (n + named != 1)
+    return PyErr_Format(PyExc_TypeError, "a record_function decorates one function (%zd arguments given)", n + named);
   return annotation_decorate(object, values[0]);
 }
 
-static PyObject *annotation_recreate(PyObject *object,
-                                     PyObject *unused) { /* a decorated function may be inside itself, or on two threads */
+static PyObject *
+annotation_recreate(PyObject *object,
+                    PyObject *unused) { /* a decorated function may be inside itself, or on two threads */
   const Annotation *const self = (const Annotation *)object;
   return PyObject_CallFunctionObjArgs((PyObject *)Py_TYPE(object), self->name, self->args ? self->args : Py_None, NULL);
 }
 
-/* ---- futures ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- futures --------------------------------------------------------------------------------- */
 
 static PyObject *annotation_future_done(PyObject *object, PyObject *future) {
   Annotation *const self = (Annotation *)object;
@@ -218,7 +229,7 @@ static PyObject *annotations_forward(PyObject *module, PyObject *make) {
 
 bool tg__python_labels_are_ours(void) { return annotations.elsewhere == NULL; }
 
-/* ---- the type --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the type -------------------------------------------------------------------------------- */
 
 static PyObject *annotation_repr(PyObject *object) {
   const Annotation *const self = (const Annotation *)object;
@@ -236,22 +247,24 @@ static PyMemberDef annotation_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Annotation, vectorcall), READONLY, NULL},
     {"name", T_OBJECT, offsetof(Annotation, name), READONLY, "the label"},
     {"args", T_OBJECT, offsetof(Annotation, args), READONLY, "a text recorded as its input, or None"},
-    {"run_callbacks_on_exit", T_BOOL, offsetof(Annotation, run_callbacks_on_exit), READONLY, "false once a future ends the span"},
+    {"run_callbacks_on_exit", T_BOOL, offsetof(Annotation, run_callbacks_on_exit), READONLY,
+     "false once a future ends the span"},
     {0},
 };
-static const char annotation_doc[] =
-    "record_function(name, args=None)\n--\n\n"
-    "Label a block of code, with `with` or as a decorator. While nothing is recorded it costs about as much as the with statement itself.";
+static const char annotation_doc[] = "record_function(name, args=None)\n--\n\n"
+                                     "Label a block of code, with `with` or as a decorator. While nothing is recorded "
+                                     "it costs about as much as the with statement itself.";
 static PyType_Slot annotation_slots[] = {
     {Py_tp_doc, (void *)annotation_doc}, {Py_tp_new, annotation_new},         {Py_tp_init, annotation_init},
     {Py_tp_dealloc, annotation_dealloc}, {Py_tp_call, PyVectorcall_Call},     {Py_tp_repr, annotation_repr},
     {Py_tp_methods, annotation_methods}, {Py_tp_members, annotation_members}, {0}};
-static PyType_Spec annotation_spec = {"tachograph._record.record_function", sizeof(Annotation), 0,
-                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE,
-                                      annotation_slots};
+static PyType_Spec annotation_spec = {
+    "tachograph._record.record_function", sizeof(Annotation), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, annotation_slots};
 
 static PyMethodDef annotation_functions[] = {
-    {"forward", annotations_forward, METH_O, "forward(make): from now on record_function(…) is make(…); None ends that"},
+    {"forward", annotations_forward, METH_O,
+     "forward(make): from now on record_function(…) is make(…); None ends that"},
     {0},
 };
 

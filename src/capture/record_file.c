@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert((int)TG_RAW_HAS_CALLS == TG_RECORD_CALLS && (int)TG_RAW_HAS_MODULE_SPANS == TG_RECORD_MODULE_SPANS, "readers go by these bits");
+_Static_assert((int)TG_RAW_HAS_CALLS == TG_RECORD_CALLS && (int)TG_RAW_HAS_MODULE_SPANS == TG_RECORD_MODULE_SPANS,
+               "readers go by these bits");
 
 enum { FIRST_CHUNK_END = TG_GREETING_BYTES + TG_CHUNK_HEAD_BYTES + TG_RAW_PROCESS_BYTES };
 _Static_assert(FIRST_CHUNK_END % 8 == 0, "the next chunk begins there");
@@ -18,9 +19,10 @@ static enum tg_err fail_errno(struct tg_error *e, const char *path, const char *
   const int error = errno;
   const char *const cure = error == EACCES || error == EPERM || error == EROFS ? "choose a directory you may write to"
                            : error == ENOENT || error == ENOTDIR               ? "make the directory first"
-                           : error == ENOSPC || error == EDQUOT                ? "free some disk space or choose another place"
-                           : error == EMFILE || error == ENFILE                ? "close some files or allow this process more of them (ulimit -n)"
-                                                                               : "choose another place for it";
+                           : error == ENOSPC || error == EDQUOT ? "free some disk space or choose another place"
+                           : error == EMFILE || error == ENFILE
+                               ? "close some files or allow this process more of them (ulimit -n)"
+                               : "choose another place for it";
   char text[128] = "";
   const char *const reason = strerror_r(error, text, sizeof text);
   const enum tg_err code = error == ENOENT ? TG_NOT_FOUND : error == ENOSPC || error == EDQUOT ? TG_NO_ROOM : TG_IO;
@@ -42,7 +44,8 @@ static bool write_first_page(void) {
   uint8_t bytes[FIRST_CHUNK_END] = {0};
   tg__greeting_write(bytes);
   tg__chunk_head_write(bytes + TG_GREETING_BYTES, TG_CHUNK_RAW_PROCESS, 0, TG_CHUNK_IN_PLACE, TG_RAW_PROCESS_BYTES, 0);
-  return ftruncate(tg__session.fd, tg__session.page_bytes) == 0 && pwrite(tg__session.fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
+  return ftruncate(tg__session.fd, tg__session.page_bytes) == 0 &&
+         pwrite(tg__session.fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
 }
 
 static void fill_process(struct tg__raw_process *p) {
@@ -85,7 +88,8 @@ enum tg_err tg__recording_create(const char *path, struct tg_error *e) {
   return TG_OK;
 }
 
-/* A write that stays within a page is done or not done when the process is killed; one that does not may be half done. */
+/* A write that stays within a page is done or not done when the process is killed; one that does not may be half done.
+ */
 bool tg__recording_reserve(uint64_t bytes, uint64_t align, uint64_t limit, uint64_t *offset) {
   struct tg__session *const s = &tg__session;
   const uint64_t most = limit < s->size_limit ? limit : s->size_limit, page = s->page_bytes;

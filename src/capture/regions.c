@@ -1,5 +1,6 @@
-/* regions: which stretches of the file chunks of records lie in. New ones come from the end of the file; what a chunk of an ended
- * thread did not use is given out again; and with keep-last the oldest sealed chunk makes room when the disk budget is used up. */
+/* regions: which stretches of the file chunks of records lie in. New ones come from the end of the file; what a
+ * chunk of an ended thread did not use is given out again; and with keep-last the oldest sealed chunk makes room
+ * when the disk budget is used up. */
 #include "capture/session.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static struct {
 static struct tg__region spares[SPARES];
 static unsigned spare_count;
 
-/* ---- blocks of the disk ------------------------------------------------------------------------------------------------------------ */
+/* ---- blocks of the disk ---------------------------------------------------------------------- */
 
 static bool write_zeros(uint64_t offset, uint64_t bytes) {
   static const uint8_t zeros[16 << 10];
@@ -41,12 +42,11 @@ static bool write_zeros(uint64_t offset, uint64_t bytes) {
   return true;
 }
 
-/* A page of a mapped file without blocks behind it would be a fatal signal on a full disk, so the blocks are asked for first. */
+/* A page of a mapped file without blocks behind it would be a fatal signal on a full disk, so the blocks are asked
+ * for first. */
 static bool allocate(uint64_t offset, uint64_t bytes) {
   int result;
-  do {
-    result = fallocate(tg__session.fd, 0, (off_t)offset, (off_t)bytes);
-  } while (result && errno == EINTR);
+  do { result = fallocate(tg__session.fd, 0, (off_t)offset, (off_t)bytes); } while (result && errno == EINTR);
   return result == 0 || ((errno == EOPNOTSUPP || errno == ENOSYS) && write_zeros(offset, bytes));
 }
 
@@ -57,11 +57,12 @@ static bool from_end(uint32_t bytes, struct tg__region *out) {
   if (allocate(out->offset, bytes)) return true;
   atomic_store(&s->disk_error, errno);
   uint64_t end = out->offset + bytes;
-  atomic_compare_exchange_strong(&s->file_end, &end, out->offset); /* where nothing came behind it: as if it had not been */
+  atomic_compare_exchange_strong(&s->file_end, &end,
+                                 out->offset); /* where nothing came behind it: as if it had not been */
   return false;
 }
 
-/* ---- spare ones -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- spare ones ------------------------------------------------------------------------------ */
 
 void tg__region_spare(struct tg__region r) {
   hold();
@@ -91,7 +92,7 @@ static bool from_spares(uint32_t bytes, struct tg__region *out) {
   return found;
 }
 
-/* ---- keep last ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- keep last ------------------------------------------------------------------------------- */
 
 /* Without memory for a longer queue the chunk stays in the file for good. */
 static bool grow_queue(void) {
@@ -109,14 +110,16 @@ static bool grow_queue(void) {
 void tg__region_offer(struct tg__region r, uint32_t records) {
   if (tg__session.keep != TG_KEEP_LAST) return;
   hold();
-  if (queue.count < queue.cap || grow_queue()) queue.ring[(queue.first + queue.count++) % queue.cap] = (struct sealed){r, records};
+  if (queue.count < queue.cap || grow_queue())
+    queue.ring[(queue.first + queue.count++) % queue.cap] = (struct sealed){r, records};
   release();
 }
 
 /* The chunk becomes a sealed one without records before its old ones are erased: a reader never sees half of it. */
 static bool empty(struct tg__region r) {
   uint8_t heads[TG_CHUNK_HEADS];
-  const struct tg__raw_head none = {.capacity = (r.bytes - TG_CHUNK_HEADS) / TG_RAW_RECORD_BYTES, .sealed = 1, .checksum = tg__checksum("", 0)};
+  const struct tg__raw_head none = {
+      .capacity = (r.bytes - TG_CHUNK_HEADS) / TG_RAW_RECORD_BYTES, .sealed = 1, .checksum = tg__checksum("", 0)};
   tg__chunk_head_write(heads, TG_CHUNK_RAW_RECORDS, 0, TG_CHUNK_IN_PLACE, r.bytes - TG_CHUNK_HEAD_BYTES, 0);
   tg__raw_head_write(heads + TG_CHUNK_HEAD_BYTES, &none);
   return pwrite(tg__session.fd, heads, sizeof heads, (off_t)r.offset) == (ssize_t)sizeof heads &&

@@ -1,4 +1,5 @@
-/* session: open, pause, close a recording; what happens to it when the process forks or ends. Implements tachograph/record.h. */
+/* session: open, pause, close a recording; what happens to it when the process forks or ends. Implements
+ * tachograph/record.h. */
 #include "capture/session.h"
 
 #include <errno.h>
@@ -10,13 +11,18 @@
 
 #define DEFAULT_MEMORY ((uint64_t)64 << 20)
 #define DEFAULT_DISK ((uint64_t)4 << 30)
-enum { LEAST_MEMORY = 1 << 20, LEAST_DISK = 256 << 10, RESERVE_MOST = 4 << 20, EVERY_FEATURE = 2 * TG_RECORD_MODULE_SPANS - 1 };
+enum {
+  LEAST_MEMORY = 1 << 20,
+  LEAST_DISK = 256 << 10,
+  RESERVE_MOST = 4 << 20,
+  EVERY_FEATURE = 2 * TG_RECORD_MODULE_SPANS - 1
+};
 
 _Atomic bool tg__running;
 _Atomic uint32_t tg__features;
 struct tg__session tg__session = {.fd = -1, .room = 1};
 
-/* ---- taking turns --------------------------------------------------------------------------------------------------------------------- */
+/* ---- taking turns ---------------------------------------------------------------------------- */
 
 static pthread_mutex_t fork_lock; /* held: this process does not fork */
 
@@ -53,9 +59,12 @@ static void prepare_once(void) {
 static enum tg_err take_turn(struct tg_error *e) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, prepare_once);
-  if (!prepared) return tg__fail(e, TG_MEMORY, -1, "no key for the data of threads is left in this process; end some that others use");
+  if (!prepared)
+    return tg__fail(e, TG_MEMORY, -1,
+                    "no key for the data of threads is left in this process; end some that others use");
   if (pthread_mutex_lock(&tg__session.lock) == 0) return TG_OK;
-  return tg__fail(e, TG_BUSY, -1, "the recording was asked to change from within its own start or stop; do it afterwards");
+  return tg__fail(e, TG_BUSY, -1,
+                  "the recording was asked to change from within its own start or stop; do it afterwards");
 }
 
 static void end_turn(void) { pthread_mutex_unlock(&tg__session.lock); }
@@ -67,24 +76,31 @@ static enum tg_err take_turn_open(struct tg_error *e) {
   return tg__fail(e, TG_NOT_RECORDING, -1, "no recording is open; open one with tg_record_open first");
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static enum tg_err check_options(const struct tg_record_options *o, struct tg_error *e) {
-  if (!o || !o->path || !*o->path) return tg__fail(e, TG_USAGE, -1, "a recording needs the path of the file it shall write");
-  if (strlen(o->path) > sizeof tg__session.path - 32) return tg__fail(e, TG_USAGE, -1, "the path of the recording is too long: %.60s…", o->path);
+  if (!o || !o->path || !*o->path)
+    return tg__fail(e, TG_USAGE, -1, "a recording needs the path of the file it shall write");
+  if (strlen(o->path) > sizeof tg__session.path - 32)
+    return tg__fail(e, TG_USAGE, -1, "the path of the recording is too long: %.60s…", o->path);
   if ((o->features | o->required) & ~(uint32_t)EVERY_FEATURE)
-    return tg__fail(e, TG_USAGE, -1, "features 0x%x: this build knows no more than 0x%x", o->features | o->required, EVERY_FEATURE);
+    return tg__fail(e, TG_USAGE, -1, "features 0x%x: this build knows no more than 0x%x", o->features | o->required,
+                    EVERY_FEATURE);
   if (o->memory_bytes && o->memory_bytes < LEAST_MEMORY)
-    return tg__fail(e, TG_USAGE, -1, "memory_bytes %llu: recording takes at least %d", (unsigned long long)o->memory_bytes, LEAST_MEMORY);
+    return tg__fail(e, TG_USAGE, -1, "memory_bytes %llu: recording takes at least %d",
+                    (unsigned long long)o->memory_bytes, LEAST_MEMORY);
   if (o->disk_bytes && o->disk_bytes < LEAST_DISK)
-    return tg__fail(e, TG_USAGE, -1, "disk_bytes %llu: a recording takes at least %d", (unsigned long long)o->disk_bytes, LEAST_DISK);
-  if (o->keep != TG_KEEP_FIRST && o->keep != TG_KEEP_LAST) return tg__fail(e, TG_USAGE, -1, "keep is neither first nor last");
+    return tg__fail(e, TG_USAGE, -1, "disk_bytes %llu: a recording takes at least %d",
+                    (unsigned long long)o->disk_bytes, LEAST_DISK);
+  if (o->keep != TG_KEEP_FIRST && o->keep != TG_KEEP_LAST)
+    return tg__fail(e, TG_USAGE, -1, "keep is neither first nor last");
   return TG_OK;
 }
 
 static uint64_t choose_id(void) {
   uint64_t id = 0;
-  if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id || id == 0) id = tg__ticks() ^ (uint64_t)getpid() << 40;
+  if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id || id == 0)
+    id = tg__ticks() ^ (uint64_t)getpid() << 40;
   return id;
 }
 
@@ -124,7 +140,9 @@ static void clear_counts(void) {
   atomic_fetch_add(&s->room, 1);
 }
 
-static void set_why(const char *text) { snprintf(tg__session.why, sizeof tg__session.why, "%.*s", (int)sizeof tg__session.why - 1, text); }
+static void set_why(const char *text) {
+  snprintf(tg__session.why, sizeof tg__session.why, "%.*s", (int)sizeof tg__session.why - 1, text);
+}
 
 /* What can be had of what is wanted; `why` is kept for who asks. */
 static uint32_t prepare_sources(void) {
@@ -141,7 +159,8 @@ static enum tg_err begin_file(const char *path, struct tg_error *e) {
   if (tg__helper_start()) return TG_OK;
   tg__recording_abandon();
   unlink(path);
-  return tg__fail(e, TG_MEMORY, -1, "%s: the recorder's own thread could not be started; allow this process one more", path);
+  return tg__fail(e, TG_MEMORY, -1, "%s: the recorder's own thread could not be started; allow this process one more",
+                  path);
 }
 
 static enum tg_err open_session(const struct tg_record_options *o, struct tg_error *e) {
@@ -171,7 +190,7 @@ enum tg_err tg_record_open(const struct tg_record_options *options, struct tg_er
   return err;
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void start_sources(uint32_t features) {
   struct tg__session *const s = &tg__session;
@@ -214,7 +233,8 @@ enum tg_err tg_record_pause(struct tg_error *error) {
 /* A source picks its functions by all that is recorded, so all start anew. */
 enum tg_err tg_record_toggle(uint32_t features, bool on, struct tg_error *error) {
   struct tg__session *const s = &tg__session;
-  if (features & ~(uint32_t)EVERY_FEATURE) return tg__fail(error, TG_USAGE, -1, "features 0x%x: this build knows no more than 0x%x", features, EVERY_FEATURE);
+  if (features & ~(uint32_t)EVERY_FEATURE)
+    return tg__fail(error, TG_USAGE, -1, "features 0x%x: this build knows no more than 0x%x", features, EVERY_FEATURE);
   const enum tg_err err = take_turn_open(error);
   if (err) return err;
   s->wanted = on ? s->wanted | features : s->wanted & ~features;
@@ -246,7 +266,8 @@ enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *
     memcpy(both, name, name_len + 1);
     memcpy(both + name_len + 1, json, len - name_len - 1);
   }
-  if (!both || !tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_META, atomic_fetch_add(&s->metas, 1) + 1, 0, both, len)) {
+  if (!both ||
+      !tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_META, atomic_fetch_add(&s->metas, 1) + 1, 0, both, len)) {
     err = tg__fail(error, TG_IO, -1, "%s: there was no room for the member \"%.60s\"", s->path, name);
   }
   tg__guest_pages_drop(both, len + 1);
@@ -254,7 +275,7 @@ enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *
   return err;
 }
 
-/* ---- state ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- state ----------------------------------------------------------------------------------- */
 
 static uint64_t sum(enum tg__raw_count which) {
   const uint32_t generation = tg__generation_now();
@@ -267,7 +288,9 @@ static uint64_t sum(enum tg__raw_count which) {
 
 static void say_disk_error(char *out, size_t room, int error) {
   char text[96] = "";
-  snprintf(out, room, "the file could not grow any more (%.90s), and what came then is only counted: free some disk space", strerror_r(error, text, sizeof text));
+  snprintf(out, room,
+           "the file could not grow any more (%.90s), and what came then is only counted: free some disk space",
+           strerror_r(error, text, sizeof text));
 }
 
 static void fill_stats(struct tg_record_stats *out) {
@@ -286,7 +309,8 @@ static void fill_stats(struct tg_record_stats *out) {
   }
   tg__budget_state(&out->memory_bytes, &out->peak_memory_bytes);
   memcpy(out->why, s->why, sizeof out->why);
-  if (!out->why[0] && atomic_load(&s->disk_error)) say_disk_error(out->why, sizeof out->why, atomic_load(&s->disk_error));
+  if (!out->why[0] && atomic_load(&s->disk_error))
+    say_disk_error(out->why, sizeof out->why, atomic_load(&s->disk_error));
 }
 
 void tg_record_state(struct tg_record_stats *stats) {
@@ -296,10 +320,10 @@ void tg_record_state(struct tg_record_stats *stats) {
   end_turn();
 }
 
-/* ---- closing ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
-/* What the closing thread itself still has open ends here. Other threads' open operations are theirs: they may be changing them
- * at this moment, and reading them would be a guess. */
+/* What the closing thread itself still has open ends here. Other threads' open operations are theirs: they may be
+ * changing them at this moment, and reading them would be a guess. */
 static void cut_open(void) {
   struct tg__thread *const t = tg__thread_here;
   if (!t || t->generation != tg__generation_now()) return;
@@ -343,10 +367,12 @@ static void close_file(struct tg_record_stats *stats) {
   const bool is_quiet = wait_until_quiet();
   const bool has_file = atomic_load(&s->state) == TG_SESSION_OPEN;
   tg__helper_stop();
-  bool is_unmapped = is_quiet; /* what is still mapped somewhere must not be cut off: a late record there would be a fatal signal */
+  bool is_unmapped =
+      is_quiet; /* what is still mapped somewhere must not be cut off: a late record there would be a fatal signal */
   for (struct tg__thread *t = tg__threads_first(); t && has_file; t = t->more->next) {
     take_over_counts(t, generation);
-    if (is_quiet && atomic_load(&t->more->file_generation) == generation) is_unmapped = tg__chunk_close(t) && is_unmapped;
+    if (is_quiet && atomic_load(&t->more->file_generation) == generation)
+      is_unmapped = tg__chunk_close(t) && is_unmapped;
   }
   if (has_file) {
     if (is_unmapped) tg__chunks_trim(generation);
@@ -375,9 +401,11 @@ enum tg_err tg_record_close(struct tg_record_stats *stats, struct tg_error *erro
   return TG_OK;
 }
 
-/* Sources are not told: what they watch may be half torn down already. Their callbacks find the generation even and do nothing. */
+/* Sources are not told: what they watch may be half torn down already. Their callbacks find the generation even and
+ * do nothing. */
 void tg__exit_close(void) {
-  if (pthread_mutex_trylock(&tg__session.lock)) return; /* being changed by another thread: the file is then as after a kill */
+  if (pthread_mutex_trylock(&tg__session.lock))
+    return; /* being changed by another thread: the file is then as after a kill */
   if (atomic_load(&tg__session.state) != TG_SESSION_CLOSED) {
     cut_open();
     close_file(NULL);
@@ -385,9 +413,10 @@ void tg__exit_close(void) {
   end_turn();
 }
 
-/* ---- forking ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- forking --------------------------------------------------------------------------------- */
 
-/* In the child: one thread, and nothing of the parent's file may be written any more. Its own is made when it records something. */
+/* In the child: one thread, and nothing of the parent's file may be written any more. Its own is made when it
+ * records something. */
 static void forked(void) {
   struct tg__session *const s = &tg__session;
   const int error = errno;
@@ -406,7 +435,8 @@ static void forked(void) {
   } else if (atomic_load(&s->state) != TG_SESSION_CLOSED) {
     atomic_store(&s->state, TG_SESSION_FORKED);
   }
-  tg__sources_forked(); /* whatever they do now: a thread may have been in one that was stopped already, with its lock */
+  tg__sources_forked(); /* whatever they do now: a thread may have been in one that was stopped already, with its lock
+                         */
   errno = error;
 }
 

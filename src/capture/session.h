@@ -1,8 +1,9 @@
 /* session: what the files of the recorder's core share. Private to them; sources see capture.h alone.
  *
- * Who may touch what: a thread's state belongs to that thread while it is registered, but for what is _Atomic. Whoever closes the
- * file first makes tg__generation even, then waits until no thread is in a slow path (`busy`), and owns all states from then on.
- * A thread that was in the middle of a record may still write it: into its window, which is never unmapped. */
+ * Who may touch what: a thread's state belongs to that thread while it is registered, but for what is _Atomic.
+ * Whoever closes the file first makes tg__generation even, then waits until no thread is in a slow path (`busy`),
+ * and owns all states from then on. A thread that was in the middle of a record may still write it: into its window,
+ * which is never unmapped. */
 #ifndef TG_CAPTURE_SESSION_H
 #define TG_CAPTURE_SESSION_H
 
@@ -14,17 +15,17 @@
 enum {
   TG_CHUNK_LEAST = 64 << 10, /* bytes of file of a thread's first chunk, heads included */
   TG_CHUNK_MOST = 1 << 20,   /* and of its later ones, while the budget lasts */
-  TG_SLOTS = 3,              /* of a thread's window: one it writes, one the helper may be preparing, one that is free in any case */
-  TG_FULL_MAX = 8,           /* full chunks of a thread that wait to be sealed */
+  TG_SLOTS = 3, /* of a thread's window: one it writes, one the helper may be preparing, one that is free in any case */
+  TG_FULL_MAX = 8, /* full chunks of a thread that wait to be sealed */
   TG_CHUNK_HEADS = TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES,
   TG_NAME_CACHE = 64,
   TG_FIRST_WORDS = 64,
   TG_FIRST_TEXT = 2048,
-  TG_TEXT_MOST = 64 << 10,   /* longer texts are cut */
+  TG_TEXT_MOST = 64 << 10,                  /* longer texts are cut */
   TG_SCOPE_NOT_RECORDED = TG_RAW_EXTENSION, /* in an open entry: it began while the recording paused */
 };
 
-/* ---- the file (record_file.c) ----------------------------------------------------------------------------------------------- */
+/* ---- the file (record_file.c) ---------------------------------------------------------------- */
 
 struct tg__region {
   uint64_t offset;
@@ -35,24 +36,25 @@ struct tg__region {
 enum tg_err tg__recording_create(const char *path, struct tg_error *e);
 /* Room at the end of the file; `limit`: the end it may reach. */
 bool tg__recording_reserve(uint64_t bytes, uint64_t align, uint64_t limit, uint64_t *offset);
-void tg__recording_clock(void);               /* a RAW_CLOCK pair at its end; by one thread at a time */
-void tg__recording_counts(void);              /* the counters into its first page */
-void tg__recording_close(bool keep_number);   /* keep_number: somebody may still use the descriptor, so it is not given back */
-void tg__recording_abandon(void);             /* in the child of a fork */
+void tg__recording_clock(void);  /* a RAW_CLOCK pair at its end; by one thread at a time */
+void tg__recording_counts(void); /* the counters into its first page */
+void tg__recording_close(
+    bool keep_number);            /* keep_number: somebody may still use the descriptor, so it is not given back */
+void tg__recording_abandon(void); /* in the child of a fork */
 
-/* ---- room for chunks of records (regions.c) ------------------------------------------------------------------------------------ */
+/* ---- room for chunks of records (regions.c) -------------------------------------------------- */
 
-/* Blocks of the disk that are all zeros: at the end of the file, or (keep last) where the oldest sealed chunk was. out->bytes may
- * be less than asked for, or more when an old chunk is used again. */
+/* Blocks of the disk that are all zeros: at the end of the file, or (keep last) where the oldest sealed chunk was.
+ * out->bytes may be less than asked for, or more when an old chunk is used again. */
 bool tg__region_get(uint32_t bytes, struct tg__region *out);
 /* A sealed chunk may be overwritten from now on (keep last). */
 void tg__region_offer(struct tg__region r, uint32_t records);
-void tg__region_spare(struct tg__region r); /* one that was never written */
+void tg__region_spare(struct tg__region r);                     /* one that was never written */
 bool tg__region_spare_at(uint64_t end, struct tg__region *out); /* who closes: the spare one that ends there */
-void tg__regions_forget(void);              /* all of them: the file is closed */
-void tg__regions_abandon(void);             /* the same in the child of a fork */
+void tg__regions_forget(void);                                  /* all of them: the file is closed */
+void tg__regions_abandon(void);                                 /* the same in the child of a fork */
 
-/* ---- the session (session.c) --------------------------------------------------------------------------------------------------- */
+/* ---- the session (session.c) ----------------------------------------------------------------- */
 
 enum tg__session_state {
   TG_SESSION_CLOSED,
@@ -79,15 +81,15 @@ struct tg__session {
   uint64_t record_limit;        /* how far chunks of records may reach: the rest is for dictionaries */
   uint64_t size_limit;          /* RLIMIT_FSIZE: beyond it a write is a signal */
   uint32_t chunk_most;
-  uint32_t page_bytes;          /* chunks are mapped: what they are aligned to in the file */
+  uint32_t page_bytes; /* chunks are mapped: what they are aligned to in the file */
   _Atomic uint64_t file_end;
-  _Atomic uint64_t room;        /* changes when it may be worth asking again for room */
+  _Atomic uint64_t room; /* changes when it may be worth asking again for room */
   _Atomic uint64_t counts[TG_RAW_COUNTS];
-  _Atomic uint32_t threads;     /* numbers given */
+  _Atomic uint32_t threads; /* numbers given */
   _Atomic uint32_t metas;
-  _Atomic int disk_error;       /* errno of the last time there was no room on the disk */
-  _Atomic uint32_t guests;      /* writers of dictionaries that are no thread of this session */
-  uint64_t last_ticks;          /* of the clock pair written last */
+  _Atomic int disk_error;  /* errno of the last time there was no room on the disk */
+  _Atomic uint32_t guests; /* writers of dictionaries that are no thread of this session */
+  uint64_t last_ticks;     /* of the clock pair written last */
   int64_t last_wall_ns;
 };
 extern struct tg__session tg__session;
@@ -97,13 +99,13 @@ static inline void tg__session_count(enum tg__raw_count which, uint64_t n) {
 }
 static inline uint32_t tg__generation_now(void) { return atomic_load_explicit(&tg__generation, memory_order_seq_cst); }
 void tg__exit_close(void); /* at the end of the process: the file, without a word to the sources */
-/* Between the two no thread forks this process: around what a child must not find half done. Only short things that wait for
- * nobody: who forks waits here, and may hold the interpreter's lock. */
+/* Between the two no thread forks this process: around what a child must not find half done. Only short things that
+ * wait for nobody: who forks waits here, and may hold the interpreter's lock. */
 void tg__fork_hold(void);
 void tg__fork_release(void);
-bool tg__fork_open(void);  /* in a forked child, at its first record: a file of its own */
+bool tg__fork_open(void); /* in a forked child, at its first record: a file of its own */
 
-/* ---- threads (thread.c) ------------------------------------------------------------------------------------------------------------ */
+/* ---- threads (thread.c) ---------------------------------------------------------------------- */
 
 /* Who may map something into a slot, and what is there. */
 enum tg__slot_state {
@@ -114,9 +116,9 @@ enum tg__slot_state {
 };
 struct tg__slot {
   _Atomic uint32_t state;
-  _Atomic uint64_t offset;  /* what of the file is mapped there */
-  uint32_t bytes, used;     /* its size; what of it holds records, once that is final */
-  uint32_t resident;        /* bytes that it holds of the memory budget */
+  _Atomic uint64_t offset; /* what of the file is mapped there */
+  uint32_t bytes, used;    /* its size; what of it holds records, once that is final */
+  uint32_t resident;       /* bytes that it holds of the memory budget */
 };
 struct tg__full { /* a chunk that waits to be sealed */
   struct tg__region region;
@@ -151,12 +153,12 @@ struct tg__name_cached {
 };
 
 struct tg__thread_private {
-  struct tg__thread *next;             /* in the list of all states, which only grows */
-  _Atomic uint32_t owned;              /* by a living thread */
-  _Atomic uint32_t busy;               /* in a slow path that uses the file */
-  _Atomic uint32_t file_generation;    /* of the session that slots and `full` belong to */
-  _Atomic uint32_t thread_generation;  /* of the session that a living thread records into */
-  uint8_t *window;                     /* TG_SLOTS pieces of TG_CHUNK_MOST; NULL = lost in a fork */
+  struct tg__thread *next;            /* in the list of all states, which only grows */
+  _Atomic uint32_t owned;             /* by a living thread */
+  _Atomic uint32_t busy;              /* in a slow path that uses the file */
+  _Atomic uint32_t file_generation;   /* of the session that slots and `full` belong to */
+  _Atomic uint32_t thread_generation; /* of the session that a living thread records into */
+  uint8_t *window;                    /* TG_SLOTS pieces of TG_CHUNK_MOST; NULL = lost in a fork */
   struct tg__slot slot[TG_SLOTS];
   _Atomic int current;                 /* slot it writes; -1 = none */
   _Atomic uint32_t capacity;           /* of that chunk */
@@ -165,10 +167,10 @@ struct tg__thread_private {
   uint32_t lost_told;                  /* losses that heads of chunks tell of */
   uint64_t no_room;                    /* tg__session.room when there was none; 0 = there is */
   struct tg__full full[TG_FULL_MAX];
-  _Atomic uint32_t full_in, full_out;  /* put by the thread, taken by the helper; numbers that only grow */
-  uint32_t too_deep;                   /* ranges begun above a full open stack */
-  char name[64];                       /* as last written */
-  bool named;                          /* by tg_thread_name */
+  _Atomic uint32_t full_in, full_out; /* put by the thread, taken by the helper; numbers that only grow */
+  uint32_t too_deep;                  /* ranges begun above a full open stack */
+  char name[64];                      /* as last written */
+  bool named;                         /* by tg_thread_name */
   struct tg__words words;
   struct tg__name_cached cache[TG_NAME_CACHE];
 };
@@ -183,37 +185,39 @@ bool tg__threads_prepare(void); /* once: the key that tells when a thread ends. 
 void tg__thread_name_write(struct tg__thread *t, const char *name);
 void tg__thread_name_look(struct tg__thread *t); /* write the system's name for it when that is new */
 
-/* ---- chunks (chunk.c) --------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks (chunk.c) ------------------------------------------------------------------------ */
 
-void tg__chunk_leave(struct tg__thread *t);       /* the thread ends: seal its chunk, on the thread itself */
-void tg__chunk_seal_full(struct tg__thread *t);   /* the helper, or who closes */
-void tg__chunk_prepare(struct tg__thread *t);     /* the helper: the chunk that the thread asked for */
-bool tg__chunk_close(struct tg__thread *t);       /* who closes: seal what is open, then as tg__window_scratch */
-void tg__chunks_trim(uint64_t generation);        /* after that: cut off what the last chunks did not use */
+void tg__chunk_leave(struct tg__thread *t);              /* the thread ends: seal its chunk, on the thread itself */
+void tg__chunk_seal_full(struct tg__thread *t);          /* the helper, or who closes */
+void tg__chunk_prepare(struct tg__thread *t);            /* the helper: the chunk that the thread asked for */
+bool tg__chunk_close(struct tg__thread *t);              /* who closes: seal what is open, then as tg__window_scratch */
+void tg__chunks_trim(uint64_t generation);               /* after that: cut off what the last chunks did not use */
 uint64_t tg__chunk_unsealed(const struct tg__thread *t); /* records not yet in tg__session.counts, about */
 bool tg__window_reserve(struct tg__thread *t);
-/* Nothing of the file is mapped there any more; writes go nowhere. false: the system refused, and everything is as it was. */
+/* Nothing of the file is mapped there any more; writes go nowhere. false: the system refused, and everything is as
+ * it was. */
 bool tg__window_scratch(struct tg__thread *t);
 void tg__window_drop(struct tg__thread *t);
-void tg__window_reset(struct tg__thread *t);      /* its slots are of no session */
+void tg__window_reset(struct tg__thread *t); /* its slots are of no session */
 
-/* ---- dictionaries (dictionary.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- dictionaries (dictionary.c) ------------------------------------------------------------- */
 
 void tg__words_clear(struct tg__words *w);
-uint32_t tg__name_intern(struct tg__thread *t, const char *name); /* of a NUL-terminated NAME, with a cache by its address */
+uint32_t tg__name_intern(struct tg__thread *t,
+                         const char *name); /* of a NUL-terminated NAME, with a cache by its address */
 bool tg__is_mark(const struct tg__open *o); /* marks.c: a range or step of the program */
 
-/* ---- memory (budget.c) --------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory (budget.c) ----------------------------------------------------------------------- */
 
 void tg__budget_set(uint64_t bytes);
 /* Bytes of resident chunks. `parts`: refused when it would be more than that many quarters of the budget. */
 bool tg__budget_take(uint64_t bytes, unsigned parts);
 void tg__budget_give(uint64_t bytes);
 bool tg__budget_is_short(void); /* more than half of it is used */
-void tg__budget_forked(void); /* chunks were the parent's */
+void tg__budget_forked(void);   /* chunks were the parent's */
 void tg__budget_state(uint64_t *now, uint64_t *peak);
 
-/* ---- the helper thread (helper_thread.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- the helper thread (helper_thread.c) ----------------------------------------------------- */
 
 /* A thread of the recorder: a small stack, no signals. */
 bool tg__thread_start(pthread_t *thread, void *(*work)(void *));
@@ -224,7 +228,7 @@ void tg__helper_forked(void);
 void tg__ticks_hold(void); /* no source's tick runs until … */
 void tg__ticks_release(void);
 
-/* ---- sources (sources.c) ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sources (sources.c) --------------------------------------------------------------------- */
 
 /* What of `wanted` can be recorded; *why: the first reason something cannot. */
 uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why);

@@ -21,8 +21,11 @@ bool tg__source_add(const struct tg__source *s) {
   return false;
 }
 
-/* i-th in the order of starting: stacks and modules are there before the operators that ask for them. NULL = no such. */
-static const struct tg__source *source(int i) { return i < SOURCES_MOST ? atomic_load(&joined[i]) : own[i - SOURCES_MOST]; }
+/* i-th in the order of starting: stacks and modules are there before the operators that ask for them. NULL = no such.
+ */
+static const struct tg__source *source(int i) {
+  return i < SOURCES_MOST ? atomic_load(&joined[i]) : own[i - SOURCES_MOST];
+}
 
 const struct tg__source *tg__source_at(size_t n) {
   for (int i = 0; i < SOURCES_MOST + OWN; i++) {
@@ -44,7 +47,8 @@ uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why) {
     if (err) failed |= s->features & wanted;
   }
   if (why && (wanted & ~had) && !failed) {
-    tg__fail(why, TG_UNSUPPORTED, -1, "this process has nothing that could record it: it takes the Python extension of tachograph, and torch");
+    tg__fail(why, TG_UNSUPPORTED, -1,
+             "this process has nothing that could record it: it takes the Python extension of tachograph, and torch");
   }
   return had & ~failed;
 }

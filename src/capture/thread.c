@@ -14,15 +14,16 @@ _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initi
 uint32_t (*tg__stack_of)(struct tg__thread *t);
 
 static _Atomic(struct tg__thread *) all_states; /* newest first; nothing is ever taken out */
-static struct tg__thread gone = {.generation = UINT32_MAX}; /* a thread that has ended, but for destructors that still run on it */
+static struct tg__thread gone = {
+    .generation = UINT32_MAX}; /* a thread that has ended, but for destructors that still run on it */
 static pthread_key_t ending;
 
 struct tg__thread *tg__threads_first(void) { return atomic_load_explicit(&all_states, memory_order_acquire); }
 
-/* ---- slow paths ------------------------------------------------------------------------------------------------------------------- */
+/* ---- slow paths ------------------------------------------------------------------------------ */
 
-/* The store of `busy` and the load of the generation must not change places, as must not their counterparts in who closes: one
- * of the two sees the other. */
+/* The store of `busy` and the load of the generation must not change places, as must not their counterparts in who
+ * closes: one of the two sees the other. */
 bool tg__busy_enter(struct tg__thread *t) {
   atomic_fetch_add(&t->more->busy, 1);
   if (tg__generation_now() == t->generation) return true;
@@ -32,13 +33,14 @@ bool tg__busy_enter(struct tg__thread *t) {
 
 void tg__busy_leave(struct tg__thread *t) { atomic_fetch_sub(&t->more->busy, 1); }
 
-/* ---- names ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 void tg__thread_name_write(struct tg__thread *t, const char *name) {
   struct tg__thread_private *const p = t->more;
   const size_t len = strlen(name);
   snprintf(p->name, sizeof p->name, "%s", name);
-  tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, t->number, 0, name, len < TG_TEXT_MOST ? len : TG_TEXT_MOST);
+  tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, t->number, 0, name,
+                       len < TG_TEXT_MOST ? len : TG_TEXT_MOST);
 }
 
 void tg__thread_name_look(struct tg__thread *t) {
@@ -47,7 +49,7 @@ void tg__thread_name_look(struct tg__thread *t) {
   tg__thread_name_write(t, name);
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 static struct tg__thread *state_new(void) {
   struct both {
@@ -64,9 +66,7 @@ static struct tg__thread *state_new(void) {
   atomic_store(&t->more->owned, 1);
   tg__window_reset(t);
   struct tg__thread *head = atomic_load(&all_states);
-  do {
-    t->more->next = head;
-  } while (!atomic_compare_exchange_weak(&all_states, &head, t));
+  do { t->more->next = head; } while (!atomic_compare_exchange_weak(&all_states, &head, t));
   return t;
 }
 
@@ -103,7 +103,7 @@ bool tg__threads_prepare(void) {
   return done;
 }
 
-/* ---- entering --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- entering -------------------------------------------------------------------------------- */
 
 static void begin(struct tg__thread *t, uint32_t generation) {
   struct tg__thread_private *const p = t->more;
@@ -111,7 +111,8 @@ static void begin(struct tg__thread *t, uint32_t generation) {
   t->next = t->end = NULL;
   t->depth = 0;
   t->logical = 0;
-  memset(t->own_generation, 0, sizeof t->own_generation); /* ids begin anew: sources' caches hold those of the thread before */
+  memset(t->own_generation, 0,
+         sizeof t->own_generation); /* ids begin anew: sources' caches hold those of the thread before */
   t->os_thread = (uint32_t)syscall(SYS_gettid);
   t->number = atomic_fetch_add(&tg__session.threads, 1) + 1;
   p->no_room = 0;
@@ -120,7 +121,8 @@ static void begin(struct tg__thread *t, uint32_t generation) {
   p->named = false;
   memset(p->cache, 0, sizeof p->cache);
   tg__words_clear(&p->words);
-  if (atomic_load(&p->file_generation) != generation) tg__window_reset(t); /* else chunks of the thread before may wait to be sealed */
+  if (atomic_load(&p->file_generation) != generation)
+    tg__window_reset(t); /* else chunks of the thread before may wait to be sealed */
   atomic_store(&p->chunk_bytes, TG_CHUNK_LEAST);
   atomic_store(&p->file_generation, generation);
   atomic_store(&p->thread_generation, generation);
@@ -176,7 +178,7 @@ void tg__threads_forked(void) {
   }
 }
 
-/* ---- the open stack ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the open stack -------------------------------------------------------------------------- */
 
 struct tg__open *tg__open_too_deep(struct tg__thread *t) {
   tg__count(t, TG_RAW_C_TOO_DEEP, 1);
@@ -187,8 +189,9 @@ static bool is_call(const struct tg__open *o) {
   return o->scope == TG_RAW_PYTHON_CALL || o->scope == TG_RAW_PYTHON_C_CALL || o->scope == TG_RAW_MODULE;
 }
 
-/* Take entry i out. Calls of functions nest strictly, and so do ranges and steps: one that lies above another is over, though nobody
- * said so. All else stays: torch's operations end in any case, and a label may begin in one function and end in another. */
+/* Take entry i out. Calls of functions nest strictly, and so do ranges and steps: one that lies above another is
+ * over, though nobody said so. All else stays: torch's operations end in any case, and a label may begin in one
+ * function and end in another. */
 static struct tg__open *take_out(struct tg__thread *t, uint32_t i) {
   const struct tg__open out = t->open[i];
   uint32_t kept = i, over = 0;

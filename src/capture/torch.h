@@ -1,5 +1,5 @@
-/* torch, seen from plain C: what its objects look like and which of its functions we call. Private to capture/torch_*.c and
- * python_torch.c.
+/* torch, seen from plain C: what its objects look like and which of its functions we call. Private to
+ * capture/torch_*.c and python_torch.c.
  *
  * torch_symbols.c finds the exported functions, torch_calibrate.c the layouts, torch_selftest.c proves both end to end,
  * torch_hook.c records, torch_inputs.c reads the inputs of an operation. */
@@ -8,7 +8,7 @@
 
 #include "capture/capture.h"
 
-/* ---- what is exported (torch_symbols.c) --------------------------------------------------------------------------------------- */
+/* ---- what is exported (torch_symbols.c) ------------------------------------------------------ */
 
 /* at::RecordFunctionCallback, by value; what an older or newer torch does not have at its end is not read by it. */
 struct tg__torch_callback {
@@ -30,7 +30,8 @@ extern struct tg__torch_symbols {
   uint64_t (*sequence_peek)(void);
   size_t (*num_inputs)(const void *rf);
   const void *undefined_tensor;   /* the object that stands for no tensor */
-  const void *strided_classes[5]; /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not there */
+  const void *strided_classes[5]; /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not
+                                     there */
 } tg__torch_symbols;
 
 /* TG_NO_DATA when torch is not loaded, TG_UNSUPPORTED when it lacks something. */
@@ -45,7 +46,7 @@ struct tg__torch_allocator {
 };
 enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_error *e);
 
-/* ---- what was found out (torch_calibrate.c) ---------------------------------------------------------------------------------- */
+/* ---- what was found out (torch_calibrate.c) -------------------------------------------------- */
 
 enum tg__torch_fact {
 #define FACT(group, name, meaning) TG_TORCH_##name,
@@ -86,7 +87,7 @@ void tg__torch_sight(const uint8_t *rf); /* what it announced begins */
 /* Fill tg__torch_abi. known: the TG_RECORD_OPS and TG_RECORD_SHAPES bits for which all was found. */
 enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e);
 
-/* ---- proof (torch_selftest.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- proof (torch_selftest.c) ---------------------------------------------------------------- */
 
 /* Record the trial program the way a session would and compare. TG_UNSUPPORTED with the first difference. */
 enum tg_err tg__torch_self_test(uint32_t features, struct tg_error *e);
@@ -118,25 +119,25 @@ static inline uintptr_t tg__torch_self(void) { return (uintptr_t)&tg__thread_her
 /* A text's or shape's number, in the file or in the trial. */
 uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, const void *bytes, size_t len);
 
-/* ---- inputs (torch_inputs.c) -------------------------------------------------------------------------------------------------------- */
+/* ---- inputs (torch_inputs.c) ----------------------------------------------------------------- */
 
-/* Number of the inputs of the operation that begins; 0 = no room. count: how many of those at the end are its own, or all when
- * there are fewer. Pointers are asked for before they are followed when t is the trial's. */
+/* Number of the inputs of the operation that begins; 0 = no room. count: how many of those at the end are its own,
+ * or all when there are fewer. Pointers are asked for before they are followed when t is the trial's. */
 uint32_t tg__torch_inputs(struct tg__thread *t, const uint8_t *rf, uint32_t name, uint32_t count);
-void tg__torch_inputs_learn(void); /* the kinds of values changed in tg__torch_abi */
+void tg__torch_inputs_learn(void);                  /* the kinds of values changed in tg__torch_abi */
 void tg__torch_forget_inputs(struct tg__thread *t); /* of the trial's thread */
 
 /* Says whether SHAPES can be had; joins with Python, without which nothing is understood of torch. */
 extern const struct tg__source tg__source_torch_inputs; /* torch_hook.c */
 
-/* ---- torch's lock (torch_lock.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- torch's lock (torch_lock.c) ------------------------------------------------------------- */
 
 void tg__torch_lock_find(void); /* once, while torch is not being recorded; some ms */
 bool tg__torch_lock_is_known(void);
 void tg__torch_lock_take(void); /* nothing when it is not known */
 void tg__torch_lock_give(void);
 
-/* ---- hook (torch_hook.c) --------------------------------------------------------------------------------------------------------------- */
+/* ---- hook (torch_hook.c) --------------------------------------------------------------------- */
 
 /* A callback that calls tg__torch_sight. false: torch refused it. */
 bool tg__torch_watch_begin(void);

@@ -1,6 +1,6 @@
-/* torch_calibrate: what torch's objects look like, found out by looking at objects whose contents are known. The program in
- * python_torch.c says before each operation what comes; every sight strikes out the places that do not fit, and of each thing
- * one place must be left. Nothing is read without asking whether it can be. */
+/* torch_calibrate: what torch's objects look like, found out by looking at objects whose contents are known. The
+ * program in python_torch.c says before each operation what comes; every sight strikes out the places that do not
+ * fit, and of each thing one place must be left. Nothing is read without asking whether it can be. */
 #include "capture/torch.h"
 
 enum { OBJECT_BYTES = 400, PLACES = OBJECT_BYTES, VALUE = 16 };
@@ -8,7 +8,7 @@ enum { OBJECT_BYTES = 400, PLACES = OBJECT_BYTES, VALUE = 16 };
 struct tg__torch_abi tg__torch_abi;
 enum tg_err (*tg__torch_run_known)(enum tg__torch_program which, struct tg_error *e);
 
-/* ---- striking out ----------------------------------------------------------------------------------------------------------------- */
+/* ---- striking out ---------------------------------------------------------------------------- */
 
 /* struck[fact][place]: something was seen there that the fact cannot be. */
 static struct sieve {
@@ -35,7 +35,7 @@ static int32_t only_place(enum tg__torch_fact fact, size_t *left) {
   return *left == 1 && sieve.sights[fact] ? place : -1;
 }
 
-/* ---- RecordFunction ------------------------------------------------------------------------------------------------------------------ */
+/* ---- RecordFunction -------------------------------------------------------------------------- */
 
 /* Is this the std::string `text`? Learns from the first where the length stands. */
 static bool is_string(const uint8_t *string, const char *text) {
@@ -82,21 +82,22 @@ static void see_schema(const uint8_t *rf, bool other) {
 
 static void see_text(const uint8_t *rf) {
   const char *const name = tg__torch_symbols.name(rf);
-  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_name, i, i % 8 == 0 && !sieve.struck[TG_TORCH_name][i] && is_string(rf + i, name));
+  for (size_t i = 0; i < PLACES; i++)
+    strike(TG_TORCH_name, i, i % 8 == 0 && !sieve.struck[TG_TORCH_name][i] && is_string(rf + i, name));
 }
 
 /* Pointer to `count` values, the first of them a tensor. */
 static void see_inputs(const uint8_t *rf, uint64_t count) {
   for (size_t i = 0; i < PLACES; i++) {
-    bool fits =
-        i % 8 == 0 && i + 16 <= OBJECT_BYTES && tg__at64(rf + i + 8) == count && tg__guest_can_read(tg__at_pointer(rf + i), count * VALUE);
+    bool fits = i % 8 == 0 && i + 16 <= OBJECT_BYTES && tg__at64(rf + i + 8) == count &&
+                tg__guest_can_read(tg__at_pointer(rf + i), count * VALUE);
     fits = fits && is_tensor(tg__at_pointer(tg__at_pointer(rf + i)));
     strike(TG_TORCH_inputs, i, fits);
   }
   sieve.sights[TG_TORCH_inputs]++;
 }
 
-/* ---- inputs ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* Tensor number i of an operation whose inputs are all tensors; NULL when it is not understood that far. */
 static const uint8_t *tensor_input(const uint8_t *rf, size_t i) {
@@ -104,21 +105,24 @@ static const uint8_t *tensor_input(const uint8_t *rf, size_t i) {
   const int32_t place = only_place(TG_TORCH_inputs, &left);
   if (place < 0) return NULL;
   const uint8_t *const value = tg__at_pointer(rf + place) + i * VALUE;
-  return tg__guest_can_read(value, VALUE) && tg__guest_can_read(tg__at_pointer(value), 176) ? tg__at_pointer(value) : NULL;
+  return tg__guest_can_read(value, VALUE) && tg__guest_can_read(tg__at_pointer(value), 176) ? tg__at_pointer(value)
+                                                                                            : NULL;
 }
 
 /* Inputs: sizes (7, 11, 13) with strides (1009, 53, 2), seven dimensions of sizes 2…8, then one of each scalar type. */
 static void see_tensors(const uint8_t *rf) {
   static const uint64_t three[] = {3, 7, 11, 13}, strides[] = {1009, 53, 2}, seven[] = {2, 3, 4, 5, 6, 7, 8};
-  static const uint8_t types[] = {7, 7, 6, 4, 11, 0, 9}; /* of all inputs: double, float, long, bool, byte, complex float */
+  static const uint8_t types[] = {7,  7, 6, 4,
+                                  11, 0, 9}; /* of all inputs: double, float, long, bool, byte, complex float */
   const uint8_t *const small = tensor_input(rf, 0), *const large = tensor_input(rf, 1);
   for (size_t i = 0; i < PLACES; i++) {
     const uint8_t *const p = small && large && i % 8 == 0 && i + 32 <= 176 ? small + i : NULL;
     const uint8_t *const sizes = p ? tg__at_pointer(large + i + 8) : NULL;
-    const bool fits = p && memcmp(p, three, sizeof three) == 0 && tg__at64(large + i) == 7 && tg__guest_can_read(sizes, sizeof seven) &&
-                      memcmp(sizes, seven, sizeof seven) == 0;
+    const bool fits = p && memcmp(p, three, sizeof three) == 0 && tg__at64(large + i) == 7 &&
+                      tg__guest_can_read(sizes, sizeof seven) && memcmp(sizes, seven, sizeof seven) == 0;
     strike(TG_TORCH_tensor_dims, i, fits);
-    strike(TG_TORCH_tensor_strides, i, small && i % 8 == 0 && i + sizeof strides <= 176 && memcmp(small + i, strides, sizeof strides) == 0);
+    strike(TG_TORCH_tensor_strides, i,
+           small && i % 8 == 0 && i + sizeof strides <= 176 && memcmp(small + i, strides, sizeof strides) == 0);
   }
   for (size_t input = 0; input < sizeof types; input++) {
     const uint8_t *const impl = tensor_input(rf, input);
@@ -130,7 +134,8 @@ static void see_tensors(const uint8_t *rf) {
   sieve.sights[TG_TORCH_tensor_type]++;
 }
 
-/* Inputs: a tensor, one whose sizes Python tells, one whose strides Python tells, a sparse one (whose strides torch tells). */
+/* Inputs: a tensor, one whose sizes Python tells, one whose strides Python tells, a sparse one (whose strides torch
+ * tells). */
 static void see_classes(const uint8_t *rf) {
   static const unsigned policies[] = {0, 2, 1, 1};
   size_t left;
@@ -139,16 +144,19 @@ static void see_classes(const uint8_t *rf) {
     for (size_t input = 0; input < 4; input++) {
       const uint8_t *const impl = tensor_input(rf, input);
       const size_t byte = (size_t)(type < 0 ? 0 : type) + i / 8;
-      strike(TG_TORCH_tensor_policy, i, impl && byte + 2 <= 176 && (tg__at16(impl + byte) >> i % 8 & 3) == policies[input]);
+      strike(TG_TORCH_tensor_policy, i,
+             impl && byte + 2 <= 176 && (tg__at16(impl + byte) >> i % 8 & 3) == policies[input]);
     }
   sieve.sights[TG_TORCH_tensor_policy]++;
 }
 
-/* The inside of a list, seen at one of integers 11, 22, 33; then the element type, seen at that and a list of tensors. */
+/* The inside of a list, seen at one of integers 11, 22, 33; then the element type, seen at that and a list of tensors.
+ */
 static void see_list(const uint8_t *ints, const uint8_t *tensors) {
   for (size_t i = 0; i < PLACES; i++) {
     bool fits = i % 8 == 0 && i + 24 <= 64 && tg__guest_can_read(ints, 64) && tg__guest_can_read(tensors, 64);
-    const uint8_t *const item = fits ? tg__at_pointer(ints + i) : NULL, *const tensor = fits ? tg__at_pointer(tensors + i) : NULL;
+    const uint8_t *const item = fits ? tg__at_pointer(ints + i) : NULL, *const tensor =
+                                                                            fits ? tg__at_pointer(tensors + i) : NULL;
     bool items = fits && tg__at_pointer(ints + i + 8) == item + 3 * VALUE && tg__guest_can_read(item, 3 * VALUE);
     items = items && tg__at64(item) == 11 && tg__at64(item + VALUE) == 22 && tg__at64(item + 2 * VALUE) == 33;
     items = items && tg__at_pointer(tensors + i + 8) == tensor + 2 * VALUE && tg__guest_can_read(tensor, 2 * VALUE) &&
@@ -162,8 +170,10 @@ static void see_list(const uint8_t *ints, const uint8_t *tensors) {
   /* The vector is three pointers; the type stands behind it. */
   for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_list_type, i, (int32_t)i == items + 24);
   sieve.sights[TG_TORCH_list_type]++;
-  const uint8_t *const of_ints = tg__at_pointer(ints + items + 24), *const of_tensors = tg__at_pointer(tensors + items + 24);
-  if (of_ints != of_tensors && tg__guest_can_read(of_ints, 8) && tg__guest_can_read(of_tensors, 8)) sieve.tensor_type = of_tensors;
+  const uint8_t *const of_ints = tg__at_pointer(ints + items + 24), *const of_tensors =
+                                                                        tg__at_pointer(tensors + items + 24);
+  if (of_ints != of_tensors && tg__guest_can_read(of_ints, 8) && tg__guest_can_read(of_tensors, 8))
+    sieve.tensor_type = of_tensors;
 }
 
 #define TWO_AND_A_HALF 0x4004000000000000 /* 2.5 as its bits */
@@ -176,19 +186,22 @@ static void see_values(const uint8_t *rf) {
   const int32_t place = only_place(TG_TORCH_inputs, &left);
   const uint8_t *const value = place < 0 ? NULL : tg__at_pointer(rf + place);
   if (!value || tg__at64(rf + place + 8) != COUNT || !tg__guest_can_read(value, COUNT * VALUE)) return;
-  if (tg__at64(value + INT * VALUE) != 1234567890123 || tg__at64(value + REAL * VALUE) != TWO_AND_A_HALF || value[BOOL * VALUE] != 1) return;
+  if (tg__at64(value + INT * VALUE) != 1234567890123 || tg__at64(value + REAL * VALUE) != TWO_AND_A_HALF ||
+      value[BOOL * VALUE] != 1)
+    return;
   for (size_t i = 0; i < COUNT; i++) sieve.value_kinds[i] = tg__at32(value + i * VALUE + 8);
   for (size_t i = 0; i < PLACES; i++) /* behind the payload, and the same for the two lists */
     strike(TG_TORCH_value_kind, i, i == 8 && sieve.value_kinds[INTS] == sieve.value_kinds[TENSORS]);
   sieve.sights[TG_TORCH_value_kind]++;
   const uint8_t *const text = tg__at_pointer(value + TEXT * VALUE);
   for (size_t i = 0; i < PLACES; i++)
-    strike(TG_TORCH_string_text, i, i % 8 == 0 && i + 16 <= 64 && tg__guest_can_read(text, 64) && is_string(text + i, long_text));
+    strike(TG_TORCH_string_text, i,
+           i % 8 == 0 && i + 16 <= 64 && tg__guest_can_read(text, 64) && is_string(text + i, long_text));
   sieve.sights[TG_TORCH_string_text]++;
   see_list(tg__at_pointer(value + INTS * VALUE), tg__at_pointer(value + TENSORS * VALUE));
 }
 
-/* ---- looking ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static void note(enum tg__torch_sight what, int64_t sequence) {
   struct tg__torch_trial *const t = &tg__torch_trial;
@@ -212,7 +225,8 @@ void tg__torch_look(enum tg__torch_sight what, int64_t extra) {
 }
 
 void tg__torch_sight(const uint8_t *rf) {
-  if (sieve.awaited == TG_SIGHT_NOTHING || tg__torch_self() != sieve.owner || !tg__guest_can_read(rf, OBJECT_BYTES)) return;
+  if (sieve.awaited == TG_SIGHT_NOTHING || tg__torch_self() != sieve.owner || !tg__guest_can_read(rf, OBJECT_BYTES))
+    return;
   const enum tg__torch_sight what = sieve.awaited;
   sieve.awaited = TG_SIGHT_NOTHING;
   switch (what) {
@@ -244,22 +258,25 @@ void tg__torch_sight(const uint8_t *rf) {
   }
 }
 
-/* ---- the result ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the result ------------------------------------------------------------------------------ */
 
 static bool take_kinds(struct tg_error *e) {
-  static const enum tg__torch_fact facts[] = {TG_TORCH_kind_tensor,  TG_TORCH_kind_int,    TG_TORCH_kind_double, TG_TORCH_kind_bool,
-                                              TG_TORCH_kind_complex, TG_TORCH_kind_string, TG_TORCH_kind_none,   TG_TORCH_kind_list};
+  static const enum tg__torch_fact facts[] = {TG_TORCH_kind_tensor, TG_TORCH_kind_int,     TG_TORCH_kind_double,
+                                              TG_TORCH_kind_bool,   TG_TORCH_kind_complex, TG_TORCH_kind_string,
+                                              TG_TORCH_kind_none,   TG_TORCH_kind_list};
   enum { KINDS = sizeof facts / sizeof *facts };
   for (size_t i = 0; i < KINDS; i++) {
     for (size_t k = 0; k < i; k++)
       if (sieve.value_kinds[k] == sieve.value_kinds[i]) {
-        tg__fail(e, TG_UNSUPPORTED, -1, "inputs: torch's values do not say their kind where expected (%u twice)", sieve.value_kinds[i]);
+        tg__fail(e, TG_UNSUPPORTED, -1, "inputs: torch's values do not say their kind where expected (%u twice)",
+                 sieve.value_kinds[i]);
         return false;
       }
     tg__torch_abi.fact[facts[i]] = (int32_t)sieve.value_kinds[i];
   }
   tg__torch_abi.tensor_type = sieve.tensor_type;
-  if (!sieve.tensor_type) tg__fail(e, TG_UNSUPPORTED, -1, "inputs: the element type of torch's lists is not where expected");
+  if (!sieve.tensor_type)
+    tg__fail(e, TG_UNSUPPORTED, -1, "inputs: the element type of torch's lists is not where expected");
   return sieve.tensor_type != NULL;
 }
 
@@ -267,16 +284,16 @@ static bool take_place(enum tg__torch_fact fact, const char *name, struct tg_err
   size_t left;
   const int32_t place = only_place(fact, &left);
   if (place < 0) {
-    tg__fail(e, TG_UNSUPPORTED, -1, "operators: '%s' could be in %zu places of torch's objects (%u sights), not in one", name, left,
-             sieve.sights[fact]);
+    tg__fail(e, TG_UNSUPPORTED, -1, "operators: '%s' could be in %zu places of torch's objects (%u sights), not in one",
+             name, left, sieve.sights[fact]);
     return false;
   }
   tg__torch_abi.fact[fact] = place;
   return true;
 }
 
-/* What is left on the stack may look the same by chance: in the text's own room while a schema stands there, and in padding. The kind
- * stands behind the text, whose size goes with where its length is, and is the first that fits. */
+/* What is left on the stack may look the same by chance: in the text's own room while a schema stands there, and in
+ * padding. The kind stands behind the text, whose size goes with where its length is, and is the first that fits. */
 static bool take_name(struct tg_error *e) {
   if (!take_place(TG_TORCH_name, "name", e)) return false;
   const size_t name = (size_t)TG_FACT(name), text_bytes = TG_FACT(string_length) > 0 ? 32 : 8;
@@ -291,15 +308,17 @@ static bool take_ops(struct tg_error *e) {
     tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch's texts do not say their length where expected");
     return false;
   }
-  return take_place(TG_TORCH_sequence, "sequence", e) && take_place(TG_TORCH_forward_thread, "forward_thread", e) && take_name(e);
+  return take_place(TG_TORCH_sequence, "sequence", e) && take_place(TG_TORCH_forward_thread, "forward_thread", e) &&
+         take_name(e);
 }
 
 static bool take_shapes(struct tg_error *e) {
-  const bool found = take_place(TG_TORCH_inputs, "inputs", e) && take_place(TG_TORCH_value_kind, "value_kind", e) &&
-                     take_place(TG_TORCH_string_text, "string_text", e) && take_place(TG_TORCH_list_items, "list_items", e) &&
-                     take_place(TG_TORCH_list_type, "list_type", e) && take_place(TG_TORCH_tensor_dims, "tensor_dims", e) &&
-                     take_place(TG_TORCH_tensor_strides, "tensor_strides", e) && take_place(TG_TORCH_tensor_type, "tensor_type", e) &&
-                     take_place(TG_TORCH_tensor_policy, "tensor_policy", e) && take_kinds(e);
+  const bool found =
+      take_place(TG_TORCH_inputs, "inputs", e) && take_place(TG_TORCH_value_kind, "value_kind", e) &&
+      take_place(TG_TORCH_string_text, "string_text", e) && take_place(TG_TORCH_list_items, "list_items", e) &&
+      take_place(TG_TORCH_list_type, "list_type", e) && take_place(TG_TORCH_tensor_dims, "tensor_dims", e) &&
+      take_place(TG_TORCH_tensor_strides, "tensor_strides", e) && take_place(TG_TORCH_tensor_type, "tensor_type", e) &&
+      take_place(TG_TORCH_tensor_policy, "tensor_policy", e) && take_kinds(e);
   if (!found) return false;
   TG_FACT(tensor_strides) -= TG_FACT(tensor_dims);
   TG_FACT(tensor_policy) += 8 * TG_FACT(tensor_type);
@@ -310,8 +329,10 @@ enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e) {
   memset(&sieve, 0, sizeof sieve);
   memset(&tg__torch_abi, 0, sizeof tg__torch_abi);
   *known = 0;
-  tg__torch_symbols.thread_id(); /* torch numbers threads when it is first asked: this one before those of the calibration */
-  if (!tg__torch_run_known) return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch can only be understood with Python in the process");
+  tg__torch_symbols
+      .thread_id(); /* torch numbers threads when it is first asked: this one before those of the calibration */
+  if (!tg__torch_run_known)
+    return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch can only be understood with Python in the process");
   if (!tg__torch_watch_begin()) return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
   const enum tg_err err = tg__torch_run_known(TG_TORCH_CALIBRATION, e);
   tg__torch_watch_end();

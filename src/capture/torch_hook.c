@@ -1,8 +1,9 @@
-/* torch_hook: one record per operation, autograd node and annotation of torch, on every thread. torch calls a pair of functions
- * around each; which pair is chosen at the start, so that nothing is asked where it costs. The kind of record is known from
- * which of three registrations the call comes.
+/* torch_hook: one record per operation, autograd node and annotation of torch, on every thread. torch calls a pair
+ * of functions around each; which pair is chosen at the start, so that nothing is asked where it costs. The kind of
+ * record is known from which of three registrations the call comes.
  *
- * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register x8. */
+ * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register x8.
+ */
 #include "capture/session.h"
 #include "capture/torch.h"
 
@@ -10,9 +11,10 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* Per thread and session: numbers of the names that were met. Both tables in sets of four, a set of schemas is one cache line. */
+/* Per thread and session: numbers of the names that were met. Both tables in sets of four, a set of schemas is one
+ * cache line. */
 enum { SCHEMA_SETS = 128, TEXT_SETS = 64, WAYS = 4, TEXT_BYTES = 18 * 1024, TEXT_MAX = 1024 };
 struct schema_name {
   const void *schema; /* lives as long as its operator is registered, in practice for ever */
@@ -39,7 +41,8 @@ uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, co
   return is_trial(t) ? tg__torch_trial_intern(kind, bytes, len) : tg__intern(t, kind, 0, bytes, len);
 }
 
-/* The caches of the thread, made or emptied when they are of another session. NULL: no memory, or the budget is used up. */
+/* The caches of the thread, made or emptied when they are of another session. NULL: no memory, or the budget is used
+ * up. */
 __attribute__((noinline)) static struct names *names_enter(struct tg__thread *t) {
   struct names *n = t->own[TG_SLOT_TORCH];
   if (!n && !is_trial(t))
@@ -66,7 +69,8 @@ static uint32_t intern_op(struct tg__thread *t, const void *rf) {
   const char *const name = tg__torch_symbols.name(rf);
   const char *const overload = tg__torch_symbols.overload_name ? tg__torch_symbols.overload_name(rf) : "";
   const size_t name_len = strlen(name), overload_len = strlen(overload);
-  if (!overload_len || name_len + 1 + overload_len > sizeof text) return tg__torch_intern(t, TG_RAW_D_NAME, name, name_len);
+  if (!overload_len || name_len + 1 + overload_len > sizeof text)
+    return tg__torch_intern(t, TG_RAW_D_NAME, name, name_len);
   memcpy(text, name, name_len + 1);
   memcpy(text + name_len + 1, overload, overload_len);
   return tg__torch_intern(t, TG_RAW_D_NAME, text, name_len + 1 + overload_len);
@@ -99,7 +103,8 @@ ALWAYS_INLINE uint64_t hash_ends(const char *text, size_t len) {
   return tg__mix(word, len);
 }
 
-__attribute__((noinline)) static uint32_t text_slow(struct tg__thread *t, struct names *n, const char *text, size_t len, uint64_t hash) {
+__attribute__((noinline)) static uint32_t text_slow(struct tg__thread *t, struct names *n, const char *text, size_t len,
+                                                    uint64_t hash) {
   const uint32_t id = tg__torch_intern(t, TG_RAW_D_NAME, text, strnlen(text, len));
   if (!n || !id || len > TEXT_MAX) return id;
   if (n->text_used + len > TEXT_BYTES) { /* texts that are never the same, as step numbers: begin anew */
@@ -119,7 +124,8 @@ ALWAYS_INLINE uint32_t text_id(struct tg__thread *t, struct names *n, const char
   if (TG_LIKELY(n && len)) {
     const struct text_name *const set = n->texts[hash % TEXT_SETS];
     for (size_t way = 0; way < WAYS; way++)
-      if (set[way].hash == hash && set[way].len == len && same_text(n->text + set[way].at, text, len)) return set[way].id;
+      if (set[way].hash == hash && set[way].len == len && same_text(n->text + set[way].at, text, len))
+        return set[way].id;
   }
   return text_slow(t, n, text, len, hash);
 }
@@ -139,17 +145,24 @@ ALWAYS_INLINE struct op_name name_of(struct tg__thread *t, struct names *n, cons
   if (rf[TG_FACT(name_kind)] != 1) return (struct op_name){string_id(t, n, rf + TG_FACT(name), careful), UINT32_MAX};
   const void *const schema = tg__at_pointer(rf + TG_FACT(name));
   struct schema_name *const set = n ? n->schemas[((uintptr_t)schema * 0x9e3779b97f4a7c15u) >> 57] : NULL;
-  for (size_t way = 0; set && way < WAYS; way++) /* where they stand: two that take turns must not change places each time */
+  for (size_t way = 0; set && way < WAYS;
+       way++) /* where they stand: two that take turns must not change places each time */
     if (set[way].schema == schema) return (struct op_name){set[way].id, set[way].inputs};
   return schema_learn(t, rf, schema, set);
 }
 _Static_assert(SCHEMA_SETS == 1 << (64 - 57), "the shift in name_of");
 
-/* ---- start and end --------------------------------------------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
-enum { BARE = 1, SHAPES = 2, STACK = 4, TRIAL = 8 }; /* how a start function was made. BARE: nothing but names is known of this torch */
+enum {
+  BARE = 1,
+  SHAPES = 2,
+  STACK = 4,
+  TRIAL = 8
+}; /* how a start function was made. BARE: nothing but names is known of this torch */
 
-/* Forward thread and Python stack of an autograd node as one number. One pass backward is one call in Python: mostly the same pair again. */
+/* Forward thread and Python stack of an autograd node as one number. One pass backward is one call in Python: mostly
+ * the same pair again. */
 ALWAYS_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint32_t thread, uint32_t stack) {
   if (TG_LIKELY(n && n->forward_id && n->forward_thread == thread && n->forward_stack == stack)) return n->forward_id;
   char digits[16];
@@ -194,15 +207,16 @@ ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) 
   }
   if ((how & STACK) && scope == TG_RAW_BACKWARD) o->stack = forward_entry(t, n, o->stack, tg__stack_of(t));
   if ((how & STACK) && scope != TG_RAW_BACKWARD) {
-    uint32_t (*const stack_of)(struct tg__thread *) = tg__stack_of; /* switched off while a thread is still on its way here: NULL */
+    uint32_t (*const stack_of)(struct tg__thread *) =
+        tg__stack_of; /* switched off while a thread is still on its way here: NULL */
     if (stack_of) o->stack = stack_of(t);
   }
   if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) tell_engine(t, o);
   o->start_ticks = tg__ticks();
 }
 
-/* The entry of an operation that began on another thread, whose own it stays until that thread tidies up: it only loses its key.
- * What it says was written before the work was handed over. */
+/* The entry of an operation that began on another thread, whose own it stays until that thread tidies up: it only
+ * loses its key. What it says was written before the work was handed over. */
 static bool take_from_others(const struct tg__thread *t, const void *rf, struct tg__open *out) {
   for (struct tg__thread *other = tg__threads_first(); other; other = other->more->next) {
     if (other == t || other->generation != t->generation) continue;
@@ -210,14 +224,15 @@ static bool take_from_others(const struct tg__thread *t, const void *rf, struct 
       const void *expected = rf;
       if (__atomic_load_n(&other->open[i].key, __ATOMIC_RELAXED) != rf) continue;
       *out = other->open[i];
-      if (__atomic_compare_exchange_n(&other->open[i].key, &expected, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+      if (__atomic_compare_exchange_n(&other->open[i].key, &expected, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return true;
     }
   }
   return false;
 }
 
-/* Not the one that began last: it is asynchronous, or overlaps with others, or began before the recording. Numbers of names are
- * each thread's own; those of inputs and stacks cannot be had any more. */
+/* Not the one that began last: it is asynchronous, or overlaps with others, or began before the recording. Numbers
+ * of names are each thread's own; those of inputs and stacks cannot be had any more. */
 __attribute__((noinline)) static void end_out_of_order(struct tg__thread *t, const void *rf, uint64_t now) {
   struct tg__open o;
   uint32_t i = t->depth;
@@ -247,38 +262,40 @@ static void end_trial(const void *rf, void *context) {
   if (tg__torch_self() != tg__torch_trial.owner) return;
   struct tg__thread *const t = tg__torch_trial.thread;
   const struct tg__open *const o = tg__open_pop(t, rf);
-  if (o && t->next < t->end) tg__record_put(t, o, now - o->start_ticks > UINT32_MAX ? o->start_ticks + UINT32_MAX : now, 0);
+  if (o && t->next < t->end)
+    tg__record_put(t, o, now - o->start_ticks > UINT32_MAX ? o->start_ticks + UINT32_MAX : now, 0);
 }
 
 static void end_watch(const void *rf, void *context) {}
 
 /* What torch calls: `name` with the slot first. The slot stays empty: we keep the state ourselves. */
 #if defined(__aarch64__)
-#define ENTRY(name)                                                                                                                        \
-  __asm__(".text\n.p2align 2\n.type " #name ", %function\n" #name ":\n  hint #34\n  mov x1, x0\n  mov x0, x8\n  b " #name "_in_c\n");      \
+#define ENTRY(name)                                                                                                    \
+  __asm__(".text\n.p2align 2\n.type " #name ", %function\n" #name                                                      \
+          ":\n  hint #34\n  mov x1, x0\n  mov x0, x8\n  b " #name "_in_c\n");                                          \
   extern void *name(void **context, const void *rf) __attribute__((visibility("hidden")));
 #define IN_C(name) __attribute__((used)) static void *name##_in_c
 #else
 #define ENTRY(name)
 #define IN_C(name) static void *name
 #endif
-#define START_WITH(name, statement)                                                                                                        \
-  IN_C(name)(void **context, const void *rf) {                                                                                             \
-    *context = NULL;                                                                                                                       \
-    statement;                                                                                                                             \
-    return context;                                                                                                                        \
-  }                                                                                                                                        \
+#define START_WITH(name, statement)                                                                                    \
+  IN_C(name)(void **context, const void *rf) {                                                                         \
+    *context = NULL;                                                                                                   \
+    statement;                                                                                                         \
+    return context;                                                                                                    \
+  }                                                                                                                    \
   ENTRY(name)
 #define START(name, scope, how) START_WITH(name, begin(rf, scope, how))
 
-#define KIND(name, scope)                                                                                                                  \
-  START(tg__##name, scope, 0)                                                                                                              \
-  START(tg__##name##_shapes, scope, SHAPES)                                                                                                \
-  START(tg__##name##_stack, scope, STACK)                                                                                                  \
-  START(tg__##name##_shapes_stack, scope, SHAPES | STACK)                                                                                  \
-  START(tg__##name##_bare, scope, BARE)                                                                                                    \
-  START(tg__##name##_bare_stack, scope, BARE | STACK)                                                                                      \
-  START(tg__##name##_trial, scope, TRIAL)                                                                                                  \
+#define KIND(name, scope)                                                                                              \
+  START(tg__##name, scope, 0)                                                                                          \
+  START(tg__##name##_shapes, scope, SHAPES)                                                                            \
+  START(tg__##name##_stack, scope, STACK)                                                                              \
+  START(tg__##name##_shapes_stack, scope, SHAPES | STACK)                                                              \
+  START(tg__##name##_bare, scope, BARE)                                                                                \
+  START(tg__##name##_bare_stack, scope, BARE | STACK)                                                                  \
+  START(tg__##name##_trial, scope, TRIAL)                                                                              \
   START(tg__##name##_trial_shapes, scope, TRIAL | SHAPES)
 
 KIND(op, TG_RAW_OP)
@@ -286,22 +303,21 @@ KIND(backward, TG_RAW_BACKWARD)
 KIND(user, TG_RAW_USER)
 START_WITH(tg__watch, tg__torch_sight(rf))
 
-/* ---- registration ------------------------------------------------------------------------------------------------------------------ */
+/* ---- registration ---------------------------------------------------------------------------- */
 
 enum { KINDS = 3, VARIANTS = 8 };
 /* The numbers of the format are torch's own; the self-test sees whether they still are. */
 static const uint8_t kind_scope[KINDS] = {TG_RAW_OP, TG_RAW_BACKWARD, TG_RAW_USER};
 typedef void *start_fn(void **context, const void *rf);
-#define VARIANTS_OF(name)                                                                                                                  \
-  {                                                                                                                                        \
-    tg__##name, tg__##name##_shapes, tg__##name##_stack, tg__##name##_shapes_stack, tg__##name##_bare, tg__##name##_bare_stack,            \
-        tg__##name##_trial, tg__##name##_trial_shapes                                                                                      \
-  }
+#define VARIANTS_OF(name)                                                                                              \
+  {tg__##name,        tg__##name##_shapes,     tg__##name##_stack, tg__##name##_shapes_stack,                          \
+   tg__##name##_bare, tg__##name##_bare_stack, tg__##name##_trial, tg__##name##_trial_shapes}
 static start_fn *const starts[KINDS][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(user)};
 
 static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
 
-/* torch keeps its list of callbacks under a lock. A child forked while one of our threads held that would wait for it for ever. */
+/* torch keeps its list of callbacks under a lock. A child forked while one of our threads held that would wait for
+ * it for ever. */
 static uint64_t add_callback(struct tg__torch_callback c) {
   tg__fork_hold();
   const uint64_t handle = tg__torch_symbols.add_callback(c);
@@ -351,7 +367,7 @@ bool tg__torch_trial_begin(uint32_t features) {
 }
 void tg__torch_trial_end(void) { remove_callbacks(trial_handles); }
 
-/* ---- the sources --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the sources ----------------------------------------------------------------------------- */
 
 static uint32_t known; /* of this torch: TG_RECORD_OPS, TG_RECORD_SHAPES */
 static struct {
@@ -364,7 +380,8 @@ static enum tg_err torch_prepare(uint32_t features, struct tg_error *e) { return
 static void torch_stop(void) { remove_callbacks(handles); }
 
 static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
-  const bool shapes = features & known & TG_RECORD_SHAPES, stack = tg__stack_of != NULL, bare = !(known & TG_RECORD_OPS);
+  const bool shapes = features & known & TG_RECORD_SHAPES, stack = tg__stack_of != NULL,
+             bare = !(known & TG_RECORD_OPS);
   remove_callbacks(handles);
   chosen.variant = bare ? 4u + stack : (size_t)shapes + 2 * stack;
   chosen.inputs = shapes && !bare;

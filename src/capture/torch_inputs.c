@@ -1,7 +1,7 @@
-/* torch_inputs: what an operation was called with, as a number. The inputs are walked and compared, word by word, with what followed
- * the last time upon what came before: programs repeat themselves. Else with what the same first inputs had before. Nothing is
- * written while they are equal; only on a difference they are written down and looked up. One walk serves both, so that they
- * cannot disagree.
+/* torch_inputs: what an operation was called with, as a number. The inputs are walked and compared, word by word,
+ * with what followed the last time upon what came before: programs repeat themselves. Else with what the same first
+ * inputs had before. Nothing is written while they are equal; only on a difference they are written down and looked
+ * up. One walk serves both, so that they cannot disagree.
  *
  * Layout of the result: format/inputs.def. */
 #include "capture/torch.h"
@@ -62,9 +62,11 @@ ALWAYS_INLINE bool put(struct pen *w, const void *bytes, size_t len, int how) {
 ALWAYS_INLINE bool put8(struct pen *w, uint8_t v, int how) { return put(w, &v, 1, how); }
 ALWAYS_INLINE bool put16(struct pen *w, uint16_t v, int how) { return put(w, &v, 2, how); }
 
-ALWAYS_INLINE bool readable(const void *p, size_t len, int how) { return !(how & CAREFUL) || tg__guest_can_read(p, len); }
+ALWAYS_INLINE bool readable(const void *p, size_t len, int how) {
+  return !(how & CAREFUL) || tg__guest_can_read(p, len);
+}
 
-/* ---- tensors --------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 enum { TENSOR_BYTES = 176 }; /* of a TensorImpl that we look at */
 
@@ -90,16 +92,18 @@ ALWAYS_INLINE bool put_tensor(struct pen *w, const uint8_t *impl, int how) {
   const uint8_t *const dims_at = impl + TG_FACT(tensor_dims);
   const uint64_t dims = tg__at64(dims_at);
   const unsigned policy = tg__at16(impl + TG_FACT(tensor_policy) / 8) >> TG_FACT(tensor_policy) % 8 & 3;
-  if (TG_UNLIKELY(policy > 1 || dims > 255 || impl == tg__torch_symbols.undefined_tensor)) return put8(w, TG_INPUT_UNDEFINED, how);
-  const bool strided = TG_LIKELY(tg__at_pointer(impl) == tg__torch_symbols.strided_classes[0]) || is_strided(tg__at_pointer(impl));
+  if (TG_UNLIKELY(policy > 1 || dims > 255 || impl == tg__torch_symbols.undefined_tensor))
+    return put8(w, TG_INPUT_UNDEFINED, how);
+  const bool strided =
+      TG_LIKELY(tg__at_pointer(impl) == tg__torch_symbols.strided_classes[0]) || is_strided(tg__at_pointer(impl));
   const uint8_t *sizes = dims_at + 8, *strides = dims_at + TG_FACT(tensor_strides);
   if (TG_UNLIKELY(sizes + dims * 8 > strides)) { /* more than fit: they lie elsewhere, strides behind sizes */
     sizes = tg__at_pointer(sizes);
     strides = sizes + dims * 8;
     if (!readable(sizes, dims * 16, how)) return put8(w, TG_INPUT_UNDEFINED, how);
   }
-  const uint32_t head =
-      TG_INPUT_TENSOR | (uint32_t)(tg__at16(impl + TG_FACT(tensor_type)) & 255) << 8 | (uint32_t)dims << 16 | (uint32_t)strided << 24;
+  const uint32_t head = TG_INPUT_TENSOR | (uint32_t)(tg__at16(impl + TG_FACT(tensor_type)) & 255) << 8 |
+                        (uint32_t)dims << 16 | (uint32_t)strided << 24;
   if (TG_UNLIKELY((size_t)(w->end - w->p) < 4 + dims * 16))
     return (how & COMPARE) && !strided && put(w, &head, 4, how) && put(w, sizes, dims * 8, how);
   if (how & COMPARE) {
@@ -111,9 +115,10 @@ ALWAYS_INLINE bool put_tensor(struct pen *w, const uint8_t *impl, int how) {
   return put_words(w, sizes, dims, how) && (!strided || put_words(w, strides, dims, how));
 }
 
-/* ---- other values ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- other values ---------------------------------------------------------------------------- */
 
-/* What a kind of value is written as: INT_LIST stands for every list, SCALAR for complex numbers. Kinds are small numbers. */
+/* What a kind of value is written as: INT_LIST stands for every list, SCALAR for complex numbers. Kinds are small
+ * numbers. */
 enum { KINDS = 64 };
 static uint8_t kinds[KINDS];
 
@@ -122,9 +127,10 @@ void tg__torch_inputs_learn(void) {
     int32_t kind;
     uint8_t input;
   } list[] = {
-      {TG_FACT(kind_none), TG_INPUT_NONE},     {TG_FACT(kind_tensor), TG_INPUT_TENSOR},  {TG_FACT(kind_int), TG_INPUT_INT},
-      {TG_FACT(kind_double), TG_INPUT_DOUBLE}, {TG_FACT(kind_complex), TG_INPUT_SCALAR}, {TG_FACT(kind_bool), TG_INPUT_BOOL},
-      {TG_FACT(kind_string), TG_INPUT_STRING}, {TG_FACT(kind_list), TG_INPUT_INT_LIST},
+      {TG_FACT(kind_none), TG_INPUT_NONE},      {TG_FACT(kind_tensor), TG_INPUT_TENSOR},
+      {TG_FACT(kind_int), TG_INPUT_INT},        {TG_FACT(kind_double), TG_INPUT_DOUBLE},
+      {TG_FACT(kind_complex), TG_INPUT_SCALAR}, {TG_FACT(kind_bool), TG_INPUT_BOOL},
+      {TG_FACT(kind_string), TG_INPUT_STRING},  {TG_FACT(kind_list), TG_INPUT_INT_LIST},
   };
   memset(kinds, TG_INPUT_OTHER, sizeof kinds);
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -139,7 +145,8 @@ ALWAYS_INLINE const uint8_t *text_of(const uint8_t *object, uint64_t *len, int h
   *len = 0;
   if (!readable(string, 16, how)) return NULL;
   const uint8_t *const text = tg__at_pointer(string);
-  const uint8_t *const length = TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : text + TG_FACT(string_length);
+  const uint8_t *const length =
+      TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : text + TG_FACT(string_length);
   if (!readable(length, 8, how) || tg__at64(length) > STRING_MAX || !readable(text, tg__at64(length), how)) return NULL;
   *len = tg__at64(length);
   return text;
@@ -152,7 +159,8 @@ ALWAYS_INLINE bool put_string(struct pen *w, const uint8_t *object, int how) {
   return put8(w, TG_INPUT_STRING, how) && put16(w, (uint16_t)len, how) && put(w, text, len, how);
 }
 
-/* Once the values of a name are not kept any more, "some number" is equal to every number; what is compared may be another name's. */
+/* Once the values of a name are not kept any more, "some number" is equal to every number; what is compared may be
+ * another name's. */
 ALWAYS_INLINE bool drops(const struct pen *w, uint8_t dropped, int how) {
   return (how & COMPARE) ? w->p < w->end && *w->p == dropped && *w->fresh >= NEW_MAX : w->drop;
 }
@@ -166,7 +174,9 @@ ALWAYS_INLINE bool put_number(struct pen *w, const uint8_t *value, uint8_t input
   return put8(w, input, how) && put_bare_number(w, value, input, how);
 }
 
-static bool is_number(uint8_t input) { return input == TG_INPUT_INT || input == TG_INPUT_DOUBLE || input == TG_INPUT_BOOL; }
+static bool is_number(uint8_t input) {
+  return input == TG_INPUT_INT || input == TG_INPUT_DOUBLE || input == TG_INPUT_BOOL;
+}
 
 static bool all_are(const uint8_t *item, uint64_t count, uint8_t input) {
   while (count && input_of(item) == input) item += VALUE, count--;
@@ -174,8 +184,11 @@ static bool all_are(const uint8_t *item, uint64_t count, uint8_t input) {
 }
 
 ALWAYS_INLINE bool put_numbers(struct pen *w, const uint8_t *item, uint64_t count, uint8_t input, int how) {
-  const uint8_t tag = input == TG_INPUT_INT ? TG_INPUT_INT_LIST : input == TG_INPUT_DOUBLE ? TG_INPUT_DOUBLE_LIST : TG_INPUT_BOOL_LIST;
-  if (count > LIST_MAX || drops(w, TG_INPUT_SCALAR_LIST, how) || !all_are(item, count, input)) return put8(w, TG_INPUT_SCALAR_LIST, how);
+  const uint8_t tag = input == TG_INPUT_INT      ? TG_INPUT_INT_LIST
+                      : input == TG_INPUT_DOUBLE ? TG_INPUT_DOUBLE_LIST
+                                                 : TG_INPUT_BOOL_LIST;
+  if (count > LIST_MAX || drops(w, TG_INPUT_SCALAR_LIST, how) || !all_are(item, count, input))
+    return put8(w, TG_INPUT_SCALAR_LIST, how);
   if (!put8(w, tag, how) || !put16(w, (uint16_t)count, how)) return false;
   for (; count; count--, item += VALUE)
     if (!put_bare_number(w, item, input, how)) return false;
@@ -200,7 +213,8 @@ ALWAYS_INLINE bool put_tensors(struct pen *w, const uint8_t *item, uint64_t coun
   return true;
 }
 
-/* Of lists of anything else only that they are something. torch calls every empty list but one of tensors a list of numbers. */
+/* Of lists of anything else only that they are something. torch calls every empty list but one of tensors a list of
+ * numbers. */
 ALWAYS_INLINE bool put_list(struct pen *w, const uint8_t *object, int how) {
   if (!readable(object + TG_FACT(list_items), 16, how) || !readable(object + TG_FACT(list_type), 8, how))
     return put8(w, TG_INPUT_OTHER, how);
@@ -223,7 +237,7 @@ ALWAYS_INLINE bool put_value(struct pen *w, const uint8_t *value, int how) {
   return put8(w, input, how);
 }
 
-/* ---- the walks ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the walks ------------------------------------------------------------------------------- */
 
 ALWAYS_INLINE struct seen *seen_at(const struct inputs *c, uint32_t at) { return (struct seen *)(c->bytes + at); }
 
@@ -247,13 +261,14 @@ static bool write_values(const uint8_t *value, uint32_t count, struct pen *w, bo
   return complete && !count;
 }
 
-/* A word that usually tells inputs of one name apart, without looking at all of them. Only what has a meaning may count: behind the
- * last size of a tensor stands whatever was there before. */
+/* A word that usually tells inputs of one name apart, without looking at all of them. Only what has a meaning may
+ * count: behind the last size of a tensor stands whatever was there before. */
 ALWAYS_INLINE uint64_t glance_at_tensor(const uint8_t *impl) {
   const uint8_t *const dims = impl + TG_FACT(tensor_dims);
   const uint64_t n = tg__at64(dims);
-  if (TG_UNLIKELY(n * 8 + 8 > (uint64_t)TG_FACT(tensor_strides))) return n;        /* the sizes lie elsewhere */
-  return n ^ tg__at64(dims + n * 8) << 8 ^ tg__at64(dims + (n + 1) / 2 * 8) << 32; /* the last one and the one in the middle */
+  if (TG_UNLIKELY(n * 8 + 8 > (uint64_t)TG_FACT(tensor_strides))) return n; /* the sizes lie elsewhere */
+  return n ^ tg__at64(dims + n * 8) << 8 ^
+         tg__at64(dims + (n + 1) / 2 * 8) << 32; /* the last one and the one in the middle */
 }
 
 ALWAYS_INLINE uint64_t glance_at_list(const uint8_t *object, bool tensors_only) {
@@ -261,7 +276,8 @@ ALWAYS_INLINE uint64_t glance_at_list(const uint8_t *object, bool tensors_only) 
   const uint64_t bytes = (uint64_t)(tg__at_pointer(object + TG_FACT(list_items) + 8) - item);
   const uint8_t input = bytes ? input_of(item) : TG_INPUT_NONE;
   if (input == TG_INPUT_TENSOR) return bytes ^ glance_at_tensor(tg__at_pointer(item));
-  return input != TG_INPUT_INT || tensors_only ? bytes : bytes ^ tg__at64(item) << 8 ^ tg__at64(item + bytes - VALUE) << 32;
+  return input != TG_INPUT_INT || tensors_only ? bytes
+                                               : bytes ^ tg__at64(item) << 8 ^ tg__at64(item + bytes - VALUE) << 32;
 }
 
 ALWAYS_INLINE uint64_t glance_at(const uint8_t *value, bool tensors_only) {
@@ -273,11 +289,12 @@ ALWAYS_INLINE uint64_t glance_at(const uint8_t *value, bool tensors_only) {
 
 ALWAYS_INLINE uint32_t key_of(const uint8_t *value, uint32_t count, uint32_t name, bool tensors_only) {
   uint64_t mixed = (uint64_t)name << 32 | count;
-  for (uint32_t i = 0; i < count && i < 3; i++) mixed = (mixed << 21 | mixed >> 43) ^ glance_at(value + i * VALUE, tensors_only);
+  for (uint32_t i = 0; i < count && i < 3; i++)
+    mixed = (mixed << 21 | mixed >> 43) ^ glance_at(value + i * VALUE, tensors_only);
   return (uint32_t)(mixed * 0x9e3779b97f4a7c15u >> 32) | 1;
 }
 
-/* ---- what was seen ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what was seen --------------------------------------------------------------------------- */
 
 static bool in_trial(const struct tg__thread *t) { return t == tg__torch_trial.thread; }
 
@@ -319,8 +336,8 @@ static void make_room(struct tg__thread *t, struct inputs *c) {
 }
 
 /* Place of these inputs when the name had them before; 0 = no. */
-__attribute__((noinline)) static uint32_t recall(const struct inputs *c, uint32_t key, const uint8_t *value, uint32_t count,
-                                                 const uint16_t *fresh) {
+__attribute__((noinline)) static uint32_t recall(const struct inputs *c, uint32_t key, const uint8_t *value,
+                                                 uint32_t count, const uint16_t *fresh) {
   const struct slot *const set = c->sets[key >> 24];
   for (size_t way = 0; way < WAYS; way++)
     if (set[way].key == key && same_values(value, count, seen_at(c, set[way].at), fresh)) return set[way].at;
@@ -343,13 +360,15 @@ static uint32_t remember(struct inputs *c, uint32_t key, uint32_t id, uint32_t l
 }
 
 /* The inputs behind those that are remembered already; their bytes. */
-static uint32_t write_somewhere(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count, bool keep) {
+static uint32_t write_somewhere(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count,
+                                bool keep) {
   for (int tries = 0;; tries++) {
     const uint32_t taken = c->used + (uint32_t)sizeof(struct seen) + 16; /* 16: so that the next is aligned */
     const uint32_t left = c->room > taken ? c->room - taken : 0, room = left < WRITTEN_MAX ? left : WRITTEN_MAX;
     uint8_t *const begin = seen_at(c, c->used)->bytes;
     struct pen w = {.p = begin, .end = begin + room, .drop = !keep};
-    if ((left && write_values(value, count, &w, false)) || room == WRITTEN_MAX || tries == 2) return (uint32_t)(w.p - begin);
+    if ((left && write_values(value, count, &w, false)) || room == WRITTEN_MAX || tries == 2)
+      return (uint32_t)(w.p - begin);
     make_room(t, c);
   }
 }
@@ -361,8 +380,8 @@ static bool keeps_scalars(struct tg__thread *t, const uint16_t *fresh) {
 }
 
 /* Place of inputs that are new, or were forgotten; 0 = no room in the file. */
-__attribute__((noinline)) static uint32_t learn(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count,
-                                                uint32_t name, uint16_t *fresh) {
+__attribute__((noinline)) static uint32_t learn(struct tg__thread *t, struct inputs *c, const uint8_t *value,
+                                                uint32_t count, uint32_t name, uint16_t *fresh) {
   const bool keep = keeps_scalars(t, fresh);
   const uint32_t key = key_of(value, count, name, !keep);
   const uint32_t known = keep ? 0 : recall(c, key, value, count, fresh);

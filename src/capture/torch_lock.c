@@ -1,7 +1,7 @@
-/* torch_lock: the mutex under which torch keeps its list of callbacks. After every change of the list each thread takes it at its next
- * operation; a child that is forked while some thread has it would wait for it for ever. So a fork takes it, too. torch does not
- * export it: it is looked for where the library keeps what it changes, behind a list that holds a callback of ours, and believed
- * only once a thread that changes the list was seen waiting for it. */
+/* torch_lock: the mutex under which torch keeps its list of callbacks. After every change of the list each thread
+ * takes it at its next operation; a child that is forked while some thread has it would wait for it for ever. So a
+ * fork takes it, too. torch does not export it: it is looked for where the library keeps what it changes, behind a
+ * list that holds a callback of ours, and believed only once a thread that changes the list was seen waiting for it. */
 #include "capture/session.h"
 #include "capture/torch.h"
 
@@ -11,26 +11,36 @@ enum { LIST_BYTES_MOST = 64 << 10, LOOKS_MOST = 2000, LOOK_NS = 50000 };
 
 /* at::GlobalCallbackManager in words: a version, a vector (begin, end, end of its room), the mutex. */
 typedef uintptr_t word __attribute__((may_alias));
-enum { WORD = sizeof(word), VERSION = 0, BEGIN = 1, END = 2, ROOM = 3, LOCK = 4, LOCK_WORDS = sizeof(pthread_mutex_t) / WORD };
+enum {
+  WORD = sizeof(word),
+  VERSION = 0,
+  BEGIN = 1,
+  END = 2,
+  ROOM = 3,
+  LOCK = 4,
+  LOCK_WORDS = sizeof(pthread_mutex_t) / WORD
+};
 
 /* Reads what belongs to others and may change meanwhile. */
 #define UNWATCHED __attribute__((no_sanitize("address"), no_sanitize("thread")))
 
 static _Atomic(pthread_mutex_t *) found; /* NULL = not known */
 
-/* ---- looking ------------------------------------------------------------------------------------------------------------------ */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static void *never_start(void **context, const void *rf) { return context; }
 static void never_end(const void *rf, void *context) {}
 
 /* Of no kind of record: nobody ever calls it. */
 static uint64_t add_silent(void) {
-  return tg__torch_symbols.add_callback((struct tg__torch_callback){.start = never_start, .end = never_end, .probability = 1});
+  return tg__torch_symbols.add_callback(
+      (struct tg__torch_callback){.start = never_start, .end = never_end, .probability = 1});
 }
 
 UNWATCHED static bool is_list(const word *w) {
   void *(*const start)(void **, const void *) = never_start;
-  if (!w[VERSION] || !w[BEGIN] || w[BEGIN] % WORD || w[END] % WORD || w[END] <= w[BEGIN] || w[ROOM] < w[END]) return false;
+  if (!w[VERSION] || !w[BEGIN] || w[BEGIN] % WORD || w[END] % WORD || w[END] <= w[BEGIN] || w[ROOM] < w[END])
+    return false;
   if (w[ROOM] - w[BEGIN] > LIST_BYTES_MOST) return false;
   for (int i = 0; i < LOCK_WORDS; i++)
     if (w[LOCK + i]) return false; /* taken, or no mutex */
@@ -47,7 +57,8 @@ struct search {
 };
 
 static void search_part(struct search *s, uintptr_t from, uintptr_t end) {
-  for (const word *w = (const word *)((from + WORD - 1) / WORD * WORD); (uintptr_t)(w + LOCK + LOCK_WORDS) <= end; w++) {
+  for (const word *w = (const word *)((from + WORD - 1) / WORD * WORD); (uintptr_t)(w + LOCK + LOCK_WORDS) <= end;
+       w++) {
     if (!is_list(w)) continue;
     s->lock = (pthread_mutex_t *)(w + LOCK);
     s->locks++;
@@ -69,7 +80,7 @@ static int search_library(struct dl_phdr_info *lib, size_t size, void *ctx) {
   return is_it;
 }
 
-/* ---- proof ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- proof ----------------------------------------------------------------------------------- */
 
 static void *change_list(void *unused) {
   const uint64_t handle = add_silent();
@@ -109,7 +120,7 @@ void tg__torch_lock_find(void) {
 
 bool tg__torch_lock_is_known(void) { return atomic_load(&found) != NULL; }
 
-/* ---- forks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
 void tg__torch_lock_take(void) {
   pthread_mutex_t *const lock = atomic_load(&found);

@@ -1,10 +1,10 @@
-/* torch_selftest: is what calibration found true? The trial program is recorded with the functions that record in earnest, into
- * memory, and what they wrote is compared with what was called, in words. */
+/* torch_selftest: is what calibration found true? The trial program is recorded with the functions that record in
+ * earnest, into memory, and what they wrote is compared with what was called, in words. */
 #include "capture/torch.h"
 
 struct tg__torch_trial tg__torch_trial;
 
-/* ---- a session in memory ------------------------------------------------------------------------------------------------------------ */
+/* ---- a session in memory --------------------------------------------------------------------- */
 
 enum { RECORDS = 256, TEXTS = 256, TEXT_BYTES = 32 * 1024 };
 struct text {
@@ -17,11 +17,13 @@ static struct sink {
   struct text texts[TEXTS];
   uint32_t count, used;
   char bytes[TEXT_BYTES];
-} * sink;
+} *sink;
 
 uint32_t tg__torch_trial_intern(enum tg__raw_dictionary kind, const void *bytes, size_t len) {
   for (uint32_t i = 0; i < sink->count; i++)
-    if (sink->texts[i].kind == kind && sink->texts[i].len == len && memcmp(sink->bytes + sink->texts[i].at, bytes, len) == 0) return i + 1;
+    if (sink->texts[i].kind == kind && sink->texts[i].len == len &&
+        memcmp(sink->bytes + sink->texts[i].at, bytes, len) == 0)
+      return i + 1;
   if (sink->count == TEXTS || len > TEXT_BYTES - sink->used) return 0;
   memcpy(sink->bytes + sink->used, bytes, len);
   sink->texts[sink->count++] = (struct text){kind, sink->used, (uint32_t)len};
@@ -35,7 +37,7 @@ static struct tg__bytes text_of(enum tg__raw_dictionary kind, uint32_t id) {
   return (struct tg__bytes){.p = p, .end = p + sink->texts[id - 1].len};
 }
 
-/* ---- records in words ---------------------------------------------------------------------------------------------------------------- */
+/* ---- records in words ------------------------------------------------------------------------ */
 
 static void say_words(struct tg__out *o, const uint8_t *p, size_t count, bool real) {
   for (size_t i = 0; i < count; i++) {
@@ -129,19 +131,20 @@ static void say_record(struct tg__out *o, const struct tg__raw_record *r, bool s
   }
 }
 
-/* ---- what is expected ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is expected ------------------------------------------------------------------------ */
 
 #define SMALL "T7[7,11,13][1009,53,2]"
 #define LARGE "T3[2,3,1,2,1,2,1][12,4,4,2,2,1,1]"
 #define FLAT "T7[3,4][4,1]"
-/* In the order of their ends. S: the op's sequence number + 1; B and F: the node's, and the thread of its forward part. Overloads are
- * left out where this torch does not tell them. */
+/* In the order of their ends. S: the op's sequence number + 1; B and F: the node's, and the thread of its forward
+ * part. Overloads are left out where this torch does not tell them. */
 static const struct {
   const char *words, *inputs;
 } expected[] = {
     {"0 aten::add.Tensor S 0:", " " FLAT " " FLAT " 3"},
     {"7 Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂 0 0:",
-     " " SMALL " 42 2.25 false a text that fits nowhere else none [1,-2,3] [0.5] [true,false] [a,bc] 2: " SMALL " " LARGE " number"},
+     " " SMALL " 42 2.25 false a text that fits nowhere else none [1,-2,3] [0.5] [true,false] [a,bc] 2: " SMALL
+     " " LARGE " number"},
     {"1 AddBackward0 B F:", " " FLAT},
     {"0 aten::cat 0 0:", " 2: " FLAT " " FLAT " 1"},
     {"0 aten::sum.dim_IntList 0 0:", " " FLAT " [0] true none"},
@@ -168,7 +171,8 @@ static void say_expected(struct tg__out *o, size_t i, size_t round, bool shapes)
 }
 
 /* The first record from *r on that says what is expected; *r moves behind it. */
-static enum tg_err find_expected(const struct tg__raw_record **r, size_t i, size_t round, bool shapes, struct tg_error *e) {
+static enum tg_err find_expected(const struct tg__raw_record **r, size_t i, size_t round, bool shapes,
+                                 struct tg_error *e) {
   const struct tg__raw_record *const end = sink->thread.next;
   struct tg__out want = {0}, got = {0};
   enum tg_err err = TG_OK;
@@ -183,7 +187,8 @@ static enum tg_err find_expected(const struct tg__raw_record **r, size_t i, size
   if (want.err || got.err)
     err = tg__fail(e, TG_MEMORY, -1, "operators: out of memory in the self-test");
   else if (!found)
-    err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: this torch is not understood: the self-test recorded no '%.300s'", want.buf);
+    err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: this torch is not understood: the self-test recorded no '%.300s'",
+                   want.buf);
   tg__out_free(&want);
   tg__out_free(&got);
   return err;
@@ -203,13 +208,14 @@ static enum tg_err compare_all(bool shapes, struct tg_error *e) {
   return TG_OK;
 }
 
-/* ---- the test --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the test -------------------------------------------------------------------------------- */
 
 /* An offset so far out cannot be one, and must not be read at. */
 static enum tg_err facts_in_range(struct tg_error *e) {
   for (size_t i = 0; i < TG_TORCH_FACTS; i++)
     if (tg__torch_abi.fact[i] < -24 || tg__torch_abi.fact[i] > 176 * 8)
-      return tg__fail(e, TG_UNSUPPORTED, -1, "operators: the self-test was given %d for an offset", tg__torch_abi.fact[i]);
+      return tg__fail(e, TG_UNSUPPORTED, -1, "operators: the self-test was given %d for an offset",
+                      tg__torch_abi.fact[i]);
   return TG_OK;
 }
 
@@ -235,7 +241,7 @@ enum tg_err tg__torch_self_test(uint32_t features, struct tg_error *e) {
   return err;
 }
 
-/* ---- once per process -------------------------------------------------------------------------------------------------------------------- */
+/* ---- once per process ------------------------------------------------------------------------ */
 
 static struct {
   bool done;
@@ -265,10 +271,11 @@ enum tg_err tg__torch_understand(uint32_t *known, struct tg_error *e) {
 }
 
 enum tg_err tg__torch_why_not(struct tg_error *e) {
-  return tg__fail(e, TG_UNSUPPORTED, -1, "%s", understood.why_not.code ? understood.why_not.text : "inputs: torch was not looked at yet");
+  return tg__fail(e, TG_UNSUPPORTED, -1, "%s",
+                  understood.why_not.code ? understood.why_not.text : "inputs: torch was not looked at yet");
 }
 
-/* ---- what was found, and whether a wrong one would be noticed ---------------------------------------------------------------------------- */
+/* ---- what was found, and whether a wrong one would be noticed -------------------------------- */
 
 static const struct {
   const char *name, *meaning;

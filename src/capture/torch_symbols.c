@@ -1,4 +1,5 @@
-/* torch_symbols: the one gate to torch's libraries. Python loads them for itself alone (RTLD_LOCAL), so they are asked by name. */
+/* torch_symbols: the one gate to torch's libraries. Python loads them for itself alone (RTLD_LOCAL), so they are
+ * asked by name. */
 #include <dlfcn.h>
 
 #include "capture/torch.h"
@@ -78,7 +79,8 @@ enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_
   struct tg__torch_allocator found;
   const bool both = find(c10, TG_TORCH_ALLOC, &found.alloc) && find(c10, TG_TORCH_FREE, &found.free);
   dlclose(c10);
-  if (!both) return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: this torch has no c10::alloc_cpu and c10::free_cpu to watch");
+  if (!both)
+    return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: this torch has no c10::alloc_cpu and c10::free_cpu to watch");
   *out = found;
   return TG_OK;
 }

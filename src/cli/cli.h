@@ -1,5 +1,5 @@
-/* cli: the command line. One file per command (cmd_<name>.c); what they share is declared here. Logic that another surface
- * would want too belongs into another folder. */
+/* cli: the command line. One file per command (cmd_<name>.c); what they share is declared here. Logic that another
+ * surface would want too belongs into another folder. */
 #ifndef TG_CLI_H
 #define TG_CLI_H
 
@@ -10,7 +10,7 @@
 
 enum { TG__EXIT_OK = 0, TG__EXIT_THRESHOLD = 1, TG__EXIT_USAGE = 2 };
 
-/* ---- the list of commands (commands.c) ------------------------------------------------------------------------------------- */
+/* ---- the list of commands (commands.c) ------------------------------------------------------- */
 
 struct tg__cli;
 struct tg__command {
@@ -20,20 +20,21 @@ struct tg__command {
 struct tg__option {
   const char *command; /* "every" = all of them */
   const char *name;
-  char letter;         /* 0 = none */
-  const char *value;   /* what to call its value; NULL = a flag */
+  char letter;       /* 0 = none */
+  const char *value; /* what to call its value; NULL = a flag */
   const char *meaning;
-  bool is_argument;    /* handed on to the question or format */
+  bool is_argument; /* handed on to the question or format */
 };
 extern const struct tg__command tg__commands[];
 size_t tg__command_count(void);
 const struct tg__command *tg__command_find(const char *name); /* NULL when unknown */
 /* k-th option of a command, those of all commands last; NULL past the end. */
 const struct tg__option *tg__command_option(const struct tg__command *command, size_t k);
-bool tg__command_runs_a_program(const struct tg__command *command); /* then the words behind the program's name are the program's */
+bool tg__command_runs_a_program(
+    const struct tg__command *command);            /* then the words behind the program's name are the program's */
 const char *tg__command_nearest(const char *word); /* NULL when none is close */
 
-/* ---- one call of the program (options.c) ------------------------------------------------------------------------------------- */
+/* ---- one call of the program (options.c) ----------------------------------------------------- */
 
 struct tg__cli {
   const struct tg__command *command; /* NULL: a bare `tachograph` */
@@ -61,11 +62,12 @@ long tg__cli_rows(const struct tg__cli *c, const char *name, long fallback);
 /* Exactly `count` operands, else a usage error is printed and false returned. */
 bool tg__cli_needs(const struct tg__cli *c, size_t count);
 
-/* ---- saying what went wrong (screen.c) ------------------------------------------------------------------------------------------ */
+/* ---- saying what went wrong (screen.c) ------------------------------------------------------- */
 
 /* Print the error, and the command to type next when there is one; returns the exit status. */
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next);
-int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* To standard error, up to 2 kB, without what would steer the terminal: for texts in which names or paths stand. */
 void tg__cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The path as a word of a command to type next, quoted for a shell. Lives as long as c. */
@@ -77,37 +79,41 @@ const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_
 /* A summary has no events: says so and returns the exit status; else 0. */
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path);
 
-/* ---- input and output (screen.c) ------------------------------------------------------------------------------------------------- */
+/* ---- input and output (screen.c) ------------------------------------------------------------- */
 
 /* With a progress bar, as all of these. A folder: all its ranks in memory. */
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
 /* A large folder: one rank after the other, for what is asked with tg_ask and tg_report alone. */
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
-/* For one question alone, which is answered while the ranks are read where it can be: then first->table or first->error is set, and else
- * neither, and it is to be asked. */
-enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first, struct tg_trace **out, struct tg_error *e);
+/* For one question alone, which is answered while the ranks are read where it can be: then first->table or
+ * first->error is set, and else neither, and it is to be asked. */
+enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first,
+                                struct tg_trace **out, struct tg_error *e);
 /* The same for tg_open_ranks. */
-enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e);
+enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out,
+                               struct tg_error *e);
 
 /* Where output goes: a file that appears when complete, or standard output; compressed when its name says so. */
 struct tg__sink {
   struct tg__writer *writer;
   struct tg__packer *packer;
   struct tg__out out;
-  int64_t bytes; /* handed to the writer so far */
+  int64_t bytes;              /* handed to the writer so far */
   bool to_file, counts_aloud; /* counts_aloud: show how far writing has come */
   int64_t begin_ns, shown_ns;
 };
 enum tg_err tg__sink_open(struct tg__sink *s, const char *path, struct tg_error *e);
-/* Complete the file, or leave none behind when err is set. Returns the exit status; standard output closed by its reader
- * (`| head`) is no failure. */
+/* Complete the file, or leave none behind when err is set. Returns the exit status; standard output closed by its
+ * reader (`| head`) is no failure. */
 int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e);
-/* Where the output of `path` goes when nothing is said: trace.json.gz → trace.tacho beside it, dir/ → dir.tacho. NULL on no memory. */
+/* Where the output of `path` goes when nothing is said: trace.json.gz → trace.tacho beside it, dir/ → dir.tacho.
+ * NULL on no memory. */
 char *tg__cli_beside(struct tg__cli *c, const char *path, const char *suffix);
 int64_t tg__cli_size_of(const char *path); /* TG_NULL_INT when unknown */
 
 unsigned tg__cli_width(const struct tg__cli *c); /* columns of the terminal output goes to, 0 = not a terminal */
-/* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left out. */
+/* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left out.
+ */
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most);
 /* Write text as it is, or, with --json, as a table of one cell. Takes over the buffer. */
 int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *text);
@@ -116,16 +122,18 @@ int tg__cli_result(const struct tg__cli *c, const char *path, const char *format
 
 /* each_file.c: -o FOLDER/ with a folder of ranks: one file a rank, one rank in memory at a time. */
 struct tg__each {
-  int (*write)(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *target); /* says what fails; the exit status */
+  int (*write)(const struct tg__cli *c, void *ctx, struct tg_trace *t,
+               const char *target); /* says what fails; the exit status */
   void *ctx;
   const char *suffix;
 };
 bool tg__cli_is_for_each(const struct tg__cli *c, const char *path);
 int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each); /* the exit status */
 /* File i of a folder, with a progress bar over all of them (screen.c); *out NULL: it is no trace. */
-enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out, struct tg_error *e);
+enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out,
+                              struct tg_error *e);
 
-/* ---- commands -------------------------------------------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 #define OPTION(command, name, letter, value, meaning)
 #define ARGUMENT(command, name, value, meaning)
@@ -134,7 +142,8 @@ enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *
 #undef OPTION
 #undef ARGUMENT
 #undef COMMAND
-int tg__cli_sum_up(struct tg__cli *c, const char *target); /* the operands' ranks into one .tsum file (cmd_summarize.c) */
+int tg__cli_sum_up(struct tg__cli *c,
+                   const char *target); /* the operands' ranks into one .tsum file (cmd_summarize.c) */
 void tg__help_command(const struct tg__command *command, struct tg__out *out);
 
 #endif

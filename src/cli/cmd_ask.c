@@ -5,7 +5,8 @@
 
 enum { ROWS_AS_TEXT = 20 };
 
-static const char *next_step(struct tg__cli *c, enum tg_err err, const struct tg_trace *trace, const char *path, const char *question) {
+static const char *next_step(struct tg__cli *c, enum tg_err err, const struct tg_trace *trace, const char *path,
+                             const char *question) {
   if (err == TG_USAGE) return tg__cli_command(c, "tachograph questions %s", question);
   return tg__cli_instead(c, err, trace, path);
 }
@@ -20,8 +21,8 @@ static void explain(struct tg_table *t, const char *question) {
 }
 
 /* --fail-if: does the expression hold for any row? Asked again without a limit, so that no row escapes it. */
-static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace, const char *question, const char *expression,
-                                 size_t *rows, struct tg_error *e) {
+static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace, const char *question,
+                                 const char *expression, size_t *rows, struct tg_error *e) {
   struct tg_table *t = NULL;
   struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
@@ -48,17 +49,20 @@ static int judge(struct tg__cli *c, struct tg_trace *trace, const char *path, co
     const enum tg_err err = count_failing(c, trace, question, test, &failing, &e);
     if (err) return tg__cli_failed(c, &e, next_step(c, err, trace, path, question));
     if (!failing) continue;
-    tg__cli_say("tachograph: threshold failed: %s holds for %zu row%s of %s\n", test, failing, failing == 1 ? "" : "s", question);
+    tg__cli_say("tachograph: threshold failed: %s holds for %zu row%s of %s\n", test, failing, failing == 1 ? "" : "s",
+                question);
     status = TG__EXIT_THRESHOLD;
   }
   return status;
 }
 
 /* first: the answer, or why there is none, where the ranks were read for it. */
-static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question, struct tg__run_first *first) {
+static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question,
+                  struct tg__run_first *first) {
   struct tg_error e = first->error;
   struct tg_table *t = first->table;
-  const enum tg_err err = t || first->err ? first->err : tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
+  const enum tg_err err =
+      t || first->err ? first->err : tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
   if (!err && tg__cli_setting(c, "explain")) explain(t, question);
   int status;
   if (err)
@@ -69,7 +73,8 @@ static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, c
   return status ? status : judge(c, trace, path, question);
 }
 
-/* A folder of ranks is read rank by rank for the questions that need no more than that; rules=hta looks at single kernels. */
+/* A folder of ranks is read rank by rank for the questions that need no more than that; rules=hta looks at single
+ * kernels. */
 static bool is_about_ranks(const struct tg__cli *c, const char *path, const char *question) {
   const char *const rules = tg__cli_argument(c, "rules");
   const enum tg__path_kind kind = tg__path_kind(path);
@@ -77,7 +82,8 @@ static bool is_about_ranks(const struct tg__cli *c, const char *path, const char
          (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
 }
 
-static enum tg_err open_for(const struct tg__cli *c, const char *path, struct tg__run_first *first, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err open_for(const struct tg__cli *c, const char *path, struct tg__run_first *first,
+                            struct tg_trace **out, struct tg_error *e) {
   if (is_about_ranks(c, path, first->call.question)) return tg__cli_open_ranks(c, &path, 1, out, e);
   return tg__cli_open_asking(c, path, first, out, e);
 }
@@ -97,8 +103,10 @@ int tg__cmd_ask(struct tg__cli *c) {
   }
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
-  const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") && !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
-  struct tg__run_first first = {.call = {question, c->arguments, c->argument_count}, .most = is_short ? ROWS_AS_TEXT : SIZE_MAX};
+  const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") &&
+                        !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
+  struct tg__run_first first = {.call = {question, c->arguments, c->argument_count},
+                                .most = is_short ? ROWS_AS_TEXT : SIZE_MAX};
   const enum tg_err err = open_for(c, path, &first, &trace, &e);
   if (err) return tg__cli_failed(c, &e, NULL);
   const int status = answer(c, trace, path, question, &first);

@@ -24,12 +24,19 @@ static size_t patient_count(const struct tg_trace *t) { return t->run ? t->run->
 static struct patient patient(const struct tg_trace *t, size_t i) {
   if (!t->run) {
     const struct tg__rank *const r = &t->ranks[i];
-    return (struct patient){tg__rank_number(t, (uint32_t)i), tg__name(t, r->path), r->events_read, r->events_kept, r->loss, r->processes, r->process_count};
+    return (struct patient){tg__rank_number(t, (uint32_t)i),
+                            tg__name(t, r->path),
+                            r->events_read,
+                            r->events_kept,
+                            r->loss,
+                            r->processes,
+                            r->process_count};
   }
   const struct tg__run_rank *const r = &t->run->ranks.items[i];
   const char *const path = tg__folder_path(t->run->folder, r->unit);
-  return (struct patient){r->number, {path, (uint32_t)strlen(path)}, r->health.events_read, r->health.events_kept, r->health.loss,
-                          r->health.processes, r->health.process_count};
+  return (struct patient){
+      r->number,           {path, (uint32_t)strlen(path)}, r->health.events_read, r->health.events_kept, r->health.loss,
+      r->health.processes, r->health.process_count};
 }
 
 static void judge(const struct patient *p, struct verdict *v) {
@@ -37,11 +44,16 @@ static void judge(const struct patient *p, struct verdict *v) {
   v->kept += p->events_kept;
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     const int64_t n = p->loss[k];
-    if (tg__loss_info[k].kind == TG__LOSS_SKIPPED) v->skipped += n;
-    else if (tg__loss_info[k].kind == TG__LOSS_FILE) v->files += n;
-    else if (tg__loss_info[k].kind == TG__LOSS_CUT) v->cut += n;
-    else v->bent += n;
-    if (k == TG__LOSS_skipped_no_room || k == TG__LOSS_skipped_overwritten || k == TG__LOSS_skipped_too_deep) v->unrecorded += n;
+    if (tg__loss_info[k].kind == TG__LOSS_SKIPPED)
+      v->skipped += n;
+    else if (tg__loss_info[k].kind == TG__LOSS_FILE)
+      v->files += n;
+    else if (tg__loss_info[k].kind == TG__LOSS_CUT)
+      v->cut += n;
+    else
+      v->bent += n;
+    if (k == TG__LOSS_skipped_no_room || k == TG__LOSS_skipped_overwritten || k == TG__LOSS_skipped_too_deep)
+      v->unrecorded += n;
   }
 }
 
@@ -87,10 +99,15 @@ static struct tg_table *make_table(const struct tg_trace *t, bool is_valid) {
 }
 
 static void note_verdict(struct tg_table *out, const struct verdict *v) {
-  if (v->cut) tg__table_note(out, "the input is cut or damaged in %lld place%s; what could be read was", (long long)v->cut, v->cut == 1 ? "" : "s");
+  if (v->cut)
+    tg__table_note(out, "the input is cut or damaged in %lld place%s; what could be read was", (long long)v->cut,
+                   v->cut == 1 ? "" : "s");
   const int64_t damaged = v->skipped - v->unrecorded;
-  if (damaged) tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)damaged, (long long)v->read);
-  if (v->unrecorded) tg__table_note(out, "%lld of %lld events had no place in the recording", (long long)v->unrecorded, (long long)v->read);
+  if (damaged)
+    tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)damaged, (long long)v->read);
+  if (v->unrecorded)
+    tg__table_note(out, "%lld of %lld events had no place in the recording", (long long)v->unrecorded,
+                   (long long)v->read);
   if (v->bent) tg__table_note(out, "%lld events have a value that could not be kept as written", (long long)v->bent);
   if (!v->cut && !v->skipped && !v->bent && !v->files) tg__table_note(out, "everything was read as written");
 }
@@ -98,8 +115,11 @@ static void note_verdict(struct tg_table *out, const struct verdict *v) {
 static void note_files(struct tg_table *out, const struct tg_trace *t, int64_t files) {
   enum { MOST = 10 };
   uint32_t shown = 0;
-  for (; shown < t->skipped_count && shown < MOST; shown++) tg__table_note(out, "not read: %.300s", t->skipped[shown].why);
-  if (files > shown) tg__table_note(out, shown ? "and %lld more files were not read" : "%lld files beside the others were not read", (long long)(files - shown));
+  for (; shown < t->skipped_count && shown < MOST; shown++)
+    tg__table_note(out, "not read: %.300s", t->skipped[shown].why);
+  if (files > shown)
+    tg__table_note(out, shown ? "and %lld more files were not read" : "%lld files beside the others were not read",
+                   (long long)(files - shown));
 }
 
 /* How the recording of a process ended, and what it could not keep. */
@@ -112,7 +132,9 @@ static void note_process(struct tg_table *out, const struct tg__process *p) {
     tg__table_note(out, "process %lu%s: stopped after %s, %s records, %s", (unsigned long)p->pid, rank,
                    tg__human_ns(p->stop_ns - p->start_ns, span), records, lost);
   } else {
-    tg__table_note(out, "process %lu%s: never closed: it was killed, left without cleaning up, or is still running; what it had recorded is here",
+    tg__table_note(out,
+                   "process %lu%s: never closed: it was killed, left without cleaning up, or is still running; what it "
+                   "had recorded is here",
                    (unsigned long)p->pid, rank);
   }
 }
@@ -134,7 +156,8 @@ static void note_processes(struct tg_table *out, const struct tg_trace *t) {
 }
 
 /* The losses of the whole trace, as every answer carries them; of a run they are known from its reading. */
-static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, struct tg_table *out, struct tg_error *e) {
+static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, struct tg_table *out,
+                              struct tg_error *e) {
   if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);
   const enum tg_err err = first->table ? TG_OK : tg_ask(t, "losses", NULL, 0, &first->table, e);
   if (err) return err;
@@ -154,7 +177,8 @@ static struct tg_table *describe(const struct tg_trace *trace, const struct verd
   note_files(t, trace, v->files);
   note_processes(t, trace);
   tg__table_note_twins(t, trace, "", TG_NULL_INT);
-  if (defect->code) tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect->text);
+  if (defect->code)
+    tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect->text);
   return t;
 }
 
@@ -164,13 +188,17 @@ int tg__cmd_check(struct tg__cli *c) {
   struct tg_trace *trace = NULL;
   struct tg__run_first first = {.call = {.question = "losses"}, .most = SIZE_MAX, .checks = true};
   if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  if (trace->run) defect = trace->run->ranks.defect;
-  else tg_trace_is_valid(trace, &defect);
+  if (trace->run)
+    defect = trace->run->ranks.defect;
+  else
+    tg_trace_is_valid(trace, &defect);
   const struct verdict v = judge_all(trace);
   struct tg_table *const t = describe(trace, &v, &defect);
   int status;
-  if (!t || t->failed || add_losses(trace, &first, t, &e)) status = tg__cli_failed(c, &e, NULL);
-  else status = tg__cli_table(c, t, 0);
+  if (!t || t->failed || add_losses(trace, &first, t, &e))
+    status = tg__cli_failed(c, &e, NULL);
+  else
+    status = tg__cli_table(c, t, 0);
   if (status == TG__EXIT_OK && defect.code) status = tg_err_status(TG_INTERNAL);
   if (status == TG__EXIT_OK && (v.cut || v.skipped || v.bent || v.files)) status = TG__EXIT_THRESHOLD;
   tg_table_free(first.table);

@@ -4,9 +4,12 @@
 /* Inside single quotes of a shell; zsh wants colons and brackets of descriptions escaped as well. */
 static void put_quoted(struct tg__out *out, const char *text, const char *escaped) {
   for (const char *p = text; *p; p++) {
-    if (*p == '\'') tg__out_text(out, "'\\''");
-    else if (strchr(escaped, *p)) tg__out_format(out, "\\%c", *p);
-    else tg__out_char(out, *p);
+    if (*p == '\'')
+      tg__out_text(out, "'\\''");
+    else if (strchr(escaped, *p))
+      tg__out_format(out, "\\%c", *p);
+    else
+      tg__out_char(out, *p);
   }
 }
 
@@ -28,20 +31,27 @@ static void put_formats(struct tg__out *out) {
 }
 
 static void bash_script(struct tg__out *out) {
-  tg__out_text(out, "_tachograph() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n  case $prev in\n"
-                    "    --format|-f) words='text json csv' ;;\n    --color) words='auto always never' ;;\n    --to|-t) words='");
+  tg__out_text(
+      out,
+      "_tachograph() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n  case $prev "
+      "in\n"
+      "    --format|-f) words='text json csv' ;;\n    --color) words='auto always never' ;;\n    --to|-t) words='");
   put_formats(out);
-  tg__out_text(out, "' ;;\n  esac\n  if [[ -n $words ]]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")); return; fi\n"
-                    "  if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W '");
+  tg__out_text(out,
+               "' ;;\n  esac\n  if [[ -n $words ]]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")); return; fi\n"
+               "  if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W '");
   put_commands(out);
-  tg__out_text(out, "' -- \"$cur\") $(compgen -f -- \"$cur\")); return; fi\n  if [[ $cur == -* ]]; then\n    case ${COMP_WORDS[1]} in\n");
+  tg__out_text(out, "' -- \"$cur\") $(compgen -f -- \"$cur\")); return; fi\n  if [[ $cur == -* ]]; then\n    case "
+                    "${COMP_WORDS[1]} in\n");
   for (size_t i = 0; i < tg__command_count(); i++) {
     tg__out_format(out, "      %s) words='", tg__commands[i].name);
     const struct tg__option *option;
-    for (size_t k = 0; (option = tg__command_option(&tg__commands[i], k)) != NULL; k++) tg__out_format(out, "%s--%s", k ? " " : "", option->name);
+    for (size_t k = 0; (option = tg__command_option(&tg__commands[i], k)) != NULL; k++)
+      tg__out_format(out, "%s--%s", k ? " " : "", option->name);
     tg__out_text(out, "' ;;\n");
   }
-  tg__out_text(out, "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")); return\n  fi\n  case ${COMP_WORDS[1]} in\n    ask|questions) words='");
+  tg__out_text(out, "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")); return\n  fi\n  case "
+                    "${COMP_WORDS[1]} in\n    ask|questions) words='");
   put_questions(out);
   tg__out_text(out, "' ;;\n    help) words='");
   put_commands(out);
@@ -58,7 +68,8 @@ static void zsh_script(struct tg__out *out) {
     put_quoted(out, tg__commands[i].meaning, ":");
     tg__out_text(out, "'\n");
   }
-  tg__out_text(out, "  )\n  if ((CURRENT == 2)); then _describe command commands; _files; return; fi\n  case $words[2] in\n");
+  tg__out_text(
+      out, "  )\n  if ((CURRENT == 2)); then _describe command commands; _files; return; fi\n  case $words[2] in\n");
   for (size_t i = 0; i < tg__command_count(); i++) {
     const char *name = tg__commands[i].name;
     tg__out_format(out, "    %s) _arguments", name);
@@ -66,7 +77,8 @@ static void zsh_script(struct tg__out *out) {
       tg__out_format(out, " \\\n      '--%s[", option->name);
       put_quoted(out, option->meaning, "[]:\\");
       tg__out_text(out, "]");
-      if (option->value) tg__out_format(out, ":%s:%s", option->value, strcmp(option->name, "output") == 0 ? "_files" : " ");
+      if (option->value)
+        tg__out_format(out, ":%s:%s", option->value, strcmp(option->name, "output") == 0 ? "_files" : " ");
       tg__out_text(out, "'");
     }
     tg__out_text(out, " \\\n      '*: :_files' ;;\n");
@@ -76,7 +88,8 @@ static void zsh_script(struct tg__out *out) {
   tg__out_text(out, "\n  [[ $words[2] == help ]] && compadd -- ");
   put_commands(out);
   tg__out_text(out, "\n  [[ $words[2] == completion ]] && compadd -- bash zsh fish\n  return 0\n}\n"
-                    "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _tachograph \"$@\"; else compdef _tachograph tachograph; fi\n");
+                    "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _tachograph \"$@\"; else compdef _tachograph "
+                    "tachograph; fi\n");
 }
 
 static void fish_script(struct tg__out *out) {

@@ -29,8 +29,8 @@ int tg__cmd_convert(struct tg__cli *c) {
   const int64_t size = tg__cli_size_of(target);
   if (!tg__cli_wants_json(c) && strcmp(target, "-") != 0) {
     char text[32];
-    tg__cli_say("%s: %s\n  next: tachograph report %s\n", target, size == TG_NULL_INT ? "written" : tg__human_bytes(size, text),
-                tg__cli_word(c, target));
+    tg__cli_say("%s: %s\n  next: tachograph report %s\n", target,
+                size == TG_NULL_INT ? "written" : tg__human_bytes(size, text), tg__cli_word(c, target));
   }
   return tg__cli_result(c, target, "tacho", size);
 }

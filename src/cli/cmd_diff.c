@@ -6,7 +6,8 @@
 enum { ROWS_AS_TEXT = 20 };
 
 /* Where one side lacks the data, that one; where both were read, what they are said to have been made under. */
-static const char *next_step(struct tg__cli *c, enum tg_err err, const char *text, const struct tg_trace *const sides[2]) {
+static const char *next_step(struct tg__cli *c, enum tg_err err, const char *text,
+                             const struct tg_trace *const sides[2]) {
   if (err == TG_USAGE) return "tachograph diff --help";
   if (err != TG_NO_DATA) return NULL;
   const int side = strncmp(text, "A: ", 3) == 0 ? 0 : strncmp(text, "B: ", 3) == 0 ? 1 : -1;
@@ -16,15 +17,19 @@ static const char *next_step(struct tg__cli *c, enum tg_err err, const char *tex
   return tg__cli_command(c, "tachograph report %s", side ? b : a);
 }
 
-static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, const struct tg_trace *a, const struct tg_trace *b) {
+static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, const struct tg_trace *a,
+                  const struct tg_trace *b) {
   return tg__cli_failed(c, e, next_step(c, err, e->text, (const struct tg_trace *const[]){a, b}));
 }
 
-/* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions). */
+/* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions).
+ */
 static int show(const struct tg__cli *c, struct tg_table *t) {
   const bool markdown = tg__cli_setting(c, "markdown") != NULL;
   if (strcmp(c->format, "text") != 0 || !tg__diff_is_page(t)) {
-    if (markdown) return tg__cli_usage(c, NULL, "--markdown is for the diff by step, op, …; not for --question, --by name or --json");
+    if (markdown)
+      return tg__cli_usage(c, NULL,
+                           "--markdown is for the diff by step, op, …; not for --question, --by name or --json");
     return tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
   }
   struct tg_error e = {0};
@@ -36,12 +41,13 @@ static int show(const struct tg__cli *c, struct tg_table *t) {
   return tg__sink_close(&sink, c, err == TG_IO ? TG_OK : err, &e);
 }
 
-/* ---- --fail-if ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- --fail-if ------------------------------------------------------------------------------- */
 
 static bool is_assertion(const struct tg_arg *setting) { return strcmp(setting->name, "fail-if") == 0; }
 
 /* Assertions may be about rows that --by, --where or --limit do not show: they are judged on the whole. */
-static enum tg_err whole_diff(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b, struct tg_table **out, struct tg_error *e) {
+static enum tg_err whole_diff(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b, struct tg_table **out,
+                              struct tg_error *e) {
   static const char *const narrow[] = {"by", "where", "sort", "limit"};
   struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
@@ -49,7 +55,8 @@ static enum tg_err whole_diff(const struct tg__cli *c, struct tg_trace *a, struc
   size_t count = 0;
   for (size_t i = 0; i < c->argument_count; i++) {
     bool drop = false;
-    for (size_t k = question ? 3 : 0; k < sizeof narrow / sizeof *narrow; k++) drop |= strcmp(c->arguments[i].name, narrow[k]) == 0;
+    for (size_t k = question ? 3 : 0; k < sizeof narrow / sizeof *narrow; k++)
+      drop |= strcmp(c->arguments[i].name, narrow[k]) == 0;
     if (!drop) args[count++] = c->arguments[i];
   }
   const enum tg_err err = tg_diff(a, b, args, count, out, e);
@@ -84,7 +91,7 @@ static int judge_all(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) 
   return status;
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int compare(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
   struct tg_error e = {0};
@@ -98,7 +105,8 @@ static int compare(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
 
 int tg__cmd_diff(struct tg__cli *c) {
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
-  if (tg__cli_setting(c, "markdown") && tg__cli_wants_json(c)) return tg__cli_usage(c, NULL, "--markdown and --json contradict each other");
+  if (tg__cli_setting(c, "markdown") && tg__cli_wants_json(c))
+    return tg__cli_usage(c, NULL, "--markdown and --json contradict each other");
   struct tg_trace *a = NULL, *b = NULL;
   struct tg_error e = {0};
   int status;

@@ -56,7 +56,8 @@ static void check_machine(struct tg_table *t) {
   const int64_t page = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES);
   const int64_t bytes = page > 0 && pages > 0 ? page * pages : 0;
   const bool is_enough = bytes >= (int64_t)2 << 30;
-  put_line(t, "memory", tg__human_bytes(bytes, amount), is_enough, is_enough ? NULL : "a 1 GB trace takes about 0.3 GB; convert it to .tacho elsewhere");
+  put_line(t, "memory", tg__human_bytes(bytes, amount), is_enough,
+           is_enough ? NULL : "a 1 GB trace takes about 0.3 GB; convert it to .tacho elsewhere");
 }
 
 /* What roofline and mfu hold a trace of this CPU against that does not say it itself. */
@@ -65,9 +66,10 @@ static void measure_peak(struct tg_table *t) {
   char text[128], advice[128];
   if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
   const double tflops = peak.fp32_flop_per_s / 1e12, gbs = peak.bytes_per_s / 1e9;
-  snprintf(text, sizeof text, "%.3g TFLOP/s in fp32, %.3g in fp64, %.3g GB/s, on %u thread%s", tflops, peak.fp64_flop_per_s / 1e12, gbs, peak.threads,
-           peak.threads == 1 ? "" : "s");
-  snprintf(advice, sizeof advice, "for a trace of this CPU: tachograph ask FILE roofline --peak_tflops %.3g --peak_gbs %.3g", tflops, gbs);
+  snprintf(text, sizeof text, "%.3g TFLOP/s in fp32, %.3g in fp64, %.3g GB/s, on %u thread%s", tflops,
+           peak.fp64_flop_per_s / 1e12, gbs, peak.threads, peak.threads == 1 ? "" : "s");
+  snprintf(advice, sizeof advice,
+           "for a trace of this CPU: tachograph ask FILE roofline --peak_tflops %.3g --peak_gbs %.3g", tflops, gbs);
   put_line(t, "peak, measured now", text, true, advice);
 }
 
@@ -81,7 +83,8 @@ static const char *cell(char **line) {
 
 /* What can be recorded only Python and its torch know: python/tachograph/_doctor.py tells us, a line for each row. */
 static void check_recording(struct tg_table *t) {
-  static const char ask[] = "import sys; sys.path.remove('') if '' in sys.path else None; from tachograph._doctor import main; main()";
+  static const char ask[] =
+      "import sys; sys.path.remove('') if '' in sys.path else None; from tachograph._doctor import main; main()";
   const char *const caller = tg__getenv("TACHOGRAPH_PYTHON"), *const python = caller && *caller ? caller : "python3";
   const char *const question[] = {python, "-c", ask, NULL};
   char text[8192], value[256];
@@ -103,7 +106,8 @@ static void check_recording(struct tg_table *t) {
 
 /* Nobody hands us counters, and none are made up. */
 static void say_counters(struct tg_table *t) {
-  put_line(t, "hardware counters", "unavailable", true, "counters of a kernel are shown by Nsight Compute: ncu --set full python train.py");
+  put_line(t, "hardware counters", "unavailable", true,
+           "counters of a kernel are shown by Nsight Compute: ncu --set full python train.py");
 }
 
 int tg__cmd_doctor(struct tg__cli *c) {

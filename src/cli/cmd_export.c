@@ -13,8 +13,10 @@ static const char *trace_format(const void *ctx, size_t k) {
 /* By the suffix of the file's name, .gz and .zst left aside. */
 static const struct tg__format *format_of_file(const char *path) {
   struct tg__str name = {path, (uint32_t)strlen(path)};
-  if (tg__str_has_suffix(name, ".gz")) name.len -= 3;
-  else if (tg__str_has_suffix(name, ".zst")) name.len -= 4;
+  if (tg__str_has_suffix(name, ".gz"))
+    name.len -= 3;
+  else if (tg__str_has_suffix(name, ".zst"))
+    name.len -= 4;
   return tg__format_of_file(name);
 }
 
@@ -30,7 +32,8 @@ static int unknown_format(const struct tg__cli *c, const char *name) {
   return tg__cli_usage(c, NULL, "there is no format '%s': %s", name, all);
 }
 
-static int export_to(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format, const char *target, int64_t *bytes) {
+static int export_to(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format,
+                     const char *target, int64_t *bytes) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg__sink sink;
   const bool to_file = strcmp(target, "-") != 0;
@@ -42,7 +45,8 @@ static int export_to(const struct tg__cli *c, struct tg_trace *trace, const stru
   if (tg__sink_open(&sink, target, &e)) {
     status = tg__cli_failed(c, &e, NULL);
   } else {
-    const enum tg_err err = tg_export(trace, format->name, args, c->argument_count + to_file, sink.out.write, sink.out.ctx, &e);
+    const enum tg_err err =
+        tg_export(trace, format->name, args, c->argument_count + to_file, sink.out.write, sink.out.ctx, &e);
     status = tg__sink_close(&sink, c, err, &e);
     *bytes = sink.bytes;
   }
@@ -72,9 +76,11 @@ int tg__cmd_export(struct tg__cli *c) {
   const struct tg__format *format = name ? tg__format_find(name) : format_of_file(c->out_path);
   if (!format || !format->trace) return unknown_format(c, name);
   if (tg__cli_setting(c, "json") && strcmp(c->out_path, "-") == 0) {
-    return tg__cli_usage(c, NULL, "--json reports on the file written, so it needs -o FILE; --to json writes the trace itself as JSON");
+    return tg__cli_usage(
+        c, NULL, "--json reports on the file written, so it needs -o FILE; --to json writes the trace itself as JSON");
   }
-  c->format = tg__cli_setting(c, "json") ? "json" : "text"; /* the suffix of -o names the trace's format, not the answer's */
+  c->format =
+      tg__cli_setting(c, "json") ? "json" : "text"; /* the suffix of -o names the trace's format, not the answer's */
   if (tg__cli_is_for_each(c, c->operands[0]))
     return tg__cli_each(c, c->operands[0], &(struct tg__each){export_one, &format, format->suffix});
   struct tg_trace *trace = NULL;

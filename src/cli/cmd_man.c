@@ -1,8 +1,8 @@
 /* tachograph man: the manual page as roff, made from commands.def. */
 #include "cli/cli.h"
 
-/* Backslashes and leading dots mean something to roff, hyphens must stay hyphens for copying, and what is not ASCII is named by
- * its code point. */
+/* Backslashes and leading dots mean something to roff, hyphens must stay hyphens for copying, and what is not ASCII
+ * is named by its code point. */
 static void put_roff(struct tg__out *out, const char *text) {
   const unsigned char *const start = (const unsigned char *)text;
   for (const unsigned char *p = start; *p;) {
@@ -14,10 +14,14 @@ static void put_roff(struct tg__out *out, const char *text) {
       p += n;
       continue;
     }
-    if (*p == '\\') tg__out_text(out, "\\e");
-    else if (*p == '-') tg__out_text(out, "\\-");
-    else if ((*p == '.' || *p == '\'') && p == start) tg__out_format(out, "\\&%c", *p);
-    else tg__out_char(out, (char)*p);
+    if (*p == '\\')
+      tg__out_text(out, "\\e");
+    else if (*p == '-')
+      tg__out_text(out, "\\-");
+    else if ((*p == '.' || *p == '\'') && p == start)
+      tg__out_format(out, "\\&%c", *p);
+    else
+      tg__out_char(out, (char)*p);
     p++;
   }
 }
@@ -62,8 +66,12 @@ static void put_questions(struct tg__out *out) {
 }
 
 static void put_statuses(struct tg__out *out) {
-  static const char *const statuses[] = {"answered", "a threshold failed, or check found losses", "the call makes no sense",
-                                         "the trace lacks the data", "unreadable or unwritable", "internal"};
+  static const char *const statuses[] = {"answered",
+                                         "a threshold failed, or check found losses",
+                                         "the call makes no sense",
+                                         "the trace lacks the data",
+                                         "unreadable or unwritable",
+                                         "internal"};
   tg__out_text(out, ".SH EXIT STATUS\n");
   for (int i = 0; i < 6; i++) tg__out_format(out, ".TP\n%d\n%s\n", i, statuses[i]);
 }
@@ -71,13 +79,18 @@ static void put_statuses(struct tg__out *out) {
 int tg__cmd_man(struct tg__cli *c) {
   if (!tg__cli_needs(c, 0)) return TG__EXIT_USAGE;
   struct tg__out text = {0};
-  tg__out_format(&text, ".TH TACHOGRAPH 1 \"\" \"tachograph %s\"\n.SH NAME\ntachograph \\- where the time of a PyTorch program goes\n",
-                 tg_version());
-  tg__out_text(&text, ".SH SYNOPSIS\n.B tachograph\n\\fICOMMAND\\fR ...\n.br\n.B tachograph\n\\fIFILE\\fR\n"
-                      ".SH DESCRIPTION\nReads traces of PyTorch programs and answers questions about them. \\fIFILE\\fR is a trace\n"
-                      "(.json, .json.gz, .json.zst or .tacho, told apart by content), a directory or a glob of one per rank, or \\- for\n"
-                      "standard input.\n"
-                      "A file alone means \\fBreport\\fR.\n.SH OPTIONS OF EVERY COMMAND\n");
+  tg__out_format(
+      &text,
+      ".TH TACHOGRAPH 1 \"\" \"tachograph %s\"\n.SH NAME\ntachograph \\- where the time of a PyTorch program goes\n",
+      tg_version());
+  tg__out_text(
+      &text,
+      ".SH SYNOPSIS\n.B tachograph\n\\fICOMMAND\\fR ...\n.br\n.B tachograph\n\\fIFILE\\fR\n"
+      ".SH DESCRIPTION\nReads traces of PyTorch programs and answers questions about them. \\fIFILE\\fR is a trace\n"
+      "(.json, .json.gz, .json.zst or .tacho, told apart by content), a directory or a glob of one per rank, or \\- "
+      "for\n"
+      "standard input.\n"
+      "A file alone means \\fBreport\\fR.\n.SH OPTIONS OF EVERY COMMAND\n");
   const struct tg__option *option;
   for (size_t k = 0; (option = tg__command_option(&tg__commands[0], k)) != NULL; k++) {
     if (strcmp(option->command, "every") == 0) put_option(&text, option);

@@ -13,8 +13,8 @@ static struct tg_table *list_questions(void) {
   return t;
 }
 
-static void put_line(struct tg_table *t, const char *kind, const char *name, const char *type, const char *unit, const char *fallback,
-                     const char *meaning) {
+static void put_line(struct tg_table *t, const char *kind, const char *name, const char *type, const char *unit,
+                     const char *fallback, const char *meaning) {
   const char *const cells[] = {kind, name, type, unit, fallback, meaning};
   for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) tg__put_cstr(t, cells[i]);
 }

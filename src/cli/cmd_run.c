@@ -1,7 +1,9 @@
-/* tachograph run: start a program with the recorder waiting inside it, wait for its end, pack and report what was recorded.
+/* tachograph run: start a program with the recorder waiting inside it, wait for its end, pack and report what was
+ * recorded.
  *
- * The program runs as it would without us: same words, same streams, same exit status. What is added is one variable that says
- * where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) whose sitecustomize acts on it. */
+ * The program runs as it would without us: same words, same streams, same exit status. What is added is one variable
+ * that says where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) whose
+ * sitecustomize acts on it. */
 #include "cli/cli.h"
 #include "cli/run_log.h"
 
@@ -20,16 +22,16 @@ struct run {
   struct tg__cli *c;
   char python[PATH_MAX], package[PATH_MAX];
   char folder[PATH_MAX], raw[PATH_MAX + 8], file[PATH_MAX + 16];
-  const char *program;          /* what is run, to be named after */
-  const char **argv;            /* ends with NULL */
+  const char *program; /* what is run, to be named after */
+  const char **argv;   /* ends with NULL */
   const char *preset;
   int64_t steps, bytes, memory;
   double seconds;
-  int status;                   /* of the program */
-  bool packed;                  /* `file` is there */
+  int status;  /* of the program */
+  bool packed; /* `file` is there */
 };
 
-/* ---- options ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool read_size(const char *text, int64_t *bytes) {
   static const char units[] = "KMGT";
@@ -57,19 +59,24 @@ static int read_options(struct run *r) {
   if (strcmp(r->preset, "lean") != 0 && strcmp(r->preset, "default") != 0 && strcmp(r->preset, "deep") != 0)
     return tg__cli_usage(c, NULL, "--preset is lean, default or deep, not '%s'", r->preset);
   r->steps = steps ? strtol(steps, &end, 10) : DEFAULT_STEPS;
-  if (steps && (*end || end == steps || r->steps < 1 || r->steps > 1000000)) return tg__cli_usage(c, NULL, "--steps needs a number from 1 to 1000000, not '%s'", steps);
+  if (steps && (*end || end == steps || r->steps < 1 || r->steps > 1000000))
+    return tg__cli_usage(c, NULL, "--steps needs a number from 1 to 1000000, not '%s'", steps);
   r->seconds = seconds ? strtod(seconds, &end) : DEFAULT_SECONDS;
-  if (seconds && (*end || end == seconds || !(r->seconds > 0) || r->seconds > 1e6)) return tg__cli_usage(c, NULL, "--seconds needs a number above 0, not '%s'", seconds);
+  if (seconds && (*end || end == seconds || !(r->seconds > 0) || r->seconds > 1e6))
+    return tg__cli_usage(c, NULL, "--seconds needs a number above 0, not '%s'", seconds);
   r->bytes = DEFAULT_BYTES;
   r->memory = 0;
-  if (bytes && !read_size(bytes, &r->bytes)) return tg__cli_usage(c, NULL, "--bytes needs a size such as 64M, not '%s'", bytes);
-  if (memory && !read_size(memory, &r->memory)) return tg__cli_usage(c, NULL, "--memory needs a size such as 64M, not '%s'", memory);
+  if (bytes && !read_size(bytes, &r->bytes))
+    return tg__cli_usage(c, NULL, "--bytes needs a size such as 64M, not '%s'", bytes);
+  if (memory && !read_size(memory, &r->memory))
+    return tg__cli_usage(c, NULL, "--memory needs a size such as 64M, not '%s'", memory);
   return -1;
 }
 
-/* ---- what to run -------------------------------------------------------------------------------------------------------------------- */
+/* ---- what to run ----------------------------------------------------------------------------- */
 
-static const char ASK_PYTHON[] = "import os, sys; sys.path.remove('') if '' in sys.path else None; import tachograph; print(os.path.dirname(os.path.abspath(tachograph.__file__)))";
+static const char ASK_PYTHON[] = "import os, sys; sys.path.remove('') if '' in sys.path else None; import tachograph; "
+                                 "print(os.path.dirname(os.path.abspath(tachograph.__file__)))";
 
 /* The Python that has our package: the one whose console command called us, else python3. */
 static enum tg_err find_python(struct run *r, struct tg_error *e) {
@@ -81,10 +88,12 @@ static enum tg_err find_python(struct run *r, struct tg_error *e) {
   }
   const char *const question[] = {r->python, "-c", ASK_PYTHON, NULL};
   if (tg__program_says(question, r->package, sizeof r->package)) return TG_OK;
-  return tg__fail(e, TG_NOT_FOUND, -1, "%s has no package tachograph, which does the recording: pip install tachograph", r->python);
+  return tg__fail(e, TG_NOT_FOUND, -1, "%s has no package tachograph, which does the recording: pip install tachograph",
+                  r->python);
 }
 
-/* A program for Python. One that is no .py and can be executed by itself chooses its Python itself, as `pip` or `torchrun` in a bin folder do. */
+/* A program for Python. One that is no .py and can be executed by itself chooses its Python itself, as `pip` or
+ * `torchrun` in a bin folder do. */
 static bool is_python_file(const char *path) {
   const struct tg__str name = {path, (uint32_t)strlen(path)};
   if (strcmp(path, "-") == 0 || tg__str_has_suffix(name, ".py") || tg__path_kind(path) == TG__PATH_DIR) return true;
@@ -94,7 +103,8 @@ static bool is_python_file(const char *path) {
   const int64_t n = tg__file_read(f, head, sizeof head - 1);
   tg__file_close(f);
   head[strcspn(head, "\n")] = 0;
-  if (n > 1 && head[0] == '#' && head[1] == '!') return strstr(head, "python") && (!strchr(path, '/') || access(path, X_OK) != 0);
+  if (n > 1 && head[0] == '#' && head[1] == '!')
+    return strstr(head, "python") && (!strchr(path, '/') || access(path, X_OK) != 0);
   return n > 1 && memcmp(head, "PK", 2) == 0;
 }
 
@@ -103,7 +113,8 @@ static int choose_program(struct run *r) {
   const struct tg__cli *c = r->c;
   const char *module = tg__cli_setting(c, "module");
   const bool is_command = tg__cli_says_dashes(c) && !module;
-  if (!module && !c->operand_count) return tg__cli_usage(c, NULL, "run needs a program: a script, -m and a module, or -- and a command");
+  if (!module && !c->operand_count)
+    return tg__cli_usage(c, NULL, "run needs a program: a script, -m and a module, or -- and a command");
   r->argv = tg__arena_get(&r->c->arena, (c->operand_count + 4) * sizeof *r->argv);
   if (!r->argv) return tg_err_status(TG_MEMORY);
   r->program = module ? module : c->operands[0];
@@ -118,7 +129,7 @@ static int choose_program(struct run *r) {
   return -1;
 }
 
-/* ---- where to -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- where to -------------------------------------------------------------------------------- */
 
 static void name_folder(struct run *r) {
   const char *given = tg__cli_setting(r->c, "output");
@@ -142,11 +153,12 @@ static enum tg_err make_folder(struct run *r, struct tg_error *e) {
   snprintf(r->raw, sizeof r->raw, "%s/raw", r->folder);
   snprintf(r->file, sizeof r->file, "%s/trace.tacho", r->folder);
   if (tg__path_kind(r->file) != TG__PATH_NONE || tg__path_kind(r->raw) != TG__PATH_NONE)
-    return tg__fail(e, TG_USAGE, -1, "'%s' holds a recording already: give another folder with -o, or remove it", r->folder);
+    return tg__fail(e, TG_USAGE, -1, "'%s' holds a recording already: give another folder with -o, or remove it",
+                    r->folder);
   return tg__folder_make(r->raw, e);
 }
 
-/* ---- the run ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 /* The variable that the processes of the run go by. NULL: no memory. */
 static const char *settings_text(struct run *r, struct tg__out *out) {
@@ -180,17 +192,21 @@ static enum tg_err start(struct run *r, struct tg_error *e) {
   tg__out_char(&path, 0);
   const char *text = settings_text(r, &settings);
   char folder[PATH_MAX];
-  enum tg_err err = text && !path.err && tg__path_absolute(r->folder, folder, sizeof folder) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  enum tg_err err = text && !path.err && tg__path_absolute(r->folder, folder, sizeof folder)
+                        ? TG_OK
+                        : tg__fail(e, TG_MEMORY, -1, "out of memory");
   if (!err) {
-    const struct tg__variable variables[] = {{"TACHOGRAPH_RUN", text}, {"TACHOGRAPH_RUN_FOLDER", folder}, {"PYTHONPATH", path.buf}};
-    err = tg__program_run(r->argv, variables, sizeof variables / sizeof *variables, tg__cli_wants_json(r->c) ? STDERR_FILENO : -1, &r->status, e);
+    const struct tg__variable variables[] = {
+        {"TACHOGRAPH_RUN", text}, {"TACHOGRAPH_RUN_FOLDER", folder}, {"PYTHONPATH", path.buf}};
+    err = tg__program_run(r->argv, variables, sizeof variables / sizeof *variables,
+                          tg__cli_wants_json(r->c) ? STDERR_FILENO : -1, &r->status, e);
   }
   tg__out_free(&settings);
   tg__out_free(&path);
   return err;
 }
 
-/* ---- afterwards ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- afterwards ------------------------------------------------------------------------------ */
 
 /* Without steps the answer is one row for the whole, which has another name. */
 static bool names_a_step(const struct tg_table *t) {
@@ -206,7 +222,8 @@ static bool names_a_step(const struct tg_table *t) {
 static bool has_steps(const char *path) {
   struct tg_trace *trace = NULL;
   struct tg_table *steps = NULL;
-  const bool has = tg_open(path, NULL, &trace, NULL) == TG_OK && tg_ask(trace, "steps", NULL, 0, &steps, NULL) == TG_OK && names_a_step(steps);
+  const bool has = tg_open(path, NULL, &trace, NULL) == TG_OK &&
+                   tg_ask(trace, "steps", NULL, 0, &steps, NULL) == TG_OK && names_a_step(steps);
   tg_table_free(steps);
   tg_close(trace);
   return has;
@@ -216,10 +233,12 @@ static bool has_steps(const char *path) {
 static bool is_beginning_of(const char *path, const char *end) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   const size_t n = strlen(name), m = strlen(end);
-  return strncmp(name, "start-", 6) == 0 && n > m && strcmp(name + n - m, end) == 0 && (name[n - m - 1] == '-' || name[n - m - 1] == '.');
+  return strncmp(name, "start-", 6) == 0 && n > m && strcmp(name + n - m, end) == 0 &&
+         (name[n - m - 1] == '-' || name[n - m - 1] == '.');
 }
 
-/* Where a process has a window, what it recorded before is not wanted; its children's files stay: they have no window of their own. */
+/* Where a process has a window, what it recorded before is not wanted; its children's files stay: they have no
+ * window of their own. */
 static void drop_beginnings(const char *const *names, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const char *slash = strrchr(names[i], '/');
@@ -230,16 +249,21 @@ static void drop_beginnings(const char *const *names, size_t count) {
   }
 }
 
-/* What the CPU could do, measured now that the program has ended: without it the question roofline cannot say what bounds an operator. */
+/* What the CPU could do, measured now that the program has ended: without it the question roofline cannot say what
+ * bounds an operator. */
 static void note_cpu_peak(struct tg_trace *trace) {
   struct tg__cpu_peak peak;
   char text[256];
   for (uint32_t i = 0; i < trace->rank_count; i++)
     if (trace->ranks[i].device_count) return; /* the list of devices has theirs */
   if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
-  const int n = snprintf(text, sizeof text, "{\"fp32_flop_per_s\": %.4g, \"fp64_flop_per_s\": %.4g, ", peak.fp32_flop_per_s, peak.fp64_flop_per_s);
-  const int more = peak.bf16_flop_per_s > 0 ? snprintf(text + n, sizeof text - (size_t)n, "\"bf16_flop_per_s\": %.4g, ", peak.bf16_flop_per_s) : 0;
-  snprintf(text + n + more, sizeof text - (size_t)(n + more), "\"bytes_per_s\": %.4g, \"threads\": %u}", peak.bytes_per_s, peak.threads);
+  const int n = snprintf(text, sizeof text, "{\"fp32_flop_per_s\": %.4g, \"fp64_flop_per_s\": %.4g, ",
+                         peak.fp32_flop_per_s, peak.fp64_flop_per_s);
+  const int more = peak.bf16_flop_per_s > 0 ? snprintf(text + n, sizeof text - (size_t)n, "\"bf16_flop_per_s\": %.4g, ",
+                                                       peak.bf16_flop_per_s)
+                                            : 0;
+  snprintf(text + n + more, sizeof text - (size_t)(n + more), "\"bytes_per_s\": %.4g, \"threads\": %u}",
+           peak.bytes_per_s, peak.threads);
   (void)tg__trace_add_meta(trace, "cpuPeak", text);
 }
 
@@ -252,7 +276,9 @@ static void note_killed(const struct tg_trace *t, struct tg__run_log *log) {
       char rank[32] = "";
       if (!tg__rank_was_killed(&t->ranks[r], i)) continue;
       if (p->rank >= 0) snprintf(rank, sizeof rank, " (rank %ld)", (long)p->rank);
-      snprintf(text, sizeof text, "process %lu%s was killed, or left without cleaning up; what it had recorded until then is here", (unsigned long)p->pid, rank);
+      snprintf(text, sizeof text,
+               "process %lu%s was killed, or left without cleaning up; what it had recorded until then is here",
+               (unsigned long)p->pid, rank);
       tg__run_log_note(log, text);
     }
   }
@@ -300,31 +326,43 @@ static void print_price(struct tg__run_log *log) {
   char a[32], b[32];
   if (!log->window_began) return;
   if (isnan(cost.percent)) {
-    fprintf(stderr, "price      not known: %zu steps ran with recording and %zu without, six of each are needed to tell\n", log->with.count, log->without.count);
+    fprintf(stderr,
+            "price      not known: %zu steps ran with recording and %zu without, six of each are needed to tell\n",
+            log->with.count, log->without.count);
     return;
   }
-  fprintf(stderr, "price      a step took %s while recorded (n = %zu), %s else (n = %zu): ", tg__human_ns(with.median, a), log->with.count,
-          tg__human_ns(without.median, b), log->without.count);
+  fprintf(stderr,
+          "price      a step took %s while recorded (n = %zu), %s else (n = %zu): ", tg__human_ns(with.median, a),
+          log->with.count, tg__human_ns(without.median, b), log->without.count);
   if (cost.high - cost.low < SAYS_NOTHING_PCT)
     fprintf(stderr, "%+.1f %% (95 %% interval %+.1f to %+.1f)\n", cost.percent, cost.low, cost.high);
   else
     fputs("too uneven to tell\n", stderr);
-  const struct tg__run_inflation cpu = tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
+  const struct tg__run_inflation cpu =
+      tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
   if (cost.high - cost.low > NOISY_PCT && !isnan(cpu.percent))
-    fprintf(stderr, "           the machine is busy with other things; in CPU time of the training thread it is %+.1f %% (%+.1f to %+.1f)\n", cpu.percent, cpu.low, cpu.high);
+    fprintf(stderr,
+            "           the machine is busy with other things; in CPU time of the training thread it is %+.1f %% "
+            "(%+.1f to %+.1f)\n",
+            cpu.percent, cpu.low, cpu.high);
 }
 
 static void print_what(const struct run *r, const struct tg__run_log *log) {
   char count[32];
   if (log->window_began && log->first_step >= 0)
-    fprintf(stderr, "recorded   steps %lld to %lld of %lld (%s), %s preset\n", (long long)log->first_step, (long long)log->last_step, (long long)log->steps, log->source, r->preset);
+    fprintf(stderr, "recorded   steps %lld to %lld of %lld (%s), %s preset\n", (long long)log->first_step,
+            (long long)log->last_step, (long long)log->steps, log->source, r->preset);
   else if (*log->source)
-    fprintf(stderr, "recorded   the first steps of %lld (%s): the program ended before step times were stable\n", (long long)log->steps, log->source);
+    fprintf(stderr, "recorded   the first steps of %lld (%s): the program ended before step times were stable\n",
+            (long long)log->steps, log->source);
   else
-    fprintf(stderr, "recorded   the %s run, %s preset: no steps were found (no step(), optimizer, DataLoader or model calls)\n",
+    fprintf(stderr,
+            "recorded   the %s run, %s preset: no steps were found (no step(), optimizer, DataLoader or model calls)\n",
             log->lost ? "end of the" : "whole", r->preset);
-  if (log->lost) fprintf(stderr, "lost       %s records %s\n", tg__human_count(log->lost, count),
-                         log->window_began ? "found no room: record fewer steps (3 to 10 are enough), or give more --bytes" : "gave way to newer ones (--bytes)");
+  if (log->lost)
+    fprintf(stderr, "lost       %s records %s\n", tg__human_count(log->lost, count),
+            log->window_began ? "found no room: record fewer steps (3 to 10 are enough), or give more --bytes"
+                              : "gave way to newer ones (--bytes)");
   if (strcmp(log->recorder, "kineto") == 0) fprintf(stderr, "recorder   torch's own collector\n");
 }
 
@@ -334,7 +372,9 @@ static void print_notes(const struct tg__run_log *log) {
 
 /* Why there is nothing. */
 static const char *explain_nothing(const struct tg__run_log *log) {
-  if (!log->pythons) return "no Python that could be recorded was started: it ran with -I, -S or -E or without our environment, or the program is not Python";
+  if (!log->pythons)
+    return "no Python that could be recorded was started: it ran with -I, -S or -E or without our environment, or the "
+           "program is not Python";
   if (!log->processes) return "the program never imported torch, so there was nothing to record";
   return "the program ended before anything was recorded";
 }
@@ -356,8 +396,10 @@ static void print_end(struct run *r, struct tg__run_log *log, const struct tg_er
   }
   tg_close(trace);
   print_notes(log);
-  if (r->packed) tg__cli_say("file       %s\n", r->file);
-  else if (tg__path_kind(r->raw) == TG__PATH_DIR) tg__cli_say("files      %s\n", r->raw);
+  if (r->packed)
+    tg__cli_say("file       %s\n", r->file);
+  else if (tg__path_kind(r->raw) == TG__PATH_DIR)
+    tg__cli_say("files      %s\n", r->raw);
 }
 
 /* What to change first, when the recording could be read. */
@@ -393,11 +435,15 @@ static void print_json(struct run *r, struct tg__run_log *log) {
   tg__json_key(&w, "recorded_steps");
   tg__json_int(&w, (int64_t)log->with.count);
   tg__json_key(&w, "step_recorded_ns");
-  if (with.median >= 0) tg__json_int(&w, with.median);
-  else tg__json_null(&w);
+  if (with.median >= 0)
+    tg__json_int(&w, with.median);
+  else
+    tg__json_null(&w);
   tg__json_key(&w, "step_ns");
-  if (without.median >= 0) tg__json_int(&w, without.median);
-  else tg__json_null(&w);
+  if (without.median >= 0)
+    tg__json_int(&w, without.median);
+  else
+    tg__json_null(&w);
   tg__json_key(&w, "overhead_pct");
   tg__json_double(&w, cost.percent);
   tg__json_key(&w, "overhead_interval_pct");
@@ -405,7 +451,8 @@ static void print_json(struct run *r, struct tg__run_log *log) {
   tg__json_double(&w, cost.low);
   tg__json_double(&w, cost.high);
   tg__json_close(&w, ']');
-  const struct tg__run_inflation cpu = tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
+  const struct tg__run_inflation cpu =
+      tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
   tg__json_key(&w, "cpu_overhead_pct");
   tg__json_double(&w, cpu.percent);
   tg__json_key(&w, "lost");

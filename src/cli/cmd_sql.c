@@ -38,8 +38,11 @@ int tg__cmd_sql(struct tg__cli *c) {
   struct tg_trace *trace = NULL;
   struct tg_table *t = NULL;
   struct tg_error e = {0};
-  int status = tg__cli_open(c, c->operands[0], &trace, &e) ? tg__cli_failed(c, &e, NULL) : tg__cli_needs_events(c, trace, c->operands[0]);
-  if (!status) status = tg_sql(trace, c->operands[1], &t, &e) ? tg__cli_failed(c, &e, "tachograph sql --schema") : tg__cli_table(c, t, (size_t)most);
+  int status = tg__cli_open(c, c->operands[0], &trace, &e) ? tg__cli_failed(c, &e, NULL)
+                                                           : tg__cli_needs_events(c, trace, c->operands[0]);
+  if (!status)
+    status = tg_sql(trace, c->operands[1], &t, &e) ? tg__cli_failed(c, &e, "tachograph sql --schema")
+                                                   : tg__cli_table(c, t, (size_t)most);
   tg_table_free(t);
   tg_close(trace);
   return status;

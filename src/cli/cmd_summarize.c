@@ -18,14 +18,16 @@ int tg__cli_sum_up(struct tg__cli *c, const char *target) {
     tg__cli_say("%s: %u rank%s, %s\n", target, (unsigned)count, count == 1 ? "" : "s",
                 size == TG_NULL_INT ? "written" : tg__human_bytes(size, text));
     if (unread)
-      fprintf(stderr, "  %lld file%s could not be read and %s left out\n", unread, unread == 1 ? "" : "s", unread == 1 ? "is" : "are");
+      fprintf(stderr, "  %lld file%s could not be read and %s left out\n", unread, unread == 1 ? "" : "s",
+              unread == 1 ? "is" : "are");
     tg__cli_say("  next: tachograph ask %s ranks\n", tg__cli_word(c, target));
   }
   return tg__cli_result(c, target, "tsum", size);
 }
 
 int tg__cmd_summarize(struct tg__cli *c) {
-  if (c->operand_count == 0) return tg__cli_usage(c, "tachograph help summarize", "name the files or folders of the ranks");
+  if (c->operand_count == 0)
+    return tg__cli_usage(c, "tachograph help summarize", "name the files or folders of the ranks");
   const char *target = tg__cli_setting(c, "output") ? c->out_path : NULL;
   if (!target && (c->operand_count > 1 || strpbrk(c->operands[0], "*?[") || strcmp(c->operands[0], "-") == 0))
     return tg__cli_usage(c, NULL, "say where to save: -o run.tsum");

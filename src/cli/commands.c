@@ -53,6 +53,8 @@ const struct tg__option *tg__command_option(const struct tg__command *command, s
 
 bool tg__command_runs_a_program(const struct tg__command *command) { return strcmp(command->name, "run") == 0; }
 
-static const char *command_name(const void *ctx, size_t k) { return k < tg__command_count() ? tg__commands[k].name : NULL; }
+static const char *command_name(const void *ctx, size_t k) {
+  return k < tg__command_count() ? tg__commands[k].name : NULL;
+}
 
 const char *tg__command_nearest(const char *word) { return tg__nearest_text(word, command_name, NULL); }

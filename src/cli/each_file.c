@@ -17,14 +17,18 @@ bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) {
   return is_many(path) && len > 0 && (c->out_path[len - 1] == '/' || tg__path_kind(c->out_path) == TG__PATH_DIR);
 }
 
-/* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind it. */
-static void name_target(const char *folder, const char *source, const struct tg_trace *t, const char *suffix, char *out) {
+/* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind it.
+ */
+static void name_target(const char *folder, const char *source, const struct tg_trace *t, const char *suffix,
+                        char *out) {
   const size_t len = strlen(folder);
   const char *const slash = strrchr(source, '/'), *const name = slash ? slash + 1 : source;
   const char *const between = len && folder[len - 1] == '/' ? "" : "/";
   char stem[256];
-  if (t->ranks[0].number_is_given) snprintf(stem, sizeof stem, "rank%04lld", (long long)t->ranks[0].number);
-  else snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "."), name);
+  if (t->ranks[0].number_is_given)
+    snprintf(stem, sizeof stem, "rank%04lld", (long long)t->ranks[0].number);
+  else
+    snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "."), name);
   snprintf(out, PATH_BYTES, "%s%s%s%s", folder, between, stem, suffix);
   for (unsigned n = 2; tg__path_kind(out) != TG__PATH_NONE && n < 10000; n++)
     snprintf(out, PATH_BYTES, "%s%s%s-%u%s", folder, between, stem, n, suffix);
@@ -45,15 +49,18 @@ static struct tg_table *new_table(const struct tg__cli *c) {
 }
 
 /* One file; what is no trace, or none that can be read, is passed over and named. */
-static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t i, const struct tg__each *each, struct tg_table *out) {
+static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t i, const struct tg__each *each,
+                     struct tg_table *out) {
   struct tg_trace *t = NULL;
   struct tg_error e = {0};
   char target[PATH_BYTES];
   int status = TG__EXIT_OK;
   enum tg_err err = tg__cli_open_part(c, folder, i, &t, &e);
   if (!err && t && !t->summaries) err = tg__trace_load(t, TG__COL_ALL, &e);
-  if (err == TG_MEMORY || err == TG_INTERNAL) status = tg__cli_failed(c, &e, NULL);
-  else if (err) tg__table_note(out, "not read: %.300s", e.text);
+  if (err == TG_MEMORY || err == TG_INTERNAL)
+    status = tg__cli_failed(c, &e, NULL);
+  else if (err)
+    tg__table_note(out, "not read: %.300s", e.text);
   if (!err && t && !t->summaries) {
     name_target(c->out_path, tg__folder_path(folder, i), t, each->suffix, target);
     status = each->write(c, each->ctx, t, target);
@@ -73,7 +80,8 @@ int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *eac
   enum tg_err err = out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
   if (!err) err = tg__folder_open(path, &folder, &e);
   int status = TG__EXIT_OK;
-  for (size_t i = 0; !err && status == TG__EXIT_OK && i < tg__folder_count(folder); i++) status = write_one(c, folder, i, each, out);
+  for (size_t i = 0; !err && status == TG__EXIT_OK && i < tg__folder_count(folder); i++)
+    status = write_one(c, folder, i, each, out);
   tg__folder_close(folder);
   if (!err && status == TG__EXIT_OK && out->rows == 0) err = tg__no_traces(path, &e);
   if (err) status = tg__cli_failed(c, &e, NULL);

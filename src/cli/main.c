@@ -19,7 +19,8 @@ static int print_help(const struct tg__cli *c) {
   return tg__cli_text(c, c->command->name, &text);
 }
 
-/* The file that the answer would be written over; NULL = none. convert and merge may: they write the same trace again. */
+/* The file that the answer would be written over; NULL = none. convert and merge may: they write the same trace again.
+ */
 static const char *input_replaced(const struct tg__cli *c) {
   static const char *const may[] = {"convert", "merge", "summarize", "run"};
   for (size_t i = 0; i < sizeof may / sizeof *may; i++)
@@ -33,7 +34,8 @@ static const char *input_replaced(const struct tg__cli *c) {
 
 static int run(struct tg__cli *c) {
   const char *const input = input_replaced(c);
-  return input ? tg__cli_usage(c, NULL, "-o %.400s would replace the trace that is read: give another name", input) : c->command->run(c);
+  return input ? tg__cli_usage(c, NULL, "-o %.400s would replace the trace that is read: give another name", input)
+               : c->command->run(c);
 }
 
 int main(int argc, char **argv) {

@@ -13,8 +13,12 @@ static const char *value_of(const struct tg_arg *items, size_t count, const char
   return NULL;
 }
 
-const char *tg__cli_setting(const struct tg__cli *c, const char *name) { return value_of(c->settings, c->setting_count, name); }
-const char *tg__cli_argument(const struct tg__cli *c, const char *name) { return value_of(c->arguments, c->argument_count, name); }
+const char *tg__cli_setting(const struct tg__cli *c, const char *name) {
+  return value_of(c->settings, c->setting_count, name);
+}
+const char *tg__cli_argument(const struct tg__cli *c, const char *name) {
+  return value_of(c->arguments, c->argument_count, name);
+}
 bool tg__cli_wants_json(const struct tg__cli *c) { return c->format && strcmp(c->format, "json") == 0; }
 
 long tg__cli_rows(const struct tg__cli *c, const char *name, long fallback) {
@@ -30,12 +34,14 @@ void tg__cli_free(struct tg__cli *c) { tg__arena_free(&c->arena); }
 
 bool tg__cli_needs(const struct tg__cli *c, size_t count) {
   if (c->operand_count == count) return true;
-  if (c->operand_count > count) tg__cli_usage(c, NULL, "'%s' is one word too many for %s", c->operands[count], c->command->name);
-  else tg__cli_usage(c, NULL, "%s needs %s", c->command->name, c->command->operands);
+  if (c->operand_count > count)
+    tg__cli_usage(c, NULL, "'%s' is one word too many for %s", c->operands[count], c->command->name);
+  else
+    tg__cli_usage(c, NULL, "%s needs %s", c->command->name, c->command->operands);
   return false;
 }
 
-/* ---- finding an option ------------------------------------------------------------------------------------------------------ */
+/* ---- finding an option ----------------------------------------------------------------------- */
 
 /* The k-th argument any question takes, for options that commands.def does not list (--min-us). */
 static const char *question_argument(size_t k) {
@@ -70,7 +76,8 @@ static bool same_name(const char *name, const char *typed, size_t len) {
   return true;
 }
 
-static const struct tg__option *find_option(const struct tg__command *command, const char *name, size_t len, char letter) {
+static const struct tg__option *find_option(const struct tg__command *command, const char *name, size_t len,
+                                            char letter) {
   const struct tg__option *option;
   for (size_t k = 0; (option = tg__command_option(command, k)) != NULL; k++) {
     if (letter ? option->letter == letter : same_name(option->name, name, len)) return option;
@@ -101,18 +108,22 @@ static int unknown_option(struct tg__cli *c, const char *word, size_t len) {
   const char *bare = text + strspn(text, "-");
   const char *near = tg__nearest_text(bare, option_name, c->command);
   snprintf(next, sizeof next, "tachograph %s --help", c->command->name);
-  if (near) return tg__cli_usage(c, next, "%s has no option '%s'; did you mean '--%s'?", c->command->name, text, as_typed(c, near));
+  if (near)
+    return tg__cli_usage(c, next, "%s has no option '%s'; did you mean '--%s'?", c->command->name, text,
+                         as_typed(c, near));
   return tg__cli_usage(c, next, "%s has no option '%s'", c->command->name, text);
 }
 
-/* ---- taking an option ------------------------------------------------------------------------------------------------------- */
+/* ---- taking an option ------------------------------------------------------------------------ */
 
 struct words {
   char **items;
   int count, next;
 };
 
-static void add(struct tg_arg *items, size_t *count, const char *name, const char *value) { items[(*count)++] = (struct tg_arg){name, value}; }
+static void add(struct tg_arg *items, size_t *count, const char *name, const char *value) {
+  items[(*count)++] = (struct tg_arg){name, value};
+}
 
 /* The value behind `=`, or glued to the letter, or the next word. NULL: there is none. */
 static const char *take_value(struct words *w, const char *glued) {
@@ -140,8 +151,10 @@ static int take_long(struct tg__cli *c, struct words *w, const char *word) {
   const char *name = option ? option->name : argument;
   const char *value = take_value(w, glued);
   if (!value) return missing_value(c, name, option ? option->value : "VALUE");
-  if (option && !option->is_argument) add(c->settings, &c->setting_count, name, value);
-  else add(c->arguments, &c->argument_count, spelled(c, name, '-', '_'), value);
+  if (option && !option->is_argument)
+    add(c->settings, &c->setting_count, name, value);
+  else
+    add(c->arguments, &c->argument_count, spelled(c, name, '-', '_'), value);
   return -1;
 }
 
@@ -185,7 +198,7 @@ static int take_words(struct tg__cli *c, struct words *w) {
   return -1;
 }
 
-/* ---- what every command understands ----------------------------------------------------------------------------------------- */
+/* ---- what every command understands ---------------------------------------------------------- */
 
 static int set_threads(struct tg__cli *c) {
   const char *text = tg__cli_setting(c, "threads");
@@ -193,7 +206,8 @@ static int set_threads(struct tg__cli *c) {
   char *end;
   errno = 0;
   const long n = strtol(text, &end, 10);
-  if (errno || *end || end == text || n < 1 || n > 1024) return tg__cli_usage(c, NULL, "--threads needs a number from 1 to 1024, not '%s'", text);
+  if (errno || *end || end == text || n < 1 || n > 1024)
+    return tg__cli_usage(c, NULL, "--threads needs a number from 1 to 1024, not '%s'", text);
   c->threads = (unsigned)n;
   return -1;
 }
@@ -216,12 +230,14 @@ static int set_format(struct tg__cli *c) {
   const struct tg__str out = {c->out_path, (uint32_t)strlen(c->out_path)};
   const char *given = tg__cli_setting(c, "format");
   if (tg__cli_setting(c, "json")) {
-    if (given && strcmp(given, "json") != 0) return tg__cli_usage(c, NULL, "--json and --format %s contradict each other", given);
+    if (given && strcmp(given, "json") != 0)
+      return tg__cli_usage(c, NULL, "--json and --format %s contradict each other", given);
     given = "json";
   }
   if (!given) given = tg__str_has_suffix(out, ".json") ? "json" : tg__str_has_suffix(out, ".csv") ? "csv" : "text";
   const struct tg__format *format = tg__format_find(given);
-  if (!format || !format->table) return tg__cli_usage(c, NULL, "'%s' is no format for a table: text, json or csv", given);
+  if (!format || !format->table)
+    return tg__cli_usage(c, NULL, "'%s' is no format for a table: text, json or csv", given);
   c->format = given;
   return -1;
 }
@@ -235,10 +251,11 @@ static int settle(struct tg__cli *c) {
   return status;
 }
 
-/* ---- which command ---------------------------------------------------------------------------------------------------------- */
+/* ---- which command --------------------------------------------------------------------------- */
 
 static bool looks_like_a_path(const char *word) {
-  return strchr(word, '/') || strchr(word, '.') || strchr(word, '*') || strcmp(word, "-") == 0 || tg__path_kind(word) != TG__PATH_NONE;
+  return strchr(word, '/') || strchr(word, '.') || strchr(word, '*') || strcmp(word, "-") == 0 ||
+         tg__path_kind(word) != TG__PATH_NONE;
 }
 
 /* The command, and how many words it took; a file name alone means report. */
@@ -251,7 +268,8 @@ static int choose_command(struct tg__cli *c, struct words *w) {
     w->next = w->count ? 1 : 0;
     return -1;
   }
-  if (word[0] == '-' && word[1]) return tg__cli_usage(c, "tachograph help", "the command comes before its options; '%s' is none", word);
+  if (word[0] == '-' && word[1])
+    return tg__cli_usage(c, "tachograph help", "the command comes before its options; '%s' is none", word);
   if (looks_like_a_path(word)) {
     c->command = tg__command_find("report");
     return -1;

@@ -25,7 +25,8 @@ void tg__run_log_note(struct tg__run_log *log, const char *text) {
   for (size_t i = 0; i < log->note_count; i++) {
     if (strncmp(log->notes[i], text, sizeof log->notes[i] - 1) == 0) return;
   }
-  if (log->note_count < TG__RUN_NOTES) snprintf(log->notes[log->note_count++], sizeof *log->notes, "%.*s", (int)sizeof *log->notes - 1, text);
+  if (log->note_count < TG__RUN_NOTES)
+    snprintf(log->notes[log->note_count++], sizeof *log->notes, "%.*s", (int)sizeof *log->notes - 1, text);
 }
 
 static bool keep(struct tg__run_steps *steps, int64_t ns) {
@@ -39,7 +40,8 @@ static bool keep(struct tg__run_steps *steps, int64_t ns) {
 static void read_step(struct reading *r, const char *text) {
   char phase[16];
   long long number, ns, cpu_ns;
-  if (!r->counts || sscanf(text, "%15s %lld %lld %lld", phase, &number, &ns, &cpu_ns) != 4 || ns < 0 || cpu_ns < 0) return;
+  if (!r->counts || sscanf(text, "%15s %lld %lld %lld", phase, &number, &ns, &cpu_ns) != 4 || ns < 0 || cpu_ns < 0)
+    return;
   struct tg__run_log *const log = r->log;
   log->steps++;
   if (strcmp(phase, "window") == 0) {
@@ -56,13 +58,20 @@ static void read_line(struct reading *r, const char *line) {
   const char *rest;
   char phase[16], recorder[32] = "";
   long long records, lost;
-  if (starts(line, "step ", &rest)) read_step(r, rest);
-  else if (starts(line, "process ", &rest)) log->processes++;
-  else if (starts(line, "note ", &rest)) tg__run_log_note(log, rest);
-  else if (strcmp(line, "unrecorded option") == 0) log->bare_option++;
-  else if (strcmp(line, "unrecorded environment") == 0) log->bare_environment++;
-  else if (starts(line, "source ", &rest) && r->counts) snprintf(log->source, sizeof log->source, "%.*s", (int)sizeof log->source - 1, rest);
-  else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3) log->lost += lost > 0 ? lost : 0;
+  if (starts(line, "step ", &rest))
+    read_step(r, rest);
+  else if (starts(line, "process ", &rest))
+    log->processes++;
+  else if (starts(line, "note ", &rest))
+    tg__run_log_note(log, rest);
+  else if (strcmp(line, "unrecorded option") == 0)
+    log->bare_option++;
+  else if (strcmp(line, "unrecorded environment") == 0)
+    log->bare_environment++;
+  else if (starts(line, "source ", &rest) && r->counts)
+    snprintf(log->source, sizeof log->source, "%.*s", (int)sizeof log->source - 1, rest);
+  else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3)
+    log->lost += lost > 0 ? lost : 0;
   else if (starts(line, "phase ", &rest) && sscanf(rest, "%15s %*d %31s", phase, recorder) >= 1) {
     if (*recorder && strcmp(recorder, "nothing") != 0) snprintf(log->recorder, sizeof log->recorder, "%s", recorder);
     if (r->counts && strcmp(phase, "window") == 0) log->window_began = true;
@@ -91,7 +100,8 @@ static bool read_log(struct tg__run_log *log, const char *path) {
 static void note_bare(struct tg__run_log *log, int64_t count, const char *why) {
   char text[sizeof *log->notes];
   if (!count) return;
-  snprintf(text, sizeof text, "not recorded: %lld Python process%s that the program started %s", (long long)count, count == 1 ? "" : "es", why);
+  snprintf(text, sizeof text, "not recorded: %lld Python process%s that the program started %s", (long long)count,
+           count == 1 ? "" : "es", why);
   tg__run_log_note(log, text);
 }
 
@@ -106,7 +116,8 @@ bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
     if (slash && strncmp(slash, "/log-", 5) == 0 && slash[5] >= '0' && slash[5] <= '9') ok = read_log(log, names[i]);
   }
   note_bare(log, log->bare_option, "with -I, -E or -S: such a Python ignores the environment; leave the option out");
-  note_bare(log, log->bare_environment, "without the variables TACHOGRAPH_RUN and PYTHONPATH of this one: pass them on");
+  note_bare(log, log->bare_environment,
+            "without the variables TACHOGRAPH_RUN and PYTHONPATH of this one: pass them on");
   tg__arena_free(&arena);
   return ok;
 }
@@ -118,7 +129,7 @@ void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->cpu_without.ns);
 }
 
-/* ---- the price ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the price ------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
   const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -130,7 +141,9 @@ struct tg__run_median tg__run_median_of(struct tg__run_steps *steps) {
   if (!n) return (struct tg__run_median){-1, -1, -1};
   qsort(steps->ns, n, sizeof *steps->ns, by_value);
   const int64_t median = n % 2 ? steps->ns[n / 2] : (steps->ns[n / 2 - 1] + steps->ns[n / 2]) / 2;
-  if (n < 6) return (struct tg__run_median){median, -1, -1}; /* all of them together hold the median in less than 95 of 100 cases */
+  if (n < 6)
+    return (struct tg__run_median){median, -1,
+                                   -1}; /* all of them together hold the median in less than 95 of 100 cases */
   const size_t below = (size_t)(((double)n - 1.96 * sqrt((double)n)) / 2);
   return (struct tg__run_median){median, steps->ns[below], steps->ns[n - 1 - below]};
 }
@@ -139,6 +152,8 @@ struct tg__run_inflation tg__run_inflation_of(struct tg__run_median with, struct
   if (with.low < 0 || without.low < 0 || without.median <= 0) return (struct tg__run_inflation){NAN, NAN, NAN};
   /* The two series are independent: their intervals add as the sides of a right triangle. */
   const double ratio = (double)with.median / (double)without.median;
-  const double width = hypot((double)(with.high - with.low) / (double)without.median, ratio * (double)(without.high - without.low) / (double)without.median) / 2;
+  const double width = hypot((double)(with.high - with.low) / (double)without.median,
+                             ratio * (double)(without.high - without.low) / (double)without.median) /
+                       2;
   return (struct tg__run_inflation){100 * (ratio - 1), 100 * (ratio - 1 - width), 100 * (ratio - 1 + width)};
 }

@@ -1,4 +1,5 @@
-/* What the recorded processes said about themselves: raw/log-PID, written line by line by python/tachograph/_launch/session.py. */
+/* What the recorded processes said about themselves: raw/log-PID, written line by line by
+ * python/tachograph/_launch/session.py. */
 #ifndef TG_CLI_RUN_LOG_H
 #define TG_CLI_RUN_LOG_H
 
@@ -10,22 +11,25 @@ struct tg__run_steps {
   size_t count, cap;
 };
 struct tg__run_log {
-  size_t pythons, processes;         /* Python processes that said hello; those that had torch and were recorded */
-  char source[64];                   /* how steps were found, "" = none were */
+  size_t pythons, processes; /* Python processes that said hello; those that had torch and were recorded */
+  char source[64];           /* how steps were found, "" = none were */
   char recorder[32];
-  struct tg__run_steps with, without; /* durations of steps, of the first process in the list that has a recorded window */
-  struct tg__run_steps cpu_with, cpu_without; /* CPU time of the thread in them: what the machine does besides is not in it */
-  int64_t first_step, last_step;      /* recorded ones, by number; -1 = none */
-  int64_t steps;                      /* seen in that process */
-  int64_t lost;                       /* records, in all processes */
+  struct tg__run_steps with,
+      without; /* durations of steps, of the first process in the list that has a recorded window */
+  struct tg__run_steps cpu_with,
+      cpu_without;               /* CPU time of the thread in them: what the machine does besides is not in it */
+  int64_t first_step, last_step; /* recorded ones, by number; -1 = none */
+  int64_t steps;                 /* seen in that process */
+  int64_t lost;                  /* records, in all processes */
   int64_t bare_option, bare_environment; /* Pythons that were started in such a way that they could not be recorded */
   bool window_began;
-  char notes[TG__RUN_NOTES][256];     /* each once */
+  char notes[TG__RUN_NOTES][256]; /* each once */
   size_t note_count;
 };
 /* Read the logs of a run's raw folder. A log that cannot be read is passed over. false: no memory. */
 bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder);
-void tg__run_log_note(struct tg__run_log *log, const char *text); /* unless it is there already, or there are too many */
+void tg__run_log_note(struct tg__run_log *log,
+                      const char *text); /* unless it is there already, or there are too many */
 void tg__run_log_free(struct tg__run_log *log);
 
 /* Median and the interval that holds it in 95 of 100 cases; low and high are -1 below six values. Sorts the values. */

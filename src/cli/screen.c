@@ -7,15 +7,17 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* ---- errors ----------------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static const char *code_name(enum tg_err code) {
   switch (code) {
-#define ERR(name, status, text)                                                                                                          \
-  case TG_##name: return #name;
+#define ERR(name, status, text)                                                                                        \
+  case TG_##name:                                                                                                      \
+    return #name;
 #include "tachograph/err.def"
 #undef ERR
-  default: return "INTERNAL";
+  default:
+    return "INTERNAL";
   }
 }
 
@@ -31,8 +33,10 @@ static void print_error_json(const struct tg_error *e, const char *next) {
   tg__json_key(&w, "text");
   tg__json_cstr(&w, e->text);
   tg__json_key(&w, "offset");
-  if (e->offset >= 0) tg__json_int(&w, e->offset);
-  else tg__json_null(&w);
+  if (e->offset >= 0)
+    tg__json_int(&w, e->offset);
+  else
+    tg__json_null(&w);
   tg__json_key(&w, "status");
   tg__json_int(&w, tg_err_status(e->code));
   tg__json_key(&w, "next");
@@ -124,7 +128,7 @@ int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format,
   return tg__cli_failed(c, &e, next ? next : help);
 }
 
-/* ---- progress --------------------------------------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 enum { BAR_WIDTH = 24 };
 static const int64_t SECOND_NS = 1000000000;
@@ -147,19 +151,22 @@ static bool is_time_to_show(int64_t begin_ns, int64_t *shown_ns) {
 static double seconds_since(int64_t begin_ns) { return (double)(tg__clock_ns() - begin_ns) / (double)SECOND_NS; }
 
 /* One line: how much of how much, how fast, how long still. total below 1: unknown. */
-static void print_progress(const char *what, int64_t done, int64_t total, int64_t begin_ns, const struct progress *files) {
+static void print_progress(const char *what, int64_t done, int64_t total, int64_t begin_ns,
+                           const struct progress *files) {
   char amount[32];
   fprintf(stderr, "\r%s %s", what, tg__human_bytes(done, amount));
   const double seconds = seconds_since(begin_ns);
   if (total > 0 && done <= total) {
     const double share = (double)done / (double)total;
     const int filled = (int)(share * BAR_WIDTH);
-    fprintf(stderr, " of %s [%.*s%*s] %2d %%", tg__human_bytes(total, amount), filled, "########################", BAR_WIDTH - filled, "",
-            (int)(share * 100));
+    fprintf(stderr, " of %s [%.*s%*s] %2d %%", tg__human_bytes(total, amount), filled, "########################",
+            BAR_WIDTH - filled, "", (int)(share * 100));
   }
   fprintf(stderr, "  %s/s", tg__human_bytes((int64_t)((double)done / seconds), amount));
-  if (total > 0 && done > 0 && done <= total) fprintf(stderr, "  %.0f s left", seconds * (double)(total - done) / (double)done);
-  if (files && files->parts > 1) fprintf(stderr, "  %lld of %lld files done", (long long)files->parts_done, (long long)files->parts);
+  if (total > 0 && done > 0 && done <= total)
+    fprintf(stderr, "  %.0f s left", seconds * (double)(total - done) / (double)done);
+  if (files && files->parts > 1)
+    fprintf(stderr, "  %lld of %lld files done", (long long)files->parts_done, (long long)files->parts);
   fputs("\033[K", stderr);
   fflush(stderr);
 }
@@ -180,10 +187,12 @@ static void wipe_line(int64_t shown_ns) {
   if (shown_ns) fputs("\r\033[K", stderr);
 }
 
-/* The same for what is read after the opening: each time the bytes begin anew it is another reading, and at its end the line goes. */
+/* The same for what is read after the opening: each time the bytes begin anew it is another reading, and at its end
+ * the line goes. */
 static bool show_again(void *ctx, int64_t done, int64_t total) {
   struct progress *p = ctx;
-  if (done < p->last || !p->begin_ns) *p = (struct progress){.begin_ns = tg__clock_ns(), .parts = p->parts, .parts_done = p->parts_done};
+  if (done < p->last || !p->begin_ns)
+    *p = (struct progress){.begin_ns = tg__clock_ns(), .parts = p->parts, .parts_done = p->parts_done};
   p->last = done;
   show_progress(p, done, total);
   if (done < total || !p->shown_ns) return true;
@@ -195,15 +204,18 @@ static bool show_again(void *ctx, int64_t done, int64_t total) {
 static void watch_again(struct tg_trace *t) {
   again = (struct progress){0};
   if (tg__is_terminal(STDERR_FILENO))
-    tg_set_progress(t, &(struct tg_open_options){.progress = show_again, .part_done = count_parts, .progress_ctx = &again});
+    tg_set_progress(
+        t, &(struct tg_open_options){.progress = show_again, .part_done = count_parts, .progress_ctx = &again});
 }
 
 /* Which file it was, where the sentence does not say. */
 static void name_the_file(struct tg_error *e, const char *path) {
   const char *slash = strrchr(path, '/');
   const char *name = slash && slash[1] ? slash + 1 : path;
-  if (strcmp(path, "-") == 0) name = "standard input";
-  else if (strstr(e->text, name)) return;
+  if (strcmp(path, "-") == 0)
+    name = "standard input";
+  else if (strstr(e->text, name))
+    return;
   struct tg_error said = *e;
   snprintf(e->text, sizeof e->text, "%.160s: %.300s", strcmp(path, "-") == 0 ? name : path, said.text);
 }
@@ -219,9 +231,11 @@ static struct tg_open_options opening(const struct tg__cli *c, struct progress *
   return options;
 }
 
-typedef enum tg_err open_fn(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e);
+typedef enum tg_err open_fn(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                            struct tg_error *e);
 
-static enum tg_err open_with(open_fn *open, const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err open_with(open_fn *open, const struct tg__cli *c, const char *path, struct tg_trace **out,
+                             struct tg_error *e) {
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
   const enum tg_err err = open(path, &options, out, e);
@@ -243,7 +257,8 @@ static void say_memory(const struct tg__cli *c, const char *path) {
   const int64_t bytes = tg__run_memory(path), much = INT64_C(1) << 30;
   char text[32];
   if (bytes > much || (bytes > 0 && tg__is_terminal(STDERR_FILENO)))
-    fprintf(stderr, "reading all ranks into memory, which this needs: about %s%s\n", tg__human_bytes(bytes, text), cure);
+    fprintf(stderr, "reading all ranks into memory, which this needs: about %s%s\n", tg__human_bytes(bytes, text),
+            cure);
 }
 
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
@@ -258,10 +273,12 @@ enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct t
 }
 
 /* A question about one rank, or about none in particular, whose rows come rank by rank. */
-enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first,
+                                struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
   if (tg__call_has(call, "rank") || tg__call_has(call, "track") || tg__call_has(call, "event") ||
-      (strcmp(call->question, "rows") == 0 && tg__call_has(call, "columns"))) /* from the first start of all, which must be known before */
+      (strcmp(call->question, "rows") == 0 &&
+       tg__call_has(call, "columns"))) /* from the first start of all, which must be known before */
     return tg__cli_open_run(c, path, out, e);
   const bool at_once = !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
   if (at_once) return tg__cli_open(c, path, out, e);
@@ -280,7 +297,8 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   return err;
 }
 
-enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out,
+                               struct tg_error *e) {
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
   const enum tg_err err = tg_open_ranks(paths, count, &options, out, e);
@@ -299,7 +317,8 @@ static bool show_part(void *ctx, int64_t done, int64_t total) {
   return show_progress(&w->shown, w->before + done, w->total);
 }
 
-enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out,
+                              struct tg_error *e) {
   static struct whole all; /* from the first file on */
   const size_t count = tg__folder_count(folder);
   if (i == 0) {
@@ -316,7 +335,7 @@ enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *
   return err;
 }
 
-/* ---- where output goes -------------------------------------------------------------------------------------------------------- */
+/* ---- where output goes ----------------------------------------------------------------------- */
 
 /* Ctrl-C while a file is being written must not leave its unfinished half behind. */
 static volatile sig_atomic_t stop_asked;
@@ -336,7 +355,8 @@ static bool to_writer(void *ctx, const char *bytes, size_t len) {
   struct tg__sink *s = ctx;
   if (stop_asked || !tg__writer_write(s->writer, bytes, len)) return false;
   s->bytes += (int64_t)len;
-  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns)) print_progress("writing", s->bytes, -1, s->begin_ns, NULL);
+  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns))
+    print_progress("writing", s->bytes, -1, s->begin_ns, NULL);
   return true;
 }
 
@@ -420,9 +440,11 @@ int64_t tg__cli_size_of(const char *path) {
   return size < 0 ? TG_NULL_INT : size;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-unsigned tg__cli_width(const struct tg__cli *c) { return strcmp(c->out_path, "-") == 0 ? tg__terminal_width(STDOUT_FILENO) : 0; }
+unsigned tg__cli_width(const struct tg__cli *c) {
+  return strcmp(c->out_path, "-") == 0 ? tg__terminal_width(STDOUT_FILENO) : 0;
+}
 
 /* Cut the table to its first rows. false on no memory. */
 static bool keep_first(struct tg_table *t, size_t most) {
@@ -441,9 +463,12 @@ int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {
   const size_t all = t->rows > t->uncut ? t->rows : t->uncut;
   const bool cut = most && all > most;
   const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
-  enum tg_err err = cut && t->rows > most && !keep_first(t, most) ? TG_MEMORY : tg__format_find(c->format)->table(t, &options, &sink.out);
+  enum tg_err err = cut && t->rows > most && !keep_first(t, most)
+                        ? TG_MEMORY
+                        : tg__format_find(c->format)->table(t, &options, &sink.out);
   if (err) tg__fail(&e, err, -1, "%s while writing the answer", tg_err_text(err));
-  if (cut && strcmp(c->format, "text") == 0) tg__out_format(&sink.out, "%zu of %zu rows; all of them: --limit all\n", most, all);
+  if (cut && strcmp(c->format, "text") == 0)
+    tg__out_format(&sink.out, "%zu of %zu rows; all of them: --limit all\n", most, all);
   return tg__sink_close(&sink, c, err == TG_IO ? TG_OK : err, &e);
 }
 

@@ -1,5 +1,5 @@
-/* What a step cannot be shorter than: the work of the device, or that of the host, whichever is longer. A cure that shortens one of them
- * is worth no more than the step's distance to what is left. */
+/* What a step cannot be shorter than: the work of the device, or that of the host, whichever is longer. A cure that
+ * shortens one of them is worth no more than the step's distance to what is left. */
 #include "diagnose/findings.h"
 
 enum { LAUNCH_NS = 50000, KEEPS_UP_PCT = 10 };
@@ -25,8 +25,8 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   if (calls && waits_for_device(s->t, slice)) tg__spans_add(&s->waits, start, end);
 }
 
-/* Does the device seldom stand still for the host? Then the host has time to spare, and counts with its operators and calls alone. Else
- * half of the time between them counts as well: it may be Python, or the pace of the device. */
+/* Does the device seldom stand still for the host? Then the host has time to spare, and counts with its operators
+ * and calls alone. Else half of the time between them counts as well: it may be Python, or the pace of the device. */
 static bool host_keeps_up(const struct tg__facts *f) {
   int64_t held_up = 0;
   for (enum tg__gap_cause c = TG__GAP_PYTHON; c < TG__GAP_CAUSE_COUNT; c++) held_up += f->gap_ns[c];
@@ -57,7 +57,8 @@ void tg__find_bounds(struct tg__facts *f) {
 
 int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns) {
   if (!f->has_device_work) return host_ns + wait_ns;
-  const int64_t host = f->host_busy_ns - host_ns, device = f->device_busy_ns - device_ns, left = host > device ? host : device;
+  const int64_t host = f->host_busy_ns - host_ns, device = f->device_busy_ns - device_ns,
+                left = host > device ? host : device;
   const int64_t room = f->window_ns - (left > 0 ? left : 0), gone = host_ns + device_ns + wait_ns;
   return gone < room ? gone : room > 0 ? room : 0;
 }

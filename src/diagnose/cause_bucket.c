@@ -36,8 +36,10 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   if (!is_work) return;
   const int64_t elements = tg__arg_int(t, t->slices.args[slice], TG__K_IN_MSG_NELEMS, 0);
   if (c->f->has_device_work && elements > 0 && c->elements < INT64_MAX / 8 - elements) c->elements += elements;
-  if (tg__grow((void **)&c->slices, &c->cap, c->count + 1, sizeof *c->slices)) c->slices[c->count++] = slice;
-  else c->f->failed = true;
+  if (tg__grow((void **)&c->slices, &c->cap, c->count + 1, sizeof *c->slices))
+    c->slices[c->count++] = slice;
+  else
+    c->f->failed = true;
 }
 
 static void report(struct collectives *c) {
@@ -46,21 +48,27 @@ static void report(struct collectives *c) {
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION], buckets = bytes / BUCKET_BYTES + 1;
   if (each < MANY || bytes <= 0 || bytes / each >= SMALL_BYTES) return;
   const int64_t sending = bytes / BYTES_PER_US * 1000 * (int64_t)f->steps.count; /* that stays: 1 GB/s is slow */
-  const int64_t saving = exposed > sending ? (int64_t)((double)(exposed - sending) * (double)(each - buckets) / (double)each) : 0;
+  const int64_t saving =
+      exposed > sending ? (int64_t)((double)(exposed - sending) * (double)(each - buckets) / (double)each) : 0;
   const double share = tg__pct(exposed, f->total_ns);
   if (tg__pct(saving, f->total_ns) <= BUCKET_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, c->call == TG_NONE ? c->slices[0] : c->call, x);
-  TG_SAY(x->evidence, "%lld collectives a step of %.1f kB each, where %lld would hold all; nothing is computed during %.2f ms of them (%.1f %%)",
+  TG_SAY(x->evidence,
+         "%lld collectives a step of %.1f kB each, where %lld would hold all; nothing is computed during %.2f ms of "
+         "them (%.1f %%)",
          (long long)each, (double)bytes / (double)each / 1e3, (long long)buckets, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Send gradients in a few large pieces: DistributedDataParallel does (bucket_cap_mb), or one all_reduce on "
-                    "torch._utils._flatten_dense_tensors(gradients).");
-  tg__expect(f, x, saving, 0.7, "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
+  TG_SAY(x->advice,
+         "Send gradients in a few large pieces: DistributedDataParallel does (bucket_cap_mb), or one all_reduce on "
+         "torch._utils._flatten_dense_tensors(gradients).");
+  tg__expect(f, x, saving, 0.7,
+             "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
 }
 
 void tg__judge_buckets(struct tg__facts *f) {
   struct collectives c = {.f = f, .call = TG_NONE};
-  if (f->steps.source == TG__STEPS_WHOLE || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns) <= BUCKET_PCT) return;
+  if (f->steps.source == TG__STEPS_WHOLE || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns) <= BUCKET_PCT)
+    return;
   tg__visit(f, see, &c);
   if (!f->failed && c.count) report(&c);
   tg__free(c.slices);

@@ -1,21 +1,23 @@
-/* Operators that work element by element on the same large tensor, one after the other: each reads and writes all of it, where one
- * fused operation would do so once. */
+/* Operators that work element by element on the same large tensor, one after the other: each reads and writes all of
+ * it, where one fused operation would do so once. */
 #include "diagnose/sites.h"
 
 enum { CHAIN_PCT = 10, LENGTH = 4, LARGE = 1 << 15 };
 
 static const char *const elementwise[] = {
-    "aten::add",       "aten::sub",        "aten::rsub",      "aten::mul",    "aten::div",   "aten::pow",   "aten::neg",     "aten::exp",
-    "aten::log",       "aten::log1p",      "aten::sqrt",      "aten::rsqrt",  "aten::abs",   "aten::tanh",  "aten::sigmoid", "aten::erf",
-    "aten::relu",      "aten::silu",       "aten::gelu",      "aten::clamp",  "aten::sin",   "aten::cos",   "aten::where",   "aten::square",
-    "aten::clamp_min", "aten::reciprocal", "aten::softplus",  "aten::sign",   "aten::lerp",  "aten::addcmul", "aten::addcdiv", "aten::maximum",
-    "aten::minimum",   "aten::gt",         "aten::lt",        "aten::ge",     "aten::le",    "aten::leaky_relu", "aten::elu", "aten::masked_fill"};
+    "aten::add",       "aten::sub",        "aten::rsub",     "aten::mul",        "aten::div",   "aten::pow",
+    "aten::neg",       "aten::exp",        "aten::log",      "aten::log1p",      "aten::sqrt",  "aten::rsqrt",
+    "aten::abs",       "aten::tanh",       "aten::sigmoid",  "aten::erf",        "aten::relu",  "aten::silu",
+    "aten::gelu",      "aten::clamp",      "aten::sin",      "aten::cos",        "aten::where", "aten::square",
+    "aten::clamp_min", "aten::reciprocal", "aten::softplus", "aten::sign",       "aten::lerp",  "aten::addcmul",
+    "aten::addcdiv",   "aten::maximum",    "aten::minimum",  "aten::gt",         "aten::lt",    "aten::ge",
+    "aten::le",        "aten::leaky_relu", "aten::elu",      "aten::masked_fill"};
 
 struct chains {
   struct tg__sites *s;
-  bool *in;             /* by site */
+  bool *in;                          /* by site */
   int64_t ns, saving, count, length; /* of all; length: of the longest */
-  uint32_t top;         /* site of the chain that costs most */
+  uint32_t top;                      /* site of the chain that costs most */
   int64_t most;
 };
 
@@ -35,8 +37,8 @@ static int64_t elements_of(const struct tg__sites *s, const struct tg__call *c) 
 
 static int64_t mean(int64_t ns, int64_t calls) { return calls > 0 ? ns / calls : 0; }
 
-/* Calls [from, to) are a chain. The longest of each direction stays: what is fused is worked out all the same, and stored once. Powers
- * alone do not: what is written with them in a chain is a square or a cube. */
+/* Calls [from, to) are a chain. The longest of each direction stays: what is fused is worked out all the same, and
+ * stored once. Powers alone do not: what is written with them in a chain is a square or a cube. */
 static void add_chain(struct chains *x, size_t from, size_t to) {
   int64_t ns = 0, forward = 0, backward = 0, most = 0;
   uint32_t top = TG_NONE;
@@ -83,10 +85,13 @@ static void report(struct chains *x) {
   if (!x->count || share <= CHAIN_PCT) return;
   struct tg__finding *y = tg__find(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, x->ns));
   tg__say_site(x->s, x->top, 0, y);
-  TG_SAY(y->evidence, "%lld times %s a function calls up to %lld operators in a row that go through the same large tensor element by element: %.2f ms%s (%.1f %%)",
+  TG_SAY(y->evidence,
+         "%lld times %s a function calls up to %lld operators in a row that go through the same large tensor element "
+         "by element: %.2f ms%s (%.1f %%)",
          (long long)tg__per_step(f, x->count), tg__per(f), (long long)x->length, tg__ms(y->cost_ns),
          tg__if_backward(x->s, x->in, " with backward"), share);
-  TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or torch.compile the function, which makes one.");
+  TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
+                    "torch.compile the function, which makes one.");
   tg__expect_at_sites(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
   for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].told |= x->in[i];
 }

@@ -1,4 +1,5 @@
-/* torch.compile compiles again and again: its own ranges show each time. What is compiled in the first recorded steps alone is warming up. */
+/* torch.compile compiles again and again: its own ranges show each time. What is compiled in the first recorded
+ * steps alone is warming up. */
 #include "diagnose/findings.h"
 
 enum { COMPILE_PCT = 5, TIMES = 3 };
@@ -17,7 +18,8 @@ bool tg__is_compiling(struct tg__str name) {
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct compiling *c = ctx;
   const struct tg_trace *t = c->f->t;
-  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__is_compiling(tg__name(t, t->slices.name[slice]))) return;
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__is_compiling(tg__name(t, t->slices.name[slice])))
+    return;
   const uint32_t track = tg__slice_track(t, slice);
   if (track == c->track && t->slices.start_ns[slice] < c->until_ns) return;
   c->track = track;
@@ -39,9 +41,12 @@ void tg__judge_compiling(struct tg__facts *f) {
   if (share <= COMPILE_PCT || !goes_on) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_RECOMPILATION, share, COMPILE_PCT, tg__per_step(f, c.ns));
   tg__where_slice(f, c.longest, x);
-  TG_SAY(x->evidence, "torch.compile compiles %lld times in %zu of %zu steps: %.2f ms a step (%.1f %%), the longest %.2f ms", (long long)c.times,
-         c.steps, f->steps.count, tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[c.longest]));
-  TG_SAY(x->advice, "TORCH_LOGS=recompiles names the guard that fails. Compile once, outside the loop; keep shapes and Python numbers as they are, "
+  TG_SAY(x->evidence,
+         "torch.compile compiles %lld times in %zu of %zu steps: %.2f ms a step (%.1f %%), the longest %.2f ms",
+         (long long)c.times, c.steps, f->steps.count, tg__ms(x->cost_ns), share,
+         tg__ms(f->t->slices.dur_ns[c.longest]));
+  TG_SAY(x->advice, "TORCH_LOGS=recompiles names the guard that fails. Compile once, outside the loop; keep shapes and "
+                    "Python numbers as they are, "
                     "or compile with dynamic=True.");
   tg__expect(f, x, c.ns, 0.9, "the time of compiling");
 }

@@ -1,5 +1,5 @@
-/* Tensors that are copied although nothing asks for it: grown by concatenation, cloned and then left as they are, brought into another
- * layout and back, or the whole model at once. */
+/* Tensors that are copied although nothing asks for it: grown by concatenation, cloned and then left as they are,
+ * brought into another layout and back, or the whole model at once. */
 #include "diagnose/sites.h"
 
 enum { COPY_PCT = 5, LINKS = 8, RECENT = 16, LARGE = 1024 };
@@ -21,16 +21,16 @@ static void tell(struct tg__sites *s, const bool *in) {
   for (size_t i = 0; i < s->count; i++) s->sites[i].told |= in[i];
 }
 
-/* ---- grown by concatenation ------------------------------------------------------------------------------------------------------------- */
+/* ---- grown by concatenation ------------------------------------------------------------------ */
 
 static const char *const joins[] = {"aten::cat",    "aten::concat", "aten::concatenate", "aten::hstack",
                                     "aten::vstack", "aten::dstack", "aten::column_stack"};
 
-struct growth { /* of one site */
+struct growth {            /* of one site */
   uint64_t recent[RECENT]; /* shapes that came out last */
   unsigned next;
-  int64_t calls, links;     /* links: calls that were given what an earlier one made */
-  double old, all;          /* elements, of calls that are links: given back to it, and in all */
+  int64_t calls, links; /* links: calls that were given what an earlier one made */
+  double old, all;      /* elements, of calls that are links: given back to it, and in all */
 };
 
 static uint64_t shape_key(const struct tg__shape *x) { return tg__hash(x->dim, x->rank * sizeof *x->dim) | 1; }
@@ -55,8 +55,10 @@ static void look_at_join(const struct tg__sites *s, const struct tg__call *c, st
       if (g->recent[k] == shape_key(&in) && (double)elements > old) old = (double)elements;
     all += (double)elements;
     const int64_t dim = dimension_of(s, c->slice, tg__site_name(s, &s->sites[c->site]), in.rank);
-    if (!out.rank) out = in;
-    else if (dim >= 0 && dim < out.rank && in.dim[dim] < INT64_MAX - out.dim[dim]) out.dim[dim] += in.dim[dim];
+    if (!out.rank)
+      out = in;
+    else if (dim >= 0 && dim < out.rank && in.dim[dim] < INT64_MAX - out.dim[dim])
+      out.dim[dim] += in.dim[dim];
   }
   g->calls++;
   if (old > 0 && 2 * old >= all) g->links++, g->old += old, g->all += all;
@@ -79,9 +81,12 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
   }
   struct tg__finding *x = tg__find(f, TG__CAUSE_QUADRATIC_CONCAT, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld calls %s join new rows to a tensor that an earlier call made, and %.0f %% of what they copy was there before: %.2f ms (%.1f %%)",
+  TG_SAY(x->evidence,
+         "%lld calls %s join new rows to a tensor that an earlier call made, and %.0f %% of what they copy was there "
+         "before: %.2f ms (%.1f %%)",
          (long long)tg__per_step(f, calls), tg__per(f), 100 * old / all, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first and fill it slice by slice.");
+  TG_SAY(x->advice, "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first "
+                    "and fill it slice by slice.");
   tg__expect_at_sites(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
   tell(s, in);
 }
@@ -91,23 +96,25 @@ static void judge_growth(struct tg__sites *s, bool *in) {
   s->f->failed |= !growths;
   for (size_t i = 0; growths && i < s->call_count; i++) {
     const struct tg__call *c = &s->calls[i];
-    if (c->counted && c->kind == TG__CALL_FORWARD && c->site != TG_NONE && TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), joins))
+    if (c->counted && c->kind == TG__CALL_FORWARD && c->site != TG_NONE &&
+        TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), joins))
       look_at_join(s, c, &growths[c->site]);
   }
-  for (size_t i = 0; growths && i < s->count; i++) in[i] = growths[i].links >= LINKS && 2 * growths[i].links >= growths[i].calls;
+  for (size_t i = 0; growths && i < s->count; i++)
+    in[i] = growths[i].links >= LINKS && 2 * growths[i].links >= growths[i].calls;
   if (growths) report_growth(s, in, growths);
   tg__free(growths);
 }
 
-/* ---- brought into another layout -------------------------------------------------------------------------------------------------------- */
+/* ---- brought into another layout ------------------------------------------------------------- */
 
 /* contiguous() copies only what lies otherwise in memory; then it calls clone. */
 static bool converts(const struct tg__sites *s, const struct tg__site *x) {
   const struct tg_trace *t = s->f->t;
   const uint32_t inner = x->slice + 1;
   if (!x->calls || x->kind != TG__CALL_FORWARD) return false;
-  return tg__str_eq(tg__site_name(s, x), TG_STR("aten::contiguous")) && inner < t->slices.count && t->slices.parent[inner] == x->slice &&
-         tg__str_eq(tg__name(t, t->slices.name[inner]), TG_STR("aten::clone"));
+  return tg__str_eq(tg__site_name(s, x), TG_STR("aten::contiguous")) && inner < t->slices.count &&
+         t->slices.parent[inner] == x->slice && tg__str_eq(tg__name(t, t->slices.name[inner]), TG_STR("aten::clone"));
 }
 
 /* The beginning of a list that a file may hold in several lines, as one. */
@@ -132,36 +139,42 @@ static void judge_layout(struct tg__sites *s, bool *in) {
   for (size_t i = 0; i < s->count; i++) in[i] = converts(s, &s->sites[i]);
   const uint32_t top = add_up(s, in, &ns, &calls);
   const double share = tg__pct(ns, f->total_ns);
-  if (top == TG_NONE || share <= COPY_PCT || calls < 2 * (int64_t)f->steps.count) return; /* once a step: the input comes like that */
-  const uint32_t dims = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_DIMS), strides = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_STRIDES);
+  if (top == TG_NONE || share <= COPY_PCT || calls < 2 * (int64_t)f->steps.count)
+    return; /* once a step: the input comes like that */
+  const uint32_t dims = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_DIMS),
+                 strides = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_STRIDES);
   struct tg__finding *x = tg__find(f, TG__CAUSE_LAYOUT_CONVERSION, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms%s (%.1f %%)", (long long)tg__per_step(f, calls),
-         tg__per(f), tg__ms(x->cost_ns), tg__if_backward(s, in, " with backward"), share);
+  TG_SAY(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms%s (%.1f %%)",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), tg__if_backward(s, in, " with backward"),
+         share);
   if (dims != TG_NONE) add_list(x->evidence, sizeof x->evidence, "; here of inputs ", tg__name(f->t, dims));
-  if (dims != TG_NONE && strides != TG_NONE) add_list(x->evidence, sizeof x->evidence, " with strides ", tg__name(f->t, strides));
-  TG_SAY(x->advice, "Keep one layout throughout: model and input .to(memory_format=torch.channels_last), layers that take the order at hand; "
+  if (dims != TG_NONE && strides != TG_NONE)
+    add_list(x->evidence, sizeof x->evidence, " with strides ", tg__name(f->t, strides));
+  TG_SAY(x->advice, "Keep one layout throughout: model and input .to(memory_format=torch.channels_last), layers that "
+                    "take the order at hand; "
                     "matrix products take transposed views as they are.");
   tg__expect_at_sites(f, x, ns, 0.6, "the time of these copies");
   tell(s, in);
 }
 
-/* ---- the whole model -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole model ------------------------------------------------------------------------- */
 
-/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not tell what it is of. A type
- * that is not known counts as float. */
+/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not tell what it
+ * is of. A type that is not known counts as float. */
 static int64_t bytes_of(const struct tg__sites *s, uint32_t slice) {
   struct tg__shape shapes[TG_INPUTS];
   const uint32_t types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
   struct tg__str type;
-  if (types == TG_NONE || !tg__call_shapes(s, slice, shapes) || !tg__text_pick(tg__name(s->f->t, types), 0, &type)) return -1;
+  if (types == TG_NONE || !tg__call_shapes(s, slice, shapes) || !tg__text_pick(tg__name(s->f->t, types), 0, &type))
+    return -1;
   const int64_t elements = shapes[0].rank ? tg__shape_elements(&shapes[0]) : -1, width = tg__type_bytes(type);
   return elements > 0 && elements < INT64_MAX / TG_WIDEST ? elements * (width ? width : 4) : -1;
 }
 
 struct model {
   struct tg__sites *s;
-  struct tg__map sizes; /* bytes of a gradient → 1, 2 when something of that size was copied */
+  struct tg__map sizes;  /* bytes of a gradient → 1, 2 when something of that size was copied */
   int64_t bytes, copied; /* in the window: of gradients; of copies of their sizes */
 };
 
@@ -204,11 +217,13 @@ static int64_t around(const struct tg__sites *s, uint32_t top, bool *in) {
   uint32_t line;
   tg__site_function(s, &s->sites[top], &line);
   for (size_t i = 0; line && i < s->count; i++)
-    for (uint32_t p = s->sites[i].path; p && !in[i]; p = s->paths.up[p]) in[i] = p == line && s->sites[i].kind == TG__CALL_FORWARD;
+    for (uint32_t p = s->sites[i].path; p && !in[i]; p = s->paths.up[p])
+      in[i] = p == line && s->sites[i].kind == TG__CALL_FORWARD;
   int64_t sum = 0;
   for (size_t i = 1; i < s->call_count; i++) {
     const struct tg__call *a = &s->calls[i - 1], *b = &s->calls[i];
-    if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !in[a->site] || !in[b->site]) continue;
+    if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !in[a->site] || !in[b->site])
+      continue;
     const int64_t pause = t->slices.start_ns[b->slice] - tg__slice_end(t, a->slice);
     if (pause > 0 && pause < LONGEST_PAUSE_NS) sum += pause;
   }
@@ -231,22 +246,27 @@ static void judge_model(struct tg__sites *s, bool *in) {
   if (share <= COPY_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_FULL_MODEL_COPY, share, COPY_PCT, tg__per_step(f, ns + pauses));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%.1f MB %s are copied outside the model, tensors of every size that its parameters have (%.1f MB): %.2f ms (%.1f %%)",
-         (double)tg__per_step(f, m.copied) / 1e6, tg__per(f), (double)tg__per_step(f, m.bytes) / 1e6, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: torch._foreach_lerp_(averages, parameters, weight).");
+  TG_SAY(x->evidence,
+         "%.1f MB %s are copied outside the model, tensors of every size that its parameters have (%.1f MB): %.2f ms "
+         "(%.1f %%)",
+         (double)tg__per_step(f, m.copied) / 1e6, tg__per(f), (double)tg__per_step(f, m.bytes) / 1e6,
+         tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: "
+                    "torch._foreach_lerp_(averages, parameters, weight).");
   tg__expect_at_sites(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
   tell(s, in);
 }
 
-/* ---- cloned and left as it is ----------------------------------------------------------------------------------------------------------- */
+/* ---- cloned and left as it is ---------------------------------------------------------------- */
 
 static bool changes_in_place(const struct tg__sites *s, const struct tg__site *x) {
   const struct tg__str name = tg__site_name(s, x);
-  return x->calls && x->kind == TG__CALL_FORWARD && (tg__str_has_suffix(name, "_") || tg__str_has_suffix(name, "_out")) && !tg__str_has_suffix(name, "__");
+  return x->calls && x->kind == TG__CALL_FORWARD &&
+         (tg__str_has_suffix(name, "_") || tg__str_has_suffix(name, "_out")) && !tg__str_has_suffix(name, "__");
 }
 
-/* What operators that work in place are given: on as many elements as a copy has, they could be meant for it. Those on fewer could
- * through a view, when the program itself calls them. */
+/* What operators that work in place are given: on as many elements as a copy has, they could be meant for it. Those
+ * on fewer could through a view, when the program itself calls them. */
 struct changes {
   struct tg__map elements;
   int64_t fewest; /* by the program's own calls */
@@ -277,8 +297,9 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   for (size_t i = 0; i < s->count; i++) {
     const struct tg__site *x = &s->sites[i];
     struct tg__shape shapes[TG_INPUTS];
-    in[i] = x->calls >= (int64_t)f->steps.count && x->kind == TG__CALL_FORWARD && !x->told && tg__str_eq(tg__site_name(s, x), TG_STR("aten::clone")) &&
-            tg__call_shapes(s, x->slice, shapes) && tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(&changes, tg__shape_elements(&shapes[0]));
+    in[i] = x->calls >= (int64_t)f->steps.count && x->kind == TG__CALL_FORWARD && !x->told &&
+            tg__str_eq(tg__site_name(s, x), TG_STR("aten::clone")) && tg__call_shapes(s, x->slice, shapes) &&
+            tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(&changes, tg__shape_elements(&shapes[0]));
   }
   tg__map_free(&changes.elements);
   const uint32_t top = add_up(s, in, &ns, &calls);
@@ -286,9 +307,13 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   if (top == TG_NONE || share <= COPY_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_REDUNDANT_COPY, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld tensors %s are cloned, %.2f ms%s (%.1f %%), and no operator of the forward pass changes a tensor of their sizes in place",
-         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), tg__if_backward(s, in, " with backward"), share);
-  TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed only before it is changed in place.");
+  TG_SAY(x->evidence,
+         "%lld tensors %s are cloned, %.2f ms%s (%.1f %%), and no operator of the forward pass changes a tensor of "
+         "their sizes in place",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), tg__if_backward(s, in, " with backward"),
+         share);
+  TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed "
+                    "only before it is changed in place.");
   tg__expect_at_sites(f, x, ns, 0.7, "the time of these copies");
   tell(s, in);
 }

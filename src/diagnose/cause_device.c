@@ -4,7 +4,7 @@
 enum { IDLE_PCT = 50, HOLD_UP_PCT = 5, FEEDING_PCT = 20, MANY_KERNELS = 100, SHORT_KERNEL_NS = 10000 };
 enum { MANY_OPS = 1000, SHORT_OP_NS = 5000, SHORT_OPS_PCT = 30 };
 
-/* ---- utilisation of one device ------------------------------------------------------------------------------------------------- */
+/* ---- utilisation of one device --------------------------------------------------------------- */
 
 static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__spans *out) {
   const struct tg_trace *t = f->t;
@@ -28,11 +28,13 @@ static const char *idle_advice(enum tg__gap_cause most) {
   case TG__GAP_DATA:
     return "Feed it faster: DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True).";
   case TG__GAP_SYNC:
-    return "Remove .item(), .cpu(), print(tensor) and torch.cuda.synchronize() from the loop, or do them every N-th step.";
+    return "Remove .item(), .cpu(), print(tensor) and torch.cuda.synchronize() from the loop, or do them every N-th "
+           "step.";
   case TG__GAP_COPY:
     return "Copy from pinned memory with tensor.to(device, non_blocking=True).";
   case TG__GAP_QUEUED:
-    return "Kernels follow each other with pauses although they are queued: capture the step with torch.cuda.CUDAGraph, or use fewer, "
+    return "Kernels follow each other with pauses although they are queued: capture the step with "
+           "torch.cuda.CUDAGraph, or use fewer, "
            "larger kernels.";
   case TG__GAP_NONE:
     return "Record the host too, to see why: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).";
@@ -48,7 +50,7 @@ static const char *const while_doing[TG__GAP_CAUSE_COUNT] = {
     [TG__GAP_SYNC] = "because the host waits for it",         [TG__GAP_DATA] = "while the host loads data",
 };
 
-/* ---- before the first work of the window, or behind the last --------------------------------------------------------------------- */
+/* ---- before the first work of the window, or behind the last --------------------------------- */
 
 struct edge {
   const struct tg_trace *t;
@@ -81,12 +83,15 @@ static struct edge longer_edge(const struct tg__facts *f, int64_t device) {
   return (struct edge){f->t, before ? w->start_ns : last, before ? first : w->end_ns, TG_NONE};
 }
 
-/* In a step the host is busy with something there, such as the next input; a recording without steps may simply be too long. */
+/* In a step the host is busy with something there, such as the next input; a recording without steps may simply be
+ * too long. */
 static void describe_edges(struct tg__facts *f, int64_t device, struct tg__finding *x) {
   const size_t len = strlen(x->evidence);
   if (f->steps.source == TG__STEPS_WHOLE) {
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; most of the rest lies before its first or behind its last work");
-    TG_SAY(x->advice, "Record a stretch in which the device works: torch.profiler.schedule(wait=1, warmup=2, active=5).");
+    tg__say(x->evidence + len, sizeof x->evidence - len,
+            "; most of the rest lies before its first or behind its last work");
+    TG_SAY(x->advice,
+           "Record a stretch in which the device works: torch.profiler.schedule(wait=1, warmup=2, active=5).");
     tg__expect(f, x, 0, 0.9, "a recording becomes better, nothing becomes faster");
     return;
   }
@@ -95,22 +100,26 @@ static void describe_edges(struct tg__facts *f, int64_t device, struct tg__findi
   tg__visit(f, see_host, &e);
   if (e.during != TG_NONE) tg__where_slice(f, e.during, x);
   tg__say(x->evidence + len, sizeof x->evidence - len, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
-          e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch" : "behind its last work, in one stretch");
-  TG_SAY(x->advice, "Do what the host does there while the device works on the step before: a DataLoader with workers, or a thread that runs ahead; "
+          e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch"
+                                                 : "behind its last work, in one stretch");
+  TG_SAY(x->advice, "Do what the host does there while the device works on the step before: a DataLoader with workers, "
+                    "or a thread that runs ahead; "
                     "or do it on the device.");
   x->saving_ns = tg__per_step(f, edge_ns < rest_ns ? edge_ns : rest_ns);
   x->confidence = 0.5;
   x->method = "that stretch and the rest of the step go on side by side";
 }
 
-/* idle: without a kernel inside the window. Part of it may lie outside the device's first and last work, part in copies. */
+/* idle: without a kernel inside the window. Part of it may lie outside the device's first and last work, part in
+ * copies. */
 static void describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
   const struct tg__window *w = &f->steps.window;
   int64_t sum[TG__GAP_CAUSE_COUNT] = {0}, all = 0;
   enum tg__gap_cause most = TG__GAP_NONE;
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *g = &f->gaps.items[i];
-    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns, end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
+    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns,
+                  end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
     if (g->device != device || start >= end) continue;
     sum[g->cause] += end - start;
     all += end - start;
@@ -122,8 +131,9 @@ static void describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
     describe_edges(f, device, x);
     return;
   }
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; between its work it stands still for %.2f ms %s, %.0f %% of that %s",
-          tg__ms(tg__per_step(f, all)), tg__per(f), tg__pct(sum[most], all), while_doing[most]);
+  tg__say(x->evidence + len, sizeof x->evidence - len,
+          "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__ms(tg__per_step(f, all)),
+          tg__per(f), tg__pct(sum[most], all), while_doing[most]);
   TG_SAY(x->advice, "%s", idle_advice(most));
 }
 
@@ -136,16 +146,18 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   f->failed |= kernels.failed;
   tg__spans_free(&kernels);
   if (!any || window <= 0 || 100 * (window - busy) <= IDLE_PCT * window) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(window - busy, window), IDLE_PCT, tg__per_step(f, window - busy));
+  struct tg__finding *x =
+      tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(window - busy, window), IDLE_PCT, tg__per_step(f, window - busy));
   TG_SAY(x->where, "device %lld", (long long)device);
-  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s", tg__pct(busy, window), tg__ms(tg__per_step(f, busy)),
-         tg__ms(tg__per_step(f, window)), tg__per(f));
+  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s", tg__pct(busy, window),
+         tg__ms(tg__per_step(f, busy)), tg__ms(tg__per_step(f, window)), tg__per(f));
   describe_waits(f, device, window - busy, x);
 }
 
-/* ---- what the host does to it ---------------------------------------------------------------------------------------------------- */
+/* ---- what the host does to it ---------------------------------------------------------------- */
 
-static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg__cause finding, const char *what, const char *advice) {
+static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg__cause finding, const char *what,
+                          const char *advice) {
   const int64_t window = (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count;
   const double share = tg__pct(f->gap_ns[cause], window);
   if (share <= HOLD_UP_PCT) return;
@@ -162,10 +174,12 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
     tg__where_slice(f, longest->during, x);
   else
     TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
-  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)count,
-         what, tg__ms(x->cost_ns), tg__per(f), share, longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
+  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
+         (long long)count, what, tg__ms(x->cost_ns), tg__per(f), share,
+         longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
-  if (f->steps.source == TG__STEPS_WHOLE && longest && 2 * (longest->end_ns - longest->start_ns) > f->gap_ns[cause]) return; /* once: it may not come again */
+  if (f->steps.source == TG__STEPS_WHOLE && longest && 2 * (longest->end_ns - longest->start_ns) > f->gap_ns[cause])
+    return; /* once: it may not come again */
   x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, f->gap_ns[cause] / (int64_t)f->gaps.device_count));
   x->confidence = 0.6;
   x->method = "these gaps close, as far as host and device each have less to do than a step takes";
@@ -187,13 +201,15 @@ void tg__judge_idle_device(struct tg__facts *f) {
     judge_one_device(f, last = next);
   }
   judge_hold_up(f, TG__GAP_SYNC, TG__CAUSE_HOST_SYNCHRONISATION, "waited for it before launching more",
-                "Keep values on the device: drop .item(), .cpu(), print(tensor) and torch.cuda.synchronize() in the loop, or do them every "
+                "Keep values on the device: drop .item(), .cpu(), print(tensor) and torch.cuda.synchronize() in the "
+                "loop, or do them every "
                 "N-th step.");
   judge_hold_up(f, TG__GAP_COPY, TG__CAUSE_BLOCKING_COPY, "was inside a copy call",
-                "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True).");
+                "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, "
+                "non_blocking=True).");
 }
 
-/* ---- many small pieces ------------------------------------------------------------------------------------------------------------- */
+/* ---- many small pieces ----------------------------------------------------------------------- */
 
 struct pieces {
   const struct tg_trace *t;
@@ -229,7 +245,9 @@ static void see_piece(void *ctx, uint32_t slice, enum tg__class cls) {
   if (!p->kernels && cls == TG__CLASS_OP) end_op(p, slice);
 }
 
-static bool less_duration(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+static bool less_duration(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
 
 static bool median(const int64_t *values, size_t n, int64_t *out) {
   uint32_t *index = tg__alloc(n * sizeof *index);
@@ -243,17 +261,21 @@ static bool median(const int64_t *values, size_t n, int64_t *out) {
 
 static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typical) {
   const int64_t wait = f->gap_ns[TG__GAP_PYTHON] + f->gap_ns[TG__GAP_HOST] + f->gap_ns[TG__GAP_LAUNCH];
-  const double share = tg__pct(wait, (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count);
+  const double share =
+      tg__pct(wait, (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count);
   if (pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, FEEDING_PCT, tg__per_step(f, wait));
   TG_SAY(x->where, "kernels of the %s", tg__period(f));
   TG_SAY(x->evidence,
-         "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to launch the next",
+         "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to "
+         "launch the next",
          (long long)pieces, tg__per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
-  TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and replays them as a CUDA "
+  TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
+                    "replays them as a CUDA "
                     "graph; or a larger batch.");
   const int64_t each = wait / (int64_t)f->gaps.device_count;
-  tg__expect(f, x, each - each / 10, 0.5, "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
+  tg__expect(f, x, each - each / 10, 0.5,
+             "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
 }
 
 static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {
@@ -261,8 +283,10 @@ static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t ty
   if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, SHORT_OPS_PCT, tg__per_step(f, short_ns));
   TG_SAY(x->where, "operators of the %s", tg__period(f));
-  TG_SAY(x->evidence, "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
-         (long long)pieces, tg__per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
+  TG_SAY(x->evidence,
+         "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
+         (long long)pieces, tg__per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__per(f),
+         share);
   TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
 }
 

@@ -23,8 +23,9 @@ struct passes {
   bool *needed; /* by site: its backward comes before that */
 };
 
-/* Calls [from, to) are the nodes of one backward pass, in the order they ran. Gradients of parameters that an optimizer clears
- * are put in place; those of others are added to what earlier steps left. What runs after the last cleared one serves only others. */
+/* Calls [from, to) are the nodes of one backward pass, in the order they ran. Gradients of parameters that an
+ * optimizer clears are put in place; those of others are added to what earlier steps left. What runs after the last
+ * cleared one serves only others. */
 static void look_at_pass(struct passes *p, size_t from, size_t to) {
   size_t last = SIZE_MAX;
   int64_t added = 0, placed = 0;
@@ -90,19 +91,22 @@ static void judge_unneeded(struct passes *p) {
   struct tg__finding *x = tg__find(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, p->late_ns));
   if (top != TG_NONE) tg__say_site(p->s, top, fork_of(p, top), x);
   TG_SAY(x->evidence,
-         "of %lld gradients %s %lld are added to what is there and never cleared, so no optimizer uses them; after the last of the others "
+         "of %lld gradients %s %lld are added to what is there and never cleared, so no optimizer uses them; after the "
+         "last of the others "
          "backward goes on for %.2f ms (%.1f %%)",
-         (long long)((p->added + p->placed) / p->mixed), tg__per(f), (long long)(p->added / p->mixed), tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Run the part that is not trained under torch.no_grad(), or set requires_grad_(False) on its parameters.");
+         (long long)((p->added + p->placed) / p->mixed), tg__per(f), (long long)(p->added / p->mixed),
+         tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice,
+         "Run the part that is not trained under torch.no_grad(), or set requires_grad_(False) on its parameters.");
   tg__expect_at_sites(f, x, p->late_ns, 0.85, "the time of backward behind the last gradient that is used");
 }
 
-/* ---- zeros ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- zeros ----------------------------------------------------------------------------------- */
 
 static const char *const fills[] = {"aten::zero_", "aten::_foreach_zero_", "aten::fill_"};
 
-/* From torch.optim or nn.Module: a function of that name is in the path. Or the program's own: a line that fills as many tensors as
- * gradients are added to, but for those of a step at either end. */
+/* From torch.optim or nn.Module: a function of that name is in the path. Or the program's own: a line that fills as
+ * many tensors as gradients are added to, but for those of a step at either end. */
 static bool clears_gradients(const struct passes *of, const struct tg__site *x) {
   const struct tg__sites *s = of->s;
   const int64_t each = of->all_added / (int64_t)s->f->steps.count;
@@ -110,8 +114,8 @@ static bool clears_gradients(const struct passes *of, const struct tg__site *x) 
   if (x->kind == TG__CALL_CLEAR) return true;
   for (uint32_t p = x->path; p; p = s->paths.up[p])
     if (tg__str_has_suffix(tg__paths_text(&s->paths, s->paths.label[p]), ": zero_grad")) return true;
-  return x->kind == TG__CALL_FORWARD && x->module == TG_NONE && of->count <= (int64_t)s->f->steps.count + 1 && each > 0 &&
-         x->calls >= of->all_added - each && x->calls <= of->all_added + each;
+  return x->kind == TG__CALL_FORWARD && x->module == TG_NONE && of->count <= (int64_t)s->f->steps.count + 1 &&
+         each > 0 && x->calls >= of->all_added - each && x->calls <= of->all_added + each;
 }
 
 static void judge_zero_fill(struct passes *p) {
@@ -127,15 +131,18 @@ static void judge_zero_fill(struct passes *p) {
   }
   const double share = tg__pct(fill_ns + p->added_ns, f->total_ns);
   if (top == TG_NONE || share <= GRADIENT_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + p->added_ns));
+  struct tg__finding *x =
+      tg__find(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + p->added_ns));
   tg__say_site(p->s, top, 0, x);
-  TG_SAY(x->evidence, "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
-         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(tg__per_step(f, fill_ns)), tg__ms(tg__per_step(f, p->added_ns)), share);
+  TG_SAY(x->evidence,
+         "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
+         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(tg__per_step(f, fill_ns)),
+         tg__ms(tg__per_step(f, p->added_ns)), share);
   TG_SAY(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
   tg__expect_at_sites(f, x, fill_ns + p->added_ns, 0.85, "the fills, and the additions that become assignments");
 }
 
-/* ---- large tables ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- large tables ---------------------------------------------------------------------------- */
 
 static int64_t gradient_elements(const struct tg__sites *s) {
   int64_t sum = 0;
@@ -163,7 +170,9 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, i
   struct tg__shape shapes[TG_INPUTS];
   const struct tg__site *x = &s->sites[site];
   static const char *const lookups[] = {"aten::embedding", "aten::embedding_bag"};
-  if (!x->backward_calls || !TG__IS_ONE_OF(tg__site_name(s, x), lookups) || is_sparse(s, x) || tg__call_shapes(s, x->slice, shapes) < 2) return;
+  if (!x->backward_calls || !TG__IS_ONE_OF(tg__site_name(s, x), lookups) || is_sparse(s, x) ||
+      tg__call_shapes(s, x->slice, shapes) < 2)
+    return;
   const int64_t table = tg__shape_elements(&shapes[0]), used = tg__shape_elements(&shapes[1]);
   if (table < LARGE_TABLE || used < 0 || shapes[0].rank != 2 || shapes[0].dim[0] < ROWS_RATIO * used) return;
   const double part = all > 0 ? (double)table * (double)x->backward_calls / (double)all : 0;
@@ -172,11 +181,15 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, i
   if (share <= GRADIENT_PCT) return;
   struct tg__finding *out = tg__find(f, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, cost));
   tg__say_site(s, site, 0, out);
-  TG_SAY(
-      out->evidence, "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update, about %.2f ms",
-      (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__per(f), tg__ms(tg__per_step(f, update)));
-  TG_SAY(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with torch.optim.SparseAdam, or SGD without momentum.");
-  tg__expect_at_sites(f, out, cost - cost / 10, 0.75, "its backward, and its share of the update by number of elements, but for a tenth");
+  TG_SAY(out->evidence,
+         "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update, about "
+         "%.2f ms",
+         (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__per(f),
+         tg__ms(tg__per_step(f, update)));
+  TG_SAY(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with "
+                      "torch.optim.SparseAdam, or SGD without momentum.");
+  tg__expect_at_sites(f, out, cost - cost / 10, 0.75,
+                      "its backward, and its share of the update by number of elements, but for a tenth");
 }
 
 static void judge_tables(struct tg__sites *s) {
@@ -190,7 +203,8 @@ static void judge_tables(struct tg__sites *s) {
 void tg__judge_gradients(struct tg__facts *f) {
   struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
   if (!s) return;
-  struct passes p = {.s = s, .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site), .needed = tg__alloc(s->count + 1)};
+  struct passes p = {
+      .s = s, .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site), .needed = tg__alloc(s->count + 1)};
   if (p.late_by_site && p.needed) {
     look_at_passes(&p);
     if (p.count) judge_unneeded(&p);

@@ -1,4 +1,5 @@
-/* The graph of autograd grows from step to step: what one step made is still there in the next, and backward walks through it again. */
+/* The graph of autograd grows from step to step: what one step made is still there in the next, and backward walks
+ * through it again. */
 #include "diagnose/sites.h"
 
 enum { GRAPH_PCT = 5, LEAST_STEPS = 4 };
@@ -50,11 +51,15 @@ static void report(struct tg__sites *s, const struct nodes *steps, int64_t each)
   struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, (int64_t)old));
   const uint32_t top = top_site(s);
   if (top != TG_NONE) tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although forward stays the same: "
-                      "%.2f ms a step for those of earlier steps (%.1f %%)",
+  TG_SAY(x->evidence,
+         "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although "
+         "forward stays the same: "
+         "%.2f ms a step for those of earlier steps (%.1f %%)",
          (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses as .item(), no retain_graph=True.");
-  tg__expect_at_sites(f, x, (int64_t)old, 0.9, "the part of backward for nodes of earlier steps; it grows with every further step");
+  TG_SAY(x->advice, "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses "
+                    "as .item(), no retain_graph=True.");
+  tg__expect_at_sites(f, x, (int64_t)old, 0.9,
+                      "the part of backward for nodes of earlier steps; it grows with every further step");
 }
 
 void tg__judge_graph(struct tg__facts *f) {

@@ -6,7 +6,7 @@
 
 enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5, OCCUPANCY_PCT = 30, LOW_TIME_PCT = 10 };
 
-/* ---- tensor cores -------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensor cores ---------------------------------------------------------------------------- */
 
 static const struct tg__device *find_device(const struct tg__facts *f, int64_t id) {
   const struct tg__rank *r = &f->t->ranks[f->rank];
@@ -54,25 +54,29 @@ void tg__judge_precision(struct tg__facts *f) {
     f->failed = true;
   tg__tensor_names_close(&m.names);
   if (f->failed) return;
-  if (!m.all_ns) tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
+  if (!m.all_ns)
+    tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
   const double share = tg__pct(m.plain_ns, f->total_ns);
   if (m.tensor_ns || share <= ELIGIBLE_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, tg__per_step(f, m.plain_ns));
+  struct tg__finding *x =
+      tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, tg__per_step(f, m.plain_ns));
   tg__where_slice(f, m.longest, x);
   TG_SAY(x->evidence,
-         "matrix operators launch %.1f %% of the kernel time; kernels known to do without tensor cores run %.2f ms %s (%.1f %%), none that "
+         "matrix operators launch %.1f %% of the kernel time; kernels known to do without tensor cores run %.2f ms %s "
+         "(%.1f %%), none that "
          "use them",
          tg__pct(m.matrix_ns, m.all_ns), tg__ms(x->cost_ns), tg__per(f), share);
   TG_SAY(x->advice, "%s",
-         m.has_new_types ? "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
-                           "torch.set_float32_matmul_precision(\"high\")."
-                         : "Compute under torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler(\"cuda\").");
+         m.has_new_types
+             ? "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
+               "torch.set_float32_matmul_precision(\"high\")."
+             : "Compute under torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler(\"cuda\").");
   x->saving_ns = tg__per_step(f, tg__shortened(f, 0, m.plain_ns / 2, 0));
   x->confidence = 0.5;
   x->method = "these kernels take half as long, as far as the host is quick enough";
 }
 
-/* ---- occupancy ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- occupancy ------------------------------------------------------------------------------- */
 
 struct occupancy {
   struct tg__facts *f;
@@ -105,15 +109,16 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
   const struct tg_trace *t = o->f->t;
   const struct tg__str grid = arg_text(t, o->longest, TG__K_GRID), block = arg_text(t, o->longest, TG__K_BLOCK);
   tg__where_slice(o->f, o->longest, x);
-  TG_SAY(
-      x->evidence,
-      "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms (%.1f %%); the longest: "
-      "%.0f %%, grid %.*s, block %.*s",
-      (long long)tg__per_step(o->f, o->count), tg__per(o->f), OCCUPANCY_PCT, tg__ms(tg__per_step(o->f, o->low_ns)), x->share_pct,
-      tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr, (int)block.len, block.ptr);
-  TG_SAY(x->advice,
-         "Give a launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel of one's own: more threads a "
-         "block, fewer registers, less shared memory.");
+  TG_SAY(x->evidence,
+         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms "
+         "(%.1f %%); the longest: "
+         "%.0f %%, grid %.*s, block %.*s",
+         (long long)tg__per_step(o->f, o->count), tg__per(o->f), OCCUPANCY_PCT, tg__ms(tg__per_step(o->f, o->low_ns)),
+         x->share_pct, tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr,
+         (int)block.len, block.ptr);
+  TG_SAY(x->advice, "Give a launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel "
+                    "of one's own: more threads a "
+                    "block, fewer registers, less shared memory.");
 }
 
 void tg__judge_occupancy(struct tg__facts *f) {
@@ -129,7 +134,7 @@ void tg__judge_occupancy(struct tg__facts *f) {
   describe_occupancy(&o, tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, TG_NULL_INT));
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 enum { CUDA = 1, HIP = 6 }; /* c10::DeviceType */
 
@@ -137,7 +142,9 @@ static int64_t peak_of(const struct tg__facts *f, const struct tg__device *d) {
   const struct tg_trace *t = f->t;
   int64_t peak = 0;
   for (uint32_t i = 0; i < t->marks.count; i++) {
-    if (t->marks.name[i] != TG__K_MEMORY || t->marks.track[i] == TG_NONE || t->tracks[t->marks.track[i]].rank != f->rank) continue;
+    if (t->marks.name[i] != TG__K_MEMORY || t->marks.track[i] == TG_NONE ||
+        t->tracks[t->marks.track[i]].rank != f->rank)
+      continue;
     const uint32_t args = t->marks.args[i];
     const int64_t kind = tg__arg_int(t, args, TG__K_DEVICE_TYPE, -1);
     if ((kind != CUDA && kind != HIP) || tg__arg_int(t, args, TG__K_DEVICE_ID, -1) != d->id) continue;
@@ -161,7 +168,8 @@ void tg__judge_device_memory(struct tg__facts *f) {
     TG_SAY(x->where, "device %lld", (long long)d->id);
     TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30),
            (double)d->total_memory_bytes / (1 << 30), share);
-    TG_SAY(x->advice, "Recompute activations with torch.utils.checkpoint.checkpoint, train under torch.autocast, or use a smaller batch.");
+    TG_SAY(x->advice, "Recompute activations with torch.utils.checkpoint.checkpoint, train under torch.autocast, or "
+                      "use a smaller batch.");
   }
   if (!known) tg__cannot_judge(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, "no device memory events with totals");
 }

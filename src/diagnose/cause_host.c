@@ -4,18 +4,19 @@
 static const double LEFT_OF_FUSED = 2.5;
 enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5, OVERHEAD_PCT = 5 };
 
-/* ---- reads of single values, and the optimizer ---------------------------------------------------------------------------------- */
+/* ---- reads of single values, and the optimizer ----------------------------------------------- */
 
 struct host {
   struct tg__facts *f;
   const struct tg_trace *t;
-  uint32_t read, update; /* the longest aten::item, the longest Optimizer.step */
+  uint32_t read, update;                                 /* the longest aten::item, the longest Optimizer.step */
   int64_t reads, read_ns, updates, update_ns, gradients; /* gradients that arrive */
   struct calls {
     int64_t ops, outermost, multi_tensor;
   } sum, here; /* of all updates; of the one the walk is in */
   int64_t call_until_ns;
-  int64_t update_from_ns, update_until_ns; /* the optimizer step the walk is in: what lies inside is the optimizer's, but for its closure */
+  int64_t update_from_ns,
+      update_until_ns; /* the optimizer step the walk is in: what lies inside is the optimizer's, but for its closure */
   uint32_t update_track;
   bool after_closure;
 };
@@ -61,7 +62,8 @@ static void see_in_update(struct host *h, uint32_t slice, struct tg__str name) {
     return;
   }
   if (start_ns < h->update_from_ns) return; /* below something of the closure */
-  if (h->after_closure) leave_closure(h, start_ns); /* the backward pass may run on another thread, without a trace on this one */
+  if (h->after_closure)
+    leave_closure(h, start_ns); /* the backward pass may run on another thread, without a trace on this one */
   h->after_closure = false;
   const bool is_outermost = start_ns >= h->call_until_ns;
   if (is_outermost) h->call_until_ns = tg__slice_end(h->t, slice);
@@ -74,8 +76,8 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   struct host *h = ctx;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
   const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
-  const bool in_update =
-      h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns && tg__slice_track(h->t, slice) == h->update_track;
+  const bool in_update = h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns &&
+                         tg__slice_track(h->t, slice) == h->update_track;
   if (!in_update && tg__meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
     see_update(h, slice);
   } else if (cls == TG__CLASS_OP && in_update) {
@@ -90,7 +92,8 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
 }
 
 static struct host look_at_host(struct tg__facts *f) {
-  struct host h = {.f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE, .call_until_ns = INT64_MIN};
+  struct host h = {
+      .f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE, .call_until_ns = INT64_MIN};
   tg__visit(f, see_host, &h);
   return h;
 }
@@ -98,16 +101,21 @@ static struct host look_at_host(struct tg__facts *f) {
 void tg__judge_scalar_reads(struct tg__facts *f) {
   const struct host h = look_at_host(f);
   const double share = tg__pct(h.read_ns, f->total_ns);
-  if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT || tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM)) return;
+  if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT || tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM))
+    return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h.read_ns));
   tg__where_slice(f, h.read, x);
   TG_SAY(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
-         (long long)tg__per_step(f, h.reads), tg__per(f), tg__ms(x->cost_ns), share, tg__ms(f->t->slices.dur_ns[h.read]));
-  TG_SAY(x->advice, "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
+         (long long)tg__per_step(f, h.reads), tg__per(f), tg__ms(x->cost_ns), share,
+         tg__ms(f->t->slices.dur_ns[h.read]));
+  TG_SAY(
+      x->advice,
+      "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
   tg__expect(f, x, h.read_ns, 0.7, "the time of the reads");
 }
 
-/* One fused call does the work of the operators of all parameters: about two and a half of them each are left in time. */
+/* One fused call does the work of the operators of all parameters: about two and a half of them each are left in time.
+ */
 static void expect_of_fused(const struct host *h, struct tg__finding *x) {
   const double each = h->gradients ? (double)h->sum.outermost / (double)h->gradients : 0;
   if (each > LEFT_OF_FUSED)
@@ -123,15 +131,17 @@ void tg__judge_optimizer(struct tg__facts *f) {
     return;
   }
   if (h.sum.multi_tensor || h.sum.ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h.update_ns));
+  struct tg__finding *x =
+      tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h.update_ns));
   tg__where_slice(f, h.update, x);
-  TG_SAY(x->evidence, "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
+  TG_SAY(x->evidence,
+         "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
          tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.sum.ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
   expect_of_fused(&h, x);
 }
 
-/* ---- the recorder ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the recorder ---------------------------------------------------------------------------- */
 
 struct overhead {
   const struct tg_trace *t;
@@ -156,7 +166,8 @@ void tg__judge_overhead(struct tg__facts *f) {
   if (share > OVERHEAD_PCT) {
     struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
     tg__where_slice(f, o.longest, x);
-    TG_SAY(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns), tg__per(f), share);
+    TG_SAY(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns),
+           tg__per(f), share);
     TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
                       "torch.profiler.schedule(wait, warmup, active).");
   }

@@ -1,24 +1,29 @@
-/* The same work in every step: operators that start from constants, or a function of a model that no gradient flows through. */
+/* The same work in every step: operators that start from constants, or a function of a model that no gradient flows
+ * through. */
 #include "diagnose/sites.h"
 
 enum { INVARIANT_PCT = 5 };
 
-static const char *const makers[] = {"aten::arange",      "aten::ones",           "aten::zeros",        "aten::full",
-                                     "aten::eye",         "aten::linspace",       "aten::tril_indices", "aten::triu_indices",
-                                     "aten::hann_window", "aten::hamming_window", "aten::scalar_tensor"};
+static const char *const makers[] = {"aten::arange",         "aten::ones",         "aten::zeros",
+                                     "aten::full",           "aten::eye",          "aten::linspace",
+                                     "aten::tril_indices",   "aten::triu_indices", "aten::hann_window",
+                                     "aten::hamming_window", "aten::scalar_tensor"};
 /* What brings in something new: chance, other data, the counter of a loop, or a change in place. */
-static const char *const varied[] = {
-    "aten::index",      "aten::index_select", "aten::gather",  "aten::embedding", "aten::unfold",
-    "aten::copy_",      "aten::randn",        "aten::rand",    "aten::randint",   "aten::randperm",
-    "aten::bernoulli",  "aten::multinomial",  "aten::dropout", "aten::normal",    "aten::uniform",
-    "aten::lift_fresh", "aten::detach_",      "aten::stack",   "aten::cat",       "aten::item",
-    "aten::_local_scalar_dense"};
+static const char *const varied[] = {"aten::index",      "aten::index_select", "aten::gather",
+                                     "aten::embedding",  "aten::unfold",       "aten::copy_",
+                                     "aten::randn",      "aten::rand",         "aten::randint",
+                                     "aten::randperm",   "aten::bernoulli",    "aten::multinomial",
+                                     "aten::dropout",    "aten::normal",       "aten::uniform",
+                                     "aten::lift_fresh", "aten::detach_",      "aten::stack",
+                                     "aten::cat",        "aten::item",         "aten::_local_scalar_dense"};
 /* What does so when it picks another place each time. */
 static const char *const picks[] = {"aten::select", "aten::slice", "aten::narrow"};
 
-/* What a site is given in a step, call by call: is it the same in each step? A line may call an operator twice, on two shapes. */
+/* What a site is given in a step, call by call: is it the same in each step? A line may call an operator twice, on
+ * two shapes. */
 struct habit {
-  uint64_t now, first; /* texts of shapes, and of the place that is picked; of the step under way and of the first one */
+  uint64_t now,
+      first; /* texts of shapes, and of the place that is picked; of the step under way and of the first one */
   size_t step;
   bool is_known, varies;
 };
@@ -57,8 +62,9 @@ static void learn_habits(struct invariant *v) {
 static bool is_steady(const struct invariant *v, uint32_t site) {
   const struct tg__site *x = &v->s->sites[site];
   const struct tg__str name = tg__site_name(v->s, x);
-  return x->kind == TG__CALL_FORWARD && !x->backward_calls && !v->habits[site].varies && x->calls % (int64_t)v->s->f->steps.count == 0 &&
-         !TG__IS_ONE_OF(name, varied) && !tg__str_has_suffix(name, "_");
+  return x->kind == TG__CALL_FORWARD && !x->backward_calls && !v->habits[site].varies &&
+         x->calls % (int64_t)v->s->f->steps.count == 0 && !TG__IS_ONE_OF(name, varied) &&
+         !tg__str_has_suffix(name, "_");
 }
 
 /* Constants made in a model, and what is worked out of them before anything else comes in. */
@@ -85,20 +91,23 @@ static bool shares_input(const struct tg__sites *s, const struct tg__site *a, co
   const unsigned n = tg__call_shapes(s, a->slice, x), m = tg__call_shapes(s, b->slice, y);
   for (unsigned i = 0; i < n; i++)
     for (unsigned k = 0; k < m; k++)
-      if (x[i].rank > 1 && x[i].rank == y[k].rank && memcmp(x[i].dim, y[k].dim, x[i].rank * sizeof *x[i].dim) == 0) return true;
+      if (x[i].rank > 1 && x[i].rank == y[k].rank && memcmp(x[i].dim, y[k].dim, x[i].rank * sizeof *x[i].dim) == 0)
+        return true;
   return false;
 }
 
 /* Is a layer of torch's called between the function `key` and the operator? */
 static bool is_in_layer(const struct tg__sites *s, const struct tg__site *x, uint64_t key) {
   uint32_t p = x->path;
-  while (p && tg__frame_key(s, p) != key && !tg__str_has_prefix(tg__paths_text(&s->paths, s->paths.label[p]), "torch/nn/modules/")) p = s->paths.up[p];
+  while (p && tg__frame_key(s, p) != key &&
+         !tg__str_has_prefix(tg__paths_text(&s->paths, s->paths.label[p]), "torch/nn/modules/"))
+    p = s->paths.up[p];
   return p && tg__frame_key(s, p) != key;
 }
 
-/* A function called inside a module in training, none of whose results has a gradient: it works on buffers, or on the batch. On the
- * batch when its first input has the shape of something that is used elsewhere, or when it calls layers: what those make has no gradient
- * because they are frozen, and what goes into a frozen layer is data. */
+/* A function called inside a module in training, none of whose results has a gradient: it works on buffers, or on
+ * the batch. On the batch when its first input has the shape of something that is used elsewhere, or when it calls
+ * layers: what those make has no gradient because they are frozen, and what goes into a frozen layer is data. */
 static bool is_constant_function(const struct invariant *v, uint64_t key, uint32_t first) {
   const struct tg__sites *s = v->s;
   for (uint32_t i = 0; i < s->count; i++) {
@@ -115,11 +124,13 @@ static void find_functions(struct invariant *v) {
   uint64_t judged = 0;
   for (size_t i = 0; i < v->s->call_count; i++) {
     const struct tg__call *c = &v->s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->s->sites[c->site].module == TG_NONE) continue;
+    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->s->sites[c->site].module == TG_NONE)
+      continue;
     const uint64_t key = tg__site_function(v->s, &v->s->sites[c->site], NULL);
     if (!key || key == judged || v->told[c->site]) continue;
     judged = key;
-    if (100 * v->s->sites[c->site].forward_ns < v->s->f->total_ns) continue; /* worth a look only where the first call takes a while */
+    if (100 * v->s->sites[c->site].forward_ns < v->s->f->total_ns)
+      continue; /* worth a look only where the first call takes a while */
     if (!is_constant_function(v, key, c->site)) continue;
     for (size_t k = 0; k < v->s->count; k++)
       if (v->s->sites[k].calls && tg__site_in_frame(v->s, &v->s->sites[k], key)) v->in[k] = true;
@@ -147,10 +158,11 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
   if (top == TG_NONE || share <= INVARIANT_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_LOOP_INVARIANT_RECOMPUTE, share, INVARIANT_PCT, tg__per_step(f, ns));
   tg__say_site(v->s, top, 0, x);
-  TG_SAY(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls), tg__per(f), evidence,
-         tg__ms(x->cost_ns), share);
+  TG_SAY(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls), tg__per(f),
+         evidence, tg__ms(x->cost_ns), share);
   TG_SAY(x->advice,
-         "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves it with the model.",
+         "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves "
+         "it with the model.",
          when);
   tg__expect_at_sites(f, x, ns, confidence, "the time of these operators");
 }

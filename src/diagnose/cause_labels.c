@@ -1,8 +1,12 @@
-/* Labels of the program that a host clock would time wrongly: they end long before the device work that was launched inside. */
+/* Labels of the program that a host clock would time wrongly: they end long before the device work that was launched
+ * inside. */
 #include "diagnose/findings.h"
 
 enum { UNSEEN_PCT = 50, LEAST_UNSEEN_NS = 100000, LEAST_NS = 10000 };
-enum { OF_TORCH = TG__NAME_COLLECTIVE_KERNEL | TG__NAME_COLLECTIVE_CALL | TG__NAME_DATALOADER | TG__NAME_OPTIMIZER_STEP | TG__NAME_PROFILER_STEP };
+enum {
+  OF_TORCH = TG__NAME_COLLECTIVE_KERNEL | TG__NAME_COLLECTIVE_CALL | TG__NAME_DATALOADER | TG__NAME_OPTIMIZER_STEP |
+             TG__NAME_PROFILER_STEP
+};
 
 struct launch {
   uint32_t call;  /* slice of the host */
@@ -56,7 +60,8 @@ static int64_t device_end(const struct labels *l, uint32_t slice) {
   const struct tg__track *track = &t->tracks[tg__slice_track(t, slice)];
   const int64_t end = tg__slice_end(t, slice);
   int64_t last = INT64_MIN;
-  for (size_t i = first_after(l, slice); i < l->launch_count; i++) { /* what runs inside a slice follows it on its track */
+  for (size_t i = first_after(l, slice); i < l->launch_count;
+       i++) { /* what runs inside a slice follows it on its track */
     const uint32_t call = l->launches[i].call;
     if (call >= track->first + track->count || t->slices.start_ns[call] >= end) break;
     if (l->launches[i].end_ns > last) last = l->launches[i].end_ns;
@@ -75,7 +80,8 @@ static struct label *label_of(struct labels *l, uint32_t name) {
   return NULL;
 }
 
-/* Steps, loaders, optimizers and collectives are labelled by torch; who times something puts a label of their own there. */
+/* Steps, loaders, optimizers and collectives are labelled by torch; who times something puts a label of their own
+ * there. */
 static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
   struct labels *l = ctx;
   const struct tg_trace *t = l->f->t;
@@ -93,13 +99,15 @@ static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
 }
 
 static void report(struct tg__facts *f, const struct label *l) {
-  struct tg__finding *x =
-      tg__find(f, TG__CAUSE_HOST_TIMED_LABEL, tg__pct(l->unseen_ns, l->host_ns + l->unseen_ns), UNSEEN_PCT, tg__per_step(f, l->unseen_ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_HOST_TIMED_LABEL, tg__pct(l->unseen_ns, l->host_ns + l->unseen_ns),
+                                   UNSEEN_PCT, tg__per_step(f, l->unseen_ns));
   tg__where_slice(f, l->longest, x);
-  TG_SAY(x->evidence, "it takes %.2f ms on the host, and the work launched in it ends %.2f ms later on the device (means of %lld)",
+  TG_SAY(x->evidence,
+         "it takes %.2f ms on the host, and the work launched in it ends %.2f ms later on the device (means of %lld)",
          tg__ms(l->host_ns / l->count), tg__ms(l->unseen_ns / l->count), (long long)l->count);
-  TG_SAY(x->advice, "A host clock around it sees little but the launching: take tg.timer, which uses events of the device, or the "
-                    "device columns of the question annotations.");
+  TG_SAY(x->advice,
+         "A host clock around it sees little but the launching: take tg.timer, which uses events of the device, or the "
+         "device columns of the question annotations.");
   tg__expect(f, x, 0, 0.9, "a measurement becomes right, nothing becomes faster");
 }
 
@@ -109,11 +117,13 @@ void tg__judge_labels(struct tg__facts *f) {
   const struct label *most = NULL;
   if (!f->has_device_work) return;
   tg__visit(f, see_launched, &l);
-  if (!f->failed) f->failed = !tg__sort_items((void **)&l.launches, l.launch_count, sizeof *l.launches, calls_before, l.launches);
+  if (!f->failed)
+    f->failed = !tg__sort_items((void **)&l.launches, l.launch_count, sizeof *l.launches, calls_before, l.launches);
   if (!f->failed) tg__visit(f, see_label, &l);
   for (size_t i = 0; !f->failed && i < l.count; i++) {
     const struct label *x = &l.items[i];
-    const bool is_missed = tg__pct(x->unseen_ns, x->host_ns + x->unseen_ns) > UNSEEN_PCT && x->unseen_ns / x->count >= LEAST_UNSEEN_NS;
+    const bool is_missed =
+        tg__pct(x->unseen_ns, x->host_ns + x->unseen_ns) > UNSEEN_PCT && x->unseen_ns / x->count >= LEAST_UNSEEN_NS;
     if (is_missed && x->host_ns / x->count >= LEAST_NS && (!most || x->unseen_ns > most->unseen_ns)) most = x;
   }
   if (most) report(f, most);

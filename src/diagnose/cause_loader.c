@@ -25,20 +25,23 @@ void tg__judge_loader(struct tg__facts *f) {
   tg__visit(f, see, &l);
   if (l.longest == TG_NONE) return; /* one that began before the steps */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
-  struct tg__finding *x =
-      tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share, THRESHOLD_PCT, tg__per_step(f, wait));
+  struct tg__finding *x = tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share,
+                                   THRESHOLD_PCT, tg__per_step(f, wait));
   tg__where_slice(f, l.longest, x);
-  TG_SAY(x->evidence, "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",
-         tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share, (long long)l.calls, l.calls == 1 ? "" : "s",
-         tg__ms(f->t->slices.dur_ns[l.longest]),
+  TG_SAY(x->evidence,
+         "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",
+         tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share,
+         (long long)l.calls, l.calls == 1 ? "" : "s", tg__ms(f->t->slices.dur_ns[l.longest]),
          has_workers ? ", although worker processes load ahead" : ", all in the process that trains");
   const char *pin = f->has_device_work ? ", pin_memory=True" : "";
   if (has_workers)
     TG_SAY(x->advice,
-           "Raise num_workers or prefetch_factor of the DataLoader%s, or make the dataset's __getitem__ and the collate_fn cheaper.",
+           "Raise num_workers or prefetch_factor of the DataLoader%s, or make the dataset's __getitem__ and the "
+           "collate_fn cheaper.",
            f->has_device_work ? " and set pin_memory=True" : "");
   else
-    TG_SAY(x->advice, "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).", pin);
+    TG_SAY(x->advice,
+           "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).", pin);
   if (has_workers) return;
   /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
   const int64_t rest = f->total_ns - wait, left = wait / WORKERS > rest ? wait / WORKERS - rest : 0;

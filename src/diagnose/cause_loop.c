@@ -1,9 +1,11 @@
-/* A loop in Python that runs the same few operators many times a step: over samples, rows, elements, parameters or tiny batches.
+/* A loop in Python that runs the same few operators many times a step: over samples, rows, elements, parameters or
+ * tiny batches.
  *
- * Sites that are called often in every step, in the same module, are such a loop's body: layers of a model differ in their modules.
- * What the loop costs beyond its work is the fixed price of a call, dispatch and allocation, and the Python between the calls; one
- * batched operation pays both once. The work itself is told by the shapes: an element takes 0.25 ns, or a floating-point operation 0.1,
- * whichever is longer. Where there are no shapes, the price is 10 us at most, which is what short operators take on machines of today. */
+ * Sites that are called often in every step, in the same module, are such a loop's body: layers of a model differ in
+ * their modules. What the loop costs beyond its work is the fixed price of a call, dispatch and allocation, and the
+ * Python between the calls; one batched operation pays both once. The work itself is told by the shapes: an element
+ * takes 0.25 ns, or a floating-point operation 0.1, whichever is longer. Where there are no shapes, the price is 10
+ * us at most, which is what short operators take on machines of today. */
 #include "analyze/work/flops.h"
 #include "diagnose/sites.h"
 
@@ -23,13 +25,14 @@ enum {
 struct loop {
   struct tg__sites *s;
   int64_t steps;
-  bool *in, *taken;             /* by site: of this loop; of a loop found before */
-  uint64_t frame;               /* key of the frame that loops */
-  uint32_t top;                 /* the site that costs most */
-  int64_t times, ns, saving_ns, feed_ns; /* times a step; the others over all steps; feed: of taking apart what it goes over */
+  bool *in, *taken; /* by site: of this loop; of a loop found before */
+  uint64_t frame;   /* key of the frame that loops */
+  uint32_t top;     /* the site that costs most */
+  int64_t times, ns, saving_ns,
+      feed_ns; /* times a step; the others over all steps; feed: of taking apart what it goes over */
 };
 
-/* ---- which sites repeat, and in which frame ----------------------------------------------------------------------------------------- */
+/* ---- which sites repeat, and in which frame -------------------------------------------------- */
 
 static bool module_repeats(const struct loop *l, const struct tg__site *x) {
   if (x->module == TG_NONE) return false;
@@ -56,12 +59,13 @@ static bool is_repeated(const struct loop *l, uint32_t site) {
 /* Does the function do anything besides the loop: something it does more rarely? */
 static bool does_more(const struct loop *l, uint64_t key, int64_t calls) {
   for (size_t i = 0; i < l->s->count; i++)
-    if (l->s->sites[i].calls && 2 * l->s->sites[i].calls < calls && tg__site_in_frame(l->s, &l->s->sites[i], key)) return true;
+    if (l->s->sites[i].calls && 2 * l->s->sites[i].calls < calls && tg__site_in_frame(l->s, &l->s->sites[i], key))
+      return true;
   return false;
 }
 
-/* The innermost function around the busiest site that does more than that; one inside it that does nothing but loop, unless it is
- * a module that is called anew each time. */
+/* The innermost function around the busiest site that does more than that; one inside it that does nothing but loop,
+ * unless it is a module that is called anew each time. */
 static uint64_t looping_frame(const struct loop *l) {
   const struct tg__site *x = &l->s->sites[l->top];
   uint64_t inner = 0;
@@ -92,7 +96,8 @@ static int64_t work_of(const struct loop *l, const struct tg__site *x) {
   const struct tg_trace *const t = l->s->f->t;
   struct tg__shape shapes[TG_INPUTS];
   const unsigned n = tg__call_shapes(l->s, x->slice, shapes);
-  const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS), dims = tg__call_arg(l->s, x->slice, TG__K_INPUT_DIMS);
+  const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS),
+                 dims = tg__call_arg(l->s, x->slice, TG__K_INPUT_DIMS);
   int64_t most = 0;
   for (unsigned i = 0; i < n; i++) {
     const int64_t elements = tg__shape_elements(&shapes[i]);
@@ -100,7 +105,8 @@ static int64_t work_of(const struct loop *l, const struct tg__site *x) {
   }
   if (!n || TG__IS_ONE_OF(tg__site_name(l->s, x), picks)) return -1;
   if (most > INT32_MAX) return INT32_MAX;
-  const int64_t flops = tg__flops(tg__site_name(l->s, x), tg__name(t, dims), values == TG_NONE ? TG_STR("") : tg__name(t, values));
+  const int64_t flops =
+      tg__flops(tg__site_name(l->s, x), tg__name(t, dims), values == TG_NONE ? TG_STR("") : tg__name(t, values));
   return flops / FLOPS_PER_NS > most / ELEMENTS_PER_NS ? flops / FLOPS_PER_NS : most / ELEMENTS_PER_NS;
 }
 
@@ -142,18 +148,20 @@ static int64_t pauses(const struct loop *l) {
   int64_t sum = 0;
   for (size_t i = 1; i < l->s->call_count; i++) {
     const struct tg__call *a = &l->s->calls[i - 1], *b = &l->s->calls[i];
-    if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !l->in[a->site] || !l->in[b->site]) continue;
+    if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !l->in[a->site] || !l->in[b->site])
+      continue;
     const int64_t pause = t->slices.start_ns[b->slice] - tg__slice_end(t, a->slice);
     if (pause > 0) sum += pause < LONGEST_PAUSE_NS ? pause : LONGEST_PAUSE_NS;
   }
   return sum;
 }
 
-/* ---- what kind of loop ------------------------------------------------------------------------------------------------------------- */
+/* ---- what kind of loop ----------------------------------------------------------------------- */
 
 static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
 struct body { /* shares of the time of the loop */
-  int64_t read_ns, pick_ns, module_ns, few_rows_ns, few_ns, varied_ns, no_gradient_ns; /* few_rows: of modules; few: of anything */
+  int64_t read_ns, pick_ns, module_ns, few_rows_ns, few_ns, varied_ns,
+      no_gradient_ns;             /* few_rows: of modules; few: of anything */
   bool picks_rows, picks_columns; /* goes along the first dimension of a tensor; along another */
 };
 
@@ -180,23 +188,27 @@ static void look_at_site(const struct loop *l, const struct tg__site *x, struct 
   if (!x->backward_calls) b->no_gradient_ns += ns;
 }
 
-/* `for row in tensor` takes the tensor apart once: into as many rows as the loop has turns, or about so, where it leaves early; a place
- * of the loop may be called up to four times a turn. Gives the rows, and along which dimension they lie; 0: it does not feed the loop. */
+/* `for row in tensor` takes the tensor apart once: into as many rows as the loop has turns, or about so, where it
+ * leaves early; a place of the loop may be called up to four times a turn. Gives the rows, and along which dimension
+ * they lie; 0: it does not feed the loop. */
 static int64_t rows_fed(const struct loop *l, const struct tg__site *x, int64_t *dim) {
   struct tg__shape shapes[TG_INPUTS];
   *dim = 0;
-  if (!x->calls || !tg__str_eq(tg__site_name(l->s, x), TG_STR("aten::unbind")) || !tg__site_in_frame(l->s, x, l->frame)) return 0;
+  if (!x->calls || !tg__str_eq(tg__site_name(l->s, x), TG_STR("aten::unbind")) || !tg__site_in_frame(l->s, x, l->frame))
+    return 0;
   if (!tg__call_shapes(l->s, x->slice, shapes) || !shapes[0].rank) return 0;
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS);
   if (values != TG_NONE) tg__int_pick(tg__name(l->s->f->t, values), 1, dim);
   if (*dim < 0) *dim += shapes[0].rank;
   if (*dim < 0 || *dim >= (int64_t)shapes[0].rank) return 0;
   const int64_t rows = shapes[0].dim[*dim];
-  const bool about = rows > l->times / 2 && rows / 2 < l->times, several = rows > 0 && l->times % rows == 0 && l->times / rows <= 4;
+  const bool about = rows > l->times / 2 && rows / 2 < l->times,
+             several = rows > 0 && l->times % rows == 0 && l->times / rows <= 4;
   return about || several ? rows : 0;
 }
 
-/* Is that number of rows a batch? The first dimension of what goes into a loss is, or a multiple of it. Where no loss is known: yes. */
+/* Is that number of rows a batch? The first dimension of what goes into a loss is, or a multiple of it. Where no
+ * loss is known: yes. */
 static bool is_batch(const struct loop *l, int64_t rows) {
   bool any = false;
   for (uint32_t i = 0; i < l->s->count; i++) {
@@ -238,10 +250,12 @@ static int64_t backward_passes(const struct loop *l) {
   return n / l->steps;
 }
 
-/* Does the loop turn once for each gradient of a step, and work on tensors of several shapes without a gradient of their own? */
+/* Does the loop turn once for each gradient of a step, and work on tensors of several shapes without a gradient of
+ * their own? */
 static bool goes_over_parameters(const struct loop *l, const struct body *b) {
   int64_t gradients = 0;
-  for (size_t i = 0; i < l->s->call_count; i++) gradients += l->s->calls[i].counted && l->s->calls[i].kind == TG__CALL_ACCUMULATE;
+  for (size_t i = 0; i < l->s->call_count; i++)
+    gradients += l->s->calls[i].counted && l->s->calls[i].kind == TG__CALL_ACCUMULATE;
   const bool once_each = gradients && gradients / l->steps == l->times && b->varied_ns > 0;
   return 2 * b->no_gradient_ns >= l->ns && (once_each || 2 * b->varied_ns >= l->ns);
 }
@@ -255,42 +269,52 @@ static enum tg__cause kind_of(const struct loop *l) {
       look_at_unbind(l, &l->s->sites[i], &b);
   }
   if (4 * b.read_ns >= l->ns) return TG__CAUSE_PER_ELEMENT_ITEM;
-  if (2 * b.module_ns >= l->ns && (2 * backward_passes(l) >= l->times || 2 * b.few_rows_ns >= b.module_ns)) return TG__CAUSE_TINY_BATCHES;
-  if (4 * b.few_rows_ns >= l->ns && 2 * b.few_ns >= l->ns) return TG__CAUSE_TINY_BATCHES; /* what is done with the result beside it */
-  if (2 * b.module_ns >= l->ns) return TG__CAUSE_MANY_SMALL_OPS; /* a cell that is called for each element of a sequence */
+  if (2 * b.module_ns >= l->ns && (2 * backward_passes(l) >= l->times || 2 * b.few_rows_ns >= b.module_ns))
+    return TG__CAUSE_TINY_BATCHES;
+  if (4 * b.few_rows_ns >= l->ns && 2 * b.few_ns >= l->ns)
+    return TG__CAUSE_TINY_BATCHES; /* what is done with the result beside it */
+  if (2 * b.module_ns >= l->ns)
+    return TG__CAUSE_MANY_SMALL_OPS; /* a cell that is called for each element of a sequence */
   if (5 * b.pick_ns >= 2 * l->ns || (b.picks_columns && 5 * b.pick_ns >= l->ns)) return TG__CAUSE_TENSOR_INDEX_LOOP;
   if (b.picks_rows) return TG__CAUSE_PER_SAMPLE_LOOP;
   if (goes_over_parameters(l, &b)) return TG__CAUSE_PER_PARAMETER_LOOP;
   return TG__CAUSE_MANY_SMALL_OPS;
 }
 
-/* ---- saying it --------------------------------------------------------------------------------------------------------------------- */
+/* ---- saying it ------------------------------------------------------------------------------- */
 
 static const char *advice_for(enum tg__cause cause) {
   switch (cause) {
   case TG__CAUSE_PER_ELEMENT_ITEM:
-    return "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.";
+    return "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each "
+           "element.";
   case TG__CAUSE_TINY_BATCHES:
     return "Run the model once on all rows: a larger batch, and no loop over pieces of it.";
   case TG__CAUSE_TENSOR_INDEX_LOOP:
-    return "Replace the loop over indexes by one operation on the whole tensor: slices, gather, unfold, cumsum or a mask.";
+    return "Replace the loop over indexes by one operation on the whole tensor: slices, gather, unfold, cumsum or a "
+           "mask.";
   case TG__CAUSE_PER_SAMPLE_LOOP:
-    return "Do it for the whole batch at once: keep the batch dimension and use bmm, einsum or broadcasting; torch.func.vmap writes it for "
+    return "Do it for the whole batch at once: keep the batch dimension and use bmm, einsum or broadcasting; "
+           "torch.func.vmap writes it for "
            "you.";
   case TG__CAUSE_PER_PARAMETER_LOOP:
-    return "Treat all tensors in one call: torch._foreach_ functions, or clip_grad_norm_(..., foreach=True) and the like.";
+    return "Treat all tensors in one call: torch._foreach_ functions, or clip_grad_norm_(..., foreach=True) and the "
+           "like.";
   default:
-    return "Do the same with fewer operations: a fused layer (nn.LSTM, nn.GRU, …), operations on the whole sequence, or torch.compile.";
+    return "Do the same with fewer operations: a fused layer (nn.LSTM, nn.GRU, …), operations on the whole sequence, "
+           "or torch.compile.";
   }
 }
 
-/* A loop whose turns depend on each other goes on in a fused layer: the Python goes, and about half of what the calls cost. */
+/* A loop whose turns depend on each other goes on in a fused layer: the Python goes, and about half of what the
+ * calls cost. */
 static void expect_of_loop(struct loop *l, struct tg__finding *x, int64_t pause_ns) {
   struct tg__facts *f = l->s->f;
   const int64_t pauses_saved = pause_ns - pause_ns / l->times;
   if (x->cause == TG__CAUSE_MANY_SMALL_OPS)
-    tg__expect_at_sites(f, x, (l->saving_ns + l->feed_ns) / 2 + pauses_saved, 0.6,
-                        "the Python between the calls, and half of what they take beyond their work: fewer of them stay");
+    tg__expect_at_sites(
+        f, x, (l->saving_ns + l->feed_ns) / 2 + pauses_saved, 0.6,
+        "the Python between the calls, and half of what they take beyond their work: fewer of them stay");
   else
     tg__expect_at_sites(f, x, l->saving_ns + l->feed_ns + pauses_saved, 0.7,
                         "all calls but one of each place, but for their work, and the Python between them");
@@ -308,20 +332,24 @@ static void report_loop(struct loop *l) {
   const int64_t cost = l->ns + l->feed_ns + pause_ns;
   struct tg__finding *x = tg__find(f, kind_of(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));
   tg__say_site(l->s, l->top, l->frame, x);
-  TG_SAY(x->evidence,
-         "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms%s, and %.2f ms of Python "
-         "between them",
-         (long long)l->times, tg__per(f), (long long)tg__per_step(f, calls), (long long)sites, tg__ms(tg__per_step(f, l->ns)),
-         tg__if_backward(l->s, l->in, " with their backward"), tg__ms(tg__per_step(f, pause_ns)));
+  TG_SAY(
+      x->evidence,
+      "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms%s, and %.2f ms of Python "
+      "between them",
+      (long long)l->times, tg__per(f), (long long)tg__per_step(f, calls), (long long)sites,
+      tg__ms(tg__per_step(f, l->ns)), tg__if_backward(l->s, l->in, " with their backward"),
+      tg__ms(tg__per_step(f, pause_ns)));
   const size_t len = strlen(x->evidence);
   if (l->feed_ns)
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; taking apart what it goes over takes %.2f ms", tg__ms(tg__per_step(f, l->feed_ns)));
+    tg__say(x->evidence + len, sizeof x->evidence - len, "; taking apart what it goes over takes %.2f ms",
+            tg__ms(tg__per_step(f, l->feed_ns)));
   TG_SAY(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
 }
 
 void tg__judge_loops(struct tg__facts *f) {
-  if (f->device_bound || f->steps.source == TG__STEPS_WHOLE) return; /* a device that is busy does not mind how it is fed */
+  if (f->device_bound || f->steps.source == TG__STEPS_WHOLE)
+    return; /* a device that is busy does not mind how it is fed */
   struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;
   struct loop l = {.s = s, .steps = (int64_t)f->steps.count};

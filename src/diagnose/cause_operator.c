@@ -3,7 +3,7 @@
 
 enum { ATTENTION_PCT = 5, REACH_BACK = 12, REACH_ON = 8, LEAST_LENGTH = 16, TYPE_PCT = 5, LARGE = 1000 };
 
-/* ---- attention ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 struct attention {
   struct tg__sites *s;
@@ -17,7 +17,9 @@ struct attention {
 static const char *const products[] = {"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"};
 static const char *const softmaxes[] = {"aten::softmax", "aten::_softmax"};
 
-static const struct tg__site *site_at(const struct attention *a, size_t k) { return &a->s->sites[a->s->calls[a->order[k]].site]; }
+static const struct tg__site *site_at(const struct attention *a, size_t k) {
+  return &a->s->sites[a->s->calls[a->order[k]].site];
+}
 
 /* Shapes of call k when it is a product of two matrices at least; einsum carries none, and is taken as it stands. */
 static bool is_product(const struct attention *a, size_t k, struct tg__shape shapes[TG_INPUTS], bool *has_shapes) {
@@ -80,19 +82,24 @@ static void report_attention(struct attention *a) {
   struct tg__finding *x = tg__find(f, TG__CAUSE_HANDWRITTEN_ATTENTION, share, ATTENTION_PCT, tg__per_step(f, ns));
   tg__say_site(a->s, a->top, 0, x);
   TG_SAY(x->evidence,
-         "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies between%s %.2f ms "
+         "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies "
+         "between%s %.2f ms "
          "(%.1f %%)",
          (long long)tg__per_step(f, a->layers), tg__per(f), (long long)scores[0].dim[scores[0].rank - 2],
-         (long long)scores[0].dim[scores[0].rank - 1], tg__if_backward(a->s, a->in, " and their backward"), tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), which never writes the "
+         (long long)scores[0].dim[scores[0].rank - 1], tg__if_backward(a->s, a->in, " and their backward"),
+         tg__ms(x->cost_ns), share);
+  TG_SAY(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), "
+                    "which never writes the "
                     "scores to memory.");
-  tg__expect_at_sites(f, x, saving, 0.8, "all passes over the scores between the two products, and half of the products");
+  tg__expect_at_sites(f, x, saving, 0.8,
+                      "all passes over the scores between the two products, and half of the products");
 }
 
 void tg__judge_attention(struct tg__facts *f) {
   struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;
-  struct attention a = {.s = s, .in = tg__alloc(s->count + 1), .order = tg__alloc((s->call_count + 1) * sizeof *a.order)};
+  struct attention a = {
+      .s = s, .in = tg__alloc(s->count + 1), .order = tg__alloc((s->call_count + 1) * sizeof *a.order)};
   if (a.in && a.order) {
     for (size_t i = 0; i < s->call_count; i++)
       if (s->calls[i].kind == TG__CALL_FORWARD && s->calls[i].counted) a.order[a.count++] = (uint32_t)i;
@@ -105,7 +112,7 @@ void tg__judge_attention(struct tg__facts *f) {
   tg__free(a.order);
 }
 
-/* ---- types ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static bool is_double(struct tg__str type) {
   return tg__str_eq(type, TG_STR("double")) || tg__str_eq(type, TG_STR("c10::complex<double>"));
@@ -122,8 +129,8 @@ static struct inputs inputs_of(const struct tg__sites *s, const struct tg__site 
     struct tg__str type;
     if (!shapes[i].rank || !tg__text_pick(tg__name(s->f->t, x->types), i, &type)) continue;
     in.has_double |= is_double(type);
-    in.has_narrow |=
-        tg__str_eq(type, TG_STR("float")) || tg__str_eq(type, TG_STR("c10::BFloat16")) || tg__str_eq(type, TG_STR("c10::Half"));
+    in.has_narrow |= tg__str_eq(type, TG_STR("float")) || tg__str_eq(type, TG_STR("c10::BFloat16")) ||
+                     tg__str_eq(type, TG_STR("c10::Half"));
     in.is_large |= tg__shape_elements(&shapes[i]) >= LARGE;
   }
   return in;
@@ -166,10 +173,12 @@ void tg__judge_types(struct tg__facts *f) {
   if (top == TG_NONE || share <= TYPE_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_DTYPE_PROMOTION, share, TYPE_PCT, tg__per_step(f, ns));
   tg__say_site(s, mixed == TG_NONE ? top : mixed, 0, x);
-  TG_SAY(x->evidence, "%lld operators %s work on tensors of 64-bit floats, %.2f ms (%.1f %%), although the model is narrower%s",
+  TG_SAY(x->evidence,
+         "%lld operators %s work on tensors of 64-bit floats, %.2f ms (%.1f %%), although the model is narrower%s",
          (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share,
          mixed == TG_NONE ? "" : "; here a narrower tensor meets a 64-bit one, and the result is 64-bit");
-  TG_SAY(x->advice,
-         "Convert the 64-bit tensor once, where it is made: numpy makes float64, so torch.from_numpy(a).float(), or dtype=torch.float32.");
-  tg__expect_at_sites(f, x, saving, 0.85, "half of the time of operators on 64-bit floats, which are twice the bytes, and the casts");
+  TG_SAY(x->advice, "Convert the 64-bit tensor once, where it is made: numpy makes float64, so "
+                    "torch.from_numpy(a).float(), or dtype=torch.float32.");
+  tg__expect_at_sites(f, x, saving, 0.85,
+                      "half of the time of operators on 64-bit floats, which are twice the bytes, and the casts");
 }

@@ -6,12 +6,14 @@ enum { COMMUNICATION_PCT = 10 };
 struct collectives {
   struct tg__facts *f;
   uint32_t longest, call; /* what runs; the first call of the program that asked for it */
-  bool in_backward;       /* some are asked for by nodes of autograd, as DistributedDataParallel does: those go on beside backward already */
+  bool in_backward; /* some are asked for by nodes of autograd, as DistributedDataParallel does: those go on beside
+                       backward already */
 };
 
 static bool is_in_node(const struct tg_trace *t, uint32_t slice) {
   uint32_t up = t->slices.parent[slice];
-  while (up != TG_NONE && !tg__str_has_prefix(tg__name(t, t->slices.name[up]), "autograd::engine::")) up = t->slices.parent[up];
+  while (up != TG_NONE && !tg__str_has_prefix(tg__name(t, t->slices.name[up]), "autograd::engine::"))
+    up = t->slices.parent[up];
   return up != TG_NONE;
 }
 
@@ -28,17 +30,19 @@ static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
   if (c->longest == TG_NONE || dur[slice] > dur[c->longest]) c->longest = slice;
 }
 
-/* On the host communication can go on beside backward, as far as there is enough of that; it computes itself, and half of it is what
- * others then wait for. */
+/* On the host communication can go on beside backward, as far as there is enough of that; it computes itself, and
+ * half of it is what others then wait for. */
 static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, int64_t exposed) {
   struct tg__sites *s = tg__facts_sites(f);
   int64_t backward = 0;
   for (size_t i = 0; s && i < s->call_count; i++) {
     const struct tg__call *c = &s->calls[i];
-    if (c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE)) backward += f->t->slices.dur_ns[c->slice];
+    if (c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE))
+      backward += f->t->slices.dur_ns[c->slice];
   }
   if (backward > 0)
-    tg__expect(f, x, (exposed < backward ? exposed : backward) / 2, 0.3, "half of the communication goes on beside backward, as far as that is long enough");
+    tg__expect(f, x, (exposed < backward ? exposed : backward) / 2, 0.3,
+               "half of the communication goes on beside backward, as far as that is long enough");
 }
 
 /* Communication goes on beside what is computed in the same step; where there is more of it, the rest stays. */
@@ -62,20 +66,27 @@ void tg__judge_communication(struct tg__facts *f) {
   if (c.longest == TG_NONE) return;
   int64_t all = 0;
   for (size_t i = 0; i < f->steps.count; i++) all += f->steps.steps[i].communication_ns;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
+  struct tg__finding *x =
+      tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, f->has_device_work || c.call == TG_NONE ? c.longest : c.call, x);
-  TG_SAY(x->evidence, "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
-         tg__ms(tg__per_step(f, all)), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), tg__ms(x->cost_ns), share);
-  if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not compute */
-    TG_SAY(x->evidence, "the host is inside collectives for %.2f ms of %s %.2f ms %s (%.1f %%)", tg__ms(x->cost_ns), tg__each(f),
-           tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
-  TG_SAY(x->advice, "Overlap all-reduce with backward (bucket_cap_mb), accumulate gradients under no_sync(), or compress: "
-                    "register_comm_hook(None, bf16_compress_hook).");
-  if (f->has_device_work) expect_of_overlap(f, x, exposed);
-  else if (!c.in_backward) expect_of_host_overlap(f, x, exposed);
+  TG_SAY(x->evidence,
+         "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
+         tg__ms(tg__per_step(f, all)), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f),
+         tg__ms(x->cost_ns), share);
+  if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not
+                              compute */
+    TG_SAY(x->evidence, "the host is inside collectives for %.2f ms of %s %.2f ms %s (%.1f %%)", tg__ms(x->cost_ns),
+           tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
+  TG_SAY(x->advice,
+         "Overlap all-reduce with backward (bucket_cap_mb), accumulate gradients under no_sync(), or compress: "
+         "register_comm_hook(None, bf16_compress_hook).");
+  if (f->has_device_work)
+    expect_of_overlap(f, x, exposed);
+  else if (!c.in_backward)
+    expect_of_host_overlap(f, x, exposed);
 }
 
-/* ---- wrappers ------------------------------------------------------------------------------------------------------------------- */
+/* ---- wrappers -------------------------------------------------------------------------------- */
 
 struct wrappers {
   struct tg__facts *f;
@@ -113,20 +124,22 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
   struct wrappers w = {.f = f, .data_parallel = TG_NONE, .distributed = TG_NONE};
   tg__visit(f, see_wrapper, &w);
   if (w.data_parallel != TG_NONE && f->gaps.device_count > 1) {
-    struct tg__finding *x =
-        tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(w.data_parallel_ns, f->total_ns), TG__NO_THRESHOLD,
-                 tg__per_step(f, w.data_parallel_ns));
+    struct tg__finding *x = tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(w.data_parallel_ns, f->total_ns),
+                                     TG__NO_THRESHOLD, tg__per_step(f, w.data_parallel_ns));
     tg__where_slice(f, w.data_parallel, x);
-    TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s", f->gaps.device_count,
-           tg__ms(x->cost_ns), tg__per(f));
-    TG_SAY(x->advice,
-           "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of torch.nn.DataParallel.");
+    TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s",
+           f->gaps.device_count, tg__ms(x->cost_ns), tg__per(f));
+    TG_SAY(x->advice, "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of "
+                      "torch.nn.DataParallel.");
   }
   if (w.distributed != TG_NONE && !w.has_nccl && has_nccl_device(f)) {
     struct tg__finding *x =
-        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns), TG__NO_THRESHOLD, TG_NULL_INT);
+        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns),
+                 TG__NO_THRESHOLD, TG_NULL_INT);
     tg__where_slice(f, w.distributed, x);
-    TG_SAY(x->evidence, "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
-    TG_SAY(x->advice, "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between CUDA devices.");
+    TG_SAY(x->evidence,
+           "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
+    TG_SAY(x->advice, "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between "
+                      "CUDA devices.");
   }
 }

@@ -13,10 +13,12 @@ struct frames {
   uint32_t *longest; /* slice per name of a Python frame */
 };
 
-/* The engine of autograd between two of its nodes is no Python, though Python called it. The loader's own frames, which a step may
- * begin in the middle of, are the loader's. A module is a label: what runs in it is the function, where functions were recorded. */
+/* The engine of autograd between two of its nodes is no Python, though Python called it. The loader's own frames,
+ * which a step may begin in the middle of, are the loader's. A module is a label: what runs in it is the function,
+ * where functions were recorded. */
 static bool is_of_torch(struct tg__str name) {
-  return tg__str_contains(name, "run_backward") || tg__str_has_prefix(name, "nn.Module: ") || tg__str_contains(name, "torch/utils/data/");
+  return tg__str_contains(name, "run_backward") || tg__str_has_prefix(name, "nn.Module: ") ||
+         tg__str_contains(name, "torch/utils/data/");
 }
 
 static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -24,7 +26,8 @@ static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__slices *s = &f->t->slices;
   const uint32_t parent = s->parent[slice], track = tg__slice_track(f->t, slice);
   if (track == f->load_track && s->start_ns[slice] < f->load_until_ns) return;
-  if (f->loop_track != TG_NONE && f->t->tracks[track].pid != f->t->tracks[f->loop_track].pid) return; /* goes on beside the loop */
+  if (f->loop_track != TG_NONE && f->t->tracks[track].pid != f->t->tracks[f->loop_track].pid)
+    return; /* goes on beside the loop */
   if (cls == TG__CLASS_ANNOTATION && tg__meaning(f->facts, slice) & TG__NAME_DATALOADER)
     f->load_until_ns = tg__slice_end(f->t, slice), f->load_track = track;
   f->own_ns[s->name[slice]] += s->dur_ns[slice];
@@ -65,20 +68,23 @@ static enum tg__cause cause_of(const struct tg__facts *f, uint32_t frame) {
   const struct tg__str name = frame == TG_NONE ? TG_STR("") : tg__name(f->t, f->t->slices.name[frame]);
   if (tg__str_contains(name, "fsync") || tg__str_contains(name, "method flush of")) return TG__CAUSE_SYNC_LOGGING;
   if (frame != TG_NONE && f->t->slices.name[frame] == TG__K_PYTHON_GC) return TG__CAUSE_GC_PRESSURE;
-  if (tg__str_contains(name, "function collect>") || tg__str_contains(name, "method collect of module")) return TG__CAUSE_GC_PRESSURE;
+  if (tg__str_contains(name, "function collect>") || tg__str_contains(name, "method collect of module"))
+    return TG__CAUSE_GC_PRESSURE;
   return TG__CAUSE_SLOW_PYTHON_TRANSFORM;
 }
 
 static const char *advice_for(enum tg__cause cause) {
   switch (cause) {
   case TG__CAUSE_SYNC_LOGGING:
-    return "Write records through a buffer and flush it every N-th step: logging.handlers.MemoryHandler, or no os.fsync in the loop.";
+    return "Write records through a buffer and flush it every N-th step: logging.handlers.MemoryHandler, or no "
+           "os.fsync in the loop.";
   case TG__CAUSE_GC_PRESSURE:
     return "Collect rarely: gc.freeze() after set-up, gc.disable() in the loop and gc.collect() every N-th step.";
   case TG__CAUSE_REPEATED_FILE_LOAD:
     return "Read and parse the file once, before the loop, and keep what was read.";
   default:
-    return "Replace the Python loop by tensor or array operations on the whole batch, or move it into DataLoader workers.";
+    return "Replace the Python loop by tensor or array operations on the whole batch, or move it into DataLoader "
+           "workers.";
   }
 }
 
@@ -97,7 +103,8 @@ static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   struct stretch s = {.quiet = {.read = TG_NONE}};
   s.frame = busiest_frame(f, &s.ns);
   if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)
-    s.frame = TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
+    s.frame =
+        TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
   const bool collects = s.frame != TG_NONE && f->t->slices.name[s.frame] == TG__K_PYTHON_GC;
   if (s.frame != TG_NONE && !collects) return s;
   tg__quietest_place(f, &s.quiet);
@@ -111,7 +118,8 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
   const size_t len = strlen(x->evidence);
   if (s->frame != TG_NONE) {
     tg__where_slice(f, s->frame, x);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "the Python function with most own time takes %.2f ms of it", tg__ms(tg__per_step(f, s->ns)));
+    tg__say(x->evidence + len, sizeof x->evidence - len, "the Python function with most own time takes %.2f ms of it",
+            tg__ms(tg__per_step(f, s->ns)));
     return;
   }
   TG_SAY(x->where, "%s", s->quiet.where);
@@ -120,12 +128,14 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
           s->quiet.read != TG_NONE ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
-/* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called from. The pauses
- * between operators in general are not meant: each is short, and together they are the price of Python. */
+/* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called
+ * from. The pauses between operators in general are not meant: each is short, and together they are the price of
+ * Python. */
 void tg__judge_python(struct tg__facts *f) {
   const int64_t other = f->part_ns[TG__PART_OTHER];
   const double share = tg__pct(other, f->total_ns);
-  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE) return; /* idle-device looks at devices */
+  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE)
+    return; /* idle-device looks at devices */
   const struct stretch s = longest_stretch(f, other);
   if (tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT) return;
   const bool reads = s.frame == TG_NONE && s.quiet.read != TG_NONE;
@@ -133,8 +143,8 @@ void tg__judge_python(struct tg__facts *f) {
   if (2 * tg__marked_waits(f) > s.ns) return; /* told by what the program waits for */
   const int64_t cost = s.ns < other ? s.ns : other;
   struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
-  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ", tg__ms(tg__per_step(f, other)),
-         tg__ms(tg__per_step(f, f->total_ns)), share);
+  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",
+         tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), share);
   TG_SAY(x->advice, "%s", advice_for(cause));
   say_stretch(f, &s, x);
   tg__expect(f, x, cost - cost / 10, cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6 : 0.85,

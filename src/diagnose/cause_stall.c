@@ -1,6 +1,6 @@
-/* A few steps are much longer than the others, and it is the program's doing: they hold work that the others lack, or stand still at
- * one place, or come at equal distances. A machine that is busy with something else makes long steps too, of the same work, at no
- * place in particular: of those nothing is said. */
+/* A few steps are much longer than the others, and it is the program's doing: they hold work that the others lack,
+ * or stand still at one place, or come at equal distances. A machine that is busy with something else makes long
+ * steps too, of the same work, at no place in particular: of those nothing is said. */
 #include "diagnose/sites.h"
 
 enum { STALL_STEPS = 5, STALL_PCT = 5, MORE_PCT = 150 };
@@ -62,7 +62,8 @@ static void tally_calls(struct stalls *x) {
     struct tally *y = &x->sites[c->site];
     y->calls[x->is_long[step]]++;
     y->ns[x->is_long[step]] += t->slices.dur_ns[c->slice];
-    if (!x->is_long[step] || !i || tg__slice_track(t, x->s->calls[i - 1].slice) != tg__slice_track(t, c->slice)) continue;
+    if (!x->is_long[step] || !i || tg__slice_track(t, x->s->calls[i - 1].slice) != tg__slice_track(t, c->slice))
+      continue;
     const int64_t stop = start - tg__slice_end(t, x->s->calls[i - 1].slice);
     if (2 * stop < length_of(x->b, step) - x->typical_ns) continue;
     y->stops++;
@@ -70,7 +71,8 @@ static void tally_calls(struct stalls *x) {
   }
 }
 
-/* The site that costs most of those which long steps call more often than usual ones, when these make up half of the excess. */
+/* The site that costs most of those which long steps call more often than usual ones, when these make up half of the
+ * excess. */
 static uint32_t extra_work(const struct stalls *x) {
   const size_t usual = x->b->count - x->count;
   int64_t all = 0, most = 0;
@@ -108,19 +110,23 @@ static bool is_regular(const struct stalls *x) {
 static void report(struct stalls *x) {
   struct tg__facts *f = x->s->f;
   const double share = tg__pct(x->excess_ns, f->total_ns);
-  const uint32_t work = extra_work(x), stop = work == TG_NONE ? common_stop(x) : TG_NONE, place = work == TG_NONE ? stop : work;
+  const uint32_t work = extra_work(x), stop = work == TG_NONE ? common_stop(x) : TG_NONE,
+                 place = work == TG_NONE ? stop : work;
   if (place == TG_NONE && !is_regular(x)) return;
   struct tg__finding *y = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, x->excess_ns));
-  if (place != TG_NONE && x->s->sites[place].path) tg__say_site(x->s, place, 0, y);
-  else TG_SAY(y->where, "step %lld", (long long)f->t->steps[x->b->steps[x->longest].step].number);
+  if (place != TG_NONE && x->s->sites[place].path)
+    tg__say_site(x->s, place, 0, y);
+  else
+    TG_SAY(y->where, "step %lld", (long long)f->t->steps[x->b->steps[x->longest].step].number);
   TG_SAY(y->evidence,
-         "%zu of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms a step (%.1f %%)%s",
+         "%zu of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms "
+         "a step (%.1f %%)%s",
          x->count, x->b->count, tg__ms(x->typical_ns), tg__ms(x->longest_ns), tg__ms(y->cost_ns), share,
          work != TG_NONE   ? "; they do work there that the other steps do not"
          : stop != TG_NONE ? "; each stands still before it calls that"
                            : "; they come at equal distances");
-  TG_SAY(y->advice,
-         "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save writes checkpoints in the background.");
+  TG_SAY(y->advice, "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save "
+                    "writes checkpoints in the background.");
   tg__expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7, "nine of ten of the long steps become like the others");
 }
 

@@ -1,5 +1,5 @@
-/* One rank of a job has more work, and the others wait for it in collectives. Shows in what all of them work and wait; the events of the
- * slow one say where. */
+/* One rank of a job has more work, and the others wait for it in collectives. Shows in what all of them work and
+ * wait; the events of the slow one say where. */
 #include "diagnose/sites.h"
 
 enum { EXCESS_PCT = 10 };
@@ -12,7 +12,8 @@ static bool is_in_backward(const struct tg__sites *s, const struct tg__site *x) 
   return false;
 }
 
-/* Where its data comes in: the first operator of a step that is given other shapes from step to step. Where none is: what takes longest. */
+/* Where its data comes in: the first operator of a step that is given other shapes from step to step. Where none is:
+ * what takes longest. */
 static void say_place(struct tg__facts *f, struct tg__finding *x) {
   struct tg__sites *s = tg__facts_sites(f);
   uint32_t longest = TG_NONE;
@@ -30,19 +31,24 @@ static void say_place(struct tg__facts *f, struct tg__finding *x) {
 }
 
 static void report_straggler(struct tg__facts *f, const struct tg__straggler *s) {
-  struct tg__finding *x = tg__find(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns, EXCESS_PCT,
-                                   (int64_t)(s->own.busy_ns - s->others_busy_ns));
+  struct tg__finding *x =
+      tg__find(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns, EXCESS_PCT,
+               (int64_t)(s->own.busy_ns - s->others_busy_ns));
   say_place(f, x);
-  TG_SAY(x->evidence, "rank %lld works %.2f ms of a step and waits %.2f ms in collectives; the others work %.2f ms and wait %.2f ms for it",
-         (long long)f->t->ranks[f->rank].number, s->own.busy_ns / 1e6, s->own.wait_ns / 1e6, s->others_busy_ns / 1e6, s->others_wait_ns / 1e6);
-  TG_SAY(x->advice,
-         "Deal the work out evenly: the same mix of lengths for each rank (a strided or bucketed sampler), the same host for each.");
+  TG_SAY(x->evidence,
+         "rank %lld works %.2f ms of a step and waits %.2f ms in collectives; the others work %.2f ms and wait %.2f ms "
+         "for it",
+         (long long)f->t->ranks[f->rank].number, s->own.busy_ns / 1e6, s->own.wait_ns / 1e6, s->others_busy_ns / 1e6,
+         s->others_wait_ns / 1e6);
+  TG_SAY(x->advice, "Deal the work out evenly: the same mix of lengths for each rank (a strided or bucketed sampler), "
+                    "the same host for each.");
   x->saving_ns = (int64_t)(s->own.busy_ns - s->mean_busy_ns);
   x->confidence = 0.75;
   x->method = "each rank works as long as they do on average";
 }
 
-/* The rank that works longest, when it works longer than the others by a tenth of a step and they wait the longer for it. */
+/* The rank that works longest, when it works longer than the others by a tenth of a step and they wait the longer
+ * for it. */
 bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct tg__straggler *out) {
   size_t slow = 0;
   double busy = 0, wait = 0;
@@ -63,7 +69,8 @@ bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct 
   return 100 * excess > EXCESS_PCT * loads[slow].total_ns && out->others_wait_ns - loads[slow].wait_ns > excess / 2;
 }
 
-enum tg_err tg__judge_straggler(const struct tg_trace *t, uint32_t rank, const struct tg__straggler *s, struct tg__finding *out) {
+enum tg_err tg__judge_straggler(const struct tg_trace *t, uint32_t rank, const struct tg__straggler *s,
+                                struct tg__finding *out) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
   if (!err) report_straggler(&f, s);

@@ -15,15 +15,16 @@ struct own { /* by slice of a call */
   size_t cap;
 };
 
-/* The pieces of an operator that come one after the other: a recurrent layer goes along its sequence, the first dimension of its input. */
+/* The pieces of an operator that come one after the other: a recurrent layer goes along its sequence, the first
+ * dimension of its input. */
 static int64_t pieces_of(const struct tg__sites *s, uint32_t slice) {
   struct tg__shape shapes[TG_INPUTS];
   if (!tg__str_contains(tg__name(s->f->t, s->f->t->slices.name[slice]), "_rnn_layer")) return 1;
   return tg__call_shapes(s, slice, shapes) && shapes[0].rank == 3 && shapes[0].dim[0] > 1 ? shapes[0].dim[0] : 1;
 }
 
-/* Time of one call in operators so long that torch shares them out, without what others take that they call: a call may be made of
- * many short ones, and no thread takes a part of those. */
+/* Time of one call in operators so long that torch shares them out, without what others take that they call: a call
+ * may be made of many short ones, and no thread takes a part of those. */
 static int64_t long_inside(const struct tg__sites *s, const struct tg__call *c, struct own *own) {
   struct tg__facts *f = s->f;
   const struct tg__slices *x = &f->t->slices;
@@ -40,7 +41,8 @@ static int64_t long_inside(const struct tg__sites *s, const struct tg__call *c, 
   }
   int64_t sum = 0;
   for (uint32_t i = 0; i < n; i++)
-    if (tg__slice_class(f->t, c->slice + i) == TG__CLASS_OP && own->ns[i] / pieces_of(s, c->slice + i) >= SHARED_OUT_NS) sum += own->ns[i];
+    if (tg__slice_class(f->t, c->slice + i) == TG__CLASS_OP && own->ns[i] / pieces_of(s, c->slice + i) >= SHARED_OUT_NS)
+      sum += own->ns[i];
   return sum;
 }
 
@@ -57,7 +59,8 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
     sum += ns;
     if (c->site == TG_NONE || !ns) continue;
     by_site[c->site] += ns;
-    if (s->sites[c->site].kind == TG__CALL_FORWARD && (*top == TG_NONE || by_site[c->site] > by_site[*top])) *top = c->site;
+    if (s->sites[c->site].kind == TG__CALL_FORWARD && (*top == TG_NONE || by_site[c->site] > by_site[*top]))
+      *top = c->site;
   }
   tg__free(by_site);
   tg__free(own.ns);
@@ -71,25 +74,34 @@ static bool is_alone(const struct tg_trace *t) {
   return true;
 }
 
-static void report(struct tg__sites *s, enum tg__cause cause, int64_t threads, int64_t cores, int64_t ns, uint32_t top) {
+static void report(struct tg__sites *s, enum tg__cause cause, int64_t threads, int64_t cores, int64_t ns,
+                   uint32_t top) {
   struct tg__facts *f = s->f;
   const bool many = cause == TG__CAUSE_THREAD_OVERSUBSCRIPTION;
   struct tg__finding *x = tg__find(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
   if (top != TG_NONE) tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld thread%s of torch on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take %.2f ms %s (%.1f %%)",
+  TG_SAY(x->evidence,
+         "%lld thread%s of torch on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take "
+         "%.2f ms %s (%.1f %%)",
          (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__per(f), x->share_pct);
   if (many) {
-    TG_SAY(x->advice, "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for each other.", (long long)cores,
-           (long long)cores);
-    tg__expect(f, x, (int64_t)((double)ns * (1 - (double)cores / (double)threads)), 0.6, "these operators take turns as if each thread beyond the cores were idle");
+    TG_SAY(x->advice,
+           "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for "
+           "each other.",
+           (long long)cores, (long long)cores);
+    tg__expect(f, x, (int64_t)((double)ns * (1 - (double)cores / (double)threads)), 0.6,
+               "these operators take turns as if each thread beyond the cores were idle");
   } else {
-    TG_SAY(x->advice, "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.", (long long)cores);
+    TG_SAY(x->advice,
+           "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.",
+           (long long)cores);
     tg__expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
                "seven tenths of what an even division among all cores would give");
   }
 }
 
-/* How many threads are enough: torch by itself takes one for each whole core. Where that is not known, each may count as two. */
+/* How many threads are enough: torch by itself takes one for each whole core. Where that is not known, each may
+ * count as two. */
 static int64_t enough(const struct tg__facts *f, int64_t cores) {
   const int64_t physical = condition(f, "physical_cores");
   return physical > 0 && physical <= cores ? physical : (cores + 1) / 2;
@@ -103,6 +115,8 @@ void tg__judge_threads(struct tg__facts *f) {
   uint32_t top;
   const int64_t ns = s ? shared_out(s, &top) : 0;
   if (!s || tg__pct(ns, f->total_ns) <= THREADS_PCT) return;
-  if (threads > cores) report(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
-  else if (is_alone(f->t)) report(s, TG__CAUSE_THREAD_UNDERUSE, threads, enough(f, cores), ns, top);
+  if (threads > cores)
+    report(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
+  else if (is_alone(f->t))
+    report(s, TG__CAUSE_THREAD_UNDERUSE, threads, enough(f, cores), ns, top);
 }

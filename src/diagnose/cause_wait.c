@@ -1,4 +1,5 @@
-/* The program waits: for files, the collector, another thread. What `tachograph run` marks with a range while it records. */
+/* The program waits: for files, the collector, another thread. What `tachograph run` marks with a range while it
+ * records. */
 #include "diagnose/pipeline.h"
 #include "diagnose/sites.h"
 
@@ -23,7 +24,8 @@ static const struct {
      "nine of ten of them left out",
      OFTEN},
     {TG__CAUSE_REPEATED_FILE_LOAD,
-     {"torch.load", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "json.load", "pickle.load", "pandas.read_csv", "pandas.read_parquet"},
+     {"torch.load", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "json.load", "pickle.load", "pandas.read_csv",
+      "pandas.read_parquet"},
      "read a file",
      "Read the file once, before the loop, and keep what was read.",
      "the time of these calls",
@@ -37,7 +39,8 @@ static const struct {
     {TG__CAUSE_LOADER_TOO_SLOW,
      {"queue.Queue.get", "concurrent.futures.Future.result", "threading.Condition.wait"},
      "wait for what another thread makes",
-     "Let the threads that fill the queue work at the same time: more of them, no lock held while they work, processes where Python "
+     "Let the threads that fill the queue work at the same time: more of them, no lock held while they work, processes "
+     "where Python "
      "itself computes.",
      "the time of these calls, but for a tenth",
      OFTEN},
@@ -47,7 +50,8 @@ struct waits {
   struct tg__facts *f;
   int64_t ns[KINDS], calls[KINDS];
   uint32_t longest[KINDS], loop; /* loop: track of the steps; what other threads wait for keeps nobody waiting */
-  int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next, whose waits are its own */
+  int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next, whose
+                       waits are its own */
 };
 
 static int kind_of(struct tg__str name) {
@@ -85,16 +89,19 @@ int64_t tg__marked_waits(struct tg__facts *f) {
   return sum;
 }
 
-/* Waiting for another thread: where several make what is waited for, and only one of them works at any time, that is the reason. */
+/* Waiting for another thread: where several make what is waited for, and only one of them works at any time, that is
+ * the reason. */
 static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x) {
   struct tg__turns turns;
   if (!tg__takes_turns(f, loop, &turns)) return;
   x->cause = TG__CAUSE_PIPELINE_LOCK_CONTENTION;
   tg__where_slice(f, turns.longest, x);
   const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
+  tg__say(x->evidence + len, sizeof x->evidence - len,
+          "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
           (long long)turns.turns);
-  TG_SAY(x->advice, "Hold the lock only to take an index and to hand over, not while reading and computing; where it is Python's own, use processes: "
+  TG_SAY(x->advice, "Hold the lock only to take an index and to hand over, not while reading and computing; where it "
+                    "is Python's own, use processes: "
                     "DataLoader workers.");
 }
 
@@ -103,7 +110,8 @@ static void join_checkpoint(struct tg__facts *f, struct waits *w) {
   enum { LOGGING, CHECKPOINT };
   struct tg__frame_parts a, b;
   if (!w->calls[LOGGING] || !w->calls[CHECKPOINT] || w->calls[LOGGING] > w->calls[CHECKPOINT]) return;
-  const bool known = tg__frame_split(tg__user_frame(f->t, w->longest[LOGGING]), &a) && tg__frame_split(tg__user_frame(f->t, w->longest[CHECKPOINT]), &b);
+  const bool known = tg__frame_split(tg__user_frame(f->t, w->longest[LOGGING]), &a) &&
+                     tg__frame_split(tg__user_frame(f->t, w->longest[CHECKPOINT]), &b);
   if (!known || !tg__str_eq(a.file, b.file) || !tg__str_eq(a.function, b.function)) return;
   w->ns[CHECKPOINT] += w->ns[LOGGING];
   w->ns[LOGGING] = 0;
@@ -117,8 +125,9 @@ void tg__judge_waits(struct tg__facts *f) {
     if (share <= WAIT_PCT) continue;
     struct tg__finding *x = tg__find(f, kinds[k].cause, share, WAIT_PCT, tg__per_step(f, w.ns[k]));
     tg__where_slice(f, w.longest[k], x);
-    TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w.calls[k], f->steps.count,
-           kinds[k].evidence, tg__ms(x->cost_ns), tg__per(f), share, tg__ms(f->t->slices.dur_ns[w.longest[k]]));
+    TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w.calls[k],
+           f->steps.count, kinds[k].evidence, tg__ms(x->cost_ns), tg__per(f), share,
+           tg__ms(f->t->slices.dur_ns[w.longest[k]]));
     TG_SAY(x->advice, "%s", kinds[k].advice);
     if (kinds[k].cause == TG__CAUSE_LOADER_TOO_SLOW) name_turns(f, w.loop, x);
     tg__expect(f, x, w.ns[k] - w.ns[k] / kinds[k].left, 0.9, kinds[k].method);

@@ -1,4 +1,5 @@
-/* finding_rows: what was found as rows, the most severe first; and what the rows of ranks that were judged one by one say together. */
+/* finding_rows: what was found as rows, the most severe first; and what the rows of ranks that were judged one by
+ * one say together. */
 #include "diagnose/findings.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ static const char *const severities[] = {"low", "medium", "high"};
 
 const char *tg__cause_name(enum tg__cause cause) { return cause_names[cause]; }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* What is to be won decides, where that is known. */
 static int severity(const struct tg__finding *x) {
@@ -51,11 +52,13 @@ void tg__put_finding(const struct tg_trace *t, const struct tg__finding *x, stru
   put_line(x, out);
   tg__put_cstr(out, x->evidence);
   tg__put_cstr(out, x->advice);
-  if (x->method) tg__put_cstr(out, x->method);
-  else tg__put_null(out);
+  if (x->method)
+    tg__put_cstr(out, x->method);
+  else
+    tg__put_null(out);
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* Where in the list a cell's text stands; its length when nowhere. */
 static unsigned place_in(const char *const *list, unsigned count, const struct tg_table *t, uint32_t text) {
@@ -71,8 +74,9 @@ struct place { /* of a row among the others */
   double share_pct;
 };
 
-/* Severe ones first. Among those of one severity the ones that say what is to be won, the most first; then the others in the order of
- * causes.def, which begins with what is easiest to change: shares of different rules are not on one scale. Then the larger share. */
+/* Severe ones first. Among those of one severity the ones that say what is to be won, the most first; then the
+ * others in the order of causes.def, which begins with what is easiest to change: shares of different rules are not
+ * on one scale. Then the larger share. */
 static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct place *const x = (const struct place *)ctx + a, *const y = (const struct place *)ctx + b;
   if (x->severity != y->severity) return x->severity > y->severity;
@@ -83,13 +87,16 @@ static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
 static bool put_in_order(struct tg_table *t) {
   struct place *const places = tg__alloc((t->rows + 1) * sizeof *places);
   uint32_t *const order = tg__alloc((t->rows + 1) * sizeof *order);
-  const struct tg__column *const severe = &t->columns[tg__table_column_index(t, "severity")], *const cause = &t->columns[tg__table_column_index(t, "cause")];
-  const struct tg__column *const saving = &t->columns[tg__table_column_index(t, "saving_ns")], *const share = &t->columns[tg__table_column_index(t, "share_pct")];
+  const struct tg__column *const severe = &t->columns[tg__table_column_index(t, "severity")],
+                                 *const cause = &t->columns[tg__table_column_index(t, "cause")];
+  const struct tg__column *const saving = &t->columns[tg__table_column_index(t, "saving_ns")],
+                                 *const share = &t->columns[tg__table_column_index(t, "share_pct")];
   bool done = places && order;
   for (size_t i = 0; done && i < t->rows; i++) {
     order[i] = (uint32_t)i;
-    places[i] = (struct place){place_in(severities, 3, t, severe->texts[i]), place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]),
-                               saving->ints[i], share->reals[i]};
+    places[i] =
+        (struct place){place_in(severities, 3, t, severe->texts[i]),
+                       place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]), saving->ints[i], share->reals[i]};
   }
   done = done && tg__sort_index(order, t->rows, is_before, places);
   if (done) tg__table_keep_rows(t, order, t->rows);
@@ -98,7 +105,7 @@ static bool put_in_order(struct tg_table *t) {
   return done && !t->failed;
 }
 
-/* ---- of all ranks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- of all ranks ---------------------------------------------------------------------------- */
 
 /* Waiting for a slow rank is not communication that could be hidden: what the ranks say of it is taken back. */
 static bool take_back(struct tg_table *t) {
@@ -106,7 +113,8 @@ static bool take_back(struct tg_table *t) {
   uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
   size_t kept = 0;
   for (size_t i = 0; rows && i < t->rows; i++)
-    if (place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]) != TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED) rows[kept++] = (uint32_t)i;
+    if (place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]) != TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED)
+      rows[kept++] = (uint32_t)i;
   if (rows) tg__table_keep_rows(t, rows, kept);
   tg__free(rows);
   return rows && !t->failed;
@@ -121,7 +129,8 @@ static void drop_nothing_found(struct tg_table *t) {
   t->note_count = kept;
 }
 
-enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg_trace *slow, uint32_t rank, const struct tg__straggler *s) {
+enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg_trace *slow, uint32_t rank,
+                                const struct tg__straggler *s) {
   drop_nothing_found(rows);
   if (slow) {
     struct tg__finding x;

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- what rules use ---------------------------------------------------------------------------------------------------------- */
+/* ---- what rules use -------------------------------------------------------------------------- */
 
 void tg__say(char *buf, size_t size, const char *format, ...) {
   va_list args;
@@ -18,30 +18,38 @@ void tg__say(char *buf, size_t size, const char *format, ...) {
   buf[cut] = 0;
 }
 
-struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct, int64_t cost_ns) {
+struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
+                             int64_t cost_ns) {
   struct tg__finding *new = &f->scrap;
   if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found))
     new = &f->found[f->found_count++];
   else
     f->failed = true;
-  *new = (struct tg__finding){
-      .cause = cause, .rank = f->rank, .share_pct = share_pct, .threshold_pct = threshold_pct, .cost_ns = cost_ns,
-                              .saving_ns = TG_NULL_INT, .confidence = NAN};
+  *new = (struct tg__finding){.cause = cause,
+                              .rank = f->rank,
+                              .share_pct = share_pct,
+                              .threshold_pct = threshold_pct,
+                              .cost_ns = cost_ns,
+                              .saving_ns = TG_NULL_INT,
+                              .confidence = NAN};
   return new;
 }
 
-void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method) {
+void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
+                const char *method) {
   x->saving_ns = tg__per_step(f, tg__shortened(f, saving_sum_ns < 0 ? 0 : saving_sum_ns, 0, 0));
   x->confidence = confidence;
   x->method = method;
 }
 
-void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method) {
+void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
+                         const char *method) {
   tg__expect(f, x, saving_sum_ns, confidence, method);
   if (!f->has_device_work) return;
   if (f->device_bound) x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving_sum_ns, 0));
   const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; times are the %s's, which is the slower side", f->device_bound ? "device" : "host");
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; times are the %s's, which is the slower side",
+          f->device_bound ? "device" : "host");
 }
 
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause) {
@@ -69,7 +77,9 @@ uint32_t tg__loop_track(const struct tg__facts *f) {
   return step == TG_NONE ? TG_NONE : tg__slice_track(f->t, step);
 }
 
-int64_t tg__per_step(const struct tg__facts *f, int64_t sum) { return f->steps.count ? sum / (int64_t)f->steps.count : sum; }
+int64_t tg__per_step(const struct tg__facts *f, int64_t sum) {
+  return f->steps.count ? sum / (int64_t)f->steps.count : sum;
+}
 
 static bool is_whole(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE; }
 const char *tg__per(const struct tg__facts *f) { return is_whole(f) ? "in all" : "a step"; }
@@ -79,8 +89,10 @@ const char *tg__each(const struct tg__facts *f) { return is_whole(f) ? "the" : "
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
   const struct tg__str frame = tg__is_user_frame(name) ? (struct tg__str){"", 0} : tg__user_frame(f->t, slice);
-  if (frame.len) TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
-  else TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
+  if (frame.len)
+    TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
+  else
+    TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
 }
 
 void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
@@ -100,7 +112,7 @@ bool tg__is_of_closure(const struct tg_trace *t, uint32_t slice) {
          tg__arg_int(t, t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1) >= 0;
 }
 
-/* ---- facts ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 static void sum_up(struct tg__facts *f) {
   for (size_t i = 0; i < f->steps.count; i++) {
@@ -111,7 +123,8 @@ static void sum_up(struct tg__facts *f) {
   const struct tg__window *w = &f->steps.window;
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *g = &f->gaps.items[i];
-    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns, end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
+    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns,
+                  end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
     if (start < end) f->gap_ns[g->cause] += end - start;
   }
   f->has_device_work = f->gaps.device_count > 0;
@@ -138,20 +151,21 @@ void tg__facts_close(struct tg__facts *f) {
 
 static void judge(struct tg__facts *f) {
 #define CAUSE(id, name, meaning)
-#define RULE(function)                                                                                                                     \
+#define RULE(function)                                                                                                 \
   if (!f->failed) function(f);
 #include "diagnose/causes.def"
 #undef CAUSE
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct tg_table *out, size_t *judged) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
   if (!err && f.steps.count) judge(&f);
   if (!err && f.failed) err = TG_MEMORY;
-  if (!err && !f.steps.count) tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
+  if (!err && !f.steps.count)
+    tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
   *judged += f.steps.count > 0;
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
   for (size_t i = 0; !err && i < f.found_count; i++) tg__put_finding(t, &f.found[i], out);
@@ -171,7 +185,8 @@ enum tg_err tg__findings_of_all(const struct tg_trace *t, struct tg_table *out) 
   return err;
 }
 
-enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                struct tg_error *e) {
   size_t judged = 0;
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
@@ -179,6 +194,7 @@ enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *
   if (!err && !a->is_joined) err = tg__findings_of_all(t, out);
   if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
   if (judged) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1, "the trace holds neither steps nor operators, so there is nothing to judge; record with "
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the trace holds neither steps nor operators, so there is nothing to judge; record with "
                   "ProfilerActivity.CPU among the activities, and call prof.step() in the loop");
 }

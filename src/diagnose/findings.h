@@ -1,4 +1,5 @@
-/* findings.h: what the rules share; private to the folder. A rule looks at the facts of one rank and adds what it found. */
+/* findings.h: what the rules share; private to the folder. A rule looks at the facts of one rank and adds what it
+ * found. */
 #ifndef TG_FINDINGS_H
 #define TG_FINDINGS_H
 
@@ -34,10 +35,11 @@ struct tg__facts {
   struct tg__names names;
   struct tg__breakdown steps;
   struct tg__gaps gaps;
-  int64_t total_ns, part_ns[TG__PART_COUNT], gap_ns[TG__GAP_CAUSE_COUNT]; /* gaps: inside the window of the steps, over all devices */
+  int64_t total_ns, part_ns[TG__PART_COUNT],
+      gap_ns[TG__GAP_CAUSE_COUNT]; /* gaps: inside the window of the steps, over all devices */
   bool has_device_work;
-  /* In the window of the steps: its length, the time some device works, and the host's without what it waits for devices. The longer
-   * of the two is what a step cannot be shorter than as long as that side does the same work. */
+  /* In the window of the steps: its length, the time some device works, and the host's without what it waits for
+   * devices. The longer of the two is what a step cannot be shorter than as long as that side does the same work. */
   int64_t window_ns, device_busy_ns, host_busy_ns;
   bool device_bound; /* the device's is the longer */
   struct tg__finding *found;
@@ -50,15 +52,19 @@ struct tg__facts {
 
 /* A new finding with its numbers, to be given its texts; never NULL. */
 #define TG__NO_THRESHOLD ((double)NAN)
-struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct, int64_t cost_ns);
+struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
+                             int64_t cost_ns);
 void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
-void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method);
-/* The same of work that sites tell the time of: the device's where it is device bound. Says in the evidence whose time that is. */
-void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence, const char *method);
-/* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host waits so much less
- * for it. Without device work there is the host alone. */
+void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
+                const char *method);
+/* The same of work that sites tell the time of: the device's where it is device bound. Says in the evidence whose
+ * time that is. */
+void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
+                         const char *method);
+/* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host
+ * waits so much less for it. Without device work there is the host alone. */
 void tg__find_bounds(struct tg__facts *f);
 int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
@@ -67,7 +73,8 @@ struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f-
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
-/* Between which lines of the program most time passes without an operator. Where the trace tells no lines: all long pauses. */
+/* Between which lines of the program most time passes without an operator. Where the trace tells no lines: all long
+ * pauses. */
 struct tg__quiet {
   char where[sizeof((struct tg__finding *)0)->where];
   int64_t usual_ns, all_ns; /* what usual steps spend there, times the steps; all of it */
@@ -80,16 +87,19 @@ static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG_
 /* Calls visit for every slice that starts inside the window of the steps, by track, then start. */
 typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
 void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
-/* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward pass in there, with
- * gradients switched on and so with sequence numbers; an update has neither. */
+/* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward
+ * pass in there, with gradients switched on and so with sequence numbers; an update has neither. */
 bool tg__is_of_closure(const struct tg_trace *t, uint32_t slice);
-uint32_t tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
+uint32_t
+tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__per(const struct tg__facts *f);
 const char *tg__period(const struct tg__facts *f);
 const char *tg__each(const struct tg__facts *f);
-static inline double tg__pct(int64_t part, int64_t whole) { return whole > 0 ? 100.0 * (double)part / (double)whole : 0; }
+static inline double tg__pct(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
 static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
 
 /* One rank's facts; close them either way. TG_OK or TG_MEMORY. */
@@ -103,7 +113,8 @@ const char *tg__cause_name(enum tg__cause cause);
 void tg__put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out);
 
 /* cause_straggler.c: the finding about the rank that tg__find_straggler names. */
-enum tg_err tg__judge_straggler(const struct tg_trace *t, uint32_t rank, const struct tg__straggler *s, struct tg__finding *out);
+enum tg_err tg__judge_straggler(const struct tg_trace *t, uint32_t rank, const struct tg__straggler *s,
+                                struct tg__finding *out);
 
 #define CAUSE(id, name, meaning)
 #define RULE(function) void function(struct tg__facts *f);

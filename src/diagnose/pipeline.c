@@ -1,5 +1,5 @@
-/* The loop waits for threads of its own process that make its input. Do they work at the same time, or one at a time, as a lock makes
- * them that is held during the work? */
+/* The loop waits for threads of its own process that make its input. Do they work at the same time, or one at a
+ * time, as a lock makes them that is held during the work? */
 #include "diagnose/pipeline.h"
 
 enum { RUN_LENGTH = 3, OVERLAP_PCT = 1, LEAST_WORK_PCT = 5 };
@@ -21,8 +21,10 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   if (track == p->until_track && t->slices.start_ns[slice] < p->until_ns) return;
   p->until_track = track;
   p->until_ns = tg__slice_end(t, slice);
-  if (tg__grow((void **)&p->ops, &p->cap, p->count + 1, sizeof *p->ops)) p->ops[p->count++] = slice;
-  else p->f->failed = true;
+  if (tg__grow((void **)&p->ops, &p->cap, p->count + 1, sizeof *p->ops))
+    p->ops[p->count++] = slice;
+  else
+    p->f->failed = true;
 }
 
 static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {

@@ -9,7 +9,8 @@ struct tg__turns {
   uint32_t longest; /* operator */
   bool several;     /* threads */
 };
-/* Do the threads beside that of the loop (a track) work one at a time, several operators each before the next has its turn? */
+/* Do the threads beside that of the loop (a track) work one at a time, several operators each before the next has
+ * its turn? */
 bool tg__takes_turns(struct tg__facts *f, uint32_t loop, struct tg__turns *out);
 
 #endif

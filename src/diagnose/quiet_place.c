@@ -1,14 +1,16 @@
-/* Where a program lets its operators wait: the two lines between which most time passes with no operator running on any thread. */
+/* Where a program lets its operators wait: the two lines between which most time passes with no operator running on
+ * any thread. */
 #include "diagnose/sites.h"
 
-/* Pauses below 1/200 of a step, or of 50 us, are how Python is, not a place; and 20 us lie between any two calls, whatever the program does. */
+/* Pauses below 1/200 of a step, or of 50 us, are how Python is, not a place; and 20 us lie between any two calls,
+ * whatever the program does. */
 enum { PLACES = 256, LEAST_SHARE = 200, LEAST_NS = 50000, USUAL_NS = 20000 };
-enum { BUSY_PCT = 5 };   /* a thread that waits longer than that for a core is on a machine that others keep busy */
-enum { LONG_SHARE = 20 };                /* without a place, pauses from 1/20 of a step on are more than that */
+enum { BUSY_PCT = 5 };    /* a thread that waits longer than that for a core is on a machine that others keep busy */
+enum { LONG_SHARE = 20 }; /* without a place, pauses from 1/20 of a step on are more than that */
 
 /* Between two operators: a line may call many, and what comes by chance comes between other ones each time. */
 struct place {
-  struct tg__str before, after;    /* frames of the program */
+  struct tg__str before, after;     /* frames of the program */
   uint32_t before_name, after_name; /* operators */
   int64_t *ns;                      /* by step */
   size_t read_steps, last_step;     /* steps in which a file is opened to be read there; the last of them, and one */
@@ -18,9 +20,9 @@ struct search {
   struct tg__facts *f;
   uint32_t track, last; /* the slice that ended last, TG_NONE = none yet */
   int64_t end_ns, least_ns, long_ns;
-  int64_t update_until_ns; /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
-  size_t step;             /* that is under way */
-  struct tg__spans others; /* when operators or collectives run on other threads: waiting for one is no Python */
+  int64_t update_until_ns;     /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
+  size_t step;                 /* that is under way */
+  struct tg__spans others;     /* when operators or collectives run on other threads: waiting for one is no Python */
   struct place places[PLACES]; /* one without frames: long pauses whose place is not known */
   size_t count;
   uint32_t *reads; /* files that the loop's thread opens to read, by time */
@@ -28,7 +30,8 @@ struct search {
 };
 
 static bool is_at(const struct place *a, const struct place *b) {
-  return a->before_name == b->before_name && a->after_name == b->after_name && tg__str_eq(a->before, b->before) && tg__str_eq(a->after, b->after);
+  return a->before_name == b->before_name && a->after_name == b->after_name && tg__str_eq(a->before, b->before) &&
+         tg__str_eq(a->after, b->after);
 }
 
 static struct place *place_of(struct search *s, const struct place *at) {
@@ -47,7 +50,9 @@ static struct place *place_of(struct search *s, const struct place *at) {
 static void look_for_read(struct search *s, struct place *p, uint32_t next) {
   const int64_t *start_ns = s->f->t->slices.start_ns;
   while (s->next_read < s->read_count && start_ns[s->reads[s->next_read]] < s->end_ns) s->next_read++;
-  if (s->next_read == s->read_count || start_ns[s->reads[s->next_read]] >= start_ns[next] || p->last_step == s->step + 1) return;
+  if (s->next_read == s->read_count || start_ns[s->reads[s->next_read]] >= start_ns[next] ||
+      p->last_step == s->step + 1)
+    return;
   p->read = s->reads[s->next_read];
   p->read_steps++;
   p->last_step = s->step + 1;
@@ -65,23 +70,27 @@ static void add_pause(struct search *s, uint32_t next, int64_t ns) {
     if (ns < s->long_ns) return;
     at = (struct place){.before_name = TG_NONE, .after_name = TG_NONE, .read = TG_NONE};
   }
-  while (s->step + 1 < s->f->steps.count && s->f->t->slices.start_ns[next] >= steps[s->step + 1].host_start_ns) s->step++;
+  while (s->step + 1 < s->f->steps.count && s->f->t->slices.start_ns[next] >= steps[s->step + 1].host_start_ns)
+    s->step++;
   struct place *p = place_of(s, &at);
   if (p) p->ns[s->step] += ns;
   if (p) look_for_read(s, p, next);
 }
 
-static bool is_less(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+static bool is_less(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
 
-/* A thread that has no core stands still wherever it has come to: here in one step, there in another. What nine of ten steps spend at a
- * place they spend there whatever else the machine does. */
+/* A thread that has no core stands still wherever it has come to: here in one step, there in another. What nine of
+ * ten steps spend at a place they spend there whatever else the machine does. */
 static size_t usual_rank(const struct tg__facts *f) {
   int64_t wait_pct;
   const bool is_known = tg__str_to_int(tg__document_member(f->t, f->rank, "core_wait_pct"), &wait_pct);
   return (f->steps.count - 1) / (is_known && wait_pct > BUSY_PCT ? 10 : 2);
 }
 
-/* What a usual step spends there, times the steps: what comes by chance, as when the machine is busy with something else, is not meant. */
+/* What a usual step spends there, times the steps: what comes by chance, as when the machine is busy with something
+ * else, is not meant. */
 static int64_t usual_ns(struct search *s, const int64_t *ns) {
   const size_t n = s->f->steps.count;
   uint32_t *order = tg__alloc(n * sizeof *order);
@@ -94,7 +103,8 @@ static int64_t usual_ns(struct search *s, const int64_t *ns) {
 }
 
 static bool is_of_optimizer(const struct search *s, uint32_t slice) {
-  return tg__meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP || tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
+  return tg__meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP ||
+         tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
 }
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -105,7 +115,8 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   if ((cls != TG__CLASS_OP && !is_loader && !is_optimizer) || tg__slice_track(t, slice) != s->track) return;
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
   const bool in_update = start < s->update_until_ns && !tg__is_of_closure(t, slice);
-  const int64_t from = s->update_until_ns > s->end_ns && s->update_until_ns <= start ? s->update_until_ns : s->end_ns, pause_ns = start - from;
+  const int64_t from = s->update_until_ns > s->end_ns && s->update_until_ns <= start ? s->update_until_ns : s->end_ns,
+                pause_ns = start - from;
   if (s->last != TG_NONE && pause_ns >= s->least_ns && !in_update)
     add_pause(s, slice, pause_ns - USUAL_NS - tg__spans_inside(&s->others, from, start));
   if (is_optimizer && !in_update) s->update_until_ns = end;
@@ -117,18 +128,23 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
 static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
   const struct tg_trace *const t = s->f->t;
-  const bool reads = cls == TG__CLASS_ANNOTATION && tg__str_eq(tg__name(t, t->slices.name[slice]), TG_STR("builtins.open"));
+  const bool reads =
+      cls == TG__CLASS_ANNOTATION && tg__str_eq(tg__name(t, t->slices.name[slice]), TG_STR("builtins.open"));
   if (reads && tg__slice_track(t, slice) == s->track) {
-    if (tg__grow((void **)&s->reads, &s->read_cap, s->read_count + 1, sizeof *s->reads)) s->reads[s->read_count++] = slice;
-    else s->f->failed = true;
+    if (tg__grow((void **)&s->reads, &s->read_cap, s->read_count + 1, sizeof *s->reads))
+      s->reads[s->read_count++] = slice;
+    else
+      s->f->failed = true;
   }
-  const bool works = cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && tg__meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
+  const bool works =
+      cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && tg__meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
   const uint32_t track = works ? tg__slice_track(t, slice) : s->track;
   if (track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
     tg__spans_add(&s->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
 }
 
-/* What two places have in common is said once: "between train.py(9): load and (12): train", "between train.py(9) and (12): train". */
+/* What two places have in common is said once: "between train.py(9): load and (12): train", "between train.py(9) and
+ * (12): train". */
 static void say_place(const struct place *p, char *where, size_t size) {
   struct tg__frame_parts a, b;
   const bool both = tg__frame_split(p->before, &a) && tg__frame_split(p->after, &b) && tg__str_eq(a.file, b.file);
@@ -136,14 +152,17 @@ static void say_place(const struct place *p, char *where, size_t size) {
     tg__say(where, size, "at %.*s", (int)p->after.len, p->after.ptr);
   } else if (both) {
     const struct tg__str first = tg__str_eq(a.function, b.function) ? TG_STR("") : a.function;
-    tg__say(where, size, "between %.*s(%.*s)%s%.*s and (%.*s): %.*s", (int)a.file.len, a.file.ptr, (int)a.line.len, a.line.ptr,
-            first.len ? ": " : "", (int)first.len, first.ptr, (int)b.line.len, b.line.ptr, (int)b.function.len, b.function.ptr);
+    tg__say(where, size, "between %.*s(%.*s)%s%.*s and (%.*s): %.*s", (int)a.file.len, a.file.ptr, (int)a.line.len,
+            a.line.ptr, first.len ? ": " : "", (int)first.len, first.ptr, (int)b.line.len, b.line.ptr,
+            (int)b.function.len, b.function.ptr);
   } else {
     tg__say(where, size, "between %.*s and %.*s", (int)p->before.len, p->before.ptr, (int)p->after.len, p->after.ptr);
   }
 }
 
-static bool is_between(const struct place *a, const struct place *b) { return tg__str_eq(a->before, b->before) && tg__str_eq(a->after, b->after); }
+static bool is_between(const struct place *a, const struct place *b) {
+  return tg__str_eq(a->before, b->before) && tg__str_eq(a->after, b->after);
+}
 
 /* Of all pairs of operators between these two lines. */
 static int64_t between_lines(const struct search *s, const int64_t *usual, const struct place *p) {
@@ -153,13 +172,14 @@ static int64_t between_lines(const struct search *s, const int64_t *usual, const
   return sum;
 }
 
-/* The pause that ends where this one begins, or the other way round, at the same line: a stretch of Python that calls an operator now and
- * then. Of all those, times the steps. */
+/* The pause that ends where this one begins, or the other way round, at the same line: a stretch of Python that
+ * calls an operator now and then. Of all those, times the steps. */
 static int64_t beside(const struct search *s, const int64_t *usual, const struct place *best) {
   int64_t sum = 0;
   for (size_t i = 0; i < s->count; i++) {
     const struct place *p = &s->places[i];
-    if (!is_between(p, best) && (tg__str_eq(p->after, best->before) || tg__str_eq(p->before, best->after))) sum += usual[i];
+    if (!is_between(p, best) && (tg__str_eq(p->after, best->before) || tg__str_eq(p->before, best->after)))
+      sum += usual[i];
   }
   return sum;
 }

@@ -17,7 +17,7 @@ struct walk {
   int64_t update_until, clear_until, load_until;
 };
 
-/* ---- paths --------------------------------------------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 /* "a.py(1): f;b.py(2): g" from the inside out becomes a path from the outside in. */
 static uint32_t path_of_stack(struct walk *w, uint32_t stack) {
@@ -28,7 +28,9 @@ static uint32_t path_of_stack(struct walk *w, uint32_t stack) {
   while (end > 0) {
     const char *const cut = memrchr(s.ptr, ';', end);
     const uint32_t from = cut ? (uint32_t)(cut - s.ptr) + 1 : 0;
-    if (end > from) path = tg__paths_step(&w->s->paths, path, tg__paths_label(&w->s->paths, (struct tg__str){s.ptr + from, end - from}));
+    if (end > from)
+      path =
+          tg__paths_step(&w->s->paths, path, tg__paths_label(&w->s->paths, (struct tg__str){s.ptr + from, end - from}));
     end = from ? from - 1 : 0;
   }
   return *known = path;
@@ -38,16 +40,17 @@ static bool is_python_called(const struct walk *w, uint32_t i, unsigned what) { 
   return tg__slice_class(w->t, i) == TG__CLASS_PYTHON && (tg__meaning(w->s->f, i) & what);
 }
 
-/* "file.py(9): f", called on from line 12 of it, is the frame "file.py(12): f". Frames of torch's own in between may not be recorded:
- * then the line is of another file. */
+/* "file.py(9): f", called on from line 12 of it, is the frame "file.py(12): f". Frames of torch's own in between may
+ * not be recorded: then the line is of another file. */
 static uint32_t frame_at_line(struct walk *w, struct tg__str frame, struct tg__str from) {
   struct tg__frame_parts p;
   const char *const colon = from.len ? memrchr(from.ptr, ':', from.len) : NULL;
-  if (!colon || !tg__frame_split(frame, &p) || !tg__str_eq(p.file, (struct tg__str){from.ptr, (uint32_t)(colon - from.ptr)}))
+  if (!colon || !tg__frame_split(frame, &p) ||
+      !tg__str_eq(p.file, (struct tg__str){from.ptr, (uint32_t)(colon - from.ptr)}))
     return tg__paths_label(&w->s->paths, frame);
   char text[256];
-  tg__say(text, sizeof text, "%.*s(%.*s): %.*s", (int)p.file.len, p.file.ptr, (int)(from.ptr + from.len - colon - 1), colon + 1,
-          (int)p.function.len, p.function.ptr);
+  tg__say(text, sizeof text, "%.*s(%.*s): %.*s", (int)p.file.len, p.file.ptr, (int)(from.ptr + from.len - colon - 1),
+          colon + 1, (int)p.function.len, p.function.ptr);
   return tg__paths_label(&w->s->paths, (struct tg__str){text, (uint32_t)strlen(text)});
 }
 
@@ -59,7 +62,8 @@ static uint32_t path_around(struct walk *w, uint32_t i) {
   if (parent == TG_NONE) return 0;
   const uint32_t from = tg__arg_str(t, t->slices.args[i], TG__K_CALL_FROM), at = w->path_at[parent - w->first];
   if (from == TG_NONE || !at) return at;
-  return tg__paths_step(&w->s->paths, w->s->paths.up[at], frame_at_line(w, tg__name(t, t->slices.name[parent]), tg__name(t, from)));
+  return tg__paths_step(&w->s->paths, w->s->paths.up[at],
+                        frame_at_line(w, tg__name(t, t->slices.name[parent]), tg__name(t, from)));
 }
 
 static void enter_module(struct walk *w, uint32_t i) {
@@ -73,13 +77,16 @@ static void enter_module(struct walk *w, uint32_t i) {
     ++*entries;
 }
 
-/* The innermost module around slice i. One whose ends are those of the slice is around it, too, though it stands behind: where modules
- * were worked out of stacks, a call begins with its first operator and ends with its last. A few may stand behind each other so. */
+/* The innermost module around slice i. One whose ends are those of the slice is around it, too, though it stands
+ * behind: where modules were worked out of stacks, a call begins with its first operator and ends with its last. A
+ * few may stand behind each other so. */
 static uint32_t module_around(const struct walk *w, uint32_t i) {
   const struct tg__slices *s = &w->t->slices;
   const struct tg__track *track = &w->t->tracks[tg__slice_track(w->t, i)];
   uint32_t module = s->parent[i] == TG_NONE ? TG_NONE : w->module_at[s->parent[i] - w->first];
-  for (uint32_t j = i + 1; j < track->first + track->count && j - i < TOGETHER && s->start_ns[j] == s->start_ns[i] && s->dur_ns[j] == s->dur_ns[i]; j++)
+  for (uint32_t j = i + 1; j < track->first + track->count && j - i < TOGETHER && s->start_ns[j] == s->start_ns[i] &&
+                           s->dur_ns[j] == s->dur_ns[i];
+       j++)
     if (is_python_called(w, j, TG__NAME_MODULE)) module = s->name[j];
   return module;
 }
@@ -90,7 +97,8 @@ static void note_place(struct walk *w, uint32_t i) {
   w->module_at[k] = module_around(w, i);
   w->call_at[k] = parent == TG_NONE ? TG_NONE : w->call_at[parent - w->first];
   if (is_python_called(w, i, TG__NAME_MODULE)) enter_module(w, i);
-  if (is_python_called(w, i, TG__NAME_FRAME)) w->path_at[k] = tg__paths_step(&w->s->paths, path_around(w, i), t->slices.name[i]);
+  if (is_python_called(w, i, TG__NAME_FRAME))
+    w->path_at[k] = tg__paths_step(&w->s->paths, path_around(w, i), t->slices.name[i]);
 }
 
 static uint32_t path_of(struct walk *w, uint32_t slice) {
@@ -99,7 +107,7 @@ static uint32_t path_of(struct walk *w, uint32_t slice) {
   return stack == TG_NONE ? frames : path_of_stack(w, stack);
 }
 
-/* ---- sites ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 static uint32_t site_of(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
   struct tg__sites *s = w->s;
@@ -111,8 +119,14 @@ static uint32_t site_of(struct walk *w, uint32_t slice, enum tg__call_kind kind)
     return TG_NONE;
   }
   if (*slot != TG_NONE) return *slot;
-  s->sites[s->count] = (struct tg__site){
-      .path = path, .name = name, .module = module, .slice = slice, .kind = kind, .dims = TG_NONE, .other_dims = TG_NONE, .types = TG_NONE};
+  s->sites[s->count] = (struct tg__site){.path = path,
+                                         .name = name,
+                                         .module = module,
+                                         .slice = slice,
+                                         .kind = kind,
+                                         .dims = TG_NONE,
+                                         .other_dims = TG_NONE,
+                                         .types = TG_NONE};
   return *slot = (uint32_t)s->count++;
 }
 
@@ -145,7 +159,7 @@ static uint32_t call_behind(const struct walk *w, uint32_t node) {
   return cause == TG_NONE || cause < w->first ? TG_NONE : w->call_at[cause - w->first];
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
   struct tg__sites *s = w->s;
@@ -156,7 +170,8 @@ static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
     return;
   }
   struct tg__call *c = &s->calls[s->call_count];
-  *c = (struct tg__call){.slice = slice, .site = TG_NONE, .kind = kind, .counted = start >= window->start_ns && start < window->end_ns};
+  *c = (struct tg__call){
+      .slice = slice, .site = TG_NONE, .kind = kind, .counted = start >= window->start_ns && start < window->end_ns};
   w->call_at[slice - w->first] = (uint32_t)s->call_count++;
   if (kind == TG__CALL_BACKWARD || kind == TG__CALL_ACCUMULATE) return; /* when all calls are there */
   c->site = site_of(w, slice, kind);
@@ -181,7 +196,8 @@ static void count_calls(struct tg__sites *s) {
 }
 
 static bool is_operator(const struct walk *w, uint32_t slice) {
-  return tg__slice_class(w->t, slice) == TG__CLASS_OP && tg__str_contains(tg__name(w->t, w->t->slices.name[slice]), "::");
+  return tg__slice_class(w->t, slice) == TG__CLASS_OP &&
+         tg__str_contains(tg__name(w->t, w->t->slices.name[slice]), "::");
 }
 
 bool tg__is_zero_grad(struct tg__str name) { return tg__str_has_prefix(name, "Optimizer.zero_grad#"); }
@@ -201,12 +217,12 @@ static void see(struct walk *w, uint32_t i) {
   if (start < w->busy_until || !is_operator(w, i)) return;
   w->busy_until = end;
   const bool node = tg__str_has_prefix(name, node_prefix);
-  const enum tg__call_kind kind = node && tg__str_has_suffix(name, "AccumulateGrad") ? TG__CALL_ACCUMULATE
-                                  : node                                             ? TG__CALL_BACKWARD
+  const enum tg__call_kind kind = node && tg__str_has_suffix(name, "AccumulateGrad")    ? TG__CALL_ACCUMULATE
+                                  : node                                                ? TG__CALL_BACKWARD
                                   : start < w->update_until && !tg__is_of_closure(t, i) ? TG__CALL_UPDATE
-                                  : start < w->clear_until                           ? TG__CALL_CLEAR
-                                  : start < w->load_until                            ? TG__CALL_LOAD
-                                                                                     : TG__CALL_FORWARD;
+                                  : start < w->clear_until                              ? TG__CALL_CLEAR
+                                  : start < w->load_until                               ? TG__CALL_LOAD
+                                                                                        : TG__CALL_FORWARD;
   add_call(w, i, kind);
 }
 
@@ -268,11 +284,9 @@ void tg__sites_close(struct tg__sites *s) {
   tg__free(s->sites);
 }
 
-/* ---- looking at them -------------------------------------------------------------------------------------------------------------- */
+/* ---- looking at them ------------------------------------------------------------------------- */
 
-struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x) {
-  return tg__name(s->f->t, x->name);
-}
+struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x) { return tg__name(s->f->t, x->name); }
 
 struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *x) {
   for (uint32_t p = x->path; p; p = s->paths.up[p]) {
@@ -318,7 +332,8 @@ uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path) {
   const struct tg__str frame = tg__paths_text(&s->paths, s->paths.label[path]);
   struct tg__frame_parts p;
   if (!tg__is_user_frame(frame) || !tg__frame_split(frame, &p)) return 0;
-  const uint64_t parts[3] = {s->paths.up[path], tg__hash(p.file.ptr, p.file.len), tg__hash(p.function.ptr, p.function.len)};
+  const uint64_t parts[3] = {s->paths.up[path], tg__hash(p.file.ptr, p.file.len),
+                             tg__hash(p.function.ptr, p.function.len)};
   return tg__hash(parts, sizeof parts);
 }
 
@@ -339,7 +354,8 @@ uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, 
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out) {
   const struct tg__site *x = &s->sites[site];
   const uint32_t in = key ? tg__site_in_frame(s, x, key) : 0;
-  const struct tg__str frame = in ? tg__paths_text(&s->paths, s->paths.label[in]) : tg__site_frame(s, x), name = tg__site_name(s, x);
+  const struct tg__str frame = in ? tg__paths_text(&s->paths, s->paths.label[in]) : tg__site_frame(s, x),
+                       name = tg__site_name(s, x);
   if (frame.len)
     TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
   else

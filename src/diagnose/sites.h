@@ -1,5 +1,6 @@
-/* sites.h: what a program calls, and from where. A call is an outermost operator on a thread; a site is one line of one call path
- * that calls one operator, in one module. The work that a call causes later, in backward, counts for its site. */
+/* sites.h: what a program calls, and from where. A call is an outermost operator on a thread; a site is one line of
+ * one call path that calls one operator, in one module. The work that a call causes later, in backward, counts for
+ * its site. */
 #ifndef TG_SITES_H
 #define TG_SITES_H
 
@@ -55,11 +56,13 @@ static inline int64_t tg__site_ns(const struct tg__site *x) { return x->forward_
 struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x);
 /* The innermost frame of the program in a path; empty when there is none. */
 struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *x);
-/* A function of the program as called from one place: the frames around it with their lines, and itself without. 0: it is none. */
+/* A function of the program as called from one place: the frames around it with their lines, and itself without. 0:
+ * it is none. */
 uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path);
 /* The key of the innermost function of the program in a path, and where that frame is in it (at may be NULL); 0. */
 uint64_t tg__site_function(const struct tg__sites *s, const struct tg__site *x, uint32_t *at);
-uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key); /* that frame in its path; 0 */
+uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x,
+                           uint64_t key); /* that frame in its path; 0 */
 /* Says where: the operator, and the line of the program; in the function `key` where that is not 0. */
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
 /* The text where one of the sites marked in `in` has work in backward, else an empty one. */

@@ -12,7 +12,9 @@ uint64_t tg__checksum(const void *bytes, size_t len) { return XXH3_64bits(bytes,
 
 #ifdef TG_WITH_ZSTD
 
-enum { PACK_LEVEL = 3 }; /* level 1 makes files 4 to 9 % larger, level 6 at most 6 % smaller in up to 1.6 times the time */
+enum {
+  PACK_LEVEL = 3
+}; /* level 1 makes files 4 to 9 % larger, level 6 at most 6 % smaller in up to 1.6 times the time */
 
 size_t tg__zstd_pack(const void *bytes, size_t len, void *out, size_t room) {
   const size_t n = ZSTD_compress(out, room, bytes, len, PACK_LEVEL);

@@ -1,7 +1,7 @@
 /* decode: bytes in, trusting none of them. Numbers, packed arrays. */
 #include "format/format.h"
 
-/* ---- cursor -------------------------------------------------------------------------------------------------------------------- */
+/* ---- cursor ---------------------------------------------------------------------------------- */
 
 const uint8_t *tg__take(struct tg__bytes *b, size_t len) {
   if (b->broken || (size_t)(b->end - b->p) < len) {
@@ -33,7 +33,7 @@ uint64_t tg__take64(struct tg__bytes *b) {
   return p ? tg__get64(p) : 0;
 }
 
-/* ---- packed arrays --------------------------------------------------------------------------------------------------------------- */
+/* ---- packed arrays --------------------------------------------------------------------------- */
 
 static bool transform_is_known(unsigned t) {
   if (t & ~(TG_T_ROW | TG_T_DELTA | TG_T_OPTIONAL | TG_T_VARINT | TG_T_SHUFFLE)) return false;
@@ -68,49 +68,50 @@ static inline const uint8_t *varint_take(const uint8_t *p, const uint8_t *end, u
 }
 
 /* The loops below exist once per width and are the same otherwise; `U` is the unsigned type of that width. */
-#define LOOPS(U, BITS)                                                                                                                     \
-  static bool varints_##BITS(U *out, uint32_t rows, const uint8_t *p, const uint8_t *end) {                                                \
-    for (uint32_t i = 0; i < rows; i++) {                                                                                                  \
-      uint64_t v;                                                                                                                          \
-      if (p < end && *p < 0x80) {                                                                                                          \
-        out[i] = *p++;                                                                                                                     \
-        continue;                                                                                                                          \
-      }                                                                                                                                    \
-      p = varint_take(p, end, BITS, &v);                                                                                                   \
-      if (!p) return false;                                                                                                                \
-      out[i] = (U)v;                                                                                                                       \
-    }                                                                                                                                      \
-    return p == end;                                                                                                                       \
-  }                                                                                                                                        \
-  static void planes_##BITS(U *out, uint32_t rows, const uint8_t *p, bool shuffled) {                                                      \
-    const size_t step = shuffled ? rows : 1, next = shuffled ? 1 : BITS / 8;                                                               \
-    for (uint32_t i = 0; i < rows; i++) {                                                                                                  \
-      uint64_t v = 0;                                                                                                                      \
-      for (unsigned b = 0; b < BITS / 8; b++) v |= (uint64_t)p[i * next + b * step] << 8 * b;                                              \
-      out[i] = (U)v;                                                                                                                       \
-    }                                                                                                                                      \
-  }                                                                                                                                        \
-  static void values_##BITS(U *v, uint32_t rows, unsigned transform, uint32_t first_row) {                                                 \
-    const bool optional = transform & TG_T_OPTIONAL, delta = transform & TG_T_DELTA, row = transform & TG_T_ROW;                           \
-    U before = 0;                                                                                                                          \
-    for (uint32_t i = 0; i < rows; i++) {                                                                                                  \
-      U t = v[i];                                                                                                                          \
-      if (optional && t-- == 0) {                                                                                                          \
-        v[i] = (U)-1;                                                                                                                      \
-        continue;                                                                                                                          \
-      }                                                                                                                                    \
-      if (delta) t = before = (U)(before + (U)((t >> 1) ^ (U)(0 - (t & 1))));                                                              \
-      v[i] = row ? (U)((U)(first_row + i) - t) : t;                                                                                        \
-    }                                                                                                                                      \
-  }                                                                                                                                        \
-  static bool unpack_##BITS(U *out, uint32_t rows, const uint8_t *p, size_t len, unsigned transform, uint32_t first_row) {                 \
-    if (transform & TG_T_VARINT) {                                                                                                         \
-      if (!varints_##BITS(out, rows, p, p + len)) return false;                                                                            \
-    } else {                                                                                                                               \
-      planes_##BITS(out, rows, p, transform &TG_T_SHUFFLE);                                                                                \
-    }                                                                                                                                      \
-    if (transform & (TG_T_OPTIONAL | TG_T_DELTA | TG_T_ROW)) values_##BITS(out, rows, transform, first_row);                               \
-    return true;                                                                                                                           \
+#define LOOPS(U, BITS)                                                                                                 \
+  static bool varints_##BITS(U *out, uint32_t rows, const uint8_t *p, const uint8_t *end) {                            \
+    for (uint32_t i = 0; i < rows; i++) {                                                                              \
+      uint64_t v;                                                                                                      \
+      if (p < end && *p < 0x80) {                                                                                      \
+        out[i] = *p++;                                                                                                 \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      p = varint_take(p, end, BITS, &v);                                                                               \
+      if (!p) return false;                                                                                            \
+      out[i] = (U)v;                                                                                                   \
+    }                                                                                                                  \
+    return p == end;                                                                                                   \
+  }                                                                                                                    \
+  static void planes_##BITS(U *out, uint32_t rows, const uint8_t *p, bool shuffled) {                                  \
+    const size_t step = shuffled ? rows : 1, next = shuffled ? 1 : BITS / 8;                                           \
+    for (uint32_t i = 0; i < rows; i++) {                                                                              \
+      uint64_t v = 0;                                                                                                  \
+      for (unsigned b = 0; b < BITS / 8; b++) v |= (uint64_t)p[i * next + b * step] << 8 * b;                          \
+      out[i] = (U)v;                                                                                                   \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void values_##BITS(U *v, uint32_t rows, unsigned transform, uint32_t first_row) {                             \
+    const bool optional = transform & TG_T_OPTIONAL, delta = transform & TG_T_DELTA, row = transform & TG_T_ROW;       \
+    U before = 0;                                                                                                      \
+    for (uint32_t i = 0; i < rows; i++) {                                                                              \
+      U t = v[i];                                                                                                      \
+      if (optional && t-- == 0) {                                                                                      \
+        v[i] = (U) - 1;                                                                                                \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      if (delta) t = before = (U)(before + (U)((t >> 1) ^ (U)(0 - (t & 1))));                                          \
+      v[i] = row ? (U)((U)(first_row + i) - t) : t;                                                                    \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static bool unpack_##BITS(U *out, uint32_t rows, const uint8_t *p, size_t len, unsigned transform,                   \
+                            uint32_t first_row) {                                                                      \
+    if (transform & TG_T_VARINT) {                                                                                     \
+      if (!varints_##BITS(out, rows, p, p + len)) return false;                                                        \
+    } else {                                                                                                           \
+      planes_##BITS(out, rows, p, transform &TG_T_SHUFFLE);                                                            \
+    }                                                                                                                  \
+    if (transform & (TG_T_OPTIONAL | TG_T_DELTA | TG_T_ROW)) values_##BITS(out, rows, transform, first_row);           \
+    return true;                                                                                                       \
   }
 LOOPS(uint8_t, 8)
 LOOPS(uint16_t, 16)
@@ -118,7 +119,8 @@ LOOPS(uint32_t, 32)
 LOOPS(uint64_t, 64)
 #undef LOOPS
 
-static bool tokens_take(void *values, uint32_t rows, unsigned width, const uint8_t *p, size_t len, unsigned transform, uint32_t first_row) {
+static bool tokens_take(void *values, uint32_t rows, unsigned width, const uint8_t *p, size_t len, unsigned transform,
+                        uint32_t first_row) {
   switch (width) {
   case 1:
     return unpack_8(values, rows, p, len, transform, first_row);
@@ -133,8 +135,8 @@ static bool tokens_take(void *values, uint32_t rows, unsigned width, const uint8
   }
 }
 
-enum tg_err tg__array_unpack(const uint8_t *payload, uint64_t len, void *values, uint32_t rows, unsigned width, uint32_t first_row,
-                             uint8_t *scratch) {
+enum tg_err tg__array_unpack(const uint8_t *payload, uint64_t len, void *values, uint32_t rows, unsigned width,
+                             uint32_t first_row, uint8_t *scratch) {
   uint32_t said;
   if (!tg__array_rows(payload, len, width, &said) || said != rows) return TG_DAMAGED;
   const unsigned transform = payload[5];

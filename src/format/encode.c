@@ -21,7 +21,7 @@ void tg__put64(struct tg__out *o, uint64_t v) {
   tg__out_bytes(o, b, sizeof b);
 }
 
-/* ---- packed arrays --------------------------------------------------------------------------------------------------------------- */
+/* ---- packed arrays --------------------------------------------------------------------------- */
 
 /*  0      4       5           6         7   8               12   16
  *  | rows | width | transform | packing | 0 | token bytes   | 0  | tokens, under zstd when packing is 1 */
@@ -57,7 +57,8 @@ static uint8_t *varint_put(uint8_t *p, uint64_t v) {
   return p;
 }
 
-/* Write the tokens of all values; their length. 0 when a token would not fit its width (only possible with OPTIONAL). */
+/* Write the tokens of all values; their length. 0 when a token would not fit its width (only possible with OPTIONAL).
+ */
 static size_t tokens_put(const void *values, uint32_t rows, struct tg__packing_plan plan, uint8_t *out) {
   const uint64_t mask = UINT64_MAX >> (64 - 8 * plan.width);
   uint8_t *p = out;

@@ -1,8 +1,8 @@
 /* format: the bytes of a .tacho file. Front door of the folder; the contract between the recorder and the reader.
  *
- * A file is a greeting of 16 bytes and then chunks, each 8-byte aligned: a head of 32 bytes, the payload, zeros up to the next
- * multiple of 8. All numbers are little endian. Nothing here does I/O or keeps memory: callers pass buffers in, and every
- * decoder states how much room it needs. docs/format.md is the byte-by-byte description. */
+ * A file is a greeting of 16 bytes and then chunks, each 8-byte aligned: a head of 32 bytes, the payload, zeros up
+ * to the next multiple of 8. All numbers are little endian. Nothing here does I/O or keeps memory: callers pass
+ * buffers in, and every decoder states how much room it needs. docs/format.md is the byte-by-byte description. */
 #ifndef TG_FORMAT_H
 #define TG_FORMAT_H
 
@@ -14,8 +14,9 @@ enum {
   TG_GREETING_BYTES = 16,
   TG_CHUNK_HEAD_BYTES = 32,
   TG_PACKED_HEAD_BYTES = 16,
-  TG_PACKED_MAX_ROWS = 1 << 20,  /* of one packed array: bounds the memory one chunk can ask for */
-  TG_PACKED_MAX_RATIO = 1 << 15, /* unpacked bytes per byte of chunk: what zstd's cheapest block (4 bytes for 128 KiB) can reach */
+  TG_PACKED_MAX_ROWS = 1 << 20, /* of one packed array: bounds the memory one chunk can ask for */
+  TG_PACKED_MAX_RATIO =
+      1 << 15, /* unpacked bytes per byte of chunk: what zstd's cheapest block (4 bytes for 128 KiB) can reach */
 };
 
 enum tg__chunk_type {
@@ -25,7 +26,7 @@ enum tg__chunk_type {
 };
 const char *tg__chunk_name(uint16_t type); /* NULL when the type is not known */
 
-/* ---- little-endian bytes -------------------------------------------------------------------------------------------------- */
+/* ---- little-endian bytes --------------------------------------------------------------------- */
 
 static inline uint16_t tg__get16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static inline uint32_t tg__get32(const uint8_t *p) { return (uint32_t)tg__get16(p) | (uint32_t)tg__get16(p + 2) << 16; }
@@ -58,17 +59,20 @@ void tg__put16(struct tg__out *o, uint16_t v);
 void tg__put32(struct tg__out *o, uint32_t v);
 void tg__put64(struct tg__out *o, uint64_t v);
 
-/* ---- codecs (codec.c): the only file that knows zstd and xxhash --------------------------------------------------------------- */
+/* ---- codecs (codec.c): the only file that knows zstd and xxhash ------------------------------ */
 
 uint64_t tg__checksum(const void *bytes, size_t len); /* XXH3, 64 bits */
 /* Bytes written to `out`, or 0 when that would need more than `room` (or this build has no zstd). */
 size_t tg__zstd_pack(const void *bytes, size_t len, void *out, size_t room);
-/* Succeeds only when the frame states its size and it is exactly `out_len`. TG_UNSUPPORTED when this build has no zstd. */
+/* Succeeds only when the frame states its size and it is exactly `out_len`. TG_UNSUPPORTED when this build has no zstd.
+ */
 enum tg_err tg__zstd_unpack(const void *bytes, size_t len, void *out, size_t out_len);
 
-/* ---- greeting and chunks (encode.c, check.c) ---------------------------------------------------------------------------------- */
+/* ---- greeting and chunks (encode.c, check.c) ------------------------------------------------- */
 
-enum { TG_CHUNK_IN_PLACE = 1 }; /* flag: the payload is written after the head; it carries its own checksum and the head has none */
+enum {
+  TG_CHUNK_IN_PLACE = 1
+}; /* flag: the payload is written after the head; it carries its own checksum and the head has none */
 
 struct tg__chunk {
   uint16_t type;
@@ -77,7 +81,7 @@ struct tg__chunk {
   uint64_t length;   /* bytes of payload */
   uint64_t checksum; /* of the payload */
   uint64_t offset;   /* of the head in the file; the payload is TG_CHUNK_HEAD_BYTES behind it */
-  bool cut;          /* the file ends inside it; only in-place chunks are given out like that, with the length there is */
+  bool cut; /* the file ends inside it; only in-place chunks are given out like that, with the length there is */
 };
 
 /* Where bytes come from. Not a map: a file that shrinks while it is read must be an error and not a signal. */
@@ -88,23 +92,30 @@ struct tg__reader {
 };
 
 void tg__greeting_write(uint8_t out[TG_GREETING_BYTES]);
-void tg__chunk_head_write(uint8_t out[TG_CHUNK_HEAD_BYTES], uint16_t type, uint32_t part, uint32_t flags, uint64_t length,
-                          uint64_t checksum);
-static inline uint64_t tg__chunk_span(uint64_t length) { return TG_CHUNK_HEAD_BYTES + ((length + 7) & ~(uint64_t)7); } /* with padding */
+void tg__chunk_head_write(uint8_t out[TG_CHUNK_HEAD_BYTES], uint16_t type, uint32_t part, uint32_t flags,
+                          uint64_t length, uint64_t checksum);
+static inline uint64_t tg__chunk_span(uint64_t length) {
+  return TG_CHUNK_HEAD_BYTES + ((length + 7) & ~(uint64_t)7);
+} /* with padding */
 
-bool tg__greeting_recognise(const void *head, size_t len);                        /* starts with the magic */
-enum tg_err tg__greeting_check(const void *head, size_t len, struct tg_error *e); /* len: up to TG_GREETING_BYTES of the file */
-/* The head at `offset`, when it is intact and its payload lies inside the file (of an in-place chunk: begins inside it). */
+bool tg__greeting_recognise(const void *head, size_t len); /* starts with the magic */
+enum tg_err tg__greeting_check(const void *head, size_t len,
+                               struct tg_error *e); /* len: up to TG_GREETING_BYTES of the file */
+/* The head at `offset`, when it is intact and its payload lies inside the file (of an in-place chunk: begins inside
+ * it). */
 bool tg__chunk_at(const struct tg__reader *r, uint64_t offset, struct tg__chunk *out);
 /* The same from TG_CHUNK_HEAD_BYTES already read. */
 bool tg__chunk_head_read(const uint8_t *head, uint64_t offset, uint64_t file_len, struct tg__chunk *out);
-bool tg__chunk_is_intact(const struct tg__chunk *c, const uint8_t *payload); /* matches its checksum; true for in-place chunks */
+bool tg__chunk_is_intact(const struct tg__chunk *c,
+                         const uint8_t *payload); /* matches its checksum; true for in-place chunks */
 
-/* Walk over the chunks in file order, without touching payloads. A damaged head is passed over up to the next intact one. */
+/* Walk over the chunks in file order, without touching payloads. A damaged head is passed over up to the next intact
+ * one. */
 struct tg__walk {
   const struct tg__reader *reader;
   uint64_t at;
-  uint64_t gaps;      /* stretches without an intact head, the cut end among them; not those of zeros, which is room never used */
+  uint64_t
+      gaps; /* stretches without an intact head, the cut end among them; not those of zeros, which is room never used */
   uint64_t first_gap; /* offset of the first, when there is one */
 };
 void tg__walk_begin(struct tg__walk *w, const struct tg__reader *r);
@@ -118,14 +129,15 @@ bool tg__index_entry_read(const uint8_t in[TG_INDEX_ENTRY_BYTES], uint64_t file_
 /* Where the last index of a complete file is; 0 when there is no valid footer at its end. */
 uint64_t tg__footer_find(const struct tg__reader *r);
 
-/* ---- packed arrays (encode.c, decode.c) ------------------------------------------------------------------------------------------ */
+/* ---- packed arrays (encode.c, decode.c) ------------------------------------------------------ */
 
-/* The payload of most chunks is one array of integers of 1, 2, 4 or 8 bytes: a head of 16 bytes, then tokens, perhaps under
- * zstd. Tokens are made from values by these steps, in this order: */
+/* The payload of most chunks is one array of integers of 1, 2, 4 or 8 bytes: a head of 16 bytes, then tokens,
+ * perhaps under zstd. Tokens are made from values by these steps, in this order: */
 enum tg__transform {
-  TG_T_ROW = 1,      /* row number minus value, for references to a row not far back */
-  TG_T_DELTA = 2,    /* difference to the value before it, zigzag-coded so that small ones of both signs are small */
-  TG_T_OPTIONAL = 4, /* all-ones ("none") becomes 0 and does not disturb the difference; other tokens go up by one. Needs VARINT */
+  TG_T_ROW = 1,   /* row number minus value, for references to a row not far back */
+  TG_T_DELTA = 2, /* difference to the value before it, zigzag-coded so that small ones of both signs are small */
+  TG_T_OPTIONAL =
+      4, /* all-ones ("none") becomes 0 and does not disturb the difference; other tokens go up by one. Needs VARINT */
   TG_T_VARINT = 8,   /* 7 bits a byte, low first, the top bit says "more" */
   TG_T_SHUFFLE = 16, /* all first bytes, then all second bytes, … */
 };
@@ -138,13 +150,15 @@ struct tg__packing_plan {
 size_t tg__array_room(uint32_t rows, unsigned width);
 /* Pack `rows` values (at most TG_PACKED_MAX_ROWS) into a payload at `out`; its length. */
 size_t tg__array_pack(const void *values, uint32_t rows, struct tg__packing_plan plan, uint8_t *scratch, uint8_t *out);
-/* Rows a payload says it has; false when it is no packed array of that width, or promises more than its length allows. */
+/* Rows a payload says it has; false when it is no packed array of that width, or promises more than its length allows.
+ */
 bool tg__array_rows(const uint8_t *payload, uint64_t len, unsigned width, uint32_t *rows);
-/* Unpack into `values`, which has room for `rows` of `width`. TG_DAMAGED when the payload holds another number of rows. */
-enum tg_err tg__array_unpack(const uint8_t *payload, uint64_t len, void *values, uint32_t rows, unsigned width, uint32_t first_row,
-                             uint8_t *scratch);
+/* Unpack into `values`, which has room for `rows` of `width`. TG_DAMAGED when the payload holds another number of rows.
+ */
+enum tg_err tg__array_unpack(const uint8_t *payload, uint64_t len, void *values, uint32_t rows, unsigned width,
+                             uint32_t first_row, uint8_t *scratch);
 
-/* ---- raw chunks of the recorder (raw.c) ------------------------------------------------------------------------------------------ */
+/* ---- raw chunks of the recorder (raw.c) ------------------------------------------------------ */
 
 enum { TG_RAW_RECORD_BYTES = 32, TG_RAW_HEAD_BYTES = 32 };
 struct tg__raw_record {
@@ -164,16 +178,18 @@ enum tg__raw_dictionary {
 #include "format/events.def"
 };
 
-#define TG_RAW_FORWARD_ENTRY (UINT32_C(1) << 31) /* in the stack of a BACKWARD record: the rest is an id in the FORWARD dictionary */
+#define TG_RAW_FORWARD_ENTRY                                                                                           \
+  (UINT32_C(1) << 31) /* in the stack of a BACKWARD record: the rest is an id in the FORWARD dictionary */
 
 /* Head of a record chunk's payload; then `capacity` records. Sealing stores the checksum first and `sealed` last. */
 struct tg__raw_head {
-  uint32_t capacity;        /* records there is room for */
-  uint32_t sealed;          /* records in it + 1; 0 = still open */
-  uint64_t checksum;        /* of those records, once sealed */
-  uint32_t process, thread; /* ids the operating system gave; the chunk's part is the number of the thread in this file */
-  uint32_t lost;            /* records that had no room before this chunk began */
-  uint32_t logical;         /* number the framework gives the thread, as forward thread ids do; 0 = not known */
+  uint32_t capacity; /* records there is room for */
+  uint32_t sealed;   /* records in it + 1; 0 = still open */
+  uint64_t checksum; /* of those records, once sealed */
+  uint32_t process,
+      thread;       /* ids the operating system gave; the chunk's part is the number of the thread in this file */
+  uint32_t lost;    /* records that had no room before this chunk began */
+  uint32_t logical; /* number the framework gives the thread, as forward thread ids do; 0 = not known */
 };
 struct tg__raw_chunk {
   struct tg__raw_head head;
@@ -187,11 +203,13 @@ void tg__raw_record_write(uint8_t out[TG_RAW_RECORD_BYTES], const struct tg__raw
 /* TG_DAMAGED when sealed and not as sealed. `out` points into `payload`. */
 enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload, struct tg__raw_chunk *out);
 void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_record *out);
-/* Record at *i and its whole duration; *i moves behind it and its extension. false past the end. *torn: the extension is missing. */
-bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks, bool *torn);
+/* Record at *i and its whole duration; *i moves behind it and its extension. false past the end. *torn: the
+ * extension is missing. */
+bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks,
+                  bool *torn);
 
-/* A dictionary chunk: its part says whose ids these are, its payload begins with which dictionary (32 bits) and 32 bits of zero,
- * then come entries up to the end. */
+/* A dictionary chunk: its part says whose ids these are, its payload begins with which dictionary (32 bits) and 32
+ * bits of zero, then come entries up to the end. */
 enum { TG_RAW_DICTIONARY_HEAD_BYTES = 8 };
 #define TG_RAW_EVERY_THREAD UINT32_MAX /* part of a dictionary that all threads of the file share */
 struct tg__raw_entry {
@@ -201,8 +219,8 @@ struct tg__raw_entry {
 void tg__raw_entry_put(struct tg__out *o, const struct tg__raw_entry *entry);
 bool tg__raw_entry_take(struct tg__bytes *b, struct tg__raw_entry *out); /* false at the end or when broken */
 
-/* The values of a SHAPE entry, one after the other (inputs.c). An element of a list is read with tg__input_next as well, for
- * tensor lists, or from `bytes` by the caller: count elements of the width its kind says. */
+/* The values of a SHAPE entry, one after the other (inputs.c). An element of a list is read with tg__input_next as
+ * well, for tensor lists, or from `bytes` by the caller: count elements of the width its kind says. */
 enum tg__input_kind {
 #define INPUT(name, number, layout, meaning) TG_INPUT_##name = number,
 #include "format/inputs.def"
@@ -216,10 +234,11 @@ struct tg__input_value {
   int64_t i;            /* INT, BOOL */
   double d;             /* DOUBLE */
 };
-/* The value at b; false at the end or when broken. Of a TENSOR_LIST only its head is taken: `count` values follow. Of a KEYWORD
- * likewise: its value follows. */
+/* The value at b; false at the end or when broken. Of a TENSOR_LIST only its head is taken: `count` values follow.
+ * Of a KEYWORD likewise: its value follows. */
 bool tg__input_next(struct tg__bytes *b, struct tg__input_value *out);
-const char *tg__scalar_type_name(uint8_t dtype); /* as C++ calls it: "float", "long int", "c10::BFloat16"; "" when not known */
+const char *
+tg__scalar_type_name(uint8_t dtype); /* as C++ calls it: "float", "long int", "c10::BFloat16"; "" when not known */
 
 /* The RAW_PROCESS chunk: the first of a recorder's file, written in place, TG_RAW_PROCESS_BYTES long. */
 enum { TG_RAW_COUNTS = 16, TG_RAW_PROCESS_BYTES = 64 + 8 * TG_RAW_COUNTS };
@@ -228,19 +247,23 @@ enum tg__raw_count {
 #include "format/events.def"
 };
 struct tg__raw_process {
-  uint64_t session;        /* the same in all processes of one run */
-  uint32_t process, parent; /* ids of the operating system */
-  int32_t rank;            /* -1 = none of its own: it belongs to its parent's */
-  uint32_t features;       /* what was recorded, TG_RECORD_* bits */
+  uint64_t session;          /* the same in all processes of one run */
+  uint32_t process, parent;  /* ids of the operating system */
+  int32_t rank;              /* -1 = none of its own: it belongs to its parent's */
+  uint32_t features;         /* what was recorded, TG_RECORD_* bits */
   int64_t start_ns, stop_ns; /* wall clock; stop 0 = it never stopped: killed, or still running */
-  uint32_t ticks;          /* 1 = ticks are of the processor's counter, 0 = ns of the monotonic clock */
+  uint32_t ticks;            /* 1 = ticks are of the processor's counter, 0 = ns of the monotonic clock */
   uint32_t reserved[5];
   uint64_t counts[TG_RAW_COUNTS];
 };
-enum { TG_RAW_HAS_CALLS = 32, TG_RAW_HAS_MODULE_SPANS = 256 }; /* of its features, those that change what its records mean */
+enum {
+  TG_RAW_HAS_CALLS = 32,
+  TG_RAW_HAS_MODULE_SPANS = 256
+}; /* of its features, those that change what its records mean */
 bool tg__raw_process_read(const uint8_t *payload, uint64_t len, struct tg__raw_process *out); /* false when too short */
 
-/* A clock chunk: pairs of 64 bits, tick counter and wall clock in ns since 1970, read at the same moment; any number, ascending. */
+/* A clock chunk: pairs of 64 bits, tick counter and wall clock in ns since 1970, read at the same moment; any
+ * number, ascending. */
 enum { TG_RAW_CLOCK_BYTES = 16 };
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <stddef.h>
 
-/* The list in events.def says where each field lies; the compiler's layout must be the same, as the recorder stores structs. */
+/* The list in events.def says where each field lies; the compiler's layout must be the same, as the recorder stores
+ * structs. */
 #define RAW_FIELD(type, name, offset, meaning) _Static_assert(offsetof(struct tg__raw_record, name) == (offset), #name);
 #include "format/events.def"
 _Static_assert(sizeof(struct tg__raw_record) == TG_RAW_RECORD_BYTES, "a record is 32 bytes");
@@ -61,13 +62,16 @@ enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload
   const struct tg__raw_head *const head = &out->head;
   if ((head->capacity > room && !c->cut) || (head->sealed && head->sealed - 1 > head->capacity)) return TG_DAMAGED;
   if (c->cut && head->capacity > room) out->head.capacity = (uint32_t)room;
-  out->is_open = head->sealed == 0 || head->sealed - 1 > head->capacity; /* the second: what the cut left of a sealed one */
+  out->is_open =
+      head->sealed == 0 || head->sealed - 1 > head->capacity; /* the second: what the cut left of a sealed one */
   if (!out->is_open) {
     out->count = head->sealed - 1;
     const uint64_t is = tg__checksum(out->records, (size_t)out->count * TG_RAW_RECORD_BYTES);
     return is == head->checksum ? TG_OK : TG_DAMAGED;
   }
-  while (out->count < head->capacity && out->records[(size_t)out->count * TG_RAW_RECORD_BYTES + TG_RAW_RECORD_BYTES - 1]) out->count++;
+  while (out->count < head->capacity &&
+         out->records[(size_t)out->count * TG_RAW_RECORD_BYTES + TG_RAW_RECORD_BYTES - 1])
+    out->count++;
   return TG_OK;
 }
 
@@ -87,7 +91,8 @@ bool tg__raw_process_read(const uint8_t *payload, uint64_t len, struct tg__raw_p
   return true;
 }
 
-bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks, bool *torn) {
+bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks,
+                  bool *torn) {
   if (*i >= c->count) return false;
   tg__raw_record_read(c->records + (size_t)(*i)++ * TG_RAW_RECORD_BYTES, r);
   *dur_ticks = r->dur_ticks;

@@ -1,5 +1,5 @@
-/* Args of events as JSON, fast: what a string id looks like in JSON is worked out once, and so is the text in front of every value
- * of a schema. */
+/* Args of events as JSON, fast: what a string id looks like in JSON is worked out once, and so is the text in front
+ * of every value of a schema. */
 #include "show/argsjson.h"
 
 struct form {
@@ -36,7 +36,8 @@ void tg__forms_free(struct tg__forms *f) {
   tg__free(f);
 }
 
-/* Most strings are their own JSON body; only the others are copied. On no memory the empty string stands in and out->err is set. */
+/* Most strings are their own JSON body; only the others are copied. On no memory the empty string stands in and
+ * out->err is set. */
 static struct tg__str make_form(struct tg__forms *f, uint32_t id, struct form *forms, struct tg__out *out,
                                 void (*render)(struct tg__out *, struct tg__str)) {
   const struct tg__str s = tg__strings_get(f->t->strings, id);
@@ -117,11 +118,21 @@ static void put_value(struct tg__forms *f, struct tg__pen *pen, struct tg__str p
     if (!tg__pen_room(pen, (size_t)prefix.len + TG__PEN_NUMBER)) return;
     pen->p = tg__pen_decimal(tg__pen_copy(pen->p, prefix.ptr, prefix.len), v->i, v->decimals);
     break;
-  case TG__KIND_STR: put_text(pen, prefix, tg__form_body(f, v->str, pen->out), true); break;
-  case TG__KIND_RAW: put_text(pen, prefix, form_value(f, v->str, pen->out), false); break;
-  case TG__KIND_TRUE: put_text(pen, prefix, TG_STR("true"), false); break;
-  case TG__KIND_FALSE: put_text(pen, prefix, TG_STR("false"), false); break;
-  default: put_text(pen, prefix, TG_STR("null"), false); break;
+  case TG__KIND_STR:
+    put_text(pen, prefix, tg__form_body(f, v->str, pen->out), true);
+    break;
+  case TG__KIND_RAW:
+    put_text(pen, prefix, form_value(f, v->str, pen->out), false);
+    break;
+  case TG__KIND_TRUE:
+    put_text(pen, prefix, TG_STR("true"), false);
+    break;
+  case TG__KIND_FALSE:
+    put_text(pen, prefix, TG_STR("false"), false);
+    break;
+  default:
+    put_text(pen, prefix, TG_STR("null"), false);
+    break;
   }
 }
 

@@ -1,14 +1,14 @@
-/* A table through the Arrow C data interface: a struct array with one child per column. Buffers of int64 and double columns are the
- * table's own; bools become bits and texts become offsets and bytes, because Arrow wants them so.
+/* A table through the Arrow C data interface: a struct array with one child per column. Buffers of int64 and double
+ * columns are the table's own; bools become bits and texts become offsets and bytes, because Arrow wants them so.
  *
- * A consumer may move a child out and release the struct first, so every array, children too, holds the table by a reference of its
- * own and gives it back in its own release. */
+ * A consumer may move a child out and release the struct first, so every array, children too, holds the table by a
+ * reference of its own and gives it back in its own release. */
 #include <limits.h>
 #include <math.h>
 
 #include "show/parts.h"
 
-/* ---- the interface, as published at arrow.apache.org ----------------------------------------------------------------------------- */
+/* ---- the interface, as published at arrow.apache.org ----------------------------------------- */
 
 enum { ARROW_FLAG_NULLABLE = 2 };
 struct ArrowSchema {
@@ -37,7 +37,7 @@ struct held {
   int64_t child_count;
 };
 
-/* ---- schema ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- schema ---------------------------------------------------------------------------------- */
 
 struct held_schema {
   char *name, *metadata;
@@ -65,7 +65,8 @@ static char *copy_text(const char *text) {
   return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-/* Key-value metadata as Arrow packs it: int32 count, then length and bytes of each key and value, in the machine's byte order. */
+/* Key-value metadata as Arrow packs it: int32 count, then length and bytes of each key and value, in the machine's
+ * byte order. */
 static char *unit_metadata(const char *unit) {
   static const char key[] = "unit";
   const int32_t one = 1, key_len = sizeof key - 1, unit_len = (int32_t)strlen(unit);
@@ -93,14 +94,18 @@ static bool start_schema(struct ArrowSchema *s, const char *format, const char *
 
 static const char *format_of(const struct tg__column *c, bool large) {
   switch (c->type) {
-  case TG_INT: return "l";
-  case TG_REAL: return "g";
-  case TG_BOOL: return "b";
-  default: return large ? "U" : "u";
+  case TG_INT:
+    return "l";
+  case TG_REAL:
+    return "g";
+  case TG_BOOL:
+    return "b";
+  default:
+    return large ? "U" : "u";
   }
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 /* Consumers release from any thread. */
 static void hold_table(struct tg_table *t) { __atomic_add_fetch(&t->references, 1, __ATOMIC_RELAXED); }
@@ -130,17 +135,24 @@ static bool start_array(struct ArrowArray *a, struct tg_table *t, int64_t buffer
   if (!h) return false;
   hold_table(t);
   h->table = t;
-  *a = (struct ArrowArray){
-      .length = (int64_t)t->rows, .n_buffers = buffers, .buffers = h->buffers, .release = release_array, .private_data = h};
+  *a = (struct ArrowArray){.length = (int64_t)t->rows,
+                           .n_buffers = buffers,
+                           .buffers = h->buffers,
+                           .release = release_array,
+                           .private_data = h};
   return true;
 }
 
 static bool is_known(const struct tg__column *c, size_t row) {
   switch (c->type) {
-  case TG_INT: return c->ints[row] != TG_NULL_INT;
-  case TG_REAL: return !isnan(c->reals[row]);
-  case TG_BOOL: return c->bools[row] >= 0;
-  default: return c->texts[row] != TG_NONE;
+  case TG_INT:
+    return c->ints[row] != TG_NULL_INT;
+  case TG_REAL:
+    return !isnan(c->reals[row]);
+  case TG_BOOL:
+    return c->bools[row] >= 0;
+  default:
+    return c->texts[row] != TG_NONE;
   }
 }
 
@@ -191,7 +203,8 @@ static bool set_texts(const struct tg_table *t, const struct tg__column *c, stru
   return h->text.err == TG_OK;
 }
 
-static bool export_column(struct tg_table *t, const struct tg__column *c, struct ArrowSchema *schema, struct ArrowArray *array) {
+static bool export_column(struct tg_table *t, const struct tg__column *c, struct ArrowSchema *schema,
+                          struct ArrowArray *array) {
   bool large = false;
   if (!start_array(array, t, c->type == TG_TEXT ? 3 : 2)) return false;
   struct held *const h = array->private_data;

@@ -1,19 +1,21 @@
 /* The Kineto / Chrome trace JSON, as Perfetto, the TensorBoard plugin and HTA read it. The only writer of that format.
  *
- * Events come in the order of their file, members in the order ph, cat, name, pid, tid, ts, dur, then the event's other members,
- * then args; members of the document stand where they stood. The result is always valid JSON: a value that is none (NaN, N/A)
- * becomes the string of its characters, text that is not UTF-8 gets U+FFFD.
+ * Events come in the order of their file, members in the order ph, cat, name, pid, tid, ts, dur, then the event's
+ * other members, then args; members of the document stand where they stood. The result is always valid JSON: a value
+ * that is none (NaN, N/A) becomes the string of its characters, text that is not UTF-8 gets U+FFFD.
  *
- * A viewer that nests slices by time drops those that overlap, so slices of sub-lanes go to a tid of their own, named "… (overlap
- * 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document on the common clock, with pids and
- * flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c decides on the pids and tids.
+ * A viewer that nests slices by time drops those that overlap, so slices of sub-lanes go to a tid of their own,
+ * named "… (overlap 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document
+ * on the common clock, with pids and flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c
+ * decides on the pids and tids.
  *
- * critical=path, only or all draws the critical path into it (chrome_critical.c), counters=queue, bandwidth or all adds counters
- * (chrome_counters.c).
+ * critical=path, only or all draws the critical path into it (chrome_critical.c), counters=queue, bandwidth or all
+ * adds counters (chrome_counters.c).
  *
  * patterns=TEXT marks frequent sequences of kernels (chrome_patterns.c).
  *
- * A recording of ours has no name yet: trace_name=PATH gives its document one, as Kineto calls its documents by their path. */
+ * A recording of ours has no name yet: trace_name=PATH gives its document one, as Kineto calls its documents by
+ * their path. */
 #include "show/argsjson.h"
 #include "show/chrome_counters.h"
 #include "show/chrome_critical.h"
@@ -24,11 +26,12 @@
 
 enum { EVENT_FIXED = 256 }; /* punctuation, keys and numbers of an event without its strings */
 
-/* Files write their times either as whole microseconds or all with decimals, and readers show 5 and 5.0 differently. So where one
- * time of a file has decimals all get three, as Kineto writes them. */
+/* Files write their times either as whole microseconds or all with decimals, and readers show 5 and 5.0 differently.
+ * So where one time of a file has decimals all get three, as Kineto writes them. */
 struct style {
-  bool ts, dur; /* with decimals */
-  bool overloads; /* operators are called name.overload: what a recording was asked for, other files have it in the name already */
+  bool ts, dur;   /* with decimals */
+  bool overloads; /* operators are called name.overload: what a recording was asked for, other files have it in the name
+                     already */
 };
 
 struct chrome {
@@ -37,18 +40,18 @@ struct chrome {
   struct tg__pen pen;
   struct tg__forms *forms;
   struct tg__chrome_tracks *tracks;
-  struct tg__str *cats; /* by category: ,"cat":"kernel","name":" */
-  struct style *styles; /* by rank */
+  struct tg__str *cats;          /* by category: ,"cat":"kernel","name":" */
+  struct style *styles;          /* by rank */
   struct tg__recorded *recorded; /* NULL: no rank in the document is a recording */
   struct tg__overlay *overlay;   /* NULL: the critical path is not asked for */
   struct tg__marked *marked;     /* NULL: patterns are not asked for */
   struct tg__counters *counters;
   struct tg__arena arena;
   const char *name; /* of a recording's document, NULL = none */
-  bool merged; /* several ranks in one document */
+  bool merged;      /* several ranks in one document */
 };
 
-/* ---- one event ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- one event ------------------------------------------------------------------------------- */
 
 struct event {
   char ph;
@@ -61,7 +64,8 @@ struct event {
   int64_t ts_ns, dur_ns;
 };
 
-/* Flow and async ids are made distinct between ranks: the rank's number in the bits above 40, where Kineto's counters never reach. */
+/* Flow and async ids are made distinct between ranks: the rank's number in the bits above 40, where Kineto's
+ * counters never reach. */
 static void put_merged_id(struct chrome *c, const struct event *ev) {
   struct tg__val id;
   if (!tg__arg(c->t, ev->args, TG__K_ID, true, &id)) return;
@@ -104,7 +108,9 @@ static bool put_rest(struct chrome *c, const struct event *ev) {
   return tg__put_args(c->forms, &c->pen, ev->args, TG_STR(",\"args\":"));
 }
 
-static char *put_us(char *p, int64_t ns, bool decimals) { return decimals ? tg__pen_us_fixed(p, ns) : tg__pen_us(p, ns); }
+static char *put_us(char *p, int64_t ns, bool decimals) {
+  return decimals ? tg__pen_us_fixed(p, ns) : tg__pen_us(p, ns);
+}
 
 static struct tg__str overload_of(struct chrome *c, const struct event *ev) {
   if (!ev->is_recorded || !c->styles[c->t->tracks[ev->track].rank].overloads) return TG_STR("");
@@ -142,7 +148,8 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   if (tg__pen_room(&c->pen, 1)) *c->pen.p++ = '}';
 }
 
-/* Kineto writes the flow from a forward operator to its autograd node as two events, each behind the operator it is tied to. */
+/* Kineto writes the flow from a forward operator to its autograd node as two events, each behind the operator it is
+ * tied to. */
 static void put_flow(struct chrome *c, const struct event *ev) {
   bool is_end;
   const uint32_t id = tg__recorded_flow(c->recorded, ev->slice, &is_end);
@@ -160,7 +167,9 @@ static void put_flow(struct chrome *c, const struct event *ev) {
   c->pen.p = p;
 }
 
-static bool is_recorded(const struct chrome *c, uint32_t track) { return c->t->ranks[c->t->tracks[track].rank].is_recording; }
+static bool is_recorded(const struct chrome *c, uint32_t track) {
+  return c->t->ranks[c->t->tracks[track].rank].is_recording;
+}
 
 static void put_slice(struct chrome *c, uint32_t i, uint32_t track, bool first) {
   const struct tg__slices *s = &c->t->slices;
@@ -214,7 +223,7 @@ static void put_events(struct chrome *c, const struct tg__event *events, uint32_
   tg__pen_lift(&c->pen);
 }
 
-/* ---- the document --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 /* ,"cat":"kernel","name":" once per category. */
 static bool render_cats(struct chrome *c) {
@@ -246,10 +255,12 @@ static bool find_styles(struct chrome *c) {
   const struct tg_trace *t = c->t;
   c->styles = tg__alloc(((size_t)t->rank_count + 1) * sizeof *c->styles);
   if (!c->styles) return false;
-  for (uint32_t r = 0; r < t->rank_count; r++) c->styles[r].overloads = t->ranks[r].is_recording && has_member(&t->ranks[r], TG__K_CAPTURE_OVERLOAD_NAMES);
+  for (uint32_t r = 0; r < t->rank_count; r++)
+    c->styles[r].overloads = t->ranks[r].is_recording && has_member(&t->ranks[r], TG__K_CAPTURE_OVERLOAD_NAMES);
   for (uint32_t k = 0; k < t->track_count; k++) {
     struct style *style = &c->styles[t->tracks[k].rank];
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count && !(style->ts && style->dur); i++) {
+    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count && !(style->ts && style->dur);
+         i++) {
       style->ts |= (t->slices.start_ns[i] + tg__chrome_shift(c->tracks, k)) % 1000 != 0;
       style->dur |= t->slices.dur_ns[i] % 1000 != 0;
     }
@@ -262,8 +273,8 @@ static bool find_styles(struct chrome *c) {
   return true;
 }
 
-/* The members in front of (or behind) traceEvents. Of several ranks those of the first on the clock speak for all; which rank it was
- * does not. */
+/* The members in front of (or behind) traceEvents. Of several ranks those of the first on the clock speak for all;
+ * which rank it was does not. */
 static void put_members(struct chrome *c, const struct tg__rank *rank, bool after) {
   for (size_t i = 0; i < rank->meta_count; i++) {
     const struct tg__meta *m = &rank->meta[i];
@@ -310,7 +321,8 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
   tg__out_char(c->out, '\n');
 }
 
-enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                             struct tg_error *e) {
   const char *lanes = tg__show_arg(o, "lanes");
   if (lanes && strcmp(lanes, "keep") != 0 && strcmp(lanes, "split") != 0) {
     return tg__fail(e, TG_USAGE, -1, "lanes=%s is unknown: it is split (the default) or keep", lanes);
@@ -332,7 +344,8 @@ enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *
   if (err) goto done;
   if (events && c.overlay) count = tg__overlay_filter(c.overlay, events, count);
   if (events && tg__recorded_any(t)) c.recorded = tg__recorded_new(t, events, count);
-  if (!c.forms || !c.tracks || !events || (!c.recorded && tg__recorded_any(t)) || !render_cats(&c) || !find_styles(&c)) {
+  if (!c.forms || !c.tracks || !events || (!c.recorded && tg__recorded_any(t)) || !render_cats(&c) ||
+      !find_styles(&c)) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while preparing the export");
     goto done;
   }

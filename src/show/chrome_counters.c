@@ -1,5 +1,5 @@
-/* Counters in a Chrome trace: how long the queue of each stream is, how fast copies of each kind run. Names and args are those that
- * HolisticTraceAnalysis writes, so that what draws its files draws these. */
+/* Counters in a Chrome trace: how long the queue of each stream is, how fast copies of each kind run. Names and args
+ * are those that HolisticTraceAnalysis writes, so that what draws its files draws these. */
 #include "show/chrome_counters.h"
 
 enum { POINT_ROOM = 256 };
@@ -7,8 +7,8 @@ struct tg__counters {
   struct tg_table *queue, *bandwidth; /* NULL: not asked for */
 };
 
-static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, const char *columns, struct tg_table **out,
-                       struct tg_error *e) {
+static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, const char *columns,
+                       struct tg_table **out, struct tg_error *e) {
   struct tg_arg args[4] = {{"by", "series"}, {"columns", columns}};
   size_t count = 2;
   if (tg__show_arg(o, "rank")) args[count++] = (struct tg_arg){"rank", tg__show_arg(o, "rank")};
@@ -16,12 +16,15 @@ static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, con
   return tg__ask_run(t, question, args, count, out, e);
 }
 
-enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__counters **out, struct tg_error *e) {
+enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__counters **out,
+                             struct tg_error *e) {
   const char *what = tg__show_arg(o, "counters");
   *out = NULL;
   if (!what) return TG_OK;
-  const bool all = strcmp(what, "all") == 0, queue = all || strcmp(what, "queue") == 0, bandwidth = all || strcmp(what, "bandwidth") == 0;
-  if (!queue && !bandwidth) return tg__fail(e, TG_USAGE, -1, "counters=%.60s is unknown: it is queue, bandwidth or all", what);
+  const bool all = strcmp(what, "all") == 0, queue = all || strcmp(what, "queue") == 0,
+             bandwidth = all || strcmp(what, "bandwidth") == 0;
+  if (!queue && !bandwidth)
+    return tg__fail(e, TG_USAGE, -1, "counters=%.60s is unknown: it is queue, bandwidth or all", what);
   struct tg__counters *c = tg__alloc(sizeof *c);
   if (!c) return tg__fail(e, TG_MEMORY, -1, "out of memory while drawing counters");
   enum tg_err err = TG_OK;
@@ -42,7 +45,9 @@ void tg__counters_free(struct tg__counters *c) {
   tg__free(c);
 }
 
-static const struct tg__column *column(const struct tg_table *t, const char *name) { return &t->columns[tg__table_column_index(t, name)]; }
+static const struct tg__column *column(const struct tg_table *t, const char *name) {
+  return &t->columns[tg__table_column_index(t, name)];
+}
 
 /* Everything of an event but its name and its args. */
 static char *put_head(char *p, struct tg__chrome_tracks *tracks, const struct tg_table *t, size_t row) {

@@ -1,4 +1,5 @@
-/* show, private: counters that are not in the trace but follow from it, written into a Chrome trace (chrome_counters.c). */
+/* show, private: counters that are not in the trace but follow from it, written into a Chrome trace
+ * (chrome_counters.c). */
 #ifndef TG_SHOW_CHROME_COUNTERS_H
 #define TG_SHOW_CHROME_COUNTERS_H
 
@@ -7,7 +8,8 @@
 
 struct tg__counters;
 /* Asks for the series that the option counters= names. *out stays NULL when it is not given. */
-enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__counters **out, struct tg_error *e);
+enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__counters **out,
+                             struct tg_error *e);
 void tg__counters_free(struct tg__counters *c); /* NULL is fine */
 void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks,
                       struct tg__pen *pen); /* with a comma in front of each */

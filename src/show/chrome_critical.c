@@ -17,13 +17,14 @@ struct tg__overlay {
   size_t count;
 };
 
-/* ---- from the answer -------------------------------------------------------------------------------------------------------- */
+/* ---- from the answer ------------------------------------------------------------------------- */
 
 /* What the question calls an edge, and what HTA calls it. */
 enum { OPERATOR, DEPENDENCY, LAUNCH_DELAY, KERNEL_DELAY, SYNC_DEPENDENCY, KINDS };
 static const char *const kinds[KINDS] = {"operator", "dependency", "launch_delay", "kernel_delay", "sync_dependency"};
-static const char *const types[KINDS] = {"critical_path_operator", "critical_path_dependency", "critical_path_kernel_launch_delay",
-                                         "critical_path_kernel_kernel_delay", "critical_path_sync_dependency"};
+static const char *const types[KINDS] = {"critical_path_operator", "critical_path_dependency",
+                                         "critical_path_kernel_launch_delay", "critical_path_kernel_kernel_delay",
+                                         "critical_path_sync_dependency"};
 
 static uint8_t kind_of(const struct tg_table *table, uint32_t text) {
   const struct tg__str name = tg__strings_get(table->strings, text);
@@ -36,29 +37,34 @@ static const struct tg__column *column(const struct tg_table *table, const char 
   return &table->columns[tg__table_column_index(table, name)];
 }
 
-/* Of the path only what ties one event to another is drawn; launches of weight 0 are in the graph for their order alone. */
+/* Of the path only what ties one event to another is drawn; launches of weight 0 are in the graph for their order
+ * alone. */
 static bool is_drawn(const struct arrow *a, bool all) {
   if (all) return a->kind != LAUNCH_DELAY || a->weight_ns != 0;
   return a->is_critical && (a->kind == DEPENDENCY || a->kind == LAUNCH_DELAY || a->kind == SYNC_DEPENDENCY);
 }
 
 static bool take_answer(struct tg__overlay *v, const struct tg_table *table, bool all) {
-  const struct tg__column *from = column(table, "from_event"), *from_end = column(table, "from_end"), *to = column(table, "to_event");
-  const struct tg__column *to_end = column(table, "to_end"), *critical = column(table, "critical"), *kind = column(table, "kind");
+  const struct tg__column *from = column(table, "from_event"), *from_end = column(table, "from_end"),
+                          *to = column(table, "to_event");
+  const struct tg__column *to_end = column(table, "to_end"), *critical = column(table, "critical"),
+                          *kind = column(table, "kind");
   const struct tg__column *weight = column(table, "weight_ns");
   v->is_critical = tg__alloc((size_t)v->t->slices.count + 1);
   v->arrows = tg__alloc((table->rows + 1) * sizeof *v->arrows);
   if (!v->is_critical || !v->arrows) return false;
   for (size_t i = 0; i < table->rows; i++) {
-    const struct arrow a = {(uint32_t)from->ints[i], (uint32_t)to->ints[i],          from_end->bools[i] == 1, to_end->bools[i] == 1,
-                            critical->bools[i] == 1, kind_of(table, kind->texts[i]), weight->ints[i]};
+    const struct arrow a = {(uint32_t)from->ints[i], (uint32_t)to->ints[i],   from_end->bools[i] == 1,
+                            to_end->bools[i] == 1,   critical->bools[i] == 1, kind_of(table, kind->texts[i]),
+                            weight->ints[i]};
     if (a.is_critical) v->is_critical[a.from] = v->is_critical[a.to] = 1;
     if (is_drawn(&a, all)) v->arrows[v->count++] = a;
   }
   return true;
 }
 
-enum tg_err tg__overlay_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__overlay **out, struct tg_error *e) {
+enum tg_err tg__overlay_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__overlay **out,
+                            struct tg_error *e) {
   static const char *const passed[] = {"rank", "step", "annotation", "instance", "rules", "data_load_events"};
   const char *mode = tg__show_arg(o, "critical");
   struct tg_arg args[2 + sizeof passed / sizeof *passed] = {{"by", "edge"}, {"edges", "path"}};
@@ -67,9 +73,10 @@ enum tg_err tg__overlay_new(struct tg_trace *t, const struct tg__show_options *o
   if (!mode) return TG_OK;
   const bool all = strcmp(mode, "all") == 0, only = strcmp(mode, "only") == 0;
   if (!all && !only && strcmp(mode, "path") != 0)
-    return tg__fail(
-        e, TG_USAGE, -1,
-        "critical=%.60s is unknown: it is path (mark it and draw its waits), only (leave out other work) or all (draw every edge)", mode);
+    return tg__fail(e, TG_USAGE, -1,
+                    "critical=%.60s is unknown: it is path (mark it and draw its waits), only (leave out other work) "
+                    "or all (draw every edge)",
+                    mode);
   if (all) args[1].value = "all";
   for (size_t k = 0; k < sizeof passed / sizeof *passed; k++)
     if (tg__show_arg(o, passed[k])) args[count++] = (struct tg_arg){passed[k], tg__show_arg(o, passed[k])};
@@ -95,10 +102,11 @@ void tg__overlay_free(struct tg__overlay *v) {
   tg__free(v);
 }
 
-/* ---- into the document ------------------------------------------------------------------------------------------------------ */
+/* ---- into the document ----------------------------------------------------------------------- */
 
 static bool is_kept(const struct tg__overlay *v, const struct tg__event *event) {
-  if (event->is_mark || v->is_critical[event->id] || v->t->slices.flags[event->id] & (TG__F_BEGIN_END | TG__F_ASYNC)) return true;
+  if (event->is_mark || v->is_critical[event->id] || v->t->slices.flags[event->id] & (TG__F_BEGIN_END | TG__F_ASYNC))
+    return true;
   const enum tg__class cls = tg__slice_class(v->t, event->id);
   return cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_PYTHON;
 }
@@ -131,7 +139,8 @@ static int64_t time_at(const struct tg__overlay *v, uint32_t slice, bool at_end,
   return tg__slice_end(v->t, slice) - (v->t->tracks[track].kind == TG__TRACK_DEVICE ? early : 0);
 }
 
-static void put_end(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__pen *pen, size_t id, bool is_end) {
+static void put_end(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__pen *pen, size_t id,
+                    bool is_end) {
   const struct arrow *a = &v->arrows[id];
   const uint32_t slice = is_end ? a->to : a->from, track = tg__slice_track(v->t, slice);
   const struct tg__str place = tg__chrome_place(tracks, track, tg__chrome_slice_lane(tracks, track, slice));
@@ -145,7 +154,8 @@ static void put_end(const struct tg__overlay *v, struct tg__chrome_tracks *track
   p = tg__pen_us(p, time_at(v, slice, is_end ? a->to_end : a->from_end, track) + tg__chrome_shift(tracks, track));
   p = TG__PEN_LITERAL(p, ",\"cat\":\"critical_path\",\"name\":\"critical_path\",\"args\":{\"weight\":");
   p = tg__pen_us(p, a->weight_ns);
-  p = a->is_critical ? TG__PEN_LITERAL(p, ",\"critical\":true,\"type\":\"") : TG__PEN_LITERAL(p, ",\"critical\":false,\"type\":\"");
+  p = a->is_critical ? TG__PEN_LITERAL(p, ",\"critical\":true,\"type\":\"")
+                     : TG__PEN_LITERAL(p, ",\"critical\":false,\"type\":\"");
   p = tg__pen_copy(p, types[a->kind], strlen(types[a->kind]));
   p = TG__PEN_LITERAL(p, "\"}");
   if (is_end) p = TG__PEN_LITERAL(p, ",\"bp\":\"e\"");

@@ -1,14 +1,15 @@
-/* Which slices of a track stay on its tid when not all of them nest. What readers of Chrome traces compute from stays together:
- * operators, annotations, calls and kernels are placed first, Python frames (device tracks: copies of annotations) after them, where
- * they nest with everything that is there. A frame that reaches from one step into the next gives way to the steps, not they to it. */
+/* Which slices of a track stay on its tid when not all of them nest. What readers of Chrome traces compute from
+ * stays together: operators, annotations, calls and kernels are placed first, Python frames (device tracks: copies
+ * of annotations) after them, where they nest with everything that is there. A frame that reaches from one step into
+ * the next gives way to the steps, not they to it. */
 #include "show/chrome_track.h"
 
 /* The slices placed first, each with the one around it: a tree in order of start. */
 struct lane {
   uint32_t *items, *around; /* around: position in items, TG_NONE */
   size_t count, cap, around_cap;
-  uint32_t open;            /* position of the innermost that is still on */
-  int64_t *ends;            /* ends of those placed later that are still on */
+  uint32_t open; /* position of the innermost that is still on */
+  int64_t *ends; /* ends of those placed later that are still on */
   size_t end_count, end_cap;
 };
 struct lanes {
@@ -30,11 +31,14 @@ static bool add_lane(struct lanes *l) {
   return true;
 }
 
-static int64_t end_of(const struct lanes *l, const struct lane *lane, uint32_t at) { return tg__slice_end(l->t, lane->items[at]); }
+static int64_t end_of(const struct lanes *l, const struct lane *lane, uint32_t at) {
+  return tg__slice_end(l->t, lane->items[at]);
+}
 
 /* Slices come in order of start, longer ones first. */
 static bool fits_first(const struct lanes *l, struct lane *lane, uint32_t slice) {
-  while (lane->open != TG_NONE && end_of(l, lane, lane->open) <= l->t->slices.start_ns[slice]) lane->open = lane->around[lane->open];
+  while (lane->open != TG_NONE && end_of(l, lane, lane->open) <= l->t->slices.start_ns[slice])
+    lane->open = lane->around[lane->open];
   return lane->open == TG_NONE || end_of(l, lane, lane->open) >= tg__slice_end(l->t, slice);
 }
 

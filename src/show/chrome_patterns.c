@@ -8,7 +8,8 @@ struct tg__marked {
 };
 
 /* The question sequences, with what the options say. */
-static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *by, struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *by, struct tg_table **out,
+                       struct tg_error *e) {
   static const char *const passed[] = {"rank", "step", "rules", "min_length", "top_k"};
   struct tg_arg args[2 + sizeof passed / sizeof *passed] = {{"by", by}, {"op", tg__show_arg(o, "patterns")}};
   size_t count = 2;
@@ -20,7 +21,9 @@ static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, con
   return tg__ask_run(t, "sequences", args, count, out, e);
 }
 
-static const int64_t *ints(const struct tg_table *table, const char *name) { return table->columns[tg__table_column_index(table, name)].ints; }
+static const int64_t *ints(const struct tg_table *table, const char *name) {
+  return table->columns[tg__table_column_index(table, name)].ints;
+}
 
 static uint64_t place_of(const struct tg_table *table, size_t row) {
   return (uint64_t)ints(table, "rank")[row] << 32 | (uint64_t)ints(table, "place")[row];
@@ -38,31 +41,38 @@ static bool render(struct tg__marked *m, const struct tg_table *patterns, size_t
   return copy != NULL;
 }
 
-static bool mark(struct tg__marked *m, const struct tg_trace *t, const struct tg_table *patterns, const struct tg_table *events) {
+static bool mark(struct tg__marked *m, const struct tg_trace *t, const struct tg_table *patterns,
+                 const struct tg_table *events) {
   const size_t slices = (size_t)t->slices.count + 1;
   struct tg__map rows = {0}; /* rank and place → row of patterns */
   m->texts = tg__alloc((patterns->rows + 1) * sizeof *m->texts);
   m->pattern = tg__alloc(slices * sizeof *m->pattern);
   bool ok = m->texts && m->pattern;
   if (ok) memset(m->pattern, 0xff, slices * sizeof *m->pattern);
-  for (size_t i = 0; ok && i < patterns->rows; i++) ok = render(m, patterns, i) && tg__map_put(&rows, place_of(patterns, i), (uint32_t)i);
-  for (size_t i = 0; ok && i < events->rows; i++) m->pattern[ints(events, "event")[i]] = tg__map_get(&rows, place_of(events, i));
+  for (size_t i = 0; ok && i < patterns->rows; i++)
+    ok = render(m, patterns, i) && tg__map_put(&rows, place_of(patterns, i), (uint32_t)i);
+  for (size_t i = 0; ok && i < events->rows; i++)
+    m->pattern[ints(events, "event")[i]] = tg__map_get(&rows, place_of(events, i));
   tg__map_free(&rows);
   return ok;
 }
 
-enum tg_err tg__marked_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__marked **out, struct tg_error *e) {
+enum tg_err tg__marked_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__marked **out,
+                           struct tg_error *e) {
   struct tg_table *patterns = NULL, *events = NULL;
   *out = NULL;
   if (!tg__show_arg(o, "patterns")) return TG_OK;
   struct tg__marked *m = tg__alloc(sizeof *m);
   enum tg_err err = m ? ask(t, o, "pattern", &patterns, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
   if (!err) err = ask(t, o, "event", &events, e);
-  if (!err && !mark(m, t, patterns, events)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while marking sequences of kernels");
+  if (!err && !mark(m, t, patterns, events))
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while marking sequences of kernels");
   tg__table_free(patterns);
   tg__table_free(events);
-  if (!err) *out = m;
-  else tg__marked_free(m);
+  if (!err)
+    *out = m;
+  else
+    tg__marked_free(m);
   return err;
 }
 
@@ -80,8 +90,10 @@ bool tg__marked_args(const struct tg__marked *m, struct tg__pen *pen, uint32_t s
   if (has_args) pen->p--; /* the brace: it was written last, and in one piece with what is before it */
   const bool is_empty = has_args && pen->p > pen->start && pen->p[-1] == '{';
   if (!tg__pen_room(pen, (size_t)text.len + TG__PEN_NUMBER)) return has_args;
-  if (!has_args) pen->p = TG__PEN_LITERAL(pen->p, ",\"args\":{");
-  else if (!is_empty) *pen->p++ = ',';
+  if (!has_args)
+    pen->p = TG__PEN_LITERAL(pen->p, ",\"args\":{");
+  else if (!is_empty)
+    *pen->p++ = ',';
   pen->p = tg__pen_copy(pen->p, text.ptr, text.len);
   *pen->p++ = '}';
   return true;

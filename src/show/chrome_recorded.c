@@ -1,10 +1,11 @@
-/* Ids that follow from the order of events: of events, of Python frames with their callers, of flows from forward to backward. */
+/* Ids that follow from the order of events: of events, of Python frames with their callers, of flows from forward to
+ * backward. */
 #include "show/chrome_recorded.h"
 
 struct tg__recorded {
   const struct tg_trace *t;
-  uint32_t *frames;  /* by slice: Python id, 0 = no frame; NULL when there are none */
-  uint32_t *flows;   /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
+  uint32_t *frames;    /* by slice: Python id, 0 = no frame; NULL when there are none */
+  uint32_t *flows;     /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
   int64_t events, ops; /* written so far */
 };
 
@@ -41,7 +42,8 @@ static bool number_flows(struct tg__recorded *r, const struct tg__event *events,
   }
   for (uint32_t i = 0; i < t->slices.count; i++) {
     const uint32_t forward = t->slices.cause[i];
-    if (r->flows[i] == 0 || forward == TG_NONE || r->flows[forward] == 0 || tg__slice_class(t, i) != TG__CLASS_OP) continue;
+    if (r->flows[i] == 0 || forward == TG_NONE || r->flows[forward] == 0 || tg__slice_class(t, i) != TG__CLASS_OP)
+      continue;
     if (r->flows[forward] != PRESENT || r->flows[i] != PRESENT) continue; /* one flow begins at a slice, or ends */
     r->flows[i] = r->flows[forward] = ++next;
   }
@@ -67,7 +69,7 @@ void tg__recorded_free(struct tg__recorded *r) {
   tg__free(r);
 }
 
-/* ---- args ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- args ------------------------------------------------------------------------------------ */
 
 static uint32_t caller_of(const struct tg__recorded *r, uint32_t slice) {
   uint32_t up = r->t->slices.parent[slice];
@@ -88,7 +90,8 @@ static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t
 
 void tg__recorded_args(struct tg__recorded *r, struct tg__pen *pen, uint32_t slice, enum tg__class cls) {
   enum { ROOM = 256 };
-  const bool frame = cls == TG__CLASS_PYTHON && slice != TG_NONE, op = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
+  const bool frame = cls == TG__CLASS_PYTHON && slice != TG_NONE,
+             op = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
   if (!frame && !op && cls != TG__CLASS_INSTANT) return;
   if (!pen->p || pen->p == pen->start || pen->p[-1] != '}') return; /* an event without args */
   pen->p--;

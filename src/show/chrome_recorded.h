@@ -1,5 +1,6 @@
-/* show, private: what Kineto counts up while it writes, for ranks that our own recorder made (chrome_recorded.c): ids of events and of
- * Python frames, flows from forward to backward. A recording does not store them, as they follow from the order of its events. */
+/* show, private: what Kineto counts up while it writes, for ranks that our own recorder made (chrome_recorded.c):
+ * ids of events and of Python frames, flows from forward to backward. A recording does not store them, as they
+ * follow from the order of its events. */
 #ifndef TG_SHOW_CHROME_RECORDED_H
 #define TG_SHOW_CHROME_RECORDED_H
 

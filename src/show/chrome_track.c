@@ -1,5 +1,5 @@
-/* Under which pid and tid an event is written. Usually its own; sub-lanes get a tid beside it, and when several ranks share one
- * document their pids are moved apart. */
+/* Under which pid and tid an event is written. Usually its own; sub-lanes get a tid beside it, and when several
+ * ranks share one document their pids are moved apart. */
 #include "show/chrome_track.h"
 
 static const int64_t TID_STEP = 1000000;  /* stream 7, lane 2 → tid 2000007 */
@@ -15,9 +15,9 @@ struct lane_name {
 struct tg__chrome_tracks {
   const struct tg_trace *t;
   bool merged, keep, failed;
-  struct place **places;   /* by track, then lane */
-  uint16_t **lanes;        /* by track, then slice from its first on; NULL where everything nests */
-  int64_t *pids;           /* as written; string ids stay */
+  struct place **places;    /* by track, then lane */
+  uint16_t **lanes;         /* by track, then slice from its first on; NULL where everything nests */
+  int64_t *pids;            /* as written; string ids stay */
   struct tg__map used_pids; /* number as written → first track that has it */
   struct tg__map used_tids; /* hash of pid and tid as written → 1 */
   struct tg__map ends;      /* hash of track and end of begin/end slices in sub-lanes → lane */
@@ -31,9 +31,11 @@ static uint64_t pair_hash(int64_t a, int64_t b) {
   return tg__hash(both, sizeof both);
 }
 
-/* ---- pids ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- pids ------------------------------------------------------------------------------------ */
 
-static bool same_process(const struct tg__track *a, const struct tg__track *b) { return a->rank == b->rank && a->pid == b->pid; }
+static bool same_process(const struct tg__track *a, const struct tg__track *b) {
+  return a->rank == b->rank && a->pid == b->pid;
+}
 
 static bool choose_pid(struct tg__chrome_tracks *c, uint32_t k) {
   const struct tg__track *const track = &c->t->tracks[k];
@@ -51,7 +53,7 @@ static bool choose_pid(struct tg__chrome_tracks *c, uint32_t k) {
   return true;
 }
 
-/* ---- sub-lanes --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sub-lanes ------------------------------------------------------------------------------- */
 
 /* Async slices are told apart by their id, not by nesting. */
 static bool splits(const struct tg__chrome_tracks *c, const struct tg__track *track) {
@@ -99,12 +101,14 @@ unsigned tg__chrome_mark_lane(const struct tg__chrome_tracks *c, uint32_t mark) 
   switch (c->t->marks.ph[mark]) {
   case 's':
   case 't':
-  case 'f': return flow_lane(c, k, mark);
+  case 'f':
+    return flow_lane(c, k, mark);
   case 'E': {
     const uint32_t lane = tg__map_get(&c->ends, pair_hash(k, c->t->marks.ts_ns[mark]));
     return lane == TG_NONE ? 0 : lane;
   }
-  default: return 0;
+  default:
+    return 0;
   }
 }
 
@@ -119,9 +123,10 @@ static bool note_ends(struct tg__chrome_tracks *c, uint32_t k) {
   return true;
 }
 
-/* ---- places -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
-/* Numbers the reader could not hold are kept as their digits. Nobody puts quotes around so many, so they stood without. */
+/* Numbers the reader could not hold are kept as their digits. Nobody puts quotes around so many, so they stood without.
+ */
 static bool is_long_number(struct tg__str s) {
   enum { DIGITS = 19 };
   uint32_t i = s.len && s.ptr[0] == '-';
@@ -130,7 +135,8 @@ static bool is_long_number(struct tg__str s) {
   return i == s.len;
 }
 
-static void put_token(const struct tg__chrome_tracks *c, struct tg__out *out, bool is_text, int64_t v, const char *before, const char *after) {
+static void put_token(const struct tg__chrome_tracks *c, struct tg__out *out, bool is_text, int64_t v,
+                      const char *before, const char *after) {
   if (!is_text) {
     tg__out_int(out, v);
     return;
@@ -161,7 +167,8 @@ static int64_t lane_tid(struct tg__chrome_tracks *c, uint32_t k, unsigned lane) 
 static struct tg__str render_place(struct tg__chrome_tracks *c, uint32_t k, unsigned lane) {
   const struct tg__track *const track = &c->t->tracks[k];
   char before[32] = "", after[32] = "";
-  if (c->merged && track->rank) snprintf(before, sizeof before, "rank %lld: ", (long long)c->t->ranks[track->rank].number);
+  if (c->merged && track->rank)
+    snprintf(before, sizeof before, "rank %lld: ", (long long)c->t->ranks[track->rank].number);
   if (lane) snprintf(after, sizeof after, " (overlap %u)", lane);
   struct tg__out text = {0};
   if (has_id(track->pid_is_text, track->pid)) {
@@ -201,7 +208,8 @@ void tg__chrome_put_lane_names(const struct tg__chrome_tracks *c, struct tg__out
     const struct lane_name *n = &c->names[i];
     const struct tg__track *track = &c->t->tracks[n->track];
     const struct tg__str place = c->places[n->track][n->lane].text;
-    tg__out_text(out, first && i == 0 ? "\n{\"ph\":\"M\",\"name\":\"thread_name\"" : ",\n{\"ph\":\"M\",\"name\":\"thread_name\"");
+    tg__out_text(out, first && i == 0 ? "\n{\"ph\":\"M\",\"name\":\"thread_name\""
+                                      : ",\n{\"ph\":\"M\",\"name\":\"thread_name\"");
     tg__out_bytes(out, place.ptr, place.len);
     tg__out_text(out, ",\"args\":{\"name\":\"");
     if (track->name != TG_NONE) {
@@ -213,7 +221,7 @@ void tg__chrome_put_lane_names(const struct tg__chrome_tracks *c, struct tg__out
   }
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static bool prepare(struct tg__chrome_tracks *c) {
   const struct tg_trace *t = c->t;

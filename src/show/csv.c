@@ -1,7 +1,7 @@
-/* Comma-separated values as RFC 4180 has them: CRLF, quotes where needed. A text cell that a spreadsheet would run as a formula
- * (it begins with = + - @, tab or carriage return) gets an apostrophe in front; formulas=keep leaves it out. Numbers never get
- * one. Unknown is an empty cell, an empty text is "". CSV has no escapes: what is not UTF-8 or would steer a terminal becomes U+FFFD,
- * but for tabs and line ends. */
+/* Comma-separated values as RFC 4180 has them: CRLF, quotes where needed. A text cell that a spreadsheet would run
+ * as a formula (it begins with = + - @, tab or carriage return) gets an apostrophe in front; formulas=keep leaves it
+ * out. Numbers never get one. Unknown is an empty cell, an empty text is "". CSV has no escapes: what is not UTF-8
+ * or would steer a terminal becomes U+FFFD, but for tabs and line ends. */
 #include "show/argsjson.h"
 #include "show/eventrow.h"
 
@@ -21,7 +21,9 @@ static bool needs_quotes(struct tg__str s) {
   return s.ptr[0] == ' ' || s.ptr[s.len - 1] == ' ';
 }
 
-static bool is_plain(unsigned char c) { return (c >= 0x20 && c < 0x7f && c != '"') || c == '\t' || c == '\n' || c == '\r'; }
+static bool is_plain(unsigned char c) {
+  return (c >= 0x20 && c < 0x7f && c != '"') || c == '\t' || c == '\n' || c == '\r';
+}
 
 static void put_body(struct tg__out *out, struct tg__str s) {
   const unsigned char *const p = (const unsigned char *)s.ptr;
@@ -35,8 +37,10 @@ static void put_body(struct tg__out *out, struct tg__str s) {
       n = 1;
     } else {
       const unsigned len = tg__utf8_length(p + i, s.len - i);
-      if (len && !tg__utf8_steers(p + i, len)) tg__out_bytes(out, p + i, len);
-      else tg__out_text(out, "\xef\xbf\xbd");
+      if (len && !tg__utf8_steers(p + i, len))
+        tg__out_bytes(out, p + i, len);
+      else
+        tg__out_text(out, "\xef\xbf\xbd");
       n = len ? len : 1;
     }
     i += n;
@@ -84,15 +88,22 @@ enum tg_err tg__csv_table(const struct tg_table *t, const struct tg__show_option
   return tg__out_flush(out);
 }
 
-/* ---- a trace --------------------------------------------------------------------------------------------------------------------- */
+/* ---- a trace --------------------------------------------------------------------------------- */
 
-static void put_event_cell(const struct tg_trace *t, const struct tg__event_cell *cell, struct tg__forms *forms, struct tg__out *args,
-                           struct tg__out *out, bool keep) {
+static void put_event_cell(const struct tg_trace *t, const struct tg__event_cell *cell, struct tg__forms *forms,
+                           struct tg__out *args, struct tg__out *out, bool keep) {
   switch (cell->kind) {
-  case TG__CELL_NONE: break;
-  case TG__CELL_INT: tg__out_int(out, cell->number); break;
-  case TG__CELL_STRING: put_text(out, tg__name(t, cell->string), keep); break;
-  case TG__CELL_LETTER: put_text(out, (struct tg__str){&cell->letter, 1}, keep); break;
+  case TG__CELL_NONE:
+    break;
+  case TG__CELL_INT:
+    tg__out_int(out, cell->number);
+    break;
+  case TG__CELL_STRING:
+    put_text(out, tg__name(t, cell->string), keep);
+    break;
+  case TG__CELL_LETTER:
+    put_text(out, (struct tg__str){&cell->letter, 1}, keep);
+    break;
   case TG__CELL_ARGS: {
     struct tg__pen pen = {.out = args};
     args->len = 0;
@@ -103,7 +114,8 @@ static void put_event_cell(const struct tg_trace *t, const struct tg__event_cell
   }
 }
 
-enum tg_err tg__csv_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__csv_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                          struct tg_error *e) {
   const bool keep = keeps_formulas(o);
   uint32_t count = 0;
   struct tg__ask pick;

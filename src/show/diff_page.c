@@ -1,5 +1,5 @@
-/* A diff for a person: the headline, then what changed most of each kind; as text for a terminal, or as Markdown for a pull request.
- * Every figure stands in the table it is made from. */
+/* A diff for a person: the headline, then what changed most of each kind; as text for a terminal, or as Markdown for
+ * a pull request. Every figure stands in the table it is made from. */
 #include <math.h>
 
 #include "show/parts.h"
@@ -15,7 +15,8 @@ struct page {
 
 static bool find_columns(struct page *p) {
   static const char *const names[] = {"by", "name", "quantity", "unit", "a", "b", "low", "high", "verdict"};
-  const struct tg__column **const into[] = {&p->by, &p->name, &p->quantity, &p->unit, &p->a, &p->b, &p->low, &p->high, &p->verdict};
+  const struct tg__column **const into[] = {&p->by, &p->name, &p->quantity, &p->unit,   &p->a,
+                                            &p->b,  &p->low,  &p->high,     &p->verdict};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const size_t c = tg__table_column_index(p->t, names[i]);
     if (c == SIZE_MAX) return false;
@@ -32,7 +33,7 @@ static bool is(const struct page *p, const struct tg__column *c, size_t row, con
   return tg__str_eq(cell(p, c, row), (struct tg__str){word, (uint32_t)strlen(word)});
 }
 
-/* ---- cells ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static void write_figure(const struct page *p, size_t row, double v, bool sign, char out[CELL]) {
   char text[32];
@@ -91,12 +92,14 @@ static void put_code(struct tg__out *out, struct tg__str s) {
 
 static const char *paint(const struct page *p, size_t row) {
   if (!p->color) return "";
-  const bool good = is(p, p->verdict, row, "faster") || is(p, p->verdict, row, "fewer") || is(p, p->verdict, row, "removed");
-  const bool bad = is(p, p->verdict, row, "slower") || is(p, p->verdict, row, "more") || is(p, p->verdict, row, "added");
+  const bool good =
+      is(p, p->verdict, row, "faster") || is(p, p->verdict, row, "fewer") || is(p, p->verdict, row, "removed");
+  const bool bad =
+      is(p, p->verdict, row, "slower") || is(p, p->verdict, row, "more") || is(p, p->verdict, row, "added");
   return good ? "\033[32m" : bad ? "\033[31m" : "";
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void put_row(const struct page *p, size_t row, struct tg__str label, bool show_quantity) {
   char a[CELL], b[CELL], change[CELL], interval[CELL];
@@ -104,12 +107,13 @@ static void put_row(const struct page *p, size_t row, struct tg__str label, bool
   write_figure(p, row, p->b->reals[row], false, b);
   write_change(p, row, change);
   write_interval(p, row, interval);
-  const struct tg__str verdict = cell(p, p->verdict, row), quantity = show_quantity ? cell(p, p->quantity, row) : TG_STR("");
+  const struct tg__str verdict = cell(p, p->verdict, row),
+                       quantity = show_quantity ? cell(p, p->quantity, row) : TG_STR("");
   if (p->markdown) {
     tg__out_text(p->out, "| ");
     put_code(p->out, label);
-    tg__out_format(p->out, "%s%.*s | %s | %s | %s | %s | %.*s |\n", quantity.len ? " " : "", (int)quantity.len, quantity.ptr, a, b, change,
-                   interval, (int)verdict.len, verdict.ptr);
+    tg__out_format(p->out, "%s%.*s | %s | %s | %s | %s | %.*s |\n", quantity.len ? " " : "", (int)quantity.len,
+                   quantity.ptr, a, b, change, interval, (int)verdict.len, verdict.ptr);
     return;
   }
   tg__put_blanks(p->out, 2);
@@ -125,7 +129,8 @@ static void put_row(const struct page *p, size_t row, struct tg__str label, bool
 
 static void put_head(const struct page *p, const char *title) {
   if (p->markdown) {
-    tg__out_format(p->out, "\n**%s**\n\n| | A | B | change | 95 %% | |\n| --- | ---: | ---: | ---: | ---: | --- |\n", title);
+    tg__out_format(p->out, "\n**%s**\n\n| | A | B | change | 95 %% | |\n| --- | ---: | ---: | ---: | ---: | --- |\n",
+                   title);
     return;
   }
   tg__out_char(p->out, '\n');
@@ -140,7 +145,8 @@ static void put_head(const struct page *p, const char *title) {
 }
 
 static bool is_settled(const struct page *p, size_t row) {
-  return is(p, p->verdict, row, "no difference") || is(p, p->verdict, row, "too few steps") || is(p, p->verdict, row, "withheld");
+  return is(p, p->verdict, row, "no difference") || is(p, p->verdict, row, "too few steps") ||
+         is(p, p->verdict, row, "withheld");
 }
 
 struct section {
@@ -228,11 +234,18 @@ bool tg__diff_is_page(const struct tg_table *t) {
   return find_columns(&p);
 }
 
-enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown, struct tg__out *out) {
+enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
+                          struct tg__out *out) {
   static const struct section sections[] = {
       {"step", "A step", "figure", "figures", {NULL}, true, false},
       {"category", "Where the time of a step goes", "part", "parts", {NULL}, true, true},
-      {"op", "Operators, own host and device time a step", "figure", "figures", {"self_cpu", "self_device"}, false, true},
+      {"op",
+       "Operators, own host and device time a step",
+       "figure",
+       "figures",
+       {"self_cpu", "self_device"},
+       false,
+       true},
       {"op", "Calls of operators a step", "operator", "operators", {"calls"}, false, true},
       {"module", "Modules, inclusive host and device time a step", "figure", "figures", {"cpu", "device"}, false, true},
       {"kernel", "Kernels, device time a step", "kernel", "kernels", {"device"}, false, true},
@@ -248,7 +261,8 @@ enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_option
   }
   put_notes(&p);
   for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-    if (kernels && families && strcmp(sections[i].by, "kernel") == 0) continue; /* families say the same in fewer rows */
+    if (kernels && families && strcmp(sections[i].by, "kernel") == 0)
+      continue; /* families say the same in fewer rows */
     put_section(&p, &sections[i]);
   }
   return out->err;

@@ -3,9 +3,10 @@
 
 /* id counts slices, or marks where dur_ns is unknown. */
 const struct tg__event_column tg__event_columns[TG__EVENT_COLUMNS] = {
-    {"id", "int", ""},        {"rank", "int", ""},  {"track", "int", ""},  {"pid", "text", ""},      {"tid", "text", ""},
-    {"category", "text", ""}, {"name", "text", ""}, {"phase", "text", ""}, {"start_ns", "int", "ns"}, {"dur_ns", "int", "ns"},
-    {"depth", "int", ""},     {"parent", "int", ""}, {"cause", "int", ""}, {"args", "json", ""},
+    {"id", "int", ""},         {"rank", "int", ""},      {"track", "int", ""}, {"pid", "text", ""},
+    {"tid", "text", ""},       {"category", "text", ""}, {"name", "text", ""}, {"phase", "text", ""},
+    {"start_ns", "int", "ns"}, {"dur_ns", "int", "ns"},  {"depth", "int", ""}, {"parent", "int", ""},
+    {"cause", "int", ""},      {"args", "json", ""},
 };
 
 static struct tg__event_cell none(void) { return (struct tg__event_cell){.kind = TG__CELL_NONE}; }

@@ -1,4 +1,5 @@
-/* Findings as a list of objects, and the length of a step beside them: what a script reads that wants to know what to change. */
+/* Findings as a list of objects, and the length of a step beside them: what a script reads that wants to know what
+ * to change. */
 #include "show/report.h"
 
 #include <math.h>
@@ -45,7 +46,8 @@ static void put_finding(struct tg__out *out, const struct tg_table *t, size_t ro
   tg__out_char(out, '}');
 }
 
-void tg__put_findings_json(const struct tg_table *findings, double recorded_step_ns, double step_ns, struct tg__out *out) {
+void tg__put_findings_json(const struct tg_table *findings, double recorded_step_ns, double step_ns,
+                           struct tg__out *out) {
   const double scale = step_ns > 0 && recorded_step_ns > 0 ? step_ns / recorded_step_ns : 1;
   tg__out_text(out, "\"step_ms\":");
   tg__out_double(out, (step_ns > 0 ? step_ns : recorded_step_ns) / 1e6);

@@ -7,13 +7,15 @@ struct rune {
 };
 
 static bool is_wide(uint32_t c) {
-  return (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xf900 && c <= 0xfaff) ||
-         (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) || (c >= 0xffe0 && c <= 0xffe6) || (c >= 0x1f300 && c <= 0x1f64f) ||
-         (c >= 0x1f900 && c <= 0x1f9ff) || (c >= 0x20000 && c <= 0x3fffd);
+  return (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3) ||
+         (c >= 0xf900 && c <= 0xfaff) || (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) ||
+         (c >= 0xffe0 && c <= 0xffe6) || (c >= 0x1f300 && c <= 0x1f64f) || (c >= 0x1f900 && c <= 0x1f9ff) ||
+         (c >= 0x20000 && c <= 0x3fffd);
 }
 
 static bool is_combining(uint32_t c) {
-  return (c >= 0x300 && c <= 0x36f) || c == 0x200c || c == 0x200d || (c >= 0x20d0 && c <= 0x20ff) || (c >= 0xfe00 && c <= 0xfe0f);
+  return (c >= 0x300 && c <= 0x36f) || c == 0x200c || c == 0x200d || (c >= 0x20d0 && c <= 0x20ff) ||
+         (c >= 0xfe00 && c <= 0xfe0f);
 }
 
 /* The character at p. What may not be shown (control, not UTF-8) is one column wide. */
@@ -41,8 +43,10 @@ unsigned tg__text_width(struct tg__str s) {
 void tg__put_clean(struct tg__out *out, struct tg__str s) {
   for (size_t i = 0; i < s.len;) {
     const struct rune r = rune_at(s.ptr + i, s.len - i);
-    if (r.shown) tg__out_bytes(out, s.ptr + i, r.bytes);
-    else tg__out_text(out, "\xef\xbf\xbd");
+    if (r.shown)
+      tg__out_bytes(out, s.ptr + i, r.bytes);
+    else
+      tg__out_text(out, "\xef\xbf\xbd");
     i += r.bytes;
   }
 }

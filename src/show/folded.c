@@ -1,24 +1,28 @@
-/* Collapsed stacks: one line a stack, frames joined by ;, then a blank and the time in whole nanoseconds. metric=cpu: host time in
- * the innermost frame alone. metric=device: device work by the stack that launched it, the kernel as innermost frame. */
+/* Collapsed stacks: one line a stack, frames joined by ;, then a blank and the time in whole nanoseconds.
+ * metric=cpu: host time in the innermost frame alone. metric=device: device work by the stack that launched it, the
+ * kernel as innermost frame. */
 #include "show/stacktree.h"
 
-/* ; parts frames and a line ends a stack: neither may stand in a name. Some readers take the last blank for the separator, which is
- * where ours is. */
+/* ; parts frames and a line ends a stack: neither may stand in a name. Some readers take the last blank for the
+ * separator, which is where ours is. */
 static void put_frame(struct tg__out *out, struct tg__str s) {
   const unsigned char *const p = (const unsigned char *)s.ptr;
   if (!s.len) tg__out_text(out, "(no name)");
   for (size_t i = 0; i < s.len;) {
     const unsigned n = tg__utf8_length(p + i, s.len - i);
-    if (!n) tg__out_text(out, "\xef\xbf\xbd");
-    else if (p[i] == ';' || tg__utf8_steers(p + i, n)) tg__out_char(out, p[i] == ';' ? ',' : ' ');
-    else tg__out_bytes(out, p + i, n);
+    if (!n)
+      tg__out_text(out, "\xef\xbf\xbd");
+    else if (p[i] == ';' || tg__utf8_steers(p + i, n))
+      tg__out_char(out, p[i] == ';' ? ',' : ' ');
+    else
+      tg__out_bytes(out, p + i, n);
     i += n ? n : 1;
   }
 }
 
 /* Writes the chain from the root to `node`; chain has room for its depth. */
-static bool put_stack(const struct tg_trace *t, const struct tg__stacktree *s, uint32_t node, uint32_t **chain, size_t *cap,
-                      struct tg__out *out) {
+static bool put_stack(const struct tg_trace *t, const struct tg__stacktree *s, uint32_t node, uint32_t **chain,
+                      size_t *cap, struct tg__out *out) {
   size_t depth = 0;
   for (uint32_t n = node; n != TG_NONE; n = s->nodes[n].parent) {
     void *items = *chain;
@@ -36,7 +40,8 @@ static bool put_stack(const struct tg_trace *t, const struct tg__stacktree *s, u
   return true;
 }
 
-enum tg_err tg__folded_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__folded_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                             struct tg_error *e) {
   uint32_t *chain = NULL;
   size_t cap = 0;
   enum tg__stack_metric metric;

@@ -48,7 +48,8 @@ const char *tg__show_arg(const struct tg__show_options *o, const char *name) {
   return NULL;
 }
 
-enum tg_err tg__show_begin(struct tg_trace *t, const struct tg__show_options *o, uint32_t columns, struct tg__ask *pick, struct tg_error *e) {
+enum tg_err tg__show_begin(struct tg_trace *t, const struct tg__show_options *o, uint32_t columns, struct tg__ask *pick,
+                           struct tg_error *e) {
   *pick = (struct tg__ask){.rank = TG_NONE, .track = TG_NONE};
   const enum tg_err err = tg__trace_load(t, columns, e);
   return err || !o ? err : tg__ask_select(t, o->args, o->arg_count, pick, e);
@@ -62,5 +63,7 @@ bool tg__show_has_mark(const struct tg__ask *pick, const struct tg_trace *t, uin
 
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e) {
   if (tg__out_flush(out) == TG_OK) return TG_OK;
-  return tg__fail(e, out->err, -1, out->err == TG_MEMORY ? "out of memory while writing" : "the output could not be written: is the disk full?");
+  return tg__fail(e, out->err, -1,
+                  out->err == TG_MEMORY ? "out of memory while writing"
+                                        : "the output could not be written: is the disk full?");
 }

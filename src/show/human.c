@@ -1,4 +1,5 @@
-/* Numbers for people: three digits that matter and a unit; counts in groups of three. Integers all the way. And words for a shell. */
+/* Numbers for people: three digits that matter and a unit; counts in groups of three. Integers all the way. And
+ * words for a shell. */
 #include <stdio.h>
 
 #include "show/show.h"
@@ -48,7 +49,8 @@ char *tg__human_ns(int64_t ns, char *buf) {
 }
 
 char *tg__human_bytes(int64_t bytes, char *buf) {
-  static const struct unit units[] = {{"B", 1}, {"kB", 1000}, {"MB", 1000000}, {"GB", 1000000000}, {"TB", 1000000000000}};
+  static const struct unit units[] = {
+      {"B", 1}, {"kB", 1000}, {"MB", 1000000}, {"GB", 1000000000}, {"TB", 1000000000000}};
   return with_unit(bytes, units, sizeof units / sizeof *units, buf);
 }
 
@@ -73,7 +75,8 @@ char *tg__human_count(int64_t n, char *buf) {
 static bool needs_quotes(struct tg__str text) {
   for (uint32_t i = 0; i < text.len; i++) {
     const char c = text.ptr[i];
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("/._-+,=@%", c));
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("/._-+,=@%", c));
     if (!plain) return true;
   }
   return text.len == 0;
@@ -81,7 +84,10 @@ static bool needs_quotes(struct tg__str text) {
 
 char *tg__shell_word(struct tg__str text, char *buf, size_t size) {
   static const char quote_in_quotes[] = "'\\''";
-  enum { AT_THE_END = 2, OF_ONE = sizeof quote_in_quotes - 1 }; /* the closing quote and the NUL; what one character takes at most */
+  enum {
+    AT_THE_END = 2,
+    OF_ONE = sizeof quote_in_quotes - 1
+  }; /* the closing quote and the NUL; what one character takes at most */
   size_t n = 0;
   const bool quoted = needs_quotes(text);
   if (quoted) buf[n++] = '\'';

@@ -4,10 +4,14 @@
 
 static const char *type_name(enum tg_type type) {
   switch (type) {
-  case TG_INT: return "int";
-  case TG_REAL: return "real";
-  case TG_BOOL: return "bool";
-  default: return "text";
+  case TG_INT:
+    return "int";
+  case TG_REAL:
+    return "real";
+  case TG_BOOL:
+    return "bool";
+  default:
+    return "text";
   }
 }
 
@@ -35,7 +39,9 @@ static void put_cell(const struct tg_table *t, const struct tg__column *c, size_
     if (c->ints[row] == TG_NULL_INT) break;
     tg__out_int(out, c->ints[row]);
     return;
-  case TG_REAL: tg__out_double(out, c->reals[row]); return; /* NaN is written as null */
+  case TG_REAL:
+    tg__out_double(out, c->reals[row]);
+    return; /* NaN is written as null */
   case TG_BOOL:
     if (c->bools[row] < 0) break;
     tg__out_text(out, c->bools[row] ? "true" : "false");
@@ -97,17 +103,18 @@ enum tg_err tg__json_table(const struct tg_table *t, const struct tg__show_optio
   return tg__out_flush(out);
 }
 
-/* ---- a trace --------------------------------------------------------------------------------------------------------------------- */
+/* ---- a trace --------------------------------------------------------------------------------- */
 
 static void put_event_cell(const struct tg__event_cell *cell, struct tg__forms *forms, struct tg__pen *pen) {
   if (cell->kind == TG__CELL_ARGS) {
-    if (!tg__put_args(forms, pen, cell->string, TG_STR("")) && tg__pen_room(pen, 4)) pen->p = TG__PEN_LITERAL(pen->p, "null");
+    if (!tg__put_args(forms, pen, cell->string, TG_STR("")) && tg__pen_room(pen, 4))
+      pen->p = TG__PEN_LITERAL(pen->p, "null");
     return;
   }
   const bool is_text = cell->kind == TG__CELL_STRING || cell->kind == TG__CELL_LETTER;
-  const struct tg__str s = cell->kind == TG__CELL_STRING ? tg__form_body(forms, cell->string, pen->out)
+  const struct tg__str s = cell->kind == TG__CELL_STRING   ? tg__form_body(forms, cell->string, pen->out)
                            : cell->kind == TG__CELL_LETTER ? (struct tg__str){&cell->letter, 1}
-                           : cell->kind == TG__CELL_NONE ? TG_STR("null")
+                           : cell->kind == TG__CELL_NONE   ? TG_STR("null")
                                                            : TG_STR("");
   if (!tg__pen_room(pen, (size_t)s.len + TG__PEN_NUMBER)) return;
   if (is_text) *pen->p++ = '"';
@@ -132,8 +139,8 @@ static void put_trace_losses(const struct tg_trace *t, const struct tg__ask *pic
   }
 }
 
-static void put_event_rows(const struct tg_trace *t, const struct tg__event *events, uint32_t count, struct tg__forms *forms,
-                           struct tg__out *out) {
+static void put_event_rows(const struct tg_trace *t, const struct tg__event *events, uint32_t count,
+                           struct tg__forms *forms, struct tg__out *out) {
   struct tg__pen pen = {.out = out};
   for (uint32_t i = 0; i < count; i++) {
     struct tg__event_cell cells[TG__EVENT_COLUMNS];
@@ -150,7 +157,8 @@ static void put_event_rows(const struct tg_trace *t, const struct tg__event *eve
   tg__pen_lift(&pen);
 }
 
-enum tg_err tg__json_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__json_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                           struct tg_error *e) {
   uint32_t count = 0;
   struct tg__ask pick;
   struct tg__forms *forms = NULL;

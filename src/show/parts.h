@@ -6,10 +6,11 @@
 
 #include "show/show.h"
 
-/* ---- formats.c ------------------------------------------------------------------------------------------------------------ */
+/* ---- formats.c ------------------------------------------------------------------------------- */
 
-#define TG__TABLE_WRITER(name) enum tg_err name(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out)
-#define TG__TRACE_WRITER(name) \
+#define TG__TABLE_WRITER(name)                                                                                         \
+  enum tg_err name(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out)
+#define TG__TRACE_WRITER(name)                                                                                         \
   enum tg_err name(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e)
 TG__TABLE_WRITER(tg__text_table);
 TG__TABLE_WRITER(tg__json_table);
@@ -22,35 +23,39 @@ TG__TRACE_WRITER(tg__folded_trace);
 TG__TRACE_WRITER(tg__speedscope_trace);
 
 const char *tg__show_arg(const struct tg__show_options *o, const char *name); /* NULL when not given */
-/* What every trace writer begins with: the columns it needs, and the events that rank= and step= leave. tg__ask_end(pick) after use,
- * after a failure too. */
-enum tg_err tg__show_begin(struct tg_trace *t, const struct tg__show_options *o, uint32_t columns, struct tg__ask *pick, struct tg_error *e);
+/* What every trace writer begins with: the columns it needs, and the events that rank= and step= leave.
+ * tg__ask_end(pick) after use, after a failure too. */
+enum tg_err tg__show_begin(struct tg_trace *t, const struct tg__show_options *o, uint32_t columns, struct tg__ask *pick,
+                           struct tg_error *e);
 /* Marks count by their own time; metadata, which has none, always. Slices: tg__ask_has_slice. */
 bool tg__show_has_mark(const struct tg__ask *pick, const struct tg_trace *t, uint32_t mark);
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e); /* flush, and turn the output's error into ours */
 
-/* ---- rawjson.c: text that must become valid JSON --------------------------------------------------------------------------------- */
+/* ---- rawjson.c: text that must become valid JSON --------------------------------------------- */
 
-/* The escaped body of a string, without quotes, valid UTF-8 whatever the bytes: what is not UTF-8 becomes U+FFFD, a surrogate
- * half its \u escape. */
+/* The escaped body of a string, without quotes, valid UTF-8 whatever the bytes: what is not UTF-8 becomes U+FFFD, a
+ * surrogate half its \u escape. */
 void tg__json_body(struct tg__out *o, struct tg__str s);
-/* JSON text as it stood in a trace. What is not JSON in it (NaN, N/A, -1.-5, raw control characters) becomes a string of the same
- * characters, so the result is always one valid JSON value. */
+/* JSON text as it stood in a trace. What is not JSON in it (NaN, N/A, -1.-5, raw control characters) becomes a
+ * string of the same characters, so the result is always one valid JSON value. */
 void tg__json_value(struct tg__out *o, struct tg__str raw);
 void tg__put_utf8(struct tg__out *o, struct tg__str s); /* the bytes, with U+FFFD for what is not UTF-8 */
-bool tg__raw_int(struct tg__str raw, int64_t *out); /* a number the reader kept as text for its length, if it fits after all */
+bool tg__raw_int(struct tg__str raw,
+                 int64_t *out);             /* a number the reader kept as text for its length, if it fits after all */
 bool tg__json_is_valid(struct tg__str raw); /* one JSON value, nested at most 512 deep, valid UTF-8 */
 
-/* ---- fit.c: text on a terminal ------------------------------------------------------------------------------------------------ */
+/* ---- fit.c: text on a terminal --------------------------------------------------------------- */
 
-unsigned tg__text_width(struct tg__str s);                  /* in columns */
-void tg__put_clean(struct tg__out *out, struct tg__str s);  /* without what a terminal would obey */
-unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width); /* the middle gives way; returns the columns used */
+unsigned tg__text_width(struct tg__str s);                 /* in columns */
+void tg__put_clean(struct tg__out *out, struct tg__str s); /* without what a terminal would obey */
+unsigned tg__put_fitted(struct tg__out *out, struct tg__str s,
+                        unsigned width); /* the middle gives way; returns the columns used */
 void tg__put_blanks(struct tg__out *out, unsigned n);
-/* Broken at blanks into lines of `width`, all but the first indented; the last allowed one is cut. Ends with a line break; the number of lines. */
+/* Broken at blanks into lines of `width`, all but the first indented; the last allowed one is cut. Ends with a line
+ * break; the number of lines. */
 unsigned tg__put_wrapped(struct tg__out *out, struct tg__str s, unsigned indent, unsigned width, unsigned most_lines);
 
-/* ---- walk.c: all events in the order of their file -------------------------------------------------------------------------- */
+/* ---- walk.c: all events in the order of their file ------------------------------------------- */
 
 struct tg__event {
   bool is_mark;

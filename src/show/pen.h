@@ -1,5 +1,5 @@
-/* show, private: writing by hand into an output's buffer. The exports write tens of millions of short pieces; asking for room once
- * per piece and no call per character is what makes them run at the speed of memory. */
+/* show, private: writing by hand into an output's buffer. The exports write tens of millions of short pieces; asking
+ * for room once per piece and no call per character is what makes them run at the speed of memory. */
 #ifndef TG_SHOW_PEN_H
 #define TG_SHOW_PEN_H
 
@@ -35,8 +35,9 @@ static inline char *tg__pen_copy(char *p, const char *text, size_t len) {
 #define TG__PEN_LITERAL(p, literal) tg__pen_copy(p, literal, sizeof(literal) - 1)
 
 static inline char *tg__pen_uint(char *p, uint64_t v) {
-  static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051"
-                              "525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+  static const char pairs[] =
+      "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051"
+      "525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
   char digits[20], *d = digits + sizeof digits;
   while (v >= 100) {
     d -= 2;

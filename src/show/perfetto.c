@@ -1,9 +1,10 @@
-/* Perfetto's protobuf, as its UI and trace_processor read it; smaller than JSON and exact, because its times are whole ns.
+/* Perfetto's protobuf, as its UI and trace_processor read it; smaller than JSON and exact, because its times are
+ * whole ns.
  *
- * Slices become begin/end pairs, other events instants, C events counter tracks; what made a slice happen (launch → kernel, forward →
- * backward) becomes a flow. Args become debug annotations, members of the event itself are annotations named event.<key>. Metadata
- * events are the names of tracks; events without a time have no place in the format and are left out. Times are those of the common
- * clock, moved up as a whole when any is negative. */
+ * Slices become begin/end pairs, other events instants, C events counter tracks; what made a slice happen (launch →
+ * kernel, forward → backward) becomes a flow. Args become debug annotations, members of the event itself are
+ * annotations named event.<key>. Metadata events are the names of tracks; events without a time have no place in the
+ * format and are left out. Times are those of the common clock, moved up as a whole when any is negative. */
 #include "show/perfetto.h"
 
 #include <stdlib.h>
@@ -11,42 +12,42 @@
 #include "show/pen.h"
 
 enum { /* perfetto/trace/trace_packet.proto, track_event.proto, debug_annotation.proto, interned_data.proto */
-  TRACE_PACKET = 1,
-  PACKET_TIMESTAMP = 8,
-  PACKET_SEQUENCE_ID = 10,
-  PACKET_INTERNED = 12,
-  PACKET_SEQUENCE_FLAGS = 13,
-  SEQUENCE_STARTS = 1,
-  SEQUENCE_INTERNS = 2,
-  EVENT_CATEGORY_IID = 3,
-  EVENT_ANNOTATION = 4,
-  EVENT_TYPE = 9,
-  EVENT_NAME_IID = 10,
-  EVENT_TRACK = 11,
-  EVENT_COUNTER_INT = 30,
-  EVENT_COUNTER_DOUBLE = 44,
-  EVENT_FLOW = 47,
-  EVENT_FLOW_END = 48,
-  TYPE_BEGIN = 1,
-  TYPE_END = 2,
-  TYPE_INSTANT = 3,
-  TYPE_COUNTER = 4,
-  ANNOTATION_NAME_IID = 1,
-  ANNOTATION_BOOL = 2,
-  ANNOTATION_INT = 4,
-  ANNOTATION_DOUBLE = 5,
-  ANNOTATION_JSON = 9,
-  ANNOTATION_NAME = 10,
-  ANNOTATION_STRING_IID = 17,
-  INTERNED_CATEGORY = 1,
-  INTERNED_NAME = 2,
-  INTERNED_ANNOTATION_NAME = 3,
-  INTERNED_STRING = 29,
-  ENTRY_IID = 1,
-  ENTRY_TEXT = 2,
+       TRACE_PACKET = 1,
+       PACKET_TIMESTAMP = 8,
+       PACKET_SEQUENCE_ID = 10,
+       PACKET_INTERNED = 12,
+       PACKET_SEQUENCE_FLAGS = 13,
+       SEQUENCE_STARTS = 1,
+       SEQUENCE_INTERNS = 2,
+       EVENT_CATEGORY_IID = 3,
+       EVENT_ANNOTATION = 4,
+       EVENT_TYPE = 9,
+       EVENT_NAME_IID = 10,
+       EVENT_TRACK = 11,
+       EVENT_COUNTER_INT = 30,
+       EVENT_COUNTER_DOUBLE = 44,
+       EVENT_FLOW = 47,
+       EVENT_FLOW_END = 48,
+       TYPE_BEGIN = 1,
+       TYPE_END = 2,
+       TYPE_INSTANT = 3,
+       TYPE_COUNTER = 4,
+       ANNOTATION_NAME_IID = 1,
+       ANNOTATION_BOOL = 2,
+       ANNOTATION_INT = 4,
+       ANNOTATION_DOUBLE = 5,
+       ANNOTATION_JSON = 9,
+       ANNOTATION_NAME = 10,
+       ANNOTATION_STRING_IID = 17,
+       INTERNED_CATEGORY = 1,
+       INTERNED_NAME = 2,
+       INTERNED_ANNOTATION_NAME = 3,
+       INTERNED_STRING = 29,
+       ENTRY_IID = 1,
+       ENTRY_TEXT = 2,
 };
 
-/* ---- packets ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- packets --------------------------------------------------------------------------------- */
 
 void tg__proto_utf8(struct tg__out *o, unsigned field, struct tg__str s) {
   struct tg__out clean = {0};
@@ -73,7 +74,10 @@ static void end_event(struct tg__perfetto *p, int64_t ns) {
 
 /* The number of a string in one of the interning tables; it is defined in the packet that uses it first. */
 static uint64_t intern(struct tg__perfetto *p, unsigned table, uint32_t string_id) {
-  const unsigned bit = table == INTERNED_CATEGORY ? 1 : table == INTERNED_NAME ? 2 : table == INTERNED_ANNOTATION_NAME ? 4 : 8;
+  const unsigned bit = table == INTERNED_CATEGORY          ? 1
+                       : table == INTERNED_NAME            ? 2
+                       : table == INTERNED_ANNOTATION_NAME ? 4
+                                                           : 8;
   const uint64_t iid = (uint64_t)string_id + 1; /* 0 means none */
   if (p->known[string_id] & bit) return iid;
   p->known[string_id] |= (uint8_t)bit;
@@ -85,7 +89,7 @@ static uint64_t intern(struct tg__perfetto *p, unsigned table, uint32_t string_i
   return iid;
 }
 
-/* ---- annotations -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- annotations ----------------------------------------------------------------------------- */
 
 static double decimal(const struct tg__val *v) {
   char text[TG__PEN_NUMBER + 1];
@@ -111,13 +115,25 @@ static void put_raw(struct tg__perfetto *p, uint32_t string_id) {
 
 static void put_value(struct tg__perfetto *p, const struct tg__val *v) {
   switch (v->kind) {
-  case TG__KIND_INT: tg__proto_uint(&p->inner, ANNOTATION_INT, (uint64_t)v->i); break;
-  case TG__KIND_DEC: tg__proto_double(&p->inner, ANNOTATION_DOUBLE, decimal(v)); break;
+  case TG__KIND_INT:
+    tg__proto_uint(&p->inner, ANNOTATION_INT, (uint64_t)v->i);
+    break;
+  case TG__KIND_DEC:
+    tg__proto_double(&p->inner, ANNOTATION_DOUBLE, decimal(v));
+    break;
   case TG__KIND_TRUE:
-  case TG__KIND_FALSE: tg__proto_uint(&p->inner, ANNOTATION_BOOL, v->kind == TG__KIND_TRUE); break;
-  case TG__KIND_RAW: put_raw(p, v->str); break;
-  case TG__KIND_STR: tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern(p, INTERNED_STRING, v->str)); break;
-  default: tg__proto_bytes(&p->inner, ANNOTATION_JSON, "null", 4); break;
+  case TG__KIND_FALSE:
+    tg__proto_uint(&p->inner, ANNOTATION_BOOL, v->kind == TG__KIND_TRUE);
+    break;
+  case TG__KIND_RAW:
+    put_raw(p, v->str);
+    break;
+  case TG__KIND_STR:
+    tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern(p, INTERNED_STRING, v->str));
+    break;
+  default:
+    tg__proto_bytes(&p->inner, ANNOTATION_JSON, "null", 4);
+    break;
   }
 }
 
@@ -146,9 +162,11 @@ static void put_head(struct tg__perfetto *p, unsigned type, uint64_t track, uint
   if (cat_name != TG_NONE) tg__proto_uint(&p->event, EVENT_CATEGORY_IID, intern(p, INTERNED_CATEGORY, cat_name));
 }
 
-static int64_t clock_offset(const struct tg_trace *t, uint32_t track) { return t->ranks[t->tracks[track].rank].clock_offset_ns; }
+static int64_t clock_offset(const struct tg_trace *t, uint32_t track) {
+  return t->ranks[t->tracks[track].rank].clock_offset_ns;
+}
 
-/* ---- flows --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
 static bool is_flow(const struct tg_trace *t, uint32_t effect) {
   const uint32_t cause = t->slices.cause[effect];
@@ -186,7 +204,7 @@ static void put_flows(struct tg__perfetto *p, uint32_t slice) {
   if (is_flow(p->t, slice)) tg__proto_fixed64(&p->event, EVENT_FLOW_END, (uint64_t)slice + 1);
 }
 
-/* ---- slices -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- slices ---------------------------------------------------------------------------------- */
 
 struct stack {
   uint32_t *items;
@@ -216,7 +234,8 @@ static void put_begin(struct tg__perfetto *p, uint64_t track, uint32_t i, int64_
 }
 
 /* Write the slices of `todo` that nest on one Perfetto track; those that do not are left in `later`. */
-static bool put_nested(struct tg__perfetto *p, const struct stack *todo, struct stack *later, uint64_t track, int64_t offset) {
+static bool put_nested(struct tg__perfetto *p, const struct stack *todo, struct stack *later, uint64_t track,
+                       int64_t offset) {
   struct stack open = {0};
   bool ok = true;
   for (size_t k = 0; k < todo->count && ok; k++) {
@@ -268,7 +287,7 @@ static bool put_track(struct tg__perfetto *p, uint32_t k) {
   return ok;
 }
 
-/* ---- marks ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 static void put_counter(struct tg__perfetto *p, uint32_t i) {
   const struct tg__marks *m = &p->t->marks;
@@ -293,11 +312,19 @@ static void put_mark(struct tg__perfetto *p, uint32_t i) {
   const uint32_t k = m->track[i];
   if (m->ts_ns[i] == TG_NULL_INT) return;
   switch (m->ph[i]) {
-  case 'M':                              /* names of tracks */
-  case 'E': case 'e': case 'F':          /* ends of slices */
-  case 's': case 't': case 'f': return;  /* flows: as the causes they led to */
-  case 'C': put_counter(p, i); return;
-  default: break;
+  case 'M': /* names of tracks */
+  case 'E':
+  case 'e':
+  case 'F': /* ends of slices */
+  case 's':
+  case 't':
+  case 'f':
+    return; /* flows: as the causes they led to */
+  case 'C':
+    put_counter(p, i);
+    return;
+  default:
+    break;
   }
   const uint64_t track = main_track(p, k);
   put_head(p, TYPE_INSTANT, track, m->name[i], m->cat[i]);
@@ -305,7 +332,7 @@ static void put_mark(struct tg__perfetto *p, uint32_t i) {
   end_event(p, m->ts_ns[i] + clock_offset(p->t, k));
 }
 
-/* ---- the file -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static int64_t shift_needed(const struct tg_trace *t, const struct tg__ask *pick) {
   int64_t least = 0;
@@ -337,7 +364,8 @@ static bool put_all(struct tg__perfetto *p) {
   return ok;
 }
 
-enum tg_err tg__perfetto_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__perfetto_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                               struct tg_error *e) {
   struct tg__ask pick;
   struct tg__perfetto p = {.t = t, .pick = &pick, .out = out};
   enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);

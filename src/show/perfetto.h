@@ -12,12 +12,12 @@ struct tg__perfetto {
   const struct tg__ask *pick;
   struct tg__out *out;
   struct tg__out packet, event, inner, interned; /* messages being built */
-  uint8_t *known;                                 /* by string id: which interning tables have it */
-  struct tg__map processes, counters;             /* hash of identity → uuid */
-  uint64_t *uuids;                                /* by track: of its first lane, 0 = not yet */
+  uint8_t *known;                                /* by string id: which interning tables have it */
+  struct tg__map processes, counters;            /* hash of identity → uuid */
+  uint64_t *uuids;                               /* by track: of its first lane, 0 = not yet */
   uint32_t last_uuid;
-  int64_t shift_ns;                               /* makes every timestamp positive, as the format wants them */
-  uint32_t *effects, *first_effect;               /* slices a slice caused: effects[first_effect[i] .. first_effect[i + 1]) */
+  int64_t shift_ns;                 /* makes every timestamp positive, as the format wants them */
+  uint32_t *effects, *first_effect; /* slices a slice caused: effects[first_effect[i] .. first_effect[i + 1]) */
 };
 void tg__perfetto_end_packet(struct tg__perfetto *p); /* write what p->packet holds */
 
@@ -25,6 +25,7 @@ void tg__perfetto_end_packet(struct tg__perfetto *p); /* write what p->packet ho
 uint64_t tg__perfetto_track(struct tg__perfetto *p, uint32_t track, unsigned lane); /* a new one on every call */
 uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t key);
 
-void tg__proto_utf8(struct tg__out *o, unsigned field, struct tg__str s); /* a string field; bytes that are not UTF-8 become U+FFFD */
+void tg__proto_utf8(struct tg__out *o, unsigned field,
+                    struct tg__str s); /* a string field; bytes that are not UTF-8 become U+FFFD */
 
 #endif

@@ -1,24 +1,24 @@
-/* The tracks of a Perfetto file: one per process, below it one per thread or stream, beside that one per sub-lane, with the same name
- * and parent, which is how Perfetto wants overlapping slices. */
+/* The tracks of a Perfetto file: one per process, below it one per thread or stream, beside that one per sub-lane,
+ * with the same name and parent, which is how Perfetto wants overlapping slices. */
 #include "show/perfetto.h"
 
 enum { /* fields of TrackDescriptor and what it holds; perfetto/trace/track_event/track_descriptor.proto */
-  TRACK_UUID = 1,
-  TRACK_NAME = 2,
-  TRACK_PROCESS = 3,
-  TRACK_THREAD = 4,
-  TRACK_PARENT = 5,
-  TRACK_COUNTER = 8,
-  TRACK_CHILD_ORDERING = 11,
-  TRACK_SIBLING_RANK = 12,
-  ORDER_EXPLICIT = 3,
-  PROCESS_PID = 1,
-  PROCESS_NAME = 6,
-  THREAD_PID = 1,
-  THREAD_TID = 2,
-  THREAD_NAME = 5,
-  COUNTER_UNIT = 3,
-  UNIT_BYTES = 3,
+       TRACK_UUID = 1,
+       TRACK_NAME = 2,
+       TRACK_PROCESS = 3,
+       TRACK_THREAD = 4,
+       TRACK_PARENT = 5,
+       TRACK_COUNTER = 8,
+       TRACK_CHILD_ORDERING = 11,
+       TRACK_SIBLING_RANK = 12,
+       ORDER_EXPLICIT = 3,
+       PROCESS_PID = 1,
+       PROCESS_NAME = 6,
+       THREAD_PID = 1,
+       THREAD_TID = 2,
+       THREAD_NAME = 5,
+       COUNTER_UNIT = 3,
+       UNIT_BYTES = 3,
 };
 
 static void put_name(struct tg__perfetto *p, struct tg__out *out, unsigned field, const struct tg__out *name) {
@@ -39,7 +39,8 @@ static void put_string(const struct tg_trace *t, struct tg__out *out, uint32_t i
   if (id != TG_NONE) tg__out_bytes(out, tg__name(t, id).ptr, tg__name(t, id).len);
 }
 
-/* pids and tids of the operating system are looked up in its tables by Perfetto, so only those that can be such are given as such. */
+/* pids and tids of the operating system are looked up in its tables by Perfetto, so only those that can be such are
+ * given as such. */
 static bool is_os_id(bool is_text, int64_t v) { return !is_text && v > 0 && v <= INT32_MAX; }
 
 static bool is_os_process(const struct tg_trace *t, const struct tg__track *track) {
@@ -51,7 +52,7 @@ static void put_packet(struct tg__perfetto *p) {
   tg__perfetto_end_packet(p);
 }
 
-/* ---- processes --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void process_name(const struct tg_trace *t, const struct tg__track *track, struct tg__out *name) {
   if (t->rank_count > 1) tg__out_format(name, "rank %lld ", (long long)t->ranks[track->rank].number);
@@ -101,14 +102,16 @@ static uint64_t process_of(struct tg__perfetto *p, uint32_t k) {
   return *slot;
 }
 
-/* ---- threads, streams ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads, streams ------------------------------------------------------------------------ */
 
 static void track_name(const struct tg_trace *t, const struct tg__track *track, struct tg__out *name) {
   if (track->name != TG_NONE) {
     put_string(t, name, track->name);
     return;
   }
-  tg__out_text(name, track->kind == TG__TRACK_DEVICE ? "stream " : track->kind == TG__TRACK_ASYNC ? "async " : "thread ");
+  tg__out_text(name, track->kind == TG__TRACK_DEVICE  ? "stream "
+                     : track->kind == TG__TRACK_ASYNC ? "async "
+                                                      : "thread ");
   put_token(t, name, track->tid_is_text, track->tid);
 }
 
@@ -127,14 +130,18 @@ uint64_t tg__perfetto_track(struct tg__perfetto *p, uint32_t k, unsigned lane) {
   const struct tg__track *track = &p->t->tracks[k];
   const uint64_t parent = process_of(p, k), uuid = ++p->last_uuid;
   tg__proto_uint(&p->event, TRACK_UUID, uuid);
-  if (lane == 0 && is_os_process(p->t, track) && track->kind == TG__TRACK_CPU && is_os_id(track->tid_is_text, track->tid)) {
+  if (lane == 0 && is_os_process(p->t, track) && track->kind == TG__TRACK_CPU &&
+      is_os_id(track->tid_is_text, track->tid)) {
     put_thread(p, track);
   } else {
     struct tg__out name = {0};
     track_name(p->t, track, &name);
     put_name(p, &p->event, TRACK_NAME, &name);
     tg__proto_uint(&p->event, TRACK_PARENT, parent);
-    const int64_t rank = track->tid_is_text ? INT32_MAX : track->tid < 0 ? 0 : track->tid < INT32_MAX ? track->tid : INT32_MAX;
+    const int64_t rank = track->tid_is_text       ? INT32_MAX
+                         : track->tid < 0         ? 0
+                         : track->tid < INT32_MAX ? track->tid
+                                                  : INT32_MAX;
     tg__proto_uint(&p->event, TRACK_SIBLING_RANK, (uint64_t)rank);
     tg__out_free(&name);
   }
@@ -142,9 +149,11 @@ uint64_t tg__perfetto_track(struct tg__perfetto *p, uint32_t k, unsigned lane) {
   return uuid;
 }
 
-/* ---- counters -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
-static bool counts_bytes(struct tg__str name) { return tg__str_contains(name, "ytes") || tg__str_contains(name, "BYTES"); }
+static bool counts_bytes(struct tg__str name) {
+  return tg__str_contains(name, "ytes") || tg__str_contains(name, "BYTES");
+}
 
 uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t key) {
   const struct tg_trace *t = p->t;
@@ -152,7 +161,8 @@ uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t ke
   const uint64_t parent = process_of(p, k);
   struct tg__val id;
   const bool has_id = tg__arg(t, t->marks.args[mark], TG__K_ID, true, &id);
-  const int64_t parts[4] = {(int64_t)parent, name_id, key, has_id ? (id.kind == TG__KIND_INT ? id.i : -1 - (int64_t)id.str) : INT64_MIN};
+  const int64_t parts[4] = {(int64_t)parent, name_id, key,
+                            has_id ? (id.kind == TG__KIND_INT ? id.i : -1 - (int64_t)id.str) : INT64_MIN};
   uint32_t *const slot = tg__map_slot(&p->counters, tg__hash(parts, sizeof parts), 0);
   if (!slot) {
     p->out->err = TG_MEMORY;
@@ -174,7 +184,8 @@ uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t ke
   tg__proto_uint(&p->event, TRACK_UUID, *slot);
   put_name(p, &p->event, TRACK_NAME, &name);
   tg__proto_uint(&p->event, TRACK_PARENT, parent);
-  if (counts_bytes(tg__name(t, name_id)) || counts_bytes(tg__name(t, key))) tg__proto_uint(&counter, COUNTER_UNIT, UNIT_BYTES);
+  if (counts_bytes(tg__name(t, name_id)) || counts_bytes(tg__name(t, key)))
+    tg__proto_uint(&counter, COUNTER_UNIT, UNIT_BYTES);
   tg__proto_message(&p->event, TRACK_COUNTER, &counter);
   put_packet(p);
   tg__out_free(&name);

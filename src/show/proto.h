@@ -13,7 +13,8 @@ static inline char *tg__proto_varint_at(char *p, uint64_t v) {
 /* Field with a varint value; int64 values go in as their two's complement. */
 static inline void tg__proto_uint(struct tg__out *o, unsigned field, uint64_t v) {
   char *const start = tg__out_reserve(o, 16);
-  if (start) tg__out_commit(o, (size_t)(tg__proto_varint_at(tg__proto_varint_at(start, (uint64_t)field << 3), v) - start));
+  if (start)
+    tg__out_commit(o, (size_t)(tg__proto_varint_at(tg__proto_varint_at(start, (uint64_t)field << 3), v) - start));
 }
 
 static inline void tg__proto_fixed64(struct tg__out *o, unsigned field, uint64_t v) {
@@ -32,7 +33,8 @@ static inline void tg__proto_double(struct tg__out *o, unsigned field, double v)
 
 static inline void tg__proto_bytes(struct tg__out *o, unsigned field, const void *bytes, size_t len) {
   char *const start = tg__out_reserve(o, 16);
-  if (start) tg__out_commit(o, (size_t)(tg__proto_varint_at(tg__proto_varint_at(start, (uint64_t)field << 3 | 2), len) - start));
+  if (start)
+    tg__out_commit(o, (size_t)(tg__proto_varint_at(tg__proto_varint_at(start, (uint64_t)field << 3 | 2), len) - start));
   tg__out_bytes(o, bytes, len);
 }
 

@@ -44,7 +44,7 @@ void tg__put_utf8(struct tg__out *out, struct tg__str s) {
   tg__out_bytes(out, s.ptr + from, s.len - from);
 }
 
-/* ---- is it JSON? ---------------------------------------------------------------------------------------------------------------- */
+/* ---- is it JSON? ----------------------------------------------------------------------------- */
 
 struct scan {
   const char *p, *end;
@@ -121,11 +121,16 @@ static bool take_word(struct scan *s, const char *word) {
 
 static bool take_scalar(struct scan *s) {
   switch (*s->p) {
-  case '"': return take_string(s);
-  case 't': return take_word(s, "true");
-  case 'f': return take_word(s, "false");
-  case 'n': return take_word(s, "null");
-  default: return take_number(s);
+  case '"':
+    return take_string(s);
+  case 't':
+    return take_word(s, "true");
+  case 'f':
+    return take_word(s, "false");
+  case 'n':
+    return take_word(s, "null");
+  default:
+    return take_number(s);
   }
 }
 
@@ -195,7 +200,7 @@ bool tg__raw_int(struct tg__str raw, int64_t *out) {
   return raw.len > negative;
 }
 
-/* ---- making it JSON ----------------------------------------------------------------------------------------------------------------- */
+/* ---- making it JSON -------------------------------------------------------------------------- */
 
 static bool is_structure(char c) { return c && strchr("{}[],:\" \t\r\n", c) != NULL; }
 

@@ -1,9 +1,10 @@
-/* The report: asks the questions one screen is made of, and writes their answers as one object or, in report_text.c, as text. */
+/* The report: asks the questions one screen is made of, and writes their answers as one object or, in report_text.c,
+ * as text. */
 #include "show/report.h"
 
 #include <math.h>
 
-/* ---- cells ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 int64_t tg__cell_int(const struct tg_table *t, size_t row, const char *column) {
   const size_t c = tg__table_column_index(t, column);
@@ -20,7 +21,8 @@ double tg__cell_real(const struct tg_table *t, size_t row, const char *column) {
 
 struct tg__str tg__cell_str(const struct tg_table *t, size_t row, const char *column) {
   const size_t c = tg__table_column_index(t, column);
-  if (c == SIZE_MAX || row >= t->rows || t->columns[c].type != TG_TEXT || t->columns[c].texts[row] == TG_NONE) return TG_STR("");
+  if (c == SIZE_MAX || row >= t->rows || t->columns[c].type != TG_TEXT || t->columns[c].texts[row] == TG_NONE)
+    return TG_STR("");
   return tg__strings_get(t->strings, t->columns[c].texts[row]);
 }
 
@@ -30,7 +32,7 @@ size_t tg__find_row(const struct tg_table *t, const char *column, const char *va
   return SIZE_MAX;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 struct part {
   const char *name, *question;
@@ -43,7 +45,10 @@ static const struct part parts[TG__REPORT_PARTS] = {
     [TG__REPORT_LAUNCHES] = {"launches", "launches", false, {{0}}},
     [TG__REPORT_STEPS] = {"step_summary", "steps", false, {{"by", "summary"}}},
     [TG__REPORT_STEP_ROWS] = {"steps", "steps", true, {{0}}},
-    [TG__REPORT_HOST_OPS] = {"top_host_ops", "ops", true, {{"sort", "self_cpu_ns desc"}, {"limit", "5"}, {"where", "self_cpu_ns > 0"}}},
+    [TG__REPORT_HOST_OPS] = {"top_host_ops",
+                             "ops",
+                             true,
+                             {{"sort", "self_cpu_ns desc"}, {"limit", "5"}, {"where", "self_cpu_ns > 0"}}},
     [TG__REPORT_DEVICE_OPS] = {"top_device_ops",
                                "ops",
                                true,
@@ -52,8 +57,8 @@ static const struct part parts[TG__REPORT_PARTS] = {
     [TG__REPORT_FINDINGS] = {"findings", "findings", true, {{0}}},
 };
 
-static enum tg_err ask_part(struct tg_trace *t, const struct tg__show_options *o, enum tg__report_part which, struct tg__report *r,
-                            struct tg_error *e) {
+static enum tg_err ask_part(struct tg_trace *t, const struct tg__show_options *o, enum tg__report_part which,
+                            struct tg__report *r, struct tg_error *e) {
   const struct part *p = &parts[which];
   struct tg_arg args[5];
   size_t count = 0;
@@ -87,7 +92,7 @@ static uint32_t slowest_rank(const struct tg_trace *t, const struct tg_table *st
   return 0;
 }
 
-/* ---- what to type next ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what to type next ----------------------------------------------------------------------- */
 
 /* The file or folder that was opened, as a shell would take it. */
 static void put_path(const struct tg_trace *t, struct tg__out *out) {
@@ -126,13 +131,16 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
       {"communication-not-overlapped", "steps", "computation, communication and their overlap in each step"},
       {"many-small-ops", "ops --sort 'calls desc' --limit 20", "which operators run how often"},
       {"per-element-item", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
-      {"slow-python-transform", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
-      {"sync-logging", "stacks --by function --sort 'self_cpu_ns desc' --limit 20", "which functions of the program cost most"},
+      {"slow-python-transform", "stacks --by function --sort 'self_cpu_ns desc' --limit 20",
+       "which functions of the program cost most"},
+      {"sync-logging", "stacks --by function --sort 'self_cpu_ns desc' --limit 20",
+       "which functions of the program cost most"},
       {"rank-straggler", "stragglers", "which rank the others wait for, and where"},
       {"per-sample-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
       {"tensor-index-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
       {"per-parameter-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
-      {"tiny-batches", "ops --by shape --sort 'calls desc' --limit 20", "which operators run how often, on which shapes"},
+      {"tiny-batches", "ops --by shape --sort 'calls desc' --limit 20",
+       "which operators run how often, on which shapes"},
       {"dtype-promotion", "ops --by shape --limit 20", "which operators cost most, on which shapes"},
       {"handwritten-attention", "ops --by shape --limit 20", "which operators cost most, on which shapes"},
       {"unneeded-gradient", "forward_backward", "how long backward takes for what forward"},
@@ -140,7 +148,8 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
   };
   const bool is_run = t->rank_count > 1;
   const char *question = is_run ? "ranks" : "ops --limit 20";
-  r->next_why = is_run ? "a line for each rank: where its step goes, and how long it waits for the others" : "more operators, with calls, shapes and memory";
+  r->next_why = is_run ? "a line for each rank: where its step goes, and how long it waits for the others"
+                       : "more operators, with calls, shapes and memory";
   if (!is_run && !r->parts[TG__REPORT_HOST_OPS]) { /* a trace without operators */
     question = r->parts[TG__REPORT_KERNELS] ? "kernels --limit 20" : "overview";
     r->next_why = r->parts[TG__REPORT_KERNELS] ? "more device work, with calls and times" : "what the trace holds";
@@ -153,7 +162,9 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
   const struct tg_table *findings = r->parts[TG__REPORT_FINDINGS];
   const bool has_lines = findings && findings->rows && tg__cell_str(findings, 0, "file").len > 0;
   for (size_t i = 0; findings && findings->rows && i < sizeof follow / sizeof *follow; i++) {
-    if (tg__find_row(findings, "cause", follow[i].cause, 0) != 0 || (strncmp(follow[i].question, "stacks", 6) == 0 && !has_lines)) continue;
+    if (tg__find_row(findings, "cause", follow[i].cause, 0) != 0 ||
+        (strncmp(follow[i].question, "stacks", 6) == 0 && !has_lines))
+      continue;
     question = follow[i].question;
     r->next_why = follow[i].why;
   }
@@ -162,14 +173,15 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
   tg__out_format(&r->next, " %s", question);
 }
 
-/* ---- the front doors -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the front doors ------------------------------------------------------------------------- */
 
 static void free_report(struct tg__report *r) {
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) tg__table_free(r->parts[i]);
   tg__out_free(&r->next);
 }
 
-static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r, struct tg_error *e) {
+static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r,
+                               struct tg_error *e) {
   *r = (struct tg__report){.trace = t};
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
     const enum tg_err err = ask_part(t, o, (enum tg__report_part)i, r, e);
@@ -180,7 +192,8 @@ static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options
   return r->next.err ? tg__fail(e, TG_MEMORY, -1, "out of memory while reporting") : TG_OK;
 }
 
-enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                            struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);
   if (!err) tg__report_print(&r, o, out);
@@ -196,7 +209,8 @@ static double step_ns(const struct tg__report *r) {
   return rows && rows->rows ? sum / (double)rows->rows : NAN;
 }
 
-enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                            struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);
   if (!err) {

@@ -19,7 +19,8 @@ enum tg__report_part {
 struct tg__report {
   const struct tg_trace *trace;
   struct tg_table *parts[TG__REPORT_PARTS];
-  uint32_t rank;  /* index into trace->ranks: the one whose steps take longest; steps, operators, kernels and findings are its */
+  uint32_t rank; /* index into trace->ranks: the one whose steps take longest; steps, operators, kernels and findings
+                    are its */
   struct tg__out next; /* the command to type next */
   const char *next_why;
 };
@@ -32,8 +33,10 @@ struct tg__str tg__cell_str(const struct tg_table *t, size_t row, const char *co
 size_t tg__find_row(const struct tg_table *t, const char *column, const char *value, size_t from);
 
 /* findings_json.c: the same from tables. */
-void tg__put_findings_json(const struct tg_table *findings, double recorded_step_ns, double step_ns, struct tg__out *out);
+void tg__put_findings_json(const struct tg_table *findings, double recorded_step_ns, double step_ns,
+                           struct tg__out *out);
 
-void tg__report_print(const struct tg__report *r, const struct tg__show_options *o, struct tg__out *out); /* report_text.c */
+void tg__report_print(const struct tg__report *r, const struct tg__show_options *o,
+                      struct tg__out *out); /* report_text.c */
 
 #endif

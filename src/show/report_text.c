@@ -12,7 +12,7 @@ struct page {
   bool color, is_valid;
 };
 
-/* ---- ink ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ink ------------------------------------------------------------------------------------- */
 
 static void ink(const struct page *p, const char *code) {
   if (p->color) tg__out_format(p->out, "\033[%sm", code);
@@ -69,13 +69,14 @@ static void put_bar(const struct page *p, double share, unsigned width, const ch
   tg__put_blanks(p->out, width - n / 8 - (n % 8 != 0));
 }
 
-/* ---- what the trace is --------------------------------------------------------------------------------------------------------------- */
+/* ---- what the trace is ----------------------------------------------------------------------- */
 
 /* Sum (or largest) over ranks of a quantity of the overview. */
 static int64_t overall(const struct page *p, const char *quantity, bool largest) {
   const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
   int64_t all = TG_NULL_INT;
-  for (size_t i = tg__find_row(t, "quantity", quantity, 0); i != SIZE_MAX; i = tg__find_row(t, "quantity", quantity, i + 1)) {
+  for (size_t i = tg__find_row(t, "quantity", quantity, 0); i != SIZE_MAX;
+       i = tg__find_row(t, "quantity", quantity, i + 1)) {
     const int64_t v = tg__cell_int(t, i, "value");
     if (v == TG_NULL_INT || !tg__str_eq(tg__cell_str(t, i, "group"), TG_STR("summary"))) continue;
     if (all == TG_NULL_INT)
@@ -90,7 +91,8 @@ static int64_t overall(const struct page *p, const char *quantity, bool largest)
 
 static bool names_row_before(const struct tg_table *t, size_t row, struct tg__str name) {
   for (size_t i = 0; i < row; i++)
-    if (tg__str_eq(tg__cell_str(t, i, "group"), TG_STR("device")) && tg__str_eq(tg__cell_str(t, i, "text"), name)) return true;
+    if (tg__str_eq(tg__cell_str(t, i, "group"), TG_STR("device")) && tg__str_eq(tg__cell_str(t, i, "text"), name))
+      return true;
   return false;
 }
 
@@ -100,7 +102,8 @@ static bool is_snapshot(const struct tg_trace *t) {
   return false;
 }
 
-/* "4 × Tesla V100", for each name of a device; devices of one host are listed by each of its ranks, so one rank's are counted. */
+/* "4 × Tesla V100", for each name of a device; devices of one host are listed by each of its ranks, so one rank's
+ * are counted. */
 static void put_devices(const struct page *p) {
   const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
   bool any = false;
@@ -109,7 +112,8 @@ static void put_devices(const struct page *p) {
     if (!name.len || names_row_before(t, i, name)) continue;
     unsigned count = 0;
     for (size_t k = i; k < t->rows; k++)
-      count += tg__cell_int(t, k, "rank") == tg__cell_int(t, i, "rank") && tg__str_eq(tg__cell_str(t, k, "group"), TG_STR("device")) &&
+      count += tg__cell_int(t, k, "rank") == tg__cell_int(t, i, "rank") &&
+               tg__str_eq(tg__cell_str(t, k, "group"), TG_STR("device")) &&
                tg__str_eq(tg__cell_str(t, k, "text"), name);
     tg__out_text(p->out, ", ");
     if (count > 1) tg__out_format(p->out, "%u \u00d7 ", count);
@@ -119,7 +123,9 @@ static void put_devices(const struct page *p) {
   const struct tg_table *launches = p->r->parts[TG__REPORT_LAUNCHES];
   const bool has_device_work = launches && launches->rows && tg__cell_int(launches, 0, "device_events") > 0;
   if (any) return;
-  tg__out_text(p->out, has_device_work ? ", a device without a name" : is_snapshot(p->r->trace) ? ", a memory snapshot" : ", CPU only");
+  tg__out_text(p->out, has_device_work            ? ", a device without a name"
+                       : is_snapshot(p->r->trace) ? ", a memory snapshot"
+                                                  : ", CPU only");
 }
 
 static struct tg__str last_part(struct tg__str path) {
@@ -134,7 +140,8 @@ static void put_title(const struct page *p) {
   struct tg__str path = tg__name(t, t->ranks[0].path);
   const struct tg__str opened = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : path;
   const bool is_ours = tg__str_has_suffix(opened, ".tacho") || tg__str_has_suffix(path, ".tacho");
-  if (t->rank_count == 1 || is_ours) path = opened; /* a packed file knows where its ranks once lay, and holds them all */
+  if (t->rank_count == 1 || is_ours)
+    path = opened; /* a packed file knows where its ranks once lay, and holds them all */
   path = last_part(path);
   char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
   ink(p, "1;36");
@@ -161,7 +168,8 @@ static void put_title(const struct page *p) {
 
 static int64_t count_losses(const struct tg_table *t, const char *kind) {
   int64_t sum = 0;
-  for (size_t i = t ? tg__find_row(t, "kind", kind, 0) : SIZE_MAX; i != SIZE_MAX; i = tg__find_row(t, "kind", kind, i + 1))
+  for (size_t i = t ? tg__find_row(t, "kind", kind, 0) : SIZE_MAX; i != SIZE_MAX;
+       i = tg__find_row(t, "kind", kind, i + 1))
     sum += tg__cell_int(t, i, "count");
   return sum;
 }
@@ -212,7 +220,8 @@ static void put_health(const struct page *p) {
   if (work) {
     tg__out_text(p->out, " \u00b7 ");
     ink(p, linked == work ? "32" : "33");
-    tg__out_format(p->out, "%s of %s device event%s linked", tg__human_count(linked, a), tg__human_count(work, b), plural(work));
+    tg__out_format(p->out, "%s of %s device event%s linked", tg__human_count(linked, a), tg__human_count(work, b),
+                   plural(work));
     plain(p);
   }
   const int64_t twin = tg__twin_rank(p->r->trace);
@@ -225,13 +234,14 @@ static void put_health(const struct page *p) {
   tg__out_text(p->out, "\n\n");
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static size_t summary_row(const struct page *p, const char *statistic) {
   const struct tg_table *t = p->r->parts[TG__REPORT_STEPS];
   const int64_t rank = p->r->trace->ranks[p->r->rank].number;
   size_t i = tg__find_row(t, "step", statistic, 0);
-  while (i != SIZE_MAX && rank >= 0 && tg__cell_int(t, i, "rank") != rank) i = tg__find_row(t, "step", statistic, i + 1);
+  while (i != SIZE_MAX && rank >= 0 && tg__cell_int(t, i, "rank") != rank)
+    i = tg__find_row(t, "step", statistic, i + 1);
   return i;
 }
 
@@ -245,7 +255,8 @@ static bool is_whole(const struct page *p) {
   return !rows || tg__str_eq(tg__cell_str(rows, 0, "name"), TG_STR("whole recording"));
 }
 
-/* Steps of one process count up; workers of a pool count each for itself, and mixed by time they have no first and last. */
+/* Steps of one process count up; workers of a pool count each for itself, and mixed by time they have no first and
+ * last. */
 static bool counts_up(const struct tg_table *rows) {
   int64_t before = INT64_MIN, number;
   for (size_t i = 0; i < rows->rows; i++) {
@@ -331,9 +342,10 @@ static void put_parts(const struct page *p) {
   tg__out_char(p->out, '\n');
 }
 
-/* ---- tops --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tops ------------------------------------------------------------------------------------ */
 
-static void put_op(const struct page *p, const struct tg_table *t, size_t row, const char *ns, const char *pct, unsigned width) {
+static void put_op(const struct page *p, const struct tg_table *t, size_t row, const char *ns, const char *pct,
+                   unsigned width) {
   char buf[NUMBER_BYTES];
   put_left(p, tg__cell_str(t, row, "name"), width - 18);
   put_right(p, tg__human_ns(tg__cell_int(t, row, ns), buf), 9);
@@ -341,7 +353,8 @@ static void put_op(const struct page *p, const struct tg_table *t, size_t row, c
 }
 
 /* Calls and time of one side, over the whole width. */
-static void put_calls(const struct page *p, const struct tg_table *t, const char *title, const char *ns, const char *pct) {
+static void put_calls(const struct page *p, const struct tg_table *t, const char *title, const char *ns,
+                      const char *pct) {
   char buf[NUMBER_BYTES];
   ink(p, "1");
   put_left(p, view(title), p->width - 30);
@@ -390,7 +403,7 @@ static void put_tops(const struct page *p) {
   tg__out_char(p->out, '\n');
 }
 
-/* ---- findings ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 enum { FINDINGS = 3 };
 
@@ -429,7 +442,9 @@ static void put_saving(const struct page *p, const struct tg_table *t, size_t ro
 static void put_finding(const struct page *p, const struct tg_table *t, size_t row) {
   const struct tg__str severity = tg__cell_str(t, row, "severity");
   const int64_t cost = tg__cell_int(t, row, "cost_ns");
-  const char *code = tg__str_eq(severity, TG_STR("high")) ? "1;31" : tg__str_eq(severity, TG_STR("medium")) ? "1;33" : "1";
+  const char *code = tg__str_eq(severity, TG_STR("high"))     ? "1;31"
+                     : tg__str_eq(severity, TG_STR("medium")) ? "1;33"
+                                                              : "1";
   const struct tg__str where = tg__cell_str(t, row, "where");
   const unsigned lines = p->width < WIDTH_DEFAULT ? 3 : 2;
   char buf[NUMBER_BYTES];
@@ -438,7 +453,8 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   tg__put_clean(p->out, tg__cell_str(t, row, "cause"));
   plain(p);
   tg__out_format(p->out, "  %.1f %%", tg__cell_real(t, row, "share_pct"));
-  if (cost != TG_NULL_INT) tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_whole(p) ? "in all" : "a step");
+  if (cost != TG_NULL_INT)
+    tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_whole(p) ? "in all" : "a step");
   tg__out_char(p->out, '\n');
   if (where.len) {
     tg__put_blanks(p->out, LABEL);

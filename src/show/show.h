@@ -10,30 +10,37 @@ struct tg__show_options {
   const struct tg_arg *args; /* e.g. rank=, step=, metric= for folded */
   size_t arg_count;
   /* How the report asks, and what it says of the trace; NULL = tg__ask_run, and it looks itself. */
-  enum tg_err (*ask)(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
+  enum tg_err (*ask)(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                     struct tg_table **out, struct tg_error *e);
   bool is_damaged;
 };
 struct tg__format {
   const char *name, *suffix, *meaning;
-  enum tg_err (*table)(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out);                            /* NULL: cannot */
-  enum tg_err (*trace)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e); /* NULL: cannot */
+  enum tg_err (*table)(const struct tg_table *t, const struct tg__show_options *o,
+                       struct tg__out *out); /* NULL: cannot */
+  enum tg_err (*trace)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                       struct tg_error *e); /* NULL: cannot */
 };
 extern const struct tg__format tg__formats[];
 size_t tg__format_count(void);
 const struct tg__format *tg__format_find(const char *name); /* NULL when unknown */
-/* The format of a whole trace whose suffix ends the path, the longest one; of two the later in the list, so .json is chrome. NULL: none. */
+/* The format of a whole trace whose suffix ends the path, the longest one; of two the later in the list, so .json is
+ * chrome. NULL: none. */
 const struct tg__format *tg__format_of_file(struct tg__str path);
 
 /* report.c: the one screen. */
-enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
-enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
+enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                            struct tg_error *e);
+enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                            struct tg_error *e);
 
-/* findings_json.c: the members "step_ms" and "findings" of an object. step_ns: what a step takes without recording, savings are scaled
- * to it; NaN = as recorded. */
+/* findings_json.c: the members "step_ms" and "findings" of an object. step_ns: what a step takes without recording,
+ * savings are scaled to it; NaN = as recorded. */
 enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e);
 
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
-enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown, struct tg__out *out);
+enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
+                          struct tg__out *out);
 bool tg__diff_is_page(const struct tg_table *t); /* has it? */
 
 /* sql.c: SQLite over the columns. Only the sql_*.c files and it include sqlite3.h. */
@@ -50,8 +57,9 @@ char *tg__human_ns(int64_t ns, char *buf);
 char *tg__human_bytes(int64_t bytes, char *buf);
 char *tg__human_count(int64_t n, char *buf);
 
-/* The text as one word of a command that is to be copied into a shell (human.c): quoted where it must be, and never taken for an option.
- * buf has room for size bytes, 16 or more; what does not fit is cut off inside the quotes. Returns buf. */
+/* The text as one word of a command that is to be copied into a shell (human.c): quoted where it must be, and never
+ * taken for an option. buf has room for size bytes, 16 or more; what does not fit is cut off inside the quotes.
+ * Returns buf. */
 char *tg__shell_word(struct tg__str text, char *buf, size_t size);
 
 #endif

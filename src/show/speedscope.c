@@ -1,6 +1,6 @@
-/* speedscope's file format: sampled profiles, one a CPU thread, weights in nanoseconds. Every stretch of time with one stack is a
- * sample, in order, so the time-ordered view is the thread's real timeline. With metric=device there is one profile a device
- * stream: a sample per kernel, on the stack that launched it. */
+/* speedscope's file format: sampled profiles, one a CPU thread, weights in nanoseconds. Every stretch of time with
+ * one stack is a sample, in order, so the time-ordered view is the thread's real timeline. With metric=device there
+ * is one profile a device stream: a sample per kernel, on the stack that launched it. */
 #include "show/stacktree.h"
 
 struct scope {
@@ -75,7 +75,7 @@ static uint32_t *put_frames(struct scope *s) {
   return NULL;
 }
 
-/* ---- samples ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 struct profile {
   const uint32_t *frames;
@@ -149,7 +149,8 @@ static void put_title(struct scope *s, const struct tg__track *track, unsigned l
   struct tg__out title = {0};
   const struct tg_trace *t = s->t;
   if (t->rank_count > 1) tg__out_format(&title, "rank %lld ", (long long)t->ranks[track->rank].number);
-  if (track->process_name != TG_NONE) tg__out_bytes(&title, tg__name(t, track->process_name).ptr, tg__name(t, track->process_name).len);
+  if (track->process_name != TG_NONE)
+    tg__out_bytes(&title, tg__name(t, track->process_name).ptr, tg__name(t, track->process_name).len);
   if (title.len) tg__out_char(&title, ' ');
   if (track->name != TG_NONE) {
     tg__out_bytes(&title, tg__name(t, track->name).ptr, tg__name(t, track->name).len);
@@ -171,7 +172,8 @@ static bool lane_has_frames(const struct scope *s, const struct tg__track *track
   return false;
 }
 
-static void put_profile(struct scope *s, const struct tg__track *track, unsigned lane, const uint32_t *frames, bool first) {
+static void put_profile(struct scope *s, const struct tg__track *track, unsigned lane, const uint32_t *frames,
+                        bool first) {
   struct profile p = {.frames = frames};
   tg__out_text(s->out, first ? "\n{\"type\":\"sampled\",\"name\":" : ",\n{\"type\":\"sampled\",\"name\":");
   put_title(s, track, lane);
@@ -188,7 +190,8 @@ static void put_profile(struct scope *s, const struct tg__track *track, unsigned
   if (s->weights.err) s->failed = true;
 }
 
-static void put_profiles(struct scope *s, const struct tg__ask *pick, enum tg__stack_metric metric, const uint32_t *frames) {
+static void put_profiles(struct scope *s, const struct tg__ask *pick, enum tg__stack_metric metric,
+                         const uint32_t *frames) {
   const enum tg__track_kind kind = metric == TG__STACK_DEVICE ? TG__TRACK_DEVICE : TG__TRACK_CPU;
   bool first = true;
   for (uint32_t k = 0; k < s->t->track_count; k++) {
@@ -203,7 +206,8 @@ static void put_profiles(struct scope *s, const struct tg__ask *pick, enum tg__s
   }
 }
 
-enum tg_err tg__speedscope_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__speedscope_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+                                 struct tg_error *e) {
   enum tg__stack_metric metric;
   uint32_t *frames = NULL;
   struct tg__ask pick = {0};
@@ -216,8 +220,9 @@ enum tg_err tg__speedscope_trace(struct tg_trace *t, const struct tg__show_optio
     err = tg__fail(e, err, -1, "out of memory while collecting stacks");
     goto done;
   }
-  tg__out_text(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tachograph " TG_VERSION
-                    "\",\"shared\":{\"frames\":[");
+  tg__out_text(
+      out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tachograph " TG_VERSION
+           "\",\"shared\":{\"frames\":[");
   frames = put_frames(&s);
   tg__out_text(out, "]},\n\"profiles\":[");
   if (frames) put_profiles(&s, &pick, metric, frames);

@@ -1,26 +1,30 @@
-/* SQL over the columns: one SELECT on SQLite virtual tables (sql_tables.c), nothing copied in. Only reading is allowed: the
- * authorizer refuses everything that is not part of a SELECT, so a query from elsewhere cannot write, attach or load. */
+/* SQL over the columns: one SELECT on SQLite virtual tables (sql_tables.c), nothing copied in. Only reading is
+ * allowed: the authorizer refuses everything that is not part of a SELECT, so a query from elsewhere cannot write,
+ * attach or load. */
 #include "show/sql.h"
 
 #ifdef TG_WITH_SQLITE
 #include <sqlite3.h>
 
 enum {
-  SQL_MOST_BYTES = 1 << 20,   /* of the statement */
+  SQL_MOST_BYTES = 1 << 20,    /* of the statement */
   VALUE_MOST_BYTES = 64 << 20, /* of one value, so that printf('%.*c') cannot eat the memory */
-  STEPS_A_CALL = 100000,      /* of SQLite's machine between two looks at the budget */
+  STEPS_A_CALL = 100000,       /* of SQLite's machine between two looks at the budget */
 };
 
-/* ---- connection ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- connection ------------------------------------------------------------------------------ */
 
 static int allow_reading(void *ctx, int action, const char *a, const char *b, const char *c, const char *d) {
   if (((const struct tg__sql_data *)ctx)->declaring) return SQLITE_OK;
   switch (action) {
   case SQLITE_SELECT:
   case SQLITE_READ:
-  case SQLITE_RECURSIVE: return SQLITE_OK;
-  case SQLITE_FUNCTION: return b && sqlite3_stricmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
-  default: return SQLITE_DENY;
+  case SQLITE_RECURSIVE:
+    return SQLITE_OK;
+  case SQLITE_FUNCTION:
+    return b && sqlite3_stricmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+  default:
+    return SQLITE_DENY;
   }
 }
 
@@ -33,14 +37,17 @@ static int count_down(void *ctx) {
 
 static sqlite3 *connect(struct tg__sql_data *data, uint64_t *steps) {
   sqlite3 *db = NULL;
-  if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) goto failed;
+  if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL) !=
+      SQLITE_OK)
+    goto failed;
   sqlite3_limit(db, SQLITE_LIMIT_SQL_LENGTH, SQL_MOST_BYTES);
   sqlite3_limit(db, SQLITE_LIMIT_LENGTH, VALUE_MOST_BYTES);
   sqlite3_limit(db, SQLITE_LIMIT_EXPR_DEPTH, 200);
   sqlite3_limit(db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000); /* matching takes the square of it */
   sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_limit(db, SQLITE_LIMIT_WORKER_THREADS, 0);
-  if (sqlite3_exec(db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL) != SQLITE_OK || !tg__sql_add_tables(db, data)) goto failed;
+  if (sqlite3_exec(db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL) != SQLITE_OK || !tg__sql_add_tables(db, data))
+    goto failed;
   sqlite3_set_authorizer(db, allow_reading, data);
   if (*steps) sqlite3_progress_handler(db, STEPS_A_CALL, count_down, steps);
   return db;
@@ -59,14 +66,20 @@ static int64_t error_offset(sqlite3 *db) {
 
 static enum tg_err sql_error(sqlite3 *db, struct tg_error *e) {
   switch (sqlite3_errcode(db)) {
-  case SQLITE_NOMEM: return tg__fail(e, TG_MEMORY, -1, "out of memory while answering the query");
-  case SQLITE_INTERRUPT: return tg__fail(e, TG_CANCELLED, -1, "the query took too many steps and was stopped: narrow it by track, id or time");
-  case SQLITE_AUTH: return tg__fail(e, TG_USAGE, -1, "only a SELECT can be run on a trace (%s)", sqlite3_errmsg(db));
-  default: return tg__fail(e, TG_USAGE, error_offset(db), "the query is not right: %s. Tables and columns: tachograph sql --schema", sqlite3_errmsg(db));
+  case SQLITE_NOMEM:
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while answering the query");
+  case SQLITE_INTERRUPT:
+    return tg__fail(e, TG_CANCELLED, -1,
+                    "the query took too many steps and was stopped: narrow it by track, id or time");
+  case SQLITE_AUTH:
+    return tg__fail(e, TG_USAGE, -1, "only a SELECT can be run on a trace (%s)", sqlite3_errmsg(db));
+  default:
+    return tg__fail(e, TG_USAGE, error_offset(db),
+                    "the query is not right: %s. Tables and columns: tachograph sql --schema", sqlite3_errmsg(db));
   }
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* SQLite gives every value a type of its own, a table has one a column: rows are held until all are known. */
 struct cell {
@@ -85,9 +98,14 @@ struct rows {
 static bool take_cell(sqlite3_stmt *st, int i, struct tg_table *t, struct cell *cell) {
   cell->type = (uint8_t)sqlite3_column_type(st, i);
   switch (cell->type) {
-  case SQLITE_INTEGER: cell->i = sqlite3_column_int64(st, i); return true;
-  case SQLITE_FLOAT: cell->d = sqlite3_column_double(st, i); return true;
-  case SQLITE_NULL: return true;
+  case SQLITE_INTEGER:
+    cell->i = sqlite3_column_int64(st, i);
+    return true;
+  case SQLITE_FLOAT:
+    cell->d = sqlite3_column_double(st, i);
+    return true;
+  case SQLITE_NULL:
+    return true;
   default: {
     const char *text = (const char *)sqlite3_column_text(st, i); /* a blob's bytes are taken as text */
     cell->type = SQLITE_TEXT;
@@ -102,26 +120,34 @@ static enum tg_err take_rows(sqlite3 *db, sqlite3_stmt *st, struct tg_table *t, 
   int rc;
   while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
     void *cells = rows->cells;
-    if (!tg__grow(&cells, &rows->cap, rows->count + (size_t)width, sizeof *rows->cells)) return tg__fail(e, TG_MEMORY, -1, "the answer does not fit in memory");
+    if (!tg__grow(&cells, &rows->cap, rows->count + (size_t)width, sizeof *rows->cells))
+      return tg__fail(e, TG_MEMORY, -1, "the answer does not fit in memory");
     rows->cells = cells;
     for (int i = 0; i < width; i++) {
-      if (!take_cell(st, i, t, &rows->cells[rows->count++])) return tg__fail(e, TG_MEMORY, -1, "the answer does not fit in memory");
+      if (!take_cell(st, i, t, &rows->cells[rows->count++]))
+        return tg__fail(e, TG_MEMORY, -1, "the answer does not fit in memory");
     }
   }
   return rc == SQLITE_DONE ? TG_OK : sql_error(db, e);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static enum tg_type type_of_column(sqlite3_stmt *st, int i, const struct rows *rows) {
   const size_t width = (size_t)sqlite3_column_count(st);
   bool ints = false, reals = false;
   for (size_t k = (size_t)i; k < rows->count; k += width) {
     switch (rows->cells[k].type) {
-    case SQLITE_INTEGER: ints = true; break;
-    case SQLITE_FLOAT: reals = true; break;
-    case SQLITE_NULL: break;
-    default: return TG_TEXT;
+    case SQLITE_INTEGER:
+      ints = true;
+      break;
+    case SQLITE_FLOAT:
+      reals = true;
+      break;
+    case SQLITE_NULL:
+      break;
+    default:
+      return TG_TEXT;
     }
   }
   if (reals) return TG_REAL;
@@ -133,7 +159,10 @@ static enum tg_type type_of_column(sqlite3_stmt *st, int i, const struct rows *r
 /* A column named as the tables' own are has their unit. */
 static const char *unit_of_name(const char *name) {
   const struct tg__str s = {name, (uint32_t)strlen(name)};
-  return tg__str_has_suffix(s, "_ns") ? "ns" : tg__str_has_suffix(s, "_bytes") ? "bytes" : tg__str_has_suffix(s, "_pct") ? "%" : "";
+  return tg__str_has_suffix(s, "_ns")      ? "ns"
+         : tg__str_has_suffix(s, "_bytes") ? "bytes"
+         : tg__str_has_suffix(s, "_pct")   ? "%"
+                                           : "";
 }
 
 static void put_cell(struct tg_table *t, enum tg_type type, const struct cell *cell) {
@@ -164,24 +193,28 @@ static void fill_table(sqlite3_stmt *st, const struct rows *rows, struct tg_tabl
     const char *name = sqlite3_column_name(st, i);
     tg__table_add_column(t, name ? name : "", type_of_column(st, i, rows), unit_of_name(name ? name : ""));
   }
-  for (size_t k = 0; k < rows->count && !t->failed; k++) put_cell(t, t->columns[k % (size_t)width].type, &rows->cells[k]);
+  for (size_t k = 0; k < rows->count && !t->failed; k++)
+    put_cell(t, t->columns[k % (size_t)width].type, &rows->cells[k]);
 }
 
-/* ---- the door ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the door -------------------------------------------------------------------------------- */
 
 static enum tg_err prepare(sqlite3 *db, const char *sql, sqlite3_stmt **st, struct tg_error *e) {
   const char *rest = NULL;
   if (sqlite3_prepare_v2(db, sql, -1, st, &rest) != SQLITE_OK) return sql_error(db, e);
   if (!*st) return tg__fail(e, TG_USAGE, -1, "the query is empty: try SELECT name, count(*) FROM slices GROUP BY name");
-  if (!sqlite3_stmt_readonly(*st) || sqlite3_column_count(*st) == 0) return tg__fail(e, TG_USAGE, -1, "only a SELECT can be run on a trace");
+  if (!sqlite3_stmt_readonly(*st) || sqlite3_column_count(*st) == 0)
+    return tg__fail(e, TG_USAGE, -1, "only a SELECT can be run on a trace");
   sqlite3_stmt *second = NULL;
   const int rc = sqlite3_prepare_v2(db, rest, -1, &second, NULL);
   sqlite3_finalize(second);
-  if (rc != SQLITE_OK || second) return tg__fail(e, TG_USAGE, rest - sql, "one SELECT at a time: there is more behind it");
+  if (rc != SQLITE_OK || second)
+    return tg__fail(e, TG_USAGE, rest - sql, "one SELECT at a time: there is more behind it");
   return TG_OK;
 }
 
-enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out, struct tg_error *e) {
+enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out,
+                                struct tg_error *e) {
   *out = NULL;
   const enum tg_err loaded = tg__trace_load(t, TG__COL_ALL, e);
   if (loaded) return loaded;
@@ -216,7 +249,8 @@ enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t st
 
 #else
 
-enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out, struct tg_error *e) {
+enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out,
+                                struct tg_error *e) {
   *out = NULL;
   return tg__fail(e, TG_UNSUPPORTED, -1, "this build has no SQL door: build with TG_WITH_SQLITE=ON");
 }

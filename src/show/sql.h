@@ -1,5 +1,5 @@
-/* show, private: the parts of the SQL door. sql.c runs a query, sql_tables.c has the tables it can read and sql_cells.c their cells,
- * sql_window.c turns conditions into windows of rows. */
+/* show, private: the parts of the SQL door. sql.c runs a query, sql_tables.c has the tables it can read and
+ * sql_cells.c their cells, sql_window.c turns conditions into windows of rows. */
 #ifndef TG_SHOW_SQL_H
 #define TG_SHOW_SQL_H
 
@@ -17,7 +17,8 @@ enum tg__sql_table {
   TG__SQL_TABLES
 };
 
-/* TG__C_x is the number of column x over all tables; TG__FIRST_t that of the first of table t. TG__BACK_t takes back the number TG__FIRST_t used. */
+/* TG__C_x is the number of column x over all tables; TG__FIRST_t that of the first of table t. TG__BACK_t takes back
+ * the number TG__FIRST_t used. */
 enum tg__sql_column {
 #define SQL_TABLE(name, meaning) FIRSTG__T_##name, TG__BACK_##name = FIRSTG__T_##name - 1,
 #define SQL_COLUMN(table, name, type, meaning) TG__C_##table##_##name,
@@ -40,23 +41,26 @@ bool tg__sql_add_tables(struct sqlite3 *db, struct tg__sql_data *data);
 void tg__sql_data_free(struct tg__sql_data *data);
 
 /* The same as tg__sql_run, giving up with TG_CANCELLED after `steps` steps of SQLite's machine (0 = never). */
-enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out, struct tg_error *e);
+enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out,
+                                struct tg_error *e);
 
-/* ---- sql_cells.c -------------------------------------------------------------------------------------------------------------- */
+/* ---- sql_cells.c ----------------------------------------------------------------------------- */
 
-void tg__sql_cell(struct sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table table, uint64_t row, int column);
-void tg__sql_arg_cell(struct sqlite3_context *x, const struct tg__args_iter *it, int64_t owner, int nth); /* a row of args: owner, key, value */
+void tg__sql_cell(struct sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table table, uint64_t row,
+                  int column);
+void tg__sql_arg_cell(struct sqlite3_context *x, const struct tg__args_iter *it, int64_t owner,
+                      int nth); /* a row of args: owner, key, value */
 void tg__sql_give_val(struct sqlite3_context *x, const struct tg_trace *t, const struct tg__val *v);
 
-/* ---- sql_window.c ------------------------------------------------------------------------------------------------------------- */
+/* ---- sql_window.c ---------------------------------------------------------------------------- */
 
 enum tg__sql_role { /* what a column is good for when rows are looked for */
-  TG__SQL_NOTHING = ' ',
-  TG__SQL_ID = 'i',
-  TG__SQL_TRACK = 't',
-  TG__SQL_PARENT = 'p',
-  TG__SQL_START = 's',
-  TG__SQL_NAME = 'n',
+                    TG__SQL_NOTHING = ' ',
+                    TG__SQL_ID = 'i',
+                    TG__SQL_TRACK = 't',
+                    TG__SQL_PARENT = 'p',
+                    TG__SQL_START = 's',
+                    TG__SQL_NAME = 'n',
 };
 /* Rows a condition lets through: all bounds inclusive. Never too narrow. */
 struct tg__sql_bounds {
@@ -73,10 +77,10 @@ void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg_trace *t, in
 struct tg__sql_window {
   const struct tg_trace *t;
   struct tg__sql_bounds b;
-  uint64_t row, end;          /* on the present track */
-  uint32_t track, track_end;  /* tracks still to come */
-  const uint32_t *order;      /* not NULL: go through the slices in this order instead */
-  uint32_t at;                /* place in it */
+  uint64_t row, end;         /* on the present track */
+  uint32_t track, track_end; /* tracks still to come */
+  const uint32_t *order;     /* not NULL: go through the slices in this order instead */
+  uint32_t at;               /* place in it */
 };
 void tg__sql_seek(struct tg__sql_window *w, const struct tg_trace *t, struct tg__sql_bounds b);
 void tg__sql_next(struct tg__sql_window *w);

@@ -6,7 +6,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-/* ---- results -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void give_str(sqlite3_context *x, struct tg__str s) {
   sqlite3_result_text64(x, s.ptr ? s.ptr : "", s.len, SQLITE_STATIC, SQLITE_UTF8); /* text of a trace never moves */
@@ -31,7 +31,9 @@ static void give_unless(sqlite3_context *x, int64_t v, int64_t unknown) {
   if (v != unknown) sqlite3_result_int64(x, v);
 }
 
-static void give_rank(sqlite3_context *x, const struct tg_trace *t, uint32_t rank) { give_unless(x, t->ranks[rank].number, -1); }
+static void give_rank(sqlite3_context *x, const struct tg_trace *t, uint32_t rank) {
+  give_unless(x, t->ranks[rank].number, -1);
+}
 
 static void give_token(sqlite3_context *x, const struct tg_trace *t, bool is_text, int64_t v) {
   if (is_text) {
@@ -43,7 +45,9 @@ static void give_token(sqlite3_context *x, const struct tg_trace *t, bool is_tex
 
 void tg__sql_give_val(sqlite3_context *x, const struct tg_trace *t, const struct tg__val *v) {
   switch (v->kind) {
-  case TG__KIND_INT: give_int(x, v->i); break;
+  case TG__KIND_INT:
+    give_int(x, v->i);
+    break;
   case TG__KIND_DEC: {
     char text[TG__PEN_NUMBER + 1];
     *tg__pen_decimal(text, v->i, v->decimals) = 0;
@@ -59,10 +63,17 @@ void tg__sql_give_val(sqlite3_context *x, const struct tg_trace *t, const struct
     }
     break;
   }
-  case TG__KIND_STR: give_text(x, t, v->str); break;
-  case TG__KIND_TRUE: give_int(x, 1); break;
-  case TG__KIND_FALSE: give_int(x, 0); break;
-  default: break;
+  case TG__KIND_STR:
+    give_text(x, t, v->str);
+    break;
+  case TG__KIND_TRUE:
+    give_int(x, 1);
+    break;
+  case TG__KIND_FALSE:
+    give_int(x, 0);
+    break;
+  default:
+    break;
   }
 }
 
@@ -96,7 +107,7 @@ static void give_self(sqlite3_context *x, struct tg__sql_data *d, uint32_t slice
   give_int(x, d->self_ns[slice] > 0 ? d->self_ns[slice] : 0);
 }
 
-/* ---- cells ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static const char *class_name(enum tg__class c) {
   static const char *const names[TG__CLASS_COUNT] = {
@@ -125,23 +136,56 @@ static void slice_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, i
   const struct tg_trace *t = d->t;
   const struct tg__slices *s = &t->slices;
   switch (column) {
-  case TG__C_slices_id: give_int(x, i); break;
-  case TG__C_slices_rank: give_rank(x, t, t->tracks[tg__slice_track(t, i)].rank); break;
-  case TG__C_slices_track: give_int(x, tg__slice_track(t, i)); break;
-  case TG__C_slices_name: give_text(x, t, s->name[i]); break;
-  case TG__C_slices_category: give_text(x, t, t->cats[s->cat[i]].name); break;
-  case TG__C_slices_class: give_cstr(x, class_name(tg__slice_class(t, i))); break;
-  case TG__C_slices_start_ns: give_int(x, s->start_ns[i]); break;
-  case TG__C_slices_dur_ns: give_int(x, s->dur_ns[i]); break;
-  case TG__C_slices_end_ns: give_int(x, tg__slice_end(t, i)); break;
-  case TG__C_slices_self_ns: give_self(x, d, i); break;
-  case TG__C_slices_depth: give_int(x, s->depth[i]); break;
-  case TG__C_slices_lane: give_int(x, s->lane[i]); break;
-  case TG__C_slices_parent: give_index(x, s->parent[i]); break;
-  case TG__C_slices_cause: give_index(x, s->cause[i]); break;
-  case TG__C_slices_phase: give_letter(x, tg__slice_phase(t, i)); break;
-  case TG__C_slices_args: give_args(x, d, s->args[i]); break;
-  default: break;
+  case TG__C_slices_id:
+    give_int(x, i);
+    break;
+  case TG__C_slices_rank:
+    give_rank(x, t, t->tracks[tg__slice_track(t, i)].rank);
+    break;
+  case TG__C_slices_track:
+    give_int(x, tg__slice_track(t, i));
+    break;
+  case TG__C_slices_name:
+    give_text(x, t, s->name[i]);
+    break;
+  case TG__C_slices_category:
+    give_text(x, t, t->cats[s->cat[i]].name);
+    break;
+  case TG__C_slices_class:
+    give_cstr(x, class_name(tg__slice_class(t, i)));
+    break;
+  case TG__C_slices_start_ns:
+    give_int(x, s->start_ns[i]);
+    break;
+  case TG__C_slices_dur_ns:
+    give_int(x, s->dur_ns[i]);
+    break;
+  case TG__C_slices_end_ns:
+    give_int(x, tg__slice_end(t, i));
+    break;
+  case TG__C_slices_self_ns:
+    give_self(x, d, i);
+    break;
+  case TG__C_slices_depth:
+    give_int(x, s->depth[i]);
+    break;
+  case TG__C_slices_lane:
+    give_int(x, s->lane[i]);
+    break;
+  case TG__C_slices_parent:
+    give_index(x, s->parent[i]);
+    break;
+  case TG__C_slices_cause:
+    give_index(x, s->cause[i]);
+    break;
+  case TG__C_slices_phase:
+    give_letter(x, tg__slice_phase(t, i));
+    break;
+  case TG__C_slices_args:
+    give_args(x, d, s->args[i]);
+    break;
+  default:
+    break;
   }
 }
 
@@ -149,15 +193,32 @@ static void mark_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, in
   const struct tg_trace *t = d->t;
   const struct tg__marks *m = &t->marks;
   switch (column) {
-  case TG__C_marks_id: give_int(x, i); break;
-  case TG__C_marks_rank: give_rank(x, t, t->tracks[m->track[i]].rank); break;
-  case TG__C_marks_track: give_int(x, m->track[i]); break;
-  case TG__C_marks_name: give_text(x, t, m->name[i]); break;
-  case TG__C_marks_category: give_text(x, t, t->cats[m->cat[i]].name); break;
-  case TG__C_marks_phase: give_letter(x, (char)m->ph[i]); break;
-  case TG__C_marks_ts_ns: give_unless(x, m->ts_ns[i], TG_NULL_INT); break;
-  case TG__C_marks_args: give_args(x, d, m->args[i]); break;
-  default: break;
+  case TG__C_marks_id:
+    give_int(x, i);
+    break;
+  case TG__C_marks_rank:
+    give_rank(x, t, t->tracks[m->track[i]].rank);
+    break;
+  case TG__C_marks_track:
+    give_int(x, m->track[i]);
+    break;
+  case TG__C_marks_name:
+    give_text(x, t, m->name[i]);
+    break;
+  case TG__C_marks_category:
+    give_text(x, t, t->cats[m->cat[i]].name);
+    break;
+  case TG__C_marks_phase:
+    give_letter(x, (char)m->ph[i]);
+    break;
+  case TG__C_marks_ts_ns:
+    give_unless(x, m->ts_ns[i], TG_NULL_INT);
+    break;
+  case TG__C_marks_args:
+    give_args(x, d, m->args[i]);
+    break;
+  default:
+    break;
   }
 }
 
@@ -166,50 +227,99 @@ static void track_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t k,
       [TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};
   const struct tg__track *track = &t->tracks[k];
   switch (column) {
-  case TG__C_tracks_track: give_int(x, k); break;
-  case TG__C_tracks_rank: give_rank(x, t, track->rank); break;
-  case TG__C_tracks_kind: give_cstr(x, kinds[track->kind]); break;
-  case TG__C_tracks_pid: give_token(x, t, track->pid_is_text, track->pid); break;
-  case TG__C_tracks_tid: give_token(x, t, track->tid_is_text, track->tid); break;
-  case TG__C_tracks_process: give_text(x, t, track->process_name); break;
-  case TG__C_tracks_name: give_text(x, t, track->name); break;
+  case TG__C_tracks_track:
+    give_int(x, k);
+    break;
+  case TG__C_tracks_rank:
+    give_rank(x, t, track->rank);
+    break;
+  case TG__C_tracks_kind:
+    give_cstr(x, kinds[track->kind]);
+    break;
+  case TG__C_tracks_pid:
+    give_token(x, t, track->pid_is_text, track->pid);
+    break;
+  case TG__C_tracks_tid:
+    give_token(x, t, track->tid_is_text, track->tid);
+    break;
+  case TG__C_tracks_process:
+    give_text(x, t, track->process_name);
+    break;
+  case TG__C_tracks_name:
+    give_text(x, t, track->name);
+    break;
   case TG__C_tracks_device:
     if (track->kind == TG__TRACK_DEVICE) give_int(x, track->device);
     break;
   case TG__C_tracks_stream:
     if (track->kind == TG__TRACK_DEVICE) give_int(x, track->stream);
     break;
-  case TG__C_tracks_slices: give_int(x, track->count); break;
-  case TG__C_tracks_lanes: give_int(x, track->lanes); break;
-  default: break;
+  case TG__C_tracks_slices:
+    give_int(x, track->count);
+    break;
+  case TG__C_tracks_lanes:
+    give_int(x, track->lanes);
+    break;
+  default:
+    break;
   }
 }
 
 static void rank_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t r, int column) {
   const struct tg__rank *rank = &t->ranks[r];
   switch (column) {
-  case TG__C_ranks_rank: give_rank(x, t, r); break;
-  case TG__C_ranks_path: give_text(x, t, rank->path); break;
-  case TG__C_ranks_world_size: give_unless(x, rank->world_size, -1); break;
-  case TG__C_ranks_base_ns: give_int(x, rank->base_ns); break;
-  case TG__C_ranks_clock_offset_ns: give_int(x, rank->clock_offset_ns); break;
-  case TG__C_ranks_json_bytes: give_int(x, rank->json_bytes); break;
-  case TG__C_ranks_events_read: give_int(x, rank->events_read); break;
-  case TG__C_ranks_events_kept: give_int(x, rank->events_kept); break;
-  default: break;
+  case TG__C_ranks_rank:
+    give_rank(x, t, r);
+    break;
+  case TG__C_ranks_path:
+    give_text(x, t, rank->path);
+    break;
+  case TG__C_ranks_world_size:
+    give_unless(x, rank->world_size, -1);
+    break;
+  case TG__C_ranks_base_ns:
+    give_int(x, rank->base_ns);
+    break;
+  case TG__C_ranks_clock_offset_ns:
+    give_int(x, rank->clock_offset_ns);
+    break;
+  case TG__C_ranks_json_bytes:
+    give_int(x, rank->json_bytes);
+    break;
+  case TG__C_ranks_events_read:
+    give_int(x, rank->events_read);
+    break;
+  case TG__C_ranks_events_kept:
+    give_int(x, rank->events_kept);
+    break;
+  default:
+    break;
   }
 }
 
 static void step_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t i, int column) {
   const struct tg__step *step = &t->steps[i];
   switch (column) {
-  case TG__C_steps_rank: give_rank(x, t, step->rank); break;
-  case TG__C_steps_step: give_int(x, step->number); break;
-  case TG__C_steps_name: give_text(x, t, step->name); break;
-  case TG__C_steps_start_ns: give_int(x, step->start_ns); break;
-  case TG__C_steps_end_ns: give_int(x, step->end_ns); break;
-  case TG__C_steps_slice: give_index(x, step->slice); break;
-  default: break;
+  case TG__C_steps_rank:
+    give_rank(x, t, step->rank);
+    break;
+  case TG__C_steps_step:
+    give_int(x, step->number);
+    break;
+  case TG__C_steps_name:
+    give_text(x, t, step->name);
+    break;
+  case TG__C_steps_start_ns:
+    give_int(x, step->start_ns);
+    break;
+  case TG__C_steps_end_ns:
+    give_int(x, step->end_ns);
+    break;
+  case TG__C_steps_slice:
+    give_index(x, step->slice);
+    break;
+  default:
+    break;
   }
 }
 
@@ -220,26 +330,51 @@ static void loss_cell(sqlite3_context *x, const struct tg_trace *t, uint64_t row
   const uint32_t rank = (uint32_t)(row / TG__LOSS_COUNT), what = (uint32_t)(row % TG__LOSS_COUNT);
   const struct tg__loss_info *info = &tg__loss_info[what];
   switch (column) {
-  case TG__C_losses_rank: give_rank(x, t, rank); break;
-  case TG__C_losses_loss: give_cstr(x, info->name); break;
-  case TG__C_losses_kind: give_cstr(x, kinds[info->kind]); break;
-  case TG__C_losses_count: give_int(x, t->ranks[rank].loss[what]); break;
-  case TG__C_losses_offset: give_unless(x, t->ranks[rank].loss_offset[what], -1); break;
-  case TG__C_losses_meaning: give_cstr(x, info->meaning); break;
-  default: break;
+  case TG__C_losses_rank:
+    give_rank(x, t, rank);
+    break;
+  case TG__C_losses_loss:
+    give_cstr(x, info->name);
+    break;
+  case TG__C_losses_kind:
+    give_cstr(x, kinds[info->kind]);
+    break;
+  case TG__C_losses_count:
+    give_int(x, t->ranks[rank].loss[what]);
+    break;
+  case TG__C_losses_offset:
+    give_unless(x, t->ranks[rank].loss_offset[what], -1);
+    break;
+  case TG__C_losses_meaning:
+    give_cstr(x, info->meaning);
+    break;
+  default:
+    break;
   }
 }
 
-/* ---- the door --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the door -------------------------------------------------------------------------------- */
 
 void tg__sql_cell(sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table table, uint64_t row, int column) {
   switch (table) {
-  case TG__T_slices: slice_cell(x, d, (uint32_t)row, column); break;
-  case TG__T_marks: mark_cell(x, d, (uint32_t)row, column); break;
-  case TG__T_tracks: track_cell(x, d->t, (uint32_t)row, column); break;
-  case TG__T_ranks: rank_cell(x, d->t, (uint32_t)row, column); break;
-  case TG__T_steps: step_cell(x, d->t, (uint32_t)row, column); break;
-  case TG__T_losses: loss_cell(x, d->t, row, column); break;
+  case TG__T_slices:
+    slice_cell(x, d, (uint32_t)row, column);
+    break;
+  case TG__T_marks:
+    mark_cell(x, d, (uint32_t)row, column);
+    break;
+  case TG__T_tracks:
+    track_cell(x, d->t, (uint32_t)row, column);
+    break;
+  case TG__T_ranks:
+    rank_cell(x, d->t, (uint32_t)row, column);
+    break;
+  case TG__T_steps:
+    step_cell(x, d->t, (uint32_t)row, column);
+    break;
+  case TG__T_losses:
+    loss_cell(x, d->t, row, column);
+    break;
   case TG__T_strings:
     if (column == TG__C_strings_id) {
       give_int(x, (int64_t)row);
@@ -247,15 +382,22 @@ void tg__sql_cell(sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table
       give_text(x, d->t, (uint32_t)row);
     }
     break;
-  default: break; /* args and mark_args: their rows are values, see tg__sql_arg_cell */
+  default:
+    break; /* args and mark_args: their rows are values, see tg__sql_arg_cell */
   }
 }
 
 void tg__sql_arg_cell(sqlite3_context *x, const struct tg__args_iter *it, int64_t owner, int nth) {
   switch (nth) {
-  case 0: give_int(x, owner); break;
-  case 1: give_text(x, it->t, it->field->key); break;
-  default: tg__sql_give_val(x, it->t, &it->val); break;
+  case 0:
+    give_int(x, owner);
+    break;
+  case 1:
+    give_text(x, it->t, it->field->key);
+    break;
+  default:
+    tg__sql_give_val(x, it->t, &it->val);
+    break;
   }
 }
 

@@ -1,7 +1,7 @@
 /* The tables SQL sees: SQLite virtual tables whose rows are the trace's own columns. sql_tables.def lists them.
  *
- * xBestIndex hands equality and ranges on id, track, parent, start_ns and name to sql_window.c. SQLite tests every condition again
- * itself, so a window may be too wide but never too narrow. */
+ * xBestIndex hands equality and ranges on id, track, parent, start_ns and name to sql_window.c. SQLite tests every
+ * condition again itself, so a window may be too wide but never too narrow. */
 #include "show/sql.h"
 
 static const char schema_text[] =
@@ -49,7 +49,7 @@ struct cursor {
   struct tg__sql_window slices; /* slices and args */
   uint64_t row, end;            /* all other tables */
   struct tg__args_iter args;    /* args, mark_args */
-  uint32_t key; /* args, mark_args: only this one; TG_NONE = any */
+  uint32_t key;                 /* args, mark_args: only this one; TG_NONE = any */
 };
 /* What a module is told about its table. */
 struct kind {
@@ -59,19 +59,26 @@ struct kind {
 
 static const struct table *table_of(const sqlite3_vtab_cursor *c) { return (const struct table *)c->pVtab; }
 
-/* ---- moving --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- moving ---------------------------------------------------------------------------------- */
 
 static uint64_t row_count(enum tg__sql_table id, const struct tg_trace *t) {
   switch (id) {
   case TG__T_slices:
-  case TG__T_args: return t->slices.count;
+  case TG__T_args:
+    return t->slices.count;
   case TG__T_marks:
-  case TG__T_mark_args: return t->marks.count;
-  case TG__T_tracks: return t->track_count;
-  case TG__T_ranks: return t->rank_count;
-  case TG__T_steps: return t->step_count;
-  case TG__T_strings: return tg__strings_count(t->strings);
-  default: return (uint64_t)t->rank_count * TG__LOSS_COUNT;
+  case TG__T_mark_args:
+    return t->marks.count;
+  case TG__T_tracks:
+    return t->track_count;
+  case TG__T_ranks:
+    return t->rank_count;
+  case TG__T_steps:
+    return t->step_count;
+  case TG__T_strings:
+    return tg__strings_count(t->strings);
+  default:
+    return (uint64_t)t->rank_count * TG__LOSS_COUNT;
   }
 }
 
@@ -147,7 +154,7 @@ static int x_column(sqlite3_vtab_cursor *base, sqlite3_context *x, int n) {
   return SQLITE_OK;
 }
 
-/* ---- planning -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 static enum tg__sql_role role_of(const struct table *table, int n) {
   switch (table->first + n) {
@@ -156,25 +163,35 @@ static enum tg__sql_role role_of(const struct table *table, int n) {
   case TG__C_strings_id:
   case TG__C_args_slice:
   case TG__C_mark_args_mark:
-  case TG__C_tracks_track: return TG__SQL_ID;
-  case TG__C_slices_track: return TG__SQL_TRACK;
-  case TG__C_slices_parent: return TG__SQL_PARENT;
-  case TG__C_slices_start_ns: return TG__SQL_START;
+  case TG__C_tracks_track:
+    return TG__SQL_ID;
+  case TG__C_slices_track:
+    return TG__SQL_TRACK;
+  case TG__C_slices_parent:
+    return TG__SQL_PARENT;
+  case TG__C_slices_start_ns:
+    return TG__SQL_START;
   case TG__C_slices_name:
   case TG__C_args_key:
-  case TG__C_mark_args_key: return TG__SQL_NAME;
-  default: return TG__SQL_NOTHING;
+  case TG__C_mark_args_key:
+    return TG__SQL_NAME;
+  default:
+    return TG__SQL_NOTHING;
   }
 }
 
 static char operator_of(unsigned char op) {
   switch (op) {
-  case SQLITE_INDEX_CONSTRAINT_EQ: return '=';
+  case SQLITE_INDEX_CONSTRAINT_EQ:
+    return '=';
   case SQLITE_INDEX_CONSTRAINT_GT:
-  case SQLITE_INDEX_CONSTRAINT_GE: return '>'; /* one row too many is no harm: SQLite tests it again */
+  case SQLITE_INDEX_CONSTRAINT_GE:
+    return '>'; /* one row too many is no harm: SQLite tests it again */
   case SQLITE_INDEX_CONSTRAINT_LT:
-  case SQLITE_INDEX_CONSTRAINT_LE: return '<';
-  default: return 0;
+  case SQLITE_INDEX_CONSTRAINT_LE:
+    return '<';
+  default:
+    return 0;
   }
 }
 
@@ -182,11 +199,16 @@ static char operator_of(unsigned char op) {
 static double share_left(enum tg__sql_role role, char op, const struct tg_trace *t, double rows) {
   if (op != '=') return 0.25;
   switch (role) {
-  case TG__SQL_ID: return 1 / rows;
-  case TG__SQL_PARENT: return 8 / rows;
-  case TG__SQL_TRACK: return 1.0 / (t->track_count + 1);
-  case TG__SQL_START: return 2 / rows;
-  default: return 0.02;
+  case TG__SQL_ID:
+    return 1 / rows;
+  case TG__SQL_PARENT:
+    return 8 / rows;
+  case TG__SQL_TRACK:
+    return 1.0 / (t->track_count + 1);
+  case TG__SQL_START:
+    return 2 / rows;
+  default:
+    return 0.02;
   }
 }
 
@@ -210,10 +232,14 @@ static int x_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const struct sqlite3_index_constraint *con = &info->aConstraint[i];
     const enum tg__sql_role role = con->iColumn < 0 ? TG__SQL_NOTHING : role_of(table, con->iColumn);
     const char op = operator_of(con->op);
-    if (!con->usable || role == TG__SQL_NOTHING || !op || (op != '=' && (role == TG__SQL_PARENT || role == TG__SQL_NAME))) continue;
+    if (!con->usable || role == TG__SQL_NOTHING || !op ||
+        (op != '=' && (role == TG__SQL_PARENT || role == TG__SQL_NAME)))
+      continue;
     if (role == TG__SQL_NAME && strcmp(sqlite3_vtab_collation(info, i), "BINARY") != 0) continue;
     rows *= share_left(role, op, t, all);
-    visited *= role == TG__SQL_NAME ? 0.25 : share_left(role, op, t, all); /* looking at a name is cheap, but all are looked at */
+    visited *= role == TG__SQL_NAME
+                   ? 0.25
+                   : share_left(role, op, t, all); /* looking at a name is cheap, but all are looked at */
     plan[2 * used] = (char)role;
     plan[2 * used + 1] = op;
     info->aConstraintUsage[i].argvIndex = ++used;
@@ -231,7 +257,8 @@ static int x_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
 }
 
 /* A bound that is no number says nothing here: SQLite compares it by its own rules. */
-static void apply_number(struct tg__sql_bounds *b, enum tg__sql_role role, char op, sqlite3_value *value, const struct tg_trace *t) {
+static void apply_number(struct tg__sql_bounds *b, enum tg__sql_role role, char op, sqlite3_value *value,
+                         const struct tg_trace *t) {
   int64_t low, high;
   if (sqlite3_value_type(value) == SQLITE_INTEGER) {
     low = high = sqlite3_value_int64(value);
@@ -297,7 +324,7 @@ static int x_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int
   return SQLITE_OK;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int x_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **message) {
   const struct kind *kind = aux;
@@ -366,7 +393,8 @@ static void arg_function(sqlite3_context *x, sqlite3_value **values, const uint3
   const char *key = (const char *)sqlite3_value_text(values[1]);
   const uint32_t string = tg__strings_find(d->t->strings, key, (size_t)sqlite3_value_bytes(values[1]));
   struct tg__val v;
-  if (id >= 0 && id < count && string != TG_NONE && tg__arg(d->t, args[id], string, false, &v)) tg__sql_give_val(x, d->t, &v);
+  if (id >= 0 && id < count && string != TG_NONE && tg__arg(d->t, args[id], string, false, &v))
+    tg__sql_give_val(x, d->t, &v);
 }
 
 static void f_arg(sqlite3_context *x, int argc, sqlite3_value **values) {

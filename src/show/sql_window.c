@@ -1,9 +1,10 @@
-/* Conditions on slices become windows of rows: slices lie sorted by track and start, so a track, a span of time, an id or a parent
- * is a range found by binary search, and only a name needs a look at every row. */
+/* Conditions on slices become windows of rows: slices lie sorted by track and start, so a track, a span of time, an
+ * id or a parent is a range found by binary search, and only a name needs a look at every row. */
 #include "show/sql.h"
 
 struct tg__sql_bounds tg__sql_everything(void) {
-  return (struct tg__sql_bounds){.id_high = INT64_MAX, .track_high = INT64_MAX, .start_low = INT64_MIN, .start_high = INT64_MAX};
+  return (struct tg__sql_bounds){
+      .id_high = INT64_MAX, .track_high = INT64_MAX, .start_low = INT64_MIN, .start_high = INT64_MAX};
 }
 
 static void raise(int64_t *low, int64_t v) {
@@ -76,7 +77,7 @@ static void settle(struct tg__sql_window *w) {
   }
 }
 
-/* ---- by name ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 struct names {
   const struct tg_trace *t;
@@ -89,8 +90,8 @@ static bool name_before(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__name(n->t, n->ids[a]), tg__name(n->t, n->ids[b])) < 0;
 }
 
-/* Names are few, so they alone are compared; the slices are then counted into place. SQLite's own sorter would compare the name of
- * every slice, which takes ten times as long as all the rest of a GROUP BY. */
+/* Names are few, so they alone are compared; the slices are then counted into place. SQLite's own sorter would
+ * compare the name of every slice, which takes ten times as long as all the rest of a GROUP BY. */
 static bool sort_names(struct names *n, uint32_t count) {
   uint32_t *const order = tg__alloc(((size_t)count + 1) * sizeof *order);
   if (!order) return false;
@@ -131,7 +132,8 @@ static bool sort_by_name(struct tg__sql_data *d) {
 static bool is_inside(const struct tg__sql_window *w, uint32_t i) {
   const struct tg__sql_bounds *b = &w->b;
   const int64_t start = w->t->slices.start_ns[i];
-  return i >= b->id_low && i <= b->id_high && start >= b->start_low && start <= b->start_high && (!b->has_name || w->t->slices.name[i] == b->name);
+  return i >= b->id_low && i <= b->id_high && start >= b->start_low && start <= b->start_high &&
+         (!b->has_name || w->t->slices.name[i] == b->name);
 }
 
 static void settle_by_name(struct tg__sql_window *w) {

@@ -11,8 +11,10 @@ static bool is_frame(const struct tg_trace *t, uint32_t slice) {
   case TG__CLASS_PYTHON:
   case TG__CLASS_PYTHON_OP:
   case TG__CLASS_RUNTIME:
-  case TG__CLASS_OTHER: return true;
-  default: return false;
+  case TG__CLASS_OTHER:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -27,8 +29,8 @@ static uint32_t node_of(struct tg__stacktree *s, uint32_t parent, uint32_t name)
   return *slot = (uint32_t)s->count++;
 }
 
-/* The innermost enclosing slice that is a frame. Parents come before their children, so their node is known; one that is no frame
- * has been given its own parent's node to hand on. */
+/* The innermost enclosing slice that is a frame. Parents come before their children, so their node is known; one
+ * that is no frame has been given its own parent's node to hand on. */
 static bool place_slice(const struct tg_trace *t, struct tg__stacktree *s, uint32_t i, bool picked, uint32_t *above) {
   const uint32_t parent = t->slices.parent[i];
   const uint32_t frame = parent == TG_NONE ? TG_NONE : s->of_slice[parent] != TG_NONE ? parent : above[parent];
@@ -41,19 +43,22 @@ static bool place_slice(const struct tg_trace *t, struct tg__stacktree *s, uint3
   return true;
 }
 
-static bool place_track(const struct tg_trace *t, const struct tg__ask *pick, struct tg__stacktree *s, uint32_t k, uint32_t *above) {
+static bool place_track(const struct tg_trace *t, const struct tg__ask *pick, struct tg__stacktree *s, uint32_t k,
+                        uint32_t *above) {
   const struct tg__track *track = &t->tracks[k];
   const uint32_t end = track->first + track->count;
   for (uint32_t i = track->first; i < end; i++) {
     if (!place_slice(t, s, i, tg__ask_has_slice(pick, t, k, i), above)) return false;
   }
   for (uint32_t i = track->first; i < end; i++) {
-    if (s->self_ns[i] < 0) s->self_ns[i] = 0; /* children that overlap each other can cover more than their parent has */
+    if (s->self_ns[i] < 0)
+      s->self_ns[i] = 0; /* children that overlap each other can cover more than their parent has */
   }
   return true;
 }
 
-static bool place_device_work(const struct tg_trace *t, const struct tg__ask *pick, struct tg__stacktree *s, uint32_t k) {
+static bool place_device_work(const struct tg_trace *t, const struct tg__ask *pick, struct tg__stacktree *s,
+                              uint32_t k) {
   const struct tg__track *track = &t->tracks[k];
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     if (!tg__class_is_device_work(tg__slice_class(t, i)) || !tg__ask_has_slice(pick, t, k, i)) continue;
@@ -65,7 +70,8 @@ static bool place_device_work(const struct tg_trace *t, const struct tg__ask *pi
   return true;
 }
 
-static bool build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric, struct tg__stacktree *s, uint32_t *above) {
+static bool build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric,
+                  struct tg__stacktree *s, uint32_t *above) {
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
     if (!tg__ask_has_track(pick, t, k) || track->kind != TG__TRACK_CPU) continue;
@@ -85,7 +91,8 @@ static bool build(const struct tg_trace *t, const struct tg__ask *pick, enum tg_
   return true;
 }
 
-enum tg_err tg__stacktree_build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric, struct tg__stacktree *out) {
+enum tg_err tg__stacktree_build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric,
+                                struct tg__stacktree *out) {
   const size_t n = (size_t)t->slices.count + 1;
   *out = (struct tg__stacktree){0};
   uint32_t *const above = tg__alloc(n * sizeof *above);

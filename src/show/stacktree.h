@@ -14,13 +14,15 @@ struct tg__stack_node {
 struct tg__stacktree {
   struct tg__stack_node *nodes;
   size_t count, cap;
-  struct tg__map index;   /* parent and name → node */
-  uint32_t *of_slice;     /* node of every slice that is a frame, TG_NONE */
-  int64_t *self_ns;       /* of every slice that is a frame, 0 */
+  struct tg__map index; /* parent and name → node */
+  uint32_t *of_slice;   /* node of every slice that is a frame, TG_NONE */
+  int64_t *self_ns;     /* of every slice that is a frame, 0 */
 };
-/* Frames are what runs on CPU threads: Python functions, operators, annotations (but for the steps, which would split every stack),
- * runtime calls. With TG__STACK_DEVICE device work hangs below the call that launched it and alone carries time. */
-enum tg_err tg__stacktree_build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric, struct tg__stacktree *out);
+/* Frames are what runs on CPU threads: Python functions, operators, annotations (but for the steps, which would
+ * split every stack), runtime calls. With TG__STACK_DEVICE device work hangs below the call that launched it and
+ * alone carries time. */
+enum tg_err tg__stacktree_build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric,
+                                struct tg__stacktree *out);
 void tg__stacktree_free(struct tg__stacktree *s);
 /* metric=cpu (the default) or metric=device. */
 enum tg_err tg__stack_metric(const struct tg__show_options *o, enum tg__stack_metric *metric, struct tg_error *e);

@@ -1,14 +1,15 @@
-/* A table as aligned text: numbers to the right with a unit a person can read, names cut in the middle so that a row fits. */
+/* A table as aligned text: numbers to the right with a unit a person can read, names cut in the middle so that a row
+ * fits. */
 #include <math.h>
 
 #include "show/parts.h"
 
 enum {
-  CELL_BYTES = 64,   /* a formatted number */
-  NAME_MIN = 16,     /* a text column is not squeezed below this */
-  GAP = 2,           /* blanks between columns */
+  CELL_BYTES = 64, /* a formatted number */
+  NAME_MIN = 16,   /* a text column is not squeezed below this */
+  GAP = 2,         /* blanks between columns */
   HEADER_LINES = 8,
-  INDENT = 2,        /* blanks for each level of a tree */
+  INDENT = 2, /* blanks for each level of a tree */
   INDENT_MOST = 40,
 };
 
@@ -23,11 +24,12 @@ struct col {
 
 static bool is_shown(const struct col *col) { return !col->empty && !col->left_out; }
 
-/* ---- cells --------------------------------------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 /* A point in time: humanised it would say nothing ("1.7e9 s"), so it is written as viewers write it, in µs, exactly. */
 static bool is_instant(const struct tg__column *c) {
-  static const char *const names[] = {"start_ns", "end_ns", "ts_ns", "first_ns", "last_ns", "base_ns", "made_ns", "freed_ns"};
+  static const char *const names[] = {"start_ns", "end_ns",  "ts_ns",   "first_ns",
+                                      "last_ns",  "base_ns", "made_ns", "freed_ns"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcmp(c->name, names[i]) == 0) return true;
   }
@@ -41,7 +43,9 @@ static void instant_text(int64_t ns, char *buf) {
 }
 
 /* "5.51 TFLOP", "1.01 TB/s": rates and counts of operations, which are large. */
-static bool is_large_unit(const char *unit) { return strcmp(unit, "FLOP") == 0 || strcmp(unit, "FLOP/s") == 0 || strcmp(unit, "B/s") == 0; }
+static bool is_large_unit(const char *unit) {
+  return strcmp(unit, "FLOP") == 0 || strcmp(unit, "FLOP/s") == 0 || strcmp(unit, "B/s") == 0;
+}
 static void large_text(double v, const char *unit, char *buf) {
   static const char prefixes[] = " kMGTPE";
   unsigned i = 0;
@@ -87,10 +91,14 @@ static void real_text(const struct tg__column *c, double v, char *buf) {
 
 static bool cell_is_known(const struct tg__column *c, size_t row) {
   switch (c->type) {
-  case TG_INT: return c->ints[row] != TG_NULL_INT;
-  case TG_REAL: return !isnan(c->reals[row]);
-  case TG_BOOL: return c->bools[row] >= 0;
-  default: return c->texts[row] != TG_NONE;
+  case TG_INT:
+    return c->ints[row] != TG_NULL_INT;
+  case TG_REAL:
+    return !isnan(c->reals[row]);
+  case TG_BOOL:
+    return c->bools[row] >= 0;
+  default:
+    return c->texts[row] != TG_NONE;
   }
 }
 
@@ -98,10 +106,16 @@ static bool cell_is_known(const struct tg__column *c, size_t row) {
 static struct tg__str cell_text(const struct tg_table *t, const struct tg__column *c, size_t row, char *buf) {
   if (!cell_is_known(c, row)) return TG_STR("-");
   switch (c->type) {
-  case TG_INT: int_text(c, c->ints[row], buf); break;
-  case TG_REAL: real_text(c, c->reals[row], buf); break;
-  case TG_BOOL: return c->bools[row] ? TG_STR("yes") : TG_STR("no");
-  default: return tg__strings_get(t->strings, c->texts[row]);
+  case TG_INT:
+    int_text(c, c->ints[row], buf);
+    break;
+  case TG_REAL:
+    real_text(c, c->reals[row], buf);
+    break;
+  case TG_BOOL:
+    return c->bools[row] ? TG_STR("yes") : TG_STR("no");
+  default:
+    return tg__strings_get(t->strings, c->texts[row]);
   }
   return (struct tg__str){buf, (uint32_t)strlen(buf)};
 }
@@ -111,7 +125,8 @@ static bool cell_says_something(const struct tg_table *t, const struct tg__colum
 }
 
 static bool cell_is_zero(const struct tg__column *c, size_t row) {
-  return !cell_is_known(c, row) || (c->type == TG_INT && c->ints[row] == 0) || (c->type == TG_REAL && c->reals[row] == 0);
+  return !cell_is_known(c, row) || (c->type == TG_INT && c->ints[row] == 0) ||
+         (c->type == TG_REAL && c->reals[row] == 0);
 }
 
 /* Blanks in front of the name of a row in a tree. */
@@ -122,9 +137,10 @@ static unsigned indent_of(const struct tg_table *t, const struct tg__column *c, 
   return levels <= 0 ? 0 : levels < INDENT_MOST / INDENT ? (unsigned)levels * INDENT : INDENT_MOST;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
-/* A header is broken at underscores, so its column need only be as wide as its longest word with the underscore behind it. */
+/* A header is broken at underscores, so its column need only be as wide as its longest word with the underscore
+ * behind it. */
 static unsigned longest_word(const char *name) {
   unsigned best = 0, run = 0;
   for (const char *p = name; *p; p++) {
@@ -159,12 +175,13 @@ static unsigned total_width(const struct col *cols, size_t count) {
   return total > GAP ? total - GAP : 0;
 }
 
-/* Make the columns fit: first quantities that are 0 everywhere go, then the widest text columns give way, then whole columns go from
- * the right. Returns how many stay. */
+/* Make the columns fit: first quantities that are 0 everywhere go, then the widest text columns give way, then whole
+ * columns go from the right. Returns how many stay. */
 static size_t fit(struct col *cols, size_t count, unsigned width) {
   if (!width) return count;
   const bool is_tight = total_width(cols, count) > width;
-  const unsigned name_min = width / 6 > NAME_MIN ? width / 6 : NAME_MIN; /* names that look alike are worth less than the last columns */
+  const unsigned name_min =
+      width / 6 > NAME_MIN ? width / 6 : NAME_MIN; /* names that look alike are worth less than the last columns */
   for (size_t i = 0; i < count; i++) cols[i].left_out = is_tight && cols[i].zero && !cols[i].empty;
   for (unsigned total = total_width(cols, count); total > width; total = total_width(cols, count)) {
     struct col *widest = NULL;
@@ -204,7 +221,8 @@ static struct tg__str header_line(const char **p, unsigned width) {
 
 static void put_aligned(struct tg__out *out, struct tg__str s, unsigned indent, const struct col *col, bool last) {
   const bool left = col->c->type == TG_TEXT;
-  if (indent > col->width / 2) indent = col->width / 2; /* where the column had to give way, the name keeps a part of it */
+  if (indent > col->width / 2)
+    indent = col->width / 2; /* where the column had to give way, the name keeps a part of it */
   const unsigned w = tg__text_width(s), room = col->width - indent;
   tg__put_blanks(out, indent);
   if (!left && w < room) tg__put_blanks(out, room - w);
@@ -232,7 +250,8 @@ static unsigned header_height(const struct col *cols, size_t count) {
   return height < HEADER_LINES ? height : HEADER_LINES;
 }
 
-/* What stands in one line of a header that is `height` lines high. Short names stand at the bottom, next to their numbers. */
+/* What stands in one line of a header that is `height` lines high. Short names stand at the bottom, next to their
+ * numbers. */
 static struct tg__str header_part(const struct col *col, unsigned height, unsigned line) {
   unsigned lines = 0;
   for (const char *p = col->c->name; *p; lines++) header_line(&p, col->width);
@@ -263,7 +282,8 @@ static void put_rows(const struct tg_table *t, struct tg__out *out, const struct
   for (size_t row = 0; row < t->rows; row++) {
     for (size_t i = 0; i < count; i++) {
       char buf[CELL_BYTES];
-      if (is_shown(&cols[i])) put_aligned(out, cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
+      if (is_shown(&cols[i]))
+        put_aligned(out, cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
     }
     tg__out_char(out, '\n');
   }

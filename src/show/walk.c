@@ -1,5 +1,5 @@
-/* Slices and marks lie in two tables sorted by track and by time. A reference into the packed args grows with the position in the
- * file, so sorting both by it gives back the order in which the events were written. */
+/* Slices and marks lie in two tables sorted by track and by time. A reference into the packed args grows with the
+ * position in the file, so sorting both by it gives back the order in which the events were written. */
 #include "show/parts.h"
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PASSES = 3 };
@@ -33,7 +33,8 @@ static uint32_t collect(const struct tg_trace *t, const struct tg__ask *pick, st
     const struct tg__track *track = &t->tracks[k];
     if (!tg__ask_has_track(pick, t, k)) continue;
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
-      if (!pick->has_steps || tg__ask_has_slice(pick, t, k, i)) out[n++] = (struct entry){t->slices.args[i], {false, i}};
+      if (!pick->has_steps || tg__ask_has_slice(pick, t, k, i))
+        out[n++] = (struct entry){t->slices.args[i], {false, i}};
     }
   }
   for (uint32_t i = 0; i < t->marks.count; i++) {

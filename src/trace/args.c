@@ -7,7 +7,6 @@
 #include "format/format.h"
 #include "trace/import.h"
 
-
 enum { MAX_SCHEMAS = 1 << 24, MAX_VAL_BYTES = 11 };
 
 static inline uint64_t zigzag(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
@@ -31,7 +30,9 @@ static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, ui
 
 uint32_t tg__pack_args(struct tg__parser *ps, uint32_t schema, const struct tg__packed_val *vals, size_t count) {
   const size_t most = 8 + count * MAX_VAL_BYTES;
-  if (TG_UNLIKELY(ps->pool_len + most > ps->pool_cap && !tg__grow((void **)&ps->pool, &ps->pool_cap, ps->pool_len + most, 1)) || schema >= MAX_SCHEMAS) {
+  if (TG_UNLIKELY(ps->pool_len + most > ps->pool_cap &&
+                  !tg__grow((void **)&ps->pool, &ps->pool_cap, ps->pool_len + most, 1)) ||
+      schema >= MAX_SCHEMAS) {
     ps->no_memory = true;
     return TG_NONE;
   }
@@ -39,14 +40,19 @@ uint32_t tg__pack_args(struct tg__parser *ps, uint32_t schema, const struct tg__
   const uint32_t reference = (uint32_t)(ps->pool_len / 4);
   *o++ = (uint8_t)schema, *o++ = (uint8_t)(schema >> 8), *o++ = (uint8_t)(schema >> 16);
   for (size_t i = 0; i < count; i++) switch (vals[i].kind) {
-    case TG__KIND_INT: o = put_varint(o, zigzag(vals[i].i)); break;
+    case TG__KIND_INT:
+      o = put_varint(o, zigzag(vals[i].i));
+      break;
     case TG__KIND_DEC:
       *o++ = vals[i].decimals;
       o = put_varint(o, zigzag(vals[i].i));
       break;
     case TG__KIND_STR:
-    case TG__KIND_RAW: o = put_varint(o, (uint64_t)vals[i].i); break;
-    default: break;
+    case TG__KIND_RAW:
+      o = put_varint(o, (uint64_t)vals[i].i);
+      break;
+    default:
+      break;
     }
   size_t len = (size_t)(o - ps->pool);
   while (len % 4) ps->pool[len++] = 0;
@@ -77,7 +83,8 @@ bool tg__args_next(struct tg__args_iter *it) {
   uint64_t v = 0;
   it->val = (struct tg__val){.kind = (enum tg__kind)it->field->kind, .str = TG_NONE};
   switch (it->val.kind) {
-  case TG__KIND_DEC: it->val.decimals = it->p < it->end ? *it->p++ : 0; /* fall through */
+  case TG__KIND_DEC:
+    it->val.decimals = it->p < it->end ? *it->p++ : 0; /* fall through */
   case TG__KIND_INT:
     it->p = get_varint(it->p, it->end, &v);
     it->val.i = unzigzag(v);
@@ -87,7 +94,8 @@ bool tg__args_next(struct tg__args_iter *it) {
     it->p = get_varint(it->p, it->end, &v);
     it->val.str = string_of(it->t, v);
     break;
-  default: break;
+  default:
+    break;
   }
   return true;
 }
@@ -142,7 +150,8 @@ bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, st
 
 static int64_t int_of(const struct tg_trace *t, const struct tg__val *v, int64_t fallback) {
   switch (v->kind) {
-  case TG__KIND_INT: return v->i;
+  case TG__KIND_INT:
+    return v->i;
   case TG__KIND_DEC: {
     int64_t i = v->i;
     for (unsigned d = v->decimals; d > 0; d--) {
@@ -156,7 +165,8 @@ static int64_t int_of(const struct tg_trace *t, const struct tg__val *v, int64_t
     int64_t i;
     return tg__str_to_int(tg__name(t, v->str), &i) ? i : fallback;
   }
-  default: return fallback;
+  default:
+    return fallback;
   }
 }
 
@@ -165,13 +175,15 @@ int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64
   return tg__arg(t, args, key, false, &v) ? int_of(t, &v, fallback) : fallback;
 }
 
-void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback, int64_t *out) {
+void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback,
+                  int64_t *out) {
   enum { AHEAD = 8 };
   const struct tg__schema *schema = NULL;
   uint16_t at = 0;
   for (size_t i = 0; i < count; i++) {
     struct tg__args_iter it;
-    if (i + AHEAD < count && args[i + AHEAD] != TG_NONE && t->args) __builtin_prefetch(t->args + (uint64_t)args[i + AHEAD] * 4);
+    if (i + AHEAD < count && args[i + AHEAD] != TG_NONE && t->args)
+      __builtin_prefetch(t->args + (uint64_t)args[i + AHEAD] * 4);
     tg__args_begin(t, args[i], &it);
     if (it.schema && it.schema != schema) {
       schema = it.schema;
@@ -194,14 +206,17 @@ double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, doubl
   struct tg__val v;
   if (!tg__arg(t, args, key, false, &v)) return fallback;
   switch (v.kind) {
-  case TG__KIND_INT: return (double)v.i;
+  case TG__KIND_INT:
+    return (double)v.i;
   case TG__KIND_DEC: { /* through its text: correctly rounded, like everybody else's reader */
     char text[TG__VAL_TEXT];
     return str_to_real((struct tg__str){text, (uint32_t)tg__val_text(&v, text)}, fallback);
   }
   case TG__KIND_STR:
-  case TG__KIND_RAW: return str_to_real(tg__name(t, v.str), fallback);
-  default: return fallback;
+  case TG__KIND_RAW:
+    return str_to_real(tg__name(t, v.str), fallback);
+  default:
+    return fallback;
   }
 }
 
@@ -231,16 +246,28 @@ size_t tg__val_text(const struct tg__val *v, char text[TG__VAL_TEXT]) {
 
 void tg__val_json(const struct tg_trace *t, const struct tg__val *v, struct tg__jsonw *w) {
   switch (v->kind) {
-  case TG__KIND_INT: tg__json_int(w, v->i); break;
+  case TG__KIND_INT:
+    tg__json_int(w, v->i);
+    break;
   case TG__KIND_DEC: {
     char text[TG__VAL_TEXT];
     tg__json_raw(w, (struct tg__str){text, (uint32_t)tg__val_text(v, text)});
     break;
   }
-  case TG__KIND_STR: tg__json_str(w, tg__name(t, v->str)); break;
-  case TG__KIND_RAW: tg__json_raw(w, tg__name(t, v->str)); break;
-  case TG__KIND_TRUE: tg__json_bool(w, true); break;
-  case TG__KIND_FALSE: tg__json_bool(w, false); break;
-  default: tg__json_null(w); break;
+  case TG__KIND_STR:
+    tg__json_str(w, tg__name(t, v->str));
+    break;
+  case TG__KIND_RAW:
+    tg__json_raw(w, tg__name(t, v->str));
+    break;
+  case TG__KIND_TRUE:
+    tg__json_bool(w, true);
+    break;
+  case TG__KIND_FALSE:
+    tg__json_bool(w, false);
+    break;
+  default:
+    tg__json_null(w);
+    break;
   }
 }

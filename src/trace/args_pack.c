@@ -2,17 +2,17 @@
  *
  *   payload   three packed arrays, each behind its length (32 bits):
  *             the schema id of every entry; the byte length of every stream; the streams
- *   stream    all values of one field of one schema in this block: a byte that says how, then varints.
- *             VALUES: each as it stands in the entry. DIFFERENCES: zigzag of the difference to the value before, the first to 0
+ *   stream    all values of one field of one schema in this block: a byte that says how, then varints. VALUES: each
+ *             as it stands in the entry. DIFFERENCES: zigzag of the difference to the value before, the first to 0
  *
- * Streams come in the order in which the block first uses their schemas, then by field; a decimal number has two, decimals before
- * digits; true, false and null have none. */
+ * Streams come in the order in which the block first uses their schemas, then by field; a decimal number has two,
+ * decimals before digits; true, false and null have none. */
 #include "trace/tables.h"
 
 enum { VALUES, DIFFERENCES };
 enum { SCHEMA_ID_BYTES = 3, VARINT_MAX = 10, ENTRY_ALIGN = 4 };
 
-/* ---- one entry -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one entry ------------------------------------------------------------------------------- */
 
 static inline uint64_t zigzag(uint64_t v) { return v << 1 ^ (0 - (v >> 63)); }
 static inline uint64_t unzigzag(uint64_t v) { return v >> 1 ^ (0 - (v & 1)); }
@@ -54,10 +54,10 @@ static unsigned streams_of_kind(unsigned kind) {
 
 static bool kind_is_signed(unsigned kind) { return kind == TG__KIND_INT || kind == TG__KIND_DEC; }
 
-/* Behind the entry at p; its schema id, and its values in the order of its streams when `values` is not NULL, `apart` from each
- * other. NULL when it is not an entry in its shortest form. */
-static const uint8_t *entry_take(const struct tg_trace *t, const uint8_t *p, const uint8_t *end, uint32_t *id, uint64_t *values,
-                                 size_t apart) {
+/* Behind the entry at p; its schema id, and its values in the order of its streams when `values` is not NULL,
+ * `apart` from each other. NULL when it is not an entry in its shortest form. */
+static const uint8_t *entry_take(const struct tg_trace *t, const uint8_t *p, const uint8_t *end, uint32_t *id,
+                                 uint64_t *values, size_t apart) {
   const uint8_t *const start = p;
   if (end - p < SCHEMA_ID_BYTES) return NULL;
   *id = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
@@ -96,7 +96,7 @@ uint64_t tg__args_block_end(const struct tg_trace *t, uint64_t from) {
   return (uint64_t)(p - t->args) > from ? (uint64_t)(p - t->args) : 0; /* 0: one entry of more than a block */
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 struct packing {
   const struct tg_trace *trace;
@@ -117,7 +117,8 @@ static uint32_t streams_of_schema(const struct tg__schema *s) {
   return n;
 }
 
-/* First pass: which schemas, how many entries of each. The block consists of entries: tg__args_block_end has seen them. */
+/* First pass: which schemas, how many entries of each. The block consists of entries: tg__args_block_end has seen them.
+ */
 static void count_entries(struct packing *w, const uint8_t *block, const uint8_t *end) {
   for (const uint8_t *p = block; p && p < end;) {
     uint32_t id;
@@ -191,8 +192,10 @@ static void put_streams(struct packing *w) {
   }
 }
 
-static size_t put_array(uint8_t *out, const void *values, uint32_t rows, uint8_t width, uint8_t transform, uint8_t *scratch) {
-  const size_t len = tg__array_pack(values, rows, (struct tg__packing_plan){.width = width, .transform = transform}, scratch, out + 4);
+static size_t put_array(uint8_t *out, const void *values, uint32_t rows, uint8_t width, uint8_t transform,
+                        uint8_t *scratch) {
+  const size_t len =
+      tg__array_pack(values, rows, (struct tg__packing_plan){.width = width, .transform = transform}, scratch, out + 4);
   tg__set32(out, (uint32_t)len);
   return 4 + len;
 }
@@ -223,7 +226,8 @@ uint8_t *tg__args_pack(const struct tg_trace *t, const uint8_t *block, uint32_t 
   uint8_t *payload = NULL;
   if (!w.ids || !w.used || !w.count || !w.first || !gather(&w, block, bytes)) goto done;
   w.lengths = tg__realloc(NULL, (w.streams + (size_t)1) * sizeof *w.lengths);
-  w.tokens = tg__realloc(NULL, (size_t)bytes + w.streams + VARINT_MAX); /* never longer than the values, but for the byte in front */
+  w.tokens = tg__realloc(NULL, (size_t)bytes + w.streams +
+                                   VARINT_MAX); /* never longer than the values, but for the byte in front */
   if (!w.lengths || !w.tokens) goto done;
   put_streams(&w);
   payload = put_payload(&w, len);
@@ -238,7 +242,7 @@ done:
   return payload;
 }
 
-/* ---- unpacking -------------------------------------------------------------------------------------------------------------------- */
+/* ---- unpacking ------------------------------------------------------------------------------- */
 
 struct stream {
   const uint8_t *p, *end;
@@ -276,9 +280,12 @@ static enum tg_err take_arrays(struct unpacking *w, struct tg__bytes *b) {
 }
 
 static bool begin_stream(struct unpacking *w, uint32_t n, bool is_signed, size_t *at) {
-  if (n >= w->stream_count || w->lengths[n] == 0 || w->lengths[n] > w->token_bytes - *at || w->tokens[*at] > DIFFERENCES) return false;
+  if (n >= w->stream_count || w->lengths[n] == 0 || w->lengths[n] > w->token_bytes - *at ||
+      w->tokens[*at] > DIFFERENCES)
+    return false;
   const uint8_t *const p = w->tokens + *at;
-  w->streams[n] = (struct stream){.p = p + 1, .end = p + w->lengths[n], .as_values = *p == VALUES, .is_signed = is_signed};
+  w->streams[n] =
+      (struct stream){.p = p + 1, .end = p + w->lengths[n], .as_values = *p == VALUES, .is_signed = is_signed};
   *at += w->lengths[n];
   return true;
 }
@@ -353,7 +360,8 @@ static bool put_entries(struct unpacking *w, uint8_t *block, uint32_t bytes) {
   return p == end;
 }
 
-enum tg_err tg__args_unpack(const struct tg_trace *t, const uint8_t *payload, uint64_t len, uint8_t *block, uint32_t bytes) {
+enum tg_err tg__args_unpack(const struct tg_trace *t, const uint8_t *payload, uint64_t len, uint8_t *block,
+                            uint32_t bytes) {
   struct unpacking w = {.trace = t, .first = tg__alloc((t->schema_count + (size_t)1) * sizeof *w.first)};
   enum tg_err err = w.first ? take_arrays(&w, &(struct tg__bytes){.p = payload, .end = payload + len}) : TG_MEMORY;
   if (err) goto done;

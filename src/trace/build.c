@@ -1,14 +1,16 @@
 /* build: the records of one file become the columns of one rank.
  *
- * Records arrive in file order; slices must lie together by track. Two passes: count the slices of every track, then move each
- * record to its track's next place, giving the record's pages back as we go, so that the peak is about one copy of the events. */
+ * Records arrive in file order; slices must lie together by track. Two passes: count the slices of every track, then
+ * move each record to its track's next place, giving the record's pages back as we go, so that the peak is about one
+ * copy of the events. */
 #include "trace/import.h"
 #include "trace/store.h"
 
 #include <stdlib.h>
 
-/* A (pid, tid) may have several tracks: of slices as such, of asynchronous ones, which overlap freely, and of device work where a thread
- * of the host goes by the same numbers: a program is process 1 of its container, and device 1 is "process" 1 as well. */
+/* A (pid, tid) may have several tracks: of slices as such, of asynchronous ones, which overlap freely, and of device
+ * work where a thread of the host goes by the same numbers: a program is process 1 of its container, and device 1 is
+ * "process" 1 as well. */
 enum side { PLAIN, ASYNC, DEVICE, SIDES };
 
 static bool is_async_begin(uint8_t ph) { return ph == 'b' || ph == 'S'; }
@@ -21,7 +23,8 @@ static enum tg_err grow_columns(struct tg__build *b, uint64_t slices, uint64_t m
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
     const struct tg__column_info *info = &tg__column_info[c];
     const uint64_t rows = info->of_marks ? marks : slices;
-    if (!tg__pages_grow(tg__column_place(b->trace, info), &b->column_bytes[c], (size_t)(rows ? rows : 1) * info->width)) return TG_MEMORY;
+    if (!tg__pages_grow(tg__column_place(b->trace, info), &b->column_bytes[c], (size_t)(rows ? rows : 1) * info->width))
+      return TG_MEMORY;
   }
   return TG_OK;
 }
@@ -37,36 +40,48 @@ void tg__build_hand_over(struct tg__build *b) {
   }
 }
 
-/* ---- tracks ------------------------------------------------------------------------------------------------------------------- */
+/* ---- tracks ---------------------------------------------------------------------------------- */
 
-struct plan { /* for one file; slot: SIDES × number in im->shared.tracks + side */
-  uint32_t *track_of;      /* by slot: number in trace, TG_NONE until met */
-  uint32_t *met, *held;    /* slots in the order in which they were met; by slot: slices */
-  uint8_t *has_host;       /* by number in im->shared.tracks: is there a slice of the host? */
+struct plan {           /* for one file; slot: SIDES × number in im->shared.tracks + side */
+  uint32_t *track_of;   /* by slot: number in trace, TG_NONE until met */
+  uint32_t *met, *held; /* slots in the order in which they were met; by slot: slices */
+  uint8_t *has_host;    /* by number in im->shared.tracks: is there a slice of the host? */
   size_t met_count;
-  uint32_t *next;          /* per track of this rank: where its next slice goes */
+  uint32_t *next; /* per track of this rank: where its next slice goes */
   uint32_t slices, marks;
 };
 
 static uint32_t slot_of(const struct tg_trace *t, const struct tg__record *r) {
   enum side side = PLAIN;
-  if (is_slice(r) && is_async_begin(r->ph)) side = ASYNC;
-  else if (r->ph == 'X' && is_slice(r) && tg__class_is_device_side((enum tg__class)t->cats[r->cat].cls)) side = DEVICE;
+  if (is_slice(r) && is_async_begin(r->ph))
+    side = ASYNC;
+  else if (r->ph == 'X' && is_slice(r) && tg__class_is_device_side((enum tg__class)t->cats[r->cat].cls))
+    side = DEVICE;
   return r->track * SIDES + side;
 }
 
 static enum tg_err add_track(struct tg__build *b, const struct tg__track_key *key, uint32_t rank, bool async) {
   struct tg_trace *t = b->trace;
   if (!tg__grow((void **)&t->tracks, &b->track_cap, t->track_count + 1u, sizeof *t->tracks)) return TG_MEMORY;
-  t->tracks[t->track_count++] = (struct tg__track){
-      .rank = rank, .kind = async ? TG__TRACK_ASYNC : TG__TRACK_OTHER, .pid_is_text = key->pid_is_text, .tid_is_text = key->tid_is_text,
-      .pid = key->pid, .tid = key->tid, .device = -1, .stream = -1, .process_name = TG_NONE, .name = TG_NONE, .labels = TG_NONE,
-      .sort_index = TG_NULL_INT, .lanes = 1};
+  t->tracks[t->track_count++] = (struct tg__track){.rank = rank,
+                                                   .kind = async ? TG__TRACK_ASYNC : TG__TRACK_OTHER,
+                                                   .pid_is_text = key->pid_is_text,
+                                                   .tid_is_text = key->tid_is_text,
+                                                   .pid = key->pid,
+                                                   .tid = key->tid,
+                                                   .device = -1,
+                                                   .stream = -1,
+                                                   .process_name = TG_NONE,
+                                                   .name = TG_NONE,
+                                                   .labels = TG_NONE,
+                                                   .sort_index = TG_NULL_INT,
+                                                   .lanes = 1};
   return TG_OK;
 }
 
 /* Count what goes where. */
-static enum tg_err count_records(const struct tg_trace *t, const struct tg__import *im, struct plan *plan, struct tg_error *e) {
+static enum tg_err count_records(const struct tg_trace *t, const struct tg__import *im, struct plan *plan,
+                                 struct tg_error *e) {
   for (size_t s = 0; s < im->segment_count; s++)
     for (size_t i = 0; i < im->segments[s].count; i++) {
       const struct tg__record *r = &im->segments[s].records[i];
@@ -78,7 +93,8 @@ static enum tg_err count_records(const struct tg_trace *t, const struct tg__impo
       if (is_slice(r)) {
         plan->held[slot]++, plan->slices++;
         plan->has_host[r->track] |= slot % SIDES == PLAIN && tg__class_is_host((enum tg__class)t->cats[r->cat].cls);
-      } else plan->marks++;
+      } else
+        plan->marks++;
     }
   if ((uint64_t)t->slices.count + plan->slices >= TG_NONE || (uint64_t)t->marks.count + plan->marks >= TG_NONE)
     return tg__fail(e, TG_UNSUPPORTED, -1, "more than 4 billion events in one trace: open its files one by one");
@@ -104,7 +120,8 @@ static enum tg_err number_tracks(struct tg__build *b, const struct tg__import *i
 
 static void move_record(struct tg_trace *t, const struct tg__record *r, const struct plan *plan, uint32_t first_track) {
   if (is_slice(r)) {
-    static const uint8_t flag_of[128] = {['B'] = TG__F_BEGIN_END, ['b'] = TG__F_ASYNC, ['S'] = TG__F_ASYNC | TG__F_LEGACY};
+    static const uint8_t flag_of[128] = {
+        ['B'] = TG__F_BEGIN_END, ['b'] = TG__F_ASYNC, ['S'] = TG__F_ASYNC | TG__F_LEGACY};
     const uint32_t track = plan->track_of[slot_of(t, r)];
     const uint32_t at = plan->next[track - first_track]++;
     const uint8_t flags = flag_of[r->ph & 127];
@@ -132,7 +149,8 @@ static enum tg_err move_records(struct tg__build *b, struct tg__import *im, stru
     t->tracks[k].first = plan->next[k - first_track] = at;
     at += t->tracks[k].count;
   }
-  if (grow_columns(b, (uint64_t)t->slices.count + plan->slices, (uint64_t)t->marks.count + plan->marks) != TG_OK) return TG_MEMORY;
+  if (grow_columns(b, (uint64_t)t->slices.count + plan->slices, (uint64_t)t->marks.count + plan->marks) != TG_OK)
+    return TG_MEMORY;
   for (size_t s = 0; s < im->segment_count; s++) {
     struct tg__segment *seg = &im->segments[s];
     for (size_t i = 0; i < seg->count; i++) move_record(t, &seg->records[i], plan, first_track);
@@ -151,7 +169,8 @@ static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t r
   struct plan plan = {.has_host = tg__alloc(keys)};
   enum tg_err err = TG_MEMORY;
   if (numbers && plan.has_host) {
-    plan.track_of = numbers, plan.met = numbers + slots, plan.held = numbers + 2 * slots, plan.next = numbers + 3 * slots;
+    plan.track_of = numbers, plan.met = numbers + slots, plan.held = numbers + 2 * slots,
+    plan.next = numbers + 3 * slots;
     memset(plan.track_of, 0xff, slots * sizeof *numbers);
     err = count_records(t, im, &plan, e);
     if (err == TG_OK) err = number_tracks(b, im, rank, &plan);
@@ -165,13 +184,18 @@ static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t r
   return err;
 }
 
-/* ---- one rank ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t path) {
   struct tg_trace *t = b->trace;
   if (!tg__grow((void **)&t->ranks, &b->rank_cap, t->rank_count + 1u, sizeof *t->ranks)) return TG_MEMORY;
   struct tg__rank *r = &t->ranks[t->rank_count];
-  *r = (struct tg__rank){.path = path, .number = -1, .world_size = -1, .bare_array = im->bare_array, .packed = im->packed, .json_bytes = im->text_bytes};
+  *r = (struct tg__rank){.path = path,
+                         .number = -1,
+                         .world_size = -1,
+                         .bare_array = im->bare_array,
+                         .packed = im->packed,
+                         .json_bytes = im->text_bytes};
   r->is_recording = im->is_recording;
   r->processes = im->processes;
   r->process_count = im->process_count;
@@ -213,7 +237,8 @@ static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
   return t->tracks[a].count > t->tracks[b].count;
 }
 
-enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads, void (*body)(void *ctx, uint32_t track), void *ctx) {
+enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads,
+                                void (*body)(void *ctx, uint32_t track), void *ctx) {
   struct track_work w = {t, tg__alloc((r->track_count + 1u) * sizeof *w.tracks), body, ctx};
   if (!w.tracks) return TG_MEMORY;
   for (uint32_t i = 0; i < r->track_count; i++) w.tracks[i] = r->first_track + i;
@@ -257,7 +282,7 @@ enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t 
   return err == TG_OK ? err : tg__fail(e, err, -1, "out of memory while ordering and linking events");
 }
 
-/* ---- all ranks -------------------------------------------------------------------------------------------------------------------- */
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
 /* Ranks without a number get the smallest free ones, in order of their files. */
 static void number_ranks(struct tg_trace *t) {
@@ -310,7 +335,8 @@ enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e) {
   struct tg_trace *t = b->trace;
   number_ranks(t);
   align_clocks(t);
-  if (grow_columns(b, t->slices.count, t->marks.count) != TG_OK || tg__find_steps(b) != TG_OK || (t->cat_count > 0 && number_cats(t) != TG_OK))
+  if (grow_columns(b, t->slices.count, t->marks.count) != TG_OK || tg__find_steps(b) != TG_OK ||
+      (t->cat_count > 0 && number_cats(t) != TG_OK))
     return tg__fail(e, TG_MEMORY, -1, "out of memory for the steps");
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) { /* pages past the last row may be resident: huge pages come whole */
     const struct tg__column_info *info = &tg__column_info[c];

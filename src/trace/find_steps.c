@@ -1,6 +1,6 @@
-/* find_steps: the steps of each rank. ProfilerStep annotations when there are any; else an annotation that comes again and again on
- * one thread without overlapping itself; else a period: the time from one optimizer step, or one batch, to the next. A rank is looked at
- * by itself, as others may not be in memory when it is. */
+/* find_steps: the steps of each rank. ProfilerStep annotations when there are any; else an annotation that comes
+ * again and again on one thread without overlapping itself; else a period: the time from one optimizer step, or one
+ * batch, to the next. A rank is looked at by itself, as others may not be in memory when it is. */
 #include "trace/import.h"
 
 #include <stdlib.h>
@@ -35,13 +35,17 @@ static enum tg_err find_profiler_steps(struct tg__build *b, const struct tg__ran
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       const enum tg__class c = tg__slice_class(t, i);
       int64_t number;
-      if (c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_PYTHON || t->slices.depth[i] > 64 || !profiler_step(tg__name(t, t->slices.name[i]), &number)) continue;
-      if (!add_step(b, (struct tg__step){t->tracks[k].rank, i, t->slices.name[i], number, t->slices.start_ns[i], tg__slice_end(t, i)})) return TG_MEMORY;
+      if (c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_PYTHON || t->slices.depth[i] > 64 ||
+          !profiler_step(tg__name(t, t->slices.name[i]), &number))
+        continue;
+      if (!add_step(b, (struct tg__step){t->tracks[k].rank, i, t->slices.name[i], number, t->slices.start_ns[i],
+                                         tg__slice_end(t, i)}))
+        return TG_MEMORY;
     }
   return TG_OK;
 }
 
-/* ---- annotations ------------------------------------------------------------------------------------------------------------------- */
+/* ---- annotations ----------------------------------------------------------------------------- */
 
 /* "train step 12" and "train step 13" are one family: the name without its last number. */
 static struct tg__str family_of(struct tg__str s) {
@@ -62,7 +66,8 @@ struct families {
 
 /* Spans of a loop belong to its parts, not to its steps. */
 static bool is_part_of_step(struct tg__str s) {
-  return tg__str_has_prefix(s, "enumerate(Data") || tg__str_has_prefix(s, "Optimizer.") || tg__str_contains(s, "nccl:") || tg__str_contains(s, "gloo:");
+  return tg__str_has_prefix(s, "enumerate(Data") || tg__str_has_prefix(s, "Optimizer.") ||
+         tg__str_contains(s, "nccl:") || tg__str_contains(s, "gloo:");
 }
 
 static bool note_annotation(const struct tg_trace *t, struct families *f, uint32_t slice) {
@@ -83,8 +88,10 @@ static bool note_annotation(const struct tg_trace *t, struct families *f, uint32
   return true;
 }
 
-/* The family that covers most time on this track; it must cover at least half of it, or it is a part of the step, not the step. */
-static const struct family *best_family(const struct tg_trace *t, const struct tg__track *track, const struct families *f) {
+/* The family that covers most time on this track; it must cover at least half of it, or it is a part of the step,
+ * not the step. */
+static const struct family *best_family(const struct tg_trace *t, const struct tg__track *track,
+                                        const struct families *f) {
   const struct family *best = NULL;
   for (size_t i = 0; i < f->count; i++) {
     const struct family *x = &f->items[i];
@@ -104,14 +111,17 @@ static enum tg_err find_annotations(struct tg__build *b, const struct tg__track 
   const struct family *best = ok ? best_family(t, track, &f) : NULL;
   int64_t number = 0;
   for (uint32_t i = track->first; best && ok && i < track->first + track->count; i++) {
-    if (tg__slice_class(t, i) != TG__CLASS_ANNOTATION || !tg__str_eq(family_of(tg__name(t, t->slices.name[i])), best->name)) continue;
-    ok = add_step(b, (struct tg__step){track->rank, i, t->slices.name[i], number++, t->slices.start_ns[i], tg__slice_end(t, i)});
+    if (tg__slice_class(t, i) != TG__CLASS_ANNOTATION ||
+        !tg__str_eq(family_of(tg__name(t, t->slices.name[i])), best->name))
+      continue;
+    ok = add_step(
+        b, (struct tg__step){track->rank, i, t->slices.name[i], number++, t->slices.start_ns[i], tg__slice_end(t, i)});
   }
   tg__free(f.items);
   return ok ? TG_OK : TG_MEMORY;
 }
 
-/* ---- periods --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- periods --------------------------------------------------------------------------------- */
 
 /* Steps begin where the loader is asked for a batch, or end where the optimizer is done. */
 static enum tg_err find_periods(struct tg__build *b, const struct tg__track *track, const char *prefix, bool at_end) {
@@ -119,14 +129,18 @@ static enum tg_err find_periods(struct tg__build *b, const struct tg__track *tra
   const uint32_t end = track->first + track->count;
   uint32_t found = 0;
   for (uint32_t i = track->first; i < end; i++)
-    if (tg__slice_class(t, i) == TG__CLASS_ANNOTATION) found += tg__str_has_prefix(tg__name(t, t->slices.name[i]), prefix);
+    if (tg__slice_class(t, i) == TG__CLASS_ANNOTATION)
+      found += tg__str_has_prefix(tg__name(t, t->slices.name[i]), prefix);
   if (found <= LEAST_STEPS) return TG_OK;
   int64_t from = TG_NULL_INT, number = 0;
   for (uint32_t i = track->first; i < end; i++) {
-    if (tg__slice_class(t, i) != TG__CLASS_ANNOTATION || !tg__str_has_prefix(tg__name(t, t->slices.name[i]), prefix)) continue;
+    if (tg__slice_class(t, i) != TG__CLASS_ANNOTATION || !tg__str_has_prefix(tg__name(t, t->slices.name[i]), prefix))
+      continue;
     const int64_t edge = at_end ? tg__slice_end(t, i) : t->slices.start_ns[i];
     if (from != TG_NULL_INT && edge <= from) continue;
-    if (from != TG_NULL_INT && !add_step(b, (struct tg__step){track->rank, TG_NONE, t->slices.name[i], number++, from, edge})) return TG_MEMORY;
+    if (from != TG_NULL_INT &&
+        !add_step(b, (struct tg__step){track->rank, TG_NONE, t->slices.name[i], number++, from, edge}))
+      return TG_MEMORY;
     from = edge;
   }
   return TG_OK;
@@ -139,9 +153,12 @@ static enum tg_err find_on_tracks(struct tg__build *b, const struct tg__rank *ra
   for (uint32_t k = 0; k < rank->track_count && t->step_count == before && err == TG_OK; k++) {
     const struct tg__track *track = &t->tracks[rank->first_track + k];
     if (track->kind != TG__TRACK_CPU) continue;
-    if (kind == TG__STEP_ANNOTATION) err = find_annotations(b, track);
-    else err = find_periods(b, track, "enumerate(Data", false);
-    if (err == TG_OK && t->step_count == before && kind == TG__STEP_PERIOD) err = find_periods(b, track, "Optimizer.step", true);
+    if (kind == TG__STEP_ANNOTATION)
+      err = find_annotations(b, track);
+    else
+      err = find_periods(b, track, "enumerate(Data", false);
+    if (err == TG_OK && t->step_count == before && kind == TG__STEP_PERIOD)
+      err = find_periods(b, track, "Optimizer.step", true);
   }
   return err;
 }
@@ -166,12 +183,15 @@ static int by_rank_and_time(const void *a, const void *b) {
 
 static enum tg__step_kind kind_of(const struct tg_trace *t, const struct tg__step *s) {
   int64_t number;
-  return s->slice == TG_NONE ? TG__STEP_PERIOD : profiler_step(tg__name(t, s->name), &number) ? TG__STEP_PROFILER : TG__STEP_ANNOTATION;
+  return s->slice == TG_NONE                            ? TG__STEP_PERIOD
+         : profiler_step(tg__name(t, s->name), &number) ? TG__STEP_PROFILER
+                                                        : TG__STEP_ANNOTATION;
 }
 
 void tg__note_step_kinds(struct tg_trace *t) {
   for (uint32_t r = 0; r < t->rank_count; r++) t->ranks[r].step_kind = TG__STEP_PROFILER;
-  for (uint32_t i = t->step_count; i-- > 0;) t->step_kind = t->ranks[t->steps[i].rank].step_kind = kind_of(t, &t->steps[i]);
+  for (uint32_t i = t->step_count; i-- > 0;)
+    t->step_kind = t->ranks[t->steps[i].rank].step_kind = kind_of(t, &t->steps[i]);
 }
 
 enum tg_err tg__find_steps(struct tg__build *b) {

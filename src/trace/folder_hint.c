@@ -23,7 +23,8 @@ static size_t count_traces(const char *const *names, size_t count) {
   return traces;
 }
 
-/* Is this …/rank_3/FILE, rank3/FILE or Rank-3/FILE? Each rank writing into a folder of its own is what many scripts do. */
+/* Is this …/rank_3/FILE, rank3/FILE or Rank-3/FILE? Each rank writing into a folder of its own is what many scripts do.
+ */
 static bool is_in_rank_folder(const char *path) {
   const char *const end = strrchr(path, '/');
   const char *name = end;
@@ -36,7 +37,8 @@ static bool is_in_rank_folder(const char *path) {
   return name == end;
 }
 
-/* Is it JSON that no trace can be: a configuration, an execution trace, nothing at all? What cannot be read, or is no such text, may be one. */
+/* Is it JSON that no trace can be: a configuration, an execution trace, nothing at all? What cannot be read, or is
+ * no such text, may be one. */
 static bool is_other_json(const char *path) {
   enum { BLOCK = 64 << 10, BEFORE = 16 };
   static const char wanted[] = "\"traceEvents\"";
@@ -64,7 +66,8 @@ static bool holds_none(const char *const *names, size_t count) {
   return true;
 }
 
-enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count, struct tg_error *e) {
+enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count,
+                           struct tg_error *e) {
   const enum tg_err err = tg__path_list(path, arena, names, count, e);
   if (err || tg__path_kind(path) != TG__PATH_DIR) return err;
   for (size_t i = 0; i < *count; i++)
@@ -96,7 +99,9 @@ enum tg_err tg__no_traces(const char *path, struct tg_error *e) {
   const char *const slash = len && path[len - 1] == '/' ? "" : "/";
   if (below)
     return tg__fail(e, TG_NOT_A_TRACE, -1,
-                    "%.200s holds no traces itself, and the folders in it hold %zu: name one of the folders, or all of them as '%.200s%s*/*'", path,
-                    below, path, slash);
-  return tg__fail(e, TG_NOT_A_TRACE, -1, "%.300s holds no traces: no file in it ends in .json, .json.gz, .json.zst or .tacho", path);
+                    "%.200s holds no traces itself, and the folders in it hold %zu: name one of the folders, or all of "
+                    "them as '%.200s%s*/*'",
+                    path, below, path, slash);
+  return tg__fail(e, TG_NOT_A_TRACE, -1,
+                  "%.300s holds no traces: no file in it ends in .json, .json.gz, .json.zst or .tacho", path);
 }

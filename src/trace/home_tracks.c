@@ -1,5 +1,5 @@
-/* home_tracks: threads that are written in two ways. Kineto of 2021 wrote a thread as text where it wrote operators and as a number where
- * it wrote what belongs to them: flows, and [memory] events. */
+/* home_tracks: threads that are written in two ways. Kineto of 2021 wrote a thread as text where it wrote operators
+ * and as a number where it wrote what belongs to them: flows, and [memory] events. */
 #include "trace/trace.h"
 
 /* Number of the track's (rank, pid, tid) as text, in which 77 and "77" are the same; TG_NONE on no memory. */

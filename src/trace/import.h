@@ -1,9 +1,10 @@
 /* import: private to trace/. From the text of one Chrome/Kineto JSON file to a list of records in file order.
  *
- *   blocks of text --(workers, in parallel)--> records + packed args --(in order)--> struct tg__import --build.c--> columns
+ *   blocks of text --(workers, in parallel)--> records + packed args --(in order)--> struct tg__import --build.c-->
+ *   columns
  *
- * import_chrome.c hands out blocks, puts results in order and knows the document; parse_event.h knows one event and is compiled
- * once per instruction set; intern.c holds what all workers share. */
+ * import_chrome.c hands out blocks, puts results in order and knows the document; parse_event.h knows one event and
+ * is compiled once per instruction set; intern.c holds what all workers share. */
 #ifndef TG_IMPORT_H
 #define TG_IMPORT_H
 
@@ -15,12 +16,12 @@ struct tg__record {
   uint32_t name, track;  /* string id; number in tg__import.tracks */
   uint32_t args;         /* reference, relative to the pool of its block until committed */
   uint16_t cat;
-  uint8_t ph, flags;     /* TG__F_NEGATIVE, TG__F_ROUNDED */
+  uint8_t ph, flags; /* TG__F_NEGATIVE, TG__F_ROUNDED */
 };
 _Static_assert(sizeof(struct tg__record) == 32, "a record is 32 bytes");
 
-/* Text is followed by this many readable bytes: eight of TG__TEXT_STOP (not blank, not JSON), then zeros (end any string), so
- * that the scanner needs no bounds check per byte. */
+/* Text is followed by this many readable bytes: eight of TG__TEXT_STOP (not blank, not JSON), then zeros (end any
+ * string), so that the scanner needs no bounds check per byte. */
 #define TG__TEXT_PAD 128
 #define TG__TEXT_STOP 0x7f
 
@@ -32,7 +33,7 @@ struct tg_trace *tg__trace_new(void);              /* empty, ready to be filled 
 bool tg__add_known_strings(struct tg__strings *s); /* keys.def, so that TG__K_* are their ids; s is empty (open.c) */
 void tg__losses_add(struct tg__losses *into, const struct tg__losses *from);
 
-/* ---- what workers share: tables behind one lock, each worker with a cache in front (intern.c) ------------------------------- */
+/* ---- what workers share: tables behind one lock, each worker with a cache in front (intern.c) ---- */
 
 struct tg__track_key {
   int64_t pid, tid;
@@ -42,7 +43,7 @@ struct tg__shared {
   struct tg__lock *lock;
   struct tg_trace *trace; /* strings, cats, schemas grow here */
   size_t cat_cap, schema_cap;
-  struct tg__map schema_index;     /* hash of fields → position in guesses; equal hashes are chained through hash + 1 */
+  struct tg__map schema_index; /* hash of fields → position in guesses; equal hashes are chained through hash + 1 */
   const struct tg__guess **guesses; /* by schema id */
   size_t guess_cap;
   struct tg__track_key *tracks; /* of the file being read, in order of arrival */
@@ -55,10 +56,11 @@ struct tg__packed_val { /* a value on its way into the pool */
   uint8_t kind, decimals;
   bool top;
   uint8_t zero; /* so that rows compare what stands before i as one word */
-  int64_t i; /* the integer, the digits of a decimal, or a string id */
+  int64_t i;    /* the integer, the digits of a decimal, or a string id */
 };
 
-/* A schema with the text of its keys at hand, as the parser wants it when it expects the same keys again. Never moves. */
+/* A schema with the text of its keys at hand, as the parser wants it when it expects the same keys again. Never moves.
+ */
 struct tg__guess_field {
   const char *text;
   uint64_t head, tail, mask; /* the first and the last eight bytes of the key; below eight bytes: head under mask */
@@ -90,11 +92,11 @@ struct tg__parser {
     struct tg__track_key key;
     uint32_t track; /* TG_NONE = empty */
   } track_cache[TG__TRACK_CACHE];
-  uint32_t cat_string[64], cat_index[64]; /* direct-mapped by string id */
+  uint32_t cat_string[64], cat_index[64];                 /* direct-mapped by string id */
   const struct tg__guess *guess[TG__SCHEMA_CACHE];        /* by event name: the schema seen last */
   const struct tg__guess *known_schema[TG__SCHEMA_CACHE]; /* by hash of the fields */
   struct tg__row_fields rows[TG__ROW_CACHE];              /* by the number of values, the last ones seen */
-  struct tg__packed_val *vals; /* members and args of the event being read */
+  struct tg__packed_val *vals;                            /* members and args of the event being read */
   size_t val_count, val_cap;
   char *scratch; /* unescaped text */
   size_t scratch_cap;
@@ -122,7 +124,8 @@ void tg__parser_free(struct tg__parser *p);
 uint32_t tg__intern_string(struct tg__parser *p, const char *text, size_t len, uint64_t hash);
 uint32_t tg__intern_track(struct tg__parser *p, const struct tg__track_key *key);
 uint32_t tg__intern_cat(struct tg__parser *p, uint32_t string_id); /* string_id TG_NONE: the event has no cat */
-const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, const struct tg__packed_val *vals, size_t count);
+const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, const struct tg__packed_val *vals,
+                                          size_t count);
 /* Decode a string whose raw body is [raw, end) (between the quotes) and intern it. Counts what is odd in it. */
 uint32_t tg__intern_escaped(struct tg__parser *p, const char *raw, const char *end);
 void tg__odd(struct tg__parser *p, enum tg__loss what, const char *at); /* the event being read has this oddity */
@@ -130,11 +133,11 @@ void tg__count_odd(struct tg__parser *p);                               /* it is
 /* Append an entry to the block's pool; returns its reference. */
 uint32_t tg__pack_args(struct tg__parser *p, uint32_t schema, const struct tg__packed_val *vals, size_t count);
 
-/* Exact microseconds → ns for any spelling of a number (exponents, strings, -1.-500). Rounds half to even beyond three decimals
- * and says so. false: not a finite number or beyond int64. (number.c) */
+/* Exact microseconds → ns for any spelling of a number (exponents, strings, -1.-500). Rounds half to even beyond
+ * three decimals and says so. false: not a finite number or beyond int64. (number.c) */
 bool tg__parse_time_slow(const char *text, size_t len, int64_t *ns, bool *rounded);
 
-/* ---- scanning events (parse_event.h, instantiated by parse_portable.c and parse_avx2.c) --------------------------------------- */
+/* ---- scanning events (parse_event.h, instantiated by parse_portable.c and parse_avx2.c) ------ */
 
 enum tg__scan_result {
   TG__SCAN_CLEAN,   /* all text used, at a boundary between events */
@@ -142,21 +145,23 @@ enum tg__scan_result {
   TG__SCAN_PARTIAL, /* the event beginning at *stop is not complete */
   TG__SCAN_DAMAGED, /* the event beginning at *stop is no JSON, and no other begins behind it */
 };
-typedef enum tg__scan_result tg__scan_events_fn(struct tg__parser *p, const char *text, const char *end, const char **stop);
+typedef enum tg__scan_result tg__scan_events_fn(struct tg__parser *p, const char *text, const char *end,
+                                                const char **stop);
 tg__scan_events_fn tg__scan_events_portable, tg__scan_events_avx2;
 /* Past the value that begins at p (any JSON value, not validated inside); NULL when it does not end before `end`. */
 const char *tg__skip_value(const char *p, const char *end);
 /* Does an event plausibly begin at p ('{' after a comma or bracket, then a key events have)? first: start of the
  * text; NULL = whatever stands before it will do. */
 bool tg__looks_like_event(const char *p, const char *first, const char *end);
-const char *tg__find_event(const char *p, const char *first, const char *end); /* first such place at or after p; NULL */
+const char *tg__find_event(const char *p, const char *first,
+                           const char *end); /* first such place at or after p; NULL */
 /* The same, of those with a phase among their first members: not just any object in the args of an event. */
 const char *tg__find_whole_event(const char *p, const char *first, const char *end);
 /* Has a missing or an extra quote or bracket made the nested value [p, end) run over the events behind its own? */
 bool tg__swallows_events(const char *p, const char *end);
 tg__scan_events_fn *tg__scan_events_best(const char **name); /* for this CPU; *name: "avx2", "portable" */
 
-/* ---- one file -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 struct tg__segment { /* records of one block, in file order */
   struct tg__record *records;
@@ -188,16 +193,18 @@ struct tg__import { /* one file, read */
   size_t logical_count, logical_cap;
 };
 void tg__import_release(struct tg__import *im); /* everything but the pool */
-/* Events that do not come from JSON (import_rows.c): their values one by one (at most TG__ROW_MOST), then the event; category: string id or TG_NONE.
- * false on no memory. */
+/* Events that do not come from JSON (import_rows.c): their values one by one (at most TG__ROW_MOST), then the event;
+ * category: string id or TG_NONE. false on no memory. */
 static inline void tg__row_value(struct tg__parser *p, uint32_t key, enum tg__kind kind, int64_t i, bool top) {
   p->vals[p->val_count++] = (struct tg__packed_val){.key = key, .kind = (uint8_t)kind, .i = i, .top = top};
 }
 bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category);
 /* What has been added becomes a block of the import, and the parser is empty again. */
 bool tg__commit_rows(struct tg__import *im, struct tg__parser *p);
-/* A block whose args are in a pool of its own: they move to the end of the import's, its records' references with them. */
-bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]);
+/* A block whose args are in a pool of its own: they move to the end of the import's, its records' references with them.
+ */
+bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len,
+                      const int64_t phases[128]);
 /* Text source: up to len bytes into buf, 0 at the end, -1 broken (*e set). */
 typedef int64_t tg__source_fn(void *ctx, void *buf, size_t len, struct tg_error *e);
 struct tg__import_how {
@@ -208,15 +215,17 @@ struct tg__import_how {
   bool (*progress)(void *ctx); /* NULL = none; false stops with TG_CANCELLED. Called under the lock. */
   void *progress_ctx;
 };
-enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how, struct tg_error *e);
+enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how,
+                            struct tg_error *e);
 
-/* import_timeline.c: PyTorch's raw memory timeline, a list of lists of numbers. Does the text behind the first bracket begin like one?
- * undecided: there is too little of it to tell. */
+/* import_timeline.c: PyTorch's raw memory timeline, a list of lists of numbers. Does the text behind the first
+ * bracket begin like one? undecided: there is too little of it to tell. */
 bool tg__timeline_begins(const char *p, const char *end, bool *undecided);
-/* Takes whole elements and adds their events to the parser; how far it came. in_gap: it is inside of something damaged. closed: the list ended. */
+/* Takes whole elements and adds their events to the parser; how far it came. in_gap: it is inside of something
+ * damaged. closed: the list ended. */
 const char *tg__timeline_scan(struct tg__parser *p, const char *at, const char *end, bool *in_gap, bool *closed);
 
-/* ---- building: records → columns ----------------------------------------------------------------------------------------------- */
+/* ---- building: records → columns ------------------------------------------------------------- */
 
 /* What has been built so far, over all files of the trace. */
 struct tg__build {
@@ -225,21 +234,27 @@ struct tg__build {
   size_t track_cap, rank_cap, step_cap;
   unsigned threads;
 };
-enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path, struct tg_error *e); /* build.c: one more rank */
-enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e);                                     /* build.c: after the last */
-void tg__build_hand_over(struct tg__build *b); /* the columns belong to the trace's store from here on, also after a failure */
-/* Run body(ctx, track) for every track of a rank, on several threads, the largest first so that the long one starts early. build.c */
-enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads, void (*body)(void *ctx, uint32_t track), void *ctx);
+enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path,
+                           struct tg_error *e);                        /* build.c: one more rank */
+enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e); /* build.c: after the last */
+void tg__build_hand_over(
+    struct tg__build *b); /* the columns belong to the trace's store from here on, also after a failure */
+/* Run body(ctx, track) for every track of a rank, on several threads, the largest first so that the long one starts
+ * early. build.c */
+enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads,
+                                void (*body)(void *ctx, uint32_t track), void *ctx);
 /* The steps of tg__build_rank, on rank number r of the trace. TG_MEMORY is the only way they fail. */
-enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r);                          /* pair.c: B with E, b with e: durations */
-enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track);      /* sort_tracks.c */
-enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count);     /* sort_tracks.c */
-enum tg_err tg__nest_track(struct tg_trace *t, struct tg__track *track);            /* nest.c: parent, depth, lane */
+enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r); /* pair.c: B with E, b with e: durations */
+enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track);  /* sort_tracks.c */
+enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count); /* sort_tracks.c */
+enum tg_err tg__nest_track(struct tg_trace *t, struct tg__track *track);        /* nest.c: parent, depth, lane */
 enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
-                          unsigned threads);                                        /* link.c: cause */
-enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank);               /* meta.c: the document's members */
-void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_mark); /* meta.c: process and thread names, device tracks */
-enum tg_err tg__find_steps(struct tg__build *b);                                    /* find_steps.c */
-void tg__note_step_kinds(struct tg_trace *t); /* find_steps.c: of which kind the steps of each rank are, as they tell themselves */
+                          unsigned threads);                          /* link.c: cause */
+enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank); /* meta.c: the document's members */
+void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank,
+                     uint32_t first_mark);       /* meta.c: process and thread names, device tracks */
+enum tg_err tg__find_steps(struct tg__build *b); /* find_steps.c */
+void tg__note_step_kinds(
+    struct tg_trace *t); /* find_steps.c: of which kind the steps of each rank are, as they tell themselves */
 
 #endif

@@ -1,27 +1,28 @@
 /* import_chrome: the text of one Chrome/Kineto JSON document becomes records.
  *
- * Workers take blocks of text from the source one after another (a read, or an inflate, under the lock), each cut where an event
- * seems to begin, and parse them at the same time. Whether the guess was right is known when the block before it is done: it must
- * have ended between two events of the array. Then the result is kept; otherwise it is thrown away and the text is parsed again
- * behind what the block before left over. So the answer never depends on a guess, only the speed does. */
+ * Workers take blocks of text from the source one after another (a read, or an inflate, under the lock), each cut
+ * where an event seems to begin, and parse them at the same time. Whether the guess was right is known when the
+ * block before it is done: it must have ended between two events of the array. Then the result is kept; otherwise it
+ * is thrown away and the text is parsed again behind what the block before left over. So the answer never depends on
+ * a guess, only the speed does. */
 #include "trace/import.h"
 
 enum {
-  BLOCK_BYTES = 4 << 20,       /* large against an event, small against the second-level cache of a few cores */
-  LARGEST_EVENT = 64 << 20,    /* an event longer than this is passed over: it bounds what one event can make us hold */
-  LARGEST_MEMBER = 64 << 20,   /* the same for a member of the document */
-  LOOK_BACK = 1 << 20,         /* how far from the end of a block to look for a place to cut */
+  BLOCK_BYTES = 4 << 20,     /* large against an event, small against the second-level cache of a few cores */
+  LARGEST_EVENT = 64 << 20,  /* an event longer than this is passed over: it bounds what one event can make us hold */
+  LARGEST_MEMBER = 64 << 20, /* the same for a member of the document */
+  LOOK_BACK = 1 << 20,       /* how far from the end of a block to look for a place to cut */
 };
 #define MOST_REREAD ((int64_t)4 << 30) /* bytes read again because of events that do not end: two seconds */
 
 enum state {
-  AT_HEAD,    /* before the array: nothing, or members of the document */
+  AT_HEAD,         /* before the array: nothing, or members of the document */
   IN_DAMAGED_HEAD, /* the same, but what is there cannot be read: on the way to the array */
-  IN_ARRAY,   /* between two events */
-  IN_DAMAGE,  /* inside an event that is passed over */
-  IN_TIMELINE, /* the array is none of events: a memory timeline, read by import_timeline.c */
-  AT_TAIL,    /* behind the array */
-  AT_END,     /* behind the document */
+  IN_ARRAY,        /* between two events */
+  IN_DAMAGE,       /* inside an event that is passed over */
+  IN_TIMELINE,     /* the array is none of events: a memory timeline, read by import_timeline.c */
+  AT_TAIL,         /* behind the array */
+  AT_END,          /* behind the document */
 };
 
 struct block {
@@ -42,12 +43,12 @@ struct reader { /* one import; everything behind the lock */
   bool drained;            /* the source has no more */
   struct block tail;       /* text read but not handed out: it begins the next block */
   enum state state;
-  bool opened;             /* saw the first byte of the document */
-  bool damaged;            /* what is left over is not just incomplete */
-  bool first_is_open;      /* in a bare array whose first element was not seen yet */
-  bool in_gap;             /* IN_TIMELINE: inside of something damaged */
-  int64_t reread;          /* bytes looked at again because an event did not end */
-  struct block carry;      /* text left over by the last commit, to go before the next block */
+  bool opened;              /* saw the first byte of the document */
+  bool damaged;             /* what is left over is not just incomplete */
+  bool first_is_open;       /* in a bare array whose first element was not seen yet */
+  bool in_gap;              /* IN_TIMELINE: inside of something damaged */
+  int64_t reread;           /* bytes looked at again because an event did not end */
+  struct block carry;       /* text left over by the last commit, to go before the next block */
   struct tg__parser *again; /* for text that is parsed in order */
   enum tg_err err;
   struct tg_error *e;
@@ -72,9 +73,11 @@ static enum tg_err stop(struct reader *r, enum tg_err code) {
   if (r->err == TG_OK) r->err = code;
   return code;
 }
-static enum tg_err out_of_memory(struct reader *r) { return stop(r, tg__fail(r->e, TG_MEMORY, -1, "out of memory while reading the trace")); }
+static enum tg_err out_of_memory(struct reader *r) {
+  return stop(r, tg__fail(r->e, TG_MEMORY, -1, "out of memory while reading the trace"));
+}
 
-/* ---- taking blocks ------------------------------------------------------------------------------------------------------------ */
+/* ---- taking blocks --------------------------------------------------------------------------- */
 
 /* Where to cut: the last place in the text where an event seems to begin; its length when there is none. */
 static size_t cut_point(const struct block *b) {
@@ -102,8 +105,10 @@ static void take_block(struct reader *r, struct block *b) {
     struct tg_error e;
     const int64_t n = r->source(r->source_ctx, b->text + b->len, room, &e);
     if (n < 0) tg__lose(&r->im->losses, TG__LOSS_cut_packed, b->offset + (int64_t)b->len);
-    if (n <= 0) r->drained = true;
-    else b->len += (size_t)n, room -= (size_t)n, r->im->text_bytes += n;
+    if (n <= 0)
+      r->drained = true;
+    else
+      b->len += (size_t)n, room -= (size_t)n, r->im->text_bytes += n;
   }
   block_seal(b);
   const size_t cut = r->drained ? b->len : cut_point(b);
@@ -112,10 +117,11 @@ static void take_block(struct reader *r, struct block *b) {
   if (!block_append(&r->tail, b->text + cut, b->len - cut)) out_of_memory(r);
   b->len = cut;
   block_seal(b);
-  if (r->how->progress && !r->how->progress(r->how->progress_ctx)) stop(r, tg__fail(r->e, TG_CANCELLED, -1, "reading was stopped on request"));
+  if (r->how->progress && !r->how->progress(r->how->progress_ctx))
+    stop(r, tg__fail(r->e, TG_CANCELLED, -1, "reading was stopped on request"));
 }
 
-/* ---- keeping results ------------------------------------------------------------------------------------------------------------ */
+/* ---- keeping results ------------------------------------------------------------------------- */
 
 static enum tg_err keep_result(struct reader *r, struct tg__parser *p) {
   struct tg__import *im = r->im;
@@ -124,7 +130,8 @@ static enum tg_err keep_result(struct reader *r, struct tg__parser *p) {
   for (int i = 0; i < 128; i++) im->phases[i] += p->phases[i];
   if (p->record_count == 0) return TG_OK;
   if ((im->pool_len + p->pool_len) / 4 >= TG_NONE)
-    return stop(r, tg__fail(r->e, TG_UNSUPPORTED, p->text_offset, "the args of this trace do not fit 16 GiB: open its files one by one"));
+    return stop(r, tg__fail(r->e, TG_UNSUPPORTED, p->text_offset,
+                            "the args of this trace do not fit 16 GiB: open its files one by one"));
   const size_t bytes = p->record_count * sizeof *p->records;
   struct tg__record *records = tg__pages_used(bytes);
   if (!records || !tg__grow((void **)&im->segments, &im->segment_cap, im->segment_count + 1, sizeof *im->segments) ||
@@ -144,7 +151,7 @@ static enum tg_err keep_result(struct reader *r, struct tg__parser *p) {
   return TG_OK;
 }
 
-/* ---- the document ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 static const char *blanks(const char *p, const char *end) {
   while (p < end && (unsigned char)*p <= ' ') p++;
@@ -165,12 +172,16 @@ static const char *known_as(const char *p, size_t n) {
   } known[] = {
 #define KNOWN(text, is) {text, is, sizeof text - 1}
       KNOWN("PK", "it looks like a zip archive: unpack it first"),
-      KNOWN("\x7f" "ELF", "it looks like a program"),
+      KNOWN("\x7f"
+            "ELF",
+            "it looks like a program"),
       KNOWN("<", "it looks like HTML or XML"),
       KNOWN("SQLite format 3", "it looks like an SQLite database"),
       KNOWN("\x1f\x8b", "it was packed twice: unpack it once"),
       KNOWN("BZh", "it looks packed by bzip2: unpack it first"),
-      KNOWN("\xfd" "7zXZ", "it looks packed by xz: unpack it first"),
+      KNOWN("\xfd"
+            "7zXZ",
+            "it looks packed by xz: unpack it first"),
       KNOWN("version https://git-lfs", "it is what Git LFS keeps in place of the file: git lfs pull fetches that"),
 #undef KNOWN
   };
@@ -181,10 +192,13 @@ static const char *known_as(const char *p, size_t n) {
 }
 
 static enum tg_err not_a_trace(struct reader *r, const char *why) {
-  return stop(r, tg__fail(r->e, TG_NOT_A_TRACE, 0, "this is not a trace: %s; a PyTorch trace is JSON with \"traceEvents\", or a .tacho file", why));
+  return stop(r,
+              tg__fail(r->e, TG_NOT_A_TRACE, 0,
+                       "this is not a trace: %s; a PyTorch trace is JSON with \"traceEvents\", or a .tacho file", why));
 }
 
-static enum tg_err keep_member(struct reader *r, const char *key, const char *key_end, const char *value, const char *value_end) {
+static enum tg_err keep_member(struct reader *r, const char *key, const char *key_end, const char *value,
+                               const char *value_end) {
   struct tg__import *im = r->im;
   struct tg__strings *strings = im->shared.trace->strings;
   while (value_end > value && (unsigned char)value_end[-1] <= ' ') value_end--;
@@ -198,7 +212,8 @@ static enum tg_err keep_member(struct reader *r, const char *key, const char *ke
   return m->key == TG_NONE || m->raw == TG_NONE ? out_of_memory(r) : TG_OK;
 }
 
-/* Does the array at p (its bracket) hold events? Then it is what we look for, even if a flipped bit gave it another name. */
+/* Does the array at p (its bracket) hold events? Then it is what we look for, even if a flipped bit gave it another
+ * name. */
 static bool holds_events(const char *p, const char *end) {
   const char *first = blanks(p + 1, end);
   if (first >= end || *first != '{') return false;
@@ -206,7 +221,8 @@ static bool holds_events(const char *p, const char *end) {
   return behind && memmem(first, (size_t)(behind - first), "\"ph\"", 4);
 }
 
-/* p at a member's key. Past the member, or at the first byte of the event array (state changes); NULL: not whole, *again tells. */
+/* p at a member's key. Past the member, or at the first byte of the event array (state changes); NULL: not whole,
+ * *again tells. */
 static const char *read_member(struct reader *r, const char *p, const char *end, bool *damaged) {
   *damaged = false;
   const char *key = p + 1, *key_end = tg__skip_value(p, end);
@@ -217,7 +233,8 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
   if (value >= end || *damaged) return NULL;
   value = blanks(value + 1, end);
   if (value >= end) return NULL;
-  const bool named = (*value == '[' || *value == '{') && tg__intern_escaped(r->again, key, key_end - 1) == TG__K_TRACE_EVENTS;
+  const bool named =
+      (*value == '[' || *value == '{') && tg__intern_escaped(r->again, key, key_end - 1) == TG__K_TRACE_EVENTS;
   if (named && *value == '{') {
     *damaged = true;
     return NULL;
@@ -236,12 +253,13 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
     *damaged = true;
     return NULL;
   }
-  if (!strchr("\"{[-0123456789tfn", *value)) tg__lose(&r->im->losses, TG__LOSS_bent_not_available, r->carry.offset + (value - r->carry.text));
+  if (!strchr("\"{[-0123456789tfn", *value))
+    tg__lose(&r->im->losses, TG__LOSS_bent_not_available, r->carry.offset + (value - r->carry.text));
   return keep_member(r, key, key_end - 1, value, value_end) == TG_OK ? next : NULL;
 }
 
-/* An object with a phase is an event, whatever stands around it. The first one at or after p; NULL when there is none. *whole: it
- * ends in this text (only then is it known to have a phase). */
+/* An object with a phase is an event, whatever stands around it. The first one at or after p; NULL when there is
+ * none. *whole: it ends in this text (only then is it known to have a phase). */
 static const char *find_phase(const char *p, const char *end, bool *whole) {
   const char *q = tg__find_event(p, NULL, end);
   while (q) {
@@ -253,8 +271,8 @@ static const char *find_phase(const char *p, const char *end, bool *whole) {
   return NULL;
 }
 
-/* The head is broken (an unescaped log line, a flipped bit): what is left of interest is the array, or else its events, whichever
- * comes first. Returns how far it came. */
+/* The head is broken (an unescaped log line, a flipped bit): what is left of interest is the array, or else its
+ * events, whichever comes first. Returns how far it came. */
 static const char *find_array(struct reader *r, const char *p, const char *end) {
   static const char wanted[] = "\"traceEvents\"";
   const size_t n = sizeof wanted - 1;
@@ -269,7 +287,8 @@ static const char *find_array(struct reader *r, const char *p, const char *end) 
     if (bracket >= end) return key;
     if (*bracket != '[') return key + n;
     event = bracket + 1;
-  } else return end - p > 64 ? end - 64 : p; /* either may begin across the edge */
+  } else
+    return end - p > 64 ? end - 64 : p; /* either may begin across the edge */
   r->state = IN_ARRAY;
   r->im->saw_events = true;
   return event;
@@ -291,8 +310,10 @@ static const char *read_members(struct reader *r, const char *p, const char *end
     bool damaged;
     const char *next = read_member(r, p, end, &damaged);
     if (r->state == IN_ARRAY) return next;
-    if (next) p = next;
-    else if (!damaged) return p;
+    if (next)
+      p = next;
+    else if (!damaged)
+      return p;
     else { /* before the array, look for it; behind it there is nothing to go on to */
       tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
       r->state = r->state == AT_HEAD ? IN_DAMAGED_HEAD : AT_END;
@@ -340,7 +361,8 @@ static bool look_at_first(struct reader *r, const char *p, const char *end) {
   const bool timeline = tg__timeline_begins(p, end, &undecided);
   if (undecided) return false;
   r->first_is_open = false;
-  if (timeline && r->how->no_timeline) stop(r, tg__fail(r->e, TG_NOT_A_TRACE, 0, "this is a raw memory timeline, not a trace: open it by itself"));
+  if (timeline && r->how->no_timeline)
+    stop(r, tg__fail(r->e, TG_NOT_A_TRACE, 0, "this is a raw memory timeline, not a trace: open it by itself"));
   if (timeline) r->state = IN_TIMELINE;
   return !timeline;
 }
@@ -370,11 +392,12 @@ static void pass_over(struct reader *r) {
   r->carry.len = 0;
 }
 
-/* The event at the start of the carry does not end. When other events begin inside it, a damaged quote or bracket has made it
- * swallow them: drop it alone. Each try may read all that is left again, so there is a bound on the sum. */
+/* The event at the start of the carry does not end. When other events begin inside it, a damaged quote or bracket
+ * has made it swallow them: drop it alone. Each try may read all that is left again, so there is a bound on the sum. */
 static bool give_up_event(struct reader *r) {
   struct block *c = &r->carry;
-  if (r->err != TG_OK || r->state != IN_ARRAY || c->len < 2 || (r->reread += (int64_t)c->len) > MOST_REREAD) return false;
+  if (r->err != TG_OK || r->state != IN_ARRAY || c->len < 2 || (r->reread += (int64_t)c->len) > MOST_REREAD)
+    return false;
   block_seal(c);
   const char *next = tg__find_whole_event(c->text + 1, c->text, c->text + c->len);
   if (!next) return false;
@@ -399,20 +422,31 @@ static void read_carry(struct reader *r) {
     if (r->err != TG_OK || p >= end) break;
     switch (state) {
     case AT_HEAD:
-    case AT_TAIL: p = read_members(r, p, end); break;
-    case IN_DAMAGED_HEAD: p = find_array(r, p, end); break;
-    case IN_ARRAY: p = read_array(r, p, end); break;
-    case IN_TIMELINE: p = read_timeline(r, p, end); break;
+    case AT_TAIL:
+      p = read_members(r, p, end);
+      break;
+    case IN_DAMAGED_HEAD:
+      p = find_array(r, p, end);
+      break;
+    case IN_ARRAY:
+      p = read_array(r, p, end);
+      break;
+    case IN_TIMELINE:
+      p = read_timeline(r, p, end);
+      break;
     case IN_DAMAGE: {
       const char *next = tg__find_event(p, c->text, end);
-      if (next) r->state = IN_ARRAY, r->im->saw_events = true;
-      else next = end - p > 64 ? end - 64 : p; /* an event may begin across the edge */
+      if (next)
+        r->state = IN_ARRAY, r->im->saw_events = true;
+      else
+        next = end - p > 64 ? end - 64 : p; /* an event may begin across the edge */
       p = next;
       break;
     }
     case AT_END:
       p = blanks(p, end);
-      if (p < end && !r->im->losses.count[TG__LOSS_bent_trailing]) tg__lose(&r->im->losses, TG__LOSS_bent_trailing, c->offset + (p - c->text));
+      if (p < end && !r->im->losses.count[TG__LOSS_bent_trailing])
+        tg__lose(&r->im->losses, TG__LOSS_bent_trailing, c->offset + (p - c->text));
       p = end;
     }
     if (state == r->state && p == before) break;
@@ -431,10 +465,11 @@ static void read_in_order(struct reader *r) {
   pass_over(r);
 }
 
-/* ---- workers ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 /* Under the lock, in order: make the block part of the import. */
-static void commit(struct reader *r, const struct block *b, struct tg__parser *p, bool parsed, enum tg__scan_result result, const char *stop_at) {
+static void commit(struct reader *r, const struct block *b, struct tg__parser *p, bool parsed,
+                   enum tg__scan_result result, const char *stop_at) {
   if (r->err != TG_OK) return;
   const char *rest = b->text;
   if (parsed && r->state == IN_ARRAY && r->carry.len == 0 && !r->first_is_open) {
@@ -447,7 +482,8 @@ static void commit(struct reader *r, const struct block *b, struct tg__parser *p
   if (r->carry.len == 0) r->carry.offset = b->offset + (rest - b->text);
   if (!block_append(&r->carry, rest, left)) out_of_memory(r);
   /* An event that was cut off waits for the next block; it is not worth another look before. */
-  else if (!(parsed && result == TG__SCAN_PARTIAL && rest == stop_at && r->carry.len == left)) read_in_order(r);
+  else if (!(parsed && result == TG__SCAN_PARTIAL && rest == stop_at && r->carry.len == left))
+    read_in_order(r);
 }
 
 static void work(void *ctx, size_t worker) {
@@ -491,30 +527,40 @@ static enum tg_err finish(struct reader *r) {
   if (r->carry.len) read_in_order(r);
   while (give_up_event(r)) read_in_order(r);
   if (r->err != TG_OK) return r->err;
-  if (im->text_bytes == 0 && im->losses.count[TG__LOSS_cut_packed]) return tg__fail(r->e, TG_DAMAGED, 0, "the compressed data is damaged at its very beginning: nothing could be unpacked");
-  if (im->text_bytes == 0) return tg__fail(r->e, TG_EMPTY, 0, "the file is empty: nothing was recorded, or recording never ended");
+  if (im->text_bytes == 0 && im->losses.count[TG__LOSS_cut_packed])
+    return tg__fail(r->e, TG_DAMAGED, 0,
+                    "the compressed data is damaged at its very beginning: nothing could be unpacked");
+  if (im->text_bytes == 0)
+    return tg__fail(r->e, TG_EMPTY, 0, "the file is empty: nothing was recorded, or recording never ended");
   if (!im->saw_events) {
     if (!r->opened) return not_a_trace(r, "there is nothing but blanks in it");
     if (r->state == IN_DAMAGED_HEAD && im->meta_count == 0) return not_a_trace(r, "it is no JSON and holds no events");
-    return tg__fail(r->e, TG_NOT_A_TRACE, r->carry.offset, "the document has no \"traceEvents\": this is JSON, but not a trace (or it was cut before its events)");
+    return tg__fail(
+        r->e, TG_NOT_A_TRACE, r->carry.offset,
+        "the document has no \"traceEvents\": this is JSON, but not a trace (or it was cut before its events)");
   }
-  const bool cut = r->carry.len > 0 || (im->bare_array ? r->state == IN_DAMAGE : r->state != AT_END); /* a bare array may lack its bracket */
-  if (cut) tg__lose(&im->losses, r->carry.len && r->damaged ? TG__LOSS_skipped_syntax : TG__LOSS_cut_end, r->carry.offset);
+  const bool cut = r->carry.len > 0 || (im->bare_array ? r->state == IN_DAMAGE
+                                                       : r->state != AT_END); /* a bare array may lack its bracket */
+  if (cut)
+    tg__lose(&im->losses, r->carry.len && r->damaged ? TG__LOSS_skipped_syntax : TG__LOSS_cut_end, r->carry.offset);
   return TG_OK;
 }
 
-enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how, struct tg_error *e) {
+enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how,
+                            struct tg_error *e) {
   struct reader r = {.im = im, .source = source, .source_ctx = ctx, .how = how, .e = e};
   r.scan = how->scan ? how->scan : tg__scan_events_best(NULL);
   r.block_bytes = how->block_bytes ? how->block_bytes : BLOCK_BYTES;
   r.lock = tg__lock_new();
   r.again = tg__alloc(sizeof *r.again);
   enum tg_err err = TG_MEMORY;
-  if (r.lock && r.again && tg__parser_init(r.again, &im->shared) && block_reserve(&r.tail, 0) && block_reserve(&r.carry, 0)) {
+  if (r.lock && r.again && tg__parser_init(r.again, &im->shared) && block_reserve(&r.tail, 0) &&
+      block_reserve(&r.carry, 0)) {
     const unsigned threads = how->threads ? how->threads : tg__cpu_count();
     tg__parallel(threads, threads, work, &r);
     err = finish(&r);
-  } else tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+  } else
+    tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   if (r.again) tg__parser_free(r.again);
   tg__free(r.again);
   tg__pages_drop(r.tail.text, r.tail.cap);

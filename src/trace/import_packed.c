@@ -1,5 +1,6 @@
-/* import_packed: one rank of a packed .tacho file as an import, so that it can stand beside others in one trace. Events go back into
- * the order of their file; what build.c works out from them (durations of pairs, nesting, causes) is worked out again. */
+/* import_packed: one rank of a packed .tacho file as an import, so that it can stand beside others in one trace.
+ * Events go back into the order of their file; what build.c works out from them (durations of pairs, nesting,
+ * causes) is worked out again. */
 #include "trace/import.h"
 #include "trace/tacho.h"
 
@@ -86,7 +87,9 @@ static struct tg__record mark_record(struct mover *m, uint32_t i) {
 static uint32_t reference_of(const struct tg_trace *t, uint32_t event) {
   return event < t->slices.count ? t->slices.args[event] : t->marks.args[event - t->slices.count];
 }
-static bool stood_before(uint32_t a, uint32_t b, const void *ctx) { return reference_of(ctx, a) < reference_of(ctx, b); }
+static bool stood_before(uint32_t a, uint32_t b, const void *ctx) {
+  return reference_of(ctx, a) < reference_of(ctx, b);
+}
 
 static bool list_events(struct mover *m, const struct tg__rank *rank) {
   const struct tg_trace *const t = m->from;
@@ -135,7 +138,8 @@ static bool move_document(struct mover *m, const struct tg__rank *rank) {
     im->meta[im->meta_count++] = (struct tg__meta){string_of(m, x->key), string_of(m, x->raw), x->after};
   }
   for (int i = 0; i < TG__LOSS_COUNT; i++) {
-    if (i == TG__LOSS_bent_unclosed || i == TG__LOSS_bent_unmatched_end || i == TG__LOSS_bent_wrong_end) continue; /* counted again */
+    if (i == TG__LOSS_bent_unclosed || i == TG__LOSS_bent_unmatched_end || i == TG__LOSS_bent_wrong_end)
+      continue; /* counted again */
     im->losses.count[i] = rank->loss[i];
     im->losses.offset[i] = rank->loss_offset[i];
   }
@@ -159,7 +163,8 @@ enum tg_err tg__packed_read(struct tg__import *im, const struct tg_trace *from, 
   if (ok) {
     memset(m.strings, 0xff, strings * sizeof *m.strings);
     memset(m.tracks, 0xff, from->track_count * sizeof *m.tracks);
-    ok = list_events(&m, &from->ranks[rank]) && move_events(&m) && move_document(&m, &from->ranks[rank]) && !m.parser->no_memory;
+    ok = list_events(&m, &from->ranks[rank]) && move_events(&m) && move_document(&m, &from->ranks[rank]) &&
+         !m.parser->no_memory;
   }
   if (m.parser) tg__parser_free(m.parser);
   tg__free(m.parser);

@@ -1,8 +1,8 @@
-/* import_raw: .tacho files as the recorder left them, killed or not. The files of the processes that make up one rank become one
- * import, and go the way of events read from JSON: build.c makes columns of them. */
+/* import_raw: .tacho files as the recorder left them, killed or not. The files of the processes that make up one
+ * rank become one import, and go the way of events read from JSON: build.c makes columns of them. */
 #include "trace/import_raw.h"
 
-/* ---- one file -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 static void take_process(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c, const uint8_t *payload) {
   f->has_process = tg__raw_process_read(payload, c->length, &f->process);
@@ -23,12 +23,13 @@ static void take_chunks(struct tg__raw *w, struct tg__raw_file *f, uint16_t type
     }
     if (type == TG_CHUNK_RAW_PROCESS) take_process(w, f, c, payload);
     if (type == TG_CHUNK_RAW_DICTIONARY) tg__raw_take_dictionary(w, f, c, payload);
-    if (type == TG_CHUNK_RAW_CLOCK && !tg__raw_clock_take(&f->clock, payload, c->length, &w->no_memory)) tg__raw_lose_chunk(w, f, c);
+    if (type == TG_CHUNK_RAW_CLOCK && !tg__raw_clock_take(&f->clock, payload, c->length, &w->no_memory))
+      tg__raw_lose_chunk(w, f, c);
     tg__free(payload);
   }
 }
 
-/* ---- jobs ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 struct jobs {
   struct tg__raw_job *items;
@@ -60,13 +61,15 @@ static bool list_jobs(struct tg__raw *w, struct jobs *jobs) {
   return true;
 }
 
-/* Does a file hold calls of modules as such? A look at the records before the jobs, which would otherwise derive them. */
+/* Does a file hold calls of modules as such? A look at the records before the jobs, which would otherwise derive them.
+ */
 static bool chunk_has_modules(const struct tg__raw_job *j) {
   struct tg__raw_chunk chunk;
   bool damaged = false, found = false;
   uint8_t *const payload = tg__raw_fetch(j->file, j->chunk, &damaged);
   if (payload && !tg__raw_chunk_read(j->chunk, payload, &chunk)) {
-    for (uint32_t i = 0; i < chunk.count && !found; i++) found = chunk.records[(size_t)i * TG_RAW_RECORD_BYTES + 30] == TG_RAW_MODULE;
+    for (uint32_t i = 0; i < chunk.count && !found; i++)
+      found = chunk.records[(size_t)i * TG_RAW_RECORD_BYTES + 30] == TG_RAW_MODULE;
   }
   tg__free(payload);
   return found;
@@ -90,7 +93,7 @@ static bool note_logical(struct tg__raw *w, const struct tg__raw_job *j) {
   return true;
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static bool commit_jobs(struct tg__raw *w, struct jobs *jobs) {
   uint64_t bytes = w->im->pool_len + 1;
@@ -125,7 +128,7 @@ static int64_t last_end(const struct tg__raw *w) {
   return last;
 }
 
-/* ---- losses ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 static void lose_many(struct tg__raw *w, enum tg__loss what, uint64_t count) {
   if (count == 0) return;
@@ -133,10 +136,11 @@ static void lose_many(struct tg__raw *w, enum tg__loss what, uint64_t count) {
   w->im->losses.count[what] += (int64_t)(count < INT32_MAX ? count : INT32_MAX) - 1;
 }
 
-/* Counted twice by the recorder, in the heads of chunks and for the process; a killed one may not have come to the second. */
+/* Counted twice by the recorder, in the heads of chunks and for the process; a killed one may not have come to the
+ * second. */
 static void count_losses(struct tg__raw *w, const struct jobs *jobs) {
-  static const enum tg__loss loss_of[TG_RAW_COUNTS] = {[TG_RAW_C_OVERWRITTEN] = TG__LOSS_skipped_overwritten,
-                                                       [TG_RAW_C_TOO_DEEP] = TG__LOSS_skipped_too_deep};
+  static const enum tg__loss loss_of[TG_RAW_COUNTS] = {
+      [TG_RAW_C_OVERWRITTEN] = TG__LOSS_skipped_overwritten, [TG_RAW_C_TOO_DEEP] = TG__LOSS_skipped_too_deep};
   for (size_t f = 0; f < w->file_count; f++) {
     const struct tg__raw_file *const file = &w->files[f];
     const uint64_t *const counts = file->process.counts;
@@ -175,7 +179,7 @@ static bool keep_processes(struct tg__raw *w) {
   return true;
 }
 
-/* ---- the whole rank -------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole rank -------------------------------------------------------------------------- */
 
 static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
   for (size_t f = 0; f < w->file_count; f++) {
@@ -217,7 +221,8 @@ static void release(struct tg__raw *w, struct jobs *jobs) {
   tg__free(w->parser);
 }
 
-enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, size_t count, unsigned threads, struct tg_error *e) {
+enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, size_t count, unsigned threads,
+                         struct tg_error *e) {
   struct jobs jobs = {0};
   struct tg__raw w = {.trace = im->shared.trace,
                       .im = im,
@@ -236,13 +241,14 @@ enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, 
   if (!w.lock || !w.parser || !w.files || !tg__parser_init(w.parser, &im->shared) || !read_rank(&w, &jobs)) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", files[0]->path);
   } else if (im->events_read == im->phases['M']) {
-    err = tg__fail(e, TG_NO_EVENTS, -1, "%s holds no finished operation: was the program stopped before its first?", files[0]->path);
+    err = tg__fail(e, TG_NO_EVENTS, -1, "%s holds no finished operation: was the program stopped before its first?",
+                   files[0]->path);
   }
   release(&w, &jobs);
   return err;
 }
 
-/* ---- a trace of one file --------------------------------------------------------------------------------------------------------- */
+/* ---- a trace of one file --------------------------------------------------------------------- */
 
 static enum tg_err build(struct tg_trace *t, struct tg__import *im, const struct tg__tacho *f, struct tg_error *e) {
   struct tg__build b = {.trace = t, .threads = tg__cpu_count()};

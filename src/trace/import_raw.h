@@ -2,10 +2,11 @@
  *
  *   dictionaries (import_raw_dict.c, import_raw_inputs.c) → texts, shapes, frames, each resolved once
  *   record chunks (import_raw_records.c), many at a time  → import records and their packed args
- *   import_raw_rows.c                                     → memory totals, module spans, names of threads, the recording itself
+ *   import_raw_rows.c                                     → memory totals, module spans, names of threads, the
+ *                                                         recording itself
  *
- * What comes out is what Kineto would have written, as far as it does not depend on the order of all events: ids of events and
- * flows are added by the exporter. */
+ * What comes out is what Kineto would have written, as far as it does not depend on the order of all events: ids of
+ * events and flows are added by the exporter. */
 #ifndef TG_IMPORT_RAW_H
 #define TG_IMPORT_RAW_H
 
@@ -14,7 +15,7 @@
 
 enum { TG__RAW_STACK_MAX = 128 }; /* frames of one call stack: more than the recorder collects */
 
-/* ---- clock (import_raw_clock.c) ------------------------------------------------------------------------------------------------ */
+/* ---- clock (import_raw_clock.c) -------------------------------------------------------------- */
 
 struct tg__raw_pair {
   uint64_t ticks;
@@ -27,20 +28,21 @@ struct tg__raw_clock {
 /* Remembers the stretch it was asked about last. */
 struct tg__raw_cursor {
   const struct tg__raw_clock *clock;
-  uint64_t low, high;   /* ticks of the stretch; high exclusive */
+  uint64_t low, high; /* ticks of the stretch; high exclusive */
   struct tg__raw_pair from;
   uint64_t span_ticks, span_ns;
   uint64_t whole, part; /* ns per tick, and 2^-64 of it, rounded up */
   uint64_t exact_below; /* ticks from `from.ticks` up to which these are exact */
 };
-/* Takes pairs up to the zeros of unused room; false when time runs backwards there, or there is no memory (*no_memory). */
+/* Takes pairs up to the zeros of unused room; false when time runs backwards there, or there is no memory (*no_memory).
+ */
 bool tg__raw_clock_take(struct tg__raw_clock *c, const uint8_t *payload, uint64_t len, bool *no_memory);
 bool tg__raw_wall_ns(struct tg__raw_cursor *c, uint64_t ticks, int64_t *ns); /* false when it does not fit */
 
-/* ---- dictionaries (import_raw_dict.c) ------------------------------------------------------------------------------------------ */
+/* ---- dictionaries (import_raw_dict.c) -------------------------------------------------------- */
 
 struct tg__raw_table { /* id → number */
-  uint32_t *near;     /* TG_NONE = not there */
+  uint32_t *near;      /* TG_NONE = not there */
   size_t near_cap, seen;
   struct tg__map far; /* ids that are not dense */
 };
@@ -58,7 +60,8 @@ struct tg__raw_shape {
   const uint8_t *values; /* packed, as the args want them */
 };
 struct tg__raw_frame {
-  uint32_t text, name;     /* file(line): function, with the line being run and, as Kineto names frames, with the function's first */
+  uint32_t text,
+      name; /* file(line): function, with the line being run and, as Kineto names frames, with the function's first */
   uint32_t parent;         /* id in the dictionary, 0 = none */
   uint32_t whole, modules; /* texts of the stack and of the modules around; TG_NONE until asked for, atomic */
   uint32_t module_path;    /* of the innermost of those modules; known when `modules` is */
@@ -100,19 +103,22 @@ struct tg__raw {
   struct tg__raw_module *modules;
   struct tg__raw_forward *forwards;
   struct tg__raw_layout *layouts;
-  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count, forward_cap, layout_count, layout_cap;
+  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count,
+      forward_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
   unsigned threads;
   int64_t base_ns, start_ns; /* taken off all times; when recording began, after that. TG_NULL_INT = not known */
   bool no_memory;
 };
 
-uint32_t tg__raw_intern(struct tg__raw *w, const char *text, size_t len); /* any thread; TG_NONE and no_memory when out of it */
+uint32_t tg__raw_intern(struct tg__raw *w, const char *text,
+                        size_t len); /* any thread; TG_NONE and no_memory when out of it */
 void tg__raw_lose_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c);
 /* The payload of a chunk in memory of its own; NULL when it cannot be read or is damaged (*damaged). */
 uint8_t *tg__raw_fetch(const struct tg__raw_file *f, const struct tg__chunk *c, bool *damaged);
 
-void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c, const uint8_t *payload);
+void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c,
+                             const uint8_t *payload);
 void tg__raw_file_free(struct tg__raw_file *f);
 
 static inline uint32_t tg__raw_table_get(const struct tg__raw_table *t, uint32_t id) {
@@ -122,7 +128,8 @@ static inline uint32_t tg__raw_table_get(const struct tg__raw_table *t, uint32_t
 /* Where a thread's ids are looked up: its own dictionaries, then those of all threads. */
 struct tg__raw_ids {
   const struct tg__raw_part *own, *all; /* NULL = none */
-  bool has_calls; /* all calls of functions were recorded: then stacks are said in the names of their frames, as Kineto does */
+  bool has_calls; /* all calls of functions were recorded: then stacks are said in the names of their frames, as Kineto
+                     does */
 };
 struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread);
 static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, uint32_t id) {
@@ -131,17 +138,21 @@ static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, 
 }
 
 /* Of a stack given by its id. All take the lock the first time. */
-uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);   /* text, TG_NONE = unknown */
-uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);  /* text, TG_NONE = outside modules */
+uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s,
+                             uint32_t stack); /* text, TG_NONE = unknown */
+uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s,
+                              uint32_t stack); /* text, TG_NONE = outside modules */
 /* Path in the model of the innermost of those modules, after tg__raw_modules_text(); TG__K_EMPTY when not known. */
 uint32_t tg__raw_module_path(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);
-uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack); /* id of the innermost module frame, 0 = none */
-uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);     /* text file:line, TG_NONE = unknown */
+uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s,
+                              uint32_t stack); /* id of the innermost module frame, 0 = none */
+uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s,
+                           uint32_t stack); /* text file:line, TG_NONE = unknown */
 
 /* import_raw_inputs.c: a SHAPE entry. false: not readable. */
 bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_shape *out);
 
-/* ---- records (import_raw_records.c) ---------------------------------------------------------------------------------------------- */
+/* ---- records (import_raw_records.c) ---------------------------------------------------------- */
 
 struct tg__raw_memory { /* an allocation, a free, one that failed, or what a block holds */
   int64_t ts_ns, bytes;
@@ -178,15 +189,17 @@ void tg__raw_job_run(void *jobs, size_t i);
 void tg__raw_job_free(struct tg__raw_job *j);
 const char *tg__raw_category(uint8_t scope);
 
-/* ---- rows (import_raw_rows.c) ---------------------------------------------------------------------------------------------------- */
+/* ---- rows (import_raw_rows.c) ---------------------------------------------------------------- */
 
 /* Append one event with the values that stand in w->parser; false on no memory. */
 void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category);
 
-void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* names of processes and threads */
+void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
+                       size_t count); /* names of processes and threads */
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* import_raw_memory.c */
-void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* where none were recorded */
-void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns);                                /* the recording itself */
-void tg__raw_document(struct tg__raw *w);                                                   /* members beside the events */
+void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
+                         size_t count);                     /* where none were recorded */
+void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns); /* the recording itself */
+void tg__raw_document(struct tg__raw *w);                   /* members beside the events */
 
 #endif

@@ -1,4 +1,5 @@
-/* Ticks of the recorder become wall-clock time: along the line through the two pairs around them, or the nearest two. */
+/* Ticks of the recorder become wall-clock time: along the line through the two pairs around them, or the nearest two.
+ */
 #include "trace/import_raw.h"
 
 bool tg__raw_clock_take(struct tg__raw_clock *c, const uint8_t *payload, uint64_t len, bool *no_memory) {
@@ -6,7 +7,8 @@ bool tg__raw_clock_take(struct tg__raw_clock *c, const uint8_t *payload, uint64_
     const struct tg__raw_pair pair = {tg__get64(payload + at), (int64_t)tg__get64(payload + at + 8)};
     const struct tg__raw_pair *const last = c->count ? &c->pairs[c->count - 1] : NULL;
     if (pair.ticks == 0 && pair.wall_ns == 0) return true; /* room that was never used */
-    if (pair.wall_ns < 0 || (last && (pair.ticks <= last->ticks || pair.wall_ns <= last->wall_ns))) return false; /* set back */
+    if (pair.wall_ns < 0 || (last && (pair.ticks <= last->ticks || pair.wall_ns <= last->wall_ns)))
+      return false; /* set back */
     if (!tg__grow((void **)&c->pairs, &c->cap, c->count + 1, sizeof *c->pairs)) {
       *no_memory = true;
       return false;
@@ -34,7 +36,8 @@ static void move_to(struct tg__raw_cursor *c, uint64_t ticks) {
   c->low = 0;
   c->high = UINT64_MAX;
   c->span_ticks = c->span_ns = 1;
-  c->from = c->clock->count ? c->clock->pairs[0] : (struct tg__raw_pair){0, 0}; /* ticks are ns where the file says no more */
+  c->from =
+      c->clock->count ? c->clock->pairs[0] : (struct tg__raw_pair){0, 0}; /* ticks are ns where the file says no more */
   if (c->clock->count > 1) {
     const size_t at = stretch_of(c->clock, ticks);
     const struct tg__raw_pair *const a = &c->clock->pairs[at], *const b = a + 1;
@@ -49,7 +52,8 @@ static void move_to(struct tg__raw_cursor *c, uint64_t ticks) {
   c->part = (uint64_t)((rest + c->span_ticks - 1) / c->span_ticks);
   /* A product of n ticks is too large by less than n / 2^64; its exact fraction is a multiple of 1 / span_ticks. */
   c->exact_below = UINT64_MAX / c->span_ticks;
-  if (c->whole && c->exact_below > (uint64_t)INT64_MAX / 4 / c->whole) c->exact_below = (uint64_t)INT64_MAX / 4 / c->whole;
+  if (c->whole && c->exact_below > (uint64_t)INT64_MAX / 4 / c->whole)
+    c->exact_below = (uint64_t)INT64_MAX / 4 / c->whole;
 }
 
 bool tg__raw_wall_ns(struct tg__raw_cursor *c, uint64_t ticks, int64_t *ns) {

@@ -1,5 +1,6 @@
-/* Dictionaries of a recording: what the numbers in its records mean. Ids count up from 1 in each, so tables by id are dense; one
- * that is not finds its place in a map, so that no id can ask for more memory than the file has bytes. */
+/* Dictionaries of a recording: what the numbers in its records mean. Ids count up from 1 in each, so tables by id
+ * are dense; one that is not finds its place in a map, so that no id can ask for more memory than the file has
+ * bytes. */
 #include "trace/import_raw.h"
 
 enum { NO_MODULE = TG_NONE - 1, DENSE_SLACK = 1024 };
@@ -19,13 +20,14 @@ uint8_t *tg__raw_fetch(const struct tg__raw_file *f, const struct tg__chunk *c, 
   uint8_t *const payload = tg__realloc(NULL, (size_t)c->length + 1);
   if (!payload) return NULL;
   const struct tg__reader *const r = &f->tacho->reader;
-  if (r->read(r->ctx, c->offset + TG_CHUNK_HEAD_BYTES, payload, (size_t)c->length) && tg__chunk_is_intact(c, payload)) return payload;
+  if (r->read(r->ctx, c->offset + TG_CHUNK_HEAD_BYTES, payload, (size_t)c->length) && tg__chunk_is_intact(c, payload))
+    return payload;
   *damaged = true;
   tg__free(payload);
   return NULL;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static bool table_put(struct tg__raw_table *t, uint32_t id, uint32_t value) {
   if (id >= t->near_cap && id < t->seen * 2 + DENSE_SLACK) {
@@ -71,7 +73,7 @@ void tg__raw_file_free(struct tg__raw_file *f) {
   tg__free(f->clock.pairs);
 }
 
-/* ---- members of the document ----------------------------------------------------------------------------------------------------- */
+/* ---- members of the document ----------------------------------------------------------------- */
 
 /* Is this one JSON value and nothing else? It will be written out as it is. */
 static bool is_json(struct tg__raw *w, const char *text, size_t len) {
@@ -93,7 +95,8 @@ static bool take_meta(struct tg__raw *w, struct tg__str text) {
   struct tg__import *const im = w->im;
   if (!zero || !is_json(w, zero + 1, (size_t)(text.ptr + text.len - zero - 1))) return false;
   const uint32_t name_len = (uint32_t)(zero - text.ptr);
-  const struct tg__meta meta = {.key = tg__raw_intern(w, text.ptr, name_len), .raw = tg__raw_intern(w, zero + 1, text.len - name_len - 1)};
+  const struct tg__meta meta = {.key = tg__raw_intern(w, text.ptr, name_len),
+                                .raw = tg__raw_intern(w, zero + 1, text.len - name_len - 1)};
   for (size_t i = 0; i < im->meta_count; i++) { /* given again: the last one counts */
     if (im->meta[i].key != meta.key) continue;
     im->meta[i] = meta;
@@ -107,7 +110,7 @@ static bool take_meta(struct tg__raw *w, struct tg__str text) {
   return true;
 }
 
-/* ---- entries --------------------------------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* Text in front of the first zero byte; *rest: what is behind it, NULL when there is none. */
 static struct tg__str split(struct tg__str s, struct tg__str *rest) {
@@ -123,8 +126,9 @@ static uint32_t take_name(struct tg__raw *w, struct tg__str text) {
   struct tg__str overload;
   const struct tg__str name = split(text, &overload);
   if (!tg__grow((void **)&w->names, &w->name_cap, w->name_count + 1, sizeof *w->names)) return TG_NONE;
-  w->names[w->name_count] = (struct tg__raw_name){.text = tg__raw_intern(w, name.ptr, name.len),
-                                                  .overload = overload.len ? tg__raw_intern(w, overload.ptr, overload.len) : TG_NONE};
+  w->names[w->name_count] =
+      (struct tg__raw_name){.text = tg__raw_intern(w, name.ptr, name.len),
+                            .overload = overload.len ? tg__raw_intern(w, overload.ptr, overload.len) : TG_NONE};
   return (uint32_t)w->name_count++;
 }
 
@@ -178,9 +182,10 @@ static uint32_t take_module(struct tg__raw *w, const struct tg__raw_entry *entry
     tg__out_free(&name);
     return TG_NONE;
   }
-  w->modules[w->module_count] = (struct tg__raw_module){.name = tg__raw_intern(w, name.buf, name.len),
-                                                        .path = path.len ? tg__raw_intern(w, path.ptr, path.len) : (uint32_t)TG__K_EMPTY,
-                                                        .number = entry->parent};
+  w->modules[w->module_count] =
+      (struct tg__raw_module){.name = tg__raw_intern(w, name.buf, name.len),
+                              .path = path.len ? tg__raw_intern(w, path.ptr, path.len) : (uint32_t)TG__K_EMPTY,
+                              .number = entry->parent};
   tg__out_free(&name);
   return (uint32_t)w->module_count++;
 }
@@ -193,7 +198,8 @@ static uint32_t take_forward(struct tg__raw *w, const struct tg__raw_entry *entr
     *bad = digit > 9;
     forward.thread = forward.thread * 10 + digit;
   }
-  if (*bad || !tg__grow((void **)&w->forwards, &w->forward_cap, w->forward_count + 1, sizeof *w->forwards)) return TG_NONE;
+  if (*bad || !tg__grow((void **)&w->forwards, &w->forward_cap, w->forward_count + 1, sizeof *w->forwards))
+    return TG_NONE;
   w->forwards[w->forward_count] = forward;
   return (uint32_t)w->forward_count++;
 }
@@ -220,7 +226,8 @@ static uint32_t take_entry(struct tg__raw *w, uint32_t kind, const struct tg__ra
   }
 }
 
-void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c, const uint8_t *payload) {
+void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c,
+                             const uint8_t *payload) {
   struct tg__bytes b = {.p = payload, .end = payload + c->length};
   const uint32_t kind = tg__take32(&b);
   struct tg__raw_entry entry;
@@ -245,30 +252,33 @@ void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const st
   if (b.broken) tg__raw_lose_chunk(w, f, c);
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 static struct tg__raw_frame *frame_at(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t id) {
   const uint32_t at = id ? tg__raw_find(s, TG_RAW_D_STACK, id) : TG_NONE;
   return at == TG_NONE ? NULL : &w->frames[at];
 }
 
-/* Frames from the innermost to the outermost, separated by ';'; the call of a module by the module's name. Bounded: a hostile file may
- * run in circles. */
+/* Frames from the innermost to the outermost, separated by ';'; the call of a module by the module's name. Bounded:
+ * a hostile file may run in circles. */
 static void write_stack(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack, struct tg__out *out) {
   for (int depth = 0; depth < TG__RAW_STACK_MAX && stack; depth++) {
     const struct tg__raw_frame *const frame = frame_at(w, s, stack);
     if (!frame) return;
     const uint32_t module = tg__raw_find(s, TG_RAW_D_MODULE, stack);
-    const struct tg__str text = tg__name(w->trace, module != TG_NONE ? w->modules[module].name : s->has_calls ? frame->name : frame->text);
+    const struct tg__str text = tg__name(w->trace, module != TG_NONE ? w->modules[module].name
+                                                   : s->has_calls    ? frame->name
+                                                                     : frame->text);
     if (depth) tg__out_char(out, ';');
     tg__out_bytes(out, text.ptr, text.len);
     stack = frame->parent;
   }
 }
 
-/* Modules from the outermost to the innermost, as the frames of their calls would be named, separated by " / ". Returns the path of the
- * innermost. */
-static uint32_t write_modules(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack, struct tg__out *out) {
+/* Modules from the outermost to the innermost, as the frames of their calls would be named, separated by " / ".
+ * Returns the path of the innermost. */
+static uint32_t write_modules(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack,
+                              struct tg__out *out) {
   uint32_t found[TG__RAW_STACK_MAX];
   int count = 0;
   for (int depth = 0; depth < TG__RAW_STACK_MAX && stack; depth++) {
@@ -327,7 +337,8 @@ uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, ui
   uint32_t id = __atomic_load_n(&frame->modules, __ATOMIC_ACQUIRE);
   if (id == TG_NONE) {
     struct tg__out text = {0};
-    __atomic_store_n(&frame->module_path, write_modules(w, s, stack, &text), __ATOMIC_RELAXED); /* published with the text */
+    __atomic_store_n(&frame->module_path, write_modules(w, s, stack, &text),
+                     __ATOMIC_RELAXED); /* published with the text */
     id = publish(w, &frame->modules, &text, true);
   }
   return id == NO_MODULE ? TG_NONE : id;

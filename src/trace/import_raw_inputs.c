@@ -1,5 +1,5 @@
-/* What an operator was called with, in the words Kineto uses: four lists, one value per input, and a member of its own for each
- * value given by name. Rendered once per SHAPE entry. */
+/* What an operator was called with, in the words Kineto uses: four lists, one value per input, and a member of its
+ * own for each value given by name. Rendered once per SHAPE entry. */
 #include "trace/import_raw.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static void begin_values(struct lists *l) {
   }
 }
 
-/* ---- scalars --------------------------------------------------------------------------------------------------------------------- */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 /* As an IValue prints a double: whole numbers end in a point, others have 17 digits. */
 static void put_double(struct tg__out *o, double d) {
@@ -67,7 +67,7 @@ static void put_list_text(struct tg__out *o, const struct tg__input_value *v) {
   tg__out_text(o, "]\"");
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static void put_sizes(struct tg__out *o, const uint8_t *sizes, unsigned count) {
   tg__out_char(o, '[');
@@ -107,7 +107,7 @@ static bool put_tensor_list(struct lists *l, struct tg__bytes *b, unsigned count
   return true;
 }
 
-/* ---- one input ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one input ------------------------------------------------------------------------------- */
 
 static void put_type(struct lists *l, const char *type) {
   tg__out_char(&l->types, '"');
@@ -156,7 +156,7 @@ static bool put_input(struct lists *l, struct tg__bytes *b, const struct tg__inp
   return true;
 }
 
-/* ---- values given by name -------------------------------------------------------------------------------------------------------- */
+/* ---- values given by name -------------------------------------------------------------------- */
 
 static bool put_string_list(struct tg__out *o, const struct tg__input_value *v, const uint8_t *end) {
   struct tg__bytes b = {.p = v->bytes, .end = end};
@@ -174,7 +174,8 @@ static bool put_string_list(struct tg__out *o, const struct tg__input_value *v, 
 }
 
 /* What torch keeps of keyword values: numbers, truth values, texts and lists of texts. Others give no field. */
-static bool keyword_value(struct tg__raw *w, const struct tg__input_value *v, const uint8_t *end, struct tg__packed_val *out) {
+static bool keyword_value(struct tg__raw *w, const struct tg__input_value *v, const uint8_t *end,
+                          struct tg__packed_val *out) {
   struct tg__out text = {0};
   bool ok = true;
   switch (v->kind) {
@@ -207,9 +208,9 @@ static bool keyword_value(struct tg__raw *w, const struct tg__input_value *v, co
 }
 
 static bool is_taken(const struct tg__packed_val *vals, size_t count, uint32_t key) {
-  static const uint32_t ours[] = {TG__K_SEQUENCE_NUMBER, TG__K_FWD_THREAD_ID, TG__K_CALL_STACK,        TG__K_MODULE_HIERARCHY,
-                                  TG__K_OVERLOAD_NAME,   TG__K_EXTERNAL_ID,   TG__K_RECORD_FUNCTION_ID, TG__K_EV_IDX,
-                                  TG__K_MODULE_PATH};
+  static const uint32_t ours[] = {TG__K_SEQUENCE_NUMBER,    TG__K_FWD_THREAD_ID, TG__K_CALL_STACK,
+                                  TG__K_MODULE_HIERARCHY,   TG__K_OVERLOAD_NAME, TG__K_EXTERNAL_ID,
+                                  TG__K_RECORD_FUNCTION_ID, TG__K_EV_IDX,        TG__K_MODULE_PATH};
   for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
     if (ours[i] == key) return true;
   }
@@ -220,18 +221,20 @@ static bool is_taken(const struct tg__packed_val *vals, size_t count, uint32_t k
 }
 
 /* The keyword's name has been read; its value follows. A list of tensors is passed over whole. */
-static bool take_keyword(struct tg__raw *w, struct tg__bytes *b, const struct tg__input_value *name, struct tg__packed_val *vals, size_t *count) {
+static bool take_keyword(struct tg__raw *w, struct tg__bytes *b, const struct tg__input_value *name,
+                         struct tg__packed_val *vals, size_t *count) {
   struct tg__input_value v, item;
   if (!tg__input_next(b, &v) || v.kind == TG_INPUT_KEYWORD) return false;
   for (unsigned i = 0; v.kind == TG_INPUT_TENSOR_LIST && i < v.count; i++) {
     if (!tg__input_next(b, &item) || (item.kind != TG_INPUT_TENSOR && item.kind != TG_INPUT_UNDEFINED)) return false;
   }
   struct tg__packed_val out = {.key = tg__raw_intern(w, (const char *)name->bytes, name->count)};
-  if (*count < KEYWORDS_MOST && !is_taken(vals, *count, out.key) && keyword_value(w, &v, b->end, &out)) vals[(*count)++] = out;
+  if (*count < KEYWORDS_MOST && !is_taken(vals, *count, out.key) && keyword_value(w, &v, b->end, &out))
+    vals[(*count)++] = out;
   return true;
 }
 
-/* ---- the whole entry ------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole entry ------------------------------------------------------------------------- */
 
 static bool same_fields(const struct tg__raw_layout *l, const struct tg__packed_val *vals, size_t count) {
   if (l->count != count) return false;
@@ -294,7 +297,8 @@ bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_s
   struct tg__input_value v;
   bool ok = true;
   for (int i = 0; i < 4; i++) tg__out_char(order[i], '[');
-  while (ok && tg__input_next(&b, &v)) ok = v.kind == TG_INPUT_KEYWORD ? take_keyword(w, &b, &v, vals, &count) : put_input(&l, &b, &v);
+  while (ok && tg__input_next(&b, &v))
+    ok = v.kind == TG_INPUT_KEYWORD ? take_keyword(w, &b, &v, vals, &count) : put_input(&l, &b, &v);
   ok = ok && !b.broken;
   for (int i = 0; i < 4; i++) {
     if (ok) vals[i].i = close_list(w, order[i]);

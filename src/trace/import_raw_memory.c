@@ -1,8 +1,8 @@
-/* Allocations and frees of a recording as events, with running totals. A free is recorded with what the allocator says of the
- * block; where the recording has the allocation too, its size counts. */
+/* Allocations and frees of a recording as events, with running totals. A free is recorded with what the allocator
+ * says of the block; where the recording has the allocation too, its size counts. */
 #include "trace/import_raw.h"
 
-struct allocations { /* of one process */
+struct allocations {            /* of one process */
   struct tg__raw_memory *items; /* thread after thread, each in its own order */
   size_t count, cap;
   uint32_t *order; /* of items, by time */
@@ -13,7 +13,8 @@ static bool earlier(uint32_t a, uint32_t b, const void *items) {
   return all[a].ts_ns < all[b].ts_ns;
 }
 
-static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size_t count, const struct tg__raw_file *file) {
+static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size_t count,
+                   const struct tg__raw_file *file) {
   all->count = 0;
   for (size_t i = 0; i < count; i++) {
     if (jobs[i].file != file || !jobs[i].memory_count) continue;
@@ -28,10 +29,11 @@ static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size
   return tg__sort_index(all->order, all->count, earlier, all->items);
 }
 
-/* Give frees the size of their allocation. Of two that claim one address the older is freed first: the times of allocations are a little early
- * (EARLY in format/events.def), so a block may seem to be given away again before it was freed. */
+/* Give frees the size of their allocation. Of two that claim one address the older is freed first: the times of
+ * allocations are a little early (EARLY in format/events.def), so a block may seem to be given away again before it
+ * was freed. */
 static bool settle_sizes(struct allocations *all) {
-  struct tg__map oldest = {0}, newest = {0}; /* address → allocation that is live there */
+  struct tg__map oldest = {0}, newest = {0};                       /* address → allocation that is live there */
   uint32_t *const next = tg__alloc(all->count * sizeof *next + 1); /* the one after it at the same address, + 1 */
   bool ok = next != NULL;
   for (size_t i = 0; i < all->count && ok; i++) {
@@ -68,8 +70,9 @@ static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_
   tg__row_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
   if (!m->failed) tg__row_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
   const uint32_t name = m->failed ? TG__K_OUT_OF_MEMORY : TG__K_MEMORY;
-  tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = m->track, .ph = 'i'},
-                    "cpu_instant_event");
+  tg__raw_add_event(
+      w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = name, .track = m->track, .ph = 'i'},
+      "cpu_instant_event");
 }
 
 static void add_tensor(struct tg__raw *w, const struct tg__raw_memory *m) {
@@ -82,13 +85,17 @@ static void add_tensor(struct tg__raw *w, const struct tg__raw_memory *m) {
   tg__row_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false);
   tg__row_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
   tg__row_value(p, TG__K_ADDR, TG__KIND_INT, (int64_t)m->address, false);
-  tg__raw_add_event(w, (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = TG__K_TENSOR, .track = m->track, .ph = 'i'},
-                    "cpu_instant_event");
+  tg__raw_add_event(
+      w,
+      (struct tg__record){.ts_ns = m->ts_ns, .dur_ns = TG_NULL_INT, .name = TG__K_TENSOR, .track = m->track, .ph = 'i'},
+      "cpu_instant_event");
 }
 
-/* Running sums per device, from zero where the recording begins: below zero when more of what was there before was freed than taken. */
+/* Running sums per device, from zero where the recording begins: below zero when more of what was there before was
+ * freed than taken. */
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count) {
-  int64_t *const totals = tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *totals); /* by device; zeroed pages, few of which are touched */
+  int64_t *const totals =
+      tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *totals); /* by device; zeroed pages, few of which are touched */
   struct allocations all = {0};
   w->no_memory |= !totals;
   for (size_t f = 0; f < w->file_count && !w->no_memory; f++) {

@@ -1,5 +1,5 @@
-/* Record chunks become import records. One chunk is one job, so that all cores work on a long thread; what chunks share (texts,
- * schemas) is made under a lock the first time and then only looked up. */
+/* Record chunks become import records. One chunk is one job, so that all cores work on a long thread; what chunks
+ * share (texts, schemas) is made under a lock the first time and then only looked up. */
 #include "trace/import_raw.h"
 
 #include <stdlib.h>
@@ -38,14 +38,14 @@ struct job { /* the private half of a tg__raw_job */
 struct packing {
   uint32_t set;
   const struct tg__raw_shape *shape; /* NULL = none */
-  int64_t seq, forward, number;      /* number: of a module, a generation, a counter's value; seq: objects collected, too */
+  int64_t seq, forward, number; /* number: of a module, a generation, a counter's value; seq: objects collected, too */
   uint32_t overload, modules, stack, module_path, caller;
 };
 
 const char *tg__raw_category(uint8_t scope) {
   switch (scope) {
-#define RAW_SCOPE(name, number, category, meaning)                                                                                         \
-  case number:                                                                                                                             \
+#define RAW_SCOPE(name, number, category, meaning)                                                                     \
+  case number:                                                                                                         \
     return category;
 #include "format/events.def"
   default:
@@ -53,20 +53,26 @@ const char *tg__raw_category(uint8_t scope) {
   }
 }
 
-/* ---- schemas and categories ------------------------------------------------------------------------------------------------------ */
+/* ---- schemas and categories ------------------------------------------------------------------ */
 
 static const struct {
   uint32_t set, key;
   enum tg__kind kind;
   bool top;
 } fields[] = {
-    {HAS_SEQUENCE, TG__K_SEQUENCE_NUMBER, TG__KIND_INT, false},  {HAS_SEQUENCE, TG__K_FWD_THREAD_ID, TG__KIND_INT, false},
-    {HAS_OVERLOAD, TG__K_OVERLOAD_NAME, TG__KIND_STR, false},    {HAS_MODULES, TG__K_MODULE_HIERARCHY, TG__KIND_STR, false},
-    {HAS_STACK, TG__K_CALL_STACK, TG__KIND_STR, false},          {HAS_MODULE_ID, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, false},
-    {HAS_MODULE_PATH, TG__K_MODULE_PATH, TG__KIND_STR, false},   {HAS_CALLER, TG__K_CALL_FROM, TG__KIND_STR, false},
-    {HAS_GENERATION, TG__K_GENERATION, TG__KIND_INT, false},     {HAS_GENERATION, TG__K_COLLECTED, TG__KIND_INT, false},
+    {HAS_SEQUENCE, TG__K_SEQUENCE_NUMBER, TG__KIND_INT, false},
+    {HAS_SEQUENCE, TG__K_FWD_THREAD_ID, TG__KIND_INT, false},
+    {HAS_OVERLOAD, TG__K_OVERLOAD_NAME, TG__KIND_STR, false},
+    {HAS_MODULES, TG__K_MODULE_HIERARCHY, TG__KIND_STR, false},
+    {HAS_STACK, TG__K_CALL_STACK, TG__KIND_STR, false},
+    {HAS_MODULE_ID, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, false},
+    {HAS_MODULE_PATH, TG__K_MODULE_PATH, TG__KIND_STR, false},
+    {HAS_CALLER, TG__K_CALL_FROM, TG__KIND_STR, false},
+    {HAS_GENERATION, TG__K_GENERATION, TG__KIND_INT, false},
+    {HAS_GENERATION, TG__K_COLLECTED, TG__KIND_INT, false},
     {IS_ASYNC, TG__K_ASYNC, TG__KIND_TRUE, false},
-    {IS_CUT, TG__K_FINISHED, TG__KIND_FALSE, false},             {IS_COUNTER, TG__K_VALUE, TG__KIND_INT, false},
+    {IS_CUT, TG__K_FINISHED, TG__KIND_FALSE, false},
+    {IS_COUNTER, TG__K_VALUE, TG__KIND_INT, false},
     {IS_MARK, TG__K_S, TG__KIND_STR, true},
 };
 
@@ -110,7 +116,7 @@ static uint16_t category_of(struct job *j, uint8_t scope) {
   return j->cats[scope] = (uint16_t)cat;
 }
 
-/* ---- packing --------------------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static inline uint8_t *put_number(uint8_t *p, uint64_t v) {
   for (; v >= 0x80; v >>= 7) *p++ = (uint8_t)(v | 0x80);
@@ -123,7 +129,8 @@ static inline uint8_t *put_int(uint8_t *p, int64_t v) { return put_number(p, (ui
 static uint32_t pack(struct job *j, const struct packing *v) {
   struct tg__raw_job *const out = j->out;
   const uint32_t schema = schema_of(j, v->shape ? v->shape->layout : 0, v->set), inputs = v->shape ? v->shape->len : 0;
-  if (schema == TG_NONE || !tg__grow((void **)&out->pool, &out->pool_cap, out->pool_len + inputs + RECORD_FIELD_BYTES, 1)) {
+  if (schema == TG_NONE ||
+      !tg__grow((void **)&out->pool, &out->pool_cap, out->pool_len + inputs + RECORD_FIELD_BYTES, 1)) {
     out->no_memory = true;
     return TG_NONE;
   }
@@ -148,7 +155,7 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   return reference;
 }
 
-/* ---- one record ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one record ------------------------------------------------------------------------------ */
 
 static uint32_t unknown_name(struct job *j, uint32_t id, int64_t offset) {
   struct tg__out text = {0};
@@ -240,7 +247,8 @@ static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, st
   if (frame) set_caller(j, frame->parent, v);
   const uint32_t module = r->scope == TG_RAW_MODULE ? describe_module(j, r->stack, v) : TG_NONE;
   if (module != TG_NONE) return module;
-  if (frame && r->scope == TG_RAW_PYTHON_CALL) return frame->text; /* the line it was entered at: a generator goes on at its yield */
+  if (frame && r->scope == TG_RAW_PYTHON_CALL)
+    return frame->text; /* the line it was entered at: a generator goes on at its yield */
   return name_of(j, r->name, v, offset);
 }
 
@@ -287,7 +295,8 @@ static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t t
     out->no_memory = true;
     return;
   }
-  /* A little on, so that it lies behind what it was dated by also where readers keep times as doubles, which are 1 ns coarse there. */
+  /* A little on, so that it lies behind what it was dated by also where readers keep times as doubles, which are 1
+   * ns coarse there. */
   const int64_t later_ns = r->flags & TG_RAW_F_EARLY && ts_ns != TG_NULL_INT && ts_ns < INT64_MAX - 2 ? 2 : 0;
   out->memory[out->memory_count++] = (struct tg__raw_memory){.ts_ns = ts_ns + later_ns,
                                                              .bytes = wide(r->dur_ticks, r->seq),
@@ -303,16 +312,19 @@ static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t t
   m->tensor_name = v.overload;
 }
 
-static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, struct tg__record *out, int64_t offset) {
+static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, struct tg__record *out,
+                      int64_t offset) {
   int64_t end_ns;
-  if (!tg__raw_wall_ns(&j->cursor, r->start_ticks, &out->ts_ns) || __builtin_sub_overflow(out->ts_ns, j->raw->base_ns, &out->ts_ns)) {
+  if (!tg__raw_wall_ns(&j->cursor, r->start_ticks, &out->ts_ns) ||
+      __builtin_sub_overflow(out->ts_ns, j->raw->base_ns, &out->ts_ns)) {
     out->ts_ns = TG_NULL_INT;
     tg__lose(&j->out->losses, TG__LOSS_bent_no_time, offset);
     return;
   }
   if (out->ph != 'X') return;
   if (dur_ticks > UINT64_MAX - r->start_ticks || !tg__raw_wall_ns(&j->cursor, r->start_ticks + dur_ticks, &end_ns) ||
-      __builtin_sub_overflow(end_ns, j->raw->base_ns, &end_ns) || __builtin_sub_overflow(end_ns, out->ts_ns, &out->dur_ns)) {
+      __builtin_sub_overflow(end_ns, j->raw->base_ns, &end_ns) ||
+      __builtin_sub_overflow(end_ns, out->ts_ns, &out->dur_ns)) {
     out->dur_ns = TG_NULL_INT;
     tg__lose(&j->out->losses, TG__LOSS_bent_no_duration, offset);
   }
@@ -336,7 +348,7 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
   out->phases[ph]++;
 }
 
-/* ---- modules, where none were recorded ------------------------------------------------------------------------------------------- */
+/* ---- modules, where none were recorded ------------------------------------------------------- */
 
 static bool add_run(struct tg__raw_job *out, uint32_t module, const struct tg__raw_record *r, uint64_t dur_ticks) {
   struct tg__raw_run *const last = out->run_count ? &out->runs[out->run_count - 1] : NULL;
@@ -349,8 +361,9 @@ static bool add_run(struct tg__raw_job *out, uint32_t module, const struct tg__r
   return true;
 }
 
-/* Records lie in the order of their ends, so going back through them an operator comes before what ran inside it, which is
- * passed over: its module is that of the outer one. What runs outside of all frames ends the calls before it. */
+/* Records lie in the order of their ends, so going back through them an operator comes before what ran inside it,
+ * which is passed over: its module is that of the outer one. What runs outside of all frames ends the calls before
+ * it. */
 static void gather_runs(struct job *j, const struct tg__raw_chunk *chunk) {
   struct tg__raw_record r;
   uint64_t dur, inside_from = UINT64_MAX;
@@ -368,19 +381,21 @@ static void gather_runs(struct job *j, const struct tg__raw_chunk *chunk) {
   }
 }
 
-/* ---- one chunk ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one chunk ------------------------------------------------------------------------------- */
 
 static int64_t offset_of(const struct job *j, uint32_t record) {
-  return (int64_t)(j->out->chunk->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES + (uint64_t)record * TG_RAW_RECORD_BYTES);
+  return (int64_t)(j->out->chunk->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES +
+                   (uint64_t)record * TG_RAW_RECORD_BYTES);
 }
 
 static bool make_room(struct tg__raw_job *out, uint32_t records) {
   out->records.bytes = (records + (size_t)1) * sizeof *out->records.records;
   out->records.records = tg__pages_get(out->records.bytes);
-  return out->records.records && tg__grow((void **)&out->pool, &out->pool_cap, (size_t)records * 24 + RECORD_FIELD_BYTES, 1);
+  return out->records.records &&
+         tg__grow((void **)&out->pool, &out->pool_cap, (size_t)records * 24 + RECORD_FIELD_BYTES, 1);
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 struct key {
   uint64_t start, dur;
@@ -392,9 +407,12 @@ static bool key_before(const struct key *a, const struct key *b) {
   if (a->dur != b->dur) return a->dur > b->dur;
   return a->at > b->at; /* what ended later lies around the other */
 }
-static bool key_less(uint32_t a, uint32_t b, const void *ctx) { return key_before((const struct key *)ctx + a, (const struct key *)ctx + b); }
+static bool key_less(uint32_t a, uint32_t b, const void *ctx) {
+  return key_before((const struct key *)ctx + a, (const struct key *)ctx + b);
+}
 
-/* Records lie in the order of their ends, so one goes back over all that ran inside it: few, but for a chunk made to hurt. */
+/* Records lie in the order of their ends, so one goes back over all that ran inside it: few, but for a chunk made to
+ * hurt. */
 static void insert_by_start(uint32_t *order, const struct key *keys, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     uint32_t place = i;
@@ -410,7 +428,8 @@ struct ordered {
   uint32_t count;
 };
 
-/* An allocation whose moment is only known to lie behind start_ticks lies behind all that had ended on the thread when it was noted. */
+/* An allocation whose moment is only known to lie behind start_ticks lies behind all that had ended on the thread
+ * when it was noted. */
 static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct ordered *o) {
   uint64_t last_end = 0;
   for (uint32_t i = 0; i < chunk->count;) {
@@ -466,7 +485,10 @@ static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
 void tg__raw_job_run(void *jobs, size_t i) {
   struct tg__raw_job *const out = (struct tg__raw_job *)jobs + i;
   struct tg__raw_chunk chunk;
-  struct job j = {.out = out, .raw = out->raw, .scope = tg__raw_ids_of(out->file, out->chunk->part), .cursor = {.clock = &out->file->clock}};
+  struct job j = {.out = out,
+                  .raw = out->raw,
+                  .scope = tg__raw_ids_of(out->file, out->chunk->part),
+                  .cursor = {.clock = &out->file->clock}};
   for (size_t k = 0; k < SCHEMA_CACHE; k++) j.schemas[k].schema = TG_NONE;
   memset(j.cats, 0xff, sizeof j.cats);
   uint8_t *const payload = tg__raw_fetch(out->file, out->chunk, &out->damaged);

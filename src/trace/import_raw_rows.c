@@ -8,19 +8,21 @@
 enum { KINETO_SPANS_INDEX = 536870912 };
 static const int64_t QUARTER_NS = INT64_C(7889238) * 1000000000; /* Kineto's base times are multiples of it */
 
-/* ---- one event ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one event ------------------------------------------------------------------------------- */
 
 void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category) {
   const uint32_t cat = category ? tg__raw_intern(w, category, strlen(category)) : TG_NONE;
   if (!tg__row_add(w->parser, r, cat)) w->no_memory = true;
 }
 
-/* ---- processes and threads ------------------------------------------------------------------------------------------------------- */
+/* ---- processes and threads ------------------------------------------------------------------- */
 
-static void add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind, int64_t value) {
+static void add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind,
+                         int64_t value) {
   tg__row_value(w->parser, key, kind, value, false);
   const int64_t ts = w->start_ns; /* Kineto gives these a time, too */
-  tg__raw_add_event(w, (struct tg__record){.ts_ns = ts, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'}, NULL);
+  tg__raw_add_event(w, (struct tg__record){.ts_ns = ts, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'},
+                    NULL);
 }
 
 static uint32_t process_name(struct tg__raw *w) {
@@ -80,7 +82,7 @@ void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t
   tg__map_free(&threads);
 }
 
-/* ---- modules --------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 struct open_call {
   uint32_t module; /* id of its STACK entry */
@@ -100,9 +102,12 @@ static void put_call(struct calls *c, const struct open_call *call) {
   const uint32_t at = tg__raw_find(&c->scope, TG_RAW_D_MODULE, call->module);
   struct tg__record r = {.track = c->job->track, .ph = 'X'};
   int64_t end_ns;
-  if (at == TG_NONE || !tg__raw_wall_ns(&c->cursor, call->start, &r.ts_ns) || !tg__raw_wall_ns(&c->cursor, call->end, &end_ns)) return;
+  if (at == TG_NONE || !tg__raw_wall_ns(&c->cursor, call->start, &r.ts_ns) ||
+      !tg__raw_wall_ns(&c->cursor, call->end, &end_ns))
+    return;
   const struct tg__raw_module *const m = &w->modules[at];
-  if (__builtin_sub_overflow(end_ns, r.ts_ns, &r.dur_ns) || __builtin_sub_overflow(r.ts_ns, w->base_ns, &r.ts_ns)) return;
+  if (__builtin_sub_overflow(end_ns, r.ts_ns, &r.dur_ns) || __builtin_sub_overflow(r.ts_ns, w->base_ns, &r.ts_ns))
+    return;
   r.name = m->name;
   tg__row_value(w->parser, TG__K_PYTHON_MODULE_ID, TG__KIND_INT, m->number, false);
   if (m->path != TG__K_EMPTY) tg__row_value(w->parser, TG__K_MODULE_PATH, TG__KIND_STR, m->path, false);
@@ -110,7 +115,8 @@ static void put_call(struct calls *c, const struct open_call *call) {
   tg__raw_add_event(w, r, tg__raw_category(TG_RAW_MODULE));
 }
 
-/* A call lies in its caller's, and is written behind it: where both have the same extent, the order says which is around which. */
+/* A call lies in its caller's, and is written behind it: where both have the same extent, the order says which is
+ * around which. */
 static void end_calls(struct calls *c, uint32_t keep) {
   for (uint32_t i = c->depth; i-- > keep && i > 0;)
     if (c->open[i - 1].end < c->open[i].end) c->open[i - 1].end = c->open[i].end;
@@ -139,7 +145,8 @@ static void take_run(struct calls *c, const struct tg__raw_run *run) {
   const uint32_t n = chain_of(c, run->module, chain);
   while (same < n && same < c->depth && c->open[same].module == chain[same]) same++;
   if (c->depth > same) end_calls(c, same);
-  for (uint32_t i = same; i < n; i++) c->open[c->depth++] = (struct open_call){chain[i], run->start_ticks, run->end_ticks};
+  for (uint32_t i = same; i < n; i++)
+    c->open[c->depth++] = (struct open_call){chain[i], run->start_ticks, run->end_ticks};
   if (c->depth && c->open[c->depth - 1].end < run->end_ticks) c->open[c->depth - 1].end = run->end_ticks;
 }
 
@@ -148,7 +155,8 @@ static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
   return runs[a].start_ticks < runs[b].start_ticks;
 }
 
-static bool derive_calls(struct tg__raw *w, const struct tg__raw_job *job, const struct tg__raw_run *runs, size_t count) {
+static bool derive_calls(struct tg__raw *w, const struct tg__raw_job *job, const struct tg__raw_run *runs,
+                         size_t count) {
   uint32_t *const order = tg__alloc((count + 1) * sizeof *order);
   struct calls *const c = tg__alloc(sizeof *c);
   bool ok = order && c;
@@ -173,7 +181,8 @@ void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size
   size_t cap = 0;
   for (size_t i = 0, next; i < count && !w->no_memory; i = next) {
     size_t n = 0;
-    for (next = i; next < count && jobs[next].file == jobs[i].file && jobs[next].chunk->part == jobs[i].chunk->part; next++) {
+    for (next = i; next < count && jobs[next].file == jobs[i].file && jobs[next].chunk->part == jobs[i].chunk->part;
+         next++) {
       if (jobs[next].run_count == 0) continue;
       if (!tg__grow((void **)&runs, &cap, n + jobs[next].run_count, sizeof *runs)) {
         w->no_memory = true;
@@ -187,7 +196,7 @@ void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size
   tg__free(runs);
 }
 
-/* ---- the recording --------------------------------------------------------------------------------------------------------------- */
+/* ---- the recording --------------------------------------------------------------------------- */
 
 static uint32_t text_track(struct tg__raw *w, const char *pid, const char *tid) {
   const struct tg__track_key key = {.pid = tg__raw_intern(w, pid, strlen(pid)),
@@ -199,12 +208,17 @@ static uint32_t text_track(struct tg__raw *w, const char *pid, const char *tid) 
 
 static void add_instant(struct tg__raw *w, const char *name, uint32_t track, int64_t ts_ns) {
   tg__row_value(w->parser, TG__K_S, TG__KIND_STR, TG__K_G, true);
-  tg__raw_add_event(
-      w, (struct tg__record){.ts_ns = ts_ns, .dur_ns = TG_NULL_INT, .name = tg__raw_intern(w, name, strlen(name)), .track = track, .ph = 'i'},
-      NULL);
+  tg__raw_add_event(w,
+                    (struct tg__record){.ts_ns = ts_ns,
+                                        .dur_ns = TG_NULL_INT,
+                                        .name = tg__raw_intern(w, name, strlen(name)),
+                                        .track = track,
+                                        .ph = 'i'},
+                    NULL);
 }
 
-/* From the first start to the last stop; where a process was killed, to the last event. Ends are relative to base_ns. */
+/* From the first start to the last stop; where a process was killed, to the last event. Ends are relative to base_ns.
+ */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns) {
   const int64_t start = w->start_ns;
   int64_t stop = last_ns;
@@ -222,12 +236,13 @@ void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns) {
                                         .track = text_track(w, "Spans", "PyTorch Profiler"),
                                         .ph = 'X'},
                     "Trace");
-  add_metadata(w, TG__K_PROCESS_SORT_INDEX, text_track(w, "Spans", NULL), TG__K_SORT_INDEX, TG__KIND_INT, KINETO_SPANS_INDEX);
+  add_metadata(w, TG__K_PROCESS_SORT_INDEX, text_track(w, "Spans", NULL), TG__K_SORT_INDEX, TG__KIND_INT,
+               KINETO_SPANS_INDEX);
   add_instant(w, "Iteration Start: PyTorch Profiler", text_track(w, "Traces", "Trace PyTorch Profiler"), start);
   add_instant(w, "Record Window End", text_track(w, "", ""), stop);
 }
 
-/* ---- members of the document ----------------------------------------------------------------------------------------------------- */
+/* ---- members of the document ----------------------------------------------------------------- */
 
 static void add_member(struct tg__raw *w, uint32_t key, const char *raw, size_t len, bool first) {
   struct tg__import *const im = w->im;
@@ -263,7 +278,8 @@ void tg__raw_document(struct tg__raw *w) {
   char text[64];
   const struct tg__raw_process *const p = &w->files[0].process;
   set_base(w);
-  int n = snprintf(text, sizeof text, "\"%016llX%016llX\"", (unsigned long long)p->session, (unsigned long long)p->start_ns);
+  int n = snprintf(text, sizeof text, "\"%016llX%016llX\"", (unsigned long long)p->session,
+                   (unsigned long long)p->start_ns);
   add_member(w, TG__K_TRACE_ID, text, (size_t)n, true);
   add_member(w, TG__K_DEVICE_PROPERTIES, "[]", 2, true);
   add_member(w, TG__K_SCHEMA_VERSION, "1", 1, true);

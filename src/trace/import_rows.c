@@ -3,7 +3,8 @@
 
 static uint32_t cat_of(struct tg__parser *p, uint32_t category) {
   const uint32_t slot = category % 64;
-  return p->cat_string[slot] == category && p->cat_index[slot] != TG_NONE ? p->cat_index[slot] : tg__intern_cat(p, category);
+  return p->cat_string[slot] == category && p->cat_index[slot] != TG_NONE ? p->cat_index[slot]
+                                                                          : tg__intern_cat(p, category);
 }
 
 static inline uint64_t head_of(const struct tg__packed_val *v) {
@@ -33,7 +34,8 @@ bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category) {
   const struct tg__guess *const schema = schema_of(p);
   r.args = schema ? tg__pack_args(p, schema->id, p->vals, p->val_count) : TG_NONE;
   p->val_count = 0;
-  if (p->no_memory || !tg__grow((void **)&p->records, &p->record_cap, p->record_count + 1, sizeof *p->records)) return false;
+  if (p->no_memory || !tg__grow((void **)&p->records, &p->record_cap, p->record_count + 1, sizeof *p->records))
+    return false;
   p->records[p->record_count++] = r;
   p->phases[r.ph]++;
   return true;
@@ -46,9 +48,11 @@ static bool add_segment(struct tg__import *im, struct tg__segment s) {
   return true;
 }
 
-static bool move_args(struct tg__import *im, const struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]) {
+static bool move_args(struct tg__import *im, const struct tg__segment *s, const uint8_t *pool, size_t len,
+                      const int64_t phases[128]) {
   const uint64_t base = im->pool_len / 4;
-  if (base + len / 4 >= TG_NONE || !tg__pages_grow((void **)&im->pool, &im->pool_cap, im->pool_len + len + 1)) return false;
+  if (base + len / 4 >= TG_NONE || !tg__pages_grow((void **)&im->pool, &im->pool_cap, im->pool_len + len + 1))
+    return false;
   if (len) memcpy(im->pool + im->pool_len, pool, len);
   im->pool_len += len;
   for (size_t i = 0; i < s->count; i++) s->records[i].args += (uint32_t)base;
@@ -56,7 +60,8 @@ static bool move_args(struct tg__import *im, const struct tg__segment *s, const 
   return true;
 }
 
-bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len, const int64_t phases[128]) {
+bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len,
+                      const int64_t phases[128]) {
   return move_args(im, s, pool, len, phases) && add_segment(im, *s);
 }
 

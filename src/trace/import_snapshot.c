@@ -1,9 +1,9 @@
-/* A memory snapshot becomes a trace: one track a device, an instant for each event of its history, for each segment and each block. Times
- * count from the first of them; the wall clock of that is the base of the trace.
+/* A memory snapshot becomes a trace: one track a device, an instant for each event of its history, for each segment
+ * and each block. Times count from the first of them; the wall clock of that is the base of the trace.
  *
- * What a program asked for and gave back are [memory] events, as in recordings of torch.profiler, so that every question about memory answers
- * for snapshots, too. Blocks that were there before the history begins stand at its beginning (Derived), so the running totals are those of
- * the allocator, not only of what was seen. */
+ * What a program asked for and gave back are [memory] events, as in recordings of torch.profiler, so that every
+ * question about memory answers for snapshots, too. Blocks that were there before the history begins stand at its
+ * beginning (Derived), so the running totals are those of the allocator, not only of what was seen. */
 #include "trace/snapshot.h"
 
 #include <stdio.h>
@@ -16,10 +16,11 @@ struct importer {
   struct tg__import *im;
   struct tg__parser *parser;
   struct tg__snapshot snapshot;
-  uint32_t cat, key_requested, key_state, key_type, key_pool, key_active, key_expandable, key_metadata, key_segment, key_free;
+  uint32_t cat, key_requested, key_state, key_type, key_pool, key_active, key_expandable, key_metadata, key_segment,
+      key_free;
   uint32_t key_compiled, key_internal, key_forward, name_segment, name_block, track;
   int64_t device, device_type; /* TG__HOST_DEVICE and up; 0 = memory of the process, 1 = of a device */
-  struct tg__map of_addr; /* address → index into lives + 1; 0 = not allocated now */
+  struct tg__map of_addr;      /* address → index into lives + 1; 0 = not allocated now */
   struct live *lives;
   size_t live_count, live_cap;
   uint32_t free_live; /* index + 1 */
@@ -32,7 +33,9 @@ static uint32_t intern(struct importer *w, const char *text) {
   if (id == TG_NONE) w->no_memory = true;
   return id;
 }
-static void value(struct importer *w, uint32_t key, enum tg__kind kind, int64_t i) { tg__row_value(w->parser, key, kind, i, false); }
+static void value(struct importer *w, uint32_t key, enum tg__kind kind, int64_t i) {
+  tg__row_value(w->parser, key, kind, i, false);
+}
 static void value_text(struct importer *w, uint32_t key, uint32_t text) {
   if (text != TG_NONE) value(w, key, TG__KIND_STR, text);
 }
@@ -76,9 +79,10 @@ static int64_t to_ns(const struct importer *w, int64_t us) {
   return is_wild ? us < 0 ? INT64_MIN / 2 : INT64_MAX / 2 : ns;
 }
 
-/* ---- [memory] events ---------------------------------------------------------------------------------------------------------------- */
+/* ---- [memory] events ------------------------------------------------------------------------- */
 
-static void memory_event(struct importer *w, int64_t ts_ns, int64_t addr, int64_t bytes, uint32_t stack_number, bool derived) {
+static void memory_event(struct importer *w, int64_t ts_ns, int64_t addr, int64_t bytes, uint32_t stack_number,
+                         bool derived) {
   w->allocated = __builtin_add_overflow(w->allocated, bytes, &w->allocated) ? INT64_MAX : w->allocated;
   value(w, TG__K_TOTAL_RESERVED, TG__KIND_INT, w->reserved);
   value(w, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, w->allocated);
@@ -96,8 +100,10 @@ static void set_alive(struct importer *w, int64_t addr, int64_t bytes, uint32_t 
     *place = w->free_live ? w->free_live : (uint32_t)++w->live_count;
     if (w->free_live) w->free_live = w->lives[w->free_live - 1].stack;
   }
-  if (!place || !tg__grow((void **)&w->lives, &w->live_cap, w->live_count, sizeof *w->lives)) w->no_memory = true;
-  else w->lives[*place - 1] = (struct live){bytes, stack_number};
+  if (!place || !tg__grow((void **)&w->lives, &w->live_cap, w->live_count, sizeof *w->lives))
+    w->no_memory = true;
+  else
+    w->lives[*place - 1] = (struct live){bytes, stack_number};
 }
 /* What was allocated there, which it is no longer; as the entry has it when that was never seen. */
 static struct live set_dead(struct importer *w, const struct tg__snapshot_entry *x) {
@@ -111,29 +117,34 @@ static struct live set_dead(struct importer *w, const struct tg__snapshot_entry 
   return was;
 }
 
-/* Does this entry give back what the program had? free_completed counts where a history without free_requested has it. */
+/* Does this entry give back what the program had? free_completed counts where a history without free_requested has it.
+ */
 static bool gives_back(const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
   return x->action == (h->has_requests ? TG__ACTION_FREE_REQUESTED : TG__ACTION_FREE_COMPLETED);
 }
 
-/* ---- what was there before the history -------------------------------------------------------------------------------------------------- */
+/* ---- what was there before the history ------------------------------------------------------- */
 
 static bool is_of_device(const struct importer *w, const struct tg__snapshot_block *b) {
   return b->segment != TG_NONE && w->snapshot.segments[b->segment].device == w->device;
 }
 static bool is_active(const struct importer *w, const struct tg__snapshot_block *b) {
-  return b->state != TG_NONE && tg__str_eq(tg__strings_get(w->im->shared.trace->strings, b->state), TG_STR("active_allocated"));
+  return b->state != TG_NONE &&
+         tg__str_eq(tg__strings_get(w->im->shared.trace->strings, b->state), TG_STR("active_allocated"));
 }
 
-/* Freed without having been allocated, or still allocated at the end without ever having been. Emits one event for each, and leaves the
- * addresses of the history in the map. Entries tell what was asked for, so that is what counts of a block, too. */
+/* Freed without having been allocated, or still allocated at the end without ever having been. Emits one event for
+ * each, and leaves the addresses of the history in the map. Entries tell what was asked for, so that is what counts
+ * of a block, too. */
 static void emit_old_blocks(struct importer *w, struct tg__snapshot_history *h, int64_t ts_ns) {
   struct tg__history_walk walk = {.history = h};
   for (struct tg__snapshot_entry x = {0}; !w->no_memory && tg__history_next(&walk, &x);) {
     if (x.action != TG__ACTION_ALLOC && !gives_back(h, &x)) continue;
     const size_t before = w->of_addr.count;
-    if (!tg__map_slot(&w->of_addr, (uint64_t)x.addr, 0)) w->no_memory = true;
-    else if (w->of_addr.count > before && x.action != TG__ACTION_ALLOC) memory_event(w, ts_ns, x.addr, x.size, 0, true);
+    if (!tg__map_slot(&w->of_addr, (uint64_t)x.addr, 0))
+      w->no_memory = true;
+    else if (w->of_addr.count > before && x.action != TG__ACTION_ALLOC)
+      memory_event(w, ts_ns, x.addr, x.size, 0, true);
   }
   for (size_t i = 0; i < w->snapshot.block_count && !w->no_memory; i++) {
     const struct tg__snapshot_block *const b = &w->snapshot.blocks[i];
@@ -145,11 +156,12 @@ static void emit_old_blocks(struct importer *w, struct tg__snapshot_history *h, 
 static int64_t reserved_at_the_end(const struct importer *w) {
   int64_t sum = 0;
   for (size_t i = 0; i < w->snapshot.segment_count; i++)
-    if (w->snapshot.segments[i].device == w->device && __builtin_add_overflow(sum, w->snapshot.segments[i].total, &sum)) return INT64_MAX;
+    if (w->snapshot.segments[i].device == w->device && __builtin_add_overflow(sum, w->snapshot.segments[i].total, &sum))
+      return INT64_MAX;
   return sum;
 }
 
-/* ---- rows of a device ----------------------------------------------------------------------------------------------------------------- */
+/* ---- rows of a device ------------------------------------------------------------------------ */
 
 static void emit_other(struct importer *w, const struct tg__snapshot_entry *x) {
   if (x->action == TG__ACTION_OOM) {
@@ -161,11 +173,16 @@ static void emit_other(struct importer *w, const struct tg__snapshot_entry *x) {
     value(w, TG__K_BYTES, TG__KIND_INT, x->size);
     value(w, TG__K_TOTAL_RESERVED, TG__KIND_INT, w->reserved);
   }
-  if (x->action != TG__ACTION_OOM && !w->device_type) put_device(w); /* what says none is of the device its track is called after */
+  if (x->action != TG__ACTION_OOM && !w->device_type)
+    put_device(w); /* what says none is of the device its track is called after */
   put_context(w, x->context, true);
   stack(w, x->stack);
   const uint32_t name = x->action == TG__ACTION_OTHER ? x->action_text : w->snapshot.action_texts[x->action];
-  event(w, x->action == TG__ACTION_OOM ? TG__K_OUT_OF_MEMORY : name == TG_NONE ? TG__K_EMPTY : name, to_ns(w, x->time_us));
+  event(w,
+        x->action == TG__ACTION_OOM ? TG__K_OUT_OF_MEMORY
+        : name == TG_NONE           ? TG__K_EMPTY
+                                    : name,
+        to_ns(w, x->time_us));
 }
 
 static void emit_entry(struct importer *w, const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
@@ -176,17 +193,21 @@ static void emit_entry(struct importer *w, const struct tg__snapshot_history *h,
     return;
   }
   struct live block = {x->size, x->stack};
-  if (taken) set_alive(w, x->addr, x->size, x->stack);
-  else block = set_dead(w, x);
+  if (taken)
+    set_alive(w, x->addr, x->size, x->stack);
+  else
+    block = set_dead(w, x);
   put_context(w, x->context, taken);
-  memory_event(w, to_ns(w, x->time_us), x->addr, taken || block.bytes == INT64_MIN ? block.bytes : -block.bytes, x->stack, false);
+  memory_event(w, to_ns(w, x->time_us), x->addr, taken || block.bytes == INT64_MIN ? block.bytes : -block.bytes,
+               x->stack, false);
 }
 
 static void emit_history(struct importer *w, struct tg__snapshot_history *h) {
   const int64_t first_ns = h->count ? to_ns(w, h->first_us) - 1000 : 0; /* a microsecond before all that was seen */
   w->allocated = 0;
   w->last_ns = h->count ? to_ns(w, h->last.time_us) : 0;
-  w->reserved = __builtin_sub_overflow(reserved_at_the_end(w), h->reserved, &w->reserved) || w->reserved < 0 ? 0 : w->reserved;
+  w->reserved =
+      __builtin_sub_overflow(reserved_at_the_end(w), h->reserved, &w->reserved) || w->reserved < 0 ? 0 : w->reserved;
   emit_old_blocks(w, h, first_ns);
   struct tg__history_walk walk = {.history = h, .gives_back = true};
   for (struct tg__snapshot_entry x = {0}; !w->no_memory && tg__history_next(&walk, &x);) emit_entry(w, h, &x);
@@ -237,11 +258,14 @@ static void emit_notes(struct importer *w) {
 
 static void name_device(struct importer *w) {
   char name[48] = "memory of the CPU";
-  if (w->device == TG__HOST_DEVICE) snprintf(name, sizeof name, "pinned memory of the host");
-  else if (w->device_type) snprintf(name, sizeof name, "memory of GPU%lld", (long long)w->device);
+  if (w->device == TG__HOST_DEVICE)
+    snprintf(name, sizeof name, "pinned memory of the host");
+  else if (w->device_type)
+    snprintf(name, sizeof name, "memory of GPU%lld", (long long)w->device);
   w->track = tg__intern_track(w->parser, &(struct tg__track_key){.pid = w->device, .tid = 0});
   value(w, TG__K_NAME, TG__KIND_STR, intern(w, name));
-  const struct tg__record r = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_PROCESS_NAME, .track = w->track, .ph = 'M'};
+  const struct tg__record r = {
+      .ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_PROCESS_NAME, .track = w->track, .ph = 'M'};
   if (!tg__row_add(w->parser, r, TG_NONE)) w->no_memory = true;
 }
 
@@ -271,7 +295,7 @@ static void emit_device(struct importer *w, int64_t device) {
   emit_notes(w);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void know_words(struct importer *w) {
   w->cat = intern(w, "memory_snapshot");
@@ -320,7 +344,8 @@ static void lose(struct importer *w, enum tg__loss what, int64_t count) {
   w->im->losses.count[what] += count - 1;
 }
 
-/* Room for the args of the rows: what grows bit by bit is moved, and has small pages. What is not used is never touched. */
+/* Room for the args of the rows: what grows bit by bit is moved, and has small pages. What is not used is never
+ * touched. */
 static void expect_rows(struct importer *w) {
   enum { ROW_BYTES = 32 };
   size_t rows = w->snapshot.block_count;
@@ -351,18 +376,20 @@ static bool emit_all(struct importer *w, struct tg_error *e) {
   if (!w->no_memory && !found)
     tg__fail(e, TG_NO_EVENTS, s->cut ? s->cut_offset : -1, "%s",
              s->cut ? "the memory snapshot is cut off before its first segment or event: copy it again"
-                    : "the memory snapshot is empty: was torch.cuda.memory._record_memory_history() called, and anything allocated on a device?");
+                    : "the memory snapshot is empty: was torch.cuda.memory._record_memory_history() called, and "
+                      "anything allocated on a device?");
   return found || w->no_memory;
 }
 
-enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how,
-                                struct tg_error *e) {
+enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, void *ctx,
+                                const struct tg__import_how *how, struct tg_error *e) {
   struct importer w = {.im = im, .parser = tg__alloc(sizeof *w.parser)};
   enum tg_err err = w.parser && tg__parser_init(w.parser, &im->shared) ? TG_OK : TG_MEMORY;
   if (err) tg__fail(e, err, -1, "out of memory while reading the snapshot");
   if (!err) err = tg__snapshot_read(&w.snapshot, im->shared.trace->strings, source, ctx, how, e);
   if (!err && !emit_all(&w, e)) err = e->code;
-  if (!err && (w.no_memory || !tg__commit_rows(im, w.parser))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  if (!err && (w.no_memory || !tg__commit_rows(im, w.parser)))
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   tg__snapshot_free(&w.snapshot);
   tg__map_free(&w.of_addr);
   tg__free(w.lives);

@@ -1,5 +1,5 @@
-/* import_tacho: open a .tacho file. Reads what does not grow with the number of events: the list of chunks, the small tables,
- * the strings. Columns come when tg__tacho_load asks for them (tacho_load.c). */
+/* import_tacho: open a .tacho file. Reads what does not grow with the number of events: the list of chunks, the
+ * small tables, the strings. Columns come when tg__tacho_load asks for them (tacho_load.c). */
 #include "trace/import.h"
 #include "trace/tacho.h"
 
@@ -7,7 +7,7 @@
 
 bool tg__tacho_recognise(const void *head, size_t len) { return tg__greeting_recognise(head, len); }
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static bool read_file(void *ctx, uint64_t offset, void *to, size_t len) {
   const struct tg__tacho *const f = ctx;
@@ -19,7 +19,8 @@ static enum tg_err open_source(struct tg__tacho *f, struct tg_error *e) {
   if (err) return err;
   const int64_t size = tg__file_size(f->file);
   if (size < 0)
-    return tg__fail(e, TG_UNSUPPORTED, -1, "%s is a pipe, and a .tacho file is not read in order: write it to a file first", f->path);
+    return tg__fail(e, TG_UNSUPPORTED, -1,
+                    "%s is a pipe, and a .tacho file is not read in order: write it to a file first", f->path);
   f->reader = (struct tg__reader){.read = read_file, .ctx = f, .len = (uint64_t)size};
   uint8_t greeting[TG_GREETING_BYTES];
   const size_t have = f->reader.len < sizeof greeting ? (size_t)f->reader.len : sizeof greeting;
@@ -27,7 +28,7 @@ static enum tg_err open_source(struct tg__tacho *f, struct tg_error *e) {
   return tg__greeting_check(greeting, have, e);
 }
 
-/* ---- the list of chunks ------------------------------------------------------------------------------------------------------------ */
+/* ---- the list of chunks ---------------------------------------------------------------------- */
 
 static void lose(struct tg__tacho *f, int64_t count, uint64_t offset) {
   if (count && f->lost == 0) f->lost_at = (int64_t)offset;
@@ -65,12 +66,14 @@ static bool add_chunk(struct tg__tacho *f, const struct tg__chunk *c) {
 /* One index, checked; *before: the index it continues, 0 = none. TG_DAMAGED: do not trust any of them. */
 static enum tg_err read_index(struct tg__tacho *f, uint64_t at, uint64_t *before) {
   struct tg__chunk index;
-  if (!tg__chunk_at(&f->reader, at, &index) || index.type != TG_CHUNK_INDEX || index.cut || index.length < TG_INDEX_HEAD_BYTES)
+  if (!tg__chunk_at(&f->reader, at, &index) || index.type != TG_CHUNK_INDEX || index.cut ||
+      index.length < TG_INDEX_HEAD_BYTES)
     return TG_DAMAGED;
   uint8_t *const payload = tg__realloc(NULL, (size_t)index.length);
   if (!payload) return TG_MEMORY;
   enum tg_err err = TG_DAMAGED;
-  if (!f->reader.read(f->reader.ctx, at + TG_CHUNK_HEAD_BYTES, payload, (size_t)index.length) || !tg__chunk_is_intact(&index, payload))
+  if (!f->reader.read(f->reader.ctx, at + TG_CHUNK_HEAD_BYTES, payload, (size_t)index.length) ||
+      !tg__chunk_is_intact(&index, payload))
     goto done;
   const uint64_t count = tg__get32(payload + 8);
   *before = tg__get64(payload);
@@ -119,7 +122,8 @@ static enum tg_err list_chunks(struct tg__tacho *f) {
   size_t kept = 0;
   for (size_t i = 0; i < f->chunk_count; i++) {
     const struct tg__chunk c = f->chunks[i];
-    const bool is_frame = c.type < TG_CHUNK_SUMMARY, is_raw = c.type >= TG_CHUNK_RAW_RECORDS && c.type < TG_CHUNK_RANKS_HEAD;
+    const bool is_frame = c.type < TG_CHUNK_SUMMARY,
+               is_raw = c.type >= TG_CHUNK_RAW_RECORDS && c.type < TG_CHUNK_RANKS_HEAD;
     const bool again = kept && f->chunks[kept - 1].type == c.type && f->chunks[kept - 1].part == c.part && !is_raw;
     if (!tg__chunk_name(c.type) || (again && !is_frame)) {
       lose(f, 1, c.offset);
@@ -131,10 +135,11 @@ static enum tg_err list_chunks(struct tg__tacho *f) {
   return TG_OK;
 }
 
-/* ---- summary and tables ------------------------------------------------------------------------------------------------------------ */
+/* ---- summary and tables ---------------------------------------------------------------------- */
 
 static enum tg_err damaged(const struct tg__tacho *f, const char *what, struct tg_error *e) {
-  return tg__fail(e, TG_DAMAGED, -1, "%s: its %s is missing or damaged, so its events cannot be read; copy or convert it again", f->path,
+  return tg__fail(e, TG_DAMAGED, -1,
+                  "%s: its %s is missing or damaged, so its events cannot be read; copy or convert it again", f->path,
                   what);
 }
 
@@ -147,13 +152,15 @@ static enum tg_err take_summary(struct tg__tacho *f, struct tg_error *e) {
   struct tg__chunk c;
   uint8_t payload[TACHO_SUMMARY_BYTES];
   struct tg__summary *const s = &f->summary;
-  if (!listed || !tg__chunk_at(&f->reader, listed->offset, &c) || c.type != TG_CHUNK_SUMMARY || c.length != sizeof payload ||
-      !f->reader.read(f->reader.ctx, c.offset + TG_CHUNK_HEAD_BYTES, payload, sizeof payload) || !tg__chunk_is_intact(&c, payload)) {
+  if (!listed || !tg__chunk_at(&f->reader, listed->offset, &c) || c.type != TG_CHUNK_SUMMARY ||
+      c.length != sizeof payload ||
+      !f->reader.read(f->reader.ctx, c.offset + TG_CHUNK_HEAD_BYTES, payload, sizeof payload) ||
+      !tg__chunk_is_intact(&c, payload)) {
     return damaged(f, "summary", e);
   }
   tg__summary_take(&(struct tg__bytes){.p = payload, .end = payload + sizeof payload}, s);
-  if (s->group_rows == 0 || s->group_rows > TG_PACKED_MAX_ROWS || s->slices >= TG_NONE || s->marks >= TG_NONE || s->strings >= TG_NONE ||
-      s->step_kind > TG__STEP_PERIOD || s->args_bytes > (uint64_t)4 << 32) {
+  if (s->group_rows == 0 || s->group_rows > TG_PACKED_MAX_ROWS || s->slices >= TG_NONE || s->marks >= TG_NONE ||
+      s->strings >= TG_NONE || s->step_kind > TG__STEP_PERIOD || s->args_bytes > (uint64_t)4 << 32) {
     return damaged(f, "summary", e);
   }
   return TG_OK;
@@ -172,13 +179,15 @@ static uint64_t whole_groups(const struct tg__tacho *f, bool of_marks, uint64_t 
 }
 
 static uint64_t rows_there(struct tg__tacho *f, bool of_marks, uint64_t rows) {
-  const uint64_t per = f->summary.group_rows, whole = whole_groups(f, of_marks, rows), missing = (rows + per - 1) / per - whole;
+  const uint64_t per = f->summary.group_rows, whole = whole_groups(f, of_marks, rows),
+                 missing = (rows + per - 1) / per - whole;
   lose(f, (int64_t)missing, f->reader.len);
   return missing ? whole * per : rows;
 }
 
 static enum tg_err take_table(struct tg_trace *t, struct tg__tacho *f, uint16_t type, uint64_t bytes, uint64_t count,
-                              enum tg_err (*take)(struct tg__bytes *, struct tg_trace *, uint64_t), struct tg_error *e) {
+                              enum tg_err (*take)(struct tg__bytes *, struct tg_trace *, uint64_t),
+                              struct tg_error *e) {
   struct tg__unpack_list list = {0};
   uint8_t *const table = tg__pages_get((size_t)bytes + 1);
   enum tg_err err = table ? tg__unpack_add_blob(&list, f, type, table, bytes) : TG_MEMORY;
@@ -193,8 +202,8 @@ static enum tg_err take_table(struct tg_trace *t, struct tg__tacho *f, uint16_t 
   return err;
 }
 
-/* Put the strings back. Those this version knows well have their places; where that moves the others, the file's ids are
- * renumbered as they are read. */
+/* Put the strings back. Those this version knows well have their places; where that moves the others, the file's ids
+ * are renumbered as they are read. */
 static enum tg_err intern(struct tg_trace *t, struct tg__tacho *f, const uint32_t *lengths, const char *text) {
   const uint64_t count = f->summary.strings;
   uint64_t left = f->summary.text_bytes;
@@ -315,13 +324,15 @@ static bool counts_add_up(const struct tg_trace *t, uint64_t marks) {
     }
     int64_t slices = 0;
     for (uint32_t k = 0; k < rank->track_count; k++) slices += t->tracks[rank->first_track + k].count;
-    if (rank->events_kept < slices || rank->events_kept > most || rank->events_read != rank->events_kept + skipped) return false;
+    if (rank->events_kept < slices || rank->events_kept > most || rank->events_read != rank->events_kept + skipped)
+      return false;
     kept += (uint64_t)rank->events_kept;
   }
   return kept == t->slices.count + marks;
 }
 
-/* What the end of a cut file took from one rank: its last slices, and its marks, which lie in the order of the ranks. */
+/* What the end of a cut file took from one rank: its last slices, and its marks, which lie in the order of the ranks.
+ */
 static void clip_rank(struct tg_trace *t, struct tg__rank *rank, uint32_t slices, int64_t *marks_left) {
   int64_t before = 0, after = 0;
   for (uint32_t i = 0; i < rank->track_count; i++) {
@@ -370,7 +381,8 @@ static enum tg_err count_phases(struct tg_trace *t, struct tg_error *e) {
   if (err) return err;
   for (uint32_t r = 0; r < t->rank_count; r++) {
     struct tg__rank *const rank = &t->ranks[r];
-    const bool old_async = rank->phase_count['S'] > 0 && rank->phase_count['b'] == 0; /* the flags do not tell these two apart */
+    const bool old_async =
+        rank->phase_count['S'] > 0 && rank->phase_count['b'] == 0; /* the flags do not tell these two apart */
     memset(rank->phase_count, 0, sizeof rank->phase_count);
     for (uint32_t k = 0; k < rank->track_count; k++) {
       const struct tg__track *const track = &t->tracks[rank->first_track + k];
@@ -380,7 +392,8 @@ static enum tg_err count_phases(struct tg_trace *t, struct tg_error *e) {
       }
     }
   }
-  for (uint32_t i = 0; i < t->marks.count; i++) t->ranks[t->tracks[t->marks.track[i]].rank].phase_count[t->marks.ph[i]]++;
+  for (uint32_t i = 0; i < t->marks.count; i++)
+    t->ranks[t->tracks[t->marks.track[i]].rank].phase_count[t->marks.ph[i]]++;
   return TG_OK;
 }
 
@@ -388,7 +401,8 @@ static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct t
   enum tg_err err = take_summary(f, e);
   if (!err) err = take_tables(t, f, e);
   if (err) return err;
-  const uint32_t slices = (uint32_t)rows_there(f, false, f->summary.slices), marks = (uint32_t)rows_there(f, true, f->summary.marks);
+  const uint32_t slices = (uint32_t)rows_there(f, false, f->summary.slices),
+                 marks = (uint32_t)rows_there(f, true, f->summary.marks);
   clip(t, slices, marks);
   if ((err = find_args(t, f, e))) return err;
   if (f->lost && t->rank_count) {
@@ -399,7 +413,7 @@ static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct t
   return slices < f->summary.slices || marks < f->summary.marks ? count_phases(t, e) : TG_OK;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_error *e) {
   f->path = path;

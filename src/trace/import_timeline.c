@@ -1,6 +1,6 @@
-/* PyTorch's raw memory timeline, [[time ns, action, bytes, category], …], as marks: one for each change of what a category holds.
- * A change at -1 was there before the recording and has no time. Bytes are signed, so the action (1 there before, 2 made, 3 another version,
- * in pairs, 4 freed) adds nothing; it is kept. */
+/* PyTorch's raw memory timeline, [[time ns, action, bytes, category], …], as marks: one for each change of what a
+ * category holds. A change at -1 was there before the recording and has no time. Bytes are signed, so the action (1
+ * there before, 2 made, 3 another version, in pairs, 4 freed) adds nothing; it is kept. */
 #include "trace/import.h"
 
 enum { NUMBERS = 4, ELEMENT_MOST = 4096 /* bytes: blanks included, more than anybody writes */ };
@@ -19,7 +19,8 @@ static enum element read_number(const char **at, const char *end, int64_t *out) 
   p += negative;
   const char *const digits = p;
   for (; p < end && *p >= '0' && *p <= '9'; p++)
-    if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v) || v > INT64_MAX) return DAMAGED;
+    if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v) || v > INT64_MAX)
+      return DAMAGED;
   if (p == end) return PARTIAL;
   if (p == digits) return DAMAGED;
   *out = negative ? -(int64_t)v : (int64_t)v;
@@ -44,14 +45,16 @@ static enum element read_element(const char **at, const char *end, int64_t numbe
   return WHOLE;
 }
 
-static const char *const kinds[] = {"parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"};
+static const char *const kinds[] = {"parameter",  "optimizer_state", "input",           "temporary",
+                                    "activation", "gradient",        "autograd_detail", "unknown"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static bool add_change(struct tg__parser *p, const int64_t numbers[NUMBERS]) {
   const struct tg__track_key key = {0};
   struct tg__strings *const strings = p->shared->trace->strings;
   const char *const kind = kinds[numbers[3]];
-  const uint32_t kind_id = tg__strings_add(strings, kind, strlen(kind)), cat = tg__strings_add(strings, "cpu_instant_event", 17);
+  const uint32_t kind_id = tg__strings_add(strings, kind, strlen(kind)),
+                 cat = tg__strings_add(strings, "cpu_instant_event", 17);
   const struct tg__record r = {.ts_ns = numbers[0] == -1 ? TG_NULL_INT : numbers[0],
                                .dur_ns = TG_NULL_INT,
                                .name = TG__K_MEMORY_CHANGE,

@@ -1,7 +1,6 @@
-/* intern: what all workers of an import share, and the slow halves of their caches. One lock guards it; a worker comes here
- * once per distinct string, track, category or schema, so it is hardly ever held. */
+/* intern: what all workers of an import share, and the slow halves of their caches. One lock guards it; a worker
+ * comes here once per distinct string, track, category or schema, so it is hardly ever held. */
 #include "trace/import.h"
-
 
 const struct tg__loss_info tg__loss_info[TG__LOSS_COUNT] = {
 #define LOSS(name, kind, meaning) {#name, meaning, TG__LOSS_##kind},
@@ -32,7 +31,7 @@ void tg__count_odd(struct tg__parser *p) {
   p->pending_count = 0;
 }
 
-/* ---- a worker ------------------------------------------------------------------------------------------------------------- */
+/* ---- a worker -------------------------------------------------------------------------------- */
 
 bool tg__parser_init(struct tg__parser *p, struct tg__shared *s) {
   memset(p, 0, sizeof *p);
@@ -56,7 +55,7 @@ void tg__parser_free(struct tg__parser *p) {
   tg__free(p->pool);
 }
 
-/* ---- strings --------------------------------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 uint32_t tg__intern_string(struct tg__parser *p, const char *text, size_t len, uint64_t hash) {
   struct tg__strings *s = p->shared->trace->strings;
@@ -78,7 +77,9 @@ static int hex4(const char *p, const char *end) { /* -1 unless four hexadecimal 
   if (end - p < 4) return -1;
   for (int i = 0; i < 4; i++) {
     const char c = p[i];
-    const int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+    const int digit = c >= '0' && c <= '9'                     ? c - '0'
+                      : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                               : -1;
     if (digit < 0) return -1;
     v = v << 4 | digit;
   }
@@ -86,10 +87,15 @@ static int hex4(const char *p, const char *end) { /* -1 unless four hexadecimal 
 }
 
 static char *put_utf8(char *o, int c) {
-  if (c < 0x80) *o++ = (char)c;
-  else if (c < 0x800) *o++ = (char)(0xc0 | c >> 6), *o++ = (char)(0x80 | (c & 0x3f));
-  else if (c < 0x10000) *o++ = (char)(0xe0 | c >> 12), *o++ = (char)(0x80 | (c >> 6 & 0x3f)), *o++ = (char)(0x80 | (c & 0x3f));
-  else *o++ = (char)(0xf0 | c >> 18), *o++ = (char)(0x80 | (c >> 12 & 0x3f)), *o++ = (char)(0x80 | (c >> 6 & 0x3f)), *o++ = (char)(0x80 | (c & 0x3f));
+  if (c < 0x80)
+    *o++ = (char)c;
+  else if (c < 0x800)
+    *o++ = (char)(0xc0 | c >> 6), *o++ = (char)(0x80 | (c & 0x3f));
+  else if (c < 0x10000)
+    *o++ = (char)(0xe0 | c >> 12), *o++ = (char)(0x80 | (c >> 6 & 0x3f)), *o++ = (char)(0x80 | (c & 0x3f));
+  else
+    *o++ = (char)(0xf0 | c >> 18), *o++ = (char)(0x80 | (c >> 12 & 0x3f)), *o++ = (char)(0x80 | (c >> 6 & 0x3f)),
+    *o++ = (char)(0x80 | (c & 0x3f));
   return o;
 }
 
@@ -139,10 +145,11 @@ uint32_t tg__intern_escaped(struct tg__parser *ps, const char *raw, const char *
   }
   if (control) tg__odd(ps, TG__LOSS_bent_control, raw);
   if (bad) tg__odd(ps, TG__LOSS_bent_bad_utf8, raw);
-  return tg__intern_string(ps, ps->scratch, (size_t)(o - ps->scratch), tg__hash(ps->scratch, (size_t)(o - ps->scratch)));
+  return tg__intern_string(ps, ps->scratch, (size_t)(o - ps->scratch),
+                           tg__hash(ps->scratch, (size_t)(o - ps->scratch)));
 }
 
-/* ---- tracks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- tracks ---------------------------------------------------------------------------------- */
 
 static bool same_track(const struct tg__track_key *a, const struct tg__track_key *b) {
   return a->pid == b->pid && a->tid == b->tid && a->pid_is_text == b->pid_is_text && a->tid_is_text == b->tid_is_text;
@@ -170,7 +177,7 @@ uint32_t tg__intern_track(struct tg__parser *p, const struct tg__track_key *key)
   return track;
 }
 
-/* ---- categories --------------------------------------------------------------------------------------------------------------- */
+/* ---- categories ------------------------------------------------------------------------------ */
 
 static enum tg__class class_of(struct tg__str cat) {
   static const struct {
@@ -186,7 +193,8 @@ static enum tg__class class_of(struct tg__str cat) {
   static const char *const host_calls[] = {"_runtime", "_driver"};
   for (size_t i = 0; i < 2; i++) {
     const size_t n = strlen(host_calls[i]);
-    if (cat.len > n && tg__str_eq_nocase((struct tg__str){cat.ptr + cat.len - n, (uint32_t)n}, host_calls[i])) return TG__CLASS_RUNTIME;
+    if (cat.len > n && tg__str_eq_nocase((struct tg__str){cat.ptr + cat.len - n, (uint32_t)n}, host_calls[i]))
+      return TG__CLASS_RUNTIME;
   }
   return TG__CLASS_OTHER;
 }
@@ -198,7 +206,8 @@ uint32_t tg__intern_cat(struct tg__parser *p, uint32_t string_id) {
   tg__lock_take(s->lock);
   for (uint32_t i = 0; i < t->cat_count && cat == TG_NONE; i++)
     if (t->cats[i].name == string_id) cat = i;
-  if (cat == TG_NONE && t->cat_count == UINT16_MAX) cat = UINT16_MAX - 1; /* more categories than any trace means: lump the rest */
+  if (cat == TG_NONE && t->cat_count == UINT16_MAX)
+    cat = UINT16_MAX - 1; /* more categories than any trace means: lump the rest */
   if (cat == TG_NONE && tg__grow((void **)&t->cats, &s->cat_cap, t->cat_count + 1, sizeof *t->cats)) {
     cat = t->cat_count++;
     t->cats[cat] = (struct tg__cat){string_id, TG__CLASS_OTHER};
@@ -211,12 +220,13 @@ uint32_t tg__intern_cat(struct tg__parser *p, uint32_t string_id) {
   return cat;
 }
 
-/* ---- schemas ------------------------------------------------------------------------------------------------------------------- */
+/* ---- schemas --------------------------------------------------------------------------------- */
 
 static bool same_fields(const struct tg__guess *g, bool has_args, const struct tg__packed_val *vals, size_t count) {
   if (g->count != count || g->has_args != has_args) return false;
   for (size_t i = 0; i < count; i++)
-    if (g->fields[i].key != vals[i].key || g->fields[i].kind != vals[i].kind || g->fields[i].top != vals[i].top) return false;
+    if (g->fields[i].key != vals[i].key || g->fields[i].kind != vals[i].kind || g->fields[i].top != vals[i].top)
+      return false;
   return true;
 }
 
@@ -227,7 +237,8 @@ static bool is_plain(struct tg__str key) {
   return true;
 }
 
-static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const struct tg__packed_val *vals, size_t count) {
+static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const struct tg__packed_val *vals,
+                                    size_t count) {
   struct tg_trace *t = s->trace;
   struct tg__guess *g = tg__arena_get(&t->arena, sizeof *g + count * sizeof *g->fields);
   struct tg__field *fields = tg__arena_get(&t->arena, count * sizeof *fields);
@@ -238,10 +249,16 @@ static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const s
   for (size_t i = 0; i < count; i++) {
     const struct tg__str k = tg__name(t, vals[i].key);
     struct tg__guess_field *f = &g->fields[i];
-    *f = (struct tg__guess_field){.text = k.ptr, .len = is_plain(k) ? k.len : UINT32_MAX, .key = vals[i].key, .kind = vals[i].kind, .top = vals[i].top};
+    *f = (struct tg__guess_field){.text = k.ptr,
+                                  .len = is_plain(k) ? k.len : UINT32_MAX,
+                                  .key = vals[i].key,
+                                  .kind = vals[i].kind,
+                                  .top = vals[i].top};
     memcpy(&f->head, k.ptr, k.len < 8 ? k.len : 8);
-    if (k.len < 8) memset(&f->mask, 0xff, k.len);
-    else memcpy(&f->tail, k.ptr + k.len - 8, 8);
+    if (k.len < 8)
+      memset(&f->mask, 0xff, k.len);
+    else
+      memcpy(&f->tail, k.ptr + k.len - 8, 8);
     fields[i] = (struct tg__field){vals[i].key, vals[i].kind, vals[i].top};
   }
   s->guesses[t->schema_count] = g;
@@ -249,15 +266,18 @@ static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const s
   return g;
 }
 
-const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, const struct tg__packed_val *vals, size_t count) {
+const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, const struct tg__packed_val *vals,
+                                          size_t count) {
   struct tg__shared *s = p->shared;
   if (count > UINT16_MAX) count = UINT16_MAX; /* an object of 65 536 keys is no event; the rest is cut with it */
-  uint32_t near = has_args; /* a cheap number for the cache in front: fields are compared anyway */
+  uint32_t near = has_args;                   /* a cheap number for the cache in front: fields are compared anyway */
   for (size_t i = 0; i < count; i++) near += (vals[i].key << 3 | (unsigned)vals[i].kind) * (uint32_t)(2 * i + 1);
   const struct tg__guess **local = &p->known_schema[near % TG__SCHEMA_CACHE];
   if (*local && same_fields(*local, has_args, vals, count)) return *local;
   uint64_t hash = has_args;
-  for (size_t i = 0; i < count; i++) hash = (hash ^ (((uint64_t)vals[i].key << 4) | (unsigned)vals[i].kind << 1 | vals[i].top)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  for (size_t i = 0; i < count; i++)
+    hash = (hash ^ (((uint64_t)vals[i].key << 4) | (unsigned)vals[i].kind << 1 | vals[i].top)) * 0x9e3779b97f4a7c15u,
+    hash ^= hash >> 29;
   const struct tg__guess *g = NULL;
   tg__lock_take(s->lock);
   for (;; hash++) { /* chained through the next hash */
@@ -273,7 +293,9 @@ const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, c
     }
   }
   tg__lock_drop(s->lock);
-  if (!g) p->no_memory = true;
-  else *local = g;
+  if (!g)
+    p->no_memory = true;
+  else
+    *local = g;
   return g;
 }

@@ -10,9 +10,7 @@ struct tg__keepsakes {
   struct keepsake *first;
 };
 
-struct tg__keepsakes *tg__keepsakes_new(void) {
-  return tg__alloc(sizeof(struct tg__keepsakes));
-}
+struct tg__keepsakes *tg__keepsakes_new(void) { return tg__alloc(sizeof(struct tg__keepsakes)); }
 
 static void drop_all(struct tg__keepsakes *k) {
   for (struct keepsake *one = k->first, *next; one; one = next) {

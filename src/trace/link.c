@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-/* Integer key → slice. Ids of one file lie in a few dense stretches, so: an array, of which only the pages in use exist. A hash
- * map when the stretches are too far apart. */
+/* Integer key → slice. Ids of one file lie in a few dense stretches, so: an array, of which only the pages in use
+ * exist. A hash map when the stretches are too far apart. */
 struct index {
   int64_t least;
   uint32_t *slots; /* slice + 1; 0 = none */
@@ -65,7 +65,7 @@ struct open_nodes { /* operators and steps that are on, outermost first */
   size_t count, cap;
 };
 
-/* ---- ids ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ids ------------------------------------------------------------------------------------- */
 
 static int16_t field_of(const struct tg__schema *s, uint32_t key) {
   for (uint16_t i = 0; i < s->count && i < INT16_MAX; i++)
@@ -103,12 +103,18 @@ static int64_t id_at(const struct linker *l, uint32_t args, const int16_t *field
   tg__args_next(&it);
   return it.val.i;
 }
-static int64_t correlation_of(const struct linker *l, uint32_t slice) { return id_at(l, l->t->slices.args[slice], l->correlation_at); }
-static int64_t external_of(const struct linker *l, uint32_t slice) { return id_at(l, l->t->slices.args[slice], l->external_at); }
+static int64_t correlation_of(const struct linker *l, uint32_t slice) {
+  return id_at(l, l->t->slices.args[slice], l->correlation_at);
+}
+static int64_t external_of(const struct linker *l, uint32_t slice) {
+  return id_at(l, l->t->slices.args[slice], l->external_at);
+}
 
 /* Until its cause is known, the place for it holds the id that leads there. */
 static const uint32_t WIDE_ID = TG_NONE - 1; /* does not fit: look it up again */
-static void note_id(struct linker *l, uint32_t slice, int64_t id) { l->t->slices.cause[slice] = id < 0 ? TG_NONE : id >= WIDE_ID ? WIDE_ID : (uint32_t)id; }
+static void note_id(struct linker *l, uint32_t slice, int64_t id) {
+  l->t->slices.cause[slice] = id < 0 ? TG_NONE : id >= WIDE_ID ? WIDE_ID : (uint32_t)id;
+}
 static int64_t noted_correlation(const struct linker *l, uint32_t slice) {
   const uint32_t id = l->t->slices.cause[slice];
   return id == TG_NONE ? -1 : id == WIDE_ID ? correlation_of(l, slice) : (int64_t)id;
@@ -118,7 +124,7 @@ static int64_t noted_external(const struct linker *l, uint32_t slice) {
   return id == TG_NONE ? -1 : id == WIDE_ID ? external_of(l, slice) : (int64_t)id;
 }
 
-/* ---- indexes ------------------------------------------------------------------------------------------------------------------- */
+/* ---- indexes --------------------------------------------------------------------------------- */
 
 static void widen(struct range *r, int64_t id) {
   if (id < 0) return;
@@ -134,14 +140,17 @@ static void merge_range(struct range *into, const struct range *r) {
   into->count += r->count;
 }
 
-static bool is_device_side(enum tg__class cls) { return tg__class_is_device_work(cls) || cls == TG__CLASS_SYNC || cls == TG__CLASS_DEVICE_MARK; }
+static bool is_device_side(enum tg__class cls) {
+  return tg__class_is_device_work(cls) || cls == TG__CLASS_SYNC || cls == TG__CLASS_DEVICE_MARK;
+}
 
 typedef void each_fn(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx);
 static void each_of_track(struct linker *l, const struct tg__track *track, each_fn *fn, void *ctx) {
   for (uint32_t i = track->first; i < track->first + track->count; i++) fn(l, i, tg__slice_class(l->t, i), ctx);
 }
 static void each_slice(struct linker *l, each_fn *fn, void *ctx) {
-  for (uint32_t k = 0; k < l->rank->track_count; k++) each_of_track(l, &l->t->tracks[l->rank->first_track + k], fn, ctx);
+  for (uint32_t k = 0; k < l->rank->track_count; k++)
+    each_of_track(l, &l->t->tracks[l->rank->first_track + k], fn, ctx);
 }
 
 static void take_id(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
@@ -173,7 +182,8 @@ static void enter(struct linker *l, uint32_t slice, enum tg__class cls, void *ct
   if (id < 0 || (!call && id == 0)) return;
   struct index *x = call ? &l->calls : &l->ops;
   const uint32_t known = index_get(x, id);
-  if (known == TG_NONE || (call && l->t->slices.args[slice] < l->t->slices.args[known])) l->ok &= index_put(x, id, slice);
+  if (known == TG_NONE || (call && l->t->slices.args[slice] < l->t->slices.args[known]))
+    l->ok &= index_put(x, id, slice);
 }
 
 static void make_indexes(struct linker *l) {
@@ -191,7 +201,7 @@ static void make_indexes(struct linker *l) {
   if (l->ok) each_slice(l, enter, NULL);
 }
 
-/* ---- causes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- causes ---------------------------------------------------------------------------------- */
 
 static void link_device(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
   (void)ctx;
@@ -203,12 +213,14 @@ static void link_device(struct linker *l, uint32_t slice, enum tg__class cls, vo
   l->t->slices.cause[slice] = id >= 0 ? index_get(&l->calls, id) : TG_NONE;
 }
 
-/* What an operator tree is made of (tb-plugin rules): operators, steps, optimizer and loader annotations, module calls. */
+/* What an operator tree is made of (tb-plugin rules): operators, steps, optimizer and loader annotations, module calls.
+ */
 static bool is_tree_node(const struct tg_trace *t, uint32_t slice, enum tg__class cls) {
   if (cls == TG__CLASS_OP) return true;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   if (cls == TG__CLASS_ANNOTATION)
-    return tg__str_has_prefix(name, "ProfilerStep#") || tg__str_has_prefix(name, "Optimizer.step") || tg__str_has_prefix(name, "enumerate(Data");
+    return tg__str_has_prefix(name, "ProfilerStep#") || tg__str_has_prefix(name, "Optimizer.step") ||
+           tg__str_has_prefix(name, "enumerate(Data");
   struct tg__val v;
   return cls == TG__CLASS_PYTHON && tg__arg(t, t->slices.args[slice], TG__K_PYTHON_MODULE_ID, false, &v);
 }
@@ -217,7 +229,9 @@ static bool is_tree_node(const struct tg_trace *t, uint32_t slice, enum tg__clas
 static bool is_owner(const struct tg_trace *t, uint32_t slice) {
   if (tg__slice_class(t, slice) != TG__CLASS_OP) return false;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
-  if (tg__str_has_prefix(name, "ProfilerStep#") || tg__str_has_prefix(name, "Optimizer.step") || tg__str_has_prefix(name, "enumerate(DataPipe)#")) return false;
+  if (tg__str_has_prefix(name, "ProfilerStep#") || tg__str_has_prefix(name, "Optimizer.step") ||
+      tg__str_has_prefix(name, "enumerate(DataPipe)#"))
+    return false;
   return !(tg__str_has_prefix(name, "enumerate(DataLoader)#") && tg__str_has_suffix(name, ".__next__"));
 }
 
@@ -233,7 +247,8 @@ static bool open_node(const struct tg_trace *t, struct open_nodes *open, uint32_
   return true;
 }
 
-/* The operator that began last of those that are on. What is found to have ended goes, so that it is passed over once. */
+/* The operator that began last of those that are on. What is found to have ended goes, so that it is passed over once.
+ */
 static uint32_t owner_around(const struct tg_trace *t, struct open_nodes *open, uint32_t call) {
   const int64_t at = t->slices.start_ns[call];
   size_t i = open->count, kept = open->count;
@@ -273,8 +288,11 @@ static bool link_calls(const struct linker *l, const struct tg__track *track) {
     bool calls = false;
     for (next = i; next < end && t->slices.start_ns[next] == t->slices.start_ns[i]; next++) {
       const enum tg__class cls = tg__slice_class(t, next);
-      if (cls == TG__CLASS_RUNTIME) calls = true;
-      else if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_PYTHON) && is_tree_node(t, next, cls)) ok &= open_node(t, &open, next);
+      if (cls == TG__CLASS_RUNTIME)
+        calls = true;
+      else if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_PYTHON) &&
+               is_tree_node(t, next, cls))
+        ok &= open_node(t, &open, next);
     }
     for (uint32_t k = i; calls && k < next; k++)
       if (tg__slice_class(t, k) == TG__CLASS_RUNTIME) link_call(l, &open, k);
@@ -287,18 +305,21 @@ static void link_track(void *ctx, uint32_t number) {
   struct linker *l = ctx;
   const struct tg__track *track = &l->t->tracks[number];
   each_of_track(l, track, link_device, NULL);
-  if (l->ids[number - l->rank->first_track].calls && !link_calls(l, track)) __atomic_store_n(&l->ok, false, __ATOMIC_RELAXED);
+  if (l->ids[number - l->rank->first_track].calls && !link_calls(l, track))
+    __atomic_store_n(&l->ok, false, __ATOMIC_RELAXED);
 }
 
-/* ---- forward and backward -------------------------------------------------------------------------------------------------------- */
+/* ---- forward and backward -------------------------------------------------------------------- */
 
 static uint32_t op_starting_at(const struct tg_trace *t, uint32_t track, int64_t ns) {
   const struct tg__track *k = &t->tracks[track];
   uint32_t from = k->first, to = k->first + k->count;
   while (from < to) {
     const uint32_t mid = from + (to - from) / 2;
-    if (t->slices.start_ns[mid] < ns) from = mid + 1;
-    else to = mid;
+    if (t->slices.start_ns[mid] < ns)
+      from = mid + 1;
+    else
+      to = mid;
   }
   for (; from < k->first + k->count && t->slices.start_ns[from] == ns; from++)
     if (tg__slice_class(t, from) == TG__CLASS_OP) return from;
@@ -329,7 +350,9 @@ static size_t link_by_flow(struct linker *l, uint32_t first_mark) {
     for (uint32_t i = first_mark; i < t->marks.count; i++) {
       const uint8_t ph = t->marks.ph[i];
       struct tg__val id;
-      if (ph != (pass ? 'f' : 's') || !is_fwdbwd(t, i) || t->marks.ts_ns[i] == TG_NULL_INT || !tg__arg(t, t->marks.args[i], TG__K_ID, true, &id)) continue;
+      if (ph != (pass ? 'f' : 's') || !is_fwdbwd(t, i) || t->marks.ts_ns[i] == TG_NULL_INT ||
+          !tg__arg(t, t->marks.args[i], TG__K_ID, true, &id))
+        continue;
       const uint64_t key = id.kind == TG__KIND_INT ? (uint64_t)id.i : (uint64_t)1 << 63 | id.str;
       if (!pass) l->ok &= tg__map_put(&begun, key, i), flows++;
       const uint32_t from = pass ? tg__map_get(&begun, key) : TG_NONE;
@@ -341,8 +364,8 @@ static size_t link_by_flow(struct linker *l, uint32_t first_mark) {
   return flows;
 }
 
-/* Sequence numbers count on every thread for itself; which track a forward thread is only recordings say. Of other traces the
- * number alone must do, and all tracks are one. */
+/* Sequence numbers count on every thread for itself; which track a forward thread is only recordings say. Of other
+ * traces the number alone must do, and all tracks are one. */
 static uint32_t track_of_forward(const struct linker *l, uint32_t backward_track, int64_t number) {
   const struct tg__track *const from = &l->t->tracks[backward_track];
   for (size_t i = 0; i < l->im->logical_count; i++) {
@@ -375,8 +398,10 @@ static void note_forward(struct linker *l, uint32_t op, enum tg__class cls, void
   const int64_t seq = id_at(l, l->t->slices.args[op], l->sequence_at);
   if (seq < 0) return;
   uint32_t *slot = tg__map_slot(&s->forward, sequence_key(l, s->track, seq), op);
-  if (!slot) l->ok = false;
-  else if (l->t->slices.start_ns[op] > l->t->slices.start_ns[*slot]) *slot = op; /* the innermost of several with one number */
+  if (!slot)
+    l->ok = false;
+  else if (l->t->slices.start_ns[op] > l->t->slices.start_ns[*slot])
+    *slot = op; /* the innermost of several with one number */
 }
 
 /* Kineto ties a forward operator to one node, the first to end: the node itself and not the engine's call around it. */
@@ -433,7 +458,8 @@ static bool begin(struct linker *l) {
   return l->ids && find_fields(l);
 }
 
-enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__import *im, uint32_t first_mark, unsigned threads) {
+enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
+                          unsigned threads) {
   struct linker l = {.t = t, .rank = &t->ranks[r], .im = im, .threads = threads};
   l.ok = begin(&l);
   if (l.ok) make_indexes(&l);

@@ -1,8 +1,8 @@
-/* members: JSON text of the document, looked into where it is needed: what a trace says of its program and its machine. The text comes
- * from a file, so any bytes may stand in it. */
+/* members: JSON text of the document, looked into where it is needed: what a trace says of its program and its
+ * machine. The text comes from a file, so any bytes may stand in it. */
 #include "trace/trace.h"
 
-/* ---- one after the other ------------------------------------------------------------------------------------------------------------ */
+/* ---- one after the other --------------------------------------------------------------------- */
 
 static const char *behind_blanks(const char *p, const char *end) {
   while (p < end && (unsigned char)*p <= ' ') p++;
@@ -65,7 +65,7 @@ bool tg__members_next(struct tg__members *m) {
   return last > from;
 }
 
-/* ---- one by its name ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one by its name ------------------------------------------------------------------------- */
 
 static bool is_key(struct tg__str s, const char *key) { return strlen(key) == s.len && memcmp(key, s.ptr, s.len) == 0; }
 

@@ -1,7 +1,7 @@
 /* meta: what the document says beside its events: the rank, the devices; and what its metadata events say of tracks. */
 #include "trace/import.h"
 
-/* ---- the document ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 static int64_t to_int(struct tg__str s, int64_t fallback) {
   int64_t v;
@@ -51,9 +51,11 @@ enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank) {
   return TG_OK;
 }
 
-/* ---- tracks -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tracks ---------------------------------------------------------------------------------- */
 
-static bool same_process(const struct tg__track *a, const struct tg__track *b) { return a->pid == b->pid && a->pid_is_text == b->pid_is_text; }
+static bool same_process(const struct tg__track *a, const struct tg__track *b) {
+  return a->pid == b->pid && a->pid_is_text == b->pid_is_text;
+}
 static bool same_thread(const struct tg__track *a, const struct tg__track *b) {
   return same_process(a, b) && a->tid == b->tid && a->tid_is_text == b->tid_is_text;
 }
@@ -66,22 +68,29 @@ static void take_name(struct tg_trace *t, const struct tg__rank *rank, uint32_t 
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
     struct tg__track *track = &t->tracks[k];
     if (process ? !same_process(track, of) : !same_thread(track, of)) continue;
-    if (what == TG__K_PROCESS_NAME) track->process_name = tg__arg_str(t, args, TG__K_NAME);
-    else if (what == TG__K_PROCESS_LABELS) track->labels = tg__arg_str(t, args, TG__K_LABELS);
-    else if (what == TG__K_THREAD_NAME) track->name = tg__arg_str(t, args, TG__K_NAME);
-    else track->sort_index = tg__arg_int(t, args, TG__K_SORT_INDEX, TG_NULL_INT);
+    if (what == TG__K_PROCESS_NAME)
+      track->process_name = tg__arg_str(t, args, TG__K_NAME);
+    else if (what == TG__K_PROCESS_LABELS)
+      track->labels = tg__arg_str(t, args, TG__K_LABELS);
+    else if (what == TG__K_THREAD_NAME)
+      track->name = tg__arg_str(t, args, TG__K_NAME);
+    else
+      track->sort_index = tg__arg_int(t, args, TG__K_SORT_INDEX, TG_NULL_INT);
   }
 }
 
-/* A track is a device's when most of its slices are device work; device and stream are what its first such slice says. */
+/* A track is a device's when most of its slices are device work; device and stream are what its first such slice says.
+ */
 static void classify_track(struct tg_trace *t, struct tg__track *track) {
   uint32_t device = 0, host = 0, first = TG_NONE, synced = 0;
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     const enum tg__class c = tg__slice_class(t, i);
-    if (tg__class_is_host(c)) host++;
+    if (tg__class_is_host(c))
+      host++;
     else if (tg__class_is_device_work(c)) {
       if (device++ == 0) first = i;
-    } else if (tg__class_is_device_side(c)) synced++;
+    } else if (tg__class_is_device_side(c))
+      synced++;
   }
   if (track->kind == TG__TRACK_ASYNC || host + device + synced == 0) return;
   track->kind = device + synced > host ? TG__TRACK_DEVICE : TG__TRACK_CPU;
@@ -107,7 +116,8 @@ bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i) {
 }
 
 bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw) {
-  const uint32_t key_id = tg__strings_add(t->strings, key, strlen(key)), raw_id = tg__strings_add(t->strings, raw, strlen(raw));
+  const uint32_t key_id = tg__strings_add(t->strings, key, strlen(key)),
+                 raw_id = tg__strings_add(t->strings, raw, strlen(raw));
   if (key_id == TG_NONE || raw_id == TG_NONE) return false;
   for (uint32_t i = 0; i < t->rank_count; i++) {
     struct tg__rank *const r = &t->ranks[i];

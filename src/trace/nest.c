@@ -1,8 +1,8 @@
 /* nest: parent, depth and lane of the slices of one track, from their order.
  *
- * One stack of open slices. A slice that begins when the top has ended pops it; one that ends after the top pops it too (they
- * overlap in part: the newcomer becomes its sibling, and later slices look for a parent in the newcomer). Exception: a slice
- * without length at the very time of another without length lies inside it. */
+ * One stack of open slices. A slice that begins when the top has ended pops it; one that ends after the top pops it
+ * too (they overlap in part: the newcomer becomes its sibling, and later slices look for a parent in the newcomer).
+ * Exception: a slice without length at the very time of another without length lies inside it. */
 #include "trace/import.h"
 
 struct stack {
@@ -47,7 +47,8 @@ static enum tg_err spread_over_lanes(struct tg_trace *t, struct tg__track *track
   struct stack *lanes = tg__alloc(MOST_LANES * sizeof *lanes);
   if (!lanes) return TG_MEMORY;
   bool ok = true;
-  for (uint32_t i = track->first; i < track->first + track->count && ok; i++) t->slices.lane[i] = find_lane(t, lanes, &track->lanes, i, &ok);
+  for (uint32_t i = track->first; i < track->first + track->count && ok; i++)
+    t->slices.lane[i] = find_lane(t, lanes, &track->lanes, i, &ok);
   for (unsigned lane = 0; lane < MOST_LANES; lane++) tg__free(lanes[lane].open);
   tg__free(lanes);
   return ok ? TG_OK : TG_MEMORY;

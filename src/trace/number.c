@@ -1,8 +1,8 @@
 /* number: the slow, exact way from any spelling of a time in microseconds to nanoseconds. */
 #include "trace/import.h"
 
-/* Digits of a decimal number without its point, and where the point stands. 64 significant digits are more than int64 has
- * room for; further ones only matter for whether the rest is zero. */
+/* Digits of a decimal number without its point, and where the point stands. 64 significant digits are more than
+ * int64 has room for; further ones only matter for whether the rest is zero. */
 struct decimal {
   char digit[64];
   int count, point; /* value = 0.d1 d2 … × 10^point */
@@ -15,8 +15,10 @@ static void add_digit(struct decimal *d, char c) {
     d->point--;
     return;
   }
-  if (d->count < (int)sizeof d->digit) d->digit[d->count++] = c;
-  else if (c != '0') d->more = true;
+  if (d->count < (int)sizeof d->digit)
+    d->digit[d->count++] = c;
+  else if (c != '0')
+    d->more = true;
 }
 
 static const char *read_fraction(const char *p, const char *end, struct decimal *d) {
@@ -24,8 +26,8 @@ static const char *read_fraction(const char *p, const char *end, struct decimal 
   return p;
 }
 
-/* digits[.digits][e±digits], all of text. Kineto prints a negative time as two signed halves, -1.-500: the second sign is
- * skipped. */
+/* digits[.digits][e±digits], all of text. Kineto prints a negative time as two signed halves, -1.-500: the second
+ * sign is skipped. */
 static bool read_decimal(const char *p, const char *end, struct decimal *d) {
   *d = (struct decimal){0};
   if (p < end && (*p == '-' || *p == '+')) d->negative = *p++ == '-';

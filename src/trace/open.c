@@ -18,7 +18,7 @@ struct opening {
   struct tg__file *kept;           /* what a pipe gave turned out to be a .tacho file: to be opened instead */
 };
 
-/* ---- an empty trace ------------------------------------------------------------------------------------------------------------ */
+/* ---- an empty trace -------------------------------------------------------------------------- */
 
 bool tg__add_known_strings(struct tg__strings *s) {
   static const char *const texts[] = {
@@ -60,7 +60,8 @@ void tg__trace_free(struct tg_trace *t) {
 enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e) {
   if ((t->loaded & columns) == columns) return TG_OK;
   if (t->summaries)
-    return tg__fail(e, TG_NO_DATA, -1, "this is a summary of %u rank%s without their events: it answers the questions about ranks alone",
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "this is a summary of %u rank%s without their events: it answers the questions about ranks alone",
                     t->rank_count, t->rank_count == 1 ? "" : "s");
   return tg__tacho_load(t, columns, e);
 }
@@ -69,14 +70,16 @@ uint32_t tg__slice_track(const struct tg_trace *t, uint32_t slice) {
   uint32_t from = 0, to = t->track_count;
   while (to - from > 1) {
     const uint32_t mid = from + (to - from) / 2;
-    if (t->tracks[mid].first <= slice) from = mid;
-    else to = mid;
+    if (t->tracks[mid].first <= slice)
+      from = mid;
+    else
+      to = mid;
   }
   while (from > 0 && t->tracks[from].count == 0) from--; /* empty tracks share their first with the next */
   return from;
 }
 
-/* ---- one file --------------------------------------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 static bool report_progress(void *ctx) {
   const struct opening *o = ctx;
@@ -112,8 +115,11 @@ void tg__import_release(struct tg__import *im) {
 }
 
 static enum tg_err no_events(const struct tg__import *im, struct tg_error *e) {
-  if (im->phases['M'] > 0) return tg__fail(e, TG_NO_EVENTS, -1, "the trace holds metadata only, no events: was the profiler stopped before a step was recorded?");
-  return tg__fail(e, TG_NO_EVENTS, -1, "the trace holds no events: was the profiler stopped before a step was recorded?");
+  if (im->phases['M'] > 0)
+    return tg__fail(e, TG_NO_EVENTS, -1,
+                    "the trace holds metadata only, no events: was the profiler stopped before a step was recorded?");
+  return tg__fail(e, TG_NO_EVENTS, -1,
+                  "the trace holds no events: was the profiler stopped before a step was recorded?");
 }
 
 /* A source whose first bytes have been looked at. */
@@ -140,7 +146,8 @@ static int64_t take(struct peeked *p, unsigned char *into, size_t len, struct tg
   return n < 0 ? -1 : (int64_t)at;
 }
 
-/* torch.save puts a pickle into a zip archive, first and unpacked: what comes behind its header is the pickle, which knows where it ends. */
+/* torch.save puts a pickle into a zip archive, first and unpacked: what comes behind its header is the pickle, which
+ * knows where it ends. */
 static enum tg_err read_zipped(struct opening *o, struct peeked *p, struct tg_error *e) {
   enum { HEADER = 30, METHOD = 8, NAME_LEN = 26, EXTRA_LEN = 28 };
   unsigned char head[HEADER] = {0}, text[1 << 10];
@@ -158,7 +165,8 @@ static enum tg_err read_zipped(struct opening *o, struct peeked *p, struct tg_er
   return tg__import_snapshot(&o->import, read_peeked, p, &o->how, e);
 }
 
-/* A .tacho file is not read in order, and one on the disk was opened before it came to this: here is all of a pipe's. */
+/* A .tacho file is not read in order, and one on the disk was opened before it came to this: here is all of a pipe's.
+ */
 static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_error *e) {
   enum { PIECE = 1 << 16 };
   if (!o->input || tg__input_packing(o->input) != TG__PLAIN)
@@ -176,15 +184,16 @@ static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_err
   return e->code;
 }
 
-static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx, const char *path, struct tg_error *e) {
+static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx, const char *path,
+                             struct tg_error *e) {
   struct tg__import *im = &o->import;
   struct peeked p = {.source = source, .ctx = ctx};
   for (int64_t n = 1; n > 0 && p.len < sizeof p.head; p.len += (size_t)n)
     if ((n = source(ctx, p.head + p.len, sizeof p.head - p.len, e)) < 0) return e->code;
   if (tg__tacho_recognise(p.head, p.len)) return keep_tacho(o, &p, e);
-  enum tg_err err = tg__looks_like_pickle(p.head, p.len)                ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
+  enum tg_err err = tg__looks_like_pickle(p.head, p.len) ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
                     : p.len >= 4 && memcmp(p.head, "PK\3\4", 4) == 0 ? read_zipped(o, &p, e)
-                                                                        : tg__import_text(im, read_peeked, &p, &o->how, e);
+                                                                     : tg__import_text(im, read_peeked, &p, &o->how, e);
   if (err != TG_OK) return err;
   if (im->events_read == im->phases['M']) return no_events(im, e);
   const uint32_t name = tg__strings_add(o->trace->strings, path, strlen(path));
@@ -192,7 +201,9 @@ static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx
   return tg__build_rank(&o->build, im, name, e);
 }
 
-static int64_t read_input(void *ctx, void *buf, size_t len, struct tg_error *e) { return tg__input_read(ctx, buf, len, e); }
+static int64_t read_input(void *ctx, void *buf, size_t len, struct tg_error *e) {
+  return tg__input_read(ctx, buf, len, e);
+}
 
 static bool has_suffix(const char *path, const char *suffix) {
   const size_t n = strlen(path), m = strlen(suffix);
@@ -205,7 +216,8 @@ static enum tg_err read_file(struct opening *o, const char *path, struct tg_erro
   if (err != TG_OK) return err;
   const enum tg__packing packing = tg__input_packing(o->input);
   o->import.packed = packing != TG__PLAIN;
-  if (has_suffix(path, ".gz") != (packing == TG__GZIP) && strcmp(path, "-") != 0 && (has_suffix(path, ".gz") || packing == TG__GZIP))
+  if (has_suffix(path, ".gz") != (packing == TG__GZIP) && strcmp(path, "-") != 0 &&
+      (has_suffix(path, ".gz") || packing == TG__GZIP))
     tg__lose(&o->import.losses, TG__LOSS_bent_packing_name, 0);
   err = read_text(o, read_input, o->input, path, e);
   const int64_t size = tg__input_file_bytes(o->input);
@@ -215,7 +227,7 @@ static enum tg_err read_file(struct opening *o, const char *path, struct tg_erro
   return err;
 }
 
-/* ---- .tacho files among others ------------------------------------------------------------------------------------------------------ */
+/* ---- .tacho files among others --------------------------------------------------------------- */
 
 static enum tg_err build_named(struct opening *o, struct tg__str path, struct tg_error *e) {
   const uint32_t name = tg__strings_add(o->trace->strings, path.ptr, path.len);
@@ -232,20 +244,24 @@ static enum tg_err read_packed(struct opening *o, const char *path, struct tg_er
     reset_import(&o->import);
     err = tg__packed_read(&o->import, from, r, e);
     const bool own = from->rank_count == 1; /* it is called as the file is; one of several as it was before */
-    if (!err) err = build_named(o, own ? (struct tg__str){path, (uint32_t)strlen(path)} : tg__name(from, from->ranks[r].path), e);
+    if (!err)
+      err =
+          build_named(o, own ? (struct tg__str){path, (uint32_t)strlen(path)} : tg__name(from, from->ranks[r].path), e);
   }
   tg__trace_free(from);
   return err;
 }
 
-static enum tg_err read_recorded(struct opening *o, const struct tg__run *run, const char *const *names, size_t first, struct tg_error *e) {
+static enum tg_err read_recorded(struct opening *o, const struct tg__run *run, const char *const *names, size_t first,
+                                 struct tg_error *e) {
   reset_import(&o->import);
   const enum tg_err err = tg__run_read(run, names, first, &o->import, o->how.threads, e);
   const char *const leader = names[tg__run_leader(run, first)];
   return err ? err : build_named(o, (struct tg__str){leader, (uint32_t)strlen(leader)}, e);
 }
 
-static enum tg_err read_part(struct opening *o, const struct tg__run *run, const char *const *names, size_t i, struct tg_error *e) {
+static enum tg_err read_part(struct opening *o, const struct tg__run *run, const char *const *names, size_t i,
+                             struct tg_error *e) {
   switch (tg__run_part(run, i)) {
   case TG__RUN_PACKED:
     return read_packed(o, names[i], e);
@@ -258,7 +274,7 @@ static enum tg_err read_part(struct opening *o, const struct tg__run *run, const
   }
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static enum tg_err opening_begin(struct opening *o, const struct tg_open_options *options, struct tg_error *e) {
   static const struct tg_open_options defaults;
@@ -287,8 +303,10 @@ static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg_tra
     }
   }
   tg__import_release(im);
-  if (err == TG_OK) *out = o->trace;
-  else tg__trace_free(o->trace);
+  if (err == TG_OK)
+    *out = o->trace;
+  else
+    tg__trace_free(o->trace);
   return err;
 }
 
@@ -305,12 +323,13 @@ static enum tg_err name_file(struct tg_error *e, const char *path) {
   if (strstr(e->text, name) || strcmp(path, "-") == 0 || e->code == TG_CANCELLED) return e->code;
   const struct tg_error bare = *e;
   const size_t len = strlen(path), most = 200;
-  return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path, bare.text);
+  return tg__fail(e, bare.code, bare.offset, "%s%s: %s", len > most ? "…" : "", len > most ? path + len - most : path,
+                  bare.text);
 }
 
 /* Files that are no traces (a memory timeline beside the ranks) are passed over and counted, unless none is one. */
-static enum tg_err read_many(struct opening *o, const char *path, const struct tg__run *run, const char **names, size_t count,
-                             struct tg_error *e) {
+static enum tg_err read_many(struct opening *o, const char *path, const struct tg__run *run, const char **names,
+                             size_t count, struct tg_error *e) {
   int64_t passed_over = 0;
   size_t tried = 0;
   o->how.no_timeline = true;
@@ -333,8 +352,11 @@ static enum tg_err read_many(struct opening *o, const char *path, const struct t
   }
   if (tried == 0) return tg__no_traces(path, e);
   if (o->trace->rank_count == 0)
-    return tried == 1 ? tg__fail(e, first.code, first.offset, "the only file that may be a trace cannot be read: %s", first.text)
-                      : tg__fail(e, first.code, first.offset, "none of the %zu files of %s could be read; the first says: %s", tried, path, first.text);
+    return tried == 1
+               ? tg__fail(e, first.code, first.offset, "the only file that may be a trace cannot be read: %s",
+                          first.text)
+               : tg__fail(e, first.code, first.offset, "none of the %zu files of %s could be read; the first says: %s",
+                          tried, path, first.text);
   o->trace->ranks[0].loss[TG__LOSS_skipped_file] = passed_over;
   o->trace->ranks[0].loss_offset[TG__LOSS_skipped_file] = -1; /* of no place in any file */
   return TG_OK;
@@ -362,7 +384,8 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
   return err;
 }
 
-/* 1 = a .tacho file, 0 = something else, -1 = *e says why it cannot be opened. Pipes are not looked at: they cannot be read twice. */
+/* 1 = a .tacho file, 0 = something else, -1 = *e says why it cannot be opened. Pipes are not looked at: they cannot
+ * be read twice. */
 static int is_tacho(const char *path, int64_t *size, struct tg_error *e) {
   *size = -1;
   if (strcmp(path, "-") != 0 && tg__path_kind(path) != TG__PATH_FILE) return 0;
@@ -403,10 +426,13 @@ static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg
   if (err != TG_OK || (*out)->slices.count > 0 || (*out)->marks.count > 0) return err;
   tg__trace_free(*out); /* none is saved without events */
   *out = NULL;
-  return tg__fail(e, TG_DAMAGED, -1, "the file is cut or damaged before its events, none is left: convert it again from the trace it was made of");
+  return tg__fail(
+      e, TG_DAMAGED, -1,
+      "the file is cut or damaged before its events, none is left: convert it again from the trace it was made of");
 }
 
-static enum tg_err open_any(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err open_any(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                            struct tg_error *e) {
   int64_t size;
   const int tacho = is_tacho(path, &size, e);
   if (tacho < 0) return e->code;
@@ -422,7 +448,8 @@ static enum tg_err open_any(const char *path, const struct tg_open_options *opti
   return kept ? open_tacho(path, kept, out, e) : err;
 }
 
-enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                           struct tg_error *e) {
   struct tg_error ignored;
   if (!e) e = &ignored;
   *out = NULL;
@@ -434,7 +461,7 @@ enum tg_err tg__trace_open(const char *path, const struct tg_open_options *optio
   return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
 }
 
-/* ---- one rank after the other ---------------------------------------------------------------------------------------------------------- */
+/* ---- one rank after the other ---------------------------------------------------------------- */
 
 struct tg__folder {
   struct tg__arena arena;
@@ -453,12 +480,15 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
     err = tg__trace_list(path, &f->arena, &f->names, &f->count, e);
     f->run = err ? NULL : tg__run_new(f->names, f->count);
     if (!err && !f->run) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at the files of %s", path);
-  } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) && (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {
+  } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) &&
+             (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {
     f->count = 1;
     err = TG_OK;
   }
-  if (err) tg__folder_close(f);
-  else *out = f;
+  if (err)
+    tg__folder_close(f);
+  else
+    *out = f;
   return err;
 }
 
@@ -484,11 +514,12 @@ int64_t tg__folder_bytes(const struct tg__folder *f, size_t i) {
   return size < 0 ? 0 : size;
 }
 
-enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options, struct tg_trace **out,
-                            struct tg_error *e) {
+enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options,
+                            struct tg_trace **out, struct tg_error *e) {
   *out = NULL;
   const enum tg__run_part part = f->run ? tg__run_part(f->run, i) : TG__RUN_OTHER;
-  if (f->run && ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RUN_MORE)) return TG_OK;
+  if (f->run && ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RUN_MORE))
+    return TG_OK;
   if (part != TG__RUN_FIRST) return tg__trace_open(f->names[i], options, out, e);
   struct opening *const o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading %s", f->names[i]);
@@ -499,7 +530,7 @@ enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct t
   return err;
 }
 
-/* ---- bytes in memory: for tests and fuzzing ------------------------------------------------------------------------------------------- */
+/* ---- bytes in memory: for tests and fuzzing -------------------------------------------------- */
 
 struct bytes {
   const char *p;
@@ -515,7 +546,8 @@ static int64_t read_bytes(void *ctx, void *buf, size_t len, struct tg_error *e) 
   return (int64_t)n;
 }
 
-enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable,
+                                 struct tg_trace **out, struct tg_error *e) {
   *out = NULL;
   struct opening *o = tg__alloc(sizeof *o);
   struct bytes source = {bytes, len};

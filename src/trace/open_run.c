@@ -1,5 +1,6 @@
-/* open_run: which .tacho files of a folder belong together. Each process of a run leaves a file: those that have a rank are one
- * each; a process without, a worker or a subprocess, belongs to the rank of the nearest ancestor that has one. */
+/* open_run: which .tacho files of a folder belong together. Each process of a run leaves a file: those that have a
+ * rank are one each; a process without, a worker or a subprocess, belongs to the rank of the nearest ancestor that
+ * has one. */
 #include "trace/import.h"
 #include "trace/tacho.h"
 
@@ -22,7 +23,8 @@ static void read_member(const char *path, struct member *m) {
     m->is_packed = !m->is_raw;
     const struct tg__chunk *const c = m->is_raw ? tg__tacho_find(&f, TG_CHUNK_RAW_PROCESS, 0) : NULL;
     uint8_t payload[TG_RAW_PROCESS_BYTES];
-    m->has_process = c && c->length >= sizeof payload && f.reader.read(f.reader.ctx, c->offset + TG_CHUNK_HEAD_BYTES, payload, sizeof payload) &&
+    m->has_process = c && c->length >= sizeof payload &&
+                     f.reader.read(f.reader.ctx, c->offset + TG_CHUNK_HEAD_BYTES, payload, sizeof payload) &&
                      tg__raw_process_read(payload, sizeof payload, &m->process);
   }
   tg__tacho_drop(&f);
@@ -31,7 +33,9 @@ static void read_member(const char *path, struct member *m) {
 static const struct member *by_pid(const struct tg__run *r, const struct member *child) {
   for (size_t i = 0; i < r->count; i++) {
     const struct member *const m = &r->members[i];
-    if (m != child && m->has_process && m->process.session == child->process.session && m->process.process == child->process.parent) return m;
+    if (m != child && m->has_process && m->process.session == child->process.session &&
+        m->process.process == child->process.parent)
+      return m;
   }
   return NULL;
 }
@@ -100,8 +104,8 @@ size_t tg__run_leader(const struct tg__run *r, size_t first) {
 }
 
 /* Files that cannot be opened by now are passed over, but for the leader's. */
-enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im, unsigned threads,
-                         struct tg_error *e) {
+enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im,
+                         unsigned threads, struct tg_error *e) {
   struct tg__tacho **const files = tg__alloc((r->count + 2) * sizeof *files);
   const size_t leader = tg__run_leader(r, first);
   size_t count = 0;

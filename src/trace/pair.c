@@ -1,9 +1,9 @@
-/* pair: slices that came as two events get their duration. B and E close on a stack per track; b/e and S/F on a stack per
- * (category, id). The closing event stays in the marks. */
+/* pair: slices that came as two events get their duration. B and E close on a stack per track; b/e and S/F on a
+ * stack per (category, id). The closing event stays in the marks. */
 #include "trace/import.h"
 
 struct half {
-  uint64_t key;   /* track, or hash of category and id */
+  uint64_t key; /* track, or hash of category and id */
   int64_t ts_ns;
   uint32_t order; /* args reference: file order */
   uint32_t row;   /* slice or mark */
@@ -36,9 +36,13 @@ static bool half_before(uint32_t a, uint32_t b, const void *ctx) {
   return h[a].order < h[b].order;
 }
 
-static void count_bent(struct tg__rank *r, enum tg__loss what) { r->loss[what]++; } /* no byte offset: pairs are made after reading */
+static void count_bent(struct tg__rank *r, enum tg__loss what) {
+  r->loss[what]++;
+} /* no byte offset: pairs are made after reading */
 
-static void close_slice(struct pairing *p, uint32_t slice, int64_t end) { p->t->slices.dur_ns[slice] = end - p->t->slices.start_ns[slice]; }
+static void close_slice(struct pairing *p, uint32_t slice, int64_t end) {
+  p->t->slices.dur_ns[slice] = end - p->t->slices.start_ns[slice];
+}
 
 /* Which open slice an end closes: the top, or, when the end has a name, the innermost of that name. */
 static size_t open_for(const struct pairing *p, uint32_t mark) {
@@ -56,7 +60,8 @@ static void take_end(struct pairing *p, const struct half *h) {
   }
   const size_t at = open_for(p, h->row);
   const uint32_t name = p->t->marks.name[h->row];
-  if (at + 1 != p->open_count || (name != TG__K_EMPTY && p->t->slices.name[p->open[at]] != name)) count_bent(p->rank, TG__LOSS_bent_wrong_end);
+  if (at + 1 != p->open_count || (name != TG__K_EMPTY && p->t->slices.name[p->open[at]] != name))
+    count_bent(p->rank, TG__LOSS_bent_wrong_end);
   while (p->open_count > at) close_slice(p, p->open[--p->open_count], h->ts_ns);
 }
 
@@ -68,7 +73,8 @@ static int64_t track_end(const struct tg_trace *t, const struct tg__track *track
 }
 
 static void leave_open(struct pairing *p) {
-  if (p->open_count && !p->async) p->last_ns = track_end(p->t, &p->t->tracks[tg__slice_track(p->t, p->open[0])], p->last_ns);
+  if (p->open_count && !p->async)
+    p->last_ns = track_end(p->t, &p->t->tracks[tg__slice_track(p->t, p->open[0])], p->last_ns);
   while (p->open_count) {
     const uint32_t slice = p->open[--p->open_count];
     p->t->slices.flags[slice] |= TG__F_UNCLOSED;
@@ -87,8 +93,10 @@ static enum tg_err pair_all(struct pairing *p) {
     const struct half *h = &p->all.items[index[i]];
     if (i > 0 && p->all.items[index[i - 1]].key != h->key) leave_open(p);
     p->last_ns = h->ts_ns;
-    if (h->ends) take_end(p, h);
-    else if ((ok = tg__grow((void **)&p->open, &p->open_cap, p->open_count + 1, sizeof *p->open))) p->open[p->open_count++] = h->row;
+    if (h->ends)
+      take_end(p, h);
+    else if ((ok = tg__grow((void **)&p->open, &p->open_cap, p->open_count + 1, sizeof *p->open)))
+      p->open[p->open_count++] = h->row;
   }
   leave_open(p);
   tg__free(index);
@@ -98,9 +106,11 @@ static enum tg_err pair_all(struct pairing *p) {
 /* An async slice is known by its category and id; id2 = {local} or {global} counts as its text. */
 static uint64_t async_key(const struct tg_trace *t, uint32_t args, uint16_t cat) {
   struct tg__val id, scope;
-  if (!tg__arg(t, args, TG__K_ID, true, &id) && !tg__arg(t, args, TG__K_ID2, true, &id)) id = (struct tg__val){.kind = TG__KIND_NULL};
+  if (!tg__arg(t, args, TG__K_ID, true, &id) && !tg__arg(t, args, TG__K_ID2, true, &id))
+    id = (struct tg__val){.kind = TG__KIND_NULL};
   if (!tg__arg(t, args, TG__K_SCOPE, true, &scope)) scope.str = TG_NONE;
-  const uint64_t parts[3] = {(uint64_t)id.kind << 32 | (id.kind == TG__KIND_INT ? 0 : id.str), (uint64_t)id.i, (uint64_t)cat << 32 | scope.str};
+  const uint64_t parts[3] = {(uint64_t)id.kind << 32 | (id.kind == TG__KIND_INT ? 0 : id.str), (uint64_t)id.i,
+                             (uint64_t)cat << 32 | scope.str};
   return tg__hash(parts, sizeof parts);
 }
 
@@ -120,7 +130,8 @@ static bool gather(struct pairing *p, bool async) {
   for (uint32_t i = 0; i < t->marks.count; i++) {
     const uint8_t ph = t->marks.ph[i];
     const uint32_t track = t->marks.track[i];
-    if (track < r->first_track || t->marks.ts_ns[i] == TG_NULL_INT || (async ? ph != 'e' && ph != 'F' : ph != 'E')) continue;
+    if (track < r->first_track || t->marks.ts_ns[i] == TG_NULL_INT || (async ? ph != 'e' && ph != 'F' : ph != 'E'))
+      continue;
     const uint64_t key = async ? async_key(t, t->marks.args[i], t->marks.cat[i]) : track;
     if (!add_half(&p->all, (struct half){key, t->marks.ts_ns[i], t->marks.args[i], i, true})) return false;
   }

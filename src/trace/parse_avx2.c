@@ -1,4 +1,5 @@
-/* parse_avx2: the event parser with 32-byte scanning. Chosen at run time (tg__scan_events_best); empty on other machines. */
+/* parse_avx2: the event parser with 32-byte scanning. Chosen at run time (tg__scan_events_best); empty on other
+ * machines. */
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,bmi"))), apply_to = function)
@@ -15,8 +16,9 @@ static inline const char *scan_string(const char *p, bool *ascii) {
   const __m256i quote = _mm256_set1_epi8('"'), escape = _mm256_set1_epi8('\\'), control = _mm256_set1_epi8(0x1f);
   for (;; p += 32) {
     const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    const uint32_t stop = mask_of(_mm256_or_si256(_mm256_or_si256(_mm256_cmpeq_epi8(v, quote), _mm256_cmpeq_epi8(v, escape)),
-                                                  _mm256_cmpeq_epi8(_mm256_min_epu8(v, control), v)));
+    const uint32_t stop =
+        mask_of(_mm256_or_si256(_mm256_or_si256(_mm256_cmpeq_epi8(v, quote), _mm256_cmpeq_epi8(v, escape)),
+                                _mm256_cmpeq_epi8(_mm256_min_epu8(v, control), v)));
     const uint32_t high = mask_of(v);
     if (stop) {
       if (high & (stop - 1) & ~stop) *ascii = false;
@@ -38,11 +40,16 @@ static inline uint32_t prefix_parity(uint32_t x) {
 static const char *skip_nested_bytes(const char *p, const char *end, size_t depth, bool in_string) {
   for (; p < end; p++) {
     if (in_string) {
-      if (*p == '\\') p++;
-      else if (*p == '"') in_string = false;
-    } else if (*p == '"') in_string = true;
-    else if (*p == '[' || *p == '{') depth++;
-    else if ((*p == ']' || *p == '}') && --depth == 0) return p + 1 < end ? p + 1 : NULL;
+      if (*p == '\\')
+        p++;
+      else if (*p == '"')
+        in_string = false;
+    } else if (*p == '"')
+      in_string = true;
+    else if (*p == '[' || *p == '{')
+      depth++;
+    else if ((*p == ']' || *p == '}') && --depth == 0)
+      return p + 1 < end ? p + 1 : NULL;
   }
   return NULL;
 }
@@ -62,7 +69,8 @@ static const char *scan_nested(const char *p, const char *end) {
     const uint32_t closes = mask_of(_mm256_cmpeq_epi8(folded, close)) & ~inside;
     for (uint32_t left = opens | closes; left; left &= left - 1) {
       const uint32_t bit = left & (0u - left);
-      if (opens & bit) depth++;
+      if (opens & bit)
+        depth++;
       else if (--depth == 0) {
         p += __builtin_ctz(bit) + 1;
         return p < end ? p : NULL;

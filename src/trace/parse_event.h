@@ -1,11 +1,12 @@
 /* parse_event: one event of the array, and the loop over them. A template: the including file defines
  *   SCAN(name)                    the name of the exported function
- *   scan_string(p, &ascii)        first byte at or after p that is '"', '\\' or below 0x20; ascii &= none before it is ≥ 0x80
+ *   scan_string(p, &ascii)        first byte at or after p that is '"', '\\' or below 0x20; ascii &= none before it
+ *                                 is ≥ 0x80
  *   scan_nested(p, end)           past the bracket that closes the one at p, NULL when that is not before end
  * All scanning may read TG__TEXT_PAD bytes past the end of the text; see import.h for what stands there.
  *
- * The order of members is not assumed, only guessed: the args of an event usually have the keys, in order, that the last event
- * of the same name had, so each key is compared with the guess before it is hashed. */
+ * The order of members is not assumed, only guessed: the args of an event usually have the keys, in order, that the
+ * last event of the same name had, so each key is compared with the guess before it is hashed. */
 
 #include "trace/import.h"
 
@@ -19,7 +20,16 @@ struct event {
   bool pid_is_text, tid_is_text, has_args;
   const struct tg__guess *guess;
 };
-enum { SEEN_PH = 1, SEEN_CAT = 2, SEEN_NAME = 4, SEEN_PID = 8, SEEN_TID = 16, SEEN_TS = 32, SEEN_DUR = 64, SEEN_ARGS = 128 };
+enum {
+  SEEN_PH = 1,
+  SEEN_CAT = 2,
+  SEEN_NAME = 4,
+  SEEN_PID = 8,
+  SEEN_TID = 16,
+  SEEN_TS = 32,
+  SEEN_DUR = 64,
+  SEEN_ARGS = 128
+};
 
 static inline uint64_t load8(const char *p) {
   uint64_t v;
@@ -42,7 +52,8 @@ static inline const char *skip_blank(const char *p) {
 static inline uint32_t intern(struct tg__parser *P, const char *text, size_t len) {
   const uint64_t h = tg__hash(text, len);
   const size_t slot = (h >> 17) % TG__STRING_CACHE;
-  if (TG_LIKELY(P->strings[slot].hash == h && P->strings[slot].len == len && memcmp(P->strings[slot].ptr, text, len) == 0))
+  if (TG_LIKELY(P->strings[slot].hash == h && P->strings[slot].len == len &&
+                memcmp(P->strings[slot].ptr, text, len) == 0))
     return P->strings[slot].id;
   return tg__intern_string(P, text, len, h);
 }
@@ -89,8 +100,8 @@ static inline uint64_t eight_digits_value(uint64_t v) {
   return (v & 0x0000ffff0000ffffu) * 42949672960001u >> 32;
 }
 
-/* Digits at p; *value wraps beyond 19 digits, which the caller tells by the count. Without a loop over digits: their number
- * changes from event to event, and a mispredicted branch costs as much as all of this. */
+/* Digits at p; *value wraps beyond 19 digits, which the caller tells by the count. Without a loop over digits: their
+ * number changes from event to event, and a mispredicted branch costs as much as all of this. */
 static inline const char *parse_digits(const char *p, uint64_t *value) {
   static const uint32_t power[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
   for (;;) {
@@ -109,7 +120,8 @@ static inline const char *parse_digits(const char *p, uint64_t *value) {
 }
 
 /* A number, into INT or DEC when that loses nothing of its spelling, else into RAW. */
-static inline enum outcome parse_number(struct tg__parser *P, const char **pp, const char *end, struct tg__packed_val *v) {
+static inline enum outcome parse_number(struct tg__parser *P, const char **pp, const char *end,
+                                        struct tg__packed_val *v) {
   const char *start = *pp, *p = start + (*start == '-');
   const char *digits = p;
   uint64_t value = 0;
@@ -153,9 +165,12 @@ static inline enum outcome parse_number(struct tg__parser *P, const char **pp, c
   return parse_bare(P, pp, end, v);
 }
 
-static inline bool is_word(const char *p, const char *word, size_t n) { return memcmp(p, word, n) == 0 && ends_value(p[n]); }
+static inline bool is_word(const char *p, const char *word, size_t n) {
+  return memcmp(p, word, n) == 0 && ends_value(p[n]);
+}
 
-static inline enum outcome parse_value(struct tg__parser *P, const char **pp, const char *end, struct tg__packed_val *v) {
+static inline enum outcome parse_value(struct tg__parser *P, const char **pp, const char *end,
+                                       struct tg__packed_val *v) {
   const char *p = *pp;
   v->decimals = 0;
   v->i = 0;
@@ -178,16 +193,21 @@ static inline enum outcome parse_value(struct tg__parser *P, const char **pp, co
     *pp = q;
     return PARSED;
   }
-  if (is_word(p, "true", 4)) v->kind = TG__KIND_TRUE, *pp = p + 4;
-  else if (is_word(p, "null", 4)) v->kind = TG__KIND_NULL, *pp = p + 4;
-  else if (is_word(p, "false", 5)) v->kind = TG__KIND_FALSE, *pp = p + 5;
-  else return p >= end ? SHORT : parse_bare(P, pp, end, v);
+  if (is_word(p, "true", 4))
+    v->kind = TG__KIND_TRUE, *pp = p + 4;
+  else if (is_word(p, "null", 4))
+    v->kind = TG__KIND_NULL, *pp = p + 4;
+  else if (is_word(p, "false", 5))
+    v->kind = TG__KIND_FALSE, *pp = p + 5;
+  else
+    return p >= end ? SHORT : parse_bare(P, pp, end, v);
   return PARSED;
 }
 
 /* Behind a key's closing quote: over the colon to the value. NULL when there is none. */
 static inline const char *to_value(const char *p) {
-  if (TG_LIKELY(*p == ':')) p++;
+  if (TG_LIKELY(*p == ':'))
+    p++;
   else {
     p = skip_blank(p);
     if (*p != ':') return NULL;
@@ -206,7 +226,8 @@ static inline struct tg__packed_val *next_val(struct tg__parser *P) {
 }
 
 /* A time in any spelling but the usual. The token is not interned: a trace may have millions of them. */
-static enum outcome parse_odd_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns, uint8_t *flags) {
+static enum outcome parse_odd_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns,
+                                   uint8_t *flags) {
   const char *text = *pp, *q = text;
   size_t len;
   if (*text == '"') {
@@ -233,7 +254,8 @@ static enum outcome parse_odd_time(struct tg__parser *P, const char **pp, const 
 }
 
 /* The fast path of a time: what fits 64-bit ns by its number of digits, up to three decimals. */
-static inline enum outcome parse_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns, uint8_t *flags) {
+static inline enum outcome parse_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns,
+                                      uint8_t *flags) {
   static const uint16_t scale[4] = {1000, 100, 10, 1};
   const char *start = *pp, *p = start;
   uint64_t v = 0, fraction = 0;
@@ -253,8 +275,8 @@ static inline enum outcome parse_time(struct tg__parser *P, const char **pp, con
   return parse_odd_time(P, pp, end, ns, flags);
 }
 
-/* Does the key at p (behind its quote) read like this one, closing quote included? Nearly all keys have at most 16 bytes, which
- * two words cover; calling memcmp for them costs more than the comparison. */
+/* Does the key at p (behind its quote) read like this one, closing quote included? Nearly all keys have at most 16
+ * bytes, which two words cover; calling memcmp for them costs more than the comparison. */
 static inline bool same_key(const char *p, const struct tg__guess_field *k) {
   const uint32_t n = k->len;
   if (TG_UNLIKELY(n >= TG__TEXT_PAD) || p[n] != '"') return false;
@@ -300,8 +322,10 @@ static inline enum outcome parse_args(struct tg__parser *P, const char **pp, con
     if (ev->guess && ev->guess->fields[i].kind != v->kind) ev->guess = NULL;
     P->val_count++;
     p = skip_blank(p);
-    if (*p == ',') p = skip_blank(p + 1);
-    else if (*p != '}') return p >= end ? SHORT : BAD;
+    if (*p == ',')
+      p = skip_blank(p + 1);
+    else if (*p != '}')
+      return p >= end ? SHORT : BAD;
     if (*p == '}') { /* also after a trailing comma */
       *pp = p + 1;
       return PARSED;
@@ -310,7 +334,8 @@ static inline enum outcome parse_args(struct tg__parser *P, const char **pp, con
 }
 
 /* A member of the event that has no column: kept with the args. p at the value. */
-static enum outcome parse_other(struct tg__parser *P, const char **pp, const char *end, struct event *ev, uint32_t key) {
+static enum outcome parse_other(struct tg__parser *P, const char **pp, const char *end, struct event *ev,
+                                uint32_t key) {
   struct tg__packed_val *v = next_val(P);
   if (!v) return BAD;
   v->key = key;
@@ -318,12 +343,14 @@ static enum outcome parse_other(struct tg__parser *P, const char **pp, const cha
   const enum outcome r = parse_value(P, pp, end, v);
   if (r != PARSED) return r;
   const size_t i = P->val_count++;
-  if (ev->guess && (i >= ev->guess->count || ev->guess->fields[i].key != key || !ev->guess->fields[i].top || ev->guess->fields[i].kind != P->vals[i].kind))
+  if (ev->guess && (i >= ev->guess->count || ev->guess->fields[i].key != key || !ev->guess->fields[i].top ||
+                    ev->guess->fields[i].kind != P->vals[i].kind))
     ev->guess = NULL;
   return PARSED;
 }
 
-static inline enum outcome parse_id(struct tg__parser *P, const char **pp, const char *end, int64_t *id, bool *is_text) {
+static inline enum outcome parse_id(struct tg__parser *P, const char **pp, const char *end, int64_t *id,
+                                    bool *is_text) {
   struct tg__packed_val v;
   const enum outcome r = parse_value(P, pp, end, &v);
   if (r != PARSED) return r;
@@ -331,8 +358,11 @@ static inline enum outcome parse_id(struct tg__parser *P, const char **pp, const
   switch (v.kind) {
   case TG__KIND_INT:
   case TG__KIND_STR:
-  case TG__KIND_RAW: *id = v.i; break;
-  default: *id = TG__K_EMPTY; /* true, null, 1.5 as a process id: no identity worth keeping apart */
+  case TG__KIND_RAW:
+    *id = v.i;
+    break;
+  default:
+    *id = TG__K_EMPTY; /* true, null, 1.5 as a process id: no identity worth keeping apart */
   }
   return r;
 }
@@ -347,21 +377,24 @@ static inline void guess_schema(struct tg__parser *P, struct event *ev) {
   if (P->val_count == 0) ev->guess = P->guess[slot];
 }
 
-static enum outcome parse_text_member(struct tg__parser *P, const char **pp, const char *end, uint32_t *id, uint32_t fallback) {
+static enum outcome parse_text_member(struct tg__parser *P, const char **pp, const char *end, uint32_t *id,
+                                      uint32_t fallback) {
   struct tg__packed_val v;
   const enum outcome r = parse_value(P, pp, end, &v);
   *id = v.kind == TG__KIND_STR || v.kind == TG__KIND_RAW ? (uint32_t)v.i : fallback;
   return r;
 }
 
-static inline enum outcome parse_name_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+static inline enum outcome parse_name_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev,
+                                             const char *at) {
   take_seen(P, ev, SEEN_NAME, at);
   const enum outcome r = parse_text_member(P, pp, end, &ev->name, TG__K_EMPTY);
   guess_schema(P, ev);
   return r;
 }
 
-static inline enum outcome parse_args_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+static inline enum outcome parse_args_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev,
+                                             const char *at) {
   if (**pp != '{') return parse_other(P, pp, end, ev, TG__K_ARGS);
   if (ev->has_args) { /* given twice: the last one counts */
     take_seen(P, ev, SEEN_ARGS, at);
@@ -385,7 +418,8 @@ static uint8_t escaped_letter(const char *p) {
   return letter > ' ' && letter < 127 ? (uint8_t)letter : 0;
 }
 
-static inline enum outcome parse_phase(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+static inline enum outcome parse_phase(struct tg__parser *P, const char **pp, const char *end, struct event *ev,
+                                       const char *at) {
   const char *p = *pp;
   take_seen(P, ev, SEEN_PH, at);
   if (TG_LIKELY(p[0] == '"' && p[1] > ' ' && p[1] != '"' && p[1] != '\\' && p[2] == '"')) {
@@ -401,7 +435,8 @@ static inline enum outcome parse_phase(struct tg__parser *P, const char **pp, co
 }
 
 /* A member the fast path does not know: one without a column, or one in another spelling ("ts" : or "t\u0073":). */
-static enum outcome parse_spelled_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev, const char *at) {
+static enum outcome parse_spelled_member(struct tg__parser *P, const char **pp, const char *end, struct event *ev,
+                                         const char *at) {
   uint32_t key;
   const enum outcome r = parse_string(P, pp, end, &key);
   if (r != PARSED) return r;
@@ -409,15 +444,29 @@ static enum outcome parse_spelled_member(struct tg__parser *P, const char **pp, 
   if (!p) return skip_blank(*pp) >= end ? SHORT : BAD;
   *pp = p;
   switch (key) {
-  case TG__K_TS: take_seen(P, ev, SEEN_TS, at); return parse_time(P, pp, end, &ev->ts_ns, &ev->flags);
-  case TG__K_DUR: take_seen(P, ev, SEEN_DUR, at); return parse_time(P, pp, end, &ev->dur_ns, &ev->flags);
-  case TG__K_PID: take_seen(P, ev, SEEN_PID, at); return parse_id(P, pp, end, &ev->pid, &ev->pid_is_text);
-  case TG__K_TID: take_seen(P, ev, SEEN_TID, at); return parse_id(P, pp, end, &ev->tid, &ev->tid_is_text);
-  case TG__K_CAT: take_seen(P, ev, SEEN_CAT, at); return parse_text_member(P, pp, end, &ev->cat, TG_NONE);
-  case TG__K_NAME: return parse_name_member(P, pp, end, ev, at);
-  case TG__K_ARGS: return parse_args_member(P, pp, end, ev, at);
-  case TG__K_PH: return parse_phase(P, pp, end, ev, at);
-  default: return parse_other(P, pp, end, ev, key);
+  case TG__K_TS:
+    take_seen(P, ev, SEEN_TS, at);
+    return parse_time(P, pp, end, &ev->ts_ns, &ev->flags);
+  case TG__K_DUR:
+    take_seen(P, ev, SEEN_DUR, at);
+    return parse_time(P, pp, end, &ev->dur_ns, &ev->flags);
+  case TG__K_PID:
+    take_seen(P, ev, SEEN_PID, at);
+    return parse_id(P, pp, end, &ev->pid, &ev->pid_is_text);
+  case TG__K_TID:
+    take_seen(P, ev, SEEN_TID, at);
+    return parse_id(P, pp, end, &ev->tid, &ev->tid_is_text);
+  case TG__K_CAT:
+    take_seen(P, ev, SEEN_CAT, at);
+    return parse_text_member(P, pp, end, &ev->cat, TG_NONE);
+  case TG__K_NAME:
+    return parse_name_member(P, pp, end, ev, at);
+  case TG__K_ARGS:
+    return parse_args_member(P, pp, end, ev, at);
+  case TG__K_PH:
+    return parse_phase(P, pp, end, ev, at);
+  default:
+    return parse_other(P, pp, end, ev, key);
   }
 }
 
@@ -427,9 +476,9 @@ static inline enum outcome parse_member(struct tg__parser *P, const char **pp, c
   uint32_t w;
   memcpy(&w, p, 4);
 #define WORD(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
-#define VALUE(key_len)                                                                                                                  \
-  p += (key_len) + 1;                                                                                                                   \
-  if (!(*pp = to_value(p))) return *pp = p, skip_blank(p) >= end ? SHORT : BAD;                                                        \
+#define VALUE(key_len)                                                                                                 \
+  p += (key_len) + 1;                                                                                                  \
+  if (!(*pp = to_value(p))) return *pp = p, skip_blank(p) >= end ? SHORT : BAD;                                        \
   p = *pp
   if (w == WORD('n', 'a', 'm', 'e') && p[4] == '"') {
     VALUE(4);
@@ -463,7 +512,8 @@ static inline enum outcome parse_member(struct tg__parser *P, const char **pp, c
   case WORD('p', 'h', '"', ':'):
     VALUE(2);
     return parse_phase(P, pp, end, ev, at);
-  default: return parse_spelled_member(P, pp, end, ev, at);
+  default:
+    return parse_spelled_member(P, pp, end, ev, at);
   }
 #undef VALUE
 #undef WORD
@@ -475,9 +525,12 @@ static void drop_duplicates(struct tg__parser *P, const char *at) {
   const size_t n = P->val_count;
   for (size_t i = 0; i < n; i++) {
     bool again = false;
-    for (size_t j = i + 1; j < n && j < i + 64; j++) again |= P->vals[j].key == P->vals[i].key && P->vals[j].top == P->vals[i].top;
-    if (again) tg__odd(P, TG__LOSS_bent_duplicate_key, at);
-    else P->vals[kept++] = P->vals[i];
+    for (size_t j = i + 1; j < n && j < i + 64; j++)
+      again |= P->vals[j].key == P->vals[i].key && P->vals[j].top == P->vals[i].top;
+    if (again)
+      tg__odd(P, TG__LOSS_bent_duplicate_key, at);
+    else
+      P->vals[kept++] = P->vals[i];
   }
   P->val_count = kept;
 }
@@ -497,13 +550,22 @@ static inline bool store_event(struct tg__parser *P, struct event *ev, const cha
   const size_t slot = ((uint64_t)key.pid * 31u + (uint64_t)key.tid) % TG__TRACK_CACHE;
   const struct tg__track_key *k = &P->track_cache[slot].key;
   uint32_t track = P->track_cache[slot].track;
-  if (TG_UNLIKELY(track == TG_NONE || k->pid != key.pid || k->tid != key.tid || k->pid_is_text != key.pid_is_text || k->tid_is_text != key.tid_is_text))
+  if (TG_UNLIKELY(track == TG_NONE || k->pid != key.pid || k->tid != key.tid || k->pid_is_text != key.pid_is_text ||
+                  k->tid_is_text != key.tid_is_text))
     track = tg__intern_track(P, &key);
   const uint32_t c = ev->cat % 64;
-  const uint32_t cat = TG_LIKELY(P->cat_string[c] == ev->cat && P->cat_index[c] != TG_NONE) ? P->cat_index[c] : tg__intern_cat(P, ev->cat);
+  const uint32_t cat = TG_LIKELY(P->cat_string[c] == ev->cat && P->cat_index[c] != TG_NONE)
+                           ? P->cat_index[c]
+                           : tg__intern_cat(P, ev->cat);
   if (P->no_memory) return false;
   struct tg__record *r = &P->records[P->record_count++];
-  *r = (struct tg__record){.ts_ns = ev->ts_ns, .dur_ns = ev->dur_ns, .name = ev->name, .track = track, .cat = (uint16_t)cat, .ph = ev->ph, .flags = ev->flags};
+  *r = (struct tg__record){.ts_ns = ev->ts_ns,
+                           .dur_ns = ev->dur_ns,
+                           .name = ev->name,
+                           .track = track,
+                           .cat = (uint16_t)cat,
+                           .ph = ev->ph,
+                           .flags = ev->flags};
   r->args = tg__pack_args(P, schema->id, P->vals, P->val_count);
   if (TG_UNLIKELY(P->pending_count)) tg__count_odd(P);
   P->phases[ev->ph & 127]++;
@@ -530,8 +592,14 @@ static inline void check_event(struct tg__parser *P, struct event *ev, const cha
 /* p at the opening brace. On PARSED *pp is behind the closing one and the event is in the block's result. */
 static inline enum outcome parse_event(struct tg__parser *P, const char **pp, const char *end) {
   const char *at = *pp, *p = skip_blank(at + 1);
-  struct event ev = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_EMPTY, .cat = TG_NONE, .pid = TG__K_NO_ID, .tid = TG__K_NO_ID,
-                     .pid_is_text = true, .tid_is_text = true};
+  struct event ev = {.ts_ns = TG_NULL_INT,
+                     .dur_ns = TG_NULL_INT,
+                     .name = TG__K_EMPTY,
+                     .cat = TG_NONE,
+                     .pid = TG__K_NO_ID,
+                     .tid = TG__K_NO_ID,
+                     .pid_is_text = true,
+                     .tid_is_text = true};
   P->val_count = P->pending_count = 0;
   if (*p != '}')
     for (;;) {
@@ -540,8 +608,10 @@ static inline enum outcome parse_event(struct tg__parser *P, const char **pp, co
       const enum outcome r = parse_member(P, &p, end, &ev);
       if (TG_UNLIKELY(r != PARSED)) return p >= end ? SHORT : r;
       p = skip_blank(p);
-      if (*p == ',') p = skip_blank(p + 1);
-      else if (*p != '}') return p >= end ? SHORT : BAD;
+      if (*p == ',')
+        p = skip_blank(p + 1);
+      else if (*p != '}')
+        return p >= end ? SHORT : BAD;
       if (*p == '}') break;
     }
   if (p >= end) return SHORT;

@@ -25,7 +25,8 @@ static inline const char *scan_string(const char *p, bool *ascii) {
   }
 }
 
-static const char *skip_string(const char *p, const char *end) { /* p behind the opening quote; behind the closing one, or NULL */
+static const char *skip_string(const char *p,
+                               const char *end) { /* p behind the opening quote; behind the closing one, or NULL */
   bool ascii;
   for (;;) {
     p = scan_string(p, &ascii);
@@ -44,12 +45,15 @@ static const char *scan_nested(const char *p, const char *end) {
       if (!p) return NULL;
       break;
     case '[':
-    case '{': depth++; break;
+    case '{':
+      depth++;
+      break;
     case ']':
     case '}':
       if (--depth == 0) return p < end ? p : NULL;
       break;
-    default: break;
+    default:
+      break;
     }
   }
   return NULL;
@@ -68,7 +72,8 @@ const char *tg__skip_value(const char *p, const char *end) {
 }
 
 static bool is_event_key(const char *p) {
-  static const char *const keys[] = {"ph\"", "cat\"", "name\"", "pid\"", "tid\"", "ts\"", "dur\"", "args\"", "id\"", "bp\"", "s\""};
+  static const char *const keys[] = {"ph\"",  "cat\"",  "name\"", "pid\"", "tid\"", "ts\"",
+                                     "dur\"", "args\"", "id\"",   "bp\"",  "s\""};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
     if (memcmp(p, keys[i], strlen(keys[i])) == 0) return true;
   return false;
@@ -126,7 +131,9 @@ static bool is_well_nested(const char *p, const char *end) {
   return true;
 }
 
-bool tg__swallows_events(const char *p, const char *end) { return tg__find_whole_event(p + 1, p, end) && !is_well_nested(p, end); }
+bool tg__swallows_events(const char *p, const char *end) {
+  return tg__find_whole_event(p + 1, p, end) && !is_well_nested(p, end);
+}
 
 tg__scan_events_fn *tg__scan_events_best(const char **name) {
 #if defined(__x86_64__)

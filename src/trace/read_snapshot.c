@@ -1,31 +1,22 @@
-/* From the containers of a snapshot's pickle to its entries, segments and blocks. What a dict is shows in its keys; it is turned into a row
- * when it is put into its list, and nothing of it is kept beside. */
+/* From the containers of a snapshot's pickle to its entries, segments and blocks. What a dict is shows in its keys;
+ * it is turned into a row when it is put into its list, and nothing of it is kept beside. */
 #include "trace/snapshot.h"
 #include "trace/snapshot_stacks.h"
 #include "trace/unpickle.h"
 
 /* What entries have stands together: their dicts wait by the thousand. */
-#define WORDS(X)                                                                                                                           \
-  X(ACTION, "action") X(ADDR, "addr") X(SIZE, "size") X(STREAM, "stream") X(TIME_US, "time_us") X(FRAMES, "frames")                        \
-  X(USER_METADATA, "user_metadata") X(POOL_ID, "pool_id") X(COMPILE_CONTEXT, "compile_context") X(DEVICE_FREE, "device_free")              \
-  X(INTERNAL_METADATA, "internal_metadata") X(FORWARD_FRAMES, "forward_frames") X(FILENAME, "filename") X(LINE, "line")                    \
-  X(NAME, "name") X(FX_NODE, "fx_node_name") X(FX_TRACE, "fx_original_trace") X(ADDRESS, "address") X(STATE, "state")                      \
-  X(REQUESTED_SIZE, "requested_size") X(TOTAL_SIZE, "total_size") X(ALLOCATED_SIZE, "allocated_size")                                      \
-  X(ACTIVE_SIZE, "active_size") X(SEGMENT_TYPE, "segment_type") X(SEGMENT_POOL, "segment_pool_id") X(EXPANDABLE, "is_expandable")          \
-  X(BLOCKS, "blocks") X(DEVICE, "device") X(STAGE, "stage") X(SEGMENTS, "segments") X(DEVICE_TRACES, "device_traces")                      \
-  X(HOST_TRACES, "host_traces") X(SETTINGS, "allocator_settings") X(DEVICE_TYPE, "device_type")                                            \
-  X(OVERFLOWED, "trace_alloc_overflowed") X(DROPPED, "dropped")
 enum word {
   NO_WORD,
-#define X(id, text) W_##id,
-  WORDS(X)
-#undef X
-      WORD_COUNT
+#define WORD(id, text) W_##id,
+#include "trace/snapshot_words.def"
+#undef WORD
+  WORD_COUNT
 };
-static const char *const word_texts[WORD_COUNT] = {NULL,
-#define X(id, text) text,
-                                                   WORDS(X)
-#undef X
+static const char *const word_texts[WORD_COUNT] = {
+    NULL,
+#define WORD(id, text) text,
+#include "trace/snapshot_words.def"
+#undef WORD
 };
 static const char *const action_texts[TG__ACTION_OTHER] = {[TG__ACTION_NONE] = "",
                                                            [TG__ACTION_ALLOC] = "alloc",
@@ -39,7 +30,19 @@ static const char *const action_texts[TG__ACTION_OTHER] = {[TG__ACTION_NONE] = "
                                                            [TG__ACTION_OOM] = "oom"};
 
 /* What the reader knows of a container: a kind in the upper four bits of its meaning, a number in the others. */
-enum meaning { UNKNOWN, OPEN_DICT, FRAME, STACK, HISTORY, BLOCKS, POOL, LINES, HOLDS_TRUE, DONE, KIND_SHIFT = TG__MEANING_BITS - 4 };
+enum meaning {
+  UNKNOWN,
+  OPEN_DICT,
+  FRAME,
+  STACK,
+  HISTORY,
+  BLOCKS,
+  POOL,
+  LINES,
+  HOLDS_TRUE,
+  DONE,
+  KIND_SHIFT = TG__MEANING_BITS - 4
+};
 enum {
   MEANING_MOST = (1 << KIND_SHIFT) - 1,
   SLOTS_MOST = 1 << 16, /* dicts that wait to be put into something; Python puts them in by the thousand */
@@ -55,7 +58,8 @@ struct slot {    /* a dict in the making */
 };
 _Static_assert(WORD_COUNT <= 64, "seen has a bit for each word");
 #define BIT(word) (UINT64_C(1) << W_##word)
-#define ROW_WORDS (BIT(ACTION) | BIT(FILENAME) | BIT(TOTAL_SIZE) | BIT(STATE) | BIT(STAGE)) /* one of them makes a dict a row */
+#define ROW_WORDS                                                                                                      \
+  (BIT(ACTION) | BIT(FILENAME) | BIT(TOTAL_SIZE) | BIT(STATE) | BIT(STAGE)) /* one of them makes a dict a row */
 struct range {
   size_t first, count;
 };
@@ -73,10 +77,10 @@ struct reader {
   size_t block_list_count, block_list_cap;
   int64_t (*pools)[2];
   size_t pool_count, pool_cap;
-  size_t *device_of; /* by history, in order of arrival */
+  size_t *device_of;                                               /* by history, in order of arrival */
   size_t device_of_cap, history_count, device_lists, host_history; /* host_history: number + 1 */
-  size_t json_bytes; /* of the dicts in the making */
-  uint32_t last_context, row_context; /* row_context: of the last row with these words */
+  size_t json_bytes;                                               /* of the dicts in the making */
+  uint32_t last_context, row_context;                              /* row_context: of the last row with these words */
   uint64_t row_context_seen;
   bool no_memory, is_snapshot;
 };
@@ -84,20 +88,27 @@ struct reader {
 static enum meaning kind_of(const struct tg__unpickler *u, struct tg__pickle_value v) {
   return v.kind < TG__PICKLE_TUPLE ? UNKNOWN : (enum meaning)(tg__pickle_meaning(u, v) >> KIND_SHIFT);
 }
-static uint32_t number_of(const struct tg__unpickler *u, struct tg__pickle_value v) { return tg__pickle_meaning(u, v) & MEANING_MOST; }
+static uint32_t number_of(const struct tg__unpickler *u, struct tg__pickle_value v) {
+  return tg__pickle_meaning(u, v) & MEANING_MOST;
+}
 static uint32_t meaning_of(struct reader *r, enum meaning kind, size_t number) {
   if (number > MEANING_MOST) r->no_memory = true; /* 67 million different frames, or stacks */
   return (uint32_t)kind << KIND_SHIFT | (uint32_t)(number & MEANING_MOST);
 }
-static void mean(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value v, enum meaning kind, size_t number) {
+static void mean(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value v, enum meaning kind,
+                 size_t number) {
   tg__pickle_mean(u, v, meaning_of(r, kind, number));
 }
 
-/* ---- what a dict has -------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a dict has ------------------------------------------------------------------------- */
 
 static bool has(const struct slot *d, enum word w) { return d->seen >> w & 1; }
-static int64_t int_at(const struct slot *d, enum word w) { return has(d, w) && d->at[w].kind == TG__PICKLE_INT ? d->at[w].i : 0; }
-static uint32_t text_at(const struct slot *d, enum word w) { return has(d, w) && d->at[w].kind == TG__PICKLE_TEXT ? d->at[w].id : TG_NONE; }
+static int64_t int_at(const struct slot *d, enum word w) {
+  return has(d, w) && d->at[w].kind == TG__PICKLE_INT ? d->at[w].i : 0;
+}
+static uint32_t text_at(const struct slot *d, enum word w) {
+  return has(d, w) && d->at[w].kind == TG__PICKLE_TEXT ? d->at[w].id : TG_NONE;
+}
 static struct tg__str str_at(const struct reader *r, const struct slot *d, enum word w) {
   const uint32_t id = text_at(d, w);
   return id == TG_NONE ? TG_STR("") : tg__strings_get(r->s->strings, id);
@@ -109,7 +120,7 @@ static uint32_t intern(struct reader *r, const char *text, size_t len) {
   return id;
 }
 
-/* ---- dicts in the making -------------------------------------------------------------------------------------------------------------- */
+/* ---- dicts in the making --------------------------------------------------------------------- */
 
 static struct slot *slot_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value dict) {
   if (kind_of(u, dict) == OPEN_DICT) return &r->slots[number_of(u, dict)];
@@ -132,7 +143,8 @@ static struct slot *slot_of(struct reader *r, struct tg__unpickler *u, struct tg
   return &r->slots[number];
 }
 
-static void close_slot(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value dict, enum meaning kind, size_t number) {
+static void close_slot(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value dict, enum meaning kind,
+                       size_t number) {
   const uint32_t slot = number_of(u, dict);
   struct tg__out *const json = &r->slots[slot].json;
   r->json_bytes -= json->len;
@@ -143,7 +155,8 @@ static void close_slot(struct reader *r, struct tg__unpickler *u, struct tg__pic
   mean(r, u, dict, kind, number);
 }
 
-static void write_json(struct reader *r, const struct tg__unpickler *u, struct tg__pickle_value v, struct tg__out *out) {
+static void write_json(struct reader *r, const struct tg__unpickler *u, struct tg__pickle_value v,
+                       struct tg__out *out) {
   struct tg__jsonw w = {.out = out};
   double real;
   switch (v.kind) {
@@ -173,7 +186,8 @@ static void write_json(struct reader *r, const struct tg__unpickler *u, struct t
   }
 }
 
-static void add_json(struct reader *r, const struct tg__unpickler *u, struct slot *d, const struct tg__pickle_value *pair) {
+static void add_json(struct reader *r, const struct tg__unpickler *u, struct slot *d,
+                     const struct tg__pickle_value *pair) {
   if (pair[0].kind != TG__PICKLE_TEXT || d->json.len > JSON_MOST || r->json_bytes > JSON_ALL_MOST) return;
   if (tg__strings_get(r->s->strings, pair[0].id).len > JSON_MOST) return;
   if (pair[1].kind == TG__PICKLE_TEXT && tg__strings_get(r->s->strings, pair[1].id).len > JSON_MOST) return;
@@ -199,19 +213,23 @@ static uint8_t word_of(const struct reader *r, struct tg__pickle_value key) {
 }
 
 /* What stands beside the lists of a snapshot, and whether a history was full also among its allocator's settings. */
-#define TOP_WORDS (BIT(SEGMENTS) | BIT(DEVICE_TRACES) | BIT(HOST_TRACES) | BIT(SETTINGS) | BIT(DEVICE_TYPE) | BIT(DROPPED) | BIT(OVERFLOWED))
+#define TOP_WORDS                                                                                                      \
+  (BIT(SEGMENTS) | BIT(DEVICE_TRACES) | BIT(HOST_TRACES) | BIT(SETTINGS) | BIT(DEVICE_TYPE) | BIT(DROPPED) |           \
+   BIT(OVERFLOWED))
 static void take_top(struct reader *r, struct tg__unpickler *u, const struct slot *d, uint64_t seen) {
   const struct tg__pickle_value *const at = d->at;
   if (seen & (BIT(SEGMENTS) | BIT(DEVICE_TRACES) | BIT(HOST_TRACES))) r->is_snapshot = true;
-  if (seen & BIT(HOST_TRACES) && kind_of(u, at[W_HOST_TRACES]) == HISTORY) r->host_history = number_of(u, at[W_HOST_TRACES]) + (size_t)1;
-  if (seen & BIT(OVERFLOWED)) r->s->overflowed |= at[W_OVERFLOWED].kind == TG__PICKLE_TRUE || kind_of(u, at[W_OVERFLOWED]) == HOLDS_TRUE;
+  if (seen & BIT(HOST_TRACES) && kind_of(u, at[W_HOST_TRACES]) == HISTORY)
+    r->host_history = number_of(u, at[W_HOST_TRACES]) + (size_t)1;
+  if (seen & BIT(OVERFLOWED))
+    r->s->overflowed |= at[W_OVERFLOWED].kind == TG__PICKLE_TRUE || kind_of(u, at[W_OVERFLOWED]) == HOLDS_TRUE;
   if (seen & BIT(SETTINGS) && at[W_SETTINGS].kind == TG__PICKLE_DICT) add_settings(r, u, at[W_SETTINGS]);
   if (seen & BIT(DROPPED) && r->is_snapshot && at[W_DROPPED].kind == TG__PICKLE_INT) r->s->dropped = at[W_DROPPED].i;
   if (seen & BIT(DEVICE_TYPE) && r->is_snapshot) r->s->is_cpu = tg__str_eq(str_at(r, d, W_DEVICE_TYPE), TG_STR("cpu"));
 }
 
-static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs,
-                       size_t count) {
+static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into,
+                       const struct tg__pickle_value *pairs, size_t count) {
   struct reader *const r = ctx;
   struct slot *const d = count ? slot_of(r, u, into) : NULL;
   if (!d) return !r->no_memory;
@@ -228,11 +246,12 @@ static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
   for (size_t i = 0; has_others && !(d->seen & ROW_WORDS) && i + 1 < count; i += 2)
     if (word_of(r, pairs[i]) == NO_WORD || word_of(r, pairs[i]) == W_OVERFLOWED) add_json(r, u, d, &pairs[i]);
   for (size_t i = 1; i < count; i += 2) /* what could be said of a dict within a dict has been */
-    if (pairs[i].kind == TG__PICKLE_DICT && pairs[i].id != into.id && kind_of(u, pairs[i]) == OPEN_DICT) close_slot(r, u, pairs[i], DONE, 0);
+    if (pairs[i].kind == TG__PICKLE_DICT && pairs[i].id != into.id && kind_of(u, pairs[i]) == OPEN_DICT)
+      close_slot(r, u, pairs[i], DONE, 0);
   return !r->no_memory;
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint32_t stack_at(const struct tg__unpickler *u, const struct slot *d) {
   return has(d, W_FRAMES) && kind_of(u, d->at[W_FRAMES]) == STACK ? number_of(u, d->at[W_FRAMES]) : 0;
@@ -258,7 +277,8 @@ static uint32_t said_at(const struct reader *r, const struct slot *d, enum word 
   return text.len && !tg__str_eq(text, TG_STR("N/A")) ? text_at(d, w) : TG_NONE;
 }
 
-static const int64_t *pool_at(const struct reader *r, const struct tg__unpickler *u, const struct slot *d, enum word w) {
+static const int64_t *pool_at(const struct reader *r, const struct tg__unpickler *u, const struct slot *d,
+                              enum word w) {
   static const int64_t default_pool[2];
   return has(d, w) && kind_of(u, d->at[w]) == POOL ? r->pools[number_of(u, d->at[w])] : default_pool;
 }
@@ -273,7 +293,8 @@ static uint32_t context_at(struct reader *r, const struct tg__unpickler *u, cons
                                          .compiled = said_at(r, d, W_COMPILE_CONTEXT),
                                          .internal = said_at(r, d, W_INTERNAL_METADATA),
                                          .forward = has_forward ? number_of(u, d->at[W_FORWARD_FRAMES]) : TG_NONE};
-  if (r->last_context < r->s->context_count && memcmp(&r->s->contexts[r->last_context], &c, sizeof c) == 0) return r->last_context;
+  if (r->last_context < r->s->context_count && memcmp(&r->s->contexts[r->last_context], &c, sizeof c) == 0)
+    return r->last_context;
   return r->last_context = context_number(r, &c);
 }
 
@@ -283,12 +304,16 @@ static uint8_t action_of(const struct tg__snapshot *s, uint32_t text) {
   return TG__ACTION_OTHER;
 }
 
-/* Of a row whose values are those of the row before it is known without a look at them. Lines of a list may have become more. */
-#define CONTEXT_WORDS (BIT(STREAM) | BIT(POOL_ID) | BIT(USER_METADATA) | BIT(COMPILE_CONTEXT) | BIT(INTERNAL_METADATA) | BIT(FORWARD_FRAMES))
+/* Of a row whose values are those of the row before it is known without a look at them. Lines of a list may have
+ * become more. */
+#define CONTEXT_WORDS                                                                                                  \
+  (BIT(STREAM) | BIT(POOL_ID) | BIT(USER_METADATA) | BIT(COMPILE_CONTEXT) | BIT(INTERNAL_METADATA) |                   \
+   BIT(FORWARD_FRAMES))
 static uint32_t context_of(struct reader *r, struct tg__unpickler *u, const struct slot *d) {
   if (d != &r->row) return context_at(r, u, d);
   const uint64_t seen = d->seen & CONTEXT_WORDS;
-  if (seen == r->row_context_seen && !(u->row_changed & CONTEXT_WORDS) && !(seen & BIT(FORWARD_FRAMES))) return r->row_context;
+  if (seen == r->row_context_seen && !(u->row_changed & CONTEXT_WORDS) && !(seen & BIT(FORWARD_FRAMES)))
+    return r->row_context;
   u->row_changed = 0;
   r->row_context_seen = seen;
   return r->row_context = context_at(r, u, d);
@@ -311,13 +336,13 @@ static void add_block(struct reader *r, const struct tg__unpickler *u, const str
     r->no_memory = true;
     return;
   }
-  s->blocks[s->block_count++] =
-      (struct tg__snapshot_block){.address = int_at(d, W_ADDRESS),
-                                  .size = int_at(d, W_SIZE),
-                                  .requested = has(d, W_REQUESTED_SIZE) ? int_at(d, W_REQUESTED_SIZE) : int_at(d, W_SIZE),
-                                  .state = text_at(d, W_STATE),
-                                  .stack = stack_at(u, d),
-                                  .segment = TG_NONE};
+  s->blocks[s->block_count++] = (struct tg__snapshot_block){
+      .address = int_at(d, W_ADDRESS),
+      .size = int_at(d, W_SIZE),
+      .requested = has(d, W_REQUESTED_SIZE) ? int_at(d, W_REQUESTED_SIZE) : int_at(d, W_SIZE),
+      .state = text_at(d, W_STATE),
+      .stack = stack_at(u, d),
+      .segment = TG_NONE};
 }
 
 static void add_segment(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
@@ -335,7 +360,8 @@ static void add_segment(struct reader *r, const struct tg__unpickler *u, const s
                                          .stream = int_at(d, W_STREAM),
                                          .type = text_at(d, W_SEGMENT_TYPE),
                                          .stack = stack_at(u, d),
-                                         .is_expandable = has(d, W_EXPANDABLE) && d->at[W_EXPANDABLE].kind == TG__PICKLE_TRUE};
+                                         .is_expandable =
+                                             has(d, W_EXPANDABLE) && d->at[W_EXPANDABLE].kind == TG__PICKLE_TRUE};
   memcpy(segment.pool, pool_at(r, u, d, W_SEGMENT_POOL), sizeof segment.pool);
   if (has(d, W_BLOCKS) && kind_of(u, d->at[W_BLOCKS]) == BLOCKS) {
     const struct range *const list = &r->block_lists[number_of(u, d->at[W_BLOCKS])];
@@ -356,12 +382,13 @@ static void add_note(struct reader *r, const struct slot *d) {
                                                          .begins = tg__str_eq(str_at(r, d, W_STAGE), TG_STR("START"))};
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static size_t history_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list) {
   if (kind_of(u, list) == HISTORY) return number_of(u, list);
   struct tg__snapshot *const s = r->s;
-  if (r->history_count >= 4096 || !tg__grow((void **)&s->devices, &s->device_cap, r->history_count + 1, sizeof *s->devices) ||
+  if (r->history_count >= 4096 ||
+      !tg__grow((void **)&s->devices, &s->device_cap, r->history_count + 1, sizeof *s->devices) ||
       !tg__grow((void **)&r->device_of, &r->device_of_cap, r->history_count + 1, sizeof *r->device_of)) {
     r->no_memory = true;
     return 0;
@@ -374,7 +401,8 @@ static size_t history_of(struct reader *r, struct tg__unpickler *u, struct tg__p
 
 static bool block_list_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list) {
   if (kind_of(u, list) != BLOCKS) {
-    if (!tg__grow((void **)&r->block_lists, &r->block_list_cap, r->block_list_count + 1, sizeof *r->block_lists)) return false;
+    if (!tg__grow((void **)&r->block_lists, &r->block_list_cap, r->block_list_count + 1, sizeof *r->block_lists))
+      return false;
     r->block_lists[r->block_list_count] = (struct range){r->s->block_count, 0};
     mean(r, u, list, BLOCKS, r->block_list_count++);
   }
@@ -397,10 +425,12 @@ static void add_row(struct reader *r, struct tg__unpickler *u, struct tg__pickle
 }
 
 /* A dict is put into a list: it becomes what its keys say. */
-static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict) {
+static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list,
+                      struct tg__pickle_value dict) {
   const struct slot *const d = &r->slots[number_of(u, dict)];
   if (has(d, W_FILENAME)) {
-    const struct tg__frame frame = {str_at(r, d, W_FILENAME), str_at(r, d, W_NAME), int_at(d, W_LINE), str_at(r, d, W_FX_NODE), str_at(r, d, W_FX_TRACE)};
+    const struct tg__frame frame = {str_at(r, d, W_FILENAME), str_at(r, d, W_NAME), int_at(d, W_LINE),
+                                    str_at(r, d, W_FX_NODE), str_at(r, d, W_FX_TRACE)};
     const uint32_t text = tg__stacks_frame(&r->stacks, &frame);
     close_slot(r, u, dict, FRAME, text == TG_NONE ? 0 : text);
     return;
@@ -410,8 +440,8 @@ static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pick
 }
 
 /* A list that goes on begins with the frames it has. */
-static void take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
-                        size_t count) {
+static void take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list,
+                        const struct tg__pickle_value *items, size_t count) {
   const uint32_t before = kind_of(u, list) == STACK ? number_of(u, list) : 0;
   uint32_t *const frames = tg__stacks_room(&r->stacks, before, count);
   size_t n = 0;
@@ -420,14 +450,15 @@ static void take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pi
   if (frames) mean(r, u, list, STACK, tg__stacks_number(&r->stacks, before, n));
 }
 
-/* ---- rows that come as such --------------------------------------------------------------------------------------------------------------- */
+/* ---- rows that come as such ------------------------------------------------------------------ */
 
 static bool says_row(uint64_t seen) { return seen & ROW_WORDS && !(seen & (BIT(FILENAME) | TOP_WORDS)); }
 static bool is_row(const void *ctx, const struct tg__unpickler *u, struct tg__pickle_value dict) {
   const struct reader *const r = ctx;
   return kind_of(u, dict) == OPEN_DICT && says_row(r->slots[number_of(u, dict)].seen);
 }
-static bool take_row(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict, uint64_t seen) {
+static bool take_row(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict,
+                     uint64_t seen) {
   struct reader *const r = ctx;
   if (!says_row(seen)) return false;
   r->row.seen = seen;
@@ -435,7 +466,8 @@ static bool take_row(void *ctx, struct tg__unpickler *u, struct tg__pickle_value
   mean(r, u, dict, DONE, 0);
   return !r->no_memory;
 }
-static bool take_row_list(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, const uint32_t *words, size_t count) {
+static bool take_row_list(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, const uint32_t *words,
+                          size_t count) {
   struct reader *const r = ctx;
   const uint32_t frame = tg__pickle_word(TG__PICKLE_DICT, meaning_of(r, FRAME, 0));
   uint32_t *const frames = tg__stacks_room(&r->stacks, 0, count), others = 0;
@@ -449,8 +481,8 @@ static bool take_row_list(void *ctx, struct tg__unpickler *u, struct tg__pickle_
 }
 
 /* Texts in a list are the lines of a trace. */
-static void take_lines(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct tg__pickle_value *items,
-                       size_t count) {
+static void take_lines(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list,
+                       const struct tg__pickle_value *items, size_t count) {
   enum { LINES_MOST = 256 };
   uint32_t texts[LINES_MOST];
   size_t n = 0;
@@ -475,25 +507,28 @@ static uint32_t take_tuple(void *ctx, const struct tg__pickle_value *items, size
   return meaning_of(r, POOL, at);
 }
 
-static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *items,
-                       size_t count) {
+static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into,
+                       const struct tg__pickle_value *items, size_t count) {
   struct reader *const r = ctx;
   for (size_t i = 0; i < count && !r->no_memory; i++) {
     const enum meaning kind = kind_of(u, items[i]);
     if (kind == OPEN_DICT) take_dict(r, u, into, items[i]);
     if (items[i].kind == TG__PICKLE_TRUE && kind_of(u, into) == UNKNOWN) mean(r, u, into, HOLDS_TRUE, 0);
     if (items[i].kind != TG__PICKLE_LIST || (kind != HISTORY && kind != UNKNOWN)) continue;
-    if (kind == HISTORY && number_of(u, items[i]) < r->history_count) r->device_of[number_of(u, items[i])] = r->device_lists;
+    if (kind == HISTORY && number_of(u, items[i]) < r->history_count)
+      r->device_of[number_of(u, items[i])] = r->device_lists;
     r->device_lists++; /* lists within a list: one a device, empty where nothing was recorded */
   }
   const enum meaning list = kind_of(u, into);
-  if (count && kind_of(u, items[0]) == FRAME && (list == UNKNOWN || list == STACK)) take_frames(r, u, into, items, count);
-  if (count && items[0].kind == TG__PICKLE_TEXT && (list == UNKNOWN || list == LINES)) take_lines(r, u, into, items, count);
+  if (count && kind_of(u, items[0]) == FRAME && (list == UNKNOWN || list == STACK))
+    take_frames(r, u, into, items, count);
+  if (count && items[0].kind == TG__PICKLE_TEXT && (list == UNKNOWN || list == LINES))
+    take_lines(r, u, into, items, count);
   r->no_memory |= r->stacks.no_memory;
   return !r->no_memory;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Histories arrive in the order of devices, but devices without one leave no trace until their list is full. */
 static bool place_histories(struct reader *r) {
@@ -523,7 +558,8 @@ static bool reader_begin(struct reader *r) {
     ids[w] = intern(r, word_texts[w], strlen(word_texts[w]));
     if (ids[w] != TG_NONE && ids[w] >= r->word_top) r->word_top = ids[w] + 1;
   }
-  for (size_t i = 0; i < TG__ACTION_OTHER; i++) r->s->action_texts[i] = intern(r, action_texts[i], strlen(action_texts[i]));
+  for (size_t i = 0; i < TG__ACTION_OTHER; i++)
+    r->s->action_texts[i] = intern(r, action_texts[i], strlen(action_texts[i]));
   r->word_of = tg__alloc(r->word_top + 1);
   for (unsigned w = 1; w < WORD_COUNT && r->word_of && !r->no_memory; w++) r->word_of[ids[w]] = (uint8_t)w;
   return r->word_of && !r->no_memory && tg__stacks_begin(&r->stacks, r->s);
@@ -544,17 +580,25 @@ enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *string
                               const struct tg__import_how *how, struct tg_error *e) {
   *s = (struct tg__snapshot){.strings = strings, .settings = TG_NONE};
   struct reader r = {.s = s, .row_context_seen = UINT64_MAX};
-  struct tg__unpickler u = {
-      .strings = strings, .ctx = &r, .items = take_items, .pairs = take_pairs, .tuple = take_tuple, .is_found = is_found,
-      .row_values = r.row.at, .row = take_row, .row_list = take_row_list, .is_row = is_row};
+  struct tg__unpickler u = {.strings = strings,
+                            .ctx = &r,
+                            .items = take_items,
+                            .pairs = take_pairs,
+                            .tuple = take_tuple,
+                            .is_found = is_found,
+                            .row_values = r.row.at,
+                            .row = take_row,
+                            .row_list = take_row_list,
+                            .is_row = is_row};
   const bool ready = reader_begin(&r);
   u.row_keys = r.word_of;
   u.row_key_count = r.word_top;
-  enum tg_err err =
-      ready ? tg__unpickle(&u, source, ctx, how, e) : tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  enum tg_err err = ready ? tg__unpickle(&u, source, ctx, how, e)
+                          : tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   if (!err && !place_histories(&r)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
   if (!err && !is_found(&r))
-    err = tg__fail(e, TG_NOT_A_TRACE, -1, "a pickle, but no memory snapshot: it has neither segments nor device_traces");
+    err =
+        tg__fail(e, TG_NOT_A_TRACE, -1, "a pickle, but no memory snapshot: it has neither segments nor device_traces");
   if (err && !s->device_count) s->device_count = r.history_count; /* to be freed */
   s->cut = u.cut;
   s->cut_offset = u.cut_offset;

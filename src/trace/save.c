@@ -1,8 +1,8 @@
 /* save: the columns of a trace become a packed .tacho file.
  *
- * Order in the file: summary and small tables, strings; then slices in row groups, marks in row groups, args in blocks; index and
- * footer. What comes first is what a cut file needs to make sense of the rest. Packing runs on all cores, a wave of jobs at a
- * time; writing is in order. */
+ * Order in the file: summary and small tables, strings; then slices in row groups, marks in row groups, args in
+ * blocks; index and footer. What comes first is what a cut file needs to make sense of the rest. Packing runs on all
+ * cores, a wave of jobs at a time; writing is in order. */
 #include "trace/tables.h"
 
 enum { WAVE_MAX = 32 }; /* jobs packed at once: 2.6 MiB of buffers each */
@@ -25,7 +25,7 @@ struct saver {
   size_t buffer_bytes, job_count, wave;
 };
 
-/* ---- chunks -------------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 static void put_chunk(struct saver *s, uint16_t type, uint32_t part, const void *payload, size_t len) {
   static const char zeros[8];
@@ -71,7 +71,8 @@ static void add(struct saver *s, const struct job *job) {
 }
 
 /* Packed now or in a later wave: `values` must stay until the last. */
-static void add_job(struct saver *s, uint16_t type, uint32_t part, const void *values, uint32_t rows, struct tg__packing_plan plan) {
+static void add_job(struct saver *s, uint16_t type, uint32_t part, const void *values, uint32_t rows,
+                    struct tg__packing_plan plan) {
   add(s, &(struct job){.values = values, .rows = rows, .part = part, .type = type, .plan = plan});
 }
 
@@ -79,8 +80,8 @@ static void put_blob(struct saver *s, uint16_t type, const void *bytes, uint64_t
   const struct tg__packing_plan plan = {.width = 1};
   for (uint64_t from = 0; from < len; from += TACHO_BLOCK) {
     const uint64_t left = len - from;
-    add_job(s, type, (uint32_t)(from / TACHO_BLOCK), (const uint8_t *)bytes + from, (uint32_t)(left < TACHO_BLOCK ? left : TACHO_BLOCK),
-            plan);
+    add_job(s, type, (uint32_t)(from / TACHO_BLOCK), (const uint8_t *)bytes + from,
+            (uint32_t)(left < TACHO_BLOCK ? left : TACHO_BLOCK), plan);
   }
 }
 
@@ -105,7 +106,7 @@ static void saver_free(struct saver *s) {
   tg__out_free(&s->out);
 }
 
-/* ---- contents ------------------------------------------------------------------------------------------------------------------ */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 /* All strings one behind the other in `text`, their lengths in `lengths` (32 bits each). */
 static void gather_strings(const struct tg_trace *t, struct tg__out *lengths, struct tg__out *text) {
@@ -185,13 +186,14 @@ static void put_rows(struct saver *s, uint16_t type, const uint32_t *values, uin
   const struct tg__packing_plan plan = {.width = 4, .transform = TG_T_VARINT};
   for (uint64_t from = 0; from < rows; from += TACHO_GROUP_ROWS) {
     const uint64_t left = rows - from;
-    add_job(s, type, (uint32_t)(from / TACHO_GROUP_ROWS), values + from, (uint32_t)(left < TACHO_GROUP_ROWS ? left : TACHO_GROUP_ROWS),
-            plan);
+    add_job(s, type, (uint32_t)(from / TACHO_GROUP_ROWS), values + from,
+            (uint32_t)(left < TACHO_GROUP_ROWS ? left : TACHO_GROUP_ROWS), plan);
   }
 }
 
 static void put_tables(struct saver *s, const struct tg_trace *t, const struct tables *b) {
-  put_rows(s, TG_CHUNK_STRING_LENGTHS, (const uint32_t *)(const void *)b->lengths.buf, (uint32_t)(b->lengths.len / sizeof(uint32_t)));
+  put_rows(s, TG_CHUNK_STRING_LENGTHS, (const uint32_t *)(const void *)b->lengths.buf,
+           (uint32_t)(b->lengths.len / sizeof(uint32_t)));
   put_rows(s, TG_CHUNK_ARGS_STRINGS, t->args_strings, t->args_string_count);
   put_blob(s, TG_CHUNK_STRING_TEXT, b->text.buf, b->text.len);
   put_blob(s, TG_CHUNK_SCHEMAS, b->schemas.buf, b->schemas.len);
@@ -209,7 +211,8 @@ static void put_groups(struct saver *s, const struct tg_trace *t, bool of_marks,
       const struct tg__column_info *const info = &tg__column_info[c];
       if (info->of_marks != of_marks) continue;
       const uint8_t *const column = *(uint8_t *const *)(const void *)((const char *)t + info->place);
-      const struct tg__packing_plan plan = {.width = info->width, .transform = info->transform, .first_row = (uint32_t)from};
+      const struct tg__packing_plan plan = {
+          .width = info->width, .transform = info->transform, .first_row = (uint32_t)from};
       add_job(s, info->chunk, (uint32_t)(from / per), column + from * info->width, rows, plan);
     }
   }
@@ -234,13 +237,16 @@ static void put_args(struct saver *s, const struct tg_trace *t) {
   if (count == 0) {
     put_blob(s, TG_CHUNK_ARGS, t->args, t->args_bytes);
   } else {
-    add_job(s, TG_CHUNK_ARGS_BLOCKS, 0, sizes.buf, (uint32_t)count, (struct tg__packing_plan){.width = 4, .transform = TG_T_VARINT});
+    add_job(s, TG_CHUNK_ARGS_BLOCKS, 0, sizes.buf, (uint32_t)count,
+            (struct tg__packing_plan){.width = 4, .transform = TG_T_VARINT});
   }
   uint64_t at = 0;
   for (size_t i = 0; i < count; i++) {
     uint32_t bytes;
     memcpy(&bytes, sizes.buf + i * sizeof bytes, sizeof bytes);
-    add(s, &(struct job){.values = t->args + at, .rows = bytes, .part = (uint32_t)i, .type = TG_CHUNK_ARGS_BY_FIELD, .args_of = t});
+    add(s,
+        &(struct job){
+            .values = t->args + at, .rows = bytes, .part = (uint32_t)i, .type = TG_CHUNK_ARGS_BY_FIELD, .args_of = t});
     at += bytes;
   }
   run_wave(s);

@@ -1,5 +1,5 @@
-/* snapshot: a memory snapshot of torch.cuda.memory._dump_snapshot, between its pickle (read_snapshot.c) and the rows of a trace
- * (import_snapshot.c). */
+/* snapshot: a memory snapshot of torch.cuda.memory._dump_snapshot, between its pickle (read_snapshot.c) and the rows
+ * of a trace (import_snapshot.c). */
 #ifndef TG_SNAPSHOT_H
 #define TG_SNAPSHOT_H
 
@@ -85,8 +85,8 @@ struct tg__snapshot {
   uint32_t *stack_texts; /* by stack: string id of its frames, innermost first, joined by ';'; [0] = none */
   size_t stack_count, stack_cap;
   uint32_t action_texts[TG__ACTION_OTHER]; /* string ids */
-  uint32_t settings;  /* allocator_settings as JSON: string id, TG_NONE */
-  bool overflowed;    /* the file says that older entries had no room, but not how many */
+  uint32_t settings;                       /* allocator_settings as JSON: string id, TG_NONE */
+  bool overflowed;                         /* the file says that older entries had no room, but not how many */
   int64_t dropped;    /* older entries that had no room in the history, where the file says so, as ours do */
   int64_t cut_stacks; /* of which the outer frames were left out: their texts would be larger than the file */
   bool cut;
@@ -97,7 +97,7 @@ enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *string
                               const struct tg__import_how *how, struct tg_error *e);
 void tg__snapshot_free(struct tg__snapshot *s);
 /* The rows of a trace. TG_NO_EVENTS for a snapshot without segments and without history. */
-enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, void *ctx, const struct tg__import_how *how,
-                                struct tg_error *e);
+enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, void *ctx,
+                                const struct tg__import_how *how, struct tg_error *e);
 
 #endif

@@ -1,7 +1,8 @@
 /* snapshot_history: a device's history, packed as it arrives: a dozen bytes an entry where a plain row has forty-eight.
  *
- *   entry   a byte: action, and what is as it was in the entry before; then varints of what is not: time and address as differences, the size,
- *           the number of the stack and of the context; the name of an action that is none of ours
+ *   entry   a byte: action, and what is as it was in the entry before; then varints of what is not: time and address
+ *           as differences, the size, the number of the stack and of the context; the name of an action that is none
+ *           of ours
  *
  * Entries lie in blocks, so that an importer gives a block back when it has walked over it. */
 #include "trace/snapshot.h"
@@ -46,8 +47,10 @@ bool tg__history_add(struct tg__snapshot_history *h, const struct tg__snapshot_e
   if ((h->block_count == 0 || h->used + ENTRY_MOST >= BLOCK) && !add_block(h)) return false;
   const struct tg__snapshot_entry *const before = &h->last;
   uint8_t *const start = h->blocks[h->block_count - 1] + h->used, *p = start;
-  const bool same_place = x->addr == before->addr && x->size == before->size, same_context = x->context == before->context;
-  *p++ = (uint8_t)(x->action | (same_place ? SAME_PLACE : 0) | (same_context ? SAME_CONTEXT : 0) | (x->stack ? HAS_STACK : 0));
+  const bool same_place = x->addr == before->addr && x->size == before->size,
+             same_context = x->context == before->context;
+  *p++ = (uint8_t)(x->action | (same_place ? SAME_PLACE : 0) | (same_context ? SAME_CONTEXT : 0) |
+                   (x->stack ? HAS_STACK : 0));
   p = put(p, zigzag((uint64_t)x->time_us - (uint64_t)before->time_us));
   if (!same_place) {
     p = put(p, zigzag((uint64_t)x->addr - (uint64_t)before->addr));

@@ -18,7 +18,7 @@ static uint32_t intern(struct tg__stacks *st, const struct tg__out *text) {
   return id;
 }
 
-/* ---- frames --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static const char *find_last(struct tg__str text, const char *what) {
   const size_t len = strlen(what);
@@ -37,7 +37,8 @@ static bool last_line(struct tg__str trace, struct tg__frame *out) {
   const char *const quote = memchr(p, '"', (size_t)(end - p));
   if (!quote || (size_t)(end - quote) < sizeof line || memcmp(quote, line, sizeof line - 1) != 0) return false;
   out->file = (struct tg__str){p, (uint32_t)(quote - p)};
-  for (p = quote + sizeof line - 1; p < end && *p >= '0' && *p <= '9' && out->line < 1 << 24; p++) out->line = out->line * 10 + (*p - '0');
+  for (p = quote + sizeof line - 1; p < end && *p >= '0' && *p <= '9' && out->line < 1 << 24; p++)
+    out->line = out->line * 10 + (*p - '0');
   if ((size_t)(end - p) < sizeof in || memcmp(p, in, sizeof in - 1) != 0) return false;
   p += sizeof in - 1;
   const char *const newline = memchr(p, '\n', (size_t)(end - p));
@@ -76,7 +77,7 @@ uint32_t tg__stacks_frame(struct tg__stacks *st, const struct tg__frame *f) {
   return id;
 }
 
-/* ---- stacks --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 static uint32_t stack_text(struct tg__stacks *st, const uint32_t *frames, size_t count) {
   struct tg__out text = {0};
@@ -134,7 +135,7 @@ uint32_t tg__stacks_number(struct tg__stacks *st, uint32_t before, size_t count)
   return stack_number(st, first);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 uint32_t tg__stacks_join(struct tg__stacks *st, uint32_t before, const uint32_t *texts, size_t count) {
   struct tg__out text = {0};

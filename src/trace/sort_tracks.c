@@ -1,7 +1,8 @@
 /* sort_tracks: the slices of a track by (start ↑, duration ↓, file order), marks by (time, file order).
  *
- * Recorders write events nearly in order, out of it only within a step or a buffer, so: short sorted runs, then merging of
- * neighbours that first skips what is in place already. An index is sorted, then each column is permuted once. */
+ * Recorders write events nearly in order, out of it only within a step or a buffer, so: short sorted runs, then
+ * merging of neighbours that first skips what is in place already. An index is sorted, then each column is permuted
+ * once. */
 #include "trace/import.h"
 #include "trace/store.h"
 
@@ -39,8 +40,10 @@ static uint32_t find_place(const struct order *o, uint32_t from, uint32_t to, ui
   while (from < to) {
     const uint32_t mid = from + (to - from) / 2;
     const bool left = after ? !comes_before(o, x, o->index[mid]) : comes_before(o, o->index[mid], x);
-    if (left) from = mid + 1;
-    else to = mid;
+    if (left)
+      from = mid + 1;
+    else
+      to = mid;
   }
   return from;
 }
@@ -61,18 +64,23 @@ static void sort_index(const struct order *o, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) o->index[i] = i;
   for (uint64_t i = 0; i < n; i += RUN) insertion_sort(o, (uint32_t)i, (uint32_t)(i + RUN < n ? i + RUN : n));
   for (uint64_t width = RUN; width < n; width *= 2)
-    for (uint64_t i = 0; i + width < n; i += 2 * width) merge_runs(o, (uint32_t)i, (uint32_t)(i + width), (uint32_t)(i + 2 * width < n ? i + 2 * width : n));
+    for (uint64_t i = 0; i + width < n; i += 2 * width)
+      merge_runs(o, (uint32_t)i, (uint32_t)(i + width), (uint32_t)(i + 2 * width < n ? i + 2 * width : n));
 }
 
 static void permute(char *column, size_t width, const uint32_t *index, uint32_t n, char *temp) {
   switch (width) { /* constant widths make the copies single moves */
-#define PERMUTE(type)                                                                                                                   \
-  for (uint32_t i = 0; i < n; i++) ((type *)(void *)temp)[i] = ((const type *)(const void *)column)[index[i]];                         \
+#define PERMUTE(type)                                                                                                  \
+  for (uint32_t i = 0; i < n; i++) ((type *)(void *)temp)[i] = ((const type *)(const void *)column)[index[i]];         \
   break
-  case 8: PERMUTE(uint64_t);
-  case 4: PERMUTE(uint32_t);
-  case 2: PERMUTE(uint16_t);
-  default: PERMUTE(uint8_t);
+  case 8:
+    PERMUTE(uint64_t);
+  case 4:
+    PERMUTE(uint32_t);
+  case 2:
+    PERMUTE(uint16_t);
+  default:
+    PERMUTE(uint8_t);
 #undef PERMUTE
   }
   memcpy(column, temp, n * width);
@@ -93,7 +101,8 @@ static enum tg_err sort_rows(struct tg_trace *t, bool marks, uint32_t first, uin
     for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
       const struct tg__column_info *info = &tg__column_info[c];
       const bool derived = info->bit & (TG__COL_PARENT | TG__COL_DEPTH | TG__COL_LANE | TG__COL_CAUSE);
-      if (info->of_marks == marks && !derived) permute((char *)*tg__column_place(t, info) + (size_t)first * info->width, info->width, o.index, n, temp);
+      if (info->of_marks == marks && !derived)
+        permute((char *)*tg__column_place(t, info) + (size_t)first * info->width, info->width, o.index, n, temp);
     }
     err = TG_OK;
   }
@@ -102,5 +111,9 @@ static enum tg_err sort_rows(struct tg_trace *t, bool marks, uint32_t first, uin
   return err;
 }
 
-enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track) { return sort_rows(t, false, track->first, track->count); }
-enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count) { return sort_rows(t, true, first, count); }
+enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track) {
+  return sort_rows(t, false, track->first, track->count);
+}
+enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count) {
+  return sort_rows(t, true, first, count);
+}

@@ -4,17 +4,17 @@
 #include "format/format.h"
 
 const struct tg__column_info tg__column_info[TG__COLUMN_COUNT] = {
-#define COLUMN(column, table, field, type, bytes, how)                                                                                     \
-  {.bit = TG__COL_##column,                                                                                                                \
-   .of_marks = TG__COL_##column == TG__COL_MARKS,                                                                                          \
-   .width = (bytes),                                                                                                                       \
-   .transform = (how),                                                                                                                     \
-   .chunk = TG_CHUNK_##type,                                                                                                               \
+#define COLUMN(column, table, field, type, bytes, how)                                                                 \
+  {.bit = TG__COL_##column,                                                                                            \
+   .of_marks = TG__COL_##column == TG__COL_MARKS,                                                                      \
+   .width = (bytes),                                                                                                   \
+   .transform = (how),                                                                                                 \
+   .chunk = TG_CHUNK_##type,                                                                                           \
    .place = offsetof(struct tg_trace, table.field)},
 #include "trace/columns.def"
 };
 
-#define COLUMN(column, table, field, type, bytes, how)                                                                                     \
+#define COLUMN(column, table, field, type, bytes, how)                                                                 \
   _Static_assert(sizeof(*((struct tg_trace *)0)->table.field) == (bytes), "width of " #table "." #field);
 #include "trace/columns.def"
 

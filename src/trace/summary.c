@@ -39,7 +39,7 @@ bool tg__summaries_sort(struct tg__summaries *s) {
   return tg__sort_items((void **)&s->ranks, s->count, sizeof *s->ranks, rank_before, s);
 }
 
-/* ---- a trace that stands for them ------------------------------------------------------------------------------------------------------ */
+/* ---- a trace that stands for them ------------------------------------------------------------ */
 
 /* Ranks that do not say their number get the smallest free ones, in order of their files. */
 static bool number_ranks(struct tg__summaries *s) {
@@ -99,7 +99,8 @@ static bool fill_ranks(struct tg_trace *t, const struct tg__summaries *s) {
   return true;
 }
 
-enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out,
+                                   struct tg_error *e) {
   struct tg_trace *const t = tg__trace_new();
   *out = NULL;
   if (t)

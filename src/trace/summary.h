@@ -1,5 +1,6 @@
-/* summary: what the questions about many ranks need to know of each, small enough that hundreds fit into memory. Made from a trace
- * by analyze/ranks/summarize.c; a .tsum file holds nothing else (summary_file.c). A side door: analyze and src/ include it, nobody else.
+/* summary: what the questions about many ranks need to know of each, small enough that hundreds fit into memory.
+ * Made from a trace by analyze/ranks/summarize.c; a .tsum file holds nothing else (summary_file.c). A side door:
+ * analyze and src/ include it, nobody else.
  *
  * Times are as in the file of their rank; add base_ns to compare ranks by the files' own clocks. */
 #ifndef TG_SUMMARY_H
@@ -46,7 +47,8 @@ struct tg__sum_total {
   enum tg__sum_what what;
   int64_t calls, total_ns, min_ns, max_ns;
 };
-/* A collective as the TensorBoard plugin sees it: the host's range, or its copy on the device, with the kernels of its external id. */
+/* A collective as the TensorBoard plugin sees it: the host's range, or its copy on the device, with the kernels of
+ * its external id. */
 struct tg__sum_node {
   int64_t start_ns, end_ns, bytes;
   uint32_t name;                       /* string */
@@ -88,34 +90,42 @@ void tg__summaries_free(struct tg__summaries *s); /* NULL is fine */
 void tg__rank_summary_free(struct tg__rank_summary *r);
 bool tg__summaries_sort(struct tg__summaries *s); /* by number, then path; false on no memory */
 
-bool tg__summaries_recognise(const char *path,
-                             struct tg__file *file); /* is this file one? file: its bytes, only looked at; NULL: those at the path */
+bool tg__summaries_recognise(
+    const char *path,
+    struct tg__file *file); /* is this file one? file: its bytes, only looked at; NULL: those at the path */
 /* All ranks of one list into another that may have other strings; false on no memory, and then neither is of use. */
 bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
 
-/* A trace without events that answers the questions about ranks alone. Takes the summaries over, numbers ranks that have none and
- * puts them in order; also after a failure they are not the caller's any more. */
-enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out, struct tg_error *e);
+/* A trace without events that answers the questions about ranks alone. Takes the summaries over, numbers ranks that
+ * have none and puts them in order; also after a failure they are not the caller's any more. */
+enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out,
+                                   struct tg_error *e);
 enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e);
-/* Add the ranks of a .tsum file to `s`. file: its bytes, taken over; NULL: those at the path. *damaged: how many of them could not be read. */
-enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct tg__file *file, int64_t *damaged, struct tg_error *e);
+/* Add the ranks of a .tsum file to `s`. file: its bytes, taken over; NULL: those at the path. *damaged: how many of
+ * them could not be read. */
+enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct tg__file *file, int64_t *damaged,
+                               struct tg_error *e);
 
-/* ---- one rank after the other (open.c): so that never more than a few are in memory ---------------------------------------------- */
+/* ---- one rank after the other (open.c): so that never more than a few are in memory ---------- */
 
 bool tg__is_trace_name(const char *name); /* by its end */
 bool tg__is_summary_name(const char *name);
-/* folder_hint.c: the files of a folder or glob; of a folder that holds no trace itself, those of its folders rank_0, rank_1, … */
-enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count, struct tg_error *e);
-enum tg_err tg__no_traces(const char *path, struct tg_error *e); /* folder_hint.c: the sentence of a folder that holds none */
+/* folder_hint.c: the files of a folder or glob; of a folder that holds no trace itself, those of its folders rank_0,
+ * rank_1, … */
+enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count,
+                           struct tg_error *e);
+enum tg_err tg__no_traces(const char *path,
+                          struct tg_error *e); /* folder_hint.c: the sentence of a folder that holds none */
 struct tg__folder; /* the files of a folder or glob, those that belong together put together; or a single file */
 enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e);
 void tg__folder_close(struct tg__folder *f); /* NULL is fine */
 size_t tg__folder_count(const struct tg__folder *f);
 const char *tg__folder_path(const struct tg__folder *f, size_t i);
-int64_t tg__folder_bytes(const struct tg__folder *f, size_t i); /* of file i on disk; 0 when it is no trace by its name */
-/* File i as a trace of its own. *out is NULL and all is well when it is no trace by its name or part of one before it. May be called
- * from several threads. */
-enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options, struct tg_trace **out,
-                            struct tg_error *e);
+int64_t tg__folder_bytes(const struct tg__folder *f,
+                         size_t i); /* of file i on disk; 0 when it is no trace by its name */
+/* File i as a trace of its own. *out is NULL and all is well when it is no trace by its name or part of one before
+ * it. May be called from several threads. */
+enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options,
+                            struct tg_trace **out, struct tg_error *e);
 
 #endif

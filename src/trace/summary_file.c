@@ -1,6 +1,7 @@
-/* summary_file: lists of rank summaries as .tsum files, and back. The container is that of a .tacho file; docs/format.md has the
- * bytes. A rank is a run of numbers: what is known of it as a whole, then its lists, column by column as differences from row to row,
- * for zstd to squeeze. It brings its own strings along, so ranks can be taken from one file and put into another. */
+/* summary_file: lists of rank summaries as .tsum files, and back. The container is that of a .tacho file;
+ * docs/format.md has the bytes. A rank is a run of numbers: what is known of it as a whole, then its lists, column
+ * by column as differences from row to row, for zstd to squeeze. It brings its own strings along, so ranks can be
+ * taken from one file and put into another. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -16,17 +17,15 @@ enum {
   HEAD_BYTES = 8,
 };
 
-/* ---- which fields there are ---------------------------------------------------------------------------------------------------------- */
+/* ---- which fields there are ------------------------------------------------------------------ */
 
 struct field {
   uint16_t offset;
   uint8_t width;
   bool is_text;
 };
-#define FIELD(type, name)                                                                                                                  \
-  { offsetof(struct type, name), sizeof(((struct type *)0)->name), false }
-#define TEXT(type, name)                                                                                                                   \
-  { offsetof(struct type, name), sizeof(((struct type *)0)->name), true }
+#define FIELD(type, name) {offsetof(struct type, name), sizeof(((struct type *)0)->name), false}
+#define TEXT(type, name) {offsetof(struct type, name), sizeof(((struct type *)0)->name), true}
 static const struct field head_fields[] = {
     TEXT(tg__rank_summary, path),
     TEXT(tg__rank_summary, host),
@@ -46,8 +45,7 @@ static const struct field head_fields[] = {
     FIELD(tg__rank_summary, is_killed),
     FIELD(tg__rank_summary, has_device_work),
 };
-#define STEP_SHARE(i)                                                                                                                      \
-  { offsetof(struct tg__sum_step, share_ns) + (i) * sizeof(int64_t), sizeof(int64_t), false }
+#define STEP_SHARE(i) {offsetof(struct tg__sum_step, share_ns) + (i) * sizeof(int64_t), sizeof(int64_t), false}
 static const struct field step_fields[] = {
     FIELD(tg__sum_step, number),
     FIELD(tg__sum_step, start_ns),
@@ -83,11 +81,9 @@ struct list {
   size_t stride, field_count;
   const struct field *fields;
 };
-#define LIST(rows, count, type, fields)                                                                                                    \
-  {                                                                                                                                        \
-    offsetof(struct tg__rank_summary, rows), offsetof(struct tg__rank_summary, count), sizeof(struct type),                                \
-        sizeof(fields) / sizeof *(fields), fields                                                                                          \
-  }
+#define LIST(rows, count, type, fields)                                                                                \
+  {offsetof(struct tg__rank_summary, rows), offsetof(struct tg__rank_summary, count), sizeof(struct type),             \
+   sizeof(fields) / sizeof *(fields), fields}
 static const struct list lists[] = {
     LIST(steps, step_count, tg__sum_step, step_fields),
     LIST(collectives, collective_count, tg__sum_collective, collective_fields),
@@ -115,7 +111,7 @@ static uint32_t count_of(const struct tg__rank_summary *r, const struct list *l)
   return count;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct encoder {
   struct tg__strings *strings;
@@ -184,7 +180,8 @@ static bool put_rank(struct tg__out *file, uint32_t rank, const struct tg__out *
   for (size_t from = 0, block = 0; from < record->len; from += BLOCK, block++) {
     const size_t left = record->len - from;
     const uint32_t rows = (uint32_t)(left < BLOCK ? left : BLOCK);
-    const size_t len = tg__array_pack(record->buf + from, rows, (struct tg__packing_plan){.width = 1}, buffers, buffers + room);
+    const size_t len =
+        tg__array_pack(record->buf + from, rows, (struct tg__packing_plan){.width = 1}, buffers, buffers + room);
     if (block >> BLOCK_BITS) return false;
     put_chunk(file, TG_CHUNK_RANK_SUMMARY, (uint32_t)(rank << BLOCK_BITS | block), buffers + room, len);
   }
@@ -211,7 +208,9 @@ static enum tg_err put_ranks(const struct tg__summaries *s, struct tg__out *file
 
 enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e) {
   struct tg__writer *writer = NULL;
-  if (s->count >= MOST_RANKS) return tg__fail(e, TG_UNSUPPORTED, -1, "%u ranks are more than one summary holds: summarize the run in parts", (unsigned)s->count);
+  if (s->count >= MOST_RANKS)
+    return tg__fail(e, TG_UNSUPPORTED, -1, "%u ranks are more than one summary holds: summarize the run in parts",
+                    (unsigned)s->count);
   enum tg_err err = tg__writer_open(path, &writer, e);
   if (err) return err;
   struct tg__out file = {.write = tg__writer_write, .ctx = writer};
@@ -219,10 +218,11 @@ enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, 
   tg__out_free(&file);
   if (!err) return tg__writer_commit(writer, e);
   tg__writer_abandon(writer);
-  return tg__fail(e, err, -1, err == TG_IO ? "could not write %s: is the disk full?" : "out of memory while saving %s", path);
+  return tg__fail(e, err, -1, err == TG_IO ? "could not write %s: is the disk full?" : "out of memory while saving %s",
+                  path);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct decoder {
   struct tg__bytes b;
@@ -286,24 +286,28 @@ static bool is_sound(const struct tg__rank_summary *r) {
   if (r->path == TG_NONE || (unsigned)r->step_kind > TG__STEP_PERIOD || r->number < 0) return false;
   for (uint32_t i = 0; i < r->collective_count; i++) {
     const struct tg__sum_collective *const c = &r->collectives[i];
-    if (c->group == TG_NONE || c->kind == TG_NONE || c->end_ns < c->start_ns || (c->step != TG_NONE && c->step >= r->step_count))
+    if (c->group == TG_NONE || c->kind == TG_NONE || c->end_ns < c->start_ns ||
+        (c->step != TG_NONE && c->step >= r->step_count))
       return false;
   }
   for (uint32_t i = 0; i < r->total_count; i++)
     if ((unsigned)r->totals[i].what >= TG__SUM_WHATS) return false;
   for (uint32_t i = 0; i < r->node_count; i++) {
     const struct tg__sum_node *const n = &r->nodes[i];
-    if (n->name == TG_NONE || n->first_kernel > r->node_kernel_count || n->kernel_count > r->node_kernel_count - n->first_kernel)
+    if (n->name == TG_NONE || n->first_kernel > r->node_kernel_count ||
+        n->kernel_count > r->node_kernel_count - n->first_kernel)
       return false;
   }
   return true;
 }
 
-static enum tg_err decode_rank(struct tg__strings *strings, const uint8_t *bytes, size_t len, struct tg__rank_summary *r) {
+static enum tg_err decode_rank(struct tg__strings *strings, const uint8_t *bytes, size_t len,
+                               struct tg__rank_summary *r) {
   struct decoder x = {.b = {.p = bytes, .end = bytes + len}, .strings = strings};
   if (tg__take32(&x.b) != RECORD_VERSION) return TG_DAMAGED;
   take_texts(&x);
-  for (size_t k = 0; k < HEAD_FIELDS && !x.err; k++) set_field(r, &head_fields[k], decode_value(&x, &head_fields[k], tg__take64(&x.b)));
+  for (size_t k = 0; k < HEAD_FIELDS && !x.err; k++)
+    set_field(r, &head_fields[k], decode_value(&x, &head_fields[k], tg__take64(&x.b)));
   for (size_t k = 0; k < LISTS && !x.err; k++) take_list(&x, r, &lists[k]);
   if (!x.err && (x.b.broken || x.b.p != x.b.end || !is_sound(r))) x.err = TG_DAMAGED;
   tg__free(x.ids);
@@ -311,17 +315,18 @@ static enum tg_err decode_rank(struct tg__strings *strings, const uint8_t *bytes
 }
 
 /* One block of a rank, at the end of `out`. TG_DAMAGED when it is not there or not as it was written. */
-static enum tg_err take_block(struct tg__tacho *f, const struct tg__chunk *listed, struct tg__out *out, uint32_t *rows) {
+static enum tg_err take_block(struct tg__tacho *f, const struct tg__chunk *listed, struct tg__out *out,
+                              uint32_t *rows) {
   struct tg__chunk c;
-  if (!tg__chunk_at(&f->reader, listed->offset, &c) || c.type != TG_CHUNK_RANK_SUMMARY || c.length < TG_PACKED_HEAD_BYTES ||
-      c.length > tg__array_room(BLOCK, 1)) {
+  if (!tg__chunk_at(&f->reader, listed->offset, &c) || c.type != TG_CHUNK_RANK_SUMMARY ||
+      c.length < TG_PACKED_HEAD_BYTES || c.length > tg__array_room(BLOCK, 1)) {
     return TG_DAMAGED;
   }
   enum tg_err err = TG_DAMAGED;
   uint8_t *const payload = tg__alloc((size_t)c.length), *scratch = NULL;
   if (!payload) return TG_MEMORY;
-  if (f->reader.read(f->reader.ctx, c.offset + TG_CHUNK_HEAD_BYTES, payload, (size_t)c.length) && tg__chunk_is_intact(&c, payload) &&
-      tg__array_rows(payload, c.length, 1, rows) && *rows > 0 && *rows <= BLOCK) {
+  if (f->reader.read(f->reader.ctx, c.offset + TG_CHUNK_HEAD_BYTES, payload, (size_t)c.length) &&
+      tg__chunk_is_intact(&c, payload) && tg__array_rows(payload, c.length, 1, rows) && *rows > 0 && *rows <= BLOCK) {
     scratch = tg__alloc(tg__array_room(*rows, 1));
     char *const to = tg__out_reserve(out, *rows);
     err = scratch && to ? tg__array_unpack(payload, c.length, to, *rows, 1, 0, scratch) : TG_MEMORY;
@@ -332,7 +337,8 @@ static enum tg_err take_block(struct tg__tacho *f, const struct tg__chunk *liste
   return err;
 }
 
-static enum tg_err take_rank(struct tg__tacho *f, uint32_t rank, struct tg__strings *strings, struct tg__rank_summary *r) {
+static enum tg_err take_rank(struct tg__tacho *f, uint32_t rank, struct tg__strings *strings,
+                             struct tg__rank_summary *r) {
   struct tg__out record = {0};
   enum tg_err err = TG_OK;
   uint32_t rows = BLOCK;
@@ -354,9 +360,11 @@ static enum tg_err take_ranks(struct tg__tacho *f, struct tg__summaries *s, int6
   struct tg__chunk c;
   uint8_t head[HEAD_BYTES];
   const struct tg__chunk *const listed = tg__tacho_find(f, TG_CHUNK_RANKS_HEAD, 0);
-  if (!listed || !tg__chunk_at(&f->reader, listed->offset, &c) || c.type != TG_CHUNK_RANKS_HEAD || c.length != sizeof head ||
-      !f->reader.read(f->reader.ctx, c.offset + TG_CHUNK_HEAD_BYTES, head, sizeof head) || !tg__chunk_is_intact(&c, head)) {
-    return tg__fail(e, TG_DAMAGED, -1, "%s: the head of the summary is missing or damaged; summarize the ranks again", f->path);
+  if (!listed || !tg__chunk_at(&f->reader, listed->offset, &c) || c.type != TG_CHUNK_RANKS_HEAD ||
+      c.length != sizeof head || !f->reader.read(f->reader.ctx, c.offset + TG_CHUNK_HEAD_BYTES, head, sizeof head) ||
+      !tg__chunk_is_intact(&c, head)) {
+    return tg__fail(e, TG_DAMAGED, -1, "%s: the head of the summary is missing or damaged; summarize the ranks again",
+                    f->path);
   }
   const uint32_t count = tg__get32(head);
   const uint32_t before = s->count;
@@ -375,8 +383,9 @@ static enum tg_err take_ranks(struct tg__tacho *f, struct tg__summaries *s, int6
     }
     tg__rank_summary_free(&r);
     if (err != TG_DAMAGED)
-      return tg__fail(e, err == TG_UNSUPPORTED ? err : TG_MEMORY, -1,
-                      err == TG_UNSUPPORTED ? "this build has no zstd to read %s with" : "out of memory while reading %s", f->path);
+      return tg__fail(
+          e, err == TG_UNSUPPORTED ? err : TG_MEMORY, -1,
+          err == TG_UNSUPPORTED ? "this build has no zstd to read %s with" : "out of memory while reading %s", f->path);
     ++*damaged;
   }
   if (s->count == before)
@@ -384,7 +393,8 @@ static enum tg_err take_ranks(struct tg__tacho *f, struct tg__summaries *s, int6
   return TG_OK;
 }
 
-enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct tg__file *file, int64_t *damaged, struct tg_error *e) {
+enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct tg__file *file, int64_t *damaged,
+                               struct tg_error *e) {
   struct tg__tacho f = {.file = file};
   *damaged = 0;
   enum tg_err err = tg__tacho_list(&f, path, e);
@@ -401,9 +411,10 @@ bool tg__summaries_recognise(const char *path, struct tg__file *file) {
   return is_one;
 }
 
-/* ---- from one list to another ---------------------------------------------------------------------------------------------------------- */
+/* ---- from one list to another ---------------------------------------------------------------- */
 
-static bool move_text(const struct tg__summaries *from, const struct tg__summaries *to, void *row, const struct field *f) {
+static bool move_text(const struct tg__summaries *from, const struct tg__summaries *to, void *row,
+                      const struct field *f) {
   const uint64_t id = get_field(row, f);
   if (!f->is_text || id == TG_NONE) return true;
   const struct tg__str s = tg__strings_get(from->strings, (uint32_t)id);

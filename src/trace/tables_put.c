@@ -4,9 +4,10 @@
 void tg__summary_put(struct tg__out *o, const struct tg__summary *s) {
   tg__put32(o, s->group_rows);
   tg__put32(o, s->step_kind);
-  const uint64_t fields[16] = {s->slices,       s->marks,       s->strings,    s->rank_count,    s->track_count, s->cat_count,
-                               s->schema_count, s->step_count,  s->text_bytes, s->schemas_bytes, s->cats_bytes,  s->ranks_bytes,
-                               s->tracks_bytes, s->steps_bytes, s->args_bytes, s->args_strings};
+  const uint64_t fields[16] = {s->slices,       s->marks,         s->strings,      s->rank_count,
+                               s->track_count,  s->cat_count,     s->schema_count, s->step_count,
+                               s->text_bytes,   s->schemas_bytes, s->cats_bytes,   s->ranks_bytes,
+                               s->tracks_bytes, s->steps_bytes,   s->args_bytes,   s->args_strings};
   for (int i = 0; i < 16; i++) tg__put64(o, fields[i]);
 }
 
@@ -42,8 +43,9 @@ static void put_metadata(struct tg__out *o, const struct tg__rank *r) {
   tg__put32(o, (uint32_t)r->device_count);
   for (size_t i = 0; i < r->device_count; i++) {
     const struct tg__device *const d = &r->devices[i];
-    const int64_t fields[7] = {d->id,       d->total_memory_bytes, d->sm_count, d->compute_major, d->compute_minor, d->max_threads_per_sm,
-                               d->warp_size};
+    const int64_t fields[7] = {
+        d->id,       d->total_memory_bytes, d->sm_count, d->compute_major, d->compute_minor, d->max_threads_per_sm,
+        d->warp_size};
     for (int k = 0; k < 7; k++) put_signed(o, fields[k]);
     tg__put32(o, d->name);
   }

@@ -1,19 +1,21 @@
-/* tables_take: the small tables of a .tacho file, from untrusted bytes. Every count is checked against the bytes that are left
- * before memory is asked for, every id against the table it points into. */
+/* tables_take: the small tables of a .tacho file, from untrusted bytes. Every count is checked against the bytes
+ * that are left before memory is asked for, every id against the table it points into. */
 #include "trace/tacho.h"
 
 void tg__summary_take(struct tg__bytes *b, struct tg__summary *s) {
   s->group_rows = tg__take32(b);
   s->step_kind = tg__take32(b);
-  uint64_t *const fields[16] = {&s->slices,       &s->marks,       &s->strings,    &s->rank_count,    &s->track_count, &s->cat_count,
-                                &s->schema_count, &s->step_count,  &s->text_bytes, &s->schemas_bytes, &s->cats_bytes,  &s->ranks_bytes,
-                                &s->tracks_bytes, &s->steps_bytes, &s->args_bytes, &s->args_strings};
+  uint64_t *const fields[16] = {&s->slices,       &s->marks,         &s->strings,      &s->rank_count,
+                                &s->track_count,  &s->cat_count,     &s->schema_count, &s->step_count,
+                                &s->text_bytes,   &s->schemas_bytes, &s->cats_bytes,   &s->ranks_bytes,
+                                &s->tracks_bytes, &s->steps_bytes,   &s->args_bytes,   &s->args_strings};
   for (int i = 0; i < 16; i++) *fields[i] = tg__take64(b);
 }
 
 static uint64_t left(const struct tg__bytes *b) { return (uint64_t)(b->end - b->p); }
 
-/* Room for `count` items that take at least `least` bytes each in the file; NULL when the file cannot hold that many. */
+/* Room for `count` items that take at least `least` bytes each in the file; NULL when the file cannot hold that many.
+ */
 static void *table_room(const struct tg__bytes *b, uint64_t count, size_t least, size_t item, enum tg_err *err) {
   if (count >= TG_NONE || count > left(b) / least) {
     *err = TG_DAMAGED;
@@ -32,7 +34,7 @@ static bool take_string(struct tg__bytes *b, const struct tg_trace *t, bool or_n
 
 static enum tg_err finish(const struct tg__bytes *b) { return b->broken || left(b) ? TG_DAMAGED : TG_OK; }
 
-/* ---- schemas and categories ---------------------------------------------------------------------------------------------------- */
+/* ---- schemas and categories ------------------------------------------------------------------ */
 
 enum { SCHEMA_BYTES = 4, FIELD_BYTES = 6, CAT_BYTES = 8 };
 
@@ -74,9 +76,17 @@ enum tg_err tg__cats_take(struct tg__bytes *b, struct tg_trace *t, uint64_t coun
   return finish(b);
 }
 
-/* ---- ranks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
-enum { RANK_BYTES = 92, META_BYTES = 9, DEVICE_BYTES = 60, PHASE_BYTES = 9, LOSS_BYTES = 17, TRACK_BYTES = 68, STEP_BYTES = 36 };
+enum {
+  RANK_BYTES = 92,
+  META_BYTES = 9,
+  DEVICE_BYTES = 60,
+  PHASE_BYTES = 9,
+  LOSS_BYTES = 17,
+  TRACK_BYTES = 68,
+  STEP_BYTES = 36
+};
 
 static int64_t take_signed(struct tg__bytes *b) { return (int64_t)tg__take64(b); }
 
@@ -98,8 +108,13 @@ static enum tg_err take_metadata(struct tg__bytes *b, struct tg_trace *t, struct
   r->device_count = devices;
   for (uint32_t i = 0; i < devices; i++) {
     struct tg__device *const d = &r->devices[i];
-    int64_t *const fields[7] = {
-        &d->id, &d->total_memory_bytes, &d->sm_count, &d->compute_major, &d->compute_minor, &d->max_threads_per_sm, &d->warp_size};
+    int64_t *const fields[7] = {&d->id,
+                                &d->total_memory_bytes,
+                                &d->sm_count,
+                                &d->compute_major,
+                                &d->compute_minor,
+                                &d->max_threads_per_sm,
+                                &d->warp_size};
     for (int k = 0; k < 7; k++) *fields[k] = take_signed(b);
     if (!take_string(b, t, true, &d->name)) return TG_DAMAGED;
   }
@@ -170,7 +185,7 @@ enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t cou
   return finish(b);
 }
 
-/* ---- tracks and steps ---------------------------------------------------------------------------------------------------------------- */
+/* ---- tracks and steps ------------------------------------------------------------------------ */
 
 /* A process or thread id: a number, or the id of the text that stood there. */
 static bool take_token(struct tg__bytes *b, const struct tg_trace *t, bool is_text, int64_t *out) {
@@ -193,7 +208,8 @@ static bool take_track(struct tg__bytes *b, const struct tg_trace *t, struct tg_
   k->device = take_signed(b);
   k->stream = take_signed(b);
   k->sort_index = take_signed(b);
-  if (!take_string(b, t, true, &k->process_name) || !take_string(b, t, true, &k->name) || !take_string(b, t, true, &k->labels))
+  if (!take_string(b, t, true, &k->process_name) || !take_string(b, t, true, &k->name) ||
+      !take_string(b, t, true, &k->labels))
     return false;
   k->first = tg__take32(b);
   k->count = tg__take32(b);

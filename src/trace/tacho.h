@@ -11,19 +11,21 @@ struct tg__tacho {
   struct tg__chunk *chunks; /* by type, then part; at most one of each */
   size_t chunk_count, chunk_cap;
   struct tg__summary summary;
-  const uint32_t *renumbered; /* id of each string of the file in the trace, in its arena; NULL when they are the same */
-  uint32_t *args_blocks;      /* bytes of each block of args by field; NULL when they are stored as they are */
+  const uint32_t
+      *renumbered;       /* id of each string of the file in the trace, in its arena; NULL when they are the same */
+  uint32_t *args_blocks; /* bytes of each block of args by field; NULL when they are stored as they are */
   uint32_t args_block_count;
   uint64_t args_bytes;   /* of them in the file: fewer than the summary says when it was cut */
   int64_t lost, lost_at; /* chunks passed over, and the byte of the first */
 };
 
-/* import_tacho.c: open a file and list its chunks. f is zero before, but that its file may be open already; tg__tacho_drop gives back what it holds, also after a failure.
- * The path stays the caller's. */
+/* import_tacho.c: open a file and list its chunks. f is zero before, but that its file may be open already;
+ * tg__tacho_drop gives back what it holds, also after a failure. The path stays the caller's. */
 enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_error *e);
 void tg__tacho_drop(struct tg__tacho *f);
 bool tg__tacho_is_raw(const struct tg__tacho *f); /* as the recorder left it */
-const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part); /* NULL when it is not there */
+const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type,
+                                       uint32_t part); /* NULL when it is not there */
 
 /* Make a string id of the file one of the trace; false when the file has no such string. */
 static inline bool tg__tacho_string(const struct tg__tacho *f, uint32_t *id) {
@@ -47,19 +49,24 @@ struct tg__unpack_list {
   size_t count, cap;
 };
 /* Expect a chunk. TG_DAMAGED when it is not in the file. */
-enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part, struct tg__unpack how);
+enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part,
+                           struct tg__unpack how);
 /* Unpack all; the first that failed in *e. Frees the list. */
 enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct tg_error *e);
 /* Expect a list of 32-bit numbers in parts of TACHO_GROUP_ROWS. */
-enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t *to, uint64_t rows);
+enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t *to,
+                                uint64_t rows);
 /* Expect all parts of a blob of `bytes` at `to`. */
-enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to, uint64_t bytes);
+enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to,
+                                uint64_t bytes);
 
 /* import_raw.c: a file as the recorder left it, as a trace. */
 enum tg_err tg__raw_import(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e);
-/* The files of the processes of one rank, for tg__build_rank. The import is empty but for shared.trace, its lock and its pool. */
+/* The files of the processes of one rank, for tg__build_rank. The import is empty but for shared.trace, its lock and
+ * its pool. */
 struct tg__import;
-enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, size_t count, unsigned threads, struct tg_error *e);
+enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, size_t count, unsigned threads,
+                         struct tg_error *e);
 
 /* import_packed.c: rank number `rank` of a packed trace with all columns loaded, likewise. */
 enum tg_err tg__packed_read(struct tg__import *im, const struct tg_trace *from, uint32_t rank, struct tg_error *e);
@@ -76,7 +83,7 @@ struct tg__run *tg__run_new(const char *const *names, size_t count);
 void tg__run_free(struct tg__run *r);
 enum tg__run_part tg__run_part(const struct tg__run *r, size_t i);
 size_t tg__run_leader(const struct tg__run *r, size_t first); /* the file of the process that the others come from */
-enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im, unsigned threads,
-                         struct tg_error *e);
+enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im,
+                         unsigned threads, struct tg_error *e);
 
 #endif

@@ -1,10 +1,11 @@
-/* tacho_load: columns of an open .tacho file, unpacked on request and on all cores. What comes out is checked like any other
- * input: no later stage has to doubt an index it finds in a column. */
+/* tacho_load: columns of an open .tacho file, unpacked on request and on all cores. What comes out is checked like
+ * any other input: no later stage has to doubt an index it finds in a column. */
 #include "trace/tacho.h"
 
-/* ---- unpacking ------------------------------------------------------------------------------------------------------------------ */
+/* ---- unpacking ------------------------------------------------------------------------------- */
 
-enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part, struct tg__unpack how) {
+enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part,
+                           struct tg__unpack how) {
   how.chunk = tg__tacho_find(f, type, part);
   if (!how.chunk) return TG_DAMAGED;
   if (!tg__grow((void **)&l->items, &l->cap, l->count + 1, sizeof *l->items)) return TG_MEMORY;
@@ -12,7 +13,8 @@ enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f,
   return TG_OK;
 }
 
-enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t *to, uint64_t rows) {
+enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t *to,
+                                uint64_t rows) {
   enum tg_err err = TG_OK;
   for (uint64_t from = 0; from < rows && !err; from += TACHO_GROUP_ROWS) {
     const uint64_t n = rows - from < TACHO_GROUP_ROWS ? rows - from : TACHO_GROUP_ROWS;
@@ -22,7 +24,8 @@ enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tach
   return err;
 }
 
-enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to, uint64_t bytes) {
+enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, void *to,
+                                uint64_t bytes) {
   enum tg_err err = TG_OK;
   for (uint64_t from = 0; from < bytes && !err; from += TACHO_BLOCK) {
     const uint64_t rows = bytes - from < TACHO_BLOCK ? bytes - from : TACHO_BLOCK;
@@ -42,19 +45,22 @@ struct unpacking {
 
 static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho *f, const struct tg__unpack *u);
 
-/* The chunk's bytes, head first, as the file has them now: the list may come from an index that only says where it is. */
+/* The chunk's bytes, head first, as the file has them now: the list may come from an index that only says where it is.
+ */
 static enum tg_err fetch(const struct tg__tacho *f, const struct tg__unpack *u, uint8_t *bytes, struct tg__chunk *c) {
   const uint64_t len = TG_CHUNK_HEAD_BYTES + u->chunk->length;
   if (!f->reader.read(f->reader.ctx, u->chunk->offset, bytes, (size_t)len)) return TG_IO;
-  if (!tg__chunk_head_read(bytes, u->chunk->offset, f->reader.len, c) || c->type != u->chunk->type || c->part != u->chunk->part ||
-      c->length != u->chunk->length || c->flags || !tg__chunk_is_intact(c, bytes + TG_CHUNK_HEAD_BYTES)) {
+  if (!tg__chunk_head_read(bytes, u->chunk->offset, f->reader.len, c) || c->type != u->chunk->type ||
+      c->part != u->chunk->part || c->length != u->chunk->length || c->flags ||
+      !tg__chunk_is_intact(c, bytes + TG_CHUNK_HEAD_BYTES)) {
     return TG_DAMAGED;
   }
   return TG_OK;
 }
 
 static enum tg_err unpack(const struct unpacking *w, struct tg__unpack *u) {
-  const size_t room = u->by_field ? TACHO_ARGS_ROOM : tg__array_room(u->rows, u->width), length = (size_t)u->chunk->length;
+  const size_t room = u->by_field ? TACHO_ARGS_ROOM : tg__array_room(u->rows, u->width),
+               length = (size_t)u->chunk->length;
   if (u->chunk->length > room) return TG_DAMAGED; /* more than any array of so many rows can be long */
   uint8_t *const bytes = tg__realloc(NULL, TG_CHUNK_HEAD_BYTES + length), *const payload = bytes + TG_CHUNK_HEAD_BYTES;
   uint8_t *const scratch = u->by_field ? NULL : tg__realloc(NULL, room);
@@ -98,11 +104,12 @@ enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct
     if (err == TG_MEMORY) tg__fail(e, err, at, "out of memory while reading %s", f->path);
     if (err == TG_IO) tg__fail(e, err, at, "%s could not be read: did it shrink meanwhile?", f->path);
     if (err == TG_UNSUPPORTED) {
-      tg__fail(e, err, at, "%s: this build cannot unpack its chunk %s %u: use a build with zstd, or a newer one", f->path, name,
-               u->chunk->part);
+      tg__fail(e, err, at, "%s: this build cannot unpack its chunk %s %u: use a build with zstd, or a newer one",
+               f->path, name, u->chunk->part);
     }
     if (err == TG_DAMAGED) {
-      tg__fail(e, err, at, "%s: its chunk %s %u is damaged; copy or convert the file again", f->path, name, u->chunk->part);
+      tg__fail(e, err, at, "%s: its chunk %s %u is damaged; copy or convert the file again", f->path, name,
+               u->chunk->part);
     }
   }
   tg__free(l->items);
@@ -110,7 +117,7 @@ enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct
   return err;
 }
 
-/* ---- what values may be -------------------------------------------------------------------------------------------------------------- */
+/* ---- what values may be ---------------------------------------------------------------------- */
 
 static enum tg_err check_strings(uint32_t *v, uint32_t rows, const struct tg__tacho *f) {
   for (uint32_t i = 0; i < rows; i++) {
@@ -223,13 +230,17 @@ static bool depths_are_sane(const struct tg_trace *t) {
 }
 
 static enum tg_err check_rows(const struct tg_trace *t, uint32_t fresh, struct tg_error *e) {
-  const uint32_t after = t->loaded | fresh, ends = TG__COL_START | TG__COL_DUR, nesting = TG__COL_PARENT | TG__COL_DEPTH;
-  const bool ends_now = (fresh & ends) && (after & ends) == ends, nesting_now = (fresh & nesting) && (after & nesting) == nesting;
-  if (tracks_are_sane(t, fresh) && (!ends_now || ends_are_sane(t)) && (!nesting_now || depths_are_sane(t))) return TG_OK;
-  return tg__fail(e, TG_DAMAGED, -1, "%s: its columns contradict each other, so it was not written by tachograph", t->store->tacho->path);
+  const uint32_t after = t->loaded | fresh, ends = TG__COL_START | TG__COL_DUR,
+                 nesting = TG__COL_PARENT | TG__COL_DEPTH;
+  const bool ends_now = (fresh & ends) && (after & ends) == ends,
+             nesting_now = (fresh & nesting) && (after & nesting) == nesting;
+  if (tracks_are_sane(t, fresh) && (!ends_now || ends_are_sane(t)) && (!nesting_now || depths_are_sane(t)))
+    return TG_OK;
+  return tg__fail(e, TG_DAMAGED, -1, "%s: its columns contradict each other, so it was not written by tachograph",
+                  t->store->tacho->path);
 }
 
-/* ---- loading ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static enum tg_err add_column(struct tg__unpack_list *l, struct tg_trace *t, const struct tg__column_info *info) {
   const struct tg__tacho *const f = t->store->tacho;
@@ -240,10 +251,12 @@ static enum tg_err add_column(struct tg__unpack_list *l, struct tg_trace *t, con
   enum tg_err err = TG_OK;
   for (uint64_t from = 0; from < rows && !err; from += per) {
     const uint64_t n = rows - from < per ? rows - from : per;
-    err = tg__unpack_add(
-        l, f, info->chunk, (uint32_t)(from / per),
-        (struct tg__unpack){
-            .to = column + from * info->width, .rows = (uint32_t)n, .first_row = (uint32_t)from, .width = info->width, .column = info});
+    err = tg__unpack_add(l, f, info->chunk, (uint32_t)(from / per),
+                         (struct tg__unpack){.to = column + from * info->width,
+                                             .rows = (uint32_t)n,
+                                             .first_row = (uint32_t)from,
+                                             .width = info->width,
+                                             .column = info});
   }
   return err;
 }
@@ -301,8 +314,8 @@ enum tg_err tg__tacho_load(struct tg_trace *t, uint32_t columns, struct tg_error
     t->loaded |= fresh;
     struct tg_error why;
     if (t->loaded == TG__COL_ALL && !tg__trace_is_valid(t, &why)) { /* a hostile file; ours are valid when written */
-      err = tg__fail(e, TG_DAMAGED, -1, "%s: it contradicts itself (%s), so it was not written by tachograph", t->store->tacho->path,
-                     why.text);
+      err = tg__fail(e, TG_DAMAGED, -1, "%s: it contradicts itself (%s), so it was not written by tachograph",
+                     t->store->tacho->path, why.text);
     }
   }
   if (err) {

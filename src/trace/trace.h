@@ -3,25 +3,27 @@
  * A trace holds ranks (one per file), tracks (a CPU thread, a GPU stream, …) and two tables of events:
  *
  *   slices   what has a duration: X events and B/E or async pairs. Sorted by (track, start ↑, duration ↓, file order).
- *   marks    everything else: instants, counters, flows, metadata, and the closing half of every pair, in (ts, file order);
- *            marks without a time come first. Nothing of the input that could be read is missing from the two tables.
+ *   marks    everything else: instants, counters, flows, metadata, and the closing half of every pair, in (ts, file
+ *            order); marks without a time come first. Nothing of the input that could be read is missing from the
+ *            two tables.
  *
- * Columns are arrays indexed by slice or mark number (uint32_t, TG_NONE = none). A column may be NULL until asked for with
- * tg__trace_load (a .tacho file is decoded column by column); questions name the columns they need in questions.def.
- * Times are int64 ns as written in the file of their rank; add ranks[r].clock_offset_ns to compare ranks. */
+ * Columns are arrays indexed by slice or mark number (uint32_t, TG_NONE = none). A column may be NULL until asked
+ * for with tg__trace_load (a .tacho file is decoded column by column); questions name the columns they need in
+ * questions.def. Times are int64 ns as written in the file of their rank; add ranks[r].clock_offset_ns to compare
+ * ranks. */
 #ifndef TG_TRACE_H
 #define TG_TRACE_H
 
 #include "base/base.h"
 #include "tachograph/read.h"
 
-/* ---- well-known strings, categories, losses ------------------------------------------------------------------------------ */
+/* ---- well-known strings, categories, losses -------------------------------------------------- */
 
 enum tg__key { /* equals the string id */
 #define KEY(name, text) TG__K_##name,
 #include "trace/keys.def"
 #undef KEY
-  TG__K_COUNT
+               TG__K_COUNT
 };
 
 enum tg__class {
@@ -32,14 +34,14 @@ enum tg__class {
   TG__CLASS_KERNEL,
   TG__CLASS_MEMCPY,
   TG__CLASS_MEMSET,
-  TG__CLASS_DEVICE_OTHER,   /* device work of a vendor without finer categories (MTIA) */
-  TG__CLASS_RUNTIME,        /* host call into a runtime or driver */
-  TG__CLASS_PYTHON,         /* Python frame */
-  TG__CLASS_PYTHON_OP,      /* category "python" of early traces */
-  TG__CLASS_SYNC,           /* synchronisation record of the device side */
-  TG__CLASS_DEVICE_MARK,    /* cudaEvent and the like */
-  TG__CLASS_OVERHEAD,       /* the profiler's own */
-  TG__CLASS_SPAN,           /* the recording itself */
+  TG__CLASS_DEVICE_OTHER, /* device work of a vendor without finer categories (MTIA) */
+  TG__CLASS_RUNTIME,      /* host call into a runtime or driver */
+  TG__CLASS_PYTHON,       /* Python frame */
+  TG__CLASS_PYTHON_OP,    /* category "python" of early traces */
+  TG__CLASS_SYNC,         /* synchronisation record of the device side */
+  TG__CLASS_DEVICE_MARK,  /* cudaEvent and the like */
+  TG__CLASS_OVERHEAD,     /* the profiler's own */
+  TG__CLASS_SPAN,         /* the recording itself */
   TG__CLASS_INSTANT,
   TG__CLASS_COUNTER_RANGE,
   TG__CLASS_COUNT
@@ -48,10 +50,12 @@ static inline bool tg__class_is_device_work(enum tg__class c) {
   return c == TG__CLASS_KERNEL || c == TG__CLASS_MEMCPY || c == TG__CLASS_MEMSET || c == TG__CLASS_DEVICE_OTHER;
 }
 static inline bool tg__class_is_device_side(enum tg__class c) { /* what stands on the track of a stream */
-  return tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_SYNC || c == TG__CLASS_DEVICE_MARK;
+  return tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_SYNC ||
+         c == TG__CLASS_DEVICE_MARK;
 }
 static inline bool tg__class_is_host(enum tg__class c) {
-  return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || c == TG__CLASS_PYTHON || c == TG__CLASS_ANNOTATION || c == TG__CLASS_PYTHON_OP;
+  return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || c == TG__CLASS_PYTHON || c == TG__CLASS_ANNOTATION ||
+         c == TG__CLASS_PYTHON_OP;
 }
 
 enum tg__loss {
@@ -67,16 +71,17 @@ struct tg__loss_info {
 };
 extern const struct tg__loss_info tg__loss_info[TG__LOSS_COUNT];
 
-/* ---- args ---------------------------------------------------------------------------------------------------------------- */
+/* ---- args ------------------------------------------------------------------------------------ */
 
-/* The args of an event, and those of its members that have no column of their own (id, bp, s, …), are kept packed: a schema
- * (which keys, of which kind, in which order) plus the values, in trace->args at the event's `args` reference. Lossless:
- * every value can be written back as it stood. Members of the event itself, as opposed to its args, have top == true. */
+/* The args of an event, and those of its members that have no column of their own (id, bp, s, …), are kept packed: a
+ * schema (which keys, of which kind, in which order) plus the values, in trace->args at the event's `args`
+ * reference. Lossless: every value can be written back as it stood. Members of the event itself, as opposed to its
+ * args, have top == true. */
 enum tg__kind {
-  TG__KIND_INT,   /* integer that fits int64: .i */
-  TG__KIND_DEC,   /* decimal number digits.digits: .i × 10^-.decimals */
-  TG__KIND_STR,   /* string, unescaped: .str (string id) */
-  TG__KIND_RAW,   /* anything else, as its JSON text: arrays, objects, huge numbers, NaN: .str */
+  TG__KIND_INT, /* integer that fits int64: .i */
+  TG__KIND_DEC, /* decimal number digits.digits: .i × 10^-.decimals */
+  TG__KIND_STR, /* string, unescaped: .str (string id) */
+  TG__KIND_RAW, /* anything else, as its JSON text: arrays, objects, huge numbers, NaN: .str */
   TG__KIND_TRUE,
   TG__KIND_FALSE,
   TG__KIND_NULL,
@@ -98,13 +103,13 @@ struct tg__schema {
   const struct tg__field *fields; /* in file order */
 };
 
-/* ---- ranks and tracks ------------------------------------------------------------------------------------------------------ */
+/* ---- ranks and tracks ------------------------------------------------------------------------ */
 
 struct tg__device { /* one entry of deviceProperties; unknown numbers are -1 */
   int64_t id, total_memory_bytes, sm_count, compute_major, compute_minor, max_threads_per_sm, warp_size;
   uint32_t name; /* string id */
 };
-struct tg__meta { /* a member of the document other than traceEvents */
+struct tg__meta {    /* a member of the document other than traceEvents */
   uint32_t key, raw; /* string ids; raw = the JSON text of the value */
   bool after;        /* stood behind traceEvents */
 };
@@ -118,15 +123,16 @@ struct tg__process { /* one file of a recording, as its head says */
 };
 enum tg__step_kind { TG__STEP_PROFILER, TG__STEP_ANNOTATION, TG__STEP_PERIOD };
 struct tg__rank {
-  uint32_t path;             /* string id: file name as opened */
-  int64_t number;            /* rank of the job; -1 when the file does not say and it is the only one */
-  bool number_is_given;      /* from distributedInfo, not made up */
-  int64_t world_size;        /* -1 unknown */
-  int64_t base_ns;           /* baseTimeNanoseconds, 0 when absent */
-  int64_t clock_offset_ns;   /* add to a time of this rank to get the common clock of the trace: base_ns minus the smallest base_ns */
-  bool bare_array, packed;   /* container: bare [ … ]; was compressed */
-  bool is_recording;         /* by our own recorder: an export adds what Kineto counts up (event ids, flows, ids of frames) */
-  int64_t json_bytes;        /* of text read */
+  uint32_t path;           /* string id: file name as opened */
+  int64_t number;          /* rank of the job; -1 when the file does not say and it is the only one */
+  bool number_is_given;    /* from distributedInfo, not made up */
+  int64_t world_size;      /* -1 unknown */
+  int64_t base_ns;         /* baseTimeNanoseconds, 0 when absent */
+  int64_t clock_offset_ns; /* add to a time of this rank to get the common clock of the trace: base_ns minus the
+                              smallest base_ns */
+  bool bare_array, packed; /* container: bare [ … ]; was compressed */
+  bool is_recording;  /* by our own recorder: an export adds what Kineto counts up (event ids, flows, ids of frames) */
+  int64_t json_bytes; /* of text read */
   uint32_t first_track, track_count;
   struct tg__meta *meta;
   size_t meta_count;
@@ -143,49 +149,50 @@ struct tg__rank {
 
 enum tg__track_kind { TG__TRACK_CPU, TG__TRACK_DEVICE, TG__TRACK_ASYNC, TG__TRACK_OTHER };
 struct tg__track {
-  uint32_t rank;          /* index into ranks */
+  uint32_t rank; /* index into ranks */
   enum tg__track_kind kind;
-  bool pid_is_text, tid_is_text; /* identity is the literal token; TG__K_NO_ID: the events have none */
-  int64_t pid, tid;       /* the number, or the string id when text */
-  int64_t device, stream; /* device tracks: args.device (else pid), args.stream (else tid); otherwise -1 */
+  bool pid_is_text, tid_is_text;       /* identity is the literal token; TG__K_NO_ID: the events have none */
+  int64_t pid, tid;                    /* the number, or the string id when text */
+  int64_t device, stream;              /* device tracks: args.device (else pid), args.stream (else tid); otherwise -1 */
   uint32_t process_name, name, labels; /* string ids from metadata, TG_NONE */
   int64_t sort_index;
-  uint32_t first, count;  /* its slices */
-  uint16_t lanes;         /* 1 when every slice nests; device work that overlaps, or ops that partly overlap, need more */
+  uint32_t first, count; /* its slices */
+  uint16_t lanes; /* 1 when every slice nests; device work that overlaps, or ops that partly overlap, need more */
 };
 
-/* ---- the two tables of events ------------------------------------------------------------------------------------------------ */
+/* ---- the two tables of events ---------------------------------------------------------------- */
 
-enum { /* slice flags */
-  TG__F_BEGIN_END = 1,     /* from a B event; its E is a mark */
-  TG__F_ASYNC = 2,         /* from b, S; its end is a mark */
-  TG__F_NEGATIVE = 4,      /* dur was negative, now 0 */
-  TG__F_UNCLOSED = 8,      /* no end was found */
-  TG__F_CAUSE_BY_ID = 16,  /* cause of a host call found by external id, not by containment */
-  TG__F_ROUNDED = 32,      /* ts or dur had more than three decimals */
-  TG__F_LEGACY = 64,       /* async from S, not b; its end is F */
+enum {                         /* slice flags */
+       TG__F_BEGIN_END = 1,    /* from a B event; its E is a mark */
+       TG__F_ASYNC = 2,        /* from b, S; its end is a mark */
+       TG__F_NEGATIVE = 4,     /* dur was negative, now 0 */
+       TG__F_UNCLOSED = 8,     /* no end was found */
+       TG__F_CAUSE_BY_ID = 16, /* cause of a host call found by external id, not by containment */
+       TG__F_ROUNDED = 32,     /* ts or dur had more than three decimals */
+       TG__F_LEGACY = 64,      /* async from S, not b; its end is F */
 };
 struct tg__slices {
   uint32_t count;
   int64_t *start_ns, *dur_ns;
-  uint32_t *name;   /* string id */
-  uint32_t *args;   /* reference into the packed args; also gives file order inside a rank */
-  uint16_t *cat;    /* index into trace->cats */
+  uint32_t *name; /* string id */
+  uint32_t *args; /* reference into the packed args; also gives file order inside a rank */
+  uint16_t *cat;  /* index into trace->cats */
   uint8_t *flags;
   uint32_t *parent; /* innermost slice of the same track that contains it entirely, TG_NONE */
   uint16_t *depth;  /* 0 = no parent; saturates at 65535 */
   uint8_t *lane;    /* sub-lane on its track; 255 = 255 and beyond */
-  /* What made this slice happen: device work → the host call that launched it (by correlation); host call → its operator (by
-   * external id, else the innermost operator around its start); backward operator → its forward operator (fwdbwd flow, else
-   * sequence number); synchronisation → the host call that recorded what it waits for. TG_NONE when not known. */
+  /* What made this slice happen: device work → the host call that launched it (by correlation); host call → its
+   * operator (by external id, else the innermost operator around its start); backward operator → its forward
+   * operator (fwdbwd flow, else sequence number); synchronisation → the host call that recorded what it waits for.
+   * TG_NONE when not known. */
   uint32_t *cause;
 };
 struct tg__marks {
   uint32_t count;
-  int64_t *ts_ns;   /* TG_NULL_INT: has none */
+  int64_t *ts_ns; /* TG_NULL_INT: has none */
   uint32_t *name, *args, *track;
   uint16_t *cat;
-  uint8_t *ph;      /* the phase letter; 0 = missing */
+  uint8_t *ph; /* the phase letter; 0 = missing */
 };
 struct tg__cat {
   uint32_t name; /* string id as written; TG_NONE = the event had no cat */
@@ -200,12 +207,22 @@ struct tg__step {
 };
 
 enum { /* columns for tg__trace_load and questions.def */
-  TG__COL_NONE = 0, TG__COL_START = 1, TG__COL_DUR = 2, TG__COL_NAME = 4, TG__COL_ARGS = 8, TG__COL_CAT = 16, TG__COL_FLAGS = 32,
-  TG__COL_PARENT = 64, TG__COL_DEPTH = 128, TG__COL_LANE = 256, TG__COL_CAUSE = 512,
-  TG__COL_MARKS = 1024,
-  TG__COL_CORE = TG__COL_START | TG__COL_DUR | TG__COL_NAME | TG__COL_CAT,
-  TG__COL_SLICES = 1023, TG__COL_ALL = 2047,
-  TG__COL_RANKS = 4095, /* of questions about ranks: all columns, or the summaries in their place */
+       TG__COL_NONE = 0,
+       TG__COL_START = 1,
+       TG__COL_DUR = 2,
+       TG__COL_NAME = 4,
+       TG__COL_ARGS = 8,
+       TG__COL_CAT = 16,
+       TG__COL_FLAGS = 32,
+       TG__COL_PARENT = 64,
+       TG__COL_DEPTH = 128,
+       TG__COL_LANE = 256,
+       TG__COL_CAUSE = 512,
+       TG__COL_MARKS = 1024,
+       TG__COL_CORE = TG__COL_START | TG__COL_DUR | TG__COL_NAME | TG__COL_CAT,
+       TG__COL_SLICES = 1023,
+       TG__COL_ALL = 2047,
+       TG__COL_RANKS = 4095, /* of questions about ranks: all columns, or the summaries in their place */
 };
 
 /* A file of the folder that is no trace, or none that can be read. */
@@ -215,7 +232,7 @@ struct tg__skipped_file {
 struct tg__summaries; /* trace/summary.h */
 struct tg__run_door;  /* src/read_run.c */
 struct tg__keepsakes; /* below: tg__keep */
-struct tg__store; /* private: what backs the columns (memory, or chunks of a .tacho file) */
+struct tg__store;     /* private: what backs the columns (memory, or chunks of a .tacho file) */
 struct tg_trace {
   const char *path; /* as it was opened; NULL = bytes in memory */
   struct tg__strings *strings;
@@ -227,50 +244,57 @@ struct tg_trace {
   uint32_t cat_count;
   struct tg__schema *schemas;
   uint32_t schema_count;
-  const uint8_t *args;      /* packed args; a reference r starts at byte 4 × r. NULL until TG__COL_ARGS is loaded */
+  const uint8_t *args; /* packed args; a reference r starts at byte 4 × r. NULL until TG__COL_ARGS is loaded */
   uint64_t args_bytes;
-  /* NULL, or: strings in the packed args are positions in this list of string ids. So in a .tacho file that was written by a
-   * version with other well-known strings, whose numbers are all a little off. */
+  /* NULL, or: strings in the packed args are positions in this list of string ids. So in a .tacho file that was
+   * written by a version with other well-known strings, whose numbers are all a little off. */
   const uint32_t *args_strings;
   uint32_t args_string_count;
   struct tg__slices slices;
   struct tg__marks marks;
-  struct tg__step *steps;   /* by rank, then start */
+  struct tg__step *steps; /* by rank, then start */
   uint32_t step_count;
   enum tg__step_kind step_kind; /* of the first rank that has steps */
-  uint32_t loaded;          /* TG__COL_* present now */
+  uint32_t loaded;              /* TG__COL_* present now */
   struct tg__arena arena;
   struct tg__store *store;
   struct tg__keepsakes *kept;
   struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
   uint32_t skipped_count;
-  bool is_part;      /* of a run whose other ranks are not in memory; what they decide together: */
-  int64_t origin_ns; /* the first start of them all, on the common clock */
-  struct tg__run_door *run;        /* NULL, or where the ranks behind the summaries are; whoever put it there frees it */
-  struct tg__summaries *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
+  bool is_part;             /* of a run whose other ranks are not in memory; what they decide together: */
+  int64_t origin_ns;        /* the first start of them all, on the common clock */
+  struct tg__run_door *run; /* NULL, or where the ranks behind the summaries are; whoever put it there frees it */
+  struct tg__summaries
+      *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
 };
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* path and options as tg_open. *out is NULL on failure. */
-enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out, struct tg_error *e);
+enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                           struct tg_error *e);
 void tg__trace_free(struct tg_trace *t);
-/* The same for JSON text in memory; for tests: block_bytes and portable choose the path through the importer (0, false = usual). */
-enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable, struct tg_trace **out,
-                                 struct tg_error *e);
+/* The same for JSON text in memory; for tests: block_bytes and portable choose the path through the importer (0,
+ * false = usual). */
+enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable,
+                                 struct tg_trace **out, struct tg_error *e);
 enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e); /* make columns present */
-bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);                 /* needs TG__COL_ALL loaded */
-enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e); /* save.c; needs TG__COL_ALL */
-void tg__trace_add_skipped(struct tg_trace *t, const char *path, const char *why); /* named, while there is memory for it */
-/* Was process i of the rank killed, or left without cleaning up? Workers, which have a parent here, are often ended like that on purpose. */
+bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);                /* needs TG__COL_ALL loaded */
+enum tg_err tg__trace_save(const struct tg_trace *t, const char *path,
+                           struct tg_error *e); /* save.c; needs TG__COL_ALL */
+void tg__trace_add_skipped(struct tg_trace *t, const char *path,
+                           const char *why); /* named, while there is memory for it */
+/* Was process i of the rank killed, or left without cleaning up? Workers, which have a parent here, are often ended
+ * like that on purpose. */
 bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i);
-/* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its value. false on no memory. */
+/* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its
+ * value. false on no memory. */
 bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
 
 /* What stands in the document's members (members.c): a JSON object or array, walked as
  *   for (struct tg__members m = tg__members_of(text); tg__members_next(&m);) … m.key, m.value
- * key: between its quotes, escapes as they stand; empty in an array. value: its JSON text. Text that is neither has no members, and
- * those behind a damage are not found. */
+ * key: between its quotes, escapes as they stand; empty in an array. value: its JSON text. Text that is neither has
+ * no members, and those behind a damage are not found. */
 struct tg__members {
   struct tg__str key, value;
   const char *p, *end;
@@ -278,23 +302,31 @@ struct tg__members {
 };
 struct tg__members tg__members_of(struct tg__str text);
 bool tg__members_next(struct tg__members *m);
-/* The JSON text of one member of an object, or of a rank's document; given twice, the last. Empty: there is none, or it is null. */
+/* The JSON text of one member of an object, or of a rank's document; given twice, the last. Empty: there is none, or
+ * it is null. */
 struct tg__str tg__member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg_trace *t, uint32_t rank, const char *key);
-struct tg__str tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is none */
+struct tg__str
+tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is none */
 
-/* What a folder after this one works out of a whole trace and several questions need (keep.c): made when the first asks, kept with
- * the trace, given back with it. It changes no answer, so a const trace takes it too. Kinds are told apart by how they are freed.
- * Like asking, from one thread at a time: the pointer stays good as long as the trace, and what it points to is not written again. */
+/* What a folder after this one works out of a whole trace and several questions need (keep.c): made when the first
+ * asks, kept with the trace, given back with it. It changes no answer, so a const trace takes it too. Kinds are told
+ * apart by how they are freed. Like asking, from one thread at a time: the pointer stays good as long as the trace,
+ * and what it points to is not written again. */
 typedef void tg__keep_free(void *item);
-void *tg__kept(const struct tg_trace *t, tg__keep_free *kind);            /* NULL: none yet */
-bool tg__keep(const struct tg_trace *t, void *item, tg__keep_free *kind); /* the trace frees it; false on no memory: it stays the caller's */
-void *tg__kept_room(const struct tg_trace *t, size_t bytes, tg__keep_free *kind); /* what is kept, else zeroed bytes kept from now on; NULL on no memory */
-void tg__forget(const struct tg_trace *t); /* give all of it back now: where the memory is worth more than the time of making it again */
-struct tg__keepsakes *tg__keepsakes_new(void); /* NULL on no memory */
+void *tg__kept(const struct tg_trace *t, tg__keep_free *kind); /* NULL: none yet */
+bool tg__keep(const struct tg_trace *t, void *item,
+              tg__keep_free *kind); /* the trace frees it; false on no memory: it stays the caller's */
+void *tg__kept_room(const struct tg_trace *t, size_t bytes,
+                    tg__keep_free *kind); /* what is kept, else zeroed bytes kept from now on; NULL on no memory */
+void tg__forget(const struct tg_trace
+                    *t); /* give all of it back now: where the memory is worth more than the time of making it again */
+struct tg__keepsakes *tg__keepsakes_new(void);    /* NULL on no memory */
 void tg__keepsakes_free(struct tg__keepsakes *k); /* NULL is fine */
 
-static inline struct tg__str tg__name(const struct tg_trace *t, uint32_t string_id) { return tg__strings_get(t->strings, string_id); }
+static inline struct tg__str tg__name(const struct tg_trace *t, uint32_t string_id) {
+  return tg__strings_get(t->strings, string_id);
+}
 static inline enum tg__class tg__slice_class(const struct tg_trace *t, uint32_t slice) {
   return (enum tg__class)t->cats[t->slices.cat[slice]].cls;
 }
@@ -308,10 +340,12 @@ static inline struct tg__extent tg__rank_slices(const struct tg_trace *t, uint32
   const struct tg__track *const first = &t->tracks[r->first_track], *const last = first + r->track_count - 1;
   return (struct tg__extent){first->first, last->first + last->count};
 }
-static inline int64_t tg__slice_end(const struct tg_trace *t, uint32_t slice) { return t->slices.start_ns[slice] + t->slices.dur_ns[slice]; }
+static inline int64_t tg__slice_end(const struct tg_trace *t, uint32_t slice) {
+  return t->slices.start_ns[slice] + t->slices.dur_ns[slice];
+}
 uint32_t tg__slice_track(const struct tg_trace *t, uint32_t slice); /* binary search over tracks */
-/* For count tracks from the first on: itself, or, of a track without slices, the one of them with slices whose ids read the same, as a
- * thread that is 77 here and "77" there. NULL on no memory; freed with tg__free. */
+/* For count tracks from the first on: itself, or, of a track without slices, the one of them with slices whose ids
+ * read the same, as a thread that is 77 here and "77" there. NULL on no memory; freed with tg__free. */
 uint32_t *tg__home_tracks(const struct tg_trace *t, uint32_t first, uint32_t count);
 
 /* One value of an event's args. `args` is the event's reference; key a string id; top: a member of the event itself. */
@@ -319,12 +353,16 @@ bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, st
 /* The same as an integer: INT as it is, DEC when whole, STR and RAW when their text is an integer; else `fallback`. */
 int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback);
 /* The same for many events, at about a third of the time: events that follow each other mostly have the same keys. */
-void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback, int64_t *out);
-double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, double fallback); /* STR too when it reads as a number */
-uint32_t tg__arg_str(const struct tg_trace *t, uint32_t args, uint32_t key);                 /* STR or RAW: string id; else TG_NONE */
-uint32_t tg__arg_dims(const struct tg_trace *t, uint32_t args); /* the same of the shapes of inputs, whichever way they are spelt */
+void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback,
+                  int64_t *out);
+double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key,
+                    double fallback);                                        /* STR too when it reads as a number */
+uint32_t tg__arg_str(const struct tg_trace *t, uint32_t args, uint32_t key); /* STR or RAW: string id; else TG_NONE */
+uint32_t tg__arg_dims(const struct tg_trace *t,
+                      uint32_t args); /* the same of the shapes of inputs, whichever way they are spelt */
 
-/* Walk all fields of an event in file order:  for (tg__args_begin(t, args, &it); tg__args_next(&it);) … it.field, it.val  */
+/* Walk all fields of an event in file order:  for (tg__args_begin(t, args, &it); tg__args_next(&it);) … it.field,
+ *                                             it.val */
 struct tg__args_iter {
   const struct tg_trace *t;
   const struct tg__schema *schema;
@@ -335,9 +373,12 @@ struct tg__args_iter {
 };
 void tg__args_begin(const struct tg_trace *t, uint32_t args, struct tg__args_iter *it);
 bool tg__args_next(struct tg__args_iter *it);
-void tg__args_skip(struct tg__args_iter *it, uint16_t count); /* over the next fields without decoding them; schema not NULL */
+void tg__args_skip(struct tg__args_iter *it,
+                   uint16_t count); /* over the next fields without decoding them; schema not NULL */
 enum { TG__VAL_TEXT = 40 };
-size_t tg__val_text(const struct tg__val *v, char text[TG__VAL_TEXT]); /* INT or DEC as it was written; its length, no NUL */
-void tg__val_json(const struct tg_trace *t, const struct tg__val *v, struct tg__jsonw *w); /* write a value back as it stood */
+size_t tg__val_text(const struct tg__val *v,
+                    char text[TG__VAL_TEXT]); /* INT or DEC as it was written; its length, no NUL */
+void tg__val_json(const struct tg_trace *t, const struct tg__val *v,
+                  struct tg__jsonw *w); /* write a value back as it stood */
 
 #endif

@@ -11,7 +11,7 @@ enum {
 };
 enum verdict { GO_ON, STOP, CUT, FAILED };
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* At least n unread bytes in the buffer: false at the end of the input, or when m->err says why not. */
 static bool fill(struct tg__machine *m, size_t n) {
@@ -52,7 +52,7 @@ static const uint8_t *take_line(struct tg__machine *m, size_t *len) {
   return NULL;
 }
 
-/* ---- the stack and the memo ---------------------------------------------------------------------------------------------------------- */
+/* ---- the stack and the memo ------------------------------------------------------------------ */
 
 static enum verdict no_memory(struct tg__machine *m) {
   m->err = tg__fail(m->e, TG_MEMORY, -1, "out of memory while reading the snapshot");
@@ -60,12 +60,15 @@ static enum verdict no_memory(struct tg__machine *m) {
 }
 
 static inline enum verdict push(struct tg__machine *m, struct tg__pickle_value v) {
-  if (TG_UNLIKELY(m->depth == m->stack_cap) && !tg__grow((void **)&m->stack, &m->stack_cap, m->depth + 1, sizeof *m->stack))
+  if (TG_UNLIKELY(m->depth == m->stack_cap) &&
+      !tg__grow((void **)&m->stack, &m->stack_cap, m->depth + 1, sizeof *m->stack))
     return no_memory(m);
   m->stack[m->depth++] = v;
   return GO_ON;
 }
-static enum verdict push_int(struct tg__machine *m, int64_t i) { return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_INT, .i = i}); }
+static enum verdict push_int(struct tg__machine *m, int64_t i) {
+  return push(m, (struct tg__pickle_value){.kind = TG__PICKLE_INT, .i = i});
+}
 static enum verdict push_text(struct tg__machine *m, const uint8_t *p, size_t len) {
   const uint32_t id = tg__strings_add(m->u->strings, (const char *)p, len);
   if (id > TG__MEANING_MASK) return no_memory(m);
@@ -167,7 +170,7 @@ static inline enum verdict memo_get(struct tg__machine *m, uint64_t at) {
   return tg__memo_find(m, at, &v) ? push(m, v) : CUT;
 }
 
-/* ---- opcodes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- opcodes --------------------------------------------------------------------------------- */
 
 /* What a file must not hold here, by the names of Python's pickletools. */
 static enum verdict refuse(struct tg__machine *m, const char *opcode) {
@@ -176,21 +179,22 @@ static enum verdict refuse(struct tg__machine *m, const char *opcode) {
   const uint8_t *line = m->op == 'c' || m->op == 'i' ? take_line(m, &len) : NULL;
   if (line) snprintf(what, sizeof what, "%.*s", (int)(len < NAME ? len : NAME), (const char *)line);
   line = line ? take_line(m, &len) : NULL;
-  if (line) snprintf(what + strlen(what), sizeof what - strlen(what), ".%.*s", (int)(len < NAME ? len : NAME), (const char *)line);
-  if (m->op == 0x93 && m->depth >= 2 && m->stack[m->depth - 1].kind == TG__PICKLE_TEXT && m->stack[m->depth - 2].kind == TG__PICKLE_TEXT) {
+  if (line)
+    snprintf(what + strlen(what), sizeof what - strlen(what), ".%.*s", (int)(len < NAME ? len : NAME),
+             (const char *)line);
+  if (m->op == 0x93 && m->depth >= 2 && m->stack[m->depth - 1].kind == TG__PICKLE_TEXT &&
+      m->stack[m->depth - 2].kind == TG__PICKLE_TEXT) {
     const struct tg__str module = tg__strings_get(m->u->strings, m->stack[m->depth - 2].id);
     const struct tg__str name = tg__strings_get(m->u->strings, m->stack[m->depth - 1].id);
-    snprintf(what, sizeof what, "%.*s.%.*s", module.len < NAME ? (int)module.len : NAME, module.ptr, name.len < NAME ? (int)name.len : NAME,
-             name.ptr);
+    snprintf(what, sizeof what, "%.*s.%.*s", module.len < NAME ? (int)module.len : NAME, module.ptr,
+             name.len < NAME ? (int)name.len : NAME, name.ptr);
   }
-  m->err =
-      m->err
-          ? m->err
-          : tg__fail(
-                m->e, TG_NOT_A_TRACE, m->offset + (int64_t)m->at,
-                "the pickle wants to run code (%s%s%s): a memory snapshot holds plain lists, dicts, numbers and texts, and nothing in it "
-                "is executed here",
-                opcode, *what ? " " : "", what);
+  m->err = m->err ? m->err
+                  : tg__fail(m->e, TG_NOT_A_TRACE, m->offset + (int64_t)m->at,
+                             "the pickle wants to run code (%s%s%s): a memory snapshot holds plain lists, dicts, "
+                             "numbers and texts, and nothing in it "
+                             "is executed here",
+                             opcode, *what ? " " : "", what);
   return FAILED;
 }
 
@@ -263,7 +267,8 @@ static enum verdict line_text(struct tg__machine *m) {
   size_t len;
   const uint8_t *p = take_line(m, &len);
   if (!p) return CUT;
-  if (m->op == 'S' && len >= 2) p++, len -= 2; /* its quotes; escapes stay as they are: protocol 0 is not what torch writes */
+  if (m->op == 'S' && len >= 2)
+    p++, len -= 2; /* its quotes; escapes stay as they are: protocol 0 is not what torch writes */
   return push_text(m, p, len);
 }
 
@@ -276,7 +281,9 @@ static enum verdict put_marked(struct tg__machine *m) {
   if (from == SIZE_MAX || from < 2) return CUT;
   return put_into(m, from, 2); /* the container, the mark, the values */
 }
-static enum verdict put_last(struct tg__machine *m, size_t count) { return m->depth <= count ? CUT : put_into(m, m->depth - count, 1); }
+static enum verdict put_last(struct tg__machine *m, size_t count) {
+  return m->depth <= count ? CUT : put_into(m, m->depth - count, 1);
+}
 static enum verdict tuple_of(struct tg__machine *m, size_t count) {
   return m->depth < count ? CUT : gather_tuple(m, m->depth - count, false);
 }
@@ -292,9 +299,10 @@ static enum verdict rare_op(struct tg__machine *m) {
   static const struct {
     uint8_t op;
     const char *name;
-  } refused[] = {{'c', "GLOBAL"}, {0x93, "STACK_GLOBAL"}, {'R', "REDUCE"},     {'b', "BUILD"},        {'i', "INST"},
-                 {'o', "OBJ"},    {0x81, "NEWOBJ"},       {0x92, "NEWOBJ_EX"}, {'P', "PERSID"},       {'Q', "BINPERSID"},
-                 {0x82, "EXT1"},  {0x83, "EXT2"},         {0x84, "EXT4"},      {0x97, "NEXT_BUFFER"}, {0x98, "READONLY_BUFFER"}};
+  } refused[] = {{'c', "GLOBAL"}, {0x93, "STACK_GLOBAL"}, {'R', "REDUCE"},          {'b', "BUILD"},
+                 {'i', "INST"},   {'o', "OBJ"},           {0x81, "NEWOBJ"},         {0x92, "NEWOBJ_EX"},
+                 {'P', "PERSID"}, {'Q', "BINPERSID"},     {0x82, "EXT1"},           {0x83, "EXT2"},
+                 {0x84, "EXT4"},  {0x97, "NEXT_BUFFER"},  {0x98, "READONLY_BUFFER"}};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
     if (m->op == refused[i].op) return refuse(m, refused[i].name);
   switch (m->op) {
@@ -351,8 +359,10 @@ static enum verdict protocol(struct tg__machine *m) {
   enum { NEWEST = 5 };
   const uint8_t *const number = take(m, 1);
   if (!number || *number <= NEWEST) return number ? GO_ON : CUT;
-  m->err = tg__fail(m->e, TG_UNSUPPORTED, m->offset, "the pickle is of protocol %d, which is newer than what is known here (up to %d): "
-                    "write it with pickle.dump(snapshot, file, protocol=%d)", *number, NEWEST, NEWEST - 1);
+  m->err = tg__fail(m->e, TG_UNSUPPORTED, m->offset,
+                    "the pickle is of protocol %d, which is newer than what is known here (up to %d): "
+                    "write it with pickle.dump(snapshot, file, protocol=%d)",
+                    *number, NEWEST, NEWEST - 1);
   return FAILED;
 }
 
@@ -417,8 +427,9 @@ static enum verdict run_op(struct tg__machine *m) {
   }
 }
 
-/* What a snapshot is made of, a million times over: references to the memo, numbers, new lists and dicts. Goes on while the buffer holds the
- * longest of these opcodes and the stack has room; whatever else comes, and every error, is left to run_op. */
+/* What a snapshot is made of, a million times over: references to the memo, numbers, new lists and dicts. Goes on
+ * while the buffer holds the longest of these opcodes and the stack has room; whatever else comes, and every error,
+ * is left to run_op. */
 static enum verdict run_plain(struct tg__machine *m) {
   enum { OP_MOST = 10 };
   struct tg__unpickler *const u = m->u;
@@ -458,9 +469,10 @@ static enum verdict run_plain(struct tg__machine *m) {
   return GO_ON;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-/* The input ended within containers: what they hold so far is handed over, innermost first. A key without its value is dropped. */
+/* The input ended within containers: what they hold so far is handed over, innermost first. A key without its value
+ * is dropped. */
 static void hand_over_rest(struct tg__machine *m) {
   for (size_t from; m->err == TG_OK && (from = above_mark(m)) != SIZE_MAX;) {
     const size_t below = from - 1;
@@ -485,13 +497,14 @@ static bool begin_next(struct tg__machine *m) {
 
 bool tg__looks_like_pickle(const char *head, size_t len) {
   const unsigned char *const p = (const unsigned char *)head;
-  if (len >= 2 && p[0] == 0x80) return p[1] >= 1 && p[1] < 0x20; /* of protocols to come, too: they are refused by number */
-  return len >= 2 &&
-         ((p[0] == '(' && (p[1] == 'd' || p[1] == 'l')) || (p[0] == '}' && (p[1] == 'q' || p[1] == '(')) || (p[0] == ']' && p[1] == 'q'));
+  if (len >= 2 && p[0] == 0x80)
+    return p[1] >= 1 && p[1] < 0x20; /* of protocols to come, too: they are refused by number */
+  return len >= 2 && ((p[0] == '(' && (p[1] == 'd' || p[1] == 'l')) || (p[0] == '}' && (p[1] == 'q' || p[1] == '(')) ||
+                      (p[0] == ']' && p[1] == 'q'));
 }
 
-enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx, const struct tg__import_how *how,
-                         struct tg_error *e) {
+enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx,
+                         const struct tg__import_how *how, struct tg_error *e) {
   struct tg__machine m = {.u = u, .source = source, .source_ctx = source_ctx, .how = how, .e = e};
   tg__unpickle_forget_rows(&m);
   enum verdict v = tg__grow((void **)&m.buffer, &m.buffer_cap, BUFFER, 1) ? GO_ON : no_memory(&m);

@@ -1,9 +1,11 @@
-/* unpickle: reads a pickle of plain containers. Nothing in it is executed: an opcode that would import, call or build an object ends the reading,
- * and the error says what it wanted. Memory: four bytes per list, dict and memo entry, and what lies on the pickle's own stack. Picklers
- * that number the memo as we number objects, which is what Python's do, need no memo beside.
+/* unpickle: reads a pickle of plain containers. Nothing in it is executed: an opcode that would import, call or
+ * build an object ends the reading, and the error says what it wanted. Memory: four bytes per list, dict and memo
+ * entry, and what lies on the pickle's own stack. Picklers that number the memo as we number objects, which is what
+ * Python's do, need no memo beside.
  *
- * The content of a list or dict is handed to the taker when the pickle puts it in; what the taker makes of it, it keeps as its meaning, and
- * finds there when the container stands inside another one. A tuple never changes: its meaning is all that is left of it. */
+ * The content of a list or dict is handed to the taker when the pickle puts it in; what the taker makes of it, it
+ * keeps as its meaning, and finds there when the container stands inside another one. A tuple never changes: its
+ * meaning is all that is left of it. */
 #ifndef TG_UNPICKLE_H
 #define TG_UNPICKLE_H
 
@@ -31,22 +33,28 @@ struct tg__unpickler {
   struct tg__strings *strings; /* texts are interned here */
   void *ctx;
   /* Items put into a list; pairs (key, value, key, value, …) put into a dict. false: out of memory. */
-  bool (*items)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *items, size_t count);
-  bool (*pairs)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs, size_t count);
-  uint32_t (*tuple)(void *ctx, const struct tg__pickle_value *items, size_t count); /* what it means; TG_NONE: out of memory */
+  bool (*items)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *items,
+                size_t count);
+  bool (*pairs)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs,
+                size_t count);
+  uint32_t (*tuple)(void *ctx, const struct tg__pickle_value *items,
+                    size_t count); /* what it means; TG_NONE: out of memory */
   /* Was that what was looked for, or does it follow in another pickle? NULL: there is only one. */
   bool (*is_found)(const void *ctx);
-  /* Dicts that are items of a list and hold only what has no content of its own, pairs of numbers and lists of references may be handed over
-   * as rows, with no call of pairs or items for them. Each value is in the place of row_values that row_keys has for its key; keys that are
-   * not in row_keys share place 0. What stands in other places is of earlier rows, and stays as it is. row NULL: there are none. */
+  /* Dicts that are items of a list and hold only what has no content of its own, pairs of numbers and lists of
+   * references may be handed over as rows, with no call of pairs or items for them. Each value is in the place of
+   * row_values that row_keys has for its key; keys that are not in row_keys share place 0. What stands in other
+   * places is of earlier rows, and stays as it is. row NULL: there are none. */
   const uint8_t *row_keys; /* by string id: below 64 */
   uint32_t row_key_count;
   struct tg__pickle_value *row_values;
   uint64_t row_changed; /* a bit for each place whose value is another one since the taker has put a 0 here */
   /* seen: a bit for each place. false: it is none, or out of memory: read it as other dicts are. */
-  bool (*row)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict, uint64_t seen);
+  bool (*row)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict,
+              uint64_t seen);
   /* A list in a row; words: of the objects it refers to. false: like row. */
-  bool (*row_list)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, const uint32_t *words, size_t count);
+  bool (*row_list)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, const uint32_t *words,
+                   size_t count);
   /* Is a dict that was read as others are one that could be handed over as a row? */
   bool (*is_row)(const void *ctx, const struct tg__unpickler *u, struct tg__pickle_value dict);
   uint32_t *objects; /* kind - TEXT in the upper two bits; string id or meaning: 0 until the taker says otherwise */
@@ -54,7 +62,9 @@ struct tg__unpickler {
   bool cut; /* the pickle ends too early, or makes no sense at `cut_offset`: what stood before was handed over */
   int64_t cut_offset;
 };
-static inline enum tg__pickle_kind tg__pickle_kind_of(uint32_t word) { return (enum tg__pickle_kind)(TG__PICKLE_TEXT + (word >> TG__MEANING_BITS)); }
+static inline enum tg__pickle_kind tg__pickle_kind_of(uint32_t word) {
+  return (enum tg__pickle_kind)(TG__PICKLE_TEXT + (word >> TG__MEANING_BITS));
+}
 static inline uint32_t tg__pickle_word(enum tg__pickle_kind kind, uint32_t meaning) {
   return (uint32_t)(kind - TG__PICKLE_TEXT) << TG__MEANING_BITS | meaning;
 }
@@ -68,9 +78,11 @@ static inline void tg__pickle_mean(struct tg__unpickler *u, struct tg__pickle_va
 }
 /* Does a file that begins so look like a pickle? No text of JSON does. */
 bool tg__looks_like_pickle(const char *head, size_t len);
-/* Reads to the end of the pickle: of the first one that is found, where several stand one behind the other, as torch.save wrote them of old. TG_NOT_A_TRACE for what would execute something; TG_MEMORY; what the source says. tg__unpickle_free either way. */
-enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx, const struct tg__import_how *how,
-                         struct tg_error *e);
+/* Reads to the end of the pickle: of the first one that is found, where several stand one behind the other, as
+ * torch.save wrote them of old. TG_NOT_A_TRACE for what would execute something; TG_MEMORY; what the source says.
+ * tg__unpickle_free either way. */
+enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx,
+                         const struct tg__import_how *how, struct tg_error *e);
 void tg__unpickle_free(struct tg__unpickler *u);
 
 #endif

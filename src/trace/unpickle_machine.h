@@ -1,15 +1,17 @@
-/* unpickle_machine: the state of the pickle machine, between what runs any opcode (unpickle.c) and what reads rows (unpickle_rows.c). */
+/* unpickle_machine: the state of the pickle machine, between what runs any opcode (unpickle.c) and what reads rows
+ * (unpickle_rows.c). */
 #ifndef TG_UNPICKLE_MACHINE_H
 #define TG_UNPICKLE_MACHINE_H
 
 #include "trace/unpickle.h"
 
 enum {
-  TG__ROW_PAIRS = 32,   /* a row with more is read opcode by opcode */
+  TG__ROW_PAIRS = 32,  /* a row with more is read opcode by opcode */
   TG__ROW_REFS = 1024, /* of a list in a row: what Python puts into one at a time */
 };
-/* A place in a row: most have the key they had in the row before, and most of these its value. Told by the bytes of their opcodes; those of a
- * guess that is none are like no bytes. `pair` holds as long as no other guess is of the same number. */
+/* A place in a row: most have the key they had in the row before, and most of these its value. Told by the bytes of
+ * their opcodes; those of a guess that is none are like no bytes. `pair` holds as long as no other guess is of the
+ * same number. */
 struct tg__pair_guess {
   unsigned __int128 pair, pair_mask;
   uint64_t key, key_mask, bit;
@@ -25,8 +27,9 @@ struct tg__machine {
   int64_t offset;             /* of buffer[0] in the input */
   struct tg__pickle_value *stack;
   size_t depth, stack_cap;
-  size_t mark; /* position of the uppermost mark + 1, 0 = none; in each mark's i stands the one below */
-  uint32_t *memo; /* object of every entry, TG_NONE where nothing was put. NULL while each entry is the object of its own number */
+  size_t mark;    /* position of the uppermost mark + 1, 0 = none; in each mark's i stands the one below */
+  uint32_t *memo; /* object of every entry, TG_NONE where nothing was put. NULL while each entry is the object of its
+                     own number */
   size_t memo_count, memo_cap;
   struct tg__pair_guess guesses[TG__ROW_PAIRS];
   uint32_t refs[TG__ROW_REFS];
@@ -48,7 +51,8 @@ static inline uint64_t tg__pickle_number(const uint8_t *p, unsigned n) {
 
 static inline bool tg__pickle_add(struct tg__unpickler *u, enum tg__pickle_kind kind, uint32_t meaning) {
   if (TG_UNLIKELY(u->object_count == u->object_cap) &&
-      (u->object_count >= TG_NONE - 1 || !tg__grow((void **)&u->objects, &u->object_cap, u->object_count + 1, sizeof *u->objects)))
+      (u->object_count >= TG_NONE - 1 ||
+       !tg__grow((void **)&u->objects, &u->object_cap, u->object_count + 1, sizeof *u->objects)))
     return false;
   u->objects[u->object_count++] = tg__pickle_word(kind, meaning);
   return true;
@@ -64,9 +68,10 @@ static inline bool tg__memo_find(const struct tg__machine *m, uint64_t at, struc
   return true;
 }
 
-/* One value without content of its own, from bytes that are all there; how many they are, 0 for another opcode. LONG1 of a full word's bytes is
- * one of them: addresses and times. */
-static inline __attribute__((always_inline)) size_t tg__plain_value(const struct tg__machine *m, const uint8_t *p, struct tg__pickle_value *out) {
+/* One value without content of its own, from bytes that are all there; how many they are, 0 for another opcode.
+ * LONG1 of a full word's bytes is one of them: addresses and times. */
+static inline __attribute__((always_inline)) size_t tg__plain_value(const struct tg__machine *m, const uint8_t *p,
+                                                                    struct tg__pickle_value *out) {
   *out = (struct tg__pickle_value){.kind = TG__PICKLE_INT};
   switch (*p) {
   case 'h':
@@ -94,8 +99,8 @@ static inline __attribute__((always_inline)) size_t tg__plain_value(const struct
   }
 }
 
-/* The rows that begin at m->at, where a dict does, are handed to the taker: does m->at stand behind one or more of them? Where not, nothing
- * has happened, and that dict is read opcode by opcode. */
+/* The rows that begin at m->at, where a dict does, are handed to the taker: does m->at stand behind one or more of
+ * them? Where not, nothing has happened, and that dict is read opcode by opcode. */
 bool tg__unpickle_rows(struct tg__machine *m);
 /* To be called at the beginning, and when what is in the memo changes. */
 void tg__unpickle_forget_rows(struct tg__machine *m);

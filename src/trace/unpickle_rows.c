@@ -1,10 +1,11 @@
-/* unpickle_rows: the dicts of a list, a million of the same kind, read without the pickle's stack: each key is known by its bytes where it
- * is that of the row before, and its value goes where the taker wants it. What a row may hold is what snapshots do: references to the
- * memo, numbers, texts, pairs of numbers, and lists of references. Anything else, and every error, is left to the machine. */
+/* unpickle_rows: the dicts of a list, a million of the same kind, read without the pickle's stack: each key is known
+ * by its bytes where it is that of the row before, and its value goes where the taker wants it. What a row may hold
+ * is what snapshots do: references to the memo, numbers, texts, pairs of numbers, and lists of references. Anything
+ * else, and every error, is left to the machine. */
 #include "trace/unpickle_machine.h"
 
 enum {
-  OP_MOST = 10,        /* bytes of an opcode but for texts */
+  OP_MOST = 10,            /* bytes of an opcode but for texts */
   PAIR_MOST = 4 * OP_MOST, /* of a key and a pair of numbers, and of what is looked at behind them */
 };
 
@@ -16,15 +17,17 @@ static inline const uint8_t *behind_put(const struct tg__machine *m, const uint8
   return *p == 'r' && tg__pickle_number(p + 1, 4) == number ? p + 5 : NULL;
 }
 
-/* A new object and its entry in the memo, both of the same number. p: behind its opcode. NULL: it is not kept so, or out of memory. */
-static inline const uint8_t *add_kept(struct tg__machine *m, const uint8_t *p, enum tg__pickle_kind kind, uint32_t meaning) {
+/* A new object and its entry in the memo, both of the same number. p: behind its opcode. NULL: it is not kept so, or
+ * out of memory. */
+static inline const uint8_t *add_kept(struct tg__machine *m, const uint8_t *p, enum tg__pickle_kind kind,
+                                      uint32_t meaning) {
   p = behind_put(m, p);
   if (!p || !tg__pickle_add(m->u, kind, meaning)) return NULL;
   m->memo_count++;
   return p;
 }
 
-/* ---- guesses ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- guesses --------------------------------------------------------------------------------- */
 
 static const struct tg__pair_guess none = {.pair = 1, .key = 1}; /* masked by 0 nothing is 1 */
 
@@ -33,9 +36,12 @@ void tg__unpickle_forget_rows(struct tg__machine *m) {
 }
 
 static inline unsigned __int128 mask_of(size_t bytes) { return ((unsigned __int128)1 << 8 * bytes) - 1; }
-static inline unsigned __int128 sixteen(const uint8_t *p) { return (unsigned __int128)tg__pickle_number(p + 8, 8) << 64 | tg__pickle_number(p, 8); }
+static inline unsigned __int128 sixteen(const uint8_t *p) {
+  return (unsigned __int128)tg__pickle_number(p + 8, 8) << 64 | tg__pickle_number(p, 8);
+}
 
-/* Where another key stands than in the row before. A text in the memo stays what it is as long as there is no memo beside the objects. */
+/* Where another key stands than in the row before. A text in the memo stays what it is as long as there is no memo
+ * beside the objects. */
 static bool learn_key(struct tg__machine *m, const uint8_t *p, struct tg__pair_guess *guess) {
   struct tg__pickle_value key;
   const size_t len = tg__plain_value(m, p, &key);
@@ -44,7 +50,12 @@ static bool learn_key(struct tg__machine *m, const uint8_t *p, struct tg__pair_g
   const uint32_t number = key.id < m->u->row_key_count ? m->u->row_keys[key.id] : 0;
   for (size_t i = 0; i < TG__ROW_PAIRS; i++)
     if (m->guesses[i].number == number) m->guesses[i] = none;
-  *guess = (struct tg__pair_guess){.pair = 1, .key = tg__pickle_number(p, 8) & mask, .key_mask = mask, .key_len = (uint32_t)len, .number = number, .bit = UINT64_C(1) << number};
+  *guess = (struct tg__pair_guess){.pair = 1,
+                                   .key = tg__pickle_number(p, 8) & mask,
+                                   .key_mask = mask,
+                                   .key_len = (uint32_t)len,
+                                   .number = number,
+                                   .bit = UINT64_C(1) << number};
   return true;
 }
 
@@ -52,16 +63,18 @@ static bool learn_key(struct tg__machine *m, const uint8_t *p, struct tg__pair_g
 static inline void learn_pair(struct tg__pair_guess *guess, const uint8_t *p, const uint8_t *end) {
   const uint8_t op = p[guess->key_len];
   const unsigned len = guess->key_len + (op == 'j' ? 5 : op == 'N' ? 1 : 2);
-  if ((op != 'h' && op != 'j' && op != 'K' && op != 'N') || end != p + len) return; /* a number may be the first of a pair */
+  if ((op != 'h' && op != 'j' && op != 'K' && op != 'N') || end != p + len)
+    return; /* a number may be the first of a pair */
   guess->pair_len = len;
   guess->pair_mask = mask_of(len);
   guess->pair = sixteen(p) & guess->pair_mask;
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* The same text as in the row before is not looked up. */
-static const uint8_t *text_value(struct tg__machine *m, const uint8_t *p, const uint8_t *end, struct tg__pickle_value *v) {
+static const uint8_t *text_value(struct tg__machine *m, const uint8_t *p, const uint8_t *end,
+                                 struct tg__pickle_value *v) {
   const unsigned head = *p == 0x8c ? 2 : 5;
   const uint64_t len = tg__pickle_number(p + 1, head - 1);
   if (len + head + PAIR_MOST > (uint64_t)(end - p)) return NULL;
@@ -89,7 +102,8 @@ static const uint8_t *pair_value(struct tg__machine *m, const uint8_t *p, struct
 }
 
 /* p: behind the opcode of an empty list. */
-static const uint8_t *list_value(struct tg__machine *m, const uint8_t *p, const uint8_t *end, struct tg__pickle_value *v) {
+static const uint8_t *list_value(struct tg__machine *m, const uint8_t *p, const uint8_t *end,
+                                 struct tg__pickle_value *v) {
   struct tg__unpickler *const u = m->u;
   *v = (struct tg__pickle_value){.kind = TG__PICKLE_LIST, .id = (uint32_t)u->object_count};
   p = add_kept(m, p, TG__PICKLE_LIST, 0);
@@ -106,7 +120,8 @@ static const uint8_t *list_value(struct tg__machine *m, const uint8_t *p, const 
   return *p == 'e' && end - p >= PAIR_MOST && u->row_list(u->ctx, u, *v, m->refs, count) ? p + 1 : NULL;
 }
 
-static inline const uint8_t *reference(const struct tg__machine *m, uint64_t at, const uint8_t *behind, struct tg__pickle_value *v) {
+static inline const uint8_t *reference(const struct tg__machine *m, uint64_t at, const uint8_t *behind,
+                                       struct tg__pickle_value *v) {
   if (at >= m->memo_count) return NULL;
   const uint32_t word = m->u->objects[at];
   v->kind = tg__pickle_kind_of(word);
@@ -115,7 +130,8 @@ static inline const uint8_t *reference(const struct tg__machine *m, uint64_t at,
 }
 
 /* v: the value of the same key in the row before. Behind the value; NULL for one that rows do not have. */
-static inline const uint8_t *row_value(struct tg__machine *m, const uint8_t *p, const uint8_t *end, struct tg__pickle_value *v) {
+static inline const uint8_t *row_value(struct tg__machine *m, const uint8_t *p, const uint8_t *end,
+                                       struct tg__pickle_value *v) {
   switch (*p) {
   case 'h':
     return reference(m, p[1], p + 2, v);
@@ -139,10 +155,12 @@ static inline bool same_value(const struct tg__pickle_value *a, const struct tg_
   return a->kind == b->kind && (a->kind < TG__PICKLE_TEXT ? a->i == b->i : a->id == b->id);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The pair at p, where the guess did not tell it. Behind it; from here on the guess tells nothing of the value that is not so. */
-static const uint8_t *read_pair(struct tg__machine *m, const uint8_t *p, const uint8_t *end, struct tg__pair_guess *guess) {
+/* The pair at p, where the guess did not tell it. Behind it; from here on the guess tells nothing of the value that
+ * is not so. */
+static const uint8_t *read_pair(struct tg__machine *m, const uint8_t *p, const uint8_t *end,
+                                struct tg__pair_guess *guess) {
   if ((tg__pickle_number(p, 8) & guess->key_mask) != guess->key && !learn_key(m, p, guess)) return NULL;
   guess->pair = none.pair;
   guess->pair_mask = none.pair_mask;
@@ -169,9 +187,10 @@ static inline const uint8_t *row_pairs(struct tg__machine *m, const uint8_t *p, 
   return NULL;
 }
 
-/* The dict at p, which stays one of a list's items: another one or the list's end stands behind it. (Four rows or more of a tuple that is the
- * only item of a list look the same; nobody writes them.) */
-static const uint8_t *row_at(struct tg__machine *m, const uint8_t *p, const uint8_t *end, struct tg__pickle_value list) {
+/* The dict at p, which stays one of a list's items: another one or the list's end stands behind it. (Four rows or
+ * more of a tuple that is the only item of a list look the same; nobody writes them.) */
+static const uint8_t *row_at(struct tg__machine *m, const uint8_t *p, const uint8_t *end,
+                             struct tg__pickle_value list) {
   struct tg__unpickler *const u = m->u;
   const struct tg__pickle_value dict = {.kind = TG__PICKLE_DICT, .id = (uint32_t)u->object_count};
   uint64_t seen;
@@ -181,7 +200,8 @@ static const uint8_t *row_at(struct tg__machine *m, const uint8_t *p, const uint
   return p && (*p == '}' || *p == 'e') && u->row(u->ctx, u, list, dict, seen) ? p : NULL;
 }
 
-/* Rows that were read opcode by opcode, few as they are, wait to be put into the list: they are put there now, so that the order stays. */
+/* Rows that were read opcode by opcode, few as they are, wait to be put into the list: they are put there now, so
+ * that the order stays. */
 static bool put_waiting(struct tg__machine *m, struct tg__pickle_value list) {
   enum { WAITING_MOST = 8 };
   struct tg__unpickler *const u = m->u;
@@ -197,7 +217,9 @@ static bool put_waiting(struct tg__machine *m, struct tg__pickle_value list) {
 
 bool tg__unpickle_rows(struct tg__machine *m) {
   struct tg__unpickler *const u = m->u;
-  if (!u->row || m->memo || m->memo_count != u->object_count || m->mark < 2 || m->stack[m->mark - 2].kind != TG__PICKLE_LIST) return false;
+  if (!u->row || m->memo || m->memo_count != u->object_count || m->mark < 2 ||
+      m->stack[m->mark - 2].kind != TG__PICKLE_LIST)
+    return false;
   const struct tg__pickle_value list = m->stack[m->mark - 2];
   if (!put_waiting(m, list)) return false;
   const uint8_t *const end = m->buffer + m->end, *const begin = m->buffer + m->at, *p = begin;

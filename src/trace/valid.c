@@ -1,12 +1,12 @@
 /* valid: the invariants of a trace, as code. Tests, fuzz targets and `tachograph check` call it. */
 #include "trace/trace.h"
 
-#define CHECK(condition, at, ...)                                                                                                       \
-  do {                                                                                                                                  \
-    if (!(condition)) {                                                                                                                 \
-      tg__fail(e, TG_INTERNAL, -1, __VA_ARGS__, (unsigned)(at));                                                                        \
-      return false;                                                                                                                     \
-    }                                                                                                                                   \
+#define CHECK(condition, at, ...)                                                                                      \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      tg__fail(e, TG_INTERNAL, -1, __VA_ARGS__, (unsigned)(at));                                                       \
+      return false;                                                                                                    \
+    }                                                                                                                  \
   } while (0)
 
 static bool before_or_same(const struct tg__slices *s, uint32_t a, uint32_t b) {
@@ -31,15 +31,18 @@ static bool slice_is_valid(const struct tg_trace *t, const struct tg__track *tra
     return true;
   }
   CHECK(p >= track->first && p < i, i, "the parent of slice %u is not before it on its track");
-  CHECK(s->start_ns[p] <= s->start_ns[i] && tg__slice_end(t, p) >= tg__slice_end(t, i), i, "slice %u is not inside its parent");
-  CHECK(s->depth[i] == (s->depth[p] == UINT16_MAX ? UINT16_MAX : s->depth[p] + 1), i, "slice %u is not one deeper than its parent");
+  CHECK(s->start_ns[p] <= s->start_ns[i] && tg__slice_end(t, p) >= tg__slice_end(t, i), i,
+        "slice %u is not inside its parent");
+  CHECK(s->depth[i] == (s->depth[p] == UINT16_MAX ? UINT16_MAX : s->depth[p] + 1), i,
+        "slice %u is not one deeper than its parent");
   return true;
 }
 
 /* On one lane slices nest: each starts at or after the end of the one before, or ends inside an open one. */
 static bool lanes_are_valid(const struct tg_trace *t, const struct tg__track *track, struct tg_error *e) {
   if (track->lanes > 1) return true; /* several stacks: checked by the unit test of nest.c */
-  for (uint32_t i = track->first; i < track->first + track->count; i++) CHECK(t->slices.lane[i] == 0, i, "slice %u is on a lane its track does not have");
+  for (uint32_t i = track->first; i < track->first + track->count; i++)
+    CHECK(t->slices.lane[i] == 0, i, "slice %u is on a lane its track does not have");
   return true;
 }
 
@@ -62,7 +65,8 @@ static bool counts_are_valid(const struct tg_trace *t, uint32_t r, struct tg_err
   int64_t skipped = rank->loss[TG__LOSS_cut_end];
   for (int i = 0; i < TG__LOSS_COUNT; i++)
     if (tg__loss_info[i].kind == TG__LOSS_SKIPPED) skipped += rank->loss[i];
-  CHECK(rank->events_read == rank->events_kept + skipped, r, "rank %u: events read are not events kept plus events skipped");
+  CHECK(rank->events_read == rank->events_kept + skipped, r,
+        "rank %u: events read are not events kept plus events skipped");
   return true;
 }
 
@@ -86,6 +90,8 @@ bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e) {
     kept += (uint64_t)t->ranks[r].events_kept;
   }
   CHECK(kept == (uint64_t)t->slices.count + t->marks.count, 0, "events kept are not slices plus marks%.0u");
-  for (uint32_t i = 0; i < t->step_count; i++) CHECK(t->steps[i].rank < t->rank_count && t->steps[i].start_ns <= t->steps[i].end_ns, i, "step %u is not a span of a rank");
+  for (uint32_t i = 0; i < t->step_count; i++)
+    CHECK(t->steps[i].rank < t->rank_count && t->steps[i].start_ns <= t->steps[i].end_ns, i,
+          "step %u is not a span of a rank");
   return marks_are_valid(t, e);
 }

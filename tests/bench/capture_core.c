@@ -1,6 +1,8 @@
-/* What the recorder's core costs: a pair of range begin and end, inactive and recording, and closing after long runs. By hand:
+/* What the recorder's core costs: a pair of range begin and end, inactive and recording, and closing after long
+ * runs. By hand:
  *
- *     cc -O2 -I include tests/bench/capture_core.c -o capture_core -L build -ltachograph-capture && ./capture_core /tmp/x.tacho */
+ *     cc -O2 -I include tests/bench/capture_core.c -o capture_core -L build -ltachograph-capture && ./capture_core
+ *     /tmp/x.tacho */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,13 +54,15 @@ int main(int argc, char **argv) {
     const long before = resident_kib();
     const double wall = now_ns(CLOCK_MONOTONIC), cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
     pairs(count);
-    const double wall_ns = (now_ns(CLOCK_MONOTONIC) - wall) / (double)count, cpu_ns = (now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu) / (double)count;
+    const double wall_ns = (now_ns(CLOCK_MONOTONIC) - wall) / (double)count,
+                 cpu_ns = (now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu) / (double)count;
     const long after = resident_kib();
     const double stop = now_ns(CLOCK_MONOTONIC);
     if (tg_record_close(&stats, &error)) return 1;
-    printf("%9ld records: pair %.1f ns CPU, %.1f ns wall; resident %+ld KiB, budgeted at most %llu KiB; close %.2f ms; %llu kept, %llu lost\n", count,
-           cpu_ns, wall_ns, after - before, (unsigned long long)stats.peak_memory_bytes / 1024, (now_ns(CLOCK_MONOTONIC) - stop) / 1e6,
-           (unsigned long long)stats.records, (unsigned long long)stats.lost);
+    printf("%9ld records: pair %.1f ns CPU, %.1f ns wall; resident %+ld KiB, budgeted at most %llu KiB; close %.2f ms; "
+           "%llu kept, %llu lost\n",
+           count, cpu_ns, wall_ns, after - before, (unsigned long long)stats.peak_memory_bytes / 1024,
+           (now_ns(CLOCK_MONOTONIC) - stop) / 1e6, (unsigned long long)stats.records, (unsigned long long)stats.lost);
   }
   if (tg_record_open(&options, &error) || tg_record_resume(&error)) return 1;
   printf("recording pair %.1f ns\n", pair_ns(20000));

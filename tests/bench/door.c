@@ -1,6 +1,7 @@
 /* What calls into the library cost without a process around them: open, each question, export. One JSON line on stdout.
  *
- *   door FILE [question[:by=value] …]     opens once, asks each question seven times (best), exports as chrome to a counter
+ *   door FILE [question[:by=value] …]     opens once, asks each question seven times (best), exports as chrome to a
+ *                                         counter
  *   door --open FILE REPEAT               opens, asks the first small question and closes, REPEAT times */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* What it costs to ask one trace everything: opens FILE once and asks every question once, with its default arguments, in the order
- * of `tachograph questions`. One JSON line on stdout: CPU ms and wall ms of each, rows, the exit status a
- * refusal would have, and the anonymous memory of the process after opening and after the last question.
+/* What it costs to ask one trace everything: opens FILE once and asks every question once, with its default
+ * arguments, in the order of `tachograph questions`. One JSON line on stdout: CPU ms and wall ms of each, rows, the
+ * exit status a refusal would have, and the anonymous memory of the process after opening and after the last
+ * question.
  *
  *   every_question FILE [question …]     only these, in this order */
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* The floor: what torch asks for a pair of callbacks that does nothing, and for one that only reads the clock twice; and the same of a
- * function around nn.Module's. Nothing that is recorded by these ways can cost less. A library for recorder.py; x86-64 alone, where C
- * can be called as C++ calls. */
+/* The floor: what torch asks for a pair of callbacks that does nothing, and for one that only reads the clock twice;
+ * and the same of a function around nn.Module's. Nothing that is recorded by these ways can cost less. A library for
+ * recorder.py; x86-64 alone, where C can be called as C++ calls. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
@@ -39,8 +39,10 @@ int floor_on(int clock, int inputs) {
   *(void **)&add = torch_function("_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
   if (!add) return 1;
   for (int k = 0; k < KINDS; k++) {
-    struct tg__torch_callback c = {
-        .start = clock ? start_clock : start_empty, .end = clock ? end_clock : end_empty, .probability = 1, .needs_inputs = inputs};
+    struct tg__torch_callback c = {.start = clock ? start_clock : start_empty,
+                                   .end = clock ? end_clock : end_empty,
+                                   .probability = 1,
+                                   .needs_inputs = inputs};
     c.scopes[scope[k]] = true;
     handle[k] = add(c);
   }
@@ -54,7 +56,7 @@ void floor_off(void) {
     if (handle[k]) drop(handle[k]);
 }
 
-/* ---- calls of modules -------------------------------------------------------------------------------------------------------------- */
+/* ---- calls of modules ------------------------------------------------------------------------ */
 
 static vectorcallfunc original;
 
@@ -73,7 +75,8 @@ static PyObject *call_clock(PyObject *callable, PyObject *const *args, size_t na
 /* What calls of a function from C go through. With the GIL. */
 vectorcallfunc floor_pointer(PyObject *callable) { return ((PyFunctionObject *)callable)->vectorcall; }
 void floor_pointer_set(PyObject *callable, vectorcallfunc to) { ((PyFunctionObject *)callable)->vectorcall = to; }
-/* A pointer that goes to the one that is there now, with nothing else, or with a reading of the clock before and after. */
+/* A pointer that goes to the one that is there now, with nothing else, or with a reading of the clock before and after.
+ */
 vectorcallfunc floor_pointer_around(PyObject *callable, int clock) {
   original = floor_pointer(callable);
   return clock ? call_clock : call_empty;

@@ -1,5 +1,5 @@
-/* Writes a recording of N operators, as a training loop on two threads would leave it: for the benchmarks of opening recordings.
- * raw_make FILE N [shapes] [stacks] [memory]. Build it like a unit test. */
+/* Writes a recording of N operators, as a training loop on two threads would leave it: for the benchmarks of opening
+ * recordings. raw_make FILE N [shapes] [stacks] [memory]. Build it like a unit test. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,8 @@ static void seal(struct maker *m, uint32_t thread) {
   memcpy(payload + TG_RAW_HEAD_BYTES, m->threads[thread].records, count * (size_t)TG_RAW_RECORD_BYTES);
   const struct tg__raw_head head = {.capacity = CHUNK_RECORDS,
                                     .sealed = count + 1,
-                                    .checksum = tg__checksum(payload + TG_RAW_HEAD_BYTES, count * (size_t)TG_RAW_RECORD_BYTES),
+                                    .checksum =
+                                        tg__checksum(payload + TG_RAW_HEAD_BYTES, count * (size_t)TG_RAW_RECORD_BYTES),
                                     .process = 4242,
                                     .thread = 4242 + thread,
                                     .logical = thread + 1};
@@ -59,7 +60,8 @@ static void add(struct maker *m, uint32_t thread, struct tg__raw_record r) {
   if (m->threads[thread].count == CHUNK_RECORDS) seal(m, thread);
 }
 
-static void put_dictionary(struct maker *m, uint32_t kind, uint32_t count, void (*entry)(struct tg__out *text, uint32_t id, uint32_t *parent)) {
+static void put_dictionary(struct maker *m, uint32_t kind, uint32_t count,
+                           void (*entry)(struct tg__out *text, uint32_t id, uint32_t *parent)) {
   struct tg__out o = {0};
   tg__put32(&o, kind);
   tg__put32(&o, 0);
@@ -109,10 +111,16 @@ static void add_op(struct maker *m, uint32_t thread, unsigned kind, unsigned dep
     add_op(m, thread, kind * 7 + 3, depth + 1, false);
     if (depth == 1) add_op(m, thread, kind * 5 + 1, depth + 1, false);
   } else if (m->memory) {
-    add(m, thread, (struct tg__raw_record){.start_ticks = m->ticks, .dur_ticks = 512, .shape = kind * 64, .stack = 1, .scope = TG_RAW_MEMORY});
     add(m, thread,
         (struct tg__raw_record){
-            .start_ticks = m->ticks + 90, .dur_ticks = (uint32_t)-512, .seq = UINT32_MAX, .shape = kind * 64, .stack = 1, .scope = TG_RAW_MEMORY});
+            .start_ticks = m->ticks, .dur_ticks = 512, .shape = kind * 64, .stack = 1, .scope = TG_RAW_MEMORY});
+    add(m, thread,
+        (struct tg__raw_record){.start_ticks = m->ticks + 90,
+                                .dur_ticks = (uint32_t)-512,
+                                .seq = UINT32_MAX,
+                                .shape = kind * 64,
+                                .stack = 1,
+                                .scope = TG_RAW_MEMORY});
   }
   m->ticks += 700;
   r.dur_ticks = (uint32_t)(m->ticks - r.start_ticks);
@@ -157,7 +165,9 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; i < FORWARD; i++, m->seq++) add_op(m, 0, i * 11, 1, false);
     for (unsigned i = 0; i < FORWARD; i++) add_op(m, 1, 100 + i, 1, true);
     m->seq += FORWARD;
-    add(m, 0, (struct tg__raw_record){.start_ticks = begin, .dur_ticks = (uint32_t)(m->ticks - begin), .name = NAMES, .scope = TG_RAW_STEP});
+    add(m, 0,
+        (struct tg__raw_record){
+            .start_ticks = begin, .dur_ticks = (uint32_t)(m->ticks - begin), .name = NAMES, .scope = TG_RAW_STEP});
     m->ticks += 1000;
   }
   for (uint32_t thread = 0; thread < THREADS; thread++) seal(m, thread);

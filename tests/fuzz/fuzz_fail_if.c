@@ -1,4 +1,5 @@
-/* fuzz_fail_if: any bytes as an assertion on a small diff. It is understood or refused with a sentence, and never changes the diff. */
+/* fuzz_fail_if: any bytes as an assertion on a small diff. It is understood or refused with a sentence, and never
+ * changes the diff. */
 #include "analyze/analyze.h"
 
 #include <math.h>
@@ -19,7 +20,8 @@ static const struct row {
 };
 
 static struct tg_table *make_table(void) {
-  static const char *const texts[] = {"by", "name", "quantity", "unit", "verdict"}, *const reals[] = {"a", "b", "low", "high"};
+  static const char *const texts[] = {"by", "name", "quantity", "unit", "verdict"}, *const reals[] = {"a", "b", "low",
+                                                                                                      "high"};
   struct tg_table *t = tg__table_new("diff");
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) tg__table_add_column(t, texts[i], TG_TEXT, "");
   for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) tg__table_add_column(t, reals[i], TG_REAL, "");

@@ -1,5 +1,6 @@
-/* Fuzz target: any bytes as a compressed file. The first byte says in which pieces to read. What must hold: no crash, a bounded
- * number of reads, the same text whatever the pieces, and after the end or a break the same answer again. */
+/* Fuzz target: any bytes as a compressed file. The first byte says in which pieces to read. What must hold: no
+ * crash, a bounded number of reads, the same text whatever the pieces, and after the end or a break the same answer
+ * again. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* fuzz_json: any bytes through the JSON importer. Whatever comes out must be valid, be the same through every path (portable and
- * vector scanner, one block and many), and survive being asked and written. */
+/* fuzz_json: any bytes through the JSON importer. Whatever comes out must be valid, be the same through every path
+ * (portable and vector scanner, one block and many), and survive being asked and written. */
 #include <stdlib.h>
 
 #include "analyze/analyze.h"
@@ -21,23 +21,30 @@ static struct tg_trace *open_path(const uint8_t *data, size_t size, unsigned thr
 static void same(const struct tg_trace *a, const struct tg_trace *b) {
   if (!a != !b) abort();
   if (!a) return;
-  if (a->slices.count != b->slices.count || a->marks.count != b->marks.count || a->track_count != b->track_count || a->step_count != b->step_count) abort();
+  if (a->slices.count != b->slices.count || a->marks.count != b->marks.count || a->track_count != b->track_count ||
+      a->step_count != b->step_count)
+    abort();
   for (uint32_t i = 0; i < a->slices.count; i++)
-    if (a->slices.start_ns[i] != b->slices.start_ns[i] || a->slices.dur_ns[i] != b->slices.dur_ns[i] || a->slices.cause[i] != b->slices.cause[i] ||
-        a->slices.parent[i] != b->slices.parent[i] || !tg__str_eq(tg__name(a, a->slices.name[i]), tg__name(b, b->slices.name[i])))
+    if (a->slices.start_ns[i] != b->slices.start_ns[i] || a->slices.dur_ns[i] != b->slices.dur_ns[i] ||
+        a->slices.cause[i] != b->slices.cause[i] || a->slices.parent[i] != b->slices.parent[i] ||
+        !tg__str_eq(tg__name(a, a->slices.name[i]), tg__name(b, b->slices.name[i])))
       abort();
   for (int l = 0; l < TG__LOSS_COUNT; l++)
     if (a->ranks[0].loss[l] != b->ranks[0].loss[l]) abort();
 }
 
 /* The formats that are JSON must be JSON whatever was read. */
-static bool is_json(const char *format) { return strcmp(format, "json") == 0 || strcmp(format, "chrome") == 0 || strcmp(format, "speedscope") == 0; }
+static bool is_json(const char *format) {
+  return strcmp(format, "json") == 0 || strcmp(format, "chrome") == 0 || strcmp(format, "speedscope") == 0;
+}
 
 static void ask(struct tg_trace *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
   struct tg_table *table;
   struct tg_error e;
-  if (tg__ask_run(t, q->name, args, count, &table, &e) == TG_OK) tg_table_free(table);
-  else if (e.code == TG_INTERNAL) abort();
+  if (tg__ask_run(t, q->name, args, count, &table, &e) == TG_OK)
+    tg_table_free(table);
+  else if (e.code == TG_INTERNAL)
+    abort();
 }
 
 /* Every question, and those that take rules by both sets. */
@@ -57,7 +64,8 @@ static void write_as(struct tg_trace *t, const struct tg__format *format, const 
   struct tg_error e;
   const enum tg_err err = format->trace(t, &options, &out, &e);
   if (err == TG_INTERNAL) abort();
-  if (err == TG_OK && is_json(format->name) && !tg__json_is_valid((struct tg__str){out.buf, (uint32_t)out.len})) abort();
+  if (err == TG_OK && is_json(format->name) && !tg__json_is_valid((struct tg__str){out.buf, (uint32_t)out.len}))
+    abort();
   tg__out_free(&out);
 }
 

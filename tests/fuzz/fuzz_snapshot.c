@@ -1,5 +1,6 @@
-/* fuzz_snapshot: any bytes through the reader of memory snapshots. What comes out is a valid trace that survives every question about memory;
- * what does not has a sentence. Nothing is executed, which a fuzzer cannot show: test_snapshot.py has the opcodes that would. */
+/* fuzz_snapshot: any bytes through the reader of memory snapshots. What comes out is a valid trace that survives
+ * every question about memory; what does not has a sentence. Nothing is executed, which a fuzzer cannot show:
+ * test_snapshot.py has the opcodes that would. */
 #include <stdlib.h>
 
 #include "analyze/analyze.h"
@@ -7,7 +8,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void ask_all(struct tg_trace *t) {
-  static const char *const questions[] = {"segments", "memory_history", "memory_state", "memory_stacks", "memory_stats", "memory", "tracks", "losses"};
+  static const char *const questions[] = {"segments",     "memory_history", "memory_state", "memory_stacks",
+                                          "memory_stats", "memory",         "tracks",       "losses"};
   static const struct tg_arg by_block = {"by", "block"}, by_pool = {"by", "pool"}, at_end = {"at", "end"};
   struct tg_table *table;
   struct tg_error e;

@@ -1,5 +1,5 @@
-/* fuzz_sql: any bytes as a query over a small trace. Nothing may crash or write; an answer must be a table that every format can
- * write, a refusal must be a sentence. */
+/* fuzz_sql: any bytes as a query over a small trace. Nothing may crash or write; an answer must be a table that
+ * every format can write, a refusal must be a sentence. */
 #include <stdlib.h>
 
 #include "show/sql.h"
@@ -10,10 +10,14 @@ enum { MOST_STEPS = 300000, MOST_BYTES = 4096 };
 
 static const char text[] =
     "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"python\"}},"
-    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":9,\"args\":{\"Input Dims\":[[2,3]],\"x\":0.5}},"
-    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,\"ts\":2,\"dur\":3,\"args\":{\"correlation\":5}},"
-    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"pid\":0,\"tid\":7,\"ts\":4,\"dur\":7,\"args\":{\"device\":0,\"stream\":7,\"correlation\":5}},"
-    "{\"ph\":\"i\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":3,\"s\":\"t\",\"args\":{\"Bytes\":-512,\"n\":null,\"b\":true}},"
+    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":9,\"args\":{\"Input "
+    "Dims\":[[2,3]],\"x\":0.5}},"
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,\"ts\":2,\"dur\":3,"
+    "\"args\":{\"correlation\":5}},"
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"pid\":0,\"tid\":7,\"ts\":4,\"dur\":7,\"args\":{\"device\":0,"
+    "\"stream\":7,\"correlation\":5}},"
+    "{\"ph\":\"i\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":3,\"s\":\"t\",\"args\":{\"Bytes\":-512,\"n\":null,"
+    "\"b\":true}},"
     "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"cut";
 
 static struct tg_trace *trace(void) {
@@ -29,7 +33,8 @@ static void write_everywhere(const struct tg_table *table) {
     struct tg__out out = {0};
     const struct tg__show_options options = {.width = 80};
     if (tg__formats[f].table(table, &options, &out)) abort();
-    if (strcmp(tg__formats[f].name, "json") == 0 && !tg__json_is_valid((struct tg__str){out.buf, (uint32_t)out.len})) abort();
+    if (strcmp(tg__formats[f].name, "json") == 0 && !tg__json_is_valid((struct tg__str){out.buf, (uint32_t)out.len}))
+      abort();
     tg__out_free(&out);
   }
 }

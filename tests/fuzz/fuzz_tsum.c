@@ -1,6 +1,7 @@
-/* Fuzz target: any bytes as a .tsum file. Checksums are put right first (unless the first byte is odd); with 2 in it the bytes are the
- * record of one rank, unpacked, so that mutations need not get past zstd. What must hold: no crash; an
- * error has a text; whatever opens answers the questions about ranks or says why not, and saved and opened again it is the same. */
+/* Fuzz target: any bytes as a .tsum file. Checksums are put right first (unless the first byte is odd); with 2 in it
+ * the bytes are the record of one rank, unpacked, so that mutations need not get past zstd. What must hold: no
+ * crash; an error has a text; whatever opens answers the questions about ranks or says why not, and saved and opened
+ * again it is the same. */
 #include "analyze/analyze.h"
 #include "fuzz/packed_file.h"
 #include "tachograph/read.h"
@@ -15,7 +16,8 @@ static void put_chunk(uint8_t *at, uint16_t type, const uint8_t *payload, size_t
 
 /* A file of one rank around its record; *len becomes its length. */
 static uint8_t *wrap(const uint8_t *record, size_t *len) {
-  const size_t packed = TG_PACKED_HEAD_BYTES + *len, ranks_at = TG_GREETING_BYTES, rank_at = ranks_at + tg__chunk_span(8);
+  const size_t packed = TG_PACKED_HEAD_BYTES + *len, ranks_at = TG_GREETING_BYTES,
+               rank_at = ranks_at + tg__chunk_span(8);
   uint8_t *const file = calloc(1, rank_at + tg__chunk_span(packed)), *const payload = calloc(1, packed), one[8] = {1};
   if (!file || !payload) abort();
   tg__set32(payload, (uint32_t)*len); /* rows of one byte, as they are */

@@ -48,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   require(err == TG_OK || (err == TG_USAGE && e.text[0] && t->rows == 4));
   require(t->rows <= 4);
   const size_t kept = t->rows;
-  if (err == TG_OK) require(tg__where_filter(t, text, &e) == TG_OK && t->rows == kept); /* what was kept is kept again */
+  if (err == TG_OK)
+    require(tg__where_filter(t, text, &e) == TG_OK && t->rows == kept); /* what was kept is kept again */
   err = tg__sort_table(t, text, &e);
   require(err == TG_OK || err == TG_USAGE);
   require(t->rows == kept);

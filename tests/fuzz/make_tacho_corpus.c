@@ -1,4 +1,5 @@
-/* Writes the corpus of fuzz_tacho into the folder named on the command line: packed and raw files, small, whole and cut. Build it
+/* Writes the corpus of fuzz_tacho into the folder named on the command line: packed and raw files, small, whole and
+ * cut. Build it
  * like a unit test and run it when the format changes:  make_tacho_corpus tests/fuzz/corpus/fuzz_tacho */
 #include <stdio.h>
 

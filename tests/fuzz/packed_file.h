@@ -1,4 +1,5 @@
-/* packed_file.h: what fuzz targets of packed files share: bytes with their checksums put right, in a file that goes when the program ends. */
+/* packed_file.h: what fuzz targets of packed files share: bytes with their checksums put right, in a file that goes
+ * when the program ends. */
 #ifndef TG_PACKED_FILE_H
 #define TG_PACKED_FILE_H
 
@@ -17,7 +18,8 @@ static void repair(uint8_t *file, size_t len) {
     const uint64_t there = length < left ? length : left;
     if (tg__get16(head + 2) == TG_CHUNK_RAW_RECORDS && there >= TG_RAW_HEAD_BYTES && tg__get32(payload + 4)) {
       const uint64_t records = (uint64_t)(tg__get32(payload + 4) - 1) * TG_RAW_RECORD_BYTES;
-      if (records <= there - TG_RAW_HEAD_BYTES) tg__set64(payload + 8, tg__checksum(payload + TG_RAW_HEAD_BYTES, (size_t)records));
+      if (records <= there - TG_RAW_HEAD_BYTES)
+        tg__set64(payload + 8, tg__checksum(payload + TG_RAW_HEAD_BYTES, (size_t)records));
     }
     tg__chunk_head_write(head, tg__get16(head + 2), tg__get32(head + 4), tg__get32(head + 24), length,
                          tg__checksum(payload, (size_t)there));

@@ -1,4 +1,5 @@
-/* Runs every file of the folders and files named on the command line through a fuzz target, without a fuzzing engine. */
+/* Runs every file of the folders and files named on the command line through a fuzz target, without a fuzzing engine.
+ */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A stand-in for cmocka where that library is not to be had (cross builds): the part of its interface our unit tests use.
- * Each test runs under setjmp; a failed assertion prints where and jumps back. Include once per program. */
+/* A stand-in for cmocka where that library is not to be had (cross builds): the part of its interface our unit tests
+ * use. Each test runs under setjmp; a failed assertion prints where and jumps back. Include once per program. */
 #ifndef TG_STANDIN_CMOCKA_H
 #define TG_STANDIN_CMOCKA_H
 
@@ -42,12 +42,14 @@ __attribute__((noreturn, unused)) static void standin_fail(const char *file, int
 #define assert_ptr_not_equal(a, b) STANDIN_CHECK((const void *)(a) != (const void *)(b), #a " == " #b)
 #define assert_int_equal(a, b) STANDIN_CHECK((intmax_t)(a) == (intmax_t)(b), #a " != " #b)
 #define assert_int_not_equal(a, b) STANDIN_CHECK((intmax_t)(a) != (intmax_t)(b), #a " == " #b)
-#define assert_in_range(v, low, high) STANDIN_CHECK((uintmax_t)(v) >= (uintmax_t)(low) && (uintmax_t)(v) <= (uintmax_t)(high), #v " out of range")
+#define assert_in_range(v, low, high)                                                                                  \
+  STANDIN_CHECK((uintmax_t)(v) >= (uintmax_t)(low) && (uintmax_t)(v) <= (uintmax_t)(high), #v " out of range")
 #define assert_string_equal(a, b) STANDIN_CHECK(strcmp(a, b) == 0, #a " != " #b)
 #define assert_string_not_equal(a, b) STANDIN_CHECK(strcmp(a, b) != 0, #a " == " #b)
 #define assert_memory_equal(a, b, n) STANDIN_CHECK(memcmp(a, b, n) == 0, #a " != " #b)
 #define assert_memory_not_equal(a, b, n) STANDIN_CHECK(memcmp(a, b, n) != 0, #a " == " #b)
-#define assert_float_equal(a, b, tolerance) STANDIN_CHECK(fabs((double)(a) - (double)(b)) <= (double)(tolerance), #a " != " #b)
+#define assert_float_equal(a, b, tolerance)                                                                            \
+  STANDIN_CHECK(fabs((double)(a) - (double)(b)) <= (double)(tolerance), #a " != " #b)
 #define assert_double_equal assert_float_equal
 #define fail() standin_fail(__FILE__, __LINE__, "failed")
 #define fail_msg(...) (fprintf(stderr, __VA_ARGS__), standin_fail(__FILE__, __LINE__, ""))
@@ -67,7 +69,8 @@ static int standin_run_one(const struct CMUnitTest *test, void *shared) {
   return verdict;
 }
 
-static int standin_run(const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup, CMFixtureFunction teardown) {
+static int standin_run(const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
+                       CMFixtureFunction teardown) {
   void *shared = NULL;
   int failed = 0;
   if (setup && setup(&shared) != 0) return 1;
@@ -76,7 +79,8 @@ static int standin_run(const struct CMUnitTest *tests, size_t count, CMFixtureFu
   fprintf(stderr, "%zu tests, %d failed\n", count, failed);
   return failed;
 }
-#define cmocka_run_group_tests(tests, setup, teardown) standin_run(tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
+#define cmocka_run_group_tests(tests, setup, teardown)                                                                 \
+  standin_run(tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 #define cmocka_run_group_tests_name(name, tests, setup, teardown) cmocka_run_group_tests(tests, setup, teardown)
 
 #endif

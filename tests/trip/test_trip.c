@@ -1,8 +1,8 @@
-/* The first test to read: one GPU kernel followed from the bytes of a file to a line of an answer, with its numbers checked at
- * every stop. ARCHITECTURE.md tells the same walk in words; the stops have the same order there.
+/* The first test to read: one GPU kernel followed from the bytes of a file to a line of an answer, with its numbers
+ * checked at every stop. ARCHITECTURE.md tells the same walk in words; the stops have the same order there.
  *
- * The program behind it: aten::linear runs from 10 to 60 us on thread 77 and calls cudaLaunchKernel (30 to 35.5 us), which starts
- * the kernel gemm on stream 7 of device 0 at 50.25 us, for 25 us. */
+ * The program behind it: aten::linear runs from 10 to 60 us on thread 77 and calls cudaLaunchKernel (30 to 35.5 us),
+ * which starts the kernel gemm on stream 7 of device 0 at 50.25 us, for 25 us. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,15 +16,19 @@
 #include "tachograph/read.h"
 #include "trace/import.h"
 
-#define OP "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::linear\", \"pid\": 77, \"tid\": 77, \"ts\": 10, \"dur\": 50, \"args\": {\"External id\": 1}}"
-#define CALL                                                                                                                                  \
-  "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 77, \"tid\": 77, \"ts\": 30, \"dur\": 5.5, "             \
+#define OP                                                                                                             \
+  "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::linear\", \"pid\": 77, \"tid\": 77, \"ts\": 10, \"dur\": "   \
+  "50, \"args\": {\"External id\": 1}}"
+#define CALL                                                                                                           \
+  "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 77, \"tid\": 77, \"ts\": 30, "  \
+  "\"dur\": 5.5, "                                                                                                     \
   "\"args\": {\"External id\": 1, \"correlation\": 501}}"
-#define KERNEL                                                                                                                                \
-  "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"gemm\", \"pid\": 0, \"tid\": 7, \"ts\": 50.25, \"dur\": 25, "                               \
+#define KERNEL                                                                                                         \
+  "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"gemm\", \"pid\": 0, \"tid\": 7, \"ts\": 50.25, \"dur\": 25, "      \
   "\"args\": {\"External id\": 1, \"correlation\": 501, \"device\": 0, \"stream\": 7, \"grid\": [80, 1, 1]}}"
 static const char events[] = OP ",\n" CALL ",\n" KERNEL "]";
-static const char document[] = "{\"distributedInfo\": {\"rank\": 3, \"world_size\": 4}, \"traceEvents\": [" OP ",\n" CALL ",\n" KERNEL "]}";
+static const char document[] =
+    "{\"distributedInfo\": {\"rank\": 3, \"world_size\": 4}, \"traceEvents\": [" OP ",\n" CALL ",\n" KERNEL "]}";
 
 static void assert_name(const struct tg_trace *t, uint32_t string, const char *want) {
   const struct tg__str got = tg__name(t, string);
@@ -32,7 +36,7 @@ static void assert_name(const struct tg_trace *t, uint32_t string, const char *w
   assert_memory_equal(got.ptr, want, got.len);
 }
 
-/* ---- stop 1: text becomes records ------------------------------------------------------------------------------------------------ */
+/* ---- stop 1: text becomes records ------------------------------------------------------------ */
 
 /* What all parsers of a file share: a trace with nothing in it but the names the engine knows. */
 static void shared_begin(struct tg__shared *s, struct tg_trace *t) {
@@ -92,7 +96,7 @@ static void test_text_becomes_records(void **state) {
   shared_end(&shared, &t);
 }
 
-/* ---- stop 2: records become columns, and are linked ------------------------------------------------------------------------------ */
+/* ---- stop 2: records become columns, and are linked ------------------------------------------ */
 
 static struct tg_trace *open_document(void) {
   struct tg_trace *t;
@@ -118,7 +122,8 @@ static void check_columns(const struct tg_trace *t) {
   assert_int_equal(t->ranks[0].events_kept, 3);
   assert_int_equal(t->slices.count, 3);
 
-  const uint32_t op = slice_named(t, "aten::linear"), call = slice_named(t, "cudaLaunchKernel"), kernel = slice_named(t, "gemm");
+  const uint32_t op = slice_named(t, "aten::linear"), call = slice_named(t, "cudaLaunchKernel"),
+                 kernel = slice_named(t, "gemm");
   assert_int_equal(t->slices.start_ns[kernel], 50250);
   assert_int_equal(t->slices.dur_ns[kernel], 25000);
   assert_int_equal(tg__slice_end(t, kernel), 75250);
@@ -149,7 +154,7 @@ static void test_records_become_columns(void **state) {
   tg__trace_free(t);
 }
 
-/* ---- stop 3: kept as .tacho, the columns are the same ----------------------------------------------------------------------------- */
+/* ---- stop 3: kept as .tacho, the columns are the same ---------------------------------------- */
 
 static void test_columns_survive_the_native_file(void **state) {
   (void)state;
@@ -168,7 +173,7 @@ static void test_columns_survive_the_native_file(void **state) {
   unlink(path);
 }
 
-/* ---- stop 4: columns become answers ------------------------------------------------------------------------------------------------ */
+/* ---- stop 4: columns become answers ---------------------------------------------------------- */
 
 static struct tg_table *ask(struct tg_trace *t, const char *question, const char *by) {
   struct tg_table *table;
@@ -222,7 +227,7 @@ static void test_columns_become_answers(void **state) {
   tg__trace_free(t);
 }
 
-/* ---- stop 5: answers become bytes -------------------------------------------------------------------------------------------------- */
+/* ---- stop 5: answers become bytes ------------------------------------------------------------ */
 
 struct text {
   char bytes[8192];
@@ -264,8 +269,12 @@ static void test_the_trace_becomes_itself_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text_becomes_records),   cmocka_unit_test(test_records_become_columns), cmocka_unit_test(test_columns_survive_the_native_file),
-      cmocka_unit_test(test_columns_become_answers), cmocka_unit_test(test_answers_become_json),    cmocka_unit_test(test_the_trace_becomes_itself_again),
+      cmocka_unit_test(test_text_becomes_records),
+      cmocka_unit_test(test_records_become_columns),
+      cmocka_unit_test(test_columns_survive_the_native_file),
+      cmocka_unit_test(test_columns_become_answers),
+      cmocka_unit_test(test_answers_become_json),
+      cmocka_unit_test(test_the_trace_becomes_itself_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* A torch of our own making: objects with the fields that the recorder looks for, in places that a test chooses, and noise in
- * between; functions that call callbacks as torch does. So calibration, self-test and the reading of inputs run without torch,
- * under sanitizers and on other processors. */
+/* A torch of our own making: objects with the fields that the recorder looks for, in places that a test chooses, and
+ * noise in between; functions that call callbacks as torch does. So calibration, self-test and the reading of inputs
+ * run without torch, under sanitizers and on other processors. */
 #ifndef FAKE_TORCH_H
 #define FAKE_TORCH_H
 
@@ -15,8 +15,9 @@ struct fake_layout {
   int name, name_kind, sequence, inputs, forward_thread;                       /* RecordFunction */
   uint32_t none, tensor, real, complex_number, integer, boolean, string, list; /* kinds of values */
   int dims, type, policy;                                                      /* TensorImpl; policy in bits */
-  bool sequence_is_noise;                                                      /* of this torch nothing can be found out */
-  int remains; /* byte of the text's room in which, by chance, most objects with a schema hold 1, and those with a text 0; 0 = none */
+  bool sequence_is_noise; /* of this torch nothing can be found out */
+  int remains; /* byte of the text's room in which, by chance, most objects with a schema hold 1, and those with a text
+                  0; 0 = none */
 };
 
 static const struct fake_layout fake_new = {.name = 160,
@@ -89,7 +90,7 @@ static struct fake {
 static const uint64_t fake_class[4], fake_unknown_class[4], fake_undefined[32], fake_int_type[2], fake_tensor_type[2];
 static _Thread_local uint64_t fake_thread;
 
-/* ---- memory: everything lives until fake_free ----------------------------------------------------------------------------------- */
+/* ---- memory: everything lives until fake_free ------------------------------------------------ */
 
 static void *fake_blocks[1 << 17];
 static size_t fake_block_count;
@@ -101,7 +102,8 @@ static void *fake_keep(void *p) {
 static void fake_free(void) {
   while (fake_block_count) free(fake_blocks[--fake_block_count]);
 }
-/* Calibration and self-test look around in what they do not know yet: for the sanitizers' sake there is something on both sides. */
+/* Calibration and self-test look around in what they do not know yet: for the sanitizers' sake there is something on
+ * both sides. */
 static uint8_t *fake_noise(size_t bytes) {
   uint8_t *const p = (uint8_t *)fake_keep(malloc(bytes + 2 * fake.margin)) + fake.margin;
   for (size_t i = 0; i < bytes + fake.margin; i++)
@@ -111,7 +113,7 @@ static uint8_t *fake_noise(size_t bytes) {
 static void fake_put(uint8_t *object, int at, const void *value, size_t bytes) { memcpy(object + at, value, bytes); }
 static void fake_put64(uint8_t *object, int at, uint64_t value) { fake_put(object, at, &value, 8); }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void fake_string(uint8_t *string, const char *text, size_t len) {
   uint8_t *const bytes = fake_noise(24 + len + 1);
@@ -124,7 +126,9 @@ static void fake_string(uint8_t *string, const char *text, size_t len) {
   fake_put64(bytes, 0, ~(uint64_t)0);
 }
 
-static struct fake_value fake_value(uint32_t kind, uint64_t payload) { return (struct fake_value){payload, kind, (uint32_t)fake.noise}; }
+static struct fake_value fake_value(uint32_t kind, uint64_t payload) {
+  return (struct fake_value){payload, kind, (uint32_t)fake.noise};
+}
 static struct fake_value fake_int(int64_t v) { return fake_value(fake.at.integer, (uint64_t)v); }
 static struct fake_value fake_bool(bool v) { return fake_value(fake.at.boolean, (fake.noise & ~(uint64_t)255) | v); }
 static struct fake_value fake_none(void) { return fake_value(fake.at.none, fake.noise); }
@@ -157,7 +161,7 @@ struct fake_sizes {
 };
 static struct fake_value fake_tensor(uint16_t type, struct fake_sizes s, unsigned policy, const void *class) {
   uint8_t *const t = fake_noise(FAKE_TENSOR);
-  fake_put64(t, 0, (uint64_t)(uintptr_t) class);
+  fake_put64(t, 0, (uint64_t)(uintptr_t)class);
   fake_put64(t, fake.at.dims, s.dims);
   if (s.dims <= 5) {
     memcpy(t + fake.at.dims + 8, s.sizes, s.dims * 8);
@@ -176,7 +180,7 @@ static struct fake_value fake_tensor(uint16_t type, struct fake_sizes s, unsigne
 }
 static struct fake_value fake_plain(uint16_t type, struct fake_sizes s) { return fake_tensor(type, s, 0, fake_class); }
 
-/* ---- torch's functions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- torch's functions ----------------------------------------------------------------------- */
 
 /* As torch keeps them: a version, a vector, and the lock for both. */
 static struct {
@@ -225,9 +229,9 @@ static void *fake_start(void *(*start)(void **, const void *), void **result, co
   __asm__ volatile("blr %2"
                    : "+r"(x0), "+r"(x8)
                    : "r"(start)
-                   : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x30", "v0",
-                     "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
-                     "v27", "v28", "v29", "v30", "v31", "memory", "cc");
+                   : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+                     "x17", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20",
+                     "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc");
   return result;
 #else
   return start(result, rf);
@@ -235,8 +239,8 @@ static void *fake_start(void *(*start)(void **, const void *), void **result, co
 }
 
 /* schema: what identifies an operator; NULL = the name is a text. */
-static struct fake_op *fake_op_make(const void *schema, const char *name, const char *overload, int64_t sequence, uint64_t forward,
-                                    const struct fake_value *values, size_t count) {
+static struct fake_op *fake_op_make(const void *schema, const char *name, const char *overload, int64_t sequence,
+                                    uint64_t forward, const struct fake_value *values, size_t count) {
   struct fake_op *const op = fake_keep(aligned_alloc(16, sizeof *op));
   memcpy(op->bytes, fake_noise(FAKE_OBJECT), FAKE_OBJECT);
   op->name = name;
@@ -260,7 +264,8 @@ static void fake_begin(const struct fake_op *op, uint8_t scope) {
   for (size_t i = 0; i < 8; i++) {
     void *result = &fake;
     if (!fake.handles[i] || !fake.callbacks[i].scopes[scope]) continue;
-    if (fake_start(fake.callbacks[i].start, &result, op) != &result || result) abort(); /* torch would delete what stands there */
+    if (fake_start(fake.callbacks[i].start, &result, op) != &result || result)
+      abort(); /* torch would delete what stands there */
   }
 }
 static void fake_end(const struct fake_op *op, uint8_t scope) {
@@ -272,7 +277,7 @@ static void fake_call(const struct fake_op *op, uint8_t scope) {
   fake_end(op, scope);
 }
 
-/* ---- the known operations, as python_torch.c has them ------------------------------------------------------------------------------------- */
+/* ---- the known operations, as python_torch.c has them ---------------------------------------- */
 
 static const uint64_t add_schema[8], sub_schema[8], cat_schema[8], sum_schema[8], clone_schema[8];
 enum { OP = TG_RAW_OP, NODE = TG_RAW_BACKWARD, USER = TG_RAW_USER };
@@ -326,14 +331,16 @@ static void fake_calibration(void) {
     fake_mark(names[i], NULL, 0);
   }
   const struct fake_sizes one = {1, {1}, {1}};
-  const struct fake_value small = fake_small(), two[] = {small, small}, three[] = {fake_int(11), fake_int(22), fake_int(33)};
-  const struct fake_value tensors[] = {small,
-                                       fake_plain(7, (struct fake_sizes){7, {2, 3, 4, 5, 6, 7, 8}, {20160, 6720, 1680, 336, 56, 8, 1}}),
-                                       fake_plain(6, one),
-                                       fake_plain(4, one),
-                                       fake_plain(11, one),
-                                       fake_plain(0, one),
-                                       fake_plain(9, one)};
+  const struct fake_value small = fake_small(), two[] = {small, small},
+                          three[] = {fake_int(11), fake_int(22), fake_int(33)};
+  const struct fake_value tensors[] = {
+      small,
+      fake_plain(7, (struct fake_sizes){7, {2, 3, 4, 5, 6, 7, 8}, {20160, 6720, 1680, 336, 56, 8, 1}}),
+      fake_plain(6, one),
+      fake_plain(4, one),
+      fake_plain(11, one),
+      fake_plain(0, one),
+      fake_plain(9, one)};
   tg__torch_look(TG_SIGHT_TENSORS, 0);
   fake_mark("tensors", tensors, 7);
   const struct fake_value values[] = {small,
@@ -349,7 +356,8 @@ static void fake_calibration(void) {
   fake_mark("values", values, 9);
   for (int i = 0; i < 4; i++) {
     const struct fake_sizes none = {2, {2, 3}, {3, 1}};
-    const struct fake_value classes[] = {fake_plain(7, none), fake_tensor(7, none, 2, fake_class), fake_tensor(7, none, 1, fake_class),
+    const struct fake_value classes[] = {fake_plain(7, none), fake_tensor(7, none, 2, fake_class),
+                                         fake_tensor(7, none, 1, fake_class),
                                          fake_tensor(7, none, 1, fake_unknown_class)};
     tg__torch_look(TG_SIGHT_CLASSES, 0);
     fake_mark("classes", classes, 4);
@@ -362,7 +370,8 @@ static void fake_trial_round(void) {
   const struct fake_value large = fake_plain(3, (struct fake_sizes){7, {2, 3, 1, 2, 1, 2, 1}, {12, 4, 4, 2, 2, 1, 1}});
   const struct fake_value ints[] = {fake_int(1), fake_int(-2), fake_int(3)}, real = fake_real(0.5),
                           bools[] = {fake_bool(true), fake_bool(false)};
-  const struct fake_value texts[] = {fake_text("a"), fake_text("bc")}, pair[] = {small, large}, flats[] = {flat, flat}, zero = fake_int(0);
+  const struct fake_value texts[] = {fake_text("a"), fake_text("bc")}, pair[] = {small, large}, flats[] = {flat, flat},
+                          zero = fake_int(0);
   const struct fake_value all[] = {small,
                                    fake_int(42),
                                    fake_real(2.25),
@@ -375,7 +384,8 @@ static void fake_trial_round(void) {
                                    fake_list(NULL, texts, 2),
                                    fake_list(fake_tensor_type, pair, 2),
                                    fake_value(fake.at.complex_number, 0)};
-  struct fake_op *const span = fake_op_make(NULL, "Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂", "", -1, 0, all, 12);
+  struct fake_op *const span =
+      fake_op_make(NULL, "Prüfung eines Namens, der länger ist als kurze Texte: 測試 🚂", "", -1, 0, all, 12);
   fake_begin(span, USER);
   const struct fake_value add[] = {flat, flat, fake_int(3)},
                           sum[] = {flat, fake_list(fake_int_type, &zero, 1), fake_bool(true), fake_none()};

@@ -1,5 +1,5 @@
-/* findings_scene.h: programs written by hand, of which the tests of findings ask what is wrong. Three steps of 10 ms on one thread;
- * times inside a step are in microseconds. */
+/* findings_scene.h: programs written by hand, of which the tests of findings ask what is wrong. Three steps of 10 ms
+ * on one thread; times inside a step are in microseconds. */
 #ifndef TG_FINDINGS_SCENE_H
 #define TG_FINDINGS_SCENE_H
 
@@ -73,7 +73,8 @@ static inline size_t count(const struct tg_table *t, const char *cause) {
   return n;
 }
 
-static inline void expect(struct scene *s, const char *cause, int64_t cost_us, double saving_us, const char *where, int64_t line) {
+static inline void expect(struct scene *s, const char *cause, int64_t cost_us, double saving_us, const char *where,
+                          int64_t line) {
   struct tg_table *t = ask(s);
   const size_t row = mini_row(t, "cause", cause);
   assert_int_equal(mini_int(t, row, "cost_ns"), cost_us * US);

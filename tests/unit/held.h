@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Bytes that only this process has, counted page by page: /proc/self/statm is rounded per core, and has the pages of programs, which come and
- * go with what else the machine needs memory for. */
+/* Bytes that only this process has, counted page by page: /proc/self/statm is rounded per core, and has the pages of
+ * programs, which come and go with what else the machine needs memory for. */
 static inline int64_t held_bytes(void) {
   char line[256];
   long kib;

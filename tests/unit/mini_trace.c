@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUIRE(x)                                                                                                                         \
-  do {                                                                                                                                     \
-    if (!(x)) {                                                                                                                            \
-      fprintf(stderr, "mini_trace: %s:%d: %s\n", __FILE__, __LINE__, #x);                                                                  \
-      abort();                                                                                                                             \
-    }                                                                                                                                      \
+#define REQUIRE(x)                                                                                                     \
+  do {                                                                                                                 \
+    if (!(x)) {                                                                                                        \
+      fprintf(stderr, "mini_trace: %s:%d: %s\n", __FILE__, __LINE__, #x);                                              \
+      abort();                                                                                                         \
+    }                                                                                                                  \
   } while (0)
 
 enum { MOST_ARGS = 24 };
@@ -39,7 +39,8 @@ static void add_rank(struct mini *m, int64_t number) {
   struct tg_trace *t = &m->trace;
   REQUIRE(tg__grow((void **)&t->ranks, &m->rank_cap, t->rank_count + 1, sizeof *t->ranks));
   struct tg__rank *r = &t->ranks[t->rank_count++];
-  *r = (struct tg__rank){.path = mini_text(m, "mini.json"), .number = number, .number_is_given = number >= 0, .world_size = -1};
+  *r = (struct tg__rank){
+      .path = mini_text(m, "mini.json"), .number = number, .number_is_given = number >= 0, .world_size = -1};
   r->first_track = t->track_count;
   for (int k = 0; k < TG__LOSS_COUNT; k++) r->loss_offset[k] = -1;
 }
@@ -59,10 +60,11 @@ struct mini *mini_new(void) {
 
 void mini_free(struct mini *m) {
   struct tg_trace *t = &m->trace;
-  void *const owned[] = {t->ranks,         t->tracks,          t->cats,          t->schemas,      (void *)t->args, t->steps,
-                         t->slices.name,   t->slices.start_ns, t->slices.dur_ns, t->slices.args,  t->slices.cat,   t->slices.flags,
-                         t->slices.parent, t->slices.depth,    t->slices.lane,   t->slices.cause, t->marks.ts_ns,  t->marks.name,
-                         t->marks.args,    t->marks.track,     t->marks.cat,     t->marks.ph};
+  void *const owned[] = {
+      t->ranks,         t->tracks,          t->cats,          t->schemas,      (void *)t->args, t->steps,
+      t->slices.name,   t->slices.start_ns, t->slices.dur_ns, t->slices.args,  t->slices.cat,   t->slices.flags,
+      t->slices.parent, t->slices.depth,    t->slices.lane,   t->slices.cause, t->marks.ts_ns,  t->marks.name,
+      t->marks.args,    t->marks.track,     t->marks.cat,     t->marks.ph};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) tg__free(owned[i]);
   tg__keepsakes_free(t->kept);
   tg__arena_free(&t->arena);
@@ -72,7 +74,7 @@ void mini_free(struct mini *m) {
   free(m);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct tg__rank *mini_rank(struct mini *m, int64_t number) {
   struct tg_trace *t = &m->trace;
@@ -101,7 +103,8 @@ uint32_t mini_thread(struct mini *m, int64_t pid, int64_t tid) {
 }
 
 uint32_t mini_stream(struct mini *m, int64_t device, int64_t stream) {
-  return add_track(m, (struct tg__track){.kind = TG__TRACK_DEVICE, .pid = device, .tid = stream, .device = device, .stream = stream});
+  return add_track(m, (struct tg__track){
+                          .kind = TG__TRACK_DEVICE, .pid = device, .tid = stream, .device = device, .stream = stream});
 }
 
 struct tg__track *mini_track(struct mini *m, uint32_t track) {
@@ -110,7 +113,7 @@ struct tg__track *mini_track(struct mini *m, uint32_t track) {
 }
 
 static enum tg__class class_of(const char *cat) {
-#define CATEGORY(text, cls)                                                                                                                \
+#define CATEGORY(text, cls)                                                                                            \
   if (tg__str_eq_nocase((struct tg__str){text, sizeof text - 1}, cat)) return TG__CLASS_##cls;
 #include "trace/categories.def"
 #undef CATEGORY
@@ -142,14 +145,23 @@ static int add_row(struct mini *m, struct row **rows, size_t *count, size_t *cap
 }
 
 int mini_slice(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t start_ns, int64_t dur_ns) {
-  const struct row row = {
-      .track = track, .name = mini_text(m, name), .cat = cat_index(m, cat), .start = start_ns, .dur = dur_ns, .ph = 'X', .cause = -1};
+  const struct row row = {.track = track,
+                          .name = mini_text(m, name),
+                          .cat = cat_index(m, cat),
+                          .start = start_ns,
+                          .dur = dur_ns,
+                          .ph = 'X',
+                          .cause = -1};
   return add_row(m, &m->slices, &m->slice_count, &m->slice_cap, row);
 }
 
 int mini_mark(struct mini *m, uint32_t track, const char *cat, const char *name, char ph, int64_t ts_ns) {
-  const struct row row = {
-      .track = track, .name = mini_text(m, name), .cat = cat_index(m, cat), .start = ts_ns, .ph = (uint8_t)ph, .cause = -1};
+  const struct row row = {.track = track,
+                          .name = mini_text(m, name),
+                          .cat = cat_index(m, cat),
+                          .start = ts_ns,
+                          .ph = (uint8_t)ph,
+                          .cause = -1};
   return add_row(m, &m->marks, &m->mark_count, &m->mark_cap, row);
 }
 
@@ -158,7 +170,9 @@ static void add_arg(struct mini *m, const char *key, struct tg__val val) {
   m->last->args[m->last->arg_count++] = (struct arg){{mini_text(m, key), (uint8_t)val.kind, false}, val};
 }
 
-void mini_arg_int(struct mini *m, const char *key, int64_t v) { add_arg(m, key, (struct tg__val){.kind = TG__KIND_INT, .i = v}); }
+void mini_arg_int(struct mini *m, const char *key, int64_t v) {
+  add_arg(m, key, (struct tg__val){.kind = TG__KIND_INT, .i = v});
+}
 void mini_arg_dec(struct mini *m, const char *key, int64_t digits, unsigned decimals) {
   add_arg(m, key, (struct tg__val){.kind = TG__KIND_DEC, .i = digits, .decimals = (uint8_t)decimals});
 }
@@ -198,7 +212,7 @@ void mini_loss(struct mini *m, enum tg__loss what, int64_t count, int64_t offset
   if (tg__loss_info[what].kind == TG__LOSS_SKIPPED) r->events_read += count;
 }
 
-/* ---- finishing --------------------------------------------------------------------------------------------------------- */
+/* ---- finishing ------------------------------------------------------------------------------- */
 
 static bool slice_less(uint32_t a, uint32_t b, const void *ctx) {
   const struct row *x = &((const struct row *)ctx)[a], *y = &((const struct row *)ctx)[b];
@@ -226,19 +240,22 @@ static void nest(struct tg_trace *t, struct tg__track *track) {
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     s->parent[i] = TG_NONE;
     for (uint32_t j = i; j-- > track->first && s->parent[i] == TG_NONE;)
-      if (tg__slice_end(t, j) >= tg__slice_end(t, i) && (s->start_ns[i] < tg__slice_end(t, j) || s->start_ns[i] == s->start_ns[j]))
+      if (tg__slice_end(t, j) >= tg__slice_end(t, i) &&
+          (s->start_ns[i] < tg__slice_end(t, j) || s->start_ns[i] == s->start_ns[j]))
         s->parent[i] = j;
     s->depth[i] = s->parent[i] == TG_NONE ? 0 : (uint16_t)(s->depth[s->parent[i]] + 1);
     for (bool clash = true; clash; s->lane[i] += clash) {
       clash = false;
       for (uint32_t j = track->first; j < i; j++)
-        clash |= s->lane[j] == s->lane[i] && s->start_ns[i] < tg__slice_end(t, j) && tg__slice_end(t, j) < tg__slice_end(t, i);
+        clash |= s->lane[j] == s->lane[i] && s->start_ns[i] < tg__slice_end(t, j) &&
+                 tg__slice_end(t, j) < tg__slice_end(t, i);
     }
     if (s->lane[i] >= track->lanes) track->lanes = (uint16_t)(s->lane[i] + 1);
   }
 }
 
-/* Packed args as trace/args.c describes them: three bytes of schema id, then the values. Every row gets a schema of its own. */
+/* Packed args as trace/args.c describes them: three bytes of schema id, then the values. Every row gets a schema of
+ * its own. */
 struct pool {
   uint8_t *bytes;
   size_t len, cap;
@@ -266,7 +283,8 @@ static uint32_t pack(struct mini *m, const struct row *row, struct pool *p) {
     const struct tg__val *v = &row->args[i].val;
     fields[i] = row->args[i].field;
     if (v->kind == TG__KIND_DEC) put_byte(p, v->decimals);
-    put_varint(p, v->kind == TG__KIND_STR || v->kind == TG__KIND_RAW ? v->str : (uint64_t)v->i << 1 ^ (uint64_t)(v->i >> 63));
+    put_varint(p, v->kind == TG__KIND_STR || v->kind == TG__KIND_RAW ? v->str
+                                                                     : (uint64_t)v->i << 1 ^ (uint64_t)(v->i >> 63));
   }
   while (p->len % 4) put_byte(p, 0);
   return reference;
@@ -321,8 +339,10 @@ static void find_steps(struct mini *m) {
   if (t->step_count > 0) return;
   for (uint32_t k = 0; k < t->track_count; k++)
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++)
-      if (tg__slice_class(t, i) != TG__CLASS_GPU_ANNOTATION && tg__name_is_profiler_step(tg__name(t, t->slices.name[i]), &number))
-        add_step(m, (struct tg__step){t->tracks[k].rank, i, t->slices.name[i], number, t->slices.start_ns[i], tg__slice_end(t, i)});
+      if (tg__slice_class(t, i) != TG__CLASS_GPU_ANNOTATION &&
+          tg__name_is_profiler_step(tg__name(t, t->slices.name[i]), &number))
+        add_step(m, (struct tg__step){t->tracks[k].rank, i, t->slices.name[i], number, t->slices.start_ns[i],
+                                      tg__slice_end(t, i)});
 }
 
 struct tg_trace *mini_finish(struct mini *m) {
@@ -337,7 +357,7 @@ struct tg_trace *mini_finish(struct mini *m) {
 uint32_t mini_id(const struct mini *m, int slice) { return m->slices[slice].id; }
 uint32_t mini_mark_id(const struct mini *m, int mark) { return m->marks[mark].id; }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...) {
   struct tg_arg args[8];

@@ -1,4 +1,5 @@
-/* A .tacho file as the recorder would leave it, written into memory; for the tests of the raw import and the fuzz corpus. */
+/* A .tacho file as the recorder would leave it, written into memory; for the tests of the raw import and the fuzz
+ * corpus. */
 #ifndef RAW_FILE_H
 #define RAW_FILE_H
 
@@ -12,7 +13,8 @@ struct raw_file {
   uint32_t pid, logical; /* of the records to come; pid 0 = 4242 */
 };
 
-static inline size_t raw_chunk(struct raw_file *f, uint16_t type, uint32_t part, uint32_t flags, const void *payload, size_t len) {
+static inline size_t raw_chunk(struct raw_file *f, uint16_t type, uint32_t part, uint32_t flags, const void *payload,
+                               size_t len) {
   const size_t at = f->len;
   if (at + tg__chunk_span(len) > sizeof f->bytes) abort();
   tg__chunk_head_write(f->bytes + at, type, part, flags, len, flags ? 0 : tg__checksum(payload, len));
@@ -21,7 +23,8 @@ static inline size_t raw_chunk(struct raw_file *f, uint16_t type, uint32_t part,
   return at + TG_CHUNK_HEAD_BYTES;
 }
 
-static inline void raw_dictionary(struct raw_file *f, uint32_t part, uint32_t kind, const struct tg__raw_entry *entries, size_t count) {
+static inline void raw_dictionary(struct raw_file *f, uint32_t part, uint32_t kind, const struct tg__raw_entry *entries,
+                                  size_t count) {
   struct tg__out o = {0};
   tg__put32(&o, kind);
   tg__put32(&o, 0);
@@ -31,8 +34,8 @@ static inline void raw_dictionary(struct raw_file *f, uint32_t part, uint32_t ki
 }
 
 /* Records of one thread; sealed when `seal`, else open. Where its payload begins. */
-static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t capacity, const struct tg__raw_record *r, uint32_t count,
-                                 bool seal) {
+static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t capacity, const struct tg__raw_record *r,
+                                 uint32_t count, bool seal) {
   uint8_t payload[TG_RAW_HEAD_BYTES + 16 * TG_RAW_RECORD_BYTES] = {0};
   uint8_t *const records = payload + TG_RAW_HEAD_BYTES;
   for (uint32_t i = 0; i < count; i++) tg__raw_record_write(records + i * TG_RAW_RECORD_BYTES, &r[i]);
@@ -44,7 +47,8 @@ static inline size_t raw_records(struct raw_file *f, uint32_t thread, uint32_t c
                                     .lost = thread ? 3 : 0,
                                     .logical = f->logical};
   tg__raw_head_write(payload, &head);
-  return raw_chunk(f, TG_CHUNK_RAW_RECORDS, thread, TG_CHUNK_IN_PLACE, payload, TG_RAW_HEAD_BYTES + capacity * TG_RAW_RECORD_BYTES);
+  return raw_chunk(f, TG_CHUNK_RAW_RECORDS, thread, TG_CHUNK_IN_PLACE, payload,
+                   TG_RAW_HEAD_BYTES + capacity * TG_RAW_RECORD_BYTES);
 }
 
 static inline void raw_process(struct raw_file *f, const struct tg__raw_process *p) {
@@ -64,17 +68,23 @@ static inline void raw_begin(struct raw_file *f) {
 }
 
 /* A float tensor of 2 x 3 with strides 3, 1; the number 7. */
-static const struct tg__str raw_shape = {"\1\6\2\1" "\2\0\0\0\0\0\0\0" "\3\0\0\0\0\0\0\0" "\3\0\0\0\0\0\0\0" "\1\0\0\0\0\0\0\0"
-                                         "\4\7\0\0\0\0\0\0\0", 45};
+static const struct tg__str raw_shape = {"\1\6\2\1"
+                                         "\2\0\0\0\0\0\0\0"
+                                         "\3\0\0\0\0\0\0\0"
+                                         "\3\0\0\0\0\0\0\0"
+                                         "\1\0\0\0\0\0\0\0"
+                                         "\4\7\0\0\0\0\0\0\0",
+                                         45};
 
-/* Two threads. Thread 0, sealed: step { add, a memory event }, then mul of more than 2^32 ticks. Thread 1, open: an op whose name
- * is missing, one backward op, and a record that was being written when the program died. */
+/* Two threads. Thread 0, sealed: step { add, a memory event }, then mul of more than 2^32 ticks. Thread 1, open: an
+ * op whose name is missing, one backward op, and a record that was being written when the program died. */
 static inline size_t raw_file_make(struct raw_file *f) {
   enum { VALID = TG_RAW_F_VALID };
   static const uint64_t clock[6] = {1000, 1000000, 3000, 1001000, 5000, 1003000}; /* half a ns a tick, later one */
   raw_begin(f);
   raw_clock(f, clock, 3);
-  const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::add")}, {2, 0, TG_STR("aten::mul")}, {3, 0, TG_STR("ProfilerStep#5")}};
+  const struct tg__raw_entry names[] = {
+      {1, 0, TG_STR("aten::add")}, {2, 0, TG_STR("aten::mul")}, {3, 0, TG_STR("ProfilerStep#5")}};
   const struct tg__raw_entry shapes[] = {{1, 0, raw_shape}};
   const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("model.py(5): forward")}};
   const struct tg__raw_entry threads[] = {{0, 0, TG_STR("main")}};
@@ -85,7 +95,15 @@ static inline size_t raw_file_make(struct raw_file *f) {
   raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_STACK, frames, 2);
   raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, threads, 1);
   const struct tg__raw_record first[] = {
-      {.start_ticks = 1200, .dur_ticks = 100, .name = 1, .shape = 1, .stack = 2, .seq = 8, .depth = 1, .scope = TG_RAW_OP, .flags = VALID},
+      {.start_ticks = 1200,
+       .dur_ticks = 100,
+       .name = 1,
+       .shape = 1,
+       .stack = 2,
+       .seq = 8,
+       .depth = 1,
+       .scope = TG_RAW_OP,
+       .flags = VALID},
       {.start_ticks = 1250,
        .dur_ticks = (uint32_t)-512,
        .shape = 0x12345678,
@@ -99,7 +117,13 @@ static inline size_t raw_file_make(struct raw_file *f) {
   };
   const struct tg__raw_record second[] = {
       {.start_ticks = 3000, .dur_ticks = 10, .name = 9, .scope = TG_RAW_OP, .flags = VALID},
-      {.start_ticks = 3100, .dur_ticks = 20, .name = 2, .seq = 8, .stack = 100, .scope = TG_RAW_BACKWARD, .flags = VALID},
+      {.start_ticks = 3100,
+       .dur_ticks = 20,
+       .name = 2,
+       .seq = 8,
+       .stack = 100,
+       .scope = TG_RAW_BACKWARD,
+       .flags = VALID},
       {.start_ticks = 3200, .dur_ticks = 20, .name = 2, .scope = TG_RAW_OP, .flags = 0},
       {.start_ticks = 3300, .dur_ticks = 20, .name = 2, .scope = TG_RAW_OP, .flags = VALID},
   };
@@ -107,14 +131,19 @@ static inline size_t raw_file_make(struct raw_file *f) {
   return raw_records(f, 1, 6, second, 4, false);
 }
 
-/* One of everything: a process, inputs of most kinds, modules, frames, memory on a device, a counter, a mark, a forward thread. */
+/* One of everything: a process, inputs of most kinds, modules, frames, memory on a device, a counter, a mark, a
+ * forward thread. */
 static inline void raw_file_make_full(struct raw_file *f) {
   enum { VALID = TG_RAW_F_VALID };
   static const uint64_t clock[4] = {1000, 1000000, 3000, 1002000};
-  static const struct tg__raw_process process = {.session = 5, .process = 4242, .parent = 1, .features = 8, .start_ns = 1000000, .stop_ns = 1003000};
-  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm\0out")}, {2, 0, TG_STR("Mm0")}, {3, 0, TG_STR("rss")}, {4, 0, TG_STR("len")}};
+  static const struct tg__raw_process process = {
+      .session = 5, .process = 4242, .parent = 1, .features = 8, .start_ns = 1000000, .stop_ns = 1003000};
+  static const struct tg__raw_entry names[] = {
+      {1, 0, TG_STR("aten::mm\0out")}, {2, 0, TG_STR("Mm0")}, {3, 0, TG_STR("rss")}, {4, 0, TG_STR("len")}};
   static const struct tg__raw_entry shapes[] = {
-      {1, 0, TG_STR("\3\2\0\1\6\1\0\2\0\0\0\0\0\0\0\2\7\2\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\6\1\12\2\0ab\15\1\0k\16\2\0\1\0p\1\0q")},
+      {1, 0,
+       TG_STR("\3\2\0\1\6\1\0\2\0\0\0\0\0\0\0\2\7\2\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\6\1\12\2\0ab\15\1\0k\16\2\0\1\0p"
+              "\1\0q")},
       {2, 0, TG_STR("\5\0\0\0\0\0\0\370\77\11\3\0\1\0\1\14\17\0\13\15\3\0num\4\7\0\0\0\0\0\0\0")}};
   static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("a.py(3): f\0002\0/x/")}, {2, 1, TG_STR("b.py(5): g")}};
   static const struct tg__raw_entry modules[] = {{2, 4, TG_STR("Linear\0fc.0")}};
@@ -128,7 +157,13 @@ static inline void raw_file_make_full(struct raw_file *f) {
   const struct tg__raw_record main_thread[] = {
       {.start_ticks = 1010, .dur_ticks = 5, .name = 1, .shape = 1, .stack = 2, .seq = 4, .depth = 1, .flags = VALID},
       {.start_ticks = 1020, .dur_ticks = 256, .shape = 1, .depth = 0x100, .scope = TG_RAW_MEMORY, .flags = VALID},
-      {.start_ticks = 1030, .dur_ticks = (uint32_t)-256, .seq = UINT32_MAX, .shape = 1, .depth = 0x100, .scope = TG_RAW_MEMORY, .flags = VALID},
+      {.start_ticks = 1030,
+       .dur_ticks = (uint32_t)-256,
+       .seq = UINT32_MAX,
+       .shape = 1,
+       .depth = 0x100,
+       .scope = TG_RAW_MEMORY,
+       .flags = VALID},
       {.start_ticks = 1040, .dur_ticks = 9, .scope = TG_RAW_OUT_OF_MEMORY, .flags = VALID},
       {.start_ticks = 1050, .name = 3, .shape = 70, .scope = TG_RAW_COUNTER, .flags = VALID},
       {.start_ticks = 1060, .name = 4, .scope = TG_RAW_MARK, .flags = VALID},
@@ -138,7 +173,13 @@ static inline void raw_file_make_full(struct raw_file *f) {
       {.start_ticks = 1001, .dur_ticks = 99, .stack = 1, .scope = TG_RAW_PYTHON_CALL, .flags = VALID | TG_RAW_F_CUT},
       {.start_ticks = 1200, .dur_ticks = 10, .name = 4, .seq = 3, .scope = TG_RAW_GC, .flags = VALID},
   };
-  const struct tg__raw_record autograd[] = {{.start_ticks = 1300, .dur_ticks = 10, .name = 2, .seq = 4, .stack = 1, .scope = TG_RAW_BACKWARD, .flags = VALID}};
+  const struct tg__raw_record autograd[] = {{.start_ticks = 1300,
+                                             .dur_ticks = 10,
+                                             .name = 2,
+                                             .seq = 4,
+                                             .stack = 1,
+                                             .scope = TG_RAW_BACKWARD,
+                                             .flags = VALID}};
   f->logical = 1;
   raw_records(f, 0, 12, main_thread, 11, true);
   f->logical = 2;

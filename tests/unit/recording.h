@@ -24,7 +24,8 @@ static char recording_path[96];
 static inline int recording_setup(void **state) {
   /* In memory where there is enough of it: making and removing a thousand files is slow on a disk. */
   struct statvfs shm;
-  const bool is_roomy = access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &shm) == 0 && (uint64_t)shm.f_bavail * shm.f_frsize >> 30;
+  const bool is_roomy =
+      access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &shm) == 0 && (uint64_t)shm.f_bavail * shm.f_frsize >> 30;
   strcpy(recording_dir, is_roomy ? "/dev/shm/tg_capture_XXXXXX" : "/tmp/tg_capture_XXXXXX");
   if (!mkdtemp(recording_dir)) return 1;
   snprintf(recording_path, sizeof recording_path, "%s/run.tacho", recording_dir);

@@ -1,4 +1,5 @@
-/* A small trace made by hand, and the comparison of two traces; for the tests of the native file and its fuzz target. */
+/* A small trace made by hand, and the comparison of two traces; for the tests of the native file and its fuzz target.
+ */
 #ifndef SAMPLE_TRACE_H
 #define SAMPLE_TRACE_H
 
@@ -6,9 +7,11 @@
 
 #include "trace/store.h"
 
-/* ---- making ------------------------------------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
-static inline uint32_t sample_text(struct tg_trace *t, const char *text) { return tg__strings_add(t->strings, text, strlen(text)); }
+static inline uint32_t sample_text(struct tg_trace *t, const char *text) {
+  return tg__strings_add(t->strings, text, strlen(text));
+}
 
 static inline void *sample_copy(const void *from, size_t bytes) {
   void *const p = tg__alloc(bytes);
@@ -45,7 +48,8 @@ static inline void sample_args(struct tg_trace *t, const void *bytes, size_t len
 
 static inline void sample_ranks(struct tg_trace *t, uint32_t slices_of_0, uint32_t slices_of_1) {
   struct tg__rank ranks[2];
-  memset(ranks, 0, sizeof ranks); /* padding too: the copies are compared field by field, but sanitizers look at bytes */
+  memset(ranks, 0,
+         sizeof ranks); /* padding too: the copies are compared field by field, but sanitizers look at bytes */
   for (int i = 0; i < 2; i++) {
     struct tg__rank *const r = &ranks[i];
     r->path = sample_text(t, i ? "rank-1.json" : "rank-0.json.gz");
@@ -80,7 +84,8 @@ static inline void sample_ranks(struct tg_trace *t, uint32_t slices_of_0, uint32
   t->rank_count = 2;
 }
 
-static inline struct tg__track sample_track(uint32_t rank, enum tg__track_kind kind, int64_t tid, uint32_t first, uint32_t count) {
+static inline struct tg__track sample_track(uint32_t rank, enum tg__track_kind kind, int64_t tid, uint32_t first,
+                                            uint32_t count) {
   struct tg__track k;
   memset(&k, 0, sizeof k);
   k.rank = rank;
@@ -102,17 +107,19 @@ static inline void sample_schemas(struct tg_trace *t) {
   const struct tg__field fields[2] = {{TG__K_CORRELATION, TG__KIND_INT, false}, {TG__K_ID, TG__KIND_STR, true}};
   struct tg__field *const kept = tg__arena_get(&t->arena, sizeof fields);
   memcpy(kept, fields, sizeof fields);
-  const struct tg__schema schemas[2] = {{.count = 0, .has_args = false, .fields = kept}, {.count = 2, .has_args = true, .fields = kept}};
+  const struct tg__schema schemas[2] = {{.count = 0, .has_args = false, .fields = kept},
+                                        {.count = 2, .has_args = true, .fields = kept}};
   t->schemas = sample_copy(schemas, sizeof schemas);
   t->schema_count = 2;
 }
 
-/* step [0, 100) > add [10, 30), mul [40, 60) > launch [45, 50); on the stream: kernel [52, 90) caused by the launch; on the
- * second rank: add [5, 9). Marks: thread_name without a time, and an instant. */
+/* step [0, 100) > add [10, 30), mul [40, 60) > launch [45, 50); on the stream: kernel [52, 90) caused by the launch;
+ * on the second rank: add [5, 9). Marks: thread_name without a time, and an instant. */
 static inline struct tg_trace *sample_trace(void) {
   enum { STEP, ADD, MUL, LAUNCH, KERNEL, ADD1, SLICES };
   struct tg_trace *const t = sample_empty();
-  static const uint8_t args[] = {0, 0, 0, 0, 1, 0, 0, 14, TG__K_ARGS, 0, 0, 0}; /* schema 0; schema 1: correlation 7, id "args" */
+  static const uint8_t args[] = {0, 0,  0,          0, 1, 0,
+                                 0, 14, TG__K_ARGS, 0, 0, 0}; /* schema 0; schema 1: correlation 7, id "args" */
   const uint32_t none = TG_NONE;
   const struct tg__cat cats[4] = {{sample_text(t, "cpu_op"), TG__CLASS_OP},
                                   {sample_text(t, "kernel"), TG__CLASS_KERNEL},
@@ -122,7 +129,8 @@ static inline struct tg_trace *sample_trace(void) {
   t->cat_count = 4;
   sample_schemas(t);
   sample_ranks(t, 5, 1);
-  const struct tg__track tracks[3] = {sample_track(0, TG__TRACK_CPU, -9, STEP, 4), sample_track(0, TG__TRACK_DEVICE, 7, KERNEL, 1),
+  const struct tg__track tracks[3] = {sample_track(0, TG__TRACK_CPU, -9, STEP, 4),
+                                      sample_track(0, TG__TRACK_DEVICE, 7, KERNEL, 1),
                                       sample_track(1, TG__TRACK_CPU, 11, ADD1, 1)};
   t->tracks = sample_copy(tracks, sizeof tracks);
   t->track_count = 3;
@@ -131,11 +139,13 @@ static inline struct tg_trace *sample_trace(void) {
   t->tracks[0].tid = sample_text(t, "T-9");
   sample_columns(t, SLICES, 2);
   sample_args(t, args, sizeof args);
-  const uint32_t step = sample_text(t, "ProfilerStep#3"), add = sample_text(t, "aten::add"), mul = sample_text(t, "aten::mul");
+  const uint32_t step = sample_text(t, "ProfilerStep#3"), add = sample_text(t, "aten::add"),
+                 mul = sample_text(t, "aten::mul");
   const uint32_t launch = sample_text(t, "cudaLaunchKernel"), kernel = sample_text(t, "vectorized");
   const int64_t start[SLICES] = {0, 10, 40, 45, 52, 5}, dur[SLICES] = {100, 20, 20, 5, 38, 4};
   const uint32_t name[SLICES] = {step, add, mul, launch, kernel, add}, ref[SLICES] = {0, 0, 0, 1, 1, 0};
-  const uint32_t parent[SLICES] = {none, STEP, STEP, MUL, none, none}, cause[SLICES] = {none, none, none, MUL, LAUNCH, none};
+  const uint32_t parent[SLICES] = {none, STEP, STEP, MUL, none, none},
+                 cause[SLICES] = {none, none, none, MUL, LAUNCH, none};
   const uint16_t cat[SLICES] = {3, 0, 0, 2, 1, 0}, depth[SLICES] = {0, 1, 1, 2, 0, 0};
   const uint8_t flags[SLICES] = {0, 0, TG__F_ROUNDED, 0, 0, TG__F_NEGATIVE};
   memcpy(t->slices.start_ns, start, sizeof start);
@@ -155,16 +165,17 @@ static inline struct tg_trace *sample_trace(void) {
   t->marks.cat[0] = t->marks.cat[1] = 3;
   t->marks.ph[0] = 'M';
   t->marks.ph[1] = 'i';
-  const struct tg__step steps[1] = {{.rank = 0, .slice = STEP, .name = step, .number = 3, .start_ns = 0, .end_ns = 100}};
+  const struct tg__step steps[1] = {
+      {.rank = 0, .slice = STEP, .name = step, .number = 3, .start_ns = 0, .end_ns = 100}};
   t->steps = sample_copy(steps, sizeof steps);
   t->step_count = 1;
   t->step_kind = TG__STEP_PROFILER;
   return t;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
-#define SAME(what, condition)                                                                                                              \
+#define SAME(what, condition)                                                                                          \
   if (!(condition)) return what
 
 static inline const char *sample_strings_differ(const struct tg_trace *a, const struct tg_trace *b) {
@@ -182,18 +193,21 @@ static inline const char *sample_strings_differ(const struct tg_trace *a, const 
     }
   }
   SAME("category count", a->cat_count == b->cat_count);
-  for (uint32_t i = 0; i < a->cat_count; i++) SAME("category", a->cats[i].name == b->cats[i].name && a->cats[i].cls == b->cats[i].cls);
+  for (uint32_t i = 0; i < a->cat_count; i++)
+    SAME("category", a->cats[i].name == b->cats[i].name && a->cats[i].cls == b->cats[i].cls);
   return NULL;
 }
 
 static inline const char *sample_rank_differs(const struct tg__rank *x, const struct tg__rank *y) {
   SAME("rank identity", x->path == y->path && x->number == y->number && x->number_is_given == y->number_is_given);
-  SAME("rank facts", x->world_size == y->world_size && x->base_ns == y->base_ns && x->clock_offset_ns == y->clock_offset_ns);
+  SAME("rank facts",
+       x->world_size == y->world_size && x->base_ns == y->base_ns && x->clock_offset_ns == y->clock_offset_ns);
   SAME("rank container", x->bare_array == y->bare_array && x->packed == y->packed && x->json_bytes == y->json_bytes);
   SAME("rank tracks", x->first_track == y->first_track && x->track_count == y->track_count);
   SAME("rank events", x->events_read == y->events_read && x->events_kept == y->events_kept);
   SAME("phases", memcmp(x->phase_count, y->phase_count, sizeof x->phase_count) == 0);
-  SAME("losses", memcmp(x->loss, y->loss, sizeof x->loss) == 0 && memcmp(x->loss_offset, y->loss_offset, sizeof x->loss_offset) == 0);
+  SAME("losses", memcmp(x->loss, y->loss, sizeof x->loss) == 0 &&
+                     memcmp(x->loss_offset, y->loss_offset, sizeof x->loss_offset) == 0);
   SAME("meta count", x->meta_count == y->meta_count && x->device_count == y->device_count);
   for (size_t i = 0; i < x->meta_count; i++) {
     const struct tg__meta m = x->meta[i], n = y->meta[i];
@@ -201,7 +215,8 @@ static inline const char *sample_rank_differs(const struct tg__rank *x, const st
   }
   for (size_t i = 0; i < x->device_count; i++) {
     const struct tg__device d = x->devices[i], q = y->devices[i];
-    SAME("device", d.id == q.id && d.total_memory_bytes == q.total_memory_bytes && d.sm_count == q.sm_count && d.name == q.name);
+    SAME("device",
+         d.id == q.id && d.total_memory_bytes == q.total_memory_bytes && d.sm_count == q.sm_count && d.name == q.name);
     SAME("device", d.compute_major == q.compute_major && d.compute_minor == q.compute_minor);
     SAME("device", d.max_threads_per_sm == q.max_threads_per_sm && d.warp_size == q.warp_size);
   }
@@ -213,9 +228,10 @@ static inline const char *sample_tracks_differ(const struct tg_trace *a, const s
   for (uint32_t i = 0; i < a->track_count; i++) {
     const struct tg__track x = a->tracks[i], y = b->tracks[i];
     SAME("track identity", x.rank == y.rank && x.kind == y.kind && x.pid == y.pid && x.tid == y.tid);
-    SAME("track identity",
-         x.pid_is_text == y.pid_is_text && x.tid_is_text == y.tid_is_text && x.device == y.device && x.stream == y.stream);
-    SAME("track names", x.process_name == y.process_name && x.name == y.name && x.labels == y.labels && x.sort_index == y.sort_index);
+    SAME("track identity", x.pid_is_text == y.pid_is_text && x.tid_is_text == y.tid_is_text && x.device == y.device &&
+                               x.stream == y.stream);
+    SAME("track names",
+         x.process_name == y.process_name && x.name == y.name && x.labels == y.labels && x.sort_index == y.sort_index);
     SAME("track slices", x.first == y.first && x.count == y.count && x.lanes == y.lanes);
   }
   SAME("step count", a->step_count == b->step_count && a->step_kind == b->step_kind);
@@ -236,7 +252,8 @@ static inline const char *sample_differ(struct tg_trace *a, struct tg_trace *b) 
     if ((what = sample_rank_differs(&a->ranks[i], &b->ranks[i]))) return what;
   }
   if ((what = sample_tracks_differ(a, b))) return what;
-  SAME("slice count", a->slices.count == b->slices.count && a->marks.count == b->marks.count && a->args_bytes == b->args_bytes);
+  SAME("slice count",
+       a->slices.count == b->slices.count && a->marks.count == b->marks.count && a->args_bytes == b->args_bytes);
   for (int c = 0; c < TG__COLUMN_COUNT; c++) {
     const struct tg__column_info *const info = &tg__column_info[c];
     if (!(a->loaded & b->loaded & info->bit)) continue;

@@ -37,12 +37,23 @@ static void add_others(struct mini *m, int count) {
 static int64_t add_wanted(struct mini *m, int form) {
   const int64_t v = any_number();
   switch (form) {
-  case 0: return UNKNOWN;
-  case 1: mini_arg_str(m, "wanted", "4711"); return 4711;
-  case 2: mini_arg_str(m, "wanted", "none"); return UNKNOWN;
-  case 3: mini_arg_dec(m, "wanted", 1200, 2); return 12;
-  case 4: mini_arg_dec(m, "wanted", 1250, 2); return UNKNOWN;
-  default: mini_arg_int(m, "wanted", v); return v;
+  case 0:
+    return UNKNOWN;
+  case 1:
+    mini_arg_str(m, "wanted", "4711");
+    return 4711;
+  case 2:
+    mini_arg_str(m, "wanted", "none");
+    return UNKNOWN;
+  case 3:
+    mini_arg_dec(m, "wanted", 1200, 2);
+    return 12;
+  case 4:
+    mini_arg_dec(m, "wanted", 1250, 2);
+    return UNKNOWN;
+  default:
+    mini_arg_int(m, "wanted", v);
+    return v;
   }
 }
 
@@ -65,7 +76,8 @@ static void a_key_is_found_behind_any_others(void **state) {
   expected[ROWS] = UNKNOWN;
   tg__arg_ints(t, args, ROWS + 1, key, UNKNOWN, found);
   for (int i = 0; i <= ROWS; i++) {
-    if (tg__arg_int(t, args[i], key, UNKNOWN) != expected[i]) fail_msg("row %d: %lld", i, (long long)tg__arg_int(t, args[i], key, UNKNOWN));
+    if (tg__arg_int(t, args[i], key, UNKNOWN) != expected[i])
+      fail_msg("row %d: %lld", i, (long long)tg__arg_int(t, args[i], key, UNKNOWN));
     if (found[i] != expected[i]) fail_msg("row %d among others: %lld", i, (long long)found[i]);
   }
   mini_free(m);

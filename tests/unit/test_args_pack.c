@@ -1,4 +1,5 @@
-/* Args with the values of each field apart: bytes worked out by hand, random blocks back byte for byte, hostile payloads. */
+/* Args with the values of each field apart: bytes worked out by hand, random blocks back byte for byte, hostile
+ * payloads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +10,10 @@
 #include "trace/tables.h"
 
 /* Schema 0: nothing. 1: an integer. 2: decimal, true, text. 3: all kinds twice. */
-static const struct tg__field fields[] = {{1, TG__KIND_INT, false},   {2, TG__KIND_DEC, false},  {3, TG__KIND_TRUE, false},
-                                          {4, TG__KIND_STR, true},    {5, TG__KIND_INT, false},  {6, TG__KIND_RAW, false},
-                                          {7, TG__KIND_FALSE, false}, {8, TG__KIND_NULL, false}, {9, TG__KIND_DEC, true}};
+static const struct tg__field fields[] = {
+    {1, TG__KIND_INT, false},   {2, TG__KIND_DEC, false},  {3, TG__KIND_TRUE, false},
+    {4, TG__KIND_STR, true},    {5, TG__KIND_INT, false},  {6, TG__KIND_RAW, false},
+    {7, TG__KIND_FALSE, false}, {8, TG__KIND_NULL, false}, {9, TG__KIND_DEC, true}};
 static struct tg__schema schemas[] = {{0, false, fields}, {1, true, fields}, {3, true, fields + 1}, {9, true, fields}};
 
 static struct tg_trace trace_of(const uint8_t *args, uint64_t bytes) {
@@ -20,10 +22,12 @@ static struct tg_trace trace_of(const uint8_t *args, uint64_t bytes) {
 
 static void test_counting_up(void **state) {
   /* 1000, 1001, 1002: zigzag varints D0 0F, D2 0F, D4 0F; as differences 1000, 1, 1: D0 0F, 02, 02 */
-  static const uint8_t args[] = {1, 0, 0, 0xD0, 0x0F, 0, 0, 0, 1, 0, 0, 0xD2, 0x0F, 0, 0, 0, 1, 0, 0, 0xD4, 0x0F, 0, 0, 0};
-  static const uint8_t payload[] = {19, 0, 0, 0, 3, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1,    1, /* ids */
-                                    17, 0, 0, 0, 1, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5,          /* one stream of 5 */
-                                    21, 0, 0, 0, 5, 0, 0, 0, 1, 0,           0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0xD0, 0x0F, 2, 2};
+  static const uint8_t args[] = {1,    0, 0, 0xD0, 0x0F, 0, 0, 0,    1,    0, 0, 0xD2,
+                                 0x0F, 0, 0, 0,    1,    0, 0, 0xD4, 0x0F, 0, 0, 0};
+  static const uint8_t payload[] = {
+      19, 0, 0, 0, 3, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1,    1, /* ids */
+      17, 0, 0, 0, 1, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5,          /* one stream of 5 */
+      21, 0, 0, 0, 5, 0, 0, 0, 1, 0,           0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0xD0, 0x0F, 2, 2};
   const struct tg_trace t = trace_of(args, sizeof args);
   uint8_t back[sizeof args];
   size_t len;
@@ -99,21 +103,25 @@ static void test_random_blocks(void **state) {
     const uint64_t end = tg__args_block_end(&t, at);
     size_t len;
     assert_true(end > at && end - at <= TACHO_ARGS_BLOCK);
-    assert_true(end == t.args_bytes || end - at > TACHO_ARGS_BLOCK - 128); /* full: no entry here is longer than 128 bytes */
+    assert_true(end == t.args_bytes ||
+                end - at > TACHO_ARGS_BLOCK - 128); /* full: no entry here is longer than 128 bytes */
     uint8_t *const p = tg__args_pack(&t, args + at, (uint32_t)(end - at), &len);
     assert_true(len <= TACHO_ARGS_ROOM);
     assert_int_equal(tg__args_unpack(&t, p, len, back, (uint32_t)(end - at)), TG_OK);
     assert_memory_equal(back, args + at, (size_t)(end - at));
-    assert_int_equal(tg__args_unpack(&t, p, len, back, (uint32_t)(end - at) - 4), TG_DAMAGED); /* no room for the last entry */
+    assert_int_equal(tg__args_unpack(&t, p, len, back, (uint32_t)(end - at) - 4),
+                     TG_DAMAGED); /* no room for the last entry */
     tg__free(p);
     at = end;
   }
-  assert_in_range(blocks, 6, 7); /* 3 MiB less 128 bytes, by half a MiB; a seventh holds what the others fell short of */
+  assert_in_range(blocks, 6,
+                  7); /* 3 MiB less 128 bytes, by half a MiB; a seventh holds what the others fell short of */
   free(args);
   free(back);
 }
 
-/* Any byte of a payload changed to anything: refused, or unpacked to exactly the room there is; the sanitizers watch. */
+/* Any byte of a payload changed to anything: refused, or unpacked to exactly the room there is; the sanitizers watch.
+ */
 static void test_hostile_payloads(void **state) {
   uint8_t args[2048], back[2048];
   const struct tg_trace t = trace_of(args, random_entries(args, sizeof args));

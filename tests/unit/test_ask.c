@@ -9,8 +9,9 @@
 
 #include "unit/mini_trace.h"
 
-/* Two ranks. Rank 3: a thread (track 0) with steps 4 [100,200), 5 [200,300), 6 [300,400), a launch in each, and a stream
- * (track 1) where the work of step 4 runs during step 5; one kernel has no launch. Rank 1: one thread (track 2), step 5. */
+/* Two ranks. Rank 3: a thread (track 0) with steps 4 [100,200), 5 [200,300), 6 [300,400), a launch in each, and a
+ * stream (track 1) where the work of step 4 runs during step 5; one kernel has no launch. Rank 1: one thread (track
+ * 2), step 5. */
 struct fixture {
   struct mini *m;
   struct tg_trace *t;
@@ -40,7 +41,8 @@ static struct fixture make(void) {
 }
 
 /* The message for one call that must fail with `err`. */
-static const char *refusal(struct tg_trace *t, enum tg_err want, const char *question, const char *name, const char *value) {
+static const char *refusal(struct tg_trace *t, enum tg_err want, const char *question, const char *name,
+                           const char *value) {
   static struct tg_error e;
   const struct tg_arg arg = {name, value};
   struct tg_table *table;
@@ -60,19 +62,25 @@ static void wrong_arguments(void **state) {
                       "there is no question 'kernles'; did you mean kernels? (`tachograph questions` lists them all)");
   assert_string_equal(refusal(t, TG_USAGE, "qqqqqqqqqq", NULL, NULL),
                       "there is no question 'qqqqqqqqqq' (`tachograph questions` lists them all)");
-  assert_string_equal(refusal(t, TG_USAGE, "tracks", "rnak", "1"),
-                      "the question tracks takes no argument 'rnak'; did you mean rank? (it takes rank, columns, where, sort, limit)");
+  assert_string_equal(
+      refusal(t, TG_USAGE, "tracks", "rnak", "1"),
+      "the question tracks takes no argument 'rnak'; did you mean rank? (it takes rank, columns, where, sort, limit)");
   assert_string_equal(refusal(t, TG_USAGE, "events", "by", "slices"),
                       "by=slices is not known to the question events; did you mean slice? (it may be slice, mark)");
-  assert_string_equal(refusal(t, TG_USAGE, "events", "limit", "-3"), "limit=-3 is not a number of rows: give a whole number, or all");
-  assert_string_equal(refusal(t, TG_USAGE, "events", "rank", "x"), "rank=x is not a rank: give a whole number such as 0, or all");
-  assert_string_equal(refusal(t, TG_NO_DATA, "events", "rank", "2"), "rank 2 is not in the trace, which holds 2 ranks from 1 to 3");
+  assert_string_equal(refusal(t, TG_USAGE, "events", "limit", "-3"),
+                      "limit=-3 is not a number of rows: give a whole number, or all");
+  assert_string_equal(refusal(t, TG_USAGE, "events", "rank", "x"),
+                      "rank=x is not a rank: give a whole number such as 0, or all");
+  assert_string_equal(refusal(t, TG_NO_DATA, "events", "rank", "2"),
+                      "rank 2 is not in the trace, which holds 2 ranks from 1 to 3");
   assert_string_equal(refusal(t, TG_USAGE, "events", "track", "-1"),
                       "track=-1 is not a track: give a number as listed by the question tracks, or all");
   assert_string_equal(refusal(t, TG_NO_DATA, "events", "track", "3"),
                       "track 3 is not in the trace, which has 3; the question tracks lists them");
-  assert_string_equal(refusal(t, TG_NO_DATA, "events", "step", "9"), "step 9 is not in rank 3, which has 3 steps numbered 4 to 6");
-  assert_string_equal(refusal(t, TG_USAGE, "events", "step", "6:4"), "step=6:4 runs backwards: the smaller number comes first");
+  assert_string_equal(refusal(t, TG_NO_DATA, "events", "step", "9"),
+                      "step 9 is not in rank 3, which has 3 steps numbered 4 to 6");
+  assert_string_equal(refusal(t, TG_USAGE, "events", "step", "6:4"),
+                      "step=6:4 runs backwards: the smaller number comes first");
   assert_non_null(strstr(refusal(t, TG_USAGE, "events", "step", "last"), "step=last is not understood"));
   assert_non_null(strstr(refusal(t, TG_USAGE, "events", "step", "4,"), "step= is not understood"));
   assert_non_null(strstr(refusal(t, TG_USAGE, "events", "step", "99999999999999999999"), "is not understood"));
@@ -92,7 +100,8 @@ static void missing_data(void **state) {
   mini_slice(m, mini_thread(m, 1, 1), "cpu_op", "aten::mm", 0, 5);
   struct tg_trace *t = mini_finish(m);
   static const char *const device[] = {"kernels", "launches", "gaps"};
-  for (size_t i = 0; i < 3; i++) assert_non_null(strstr(refusal(t, TG_NO_DATA, device[i], NULL, NULL), "ProfilerActivity.CUDA"));
+  for (size_t i = 0; i < 3; i++)
+    assert_non_null(strstr(refusal(t, TG_NO_DATA, device[i], NULL, NULL), "ProfilerActivity.CUDA"));
   assert_non_null(strstr(refusal(t, TG_NO_DATA, "memory", NULL, NULL), "profile_memory=True"));
   assert_non_null(strstr(refusal(t, TG_NO_DATA, "events", "step", "1"), "prof.step()"));
   mini_free(m);
@@ -112,7 +121,8 @@ static const char *ids(struct tg_trace *t, const char *name, const char *value, 
 
 static void selecting(void **state) {
   (void)state;
-  struct fixture f = make(); /* slices 0..5: step, launch, step, launch, step, launch; 6..9: orphan and kernels; 10: step of rank 1 */
+  struct fixture f =
+      make(); /* slices 0..5: step, launch, step, launch, step, launch; 6..9: orphan and kernels; 10: step of rank 1 */
   assert_string_equal(ids(f.t, NULL, NULL, NULL, NULL), "0 1 2 3 4 5 6 7 8 9 10");
   assert_string_equal(ids(f.t, "rank", "1", NULL, NULL), "10");
   assert_string_equal(ids(f.t, "track", "1", NULL, NULL), "6 7 8 9");
@@ -134,18 +144,20 @@ static void device_work_belongs_to_its_launch(void **state) {
   (void)state;
   struct fixture f = make();
   struct tg__window windows[] = {{.start_ns = 100, .end_ns = 200, .rank = 0, .step = 0, .reach_ns = 200}};
-  const struct tg__ask a = {.rank = TG_NONE, .track = TG_NONE, .has_steps = true, .windows = windows, .window_count = 1};
+  const struct tg__ask a = {
+      .rank = TG_NONE, .track = TG_NONE, .has_steps = true, .windows = windows, .window_count = 1};
   assert_true(tg__ask_has_slice(&a, f.t, 1, mini_id(f.m, f.kernel[0]))); /* runs later than its step */
   assert_false(tg__ask_has_slice(&a, f.t, 1, mini_id(f.m, f.kernel[1])));
   assert_false(tg__ask_has_slice(&a, f.t, 1, mini_id(f.m, f.kernel[3]))); /* inside by time, but of unknown launch */
   assert_true(tg__ask_has_slice(&a, f.t, 0, mini_id(f.m, f.launch[0])));
   struct tg_table *t = mini_ask(f.t, "kernels", "step", "4", NULL);
   assert_true(t->note_count > 1);
-  assert_string_equal(t->notes[t->note_count - 2], "1 device events have no known launch, so they belong to no step and are left out here");
+  assert_string_equal(t->notes[t->note_count - 2],
+                      "1 device events have no known launch, so they belong to no step and are left out here");
   assert_non_null(strstr(t->notes[t->note_count - 1], "1 of 2 ranks is left out"));
   tg__table_free(t);
   t = mini_ask(f.t, "events", "step", "4", NULL); /* goes by time */
-  assert_int_equal(t->note_count, 1); /* of the rank without step 4, and of nothing else */
+  assert_int_equal(t->note_count, 1);             /* of the rank without step 4, and of nothing else */
   tg__table_free(t);
   mini_free(f.m);
 }
@@ -158,14 +170,16 @@ static void overlapping_windows(void **state) {
                                  {.start_ns = 30, .end_ns = 40, .reach_ns = 100},
                                  {.start_ns = 200, .end_ns = 210, .reach_ns = 210},
                                  {.start_ns = 5, .end_ns = 6, .rank = 2, .reach_ns = 6}};
-  const struct tg__ask a = {.rank = TG_NONE, .track = TG_NONE, .has_steps = true, .windows = windows, .window_count = 5};
+  const struct tg__ask a = {
+      .rank = TG_NONE, .track = TG_NONE, .has_steps = true, .windows = windows, .window_count = 5};
   static const struct {
     uint32_t rank;
     int64_t ns;
     bool in;
   } cases[] = {{0, -1, false}, {0, 0, true},    {0, 25, true}, {0, 99, true}, {0, 100, false},
                {0, 205, true}, {0, 210, false}, {1, 5, false}, {2, 5, true},  {2, 6, false}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_int_equal(tg__ask_has_time(&a, cases[i].rank, cases[i].ns), cases[i].in);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_int_equal(tg__ask_has_time(&a, cases[i].rank, cases[i].ns), cases[i].in);
 }
 
 static void losses_beside_the_rows(void **state) {
@@ -187,9 +201,11 @@ static void losses_beside_the_rows(void **state) {
 
 static void list_of_questions(void **state) {
   (void)state;
-  for (size_t k = 0; k < tg__question_count(); k++) assert_ptr_equal(tg__question_find(tg__questions[k].name), &tg__questions[k]);
+  for (size_t k = 0; k < tg__question_count(); k++)
+    assert_ptr_equal(tg__question_find(tg__questions[k].name), &tg__questions[k]);
   assert_null(tg__question_find("nothing"));
-  const struct tg__question *q = tg__question_find("gaps"), *last = tg__question_find("findings"), *few = tg__question_find("losses");
+  const struct tg__question *q = tg__question_find("gaps"), *last = tg__question_find("findings"),
+                            *few = tg__question_find("losses");
   assert_string_equal(tg__question_argument(q, 0)->name, "rank");
   assert_string_equal(tg__question_argument(q, 3)->name, "min_us");
   assert_string_equal(tg__question_argument(q, 3)->fallback, "0");
@@ -219,9 +235,10 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments),     cmocka_unit_test(missing_data),
-                                     cmocka_unit_test(selecting),           cmocka_unit_test(device_work_belongs_to_its_launch),
-                                     cmocka_unit_test(overlapping_windows), cmocka_unit_test(losses_beside_the_rows),
-                                     cmocka_unit_test(list_of_questions),   cmocka_unit_test(no_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wrong_arguments),     cmocka_unit_test(missing_data),
+      cmocka_unit_test(selecting),           cmocka_unit_test(device_work_belongs_to_its_launch),
+      cmocka_unit_test(overlapping_windows), cmocka_unit_test(losses_beside_the_rows),
+      cmocka_unit_test(list_of_questions),   cmocka_unit_test(no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

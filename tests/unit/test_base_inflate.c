@@ -1,4 +1,5 @@
-/* Compressed input and output: what one makes the other reads, whole, in members, with something behind, cut and damaged. */
+/* Compressed input and output: what one makes the other reads, whole, in members, with something behind, cut and
+ * damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@ static struct tg__out make_text(size_t about) {
   uint64_t x = 1;
   while (o.len < about) {
     x = x * UINT64_C(6364136223846793005) + 1;
-    tg__out_format(&o, "{\"ph\":\"X\",\"name\":\"op%u\",\"ts\":%u.%03u},\n", (unsigned)(x >> 60), (unsigned)(x >> 30), (unsigned)(x >> 54) % 1000);
+    tg__out_format(&o, "{\"ph\":\"X\",\"name\":\"op%u\",\"ts\":%u.%03u},\n", (unsigned)(x >> 60), (unsigned)(x >> 30),
+                   (unsigned)(x >> 54) % 1000);
   }
   assert_int_equal(o.err, TG_OK);
   return o;
@@ -58,7 +60,8 @@ static bool pack(enum tg__packing packing, const char *bytes, size_t len, size_t
   const enum tg_err err = tg__packer_new(packing, append, to, &p, &e);
   if (err == TG_UNSUPPORTED) return false;
   assert_int_equal(err, TG_OK);
-  for (size_t at = 0; at < len; at += piece) assert_true(tg__packer_write(p, bytes + at, len - at < piece ? len - at : piece));
+  for (size_t at = 0; at < len; at += piece)
+    assert_true(tg__packer_write(p, bytes + at, len - at < piece ? len - at : piece));
   assert_true(tg__packer_end(p));
   tg__packer_free(p);
   assert_int_equal(to->err, TG_OK);
@@ -129,8 +132,8 @@ static void packed_files_come_back(void **state) {
   }
 }
 
-/* Members end and begin at every place of the 512 KiB read buffer's edge: the first member's length is varied by a filler that
- * does not compress, so that its end, trailer and the next header fall on either side of the refill. */
+/* Members end and begin at every place of the 512 KiB read buffer's edge: the first member's length is varied by a
+ * filler that does not compress, so that its end, trailer and the next header fall on either side of the refill. */
 static void members_join_across_buffer_edges(void **state) {
   struct tg__out first = {0}, second = make_text(3000), head = {0}, tail = {0};
   uint64_t x = 7;
@@ -170,7 +173,8 @@ static void many_members_and_what_is_behind(void **state) {
   static const struct {
     const char *bytes;
     size_t zeros; /* before them */
-  } behind[] = {{"", 0}, {"", 1}, {"", 5}, {"", sizeof zeros}, {"rubbish", 0}, {"\x1f", 0}, {"\x1f\x8b", 0}, {"x", 3}, {"rubbish", sizeof zeros}};
+  } behind[] = {{"", 0},     {"", 1},         {"", 5},  {"", sizeof zeros},       {"rubbish", 0},
+                {"\x1f", 0}, {"\x1f\x8b", 0}, {"x", 3}, {"rubbish", sizeof zeros}};
   for (int k = 0; k < 2; k++) {
     for (size_t b = 0; b < sizeof behind / sizeof *behind; b++) {
       struct tg__out text = make_text(50000), packed = {0};
@@ -203,8 +207,8 @@ static void many_members_and_what_is_behind(void **state) {
   }
 }
 
-/* Cut anywhere: what comes is a true beginning, and the break is told with its place. A zstd block (128 KiB of text) comes whole
- * or not at all, so that text is longer and not cut at every byte. */
+/* Cut anywhere: what comes is a true beginning, and the break is told with its place. A zstd block (128 KiB of text)
+ * comes whole or not at all, so that text is longer and not cut at every byte. */
 static void cut_anywhere_gives_what_came_before(void **state) {
   static const enum tg__packing packings[] = {TG__GZIP, TG__ZSTD};
   static const size_t sizes[] = {6000, 300000}, steps[] = {1, 997};
@@ -233,7 +237,8 @@ static void cut_anywhere_gives_what_came_before(void **state) {
   }
 }
 
-/* One bit wrong in the middle: no crash, never more than a bounded amount, and for gzip the checksum or the code says so. */
+/* One bit wrong in the middle: no crash, never more than a bounded amount, and for gzip the checksum or the code
+ * says so. */
 static void one_wrong_bit_is_noticed(void **state) {
   struct tg__out text = make_text(20000), packed = {0};
   if (!pack(TG__GZIP, text.buf, text.len, 1 << 20, &packed)) {
@@ -306,8 +311,10 @@ static void opening_survives_failure(void **state) {
     tg__alloc_fail_after(calls);
     const enum tg_err err = tg__input_open(path, &in, &e);
     tg__alloc_fail_after(-1);
-    if (err) assert_int_equal(err, TG_MEMORY);
-    else tg__input_close(in);
+    if (err)
+      assert_int_equal(err, TG_MEMORY);
+    else
+      tg__input_close(in);
     failures += err != TG_OK;
   }
   assert_in_range(failures, 3, 8); /* the input, the file, the buffer, and what the codec takes from us */

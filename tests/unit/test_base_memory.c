@@ -178,7 +178,8 @@ static void map_holds_any_key(void **state) {
   assert_int_equal(tg__map_get(&m, 5), TG_NONE);
   const uint64_t odd[] = {0, 1, UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 32, UINT64_C(1) << 63};
   for (uint32_t i = 0; i < 6; i++) assert_true(tg__map_put(&m, odd[i], i));
-  for (uint64_t k = 10; k < 5000; k++) assert_true(tg__map_put(&m, (k << 20) + 3, (uint32_t)k)); /* all low bits alike */
+  for (uint64_t k = 10; k < 5000; k++)
+    assert_true(tg__map_put(&m, (k << 20) + 3, (uint32_t)k)); /* all low bits alike */
   assert_int_equal(m.count, 6 + 4990);
   for (uint32_t i = 0; i < 6; i++) assert_int_equal(tg__map_get(&m, odd[i]), i);
   for (uint64_t k = 10; k < 5000; k++) assert_int_equal(tg__map_get(&m, (k << 20) + 3), k);
@@ -208,7 +209,7 @@ static void map_survives_failure(void **state) {
   tg__map_free(&m);
 }
 
-/* ---- sorting -------------------------------------------------------------------------------------------------------------- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 struct keys {
   const uint32_t *values;

@@ -24,12 +24,12 @@ static void assert_holds(const struct tg__out *o, const char *text) {
   assert_memory_equal(o->buf ? o->buf : "", text, o->len);
 }
 
-#define CHECK_TEXT(text, call)                                                                                                           \
-  do {                                                                                                                                   \
-    struct tg__out o = {0};                                                                                                              \
-    call;                                                                                                                                \
-    assert_holds(&o, text);                                                                                                              \
-    tg__out_free(&o);                                                                                                                    \
+#define CHECK_TEXT(text, call)                                                                                         \
+  do {                                                                                                                 \
+    struct tg__out o = {0};                                                                                            \
+    call;                                                                                                              \
+    assert_holds(&o, text);                                                                                            \
+    tg__out_free(&o);                                                                                                  \
   } while (0)
 
 static void integers(void **state) {
@@ -80,7 +80,7 @@ static void formats_longer_than_the_scratch_buffer(void **state) {
   CHECK_TEXT("a 5", tg__out_format(&o, "%c %d", 'a', 5));
 }
 
-/* ---- the sink ------------------------------------------------------------------------------------------------------------- */
+/* ---- the sink -------------------------------------------------------------------------------- */
 
 struct receiver {
   size_t total, calls, fail_at; /* fail_at: the call that fails, 0 = none */
@@ -148,7 +148,7 @@ static void no_memory_sticks(void **state) {
   tg__out_free(&o);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_puts_its_commas(void **state) {
   struct tg__out out = {0};
@@ -179,7 +179,8 @@ static void json_puts_its_commas(void **state) {
 
 static void escapes(void **state) {
   CHECK_TEXT("plain", tg__json_escape(&o, TG_STR("plain"), true));
-  CHECK_TEXT("a\\\"b\\\\c\\n\\t\\r\\b\\f\\u0001\\u001f\x7f/", tg__json_escape(&o, TG_STR("a\"b\\c\n\t\r\b\f\x01\x1f\x7f/"), true));
+  CHECK_TEXT("a\\\"b\\\\c\\n\\t\\r\\b\\f\\u0001\\u001f\x7f/",
+             tg__json_escape(&o, TG_STR("a\"b\\c\n\t\r\b\f\x01\x1f\x7f/"), true));
   CHECK_TEXT("\xc3\xa9\xf0\x9f\x98\x80", tg__json_escape(&o, TG_STR("\xc3\xa9\xf0\x9f\x98\x80"), true));
   CHECK_TEXT("x\xef\xbf\xbdy", tg__json_escape(&o, TG_STR("x\xffy"), true));
   CHECK_TEXT("x\xffy", tg__json_escape(&o, TG_STR("x\xffy"), false));
@@ -189,7 +190,8 @@ static void escapes(void **state) {
   CHECK_TEXT("\\u0000", tg__json_escape(&o, TG_STR("\0"), true));
 }
 
-/* The fast path looks at eight bytes at once; a special byte must be seen at each place of them, whatever its neighbours. */
+/* The fast path looks at eight bytes at once; a special byte must be seen at each place of them, whatever its
+ * neighbours. */
 static void escape_sees_every_position(void **state) {
   static const char special[] = {'"', '\\', 1, 0x1f};
   static const char around[] = {'!', '#', ' ', '[', ']', '~', 0x7f, '0'};
@@ -203,7 +205,8 @@ static void escape_sees_every_position(void **state) {
         tg__json_escape(&o, (struct tg__str){text, sizeof text}, true);
         assert_int_equal(o.len, special[s] < 32 ? 29 : 25);
         assert_int_equal(o.buf[at], '\\');
-        assert_int_equal(o.buf[o.len - 1], at == 23 ? (special[s] < 32 ? (special[s] == 1 ? '1' : 'f') : special[s]) : around[a]);
+        assert_int_equal(o.buf[o.len - 1],
+                         at == 23 ? (special[s] < 32 ? (special[s] == 1 ? '1' : 'f') : special[s]) : around[a]);
         tg__out_free(&o);
       }
     }

@@ -1,4 +1,5 @@
-/* Pages that are given back and handed out again: whatever the order, nobody sees another's, and zeroed ones are zero. */
+/* Pages that are given back and handed out again: whatever the order, nobody sees another's, and zeroed ones are zero.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 
 enum { MB = 1 << 20 };
 
-/* ---- any order ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- any order ------------------------------------------------------------------------------- */
 
 enum { SLOTS = 24, TURNS = 1500, STRIDE = 4096, THREADS = 4 };
 
@@ -92,9 +93,10 @@ static void nobody_sees_anothers(void **state) {
     if (workers[i].wrong) fail_msg("worker %u: %s", i, workers[i].wrong);
 }
 
-/* ---- what is kept ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is kept ---------------------------------------------------------------------------- */
 
-/* Half of these beyond the first 24 MiB, or a quarter up to 4 MiB, may be kept. Nobody writes them, so none is resident. */
+/* Half of these beyond the first 24 MiB, or a quarter up to 4 MiB, may be kept. Nobody writes them, so none is
+ * resident. */
 static uint8_t *use(size_t bytes) {
   uint8_t *const p = tg__pages_get(bytes);
   assert_non_null(p);
@@ -139,7 +141,7 @@ static void no_more_than_a_share_of_what_is_in_use_is_kept(void **state) {
   fill_and_drop(24 * MB);
   const int64_t kept = held_bytes() - before;
   assert_true(kept > 14 * MB && kept < 16 * MB); /* (54 - 24) / 2 */
-  tg__pages_drop(others, 54 * MB); /* now nothing is in use */
+  tg__pages_drop(others, 54 * MB);               /* now nothing is in use */
   uint8_t *const last = tg__pages_used(MB);
   assert_non_null(last);
   tg__pages_drop(last, MB);

@@ -63,7 +63,8 @@ static void numbers_are_read_whole(void **state) {
   assert_false(tg__str_to_real(TG_STR(""), &real));
   assert_false(tg__str_to_real(TG_STR("1,"), &real));
   assert_false(tg__str_to_real(TG_STR("1\0"), &real)); /* a zero byte ends nothing */
-  assert_false(tg__str_to_real(TG_STR("0000000000000000000000000000000000000000000000000000000000000001"), &real)); /* 64 bytes */
+  assert_false(tg__str_to_real(TG_STR("0000000000000000000000000000000000000000000000000000000000000001"),
+                               &real)); /* 64 bytes */
 }
 
 static void hash_sees_every_byte(void **state) {
@@ -81,8 +82,8 @@ static void hash_sees_every_byte(void **state) {
   }
 }
 
-/* Names that differ in a running number fill 2^16 buckets about as evenly as chance would: with 65536 keys, 1/e of the buckets
- * stay empty, that is 24109; three standard deviations are 300. */
+/* Names that differ in a running number fill 2^16 buckets about as evenly as chance would: with 65536 keys, 1/e of
+ * the buckets stay empty, that is 24109; three standard deviations are 300. */
 static void hash_spreads_running_numbers(void **state) {
   static unsigned char low[1 << 16], high[1 << 16];
   for (unsigned i = 0; i < 1 << 16; i++) {
@@ -127,7 +128,8 @@ static bool steers(uint32_t c) {
   text[0] = (unsigned char)c;
   if (c >= 0x800) {
     n = 3;
-    text[0] = (unsigned char)(0xE0 | c >> 12), text[1] = (unsigned char)(0x80 | (c >> 6 & 0x3F)), text[2] = (unsigned char)(0x80 | (c & 0x3F));
+    text[0] = (unsigned char)(0xE0 | c >> 12), text[1] = (unsigned char)(0x80 | (c >> 6 & 0x3F)),
+    text[2] = (unsigned char)(0x80 | (c & 0x3F));
   } else if (c >= 0x80) {
     n = 2;
     text[0] = (unsigned char)(0xC0 | c >> 6), text[1] = (unsigned char)(0x80 | (c & 0x3F));
@@ -135,11 +137,13 @@ static bool steers(uint32_t c) {
   return tg__utf8_steers(text, n);
 }
 
-/* Unicode's categories Cc, Zl and Zp, its Bidi_Control characters, and the blanks without width. U+200C and 200D join letters: they stay. */
+/* Unicode's categories Cc, Zl and Zp, its Bidi_Control characters, and the blanks without width. U+200C and 200D
+ * join letters: they stay. */
 static void what_steers_a_terminal_is_known(void **state) {
   static const struct {
     uint32_t from, to;
-  } ranges[] = {{0, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200b, 0x200b}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}};
+  } ranges[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b},
+                {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}};
   size_t r = 0;
   for (uint32_t c = 0; c < 0x10000; c++) {
     if (c >= 0xD800 && c < 0xE000) continue;

@@ -1,4 +1,5 @@
-/* From records to columns: order, nesting, lanes, pairs, causes, steps. Small cases by hand, order and nesting by brute force. */
+/* From records to columns: order, nesting, lanes, pairs, causes, steps. Small cases by hand, order and nesting by
+ * brute force. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,21 +36,28 @@ static void is_cause(const struct tg_trace *t, const char *slice, const char *ca
   if (got != want) fail_msg("the cause of %s is %d, not %d", slice, (int)got, (int)want);
 }
 
-#define X(name, ts, dur) "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":" #ts ",\"dur\":" #dur "}"
-#define A(name, ts, dur) "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":" #ts ",\"dur\":" #dur "}"
-#define ARGS(cat, name, tid, ts, dur, args) "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur ",\"args\":{" args "}}"
-#define PH(ph, name, ts, rest) "{\"ph\":\"" ph "\",\"cat\":\"c\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":" #ts rest "}"
+/* clang-format off: it breaks lines inside these macros, not between them */
+#define X(name, ts, dur)                                                                                               \
+  "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":" #ts ",\"dur\":" #dur "}"
+#define A(name, ts, dur)                                                                                               \
+  "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":" #ts ",\"dur\":" #dur "}"
+#define ARGS(cat, name, tid, ts, dur, args)                                                                            \
+  "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur    \
+  ",\"args\":{" args "}}"
+#define PH(ph, name, ts, rest)                                                                                         \
+  "{\"ph\":\"" ph "\",\"cat\":\"c\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":" #ts rest "}"
 
 static void test_nesting(void **state) {
   (void)state;
-  struct tg_trace *t = open_text("[" X("late", 95, 20) "," X("inner", 10, 5) "," X("outer", 0, 100) "," X("same-start", 0, 50) "," X("zero", 100, 0) ","
-                                 X("point", 30, 0) "," X("twin", 30, 0) "," X("in-late", 101, 2) "]");
+  struct tg_trace *t =
+      open_text("[" X("late", 95, 20) "," X("inner", 10, 5) "," X("outer", 0, 100) "," X("same-start", 0, 50) "," X(
+          "zero", 100, 0) "," X("point", 30, 0) "," X("twin", 30, 0) "," X("in-late", 101, 2) "]");
   is_parent(t, "outer", NULL);
   is_parent(t, "same-start", "outer"); /* longer first */
   is_parent(t, "inner", "same-start");
   is_parent(t, "point", "same-start");
-  is_parent(t, "twin", "point");       /* no length at the time of one without length: inside it */
-  is_parent(t, "late", NULL);          /* begins inside outer, ends after it */
+  is_parent(t, "twin", "point"); /* no length at the time of one without length: inside it */
+  is_parent(t, "late", NULL);    /* begins inside outer, ends after it */
   is_parent(t, "in-late", "late");
   is_parent(t, "zero", "late");
   assert_int_equal(t->slices.depth[find(t, "twin")], 3);
@@ -59,8 +67,8 @@ static void test_nesting(void **state) {
   tg__trace_free(t);
 }
 
-/* Random slices on a coarse grid (many ties, many overlaps): the parent is what a quadratic replay of the rule says, and on one
- * lane no two slices overlap in part. */
+/* Random slices on a coarse grid (many ties, many overlaps): the parent is what a quadratic replay of the rule says,
+ * and on one lane no two slices overlap in part. */
 static void test_nesting_by_brute_force(void **state) {
   (void)state;
   uint32_t seed = 12345;
@@ -70,15 +78,17 @@ static void test_nesting_by_brute_force(void **state) {
     for (int i = 0; i < count; i++) {
       seed = seed * 1664525 + 1013904223;
       const int ts = (seed >> 8) % 20, dur = (seed >> 16) % 12 == 0 ? 0 : (seed >> 20) % 10;
-      at += sprintf(text + at, "%s{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"%d\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":%d}", n++ > 1 ? "," : "", i, ts, dur);
+      at += sprintf(text + at,
+                    "%s{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"%d\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":%d}",
+                    n++ > 1 ? "," : "", i, ts, dur);
     }
     strcpy(text + at, "]");
     struct tg_trace *t = open_text(text);
     const struct tg__slices *s = &t->slices;
     for (uint32_t i = 0; i < s->count; i++) {
       const int64_t start = s->start_ns[i], end = tg__slice_end(t, i);
-      /* The parent: latest slice before i that contains it and that no slice between them has put aside (by overlapping it in
-       * part or by starting at or after its end). */
+      /* The parent: latest slice before i that contains it and that no slice between them has put aside (by
+       * overlapping it in part or by starting at or after its end). */
       uint32_t parent = TG_NONE;
       for (uint32_t p = i; p-- > 0 && parent == TG_NONE;) {
         const int64_t p_start = s->start_ns[p], p_end = tg__slice_end(t, p);
@@ -109,8 +119,11 @@ static void test_order_by_brute_force(void **state) {
     const int count = 1 + round * 37;
     for (int i = 0; i < count; i++) {
       seed = seed * 1664525 + 1013904223;
-      const unsigned ts = round % 3 == 0 ? (seed >> 8) % 50 : round % 3 == 1 ? (unsigned)(count - i) : (unsigned)i / 40 * 40 + (seed >> 8) % 60;
-      tg__out_format(&o, "%c{\"ph\":\"%s\",\"name\":\"%d\",\"pid\":1,\"tid\":1,\"ts\":%u,\"dur\":%u}", i ? ',' : '[', i % 5 ? "X" : "i", i, ts, (seed >> 16) % 9);
+      const unsigned ts = round % 3 == 0   ? (seed >> 8) % 50
+                          : round % 3 == 1 ? (unsigned)(count - i)
+                                           : (unsigned)i / 40 * 40 + (seed >> 8) % 60;
+      tg__out_format(&o, "%c{\"ph\":\"%s\",\"name\":\"%d\",\"pid\":1,\"tid\":1,\"ts\":%u,\"dur\":%u}", i ? ',' : '[',
+                     i % 5 ? "X" : "i", i, ts, (seed >> 16) % 9);
     }
     tg__out_text(&o, "]");
     tg__out_char(&o, 0);
@@ -128,13 +141,20 @@ static void test_order_by_brute_force(void **state) {
 
 static void test_begin_end(void **state) {
   (void)state;
-  struct tg_trace *t = open_text("[" PH("B", "a", 10, "") "," PH("B", "b", 12, "") "," PH("E", "", 20, "") "," PH("E", "a", 30, "") "," PH("E", "", 31, "") ","
-                                 PH("B", "c", 40, "") "," PH("B", "d", 41, "") "," PH("E", "c", 50, "") "," PH("B", "open", 60, "") "," PH("i", "x", 70, "") "," PH("B", "last", 80, "") "]");
+  struct tg_trace *t = open_text(
+      "[" PH("B", "a", 10, "") "," PH("B", "b", 12, "") "," PH("E", "", 20, "") "," PH("E", "a", 30, "") "," PH(
+          "E", "", 31, "") "," PH("B", "c", 40, "") "," PH("B", "d", 41,
+                                                           "") "," PH("E", "c", 50,
+                                                                      "") "," PH("B", "open", 60,
+                                                                                 "") "," PH("i", "x", 70,
+                                                                                            "") "," PH("B", "last", 80,
+                                                                                                       "") "]");
   const struct {
     const char *name;
     int64_t dur_ns;
   } want[] = {{"a", 20000}, {"b", 8000}, {"c", 10000}, {"d", 9000}, {"open", 20000}, {"last", 0}};
-  for (size_t i = 0; i < sizeof want / sizeof *want; i++) assert_int_equal(t->slices.dur_ns[find(t, want[i].name)], want[i].dur_ns);
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    assert_int_equal(t->slices.dur_ns[find(t, want[i].name)], want[i].dur_ns);
   is_parent(t, "b", "a");
   is_parent(t, "d", "c");
   assert_int_equal(t->slices.count, 6);
@@ -144,7 +164,8 @@ static void test_begin_end(void **state) {
   assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_unclosed], 2);
   assert_true(t->slices.flags[find(t, "open")] & TG__F_UNCLOSED);
   tg__trace_free(t);
-  t = open_text("[" PH("B", "open", 10, "") "," PH("X", "whole", 12, ",\"dur\":5") "]"); /* a track ends with its last slice of any kind */
+  t = open_text("[" PH("B", "open", 10, "") "," PH(
+      "X", "whole", 12, ",\"dur\":5") "]"); /* a track ends with its last slice of any kind */
   assert_int_equal(t->slices.dur_ns[find(t, "open")], 7000);
   is_parent(t, "whole", "open");
   tg__trace_free(t);
@@ -152,9 +173,19 @@ static void test_begin_end(void **state) {
 
 static void test_async(void **state) {
   (void)state;
-  struct tg_trace *t = open_text("[" PH("b", "r1", 10, ",\"id\":1") "," PH("b", "r2", 15, ",\"id\":\"0x2\"") "," PH("b", "part", 16, ",\"id\":\"0x2\"") "," PH("n", "mark", 17, ",\"id\":1") ","
-                                 PH("e", "r1", 20, ",\"id\":1") "," PH("e", "part", 25, ",\"id\":\"0x2\"") "," PH("e", "r2", 40, ",\"id\":\"0x2\"") "," PH("S", "old", 50, ",\"id\":1") ","
-                                 PH("F", "old", 55, ",\"id\":1") "," X("sync", 12, 1) "]");
+  struct tg_trace *t = open_text(
+      "[" PH("b", "r1", 10, ",\"id\":1") "," PH("b", "r2", 15, ",\"id\":\"0x2\"") "," PH("b", "part", 16, ",\"id\":\"0x2\"") "," PH(
+          "n", "mark", 17,
+          ",\"id\":1") "," PH("e", "r1", 20,
+                              ",\"id\":1") "," PH("e", "part", 25,
+                                                  ",\"id\":\"0x2\"") "," PH("e", "r2", 40,
+                                                                            ",\"id\":\"0x2\"") "," PH("S", "old", 50,
+                                                                                                      ",\"id\":1") "," PH("F",
+                                                                                                                          "old",
+                                                                                                                          55,
+                                                                                                                          ",\"id\":1") "," X("sync",
+                                                                                                                                             12,
+                                                                                                                                             1) "]");
   assert_int_equal(t->slices.dur_ns[find(t, "r1")], 10000);
   assert_int_equal(t->slices.dur_ns[find(t, "r2")], 25000);
   assert_int_equal(t->slices.dur_ns[find(t, "part")], 9000);
@@ -169,16 +200,81 @@ static void test_async(void **state) {
 static void test_causes(void **state) {
   (void)state;
   struct tg_trace *t = open_text(
-      "[" ARGS("cpu_op", "by-id", 1, 10, 20, "\"External id\":5") "," ARGS("cpu_op", "around", 1, 40, 60, "\"External id\":6") "," ARGS("cpu_op", "inner", 1, 45, 10, "\"External id\":7") ","
-      ARGS("cuda_runtime", "launch1", 2, 200, 5, "\"correlation\":100,\"External id\":5") ","    /* other thread: only the id tells */
-      ARGS("cuda_runtime", "launch2", 1, 50, 20, "\"correlation\":101,\"External id\":101") ","  /* id is the correlation: containment by start */
-      ARGS("cuda_driver", "launch3", 1, 70, 5, "\"correlation\":102") ","
-      ARGS("cuda_runtime", "outside", 1, 150, 5, "\"correlation\":103") ","
-      ARGS("cuda_runtime", "again", 1, 160, 5, "\"correlation\":102") ","                        /* second call with 102: the first counts */
-      ARGS("kernel", "k1", 7, 300, 5, "\"correlation\":100,\"stream\":7,\"device\":0") "," ARGS("kernel", "k2", 7, 310, 5, "\"correlation\":101") ","
-      ARGS("gpu_memcpy", "k3", 7, 320, 5, "\"correlation\":102") "," ARGS("Kernel", "k3b", 7, 330, 5, "\"correlation\":102") "," ARGS("kernel", "orphan", 7, 340, 5, "\"correlation\":999") ","
-      ARGS("kernel", "no-id", 7, 350, 5, "") "," ARGS("cuda_runtime", "cudaEventRecord", 1, 170, 1, "\"correlation\":110") ","
-      ARGS("cuda_sync", "Event Sync", 7, 360, 5, "\"correlation\":103,\"wait_on_cuda_event_record_corr_id\":110") "," ARGS("cuda_sync", "Stream Sync", 7, 370, 5, "\"correlation\":103") "]");
+      "[" ARGS("cpu_op", "by-id", 1, 10, 20, "\"External id\":5") "," ARGS(
+          "cpu_op", "around", 1, 40, 60,
+          "\"External id\":6") "," ARGS("cpu_op", "inner", 1, 45, 10,
+                                        "\"External id\":7") "," ARGS("cuda_runtime", "launch1", 2, 200, 5,
+                                                                      "\"correlation\":100,\"External "
+                                                                      "id\":5") "," /* other thread:
+                                                                                       only the id
+                                                                                       tells */
+      ARGS("cuda_runtime", "launch2", 1, 50, 20,
+           "\"correlation\":101,\"External id\":101") "," /* id is the correlation: containment by start */
+      ARGS("cuda_driver", "launch3", 1, 70, 5, "\"correlation\":102") "," ARGS(
+          "cuda_runtime", "outside", 1, 150, 5,
+          "\"correlation\":103") "," ARGS("cuda_runtime", "again", 1, 160, 5,
+                                          "\"correlation\":102") "," /* second call with 102: the first counts */
+      ARGS("kernel", "k1", 7, 300, 5, "\"correlation\":100,\"stream\":7,\"device\":0") "," ARGS("kernel", "k2", 7, 310, 5, "\"correlation\":101") "," ARGS("gpu_memcpy", "k3", 7, 320, 5, "\"correlation\":102") "," ARGS(
+          "Kernel", "k3b", 7, 330, 5,
+          "\"correlation\":102") "," ARGS("kernel", "orphan", 7, 340, 5,
+                                          "\"correlation\":999") "," ARGS("kernel", "no-id", 7, 350, 5,
+                                                                          "") "," ARGS("cuda_runtime",
+                                                                                       "cudaEventRecord", 1, 170, 1,
+                                                                                       "\"correlation\":"
+                                                                                       "110") "," ARGS("cud"
+                                                                                                       "a_"
+                                                                                                       "syn"
+                                                                                                       "c",
+                                                                                                       "Eve"
+                                                                                                       "nt "
+                                                                                                       "Syn"
+                                                                                                       "c",
+                                                                                                       7, 360, 5,
+                                                                                                       "\"c"
+                                                                                                       "orr"
+                                                                                                       "ela"
+                                                                                                       "tio"
+                                                                                                       "n\""
+                                                                                                       ":10"
+                                                                                                       "3,"
+                                                                                                       "\"w"
+                                                                                                       "ait"
+                                                                                                       "_on"
+                                                                                                       "_cu"
+                                                                                                       "da_"
+                                                                                                       "eve"
+                                                                                                       "nt_"
+                                                                                                       "rec"
+                                                                                                       "ord"
+                                                                                                       "_co"
+                                                                                                       "rr_"
+                                                                                                       "id"
+                                                                                                       "\":"
+                                                                                                       "11"
+                                                                                                       "0") "," ARGS("c"
+                                                                                                                     "u"
+                                                                                                                     "d"
+                                                                                                                     "a"
+                                                                                                                     "_"
+                                                                                                                     "s"
+                                                                                                                     "y"
+                                                                                                                     "n"
+                                                                                                                     "c",
+                                                                                                                     "S"
+                                                                                                                     "t"
+                                                                                                                     "r"
+                                                                                                                     "e"
+                                                                                                                     "a"
+                                                                                                                     "m"
+                                                                                                                     " "
+                                                                                                                     "S"
+                                                                                                                     "y"
+                                                                                                                     "n"
+                                                                                                                     "c",
+                                                                                                                     7,
+                                                                                                                     370,
+                                                                                                                     5,
+                                                                                                                     "\"correlation\":103") "]");
   is_cause(t, "launch1", "by-id");
   is_cause(t, "launch2", "inner");
   is_cause(t, "launch3", "around");
@@ -202,10 +298,17 @@ static void test_causes(void **state) {
 
 static void test_backward_by_flow(void **state) {
   (void)state;
-  struct tg_trace *t = open_text("[" ARGS("cpu_op", "fwd", 1, 10, 20, "\"Sequence number\":3") "," ARGS("cpu_op", "deeper", 1, 10, 5, "\"Sequence number\":3") ","
-                                 ARGS("cpu_op", "bwd", 2, 100, 20, "\"Sequence number\":3,\"Fwd thread id\":1") ","
-                                 "{\"ph\":\"s\",\"id\":1,\"pid\":1,\"tid\":1,\"ts\":10,\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"},"
-                                 "{\"ph\":\"f\",\"id\":1,\"pid\":1,\"tid\":2,\"ts\":100,\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\",\"bp\":\"e\"}]");
+  struct tg_trace *t = open_text("[" ARGS("cpu_op", "fwd", 1, 10, 20, "\"Sequence number\":3") "," ARGS(
+      "cpu_op", "deeper", 1, 10, 5,
+      "\"Sequence number\":3") "," ARGS("cpu_op", "bwd", 2, 100, 20,
+                                        "\"Sequence number\":3,\"Fwd thread id\":1") ","
+                                                                                     "{\"ph\":\"s\",\"id\":1,\"pid\":1,"
+                                                                                     "\"tid\":1,\"ts\":10,\"cat\":"
+                                                                                     "\"fwdbwd\",\"name\":\"fwdbwd\"},"
+                                                                                     "{\"ph\":\"f\",\"id\":1,\"pid\":1,"
+                                                                                     "\"tid\":2,\"ts\":100,\"cat\":"
+                                                                                     "\"fwdbwd\",\"name\":\"fwdbwd\","
+                                                                                     "\"bp\":\"e\"}]");
   is_cause(t, "bwd", "fwd");
   is_cause(t, "fwd", NULL);
   tg__trace_free(t);
@@ -213,14 +316,22 @@ static void test_backward_by_flow(void **state) {
 
 static void test_backward_by_sequence_number(void **state) {
   (void)state;
-  struct tg_trace *t = open_text("[" ARGS("cpu_op", "fwd3", 1, 10, 20, "\"Sequence number\":3,\"Fwd thread id\":0") "," ARGS("cpu_op", "inner3", 1, 12, 5, "\"Sequence number\":3") ","
-                                 ARGS("cpu_op", "bwd3", 2, 100, 20, "\"Sequence number\":3,\"Fwd thread id\":1") "," ARGS("cpu_op", "bwd4", 2, 130, 20, "\"Sequence number\":4,\"Fwd thread id\":1") "]");
+  struct tg_trace *t =
+      open_text("[" ARGS("cpu_op", "fwd3", 1, 10, 20, "\"Sequence number\":3,\"Fwd thread id\":0") "," ARGS(
+          "cpu_op", "inner3", 1, 12, 5,
+          "\"Sequence number\":3") "," ARGS("cpu_op", "bwd3", 2, 100, 20,
+                                            "\"Sequence number\":3,\"Fwd thread id\":1") "," ARGS("cpu_op", "bwd4", 2,
+                                                                                                  130, 20,
+                                                                                                  "\"Sequence "
+                                                                                                  "number\":4,\"Fwd "
+                                                                                                  "thread id\":1") "]");
   is_cause(t, "bwd3", "inner3"); /* the last forward op with the number, as the profiler itself pairs */
   is_cause(t, "bwd4", NULL);
   tg__trace_free(t);
 }
 
-static void steps_are(const char *text, enum tg__step_kind kind, uint32_t count, int64_t first_start_ns, int64_t first_end_ns) {
+static void steps_are(const char *text, enum tg__step_kind kind, uint32_t count, int64_t first_start_ns,
+                      int64_t first_end_ns) {
   struct tg_trace *t = open_text(text);
   assert_int_equal(t->step_count, count);
   if (count) {
@@ -233,19 +344,33 @@ static void steps_are(const char *text, enum tg__step_kind kind, uint32_t count,
 
 static void test_steps(void **state) {
   (void)state;
-  steps_are("[" A("ProfilerStep#7", 10, 5) "," A("ProfilerStep #8", 20, 5) "," A("ProfilerStep*", 30, 5) "," ARGS("gpu_user_annotation", "ProfilerStep#7", 9, 11, 3, "") "]", TG__STEP_PROFILER, 2, 10000, 15000);
-  steps_are("[" A("train step 1", 0, 10) "," A("train step 2", 10, 10) "," A("train step 3", 20, 10) "," A("forward", 1, 3) "," A("forward", 11, 3) "," A("forward", 21, 3) "]", TG__STEP_ANNOTATION, 3, 0, 10000);
-  steps_are("[" A("enumerate(DataLoader)#_It.__next__", 0, 1) "," X("a", 2, 5) "," A("enumerate(DataLoader)#_It.__next__", 10, 1) "," A("enumerate(DataLoader)#_It.__next__", 20, 1) "," A("enumerate(DataLoader)#_It.__next__", 30, 1) "]",
+  steps_are("[" A("ProfilerStep#7", 10, 5) "," A("ProfilerStep #8", 20, 5) "," A("ProfilerStep*", 30, 5) "," ARGS(
+                "gpu_user_annotation", "ProfilerStep#7", 9, 11, 3, "") "]",
+            TG__STEP_PROFILER, 2, 10000, 15000);
+  steps_are("[" A("train step 1", 0, 10) "," A("train step 2", 10, 10) "," A("train step 3", 20, 10) "," A(
+                "forward", 1, 3) "," A("forward", 11, 3) "," A("forward", 21, 3) "]",
+            TG__STEP_ANNOTATION, 3, 0, 10000);
+  steps_are("[" A("enumerate(DataLoader)#_It.__next__", 0,
+                  1) "," X("a", 2, 5) "," A("enumerate(DataLoader)#_It.__next__", 10,
+                                            1) "," A("enumerate(DataLoader)#_It.__next__", 20,
+                                                     1) "," A("enumerate(DataLoader)#_It.__next__", 30, 1) "]",
             TG__STEP_PERIOD, 3, 0, 10000);
-  steps_are("[" A("Optimizer.step#SGD.step", 8, 2) "," A("Optimizer.step#SGD.step", 18, 2) "," A("Optimizer.step#SGD.step", 28, 2) "," A("Optimizer.step#SGD.step", 38, 2) "]", TG__STEP_PERIOD, 3, 10000, 20000);
+  steps_are("[" A("Optimizer.step#SGD.step", 8, 2) "," A("Optimizer.step#SGD.step", 18, 2) "," A(
+                "Optimizer.step#SGD.step", 28, 2) "," A("Optimizer.step#SGD.step", 38, 2) "]",
+            TG__STEP_PERIOD, 3, 10000, 20000);
   steps_are("[" X("a", 0, 10) "," A("forward", 1, 3) "]", TG__STEP_PROFILER, 0, 0, 0);
 }
 
 static void test_metadata(void **state) {
   (void)state;
-  struct tg_trace *t = open_text("{\"distributedInfo\": {\"backend\": \"nccl\"}, \"baseTimeNanoseconds\": 1774000000000000000, \"deviceProperties\": [{\"id\": 1, \"name\": \"NVIDIA H200\", \"totalGlobalMem\": 150120955904, "
-                                 "\"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}, {\"id\": 7, \"name\": \"\"}, {\"name\": 12}], \"distributedInfo\": {\"pg_config\": [{\"ranks\": [0, 1]}], \"rank\": 5, \"world_size\": 8}, \"traceEvents\": [" X("a", 1, 2) ","
-                                 "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"python\"}},{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":1,\"args\":{\"name\":\"main\"}}]}");
+  struct tg_trace *t = open_text(
+      "{\"distributedInfo\": {\"backend\": \"nccl\"}, \"baseTimeNanoseconds\": 1774000000000000000, "
+      "\"deviceProperties\": [{\"id\": 1, \"name\": \"NVIDIA H200\", \"totalGlobalMem\": 150120955904, "
+      "\"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}, {\"id\": 7, \"name\": \"\"}, {\"name\": 12}], "
+      "\"distributedInfo\": {\"pg_config\": [{\"ranks\": [0, 1]}], \"rank\": 5, \"world_size\": 8}, \"traceEvents\": "
+      "[" X("a", 1, 2) ","
+                       "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"python\"}},{"
+                       "\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":1,\"args\":{\"name\":\"main\"}}]}");
   const struct tg__rank *r = &t->ranks[0];
   assert_int_equal(r->number, 5);
   assert_true(r->number_is_given);
@@ -266,11 +391,20 @@ static void test_metadata(void **state) {
   tg__trace_free(t);
 }
 
+/* clang-format on */
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nesting), cmocka_unit_test(test_nesting_by_brute_force), cmocka_unit_test(test_order_by_brute_force), cmocka_unit_test(test_begin_end),
-      cmocka_unit_test(test_async), cmocka_unit_test(test_causes), cmocka_unit_test(test_backward_by_flow), cmocka_unit_test(test_backward_by_sequence_number),
-      cmocka_unit_test(test_steps), cmocka_unit_test(test_metadata),
+      cmocka_unit_test(test_nesting),
+      cmocka_unit_test(test_nesting_by_brute_force),
+      cmocka_unit_test(test_order_by_brute_force),
+      cmocka_unit_test(test_begin_end),
+      cmocka_unit_test(test_async),
+      cmocka_unit_test(test_causes),
+      cmocka_unit_test(test_backward_by_flow),
+      cmocka_unit_test(test_backward_by_sequence_number),
+      cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_metadata),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include "unit/recording.h"
 
-/* ---- killed -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- killed ---------------------------------------------------------------------------------- */
 
 enum { KILLED_THREADS = 3, TEXT_EVERY = 2000 };
 static const char *const killed_names[KILLED_THREADS] = {"one", "two", "three"};
@@ -30,8 +30,11 @@ static void be_killed(uint64_t disk_bytes) {
   static const int numbers[KILLED_THREADS] = {0, 1, 2};
   pthread_t threads[KILLED_THREADS];
   struct tg_error e;
-  const struct tg_record_options options = {
-      .path = recording_path, .rank = -1, .disk_bytes = disk_bytes, .keep = TG_KEEP_LAST, .features = TG_RECORD_PROCESS};
+  const struct tg_record_options options = {.path = recording_path,
+                                            .rank = -1,
+                                            .disk_bytes = disk_bytes,
+                                            .keep = TG_KEEP_LAST,
+                                            .features = TG_RECORD_PROCESS};
   if (tg_record_open(&options, &e) || tg_record_resume(&e)) _exit(1);
   for (int i = 0; i < KILLED_THREADS; i++) pthread_create(&threads[i], NULL, until_killed, (void *)&numbers[i]);
   pthread_join(threads[0], NULL);
@@ -61,7 +64,8 @@ static void test_killed(void **state) {
     struct tg_trace *const t = kill_one(0, &seed);
     for (int i = 0; i < KILLED_THREADS; i++) {
       const uint64_t made = atomic_load(&ended[i]), found = recording_count(t, killed_names[i], NULL);
-      if (found < made || found > made + 1) fail_msg("round %d: %llu ended, %llu in the file", round, (unsigned long long)made, (unsigned long long)found);
+      if (found < made || found > made + 1)
+        fail_msg("round %d: %llu ended, %llu in the file", round, (unsigned long long)made, (unsigned long long)found);
     }
     tg_close(t);
   }
@@ -83,13 +87,14 @@ static void test_killed_while_overwriting(void **state) {
       all_made += made;
       all_found += found;
     }
-    if (all_made > DISK / 32) assert_true(all_found > DISK / 32 / 2); /* less chunks being emptied, and room kept for texts */
+    if (all_made > DISK / 32)
+      assert_true(all_found > DISK / 32 / 2); /* less chunks being emptied, and room kept for texts */
     tg_close(t);
   }
   munmap((void *)ended, 4096);
 }
 
-/* ---- exiting and changing --------------------------------------------------------------------------------------------------------------------- */
+/* ---- exiting and changing -------------------------------------------------------------------- */
 
 static void *forever(void *recorded_once) {
   for (;;) {
@@ -135,7 +140,8 @@ static void test_changes_while_threads_record(void **state) {
   atomic_store(&stop, false);
   for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, until_stopped, &made[i]);
   for (int round = 0; round < ROUNDS; round++) {
-    recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_PROCESS, .disk_bytes = round % 2 ? 1 << 20 : 0, .keep = TG_KEEP_LAST});
+    recording_start((struct tg_record_options){
+        .rank = -1, .features = TG_RECORD_PROCESS, .disk_bytes = round % 2 ? 1 << 20 : 0, .keep = TG_KEEP_LAST});
     sleep_us(500);
     if (round % 3 == 0) assert_int_equal(tg_record_pause(&e), TG_OK);
     if (round % 6 == 0) assert_int_equal(tg_record_resume(&e), TG_OK);
@@ -196,10 +202,12 @@ static void *make_seven(void *unused) {
   return NULL;
 }
 
-/* What destructors of others do on a thread that was left is not recorded, and disturbs nobody who takes over its place. */
+/* What destructors of others do on a thread that was left is not recorded, and disturbs nobody who takes over its
+ * place. */
 static void test_records_of_a_thread_that_ends(void **state) {
   pthread_t thread;
-  recording_start((struct tg_record_options){.rank = -1}); /* first: the recorder's own key comes before the other, and its end, too */
+  recording_start((struct tg_record_options){
+      .rank = -1}); /* first: the recorder's own key comes before the other, and its end, too */
   assert_int_equal(pthread_key_create(&later, record_late), 0);
   for (int i = 0; i < 3; i++) {
     pthread_create(&thread, NULL, end_with_a_record, NULL);

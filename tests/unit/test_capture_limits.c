@@ -148,7 +148,8 @@ static void test_stacks_without_end(void **state) {
     snprintf(text, sizeof text, "late %u", i);
     assert_int_equal(tg__intern(thread, TG_RAW_D_NAME, 0, text, strlen(text)), known + i);
   }
-  assert_int_equal(tg__intern(thread, TG_RAW_D_STACK, 0, "some/where/module.py(0): function", 33), STACKS + 1); /* forgotten */
+  assert_int_equal(tg__intern(thread, TG_RAW_D_STACK, 0, "some/where/module.py(0): function", 33),
+                   STACKS + 1); /* forgotten */
   assert_int_equal(tg__intern(thread, TG_RAW_D_STACK, 0, "some/where/module.py(0): function", 33), STACKS + 1);
   recording_make("late 7", 3);
   const struct tg_record_stats stats = recording_close();
@@ -159,7 +160,7 @@ static void test_stacks_without_end(void **state) {
   tg_close(t);
 }
 
-/* ---- faults ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static int64_t entries(const char *dir) {
   DIR *const d = opendir(dir);
@@ -177,7 +178,8 @@ static int64_t maps(void) {
   return n;
 }
 
-/* A thread that was joined may still be listed for a moment: the kernel wakes the joiner before it takes the entry away. */
+/* A thread that was joined may still be listed for a moment: the kernel wakes the joiner before it takes the entry
+ * away. */
 static int64_t threads_once_ended(int64_t expected) {
   int64_t n = entries("/proc/self/task");
   for (int i = 0; n != expected && i < 5000; i++) {
@@ -200,7 +202,8 @@ static void test_1000_sessions(void **state) {
   assert_int_equal(entries("/proc/self/fd"), fds);
   assert_true(maps() <= mapped + 2);
   assert_int_equal(threads_once_ended(threads), threads);
-  if (!getenv("TG_ANY_RESIDENT")) assert_true(held_bytes() <= held + (256 << 10)); /* a sanitizer keeps what was freed */
+  if (!getenv("TG_ANY_RESIDENT"))
+    assert_true(held_bytes() <= held + (256 << 10)); /* a sanitizer keeps what was freed */
 }
 
 static enum tg_err open_and_close(const struct tg_record_options *o) {
@@ -249,7 +252,8 @@ static void test_errors(void **state) {
   const struct tg_record_options nowhere = {.path = "/nonexistent/directory/run.tacho", .rank = -1},
                                  device = {.path = "/dev/full", .rank = -1}, directory = {.path = "/tmp", .rank = -1},
                                  denied = {.path = "/proc/self/run.tacho", .rank = -1},
-                                 tiny_disk = {.path = recording_path, .disk_bytes = 1000}, tiny_memory = {.path = recording_path, .memory_bytes = 1000},
+                                 tiny_disk = {.path = recording_path, .disk_bytes = 1000},
+                                 tiny_memory = {.path = recording_path, .memory_bytes = 1000},
                                  unknown = {.path = recording_path, .features = 1u << 30}, none = {.path = NULL},
                                  good = {.path = recording_path, .rank = -1};
   assert_int_equal(tg_record_open(&nowhere, &e), TG_NOT_FOUND);
@@ -306,7 +310,10 @@ static void test_file_size_limit(void **state) {
     recording_start((struct tg_record_options){.rank = -1});
     recording_make("work", MADE);
     const struct tg_record_stats stats = recording_close();
-    _exit(stats.records + stats.lost == MADE && stats.records > 10000 && stats.lost > 10000 && strstr(stats.why, "File too large") ? 0 : 1);
+    _exit(stats.records + stats.lost == MADE && stats.records > 10000 && stats.lost > 10000 &&
+                  strstr(stats.why, "File too large")
+              ? 0
+              : 1);
   }
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);

@@ -1,4 +1,5 @@
-/* Parts of the recorder one by one: readable memory, budgeted pages, texts and their numbers, long durations at the ends of chunks. */
+/* Parts of the recorder one by one: readable memory, budgeted pages, texts and their numbers, long durations at the
+ * ends of chunks. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -33,7 +34,8 @@ static bool is_writable(const void *p) {
   unsigned long from, to;
   bool writable = false;
   while (maps && fgets(line, sizeof line, maps))
-    if (sscanf(line, "%lx-%lx %4s", &from, &to, how) == 3 && (uintptr_t)p >= from && (uintptr_t)p < to) writable = how[1] == 'w';
+    if (sscanf(line, "%lx-%lx %4s", &from, &to, how) == 3 && (uintptr_t)p >= from && (uintptr_t)p < to)
+      writable = how[1] == 'w';
   if (maps) fclose(maps);
   return writable;
 }
@@ -187,11 +189,13 @@ static void test_long_durations(void **state) {
   }
   assert_int_equal(w.gaps, 0);
   assert_int_equal(seen, LONG_RECORDS);
-  assert_in_range(chunks, 3, 12); /* 2.1 MB: the chunks of a thread that goes on double from 64 kB up to 1 MB; 34 of the smallest */
+  assert_in_range(
+      chunks, 3, 12); /* 2.1 MB: the chunks of a thread that goes on double from 64 kB up to 1 MB; 34 of the smallest */
   fclose(f);
 }
 
-/* A thread's number in the framework is in the heads of all its chunks, also of one that was begun before it was known. */
+/* A thread's number in the framework is in the heads of all its chunks, also of one that was begun before it was known.
+ */
 static void test_logical(void **state) {
   struct tg_error e;
   struct tg_trace *t;

@@ -1,4 +1,5 @@
-/* What a program says of itself comes back from the file as it was: names, nesting, times, threads, counters, losses. */
+/* What a program says of itself comes back from the file as it was: names, nesting, times, threads, counters, losses.
+ */
 #include <pthread.h>
 #include <time.h>
 
@@ -30,12 +31,14 @@ static void test_nesting_and_times(void **state) {
   assert_int_equal(recording_close().records, 2);
   struct tg_trace *const t = recording_read(recording_path);
   const uint32_t step = recording_find(t, "ProfilerStep#3"), inner = recording_find(t, "inner");
-  const int64_t base = t->ranks[0].base_ns, step_start = t->slices.start_ns[step] + base, inner_start = t->slices.start_ns[inner] + base;
+  const int64_t base = t->ranks[0].base_ns, step_start = t->slices.start_ns[step] + base,
+                inner_start = t->slices.start_ns[inner] + base;
   const int64_t slack = 20000; /* two clocks read one after the other, and the line between two clock pairs */
   assert_int_equal(recording_slices(t), 2);
   assert_int_equal(t->slices.parent[inner], step);
   assert_true(step_start >= at[0] - slack && step_start <= at[1] + slack);
-  assert_true(step_start + t->slices.dur_ns[step] >= at[4] - slack && step_start + t->slices.dur_ns[step] <= at[5] + slack);
+  assert_true(step_start + t->slices.dur_ns[step] >= at[4] - slack &&
+              step_start + t->slices.dur_ns[step] <= at[5] + slack);
   assert_true(inner_start >= at[2] - slack && inner_start + t->slices.dur_ns[inner] <= at[3] + slack);
   assert_true(t->slices.dur_ns[inner] >= 1000000 - slack);
   tg_close(t);
@@ -144,7 +147,8 @@ static void test_unbalanced(void **state) {
   struct tg_trace *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), 4);
   assert_int_equal(recording_count(t, "never ended", NULL), 0);
-  assert_int_equal(t->slices.parent[recording_find(t, "open too")], recording_find(t, "open")); /* both cut at the stop */
+  assert_int_equal(t->slices.parent[recording_find(t, "open too")],
+                   recording_find(t, "open")); /* both cut at the stop */
   tg_close(t);
 }
 
@@ -202,13 +206,16 @@ static void test_moments(void **state) {
   tg_close(t);
 }
 
-/* What blocks hold can be told before the first event and behind the last, too; a name that is too long is cut between characters. */
+/* What blocks hold can be told before the first event and behind the last, too; a name that is too long is cut
+ * between characters. */
 static void test_tensors(void **state) {
   struct tg_error e;
   char name[2048];
   for (size_t i = 0; i + 2 < sizeof name; i += 2) memcpy(name + i, "\xc3\xa4", 2); /* ä */
   name[sizeof name - 2] = 0;
-  assert_int_equal(tg_record_open(&(struct tg_record_options){.path = recording_path, .features = TG_RECORD_OPS, .rank = -1}, &e), TG_OK);
+  assert_int_equal(
+      tg_record_open(&(struct tg_record_options){.path = recording_path, .features = TG_RECORD_OPS, .rank = -1}, &e),
+      TG_OK);
   tg_tensor("parameter", "layers.0.weight", (const void *)(uintptr_t)0x7f0000001000, 4096, 0, 0);
   assert_int_equal(tg_record_resume(&e), TG_OK);
   tg_range_begin("work");

@@ -1,5 +1,5 @@
-/* The hook on a torch of our own making (fake_torch.h): what calibration finds in layouts that never existed, that wrong findings are
- * refused, and that what is remembered of inputs is always theirs. */
+/* The hook on a torch of our own making (fake_torch.h): what calibration finds in layouts that never existed, that
+ * wrong findings are refused, and that what is remembered of inputs is always theirs. */
 #include "fake_torch.h"
 #include "recording.h"
 
@@ -8,7 +8,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* ---- calibration ------------------------------------------------------------------------------------------------------------------ */
+/* ---- calibration ----------------------------------------------------------------------------- */
 
 static void check_layout(const struct fake_layout *at) {
   struct tg_error e;
@@ -83,7 +83,7 @@ static void test_wrong_facts_are_refused(void **state) {
   assert_int_equal(tg__torch_abi_falsify("sequence", 0, &e), TG_OK);
 }
 
-/* ---- inputs --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* What a value is written as, said a second time. */
 static struct fake_value random_value(uint64_t *seed, struct tg__out *o, bool in_list);
@@ -167,7 +167,8 @@ static struct fake_value random_value(uint64_t *seed, struct tg__out *o, bool in
 }
 
 /* One list as the only input: what is written for it. */
-static void check_list(struct tg__thread *t, const struct fake_value *items, size_t count, const struct tg__out *expected) {
+static void check_list(struct tg__thread *t, const struct fake_value *items, size_t count,
+                       const struct tg__out *expected) {
   static uint32_t name;
   const struct fake_value list = fake_list(fake_int_type, items, count);
   const struct fake_op *const op = fake_op_make(add_schema, "x", "", -1, 0, &list, 1);
@@ -184,10 +185,12 @@ static void test_lists_of_every_kind(void **state) {
   struct fake_value items[LIMIT + 1];
   struct tg_error e;
   fake.margin = 16;
-  recording_start((struct tg_record_options){.features = TG_RECORD_OPS | TG_RECORD_SHAPES, .required = TG_RECORD_OPS, .rank = -1});
+  recording_start(
+      (struct tg_record_options){.features = TG_RECORD_OPS | TG_RECORD_SHAPES, .required = TG_RECORD_OPS, .rank = -1});
   struct tg__thread *const t = tg__thread();
   for (int kind = 0; kind < 4; kind++) {
-    for (int i = 0; i <= LIMIT; i++) items[i] = kind == 0 ? fake_int(i) : kind == 1 ? fake_real(i) : kind == 2 ? fake_bool(i % 2) : fake_text("ab");
+    for (int i = 0; i <= LIMIT; i++)
+      items[i] = kind == 0 ? fake_int(i) : kind == 1 ? fake_real(i) : kind == 2 ? fake_bool(i % 2) : fake_text("ab");
     for (size_t count = LIMIT - 1; count <= LIMIT + 1; count++) {
       struct tg__out o = {0};
       tg__put8(&o, count <= LIMIT ? tags[kind] : kind == 3 ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST);
@@ -220,7 +223,8 @@ static void test_inputs_and_their_numbers(void **state) {
   uint64_t seed = 4711;
   size_t distinct = 0;
   fake.margin = 16;
-  recording_start((struct tg_record_options){.features = TG_RECORD_OPS | TG_RECORD_SHAPES, .required = TG_RECORD_OPS, .rank = -1});
+  recording_start(
+      (struct tg_record_options){.features = TG_RECORD_OPS | TG_RECORD_SHAPES, .required = TG_RECORD_OPS, .rank = -1});
   struct tg__thread *const t = tg__thread();
   for (int call = 0; call < CALLS; call++) {
     struct fake_value values[MOST];
@@ -232,7 +236,8 @@ static void test_inputs_and_their_numbers(void **state) {
     assert_in_range(id, 1, CALLS);
     if (!of_id[id].bytes) {
       assert_int_equal(id, ++distinct); /* so the same inputs never got a second number: */
-      for (uint32_t k = 1; k < id; k++) assert_false(of_id[k].len == o.len && memcmp(of_id[k].bytes, o.buf, o.len) == 0);
+      for (uint32_t k = 1; k < id; k++)
+        assert_false(of_id[k].len == o.len && memcmp(of_id[k].bytes, o.buf, o.len) == 0);
       of_id[id].bytes = memcpy(fake_keep(malloc(o.len)), o.buf, of_id[id].len = o.len);
     }
     assert_int_equal(of_id[id].len, o.len);
@@ -243,7 +248,7 @@ static void test_inputs_and_their_numbers(void **state) {
   assert_int_equal(tg_record_close(NULL, &e), TG_OK);
 }
 
-/* ---- which functions torch is given ------------------------------------------------------------------------------------------------- */
+/* ---- which functions torch is given ---------------------------------------------------------- */
 
 static uint32_t stacks_asked;
 static uint32_t count_stack(struct tg__thread *t) {
@@ -271,7 +276,8 @@ static void test_torch_is_asked_for_what_is_recorded(void **state) {
   check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, true, true);
 }
 
-/* In a child, for what is known of torch is known once per process: of this one nothing, so its objects are not looked into. */
+/* In a child, for what is known of torch is known once per process: of this one nothing, so its objects are not
+ * looked into. */
 static void test_a_torch_that_is_not_understood(void **state) {
   const pid_t child = fork();
   if (child == 0) {
@@ -292,7 +298,7 @@ static void test_a_torch_that_is_not_understood(void **state) {
   assert_exits_with_zero(child);
 }
 
-/* ---- a recording ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a recording ----------------------------------------------------------------------------- */
 
 static void *end_it(void *op) {
   fake_end(op, USER);
@@ -304,7 +310,8 @@ static void test_recording(void **state) {
   recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
   assert_true(fake_has_callbacks());
   struct fake_op *const label = fake_op_make(NULL, "label", "", -1, 0, NULL, 0), *const handed =
-                                                                                     fake_op_make(NULL, "handed over", "", -1, 0, NULL, 0);
+                                                                                     fake_op_make(NULL, "handed over",
+                                                                                                  "", -1, 0, NULL, 0);
   struct fake_op *const add = fake_op_make(add_schema, "aten::add", "Tensor", 3, 0, NULL, 0);
   fake_begin(label, USER);
   fake_call(add, OP);
@@ -327,7 +334,7 @@ static void test_recording(void **state) {
   tg_close(t);
 }
 
-/* ---- forks ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
 static void test_the_lock_is_found(void **state) {
   fake_install(&fake_new);
@@ -392,8 +399,8 @@ static void *read_list(void *unused) {
   return NULL;
 }
 
-/* A child that is forked while recording starts or stops, or while other threads notice that, must be able to run operators: torch's
- * lock is free there. */
+/* A child that is forked while recording starts or stops, or while other threads notice that, must be able to run
+ * operators: torch's lock is free there. */
 static void test_forks_while_the_recording_changes(void **state) {
   pthread_t threads[2];
   recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});

@@ -1,4 +1,5 @@
-/* The questions critical_path and cupti: whichever allocation fails they say so and leak nothing; the order of equal keys is numpy's. */
+/* The questions critical_path and cupti: whichever allocation fails they say so and leak nothing; the order of equal
+ * keys is numpy's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,9 +11,11 @@
 
 /* Two threads, two streams, an event recorded and waited for, a synchronisation with a record and one without. */
 static struct tg_trace *make(struct mini *m) {
-  static const char *const calls[] = {"cudaLaunchKernel", "cudaEventRecord",       "cudaMemcpyAsync",      "cudaStreamWaitEvent",
-                                      "cudaLaunchKernel", "cudaStreamSynchronize", "cudaDeviceSynchronize"};
-  const uint32_t cpu[] = {mini_thread(m, 1, 10), mini_thread(m, 1, 11)}, gpu[] = {mini_stream(m, 0, 7), mini_stream(m, 0, 20)};
+  static const char *const calls[] = {"cudaLaunchKernel",     "cudaEventRecord",  "cudaMemcpyAsync",
+                                      "cudaStreamWaitEvent",  "cudaLaunchKernel", "cudaStreamSynchronize",
+                                      "cudaDeviceSynchronize"};
+  const uint32_t cpu[] = {mini_thread(m, 1, 10), mini_thread(m, 1, 11)},
+                 gpu[] = {mini_stream(m, 0, 7), mini_stream(m, 0, 20)};
   int made[8];
   mini_slice(m, cpu[0], "user_annotation", "ProfilerStep#1", 0, 200000);
   const int op = mini_slice(m, cpu[0], "cpu_op", "aten::forward", 1000, 90000);
@@ -23,7 +26,8 @@ static struct tg_trace *make(struct mini *m) {
     mini_cause(m, made[i], op);
   }
   for (int i = 0; i < 5; i += 2) {
-    const int work = mini_slice(m, gpu[i == 4], i == 2 ? "gpu_memcpy" : "kernel", i == 2 ? "Memcpy HtoD" : "gemm", 5000 + 12000 * i, 12000);
+    const int work = mini_slice(m, gpu[i == 4], i == 2 ? "gpu_memcpy" : "kernel", i == 2 ? "Memcpy HtoD" : "gemm",
+                                5000 + 12000 * i, 12000);
     mini_arg_int(m, "stream", i == 4 ? 20 : 7);
     mini_arg_int(m, "correlation", i + 1);
     mini_cause(m, work, made[i]);
@@ -46,8 +50,9 @@ static struct tg_trace *make(struct mini *m) {
 
 static void test_no_memory(void **state) {
   (void)state;
-  static const char *const bys[] = {"op", "bound", "kind", "event", "edge", "rank"}, *const counters[] = {"range", "counter", "op",
-                                                                                                          "total"};
+  static const char *const bys[] = {"op", "bound", "kind", "event", "edge", "rank"}, *const counters[] = {
+                                                                                         "range", "counter", "op",
+                                                                                         "total"};
   struct mini *m = mini_new();
   struct tg_trace *t = make(m);
   for (size_t i = 0; i < sizeof bys / sizeof *bys; i++) {
@@ -63,8 +68,8 @@ static void test_no_memory(void **state) {
   mini_free(m);
 }
 
-/* What numpy 1.24 and 1.26 (without AVX-512) give for the same keys: too few to be split often; two runs laid in one another; and
- * enough of these that its quicksort gives up and turns to a heap sort. */
+/* What numpy 1.24 and 1.26 (without AVX-512) give for the same keys: too few to be split often; two runs laid in one
+ * another; and enough of these that its quicksort gives up and turns to a heap sort. */
 static void test_order_of_equal_keys(void **state) {
   (void)state;
   static const uint32_t few[] = {0,  20, 15, 30, 10, 25, 35, 5,  23, 8, 33, 28, 13, 3,  38, 18, 6,  21, 1, 36,

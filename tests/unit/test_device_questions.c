@@ -16,7 +16,8 @@ static struct tg_trace *make(struct mini *m) {
     const int op = mini_slice(m, cpu, "cpu_op", "aten::mm", 10000 * i + 1000, 9000);
     const int call = mini_slice(m, cpu, "cuda_runtime", "cudaLaunchKernel", 10000 * i + 2000, 1000);
     mini_arg_int(m, "correlation", i + 1);
-    const int work = mini_slice(m, streams[i % 2], i % 3 == 2 ? "gpu_memcpy" : "kernel", names[i % 3], 15000 * i + 5000, 12000);
+    const int work =
+        mini_slice(m, streams[i % 2], i % 3 == 2 ? "gpu_memcpy" : "kernel", names[i % 3], 15000 * i + 5000, 12000);
     mini_arg_int(m, "stream", i % 2 ? 20 : 7);
     mini_arg_int(m, "correlation", i + 1);
     if (i % 3 == 2) mini_arg_dec(m, "memory bandwidth (GB/s)", 25, 1);
@@ -34,10 +35,11 @@ static void fail_everywhere(struct tg_trace *t, const char *question, const char
 
 static void test_no_memory(void **state) {
   (void)state;
-  static const char *const cases[][2] = {{"breakdown", NULL},        {"overlap", NULL},          {"kernel_types", NULL},
-                                         {"kernel_breakdown", NULL}, {"idle", "stream"},         {"idle", "interval"},
-                                         {"queue", "series"},        {"queue", "full"},          {"copy_bandwidth", "summary"},
-                                         {"copy_bandwidth", "op"},   {"launch_stats", "kernel"}, {"launch_stats", "event"}};
+  static const char *const cases[][2] = {
+      {"breakdown", NULL},        {"overlap", NULL},          {"kernel_types", NULL},
+      {"kernel_breakdown", NULL}, {"idle", "stream"},         {"idle", "interval"},
+      {"queue", "series"},        {"queue", "full"},          {"copy_bandwidth", "summary"},
+      {"copy_bandwidth", "op"},   {"launch_stats", "kernel"}, {"launch_stats", "event"}};
   struct mini *m = mini_new();
   struct tg_trace *t = make(m);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

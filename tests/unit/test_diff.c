@@ -1,4 +1,5 @@
-/* Diff: names of kernel families and short names, Student's distribution, draws, and what a diff of hand-made traces says. */
+/* Diff: names of kernel families and short names, Student's distribution, draws, and what a diff of hand-made traces
+ * says. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,8 @@ static void check_name(name_fn *shorten, const char *name, const char *want) {
 
 static void kernel_families(void **state) {
   (void)state;
-  check_name(tg__kernel_family, "void at::native::vectorized_elementwise_kernel<4, at::F<float>, Array<char*, 3> >(int, at::F<float>)",
+  check_name(tg__kernel_family,
+             "void at::native::vectorized_elementwise_kernel<4, at::F<float>, Array<char*, 3> >(int, at::F<float>)",
              "at::native::vectorized_elementwise_kernel");
   check_name(tg__kernel_family, "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 2>(int)",
              "at::native::CatArrayBatchedCopy");
@@ -34,7 +36,8 @@ static void kernel_families(void **state) {
   check_name(tg__kernel_family, "ampere_sgemm_128x64_tn", "ampere_sgemm_#_tn");
   check_name(tg__kernel_family, "sm80_gemm_f16f16_tilesize96x64x32_stage4", "sm#_gemm_f#f#_tilesize#_stage#");
   check_name(tg__kernel_family, "triton_poi_fused_add_0", "triton_poi_fused_add_#");
-  check_name(tg__kernel_family, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", "ncclDevKernel_AllReduce_Sum_f#_RING_LL");
+  check_name(tg__kernel_family, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)",
+             "ncclDevKernel_AllReduce_Sum_f#_RING_LL");
   check_name(tg__kernel_family, "f<decltype(a->b)>::g<1>", "f::g");
   check_name(tg__kernel_family, "cut_off<int, float", "cut_off");
   check_name(tg__kernel_family, "<all>(gone)", "<all>(gone)");
@@ -47,12 +50,15 @@ static void short_names(void **state) {
   check_name(tg__hta_short_name, "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)");
   check_name(tg__hta_short_name, "two words", "two words"); /* no brackets: as it is */
   check_name(tg__hta_short_name, "int f(a) g", "g");
-  check_name(tg__hta_short_name, "a)b(c", "b(c"); /* a bracket that was never opened takes all before it; one never closed stays */
+  check_name(tg__hta_short_name, "a)b(c",
+             "b(c"); /* a bracket that was never opened takes all before it; one never closed stays */
 }
 
 static void students_distribution(void **state) { /* against printed tables */
   (void)state;
-  static const struct { double freedom, point; } table[] = {{2, 4.302653}, {5, 2.570582}, {10, 2.228139}, {30, 2.042272}, {1000, 1.962339}};
+  static const struct {
+    double freedom, point;
+  } table[] = {{2, 4.302653}, {5, 2.570582}, {10, 2.228139}, {30, 2.042272}, {1000, 1.962339}};
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     assert_true(fabs(tg__student_point(table[i].freedom) - table[i].point) < 1e-5);
     assert_true(fabs(tg__student_tail(table[i].point, table[i].freedom) - 0.05) < 1e-6);
@@ -98,7 +104,8 @@ static struct tg_table *diff_of(struct mini *a, struct mini *b, enum tg_err want
 
 static size_t find_row(const struct tg_table *t, const char *by, const char *name, const char *quantity) {
   for (size_t i = 0; i < t->rows; i++)
-    if (!strcmp(mini_cell(t, i, "by"), by) && !strcmp(mini_cell(t, i, "name"), name) && !strcmp(mini_cell(t, i, "quantity"), quantity))
+    if (!strcmp(mini_cell(t, i, "by"), by) && !strcmp(mini_cell(t, i, "name"), name) &&
+        !strcmp(mini_cell(t, i, "quantity"), quantity))
       return i;
   fail_msg("no row %s %s %s", by, name, quantity);
   return SIZE_MAX;
@@ -118,7 +125,8 @@ static void steps_without_noise(void **state) {
   bool fails = false;
   assert_int_equal(tg__diff_fails(t, "op[\"aten::mm\"] > +9.5ns", &fails, &e), TG_OK);
   assert_true(fails);
-  assert_string_equal(e.text, "op[\"aten::mm\"] > +9.5ns holds: aten::mm self_cpu is 4e-05 ms in A and 5e-05 ms in B (+25.0 %)");
+  assert_string_equal(
+      e.text, "op[\"aten::mm\"] > +9.5ns holds: aten::mm self_cpu is 4e-05 ms in A and 5e-05 ms in B (+25.0 %)");
   tg__table_free(t);
   mini_free(a);
   mini_free(b);
@@ -139,16 +147,19 @@ static bool has_op(const struct tg_table *t, const char *name) {
   return false;
 }
 
-/* Step 4 is asked for. Step 3 beside it begins or ends with it, or is at the time of another rank's step 4: what lies in it alone does not count. */
+/* Step 4 is asked for. Step 3 beside it begins or ends with it, or is at the time of another rank's step 4: what
+ * lies in it alone does not count. */
 static void a_chosen_step_is_no_other(void **state) {
   (void)state;
-  static const struct { int64_t start, end, other_start, other_end, op_start; } cases[] = {
-      {1000, 1100, 1000, 1300, 1200}, {1200, 1300, 1000, 1300, 1050}, {1400, 1500, 1000, 1300, 1050}};
+  static const struct {
+    int64_t start, end, other_start, other_end, op_start;
+  } cases[] = {{1000, 1100, 1000, 1300, 1200}, {1200, 1300, 1000, 1300, 1050}, {1400, 1500, 1000, 1300, 1050}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct mini *m = mini_new();
     mini_rank(m, 0);
     const uint32_t cpu = mini_thread(m, 1, 10);
-    mini_slice(m, cpu, "user_annotation", "ProfilerStep#3", cases[i].other_start, cases[i].other_end - cases[i].other_start);
+    mini_slice(m, cpu, "user_annotation", "ProfilerStep#3", cases[i].other_start,
+               cases[i].other_end - cases[i].other_start);
     mini_slice(m, cpu, "user_annotation", "ProfilerStep#4", cases[i].start, cases[i].end - cases[i].start);
     mini_slice(m, cpu, "cpu_op", "aten::mm", cases[i].op_start, 10);
     mini_slice(m, cpu, "cpu_op", "aten::add", cases[i].start + 80, 10);
@@ -190,7 +201,8 @@ static void no_memory(void **state) {
   (void)state;
   struct mini *a = loop("aten::mm", 40), *b = loop("aten::add", 50);
   struct tg_trace *x = mini_finish(a), *y = mini_finish(b);
-  static const struct tg_arg kinds[][1] = {{{"by", "all"}}, {{"by", "short_name"}}, {{"by", "conditions"}}, {{"question", "ops"}}};
+  static const struct tg_arg kinds[][1] = {
+      {{"by", "all"}}, {{"by", "short_name"}}, {{"by", "conditions"}}, {{"question", "ops"}}};
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     enum tg_err err = TG_MEMORY;
     for (long calls = 1; err == TG_MEMORY; calls++) {

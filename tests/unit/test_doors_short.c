@@ -1,5 +1,5 @@
-/* The public doors with an allocation failing at every point: what tachograph/error.h promises holds each time. A failure has its code and
- * a sentence and gives nothing out; a success gives something out. */
+/* The public doors with an allocation failing at every point: what tachograph/error.h promises holds each time. A
+ * failure has its code and a sentence and gives nothing out; a success gives something out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +25,10 @@ static void write_trace(const char *path, int rank) {
   assert_non_null(f);
   fprintf(f, "{\"distributedInfo\":{\"rank\":%d},\"traceEvents\":[", rank);
   for (int i = 0; i < 20; i++)
-    fprintf(f, "%s{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op%d\",\"pid\":1,\"tid\":%d,\"ts\":%d,\"dur\":5,\"args\":{\"External id\":%d}}", i ? "," : "",
-            i % 7, i % 3, 10 * i, i + 1);
+    fprintf(f,
+            "%s{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op%d\",\"pid\":1,\"tid\":%d,\"ts\":%d,\"dur\":5,\"args\":{"
+            "\"External id\":%d}}",
+            i ? "," : "", i % 7, i % 3, 10 * i, i + 1);
   fprintf(f, "]}");
   assert_int_equal(fclose(f), 0);
 }

@@ -1,4 +1,5 @@
-/* The question findings: for every rule a trace in which it fires, with figures added up by hand, and one in which it must not. */
+/* The question findings: for every rule a trace in which it fires, with figures added up by hand, and one in which
+ * it must not. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +60,8 @@ static void expect_absent(struct scene *s, const char *cause) {
   tg__table_free(t);
 }
 
-static void expect_present(struct scene *s, const char *cause, double share_pct, int64_t cost_ns, const char *severity) {
+static void expect_present(struct scene *s, const char *cause, double share_pct, int64_t cost_ns,
+                           const char *severity) {
   struct tg_table *t = ask(s);
   const size_t row = mini_row(t, "cause", cause);
   const double limit = mini_real(t, row, "threshold_pct");
@@ -72,7 +74,7 @@ static void expect_present(struct scene *s, const char *cause, double share_pct,
   tg__table_free(t);
 }
 
-/* ---- the loader ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the loader ------------------------------------------------------------------------------ */
 
 static struct scene loader_scene(const char *name, int64_t wait) {
   struct scene s = begin(4, 20 * MS);
@@ -92,7 +94,8 @@ static void test_loader(void **state) {
   assert_string_equal(mini_cell(t, 0, "severity"), "high");
   assert_float_equal(mini_real(t, 0, "share_pct"), 60, 1e-9);
   assert_int_equal(mini_int(t, 0, "cost_ns"), 12 * MS);
-  assert_string_equal(mini_cell(t, 0, "where"), "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ at train.py(41): main");
+  assert_string_equal(mini_cell(t, 0, "where"),
+                      "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ at train.py(41): main");
   assert_string_equal(mini_cell(t, 0, "evidence"),
                       "the loop waits 12.00 ms of each 20.00 ms step for the next batch (60.0 %); 4 calls, the "
                       "longest 12.00 ms, all in the process that trains");
@@ -103,7 +106,8 @@ static void test_loader(void **state) {
 }
 
 static void test_loader_fast_enough(void **state) {
-  struct scene s = loader_scene("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", MS); /* 5 % exactly: not above */
+  struct scene s =
+      loader_scene("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", MS); /* 5 % exactly: not above */
   struct tg_table *t = ask(&s);
   assert_int_equal(t->rows, 0);
   bool said = false;
@@ -114,7 +118,7 @@ static void test_loader_fast_enough(void **state) {
   expect_present(&s, "loader-in-main-process", 5.005, MS + MS / 1000, "low");
 }
 
-/* ---- several devices or processes -------------------------------------------------------------------------------------------------- */
+/* ---- several devices or processes ------------------------------------------------------------ */
 
 static struct scene communication_scene(int64_t computing) {
   struct scene s = begin(2, 10 * MS);
@@ -122,7 +126,9 @@ static struct scene communication_scene(int64_t computing) {
   for (int i = 0; i < 2; i++) {
     work(&s, i * 10 * MS, 1000, i * 10 * MS + 2000, computing, "gemm");
     const int call = mini_slice(s.m, s.thread, "cuda_runtime", "cudaLaunchKernel", i * 10 * MS + 5000, 1000);
-    mini_cause(s.m, mini_slice(s.m, nccl, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", i * 10 * MS + 5 * MS, 4 * MS), call);
+    mini_cause(s.m,
+               mini_slice(s.m, nccl, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", i * 10 * MS + 5 * MS, 4 * MS),
+               call);
   }
   return s;
 }
@@ -136,7 +142,8 @@ static void test_communication(void **state) {
   expect_present(&s, "communication-not-overlapped", 10.1, MS + MS / 100, "medium");
 }
 
-static struct scene wrapper_scene(const char *name, int64_t major, int64_t minor, const char *second_kernel, int64_t second_device) {
+static struct scene wrapper_scene(const char *name, int64_t major, int64_t minor, const char *second_kernel,
+                                  int64_t second_device) {
   static struct tg__device device;
   device = (struct tg__device){.id = 0, .total_memory_bytes = -1, .compute_major = major, .compute_minor = minor};
   struct scene s = begin_on(&device, 1, 1, 10 * MS);
@@ -174,7 +181,7 @@ static void test_wrappers(void **state) {
   expect_wrapper(wrapper_scene(ddp, 8, 0, "ncclKernel_AllReduce", 0), cause, false);
 }
 
-/* ---- a device that waits ------------------------------------------------------------------------------------------------------------- */
+/* ---- a device that waits --------------------------------------------------------------------- */
 
 /* One kernel of `busy` at the start of each step of 10 ms; the thread does `what` before each launch but the first. */
 static struct scene waiting_scene(int64_t busy, const char *cat, const char *what) {
@@ -193,8 +200,10 @@ static void test_idle_device(void **state) {
   s = waiting_scene(4 * MS, "cpu_op", "aten::sort");
   struct tg_table *t = ask(&s);
   const char *evidence = mini_cell(t, mini_row(t, "cause", "idle-device"), "evidence");
-  assert_string_equal(evidence, "kernels run 40.0 % of the time: 4.00 of 10.00 ms a step; between its work it stands still for 4.00 ms a "
-                                "step, 100 % of that while the host is in operators");
+  assert_string_equal(
+      evidence,
+      "kernels run 40.0 % of the time: 4.00 of 10.00 ms a step; between its work it stands still for 4.00 ms a "
+      "step, 100 % of that while the host is in operators");
   tg__table_free(t);
   s = waiting_scene(5 * MS, "cpu_op", "aten::sort"); /* half busy is not below half */
   expect_absent(&s, "idle-device");
@@ -274,7 +283,7 @@ static void test_small_ops_on_the_host(void **state) {
   expect_absent(&s, "many-small-ops");
 }
 
-/* ---- the host -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the host -------------------------------------------------------------------------------- */
 
 static struct scene reads(int count, int64_t dur, bool inside_update) {
   struct scene s = begin(1, 10 * MS);
@@ -302,7 +311,8 @@ static struct scene update(int ops, const char *op) {
   return s;
 }
 
-/* step(closure), 10 ms: forward 3 ms, backward 4 ms, here or (autograd) on a thread of its own, then 1 ms until the update of 60 operators. */
+/* step(closure), 10 ms: forward 3 ms, backward 4 ms, here or (autograd) on a thread of its own, then 1 ms until the
+ * update of 60 operators. */
 static struct scene update_with_closure(int ops, bool elsewhere) {
   struct scene s = begin(1, 12 * MS);
   const uint32_t engine = elsewhere ? mini_thread(s.m, 1, 11) : s.thread;
@@ -337,7 +347,8 @@ static void test_optimizer(void **state) {
   expect_absent(&s, "single-tensor-optimizer");
 }
 
-/* Ten steps of 10 ms, of which steps `first` and `second` take long_step: an evaluation, a stop, or the same work for longer. */
+/* Ten steps of 10 ms, of which steps `first` and `second` take long_step: an evaluation, a stop, or the same work
+ * for longer. */
 enum why { EVALUATES, STOPS, IS_SLOW };
 static struct scene stalls(int64_t long_step, int first, int second, enum why why) {
   struct scene s = {.m = mini_new()};
@@ -422,7 +433,8 @@ static void test_python_of_the_optimizer(void **state) {
   expect_present(&s, "slow-python-transform", 29.8, 2980000, "medium");
 }
 
-/* 40 pauses a step at one line, a quarter of it in all: of 49 us each they are how Python is, of 50 us they are counted but for 20 us each. */
+/* 40 pauses a step at one line, a quarter of it in all: of 49 us each they are how Python is, of 50 us they are
+ * counted but for 20 us each. */
 static struct scene short_pauses(int64_t us) {
   struct scene s = begin(4, 40 * us * 4000);
   for (int i = 0; i < 160; i++) {
@@ -435,7 +447,8 @@ static struct scene short_pauses(int64_t us) {
 static void test_short_pauses(void **state) {
   struct scene s = short_pauses(49);
   expect_absent(&s, "slow-python-transform");
-  s = short_pauses(50); /* one of the 40 is across the end of a step, and counts for the next; the first step lacks it */
+  s = short_pauses(
+      50); /* one of the 40 is across the end of a step, and counts for the next; the first step lacks it */
   expect_present(&s, "slow-python-transform", 15, 1200000, "medium");
 }
 
@@ -484,11 +497,12 @@ static void test_overhead(void **state) {
   expect_absent(&s, "profiler-overhead");
 }
 
-/* ---- hardware ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- hardware -------------------------------------------------------------------------------- */
 
 static struct tg_table *precision(int64_t major, const char *kernel, const char *op_name) {
   static struct tg__device devices[2];
-  devices[0] = (struct tg__device){.id = 1, .compute_major = 9, .total_memory_bytes = -1}; /* another device than the one used */
+  devices[0] =
+      (struct tg__device){.id = 1, .compute_major = 9, .total_memory_bytes = -1}; /* another device than the one used */
   devices[1] = (struct tg__device){.id = 0, .compute_major = major, .total_memory_bytes = -1};
   struct scene s = begin_on(devices, 2, 1, 10 * MS);
   const int op = mini_slice(s.m, s.thread, "cpu_op", op_name, 100, 2 * MS);
@@ -509,9 +523,9 @@ static void test_precision(void **state) {
     int64_t major;
     const char *kernel, *op;
   } silent[] = {
-      {6, "volta_sgemm_128x64_nn", "aten::addmm"},                                    /* the last without tensor cores */
-      {6, "maxwell_sgemm_128x64_nn", "aten::addmm"},                                  /* no tensor cores */
-      {9, "nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNT", "aten::addmm"},                /* Hopper's own */
+      {6, "volta_sgemm_128x64_nn", "aten::addmm"},                     /* the last without tensor cores */
+      {6, "maxwell_sgemm_128x64_nn", "aten::addmm"},                   /* no tensor cores */
+      {9, "nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNT", "aten::addmm"}, /* Hopper's own */
       {9, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", "aten::mm"}, /* tensor cores */
       {8, "void cutlass::Kernel<cutlass_80_tensorop_s16816gemm>", "aten::mm"},        /* tensor cores */
       {8, "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits>", "aten::matmul"},   /* tensor cores */
@@ -610,7 +624,8 @@ static struct scene labelled(const char *label, int64_t call_at, int64_t dur) {
 static void test_labels(void **state) {
   (void)state;
   const char *cause = "host-timed-label";
-  struct scene s = labelled("forward", MS + MS / 5, 3 * MS); /* 1 ms for the host, 4 ms until the kernel ends: 3 of 4 are not seen */
+  struct scene s =
+      labelled("forward", MS + MS / 5, 3 * MS); /* 1 ms for the host, 4 ms until the kernel ends: 3 of 4 are not seen */
   struct tg_table *t = ask(&s);
   const size_t row = mini_row(t, "cause", cause);
   assert_float_equal(mini_real(t, row, "share_pct"), 75, 1e-9);
@@ -618,7 +633,8 @@ static void test_labels(void **state) {
   assert_int_equal(mini_int(t, row, "saving_ns"), 0);
   assert_string_equal(mini_cell(t, row, "severity"), "low");
   assert_string_equal(mini_cell(t, row, "where"), "forward");
-  assert_non_null(strstr(mini_cell(t, row, "evidence"), "it takes 1.00 ms on the host, and the work launched in it ends 3.00 ms later"));
+  assert_non_null(strstr(mini_cell(t, row, "evidence"),
+                         "it takes 1.00 ms on the host, and the work launched in it ends 3.00 ms later"));
   tg__table_free(t);
   s = labelled("forward", MS + MS / 5, MS); /* half of it exactly */
   expect_absent(&s, cause);
@@ -630,15 +646,29 @@ static void test_labels(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_loader),        cmocka_unit_test(test_loader_fast_enough), cmocka_unit_test(test_communication),
-      cmocka_unit_test(test_wrappers),      cmocka_unit_test(test_idle_device),        cmocka_unit_test(test_synchronisation),
-      cmocka_unit_test(test_blocking_copy), cmocka_unit_test(test_once_in_a_recording), cmocka_unit_test(test_small_kernels),      cmocka_unit_test(test_small_ops_on_the_host),
-      cmocka_unit_test(test_scalar_reads),  cmocka_unit_test(test_optimizer),
-      cmocka_unit_test(test_optimizer_with_closure),          cmocka_unit_test(test_stalls),
-      cmocka_unit_test(test_python),        cmocka_unit_test(test_chance),
-      cmocka_unit_test(test_python_of_the_optimizer), cmocka_unit_test(test_short_pauses),
-      cmocka_unit_test(test_overhead),           cmocka_unit_test(test_precision),
-      cmocka_unit_test(test_device_memory), cmocka_unit_test(test_occupancy),          cmocka_unit_test(test_labels),
+      cmocka_unit_test(test_loader),
+      cmocka_unit_test(test_loader_fast_enough),
+      cmocka_unit_test(test_communication),
+      cmocka_unit_test(test_wrappers),
+      cmocka_unit_test(test_idle_device),
+      cmocka_unit_test(test_synchronisation),
+      cmocka_unit_test(test_blocking_copy),
+      cmocka_unit_test(test_once_in_a_recording),
+      cmocka_unit_test(test_small_kernels),
+      cmocka_unit_test(test_small_ops_on_the_host),
+      cmocka_unit_test(test_scalar_reads),
+      cmocka_unit_test(test_optimizer),
+      cmocka_unit_test(test_optimizer_with_closure),
+      cmocka_unit_test(test_stalls),
+      cmocka_unit_test(test_python),
+      cmocka_unit_test(test_chance),
+      cmocka_unit_test(test_python_of_the_optimizer),
+      cmocka_unit_test(test_short_pauses),
+      cmocka_unit_test(test_overhead),
+      cmocka_unit_test(test_precision),
+      cmocka_unit_test(test_device_memory),
+      cmocka_unit_test(test_occupancy),
+      cmocka_unit_test(test_labels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

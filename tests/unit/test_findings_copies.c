@@ -1,8 +1,9 @@
-/* The findings about tensors that are copied, passed over again and again or kept, and about what compiles, sends and computes in too many
- * pieces: for every rule a program in which it fires, with figures added up by hand, and one in which it must not. */
+/* The findings about tensors that are copied, passed over again and again or kept, and about what compiles, sends
+ * and computes in too many pieces: for every rule a program in which it fires, with figures added up by hand, and
+ * one in which it must not. */
 #include "unit/findings_scene.h"
 
-/* ---- copies --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 /* Four calls a step, of 500 us each. Turn k joins `first` rows that are there and 2 new ones of 8 columns. */
 static struct scene joins(bool grows) {
@@ -20,8 +21,9 @@ static struct scene joins(bool grows) {
   return s;
 }
 
-/* Of each step the calls of 4 + 2, 6 + 2 and 8 + 2 rows are given what the one before made: nine in all, 18 of 24 rows were there; the
- * first step's first makes 4 rows of 2, which no call made. Those of later steps are given 2 rows: nobody made them either. */
+/* Of each step the calls of 4 + 2, 6 + 2 and 8 + 2 rows are given what the one before made: nine in all, 18 of 24
+ * rows were there; the first step's first makes 4 rows of 2, which no call made. Those of later steps are given 2
+ * rows: nobody made them either. */
 static void test_growth(void **state) {
   struct scene s = joins(true);
   expect(&s, "quadratic-concat", 2000, 1500, "aten::cat at train.py(7): push", 7);
@@ -53,8 +55,10 @@ static void expect_evidence(struct scene *s, const char *cause, const char *evid
 /* Lists of a file may go over several lines; and without training nothing is said of backward. */
 static void test_layout_in_words(void **state) {
   struct scene s = layout("aten::clone", 2);
-  expect_evidence(&s, "layout-conversion", "2 times a step a permuted view is copied into another order in memory: 1.00 ms with backward (10.0 %); "
-                                           "here of inputs [[8, 32, 32, 24], []] with strides [[24576, 32, 1, 1024], []]");
+  expect_evidence(
+      &s, "layout-conversion",
+      "2 times a step a permuted view is copied into another order in memory: 1.00 ms with backward (10.0 %); "
+      "here of inputs [[8, 32, 32, 24], []] with strides [[24576, 32, 1, 1024], []]");
   s = begin();
   for (int i = 0; i < STEPS; i++) {
     s.at = i * STEP;
@@ -64,8 +68,9 @@ static void test_layout_in_words(void **state) {
       call(&s, "aten::clone", 1000 * k, 390, NULL);
     }
   }
-  expect_evidence(&s, "layout-conversion", "2 times a step a permuted view is copied into another order in memory: 0.80 ms (8.0 %); "
-                                           "here of inputs [[8, 32], []]");
+  expect_evidence(&s, "layout-conversion",
+                  "2 times a step a permuted view is copied into another order in memory: 0.80 ms (8.0 %); "
+                  "here of inputs [[8, 32], []]");
 }
 
 static void test_layout(void **state) {
@@ -120,7 +125,7 @@ static void test_clones(void **state) {
   expect_absent(&s, "redundant-copy");
 }
 
-/* ---- passes ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static struct scene chain(const char *third) {
   static const char *const names[] = {"aten::pow", "aten::mul", NULL, "aten::tanh", "aten::mul"};
@@ -129,7 +134,8 @@ static struct scene chain(const char *third) {
     s.at = i * STEP;
     int calls[5];
     for (int k = 0; k < 5; k++) {
-      calls[k] = call(&s, names[k] ? names[k] : third, 500 * k, k == 3 ? 500 : 300, "train.py(6): act;train.py(30): train");
+      calls[k] =
+          call(&s, names[k] ? names[k] : third, 500 * k, k == 3 ? 500 : 300, "train.py(6): act;train.py(30): train");
       inputs(&s, "[[256, 256], []]", "[\"float\", \"Scalar\"]", NULL);
     }
     node(&s, "TanhBackward0", 5000, 400, calls[3]);
@@ -169,7 +175,7 @@ static void test_graph(void **state) {
   expect_absent(&s, "graph-retention");
 }
 
-/* ---- in pieces ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- in pieces ------------------------------------------------------------------------------- */
 
 static struct scene compiling(int steps) {
   struct scene s = begin();
@@ -196,8 +202,8 @@ static void test_compiling(void **state) {
   expect_absent(&s, "recompilation");
 }
 
-/* Calls of a compiled function with two graphs of 2 and 3 ms; 1.5 ms from the end of one to the begin of the other. nested: the second
- * is in a range inside the first; item: an operator runs between them. */
+/* Calls of a compiled function with two graphs of 2 and 3 ms; 1.5 ms from the end of one to the begin of the other.
+ * nested: the second is in a range inside the first; item: an operator runs between them. */
 static struct scene compiled(bool nested, const char *item, const char *from) {
   struct scene s = begin();
   for (int i = 0; i < STEPS; i++) {
@@ -213,7 +219,8 @@ static struct scene compiled(bool nested, const char *item, const char *from) {
 }
 
 static void test_breaks(void **state) {
-  struct scene s = compiled(true, "train.py(7): helper;train.py(12): forward", "train.py(12): forward;train.py(30): train");
+  struct scene s =
+      compiled(true, "train.py(7): helper;train.py(12): forward", "train.py(12): forward;train.py(30): train");
   expect(&s, "graph-break", 1500, 1500, "train.py(7): helper", 7);
   s = compiled(true, NULL, "train.py(14): torch_dynamo_resume_in_forward_at_12;train.py(12): forward");
   expect(&s, "graph-break", 1500, 1500, "train.py(14): forward", 14);
@@ -275,7 +282,8 @@ static void test_threads(void **state) {
   row = mini_row(t, "cause", "thread-underuse");
   assert_int_equal(mini_int(t, row, "saving_ns"), 1400 * US);
   tg__table_free(t);
-  static const char *const fine[] = {"{\"cpu_cores\": 4, \"threads\": 4}", "{\"cpu_cores\": 4, \"threads\": 2}", /* what torch takes by itself */
+  static const char *const fine[] = {"{\"cpu_cores\": 4, \"threads\": 4}",
+                                     "{\"cpu_cores\": 4, \"threads\": 2}", /* what torch takes by itself */
                                      "{\"cpu_cores\": 4, \"physical_cores\": 2, \"threads\": 3}"};
   for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
     t = threads(fine[i]);
@@ -311,7 +319,8 @@ static void test_threads_in_pieces(void **state) {
   assert_int_equal(underused(20, 25), 0); /* of 160 us: and the layer has no time of its own */
 }
 
-/* The loop waits 4 ms of 10; meanwhile two threads run four operators of 400 us each: one after the other, by turns, or both at once. */
+/* The loop waits 4 ms of 10; meanwhile two threads run four operators of 400 us each: one after the other, by turns,
+ * or both at once. */
 static struct scene producers(const char *order) {
   struct scene s = begin();
   const uint32_t threads[2] = {mini_thread(s.m, 1, 11), mini_thread(s.m, 1, 12)};
@@ -335,9 +344,10 @@ static void test_pipeline(void **state) {
   expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): train", 30);
 }
 
-/* ---- with a device ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- with a device --------------------------------------------------------------------------- */
 
-static void launch(struct scene *s, uint32_t gpu, const char *op, int64_t us, int64_t host_us, int64_t from_us, int64_t kernel_us, const char *stack) {
+static void launch(struct scene *s, uint32_t gpu, const char *op, int64_t us, int64_t host_us, int64_t from_us,
+                   int64_t kernel_us, const char *stack) {
   const int call_at = call(s, op, us, host_us, stack);
   inputs(s, "[[64, 64], []]", "[\"float\", \"\"]", NULL);
   const int run = mini_slice(s->m, s->thread, "cuda_runtime", "cudaLaunchKernel", s->at + us * US, 5 * US);
@@ -346,7 +356,8 @@ static void launch(struct scene *s, uint32_t gpu, const char *op, int64_t us, in
   mini_cause(s->m, kernel, run);
 }
 
-/* A step of 10 ms clones and convolves: on the host for so long each, on the device for so long each, one after the other up to its end. */
+/* A step of 10 ms clones and convolves: on the host for so long each, on the device for so long each, one after the
+ * other up to its end. */
 static struct scene on_device(int64_t clone_us, int64_t conv_us, int64_t clone_kernel_us, int64_t conv_kernel_us) {
   struct scene s = begin();
   const uint32_t gpu = mini_stream(s.m, 0, 7);
@@ -354,13 +365,15 @@ static struct scene on_device(int64_t clone_us, int64_t conv_us, int64_t clone_k
     s.at = i * STEP;
     const int64_t first = 10000 - conv_kernel_us - clone_kernel_us;
     launch(&s, gpu, "aten::clone", 0, clone_us, first, clone_kernel_us, "train.py(5): keep;train.py(30): train");
-    launch(&s, gpu, "aten::conv2d", clone_us, conv_us, first + clone_kernel_us, conv_kernel_us, "train.py(6): keep;train.py(30): train");
+    launch(&s, gpu, "aten::conv2d", clone_us, conv_us, first + clone_kernel_us, conv_kernel_us,
+           "train.py(6): keep;train.py(30): train");
   }
   return s;
 }
 
-/* Where the device is the slower side its time counts: 3 ms. Where the host is, its 4 ms do. In the third the host is the slower side
- * with 9.5 ms, but the 9 ms of the device stay whatever the host does: a step of 10 ms gets shorter by 1 ms at most. */
+/* Where the device is the slower side its time counts: 3 ms. Where the host is, its 4 ms do. In the third the host
+ * is the slower side with 9.5 ms, but the 9 ms of the device stay whatever the host does: a step of 10 ms gets
+ * shorter by 1 ms at most. */
 static void test_device(void **state) {
   struct scene s = on_device(100, 100, 3000, 6000);
   expect(&s, "redundant-copy", 3000, 3000, "aten::clone at train.py(5): keep", 5);
@@ -372,9 +385,11 @@ static void test_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_growth), cmocka_unit_test(test_layout), cmocka_unit_test(test_layout_in_words),    cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones), cmocka_unit_test(test_chain),
-      cmocka_unit_test(test_graph),  cmocka_unit_test(test_compiling), cmocka_unit_test(test_breaks),
-      cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads), cmocka_unit_test(test_threads_in_pieces), cmocka_unit_test(test_pipeline), cmocka_unit_test(test_device),
+      cmocka_unit_test(test_growth),     cmocka_unit_test(test_layout),    cmocka_unit_test(test_layout_in_words),
+      cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones),    cmocka_unit_test(test_chain),
+      cmocka_unit_test(test_graph),      cmocka_unit_test(test_compiling), cmocka_unit_test(test_breaks),
+      cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads),   cmocka_unit_test(test_threads_in_pieces),
+      cmocka_unit_test(test_pipeline),   cmocka_unit_test(test_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
-/* Findings about Python: loops told apart by what they go over, stretches of Python by what lies in them, and a machine that others keep
- * busy. Figures are added up by hand; steps of 10 ms. */
+/* Findings about Python: loops told apart by what they go over, stretches of Python by what lies in them, and a
+ * machine that others keep busy. Figures are added up by hand; steps of 10 ms. */
 #include "unit/findings_scene.h"
 
-/* ---- loops ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 /* A tensor of 40 rows is taken apart; each turn adds 20 us to one of them; the loss is of so many rows. */
 static struct scene over_rows(const char *loss_dims) {
@@ -21,7 +21,8 @@ static struct scene over_rows(const char *loss_dims) {
   return s;
 }
 
-/* 40 × 20 us of calls, of which 39 are beyond the first and 8 ns of each 20 us work, for 32 elements; 39 pauses of 10 us, one of 40 parts stays. */
+/* 40 × 20 us of calls, of which 39 are beyond the first and 8 ns of each 20 us work, for 32 elements; 39 pauses of
+ * 10 us, one of 40 parts stays. */
 static void test_rows_of_a_batch(void **state) {
   const double calls = 780 * (20 - 0.008) / 20;
   struct scene s = over_rows("[[40, 4], [40, 4]]");
@@ -29,10 +30,12 @@ static void test_rows_of_a_batch(void **state) {
   s = over_rows("[[80, 4], [80, 4]]"); /* two tokens a sample */
   expect(&s, "per-sample-loop", 800 + 60 + 390, calls + 60 + 390 - 390 / 40.0, "aten::add at train.py(12): scan", 12);
   s = over_rows("[[8, 4], [8, 4]]"); /* a sequence of 40 for a batch of 8: a fused layer has its turns, too */
-  expect(&s, "many-small-ops", 800 + 60 + 390, (calls + 60) / 2 + 390 - 390 / 40.0, "aten::add at train.py(12): scan", 12);
+  expect(&s, "many-small-ops", 800 + 60 + 390, (calls + 60) / 2 + 390 - 390 / 40.0, "aten::add at train.py(12): scan",
+         12);
 }
 
-/* A model called on one row at a time, and what picks an action from its answer beside it: three quarters of the time. */
+/* A model called on one row at a time, and what picks an action from its answer beside it: three quarters of the time.
+ */
 static void test_tiny_batches_with_what_follows(void **state) {
   struct scene s = begin();
   for (int i = 0; i < STEPS; i++) {
@@ -56,7 +59,7 @@ static void test_tiny_batches_with_what_follows(void **state) {
   tg__table_free(t);
 }
 
-/* ---- stretches of Python --------------------------------------------------------------------------------------------------------------- */
+/* ---- stretches of Python --------------------------------------------------------------------- */
 
 /* Each step 3 ms of Python between two lines; in the first `opened` steps a file is opened there. */
 static struct scene stretch(int opened) {
@@ -74,7 +77,8 @@ static struct scene stretch(int opened) {
 }
 
 static void test_file_that_is_read_again(void **state) {
-  struct scene s = stretch(3); /* 3 ms without the range of 50 us, which a step does not count as empty; nine tenths to be won */
+  struct scene s =
+      stretch(3); /* 3 ms without the range of 50 us, which a step does not count as empty; nine tenths to be won */
   expect(&s, "repeated-file-load", 2950, 2655, "builtins.open at train.py(4): load", 4);
   s = stretch(1); /* once is no habit */
   struct tg_table *t = ask(&s);
@@ -83,7 +87,8 @@ static void test_file_that_is_read_again(void **state) {
   tg__table_free(t);
 }
 
-/* 2 ms behind line 9 and 1 ms behind line 12, where the next begins, are one stretch; 1 ms that begins and ends elsewhere is another. */
+/* 2 ms behind line 9 and 1 ms behind line 12, where the next begins, are one stretch; 1 ms that begins and ends
+ * elsewhere is another. */
 static void test_stretch_that_calls_an_operator_now_and_then(void **state) {
   struct scene s = begin();
   for (int i = 0; i < STEPS; i++) {
@@ -97,7 +102,7 @@ static void test_stretch_that_calls_an_operator_now_and_then(void **state) {
   expect(&s, "slow-python-transform", 1980 + 980, 2664, "between train.py(9) and (12): fit", 9);
 }
 
-/* ---- a machine that others keep busy -------------------------------------------------------------------------------------------------- */
+/* ---- a machine that others keep busy --------------------------------------------------------- */
 
 enum { MANY = 20 };
 
@@ -132,7 +137,7 @@ static void test_thread_without_a_core(void **state) {
   assert_int_equal(standing_still("40", 20), 1); /* all of them: the program's own */
 }
 
-/* ---- checkpoints ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoints ----------------------------------------------------------------------------- */
 
 static void saves(struct scene *s, const char *forced_by) {
   for (int i = 0; i < STEPS; i++) {

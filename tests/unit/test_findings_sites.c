@@ -1,10 +1,11 @@
-/* The findings that follow calls to their lines: for every rule a program in which it fires, with figures added up by hand, and one
- * in which it must not. Steps of 10 ms; times inside a step are in microseconds. */
+/* The findings that follow calls to their lines: for every rule a program in which it fires, with figures added up
+ * by hand, and one in which it must not. Steps of 10 ms; times inside a step are in microseconds. */
 #include "unit/findings_scene.h"
 
-/* ---- loops ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
-/* 20 turns a step of a call of 90 us with its shortest of `shortest`, and 10 us of Python behind each; one call outside the loop. */
+/* 20 turns a step of a call of 90 us with its shortest of `shortest`, and 10 us of Python behind each; one call
+ * outside the loop. */
 struct turn {
   const char *name, *stack, *dims, *values, *module;
   bool varies; /* shapes differ from turn to turn */
@@ -29,8 +30,10 @@ static struct scene loop(const struct turn *x, int turns, int64_t shortest) {
   return s;
 }
 
-/* Of 20 × 90 − 80 = 1720 us of calls a step 19/20 are beyond the first: 1634. The shortest takes 10 us, of which 10 ns are the work on
- * 5 × 8 elements: 0.999 of them are price, 1632.366. Taking the tensor apart, 20 us, is a part of the loop. Python between them: 18 gaps of 10 us, and one of 90 behind the shortest, of which 50 count: 230; of them one of 20 parts stays. */
+/* Of 20 × 90 − 80 = 1720 us of calls a step 19/20 are beyond the first: 1634. The shortest takes 10 us, of which 10
+ * ns are the work on 5 × 8 elements: 0.999 of them are price, 1632.366. Taking the tensor apart, 20 us, is a part of
+ * the loop. Python between them: 18 gaps of 10 us, and one of 90 behind the shortest, of which 50 count: 230; of
+ * them one of 20 parts stays. */
 static void test_loop_over_samples(void **state) {
   const struct turn mv = {"aten::mv", "train.py(12): pool;train.py(30): train", "[[5, 8], [8]]", NULL, NULL, false};
   struct scene s = loop(&mv, 20, 10);
@@ -60,10 +63,11 @@ static void test_loop_of_a_worker(void **state) {
 }
 
 static void test_loop_over_indexes(void **state) {
-  const struct turn row = {"aten::select", "train.py(12): pool;train.py(30): train", "[[64, 20], [], []]", "[\"\", \"1\", \"3\"]", NULL,
-                           false};
+  const struct turn row = {
+      "aten::select", "train.py(12): pool;train.py(30): train", "[[64, 20], [], []]", "[\"\", \"1\", \"3\"]", NULL,
+      false};
   struct scene s = loop(&row, 20, 10);
-  expect(&s, "tensor-index-loop", 1970, 1872.5,  "aten::select at train.py(12): pool", 12);
+  expect(&s, "tensor-index-loop", 1970, 1872.5, "aten::select at train.py(12): pool", 12);
 }
 
 static void test_loop_over_elements(void **state) {
@@ -75,13 +79,17 @@ static void test_loop_over_elements(void **state) {
 }
 
 static void test_loop_over_parameters(void **state) {
-  const struct turn norm = {"aten::linalg_vector_norm", "train.py(12): clip;train.py(30): train", NULL, NULL, NULL, true};
+  const struct turn norm = {
+      "aten::linalg_vector_norm", "train.py(12): clip;train.py(30): train", NULL, NULL, NULL, true};
   struct scene s = loop(&norm, 20, 10);
-  /* In the function of the tensor that is taken apart is another loop. The longest call, the second one, has 2 * 8 elements. */
-  expect(&s, "per-parameter-loop", 1950, 1634 * (10 - 0.004) / 10 + 218.5, "aten::linalg_vector_norm at train.py(12): clip", 12);
+  /* In the function of the tensor that is taken apart is another loop. The longest call, the second one, has 2 * 8
+   * elements. */
+  expect(&s, "per-parameter-loop", 1950, 1634 * (10 - 0.004) / 10 + 218.5,
+         "aten::linalg_vector_norm at train.py(12): clip", 12);
 }
 
-/* A model called for each two rows: the loop is where the model is called. Layers, each a module of its own, are no loop. */
+/* A model called for each two rows: the loop is where the model is called. Layers, each a module of its own, are no
+ * loop. */
 /* Each turn a short operator on one parameter and a long one on a number; gradients arrive for so many parameters. */
 static size_t over_parameters(int gradients, const char *cause) {
   struct scene s = begin();
@@ -119,15 +127,17 @@ static void test_loop_over_pieces_of_derived_modules(void **state) {
     for (int k = 0; k < 20; k++) {
       call(&s, "aten::linear", 100 + 100 * k, k ? 90 : 10, "train.py(5): forward;train.py(31): train");
       inputs(&s, "[[2, 8], [8, 8]]", NULL, NULL);
-      mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at + (100 + 100 * k) * US, (k ? 90 : 10) * US);
+      mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at + (100 + 100 * k) * US,
+                 (k ? 90 : 10) * US);
     }
   }
   expect(&s, "tiny-batches", 1950, 1852.5, "aten::linear at train.py(31): train", 31);
 }
 
 static void test_loop_over_pieces(void **state) {
-  const struct turn layer = {"aten::linear", "train.py(5): forward;train.py(31): train", "[[2, 8], [8, 8]]", NULL, "nn.Module: Linear_0",
-                             false};
+  const struct turn layer = {"aten::linear",        "train.py(5): forward;train.py(31): train",
+                             "[[2, 8], [8, 8]]",    NULL,
+                             "nn.Module: Linear_0", false};
   struct scene s = loop(&layer, 20, 10);
   expect(&s, "tiny-batches", 1970, 1872.5, "aten::linear at train.py(31): train", 31);
   s = begin();
@@ -145,7 +155,7 @@ static void test_loop_over_pieces(void **state) {
   tg__table_free(t);
 }
 
-/* ---- operators ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static struct scene attention(const char *scores, const char *second) {
   struct scene s = begin();
@@ -220,7 +230,7 @@ static void test_types(void **state) {
   expect_absent(&s, "dtype-promotion");
 }
 
-/* ---- gradients ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 /* Head and backbone are called in lines 31 and 30 of train; `passes` backward passes a step. */
 static struct scene two_parts(bool head_added, bool backbone_added, int passes) {
@@ -258,17 +268,22 @@ static void test_zero_fill(void **state) {
     mini_slice(s.m, s.thread, "user_annotation", "Optimizer.zero_grad#SGD.zero_grad", s.at + 3000 * US, 800 * US);
     call(&s, "aten::zero_", 3000, 600, "torch/optim/optimizer.py(9): zero_grad;train.py(42): train");
   }
-  expect(&s, "gradient-zero-fill", 800, 800, "aten::zero_ at train.py(42): train", 42); /* 600, and two gradients of 100 added */
+  expect(&s, "gradient-zero-fill", 800, 800, "aten::zero_ at train.py(42): train",
+         42); /* 600, and two gradients of 100 added */
   s = two_parts(true, true, 1);
   expect_absent(&s, "gradient-zero-fill");
-  for (int tensors = 2; tensors <= 5; tensors += 3) { /* by hand, as many as gradients are added to; or more, for something else */
+  for (int tensors = 2; tensors <= 5;
+       tensors += 3) { /* by hand, as many as gradients are added to; or more, for something else */
     s = two_parts(true, true, 1);
     for (int i = 0; i < STEPS; i++) {
       s.at = i * STEP;
-      for (int k = 0; k < tensors; k++) call(&s, "aten::zero_", 3000 + 200 * k, 200, "train.py(21): clear;train.py(42): train");
+      for (int k = 0; k < tensors; k++)
+        call(&s, "aten::zero_", 3000 + 200 * k, 200, "train.py(21): clear;train.py(42): train");
     }
-    if (tensors == 2) expect(&s, "gradient-zero-fill", 600, 600, "aten::zero_ at train.py(21): clear", 21); /* 400, and 2 x 100 added */
-    else expect_absent(&s, "gradient-zero-fill");
+    if (tensors == 2)
+      expect(&s, "gradient-zero-fill", 600, 600, "aten::zero_ at train.py(21): clear", 21); /* 400, and 2 x 100 added */
+    else
+      expect_absent(&s, "gradient-zero-fill");
   }
 }
 
@@ -295,7 +310,7 @@ static void test_dense_table(void **state) {
   expect_absent(&s, "dense-embedding-gradient");
 }
 
-/* ---- the same again ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the same again -------------------------------------------------------------------------- */
 
 /* A mask made of constants in a model (800 us), and a function whose results have no gradient (2000 us). */
 static struct scene invariant(const char *source, const char *second) {
@@ -334,11 +349,13 @@ static size_t invariants(struct scene *s) {
   return n;
 }
 
-/* A function of the model whose results have no gradient: on a buffer by itself, or through a layer. It takes row `row` of what it has. */
+/* A function of the model whose results have no gradient: on a buffer by itself, or through a layer. It takes row
+ * `row` of what it has. */
 static size_t constant_function(const char *layer, const char *module, int moving) {
   struct scene s = begin();
   char stack[200];
-  snprintf(stack, sizeof stack, "%strain.py(9): graph;torch/nn/modules/module.py(1789): _call_impl;train.py(30): train", layer);
+  snprintf(stack, sizeof stack, "%strain.py(9): graph;torch/nn/modules/module.py(1789): _call_impl;train.py(30): train",
+           layer);
   for (int i = 0; i < STEPS; i++) {
     char values[32];
     s.at = i * STEP;
@@ -399,7 +416,7 @@ static void test_invariant(void **state) {
   expect_absent(&s, "loop-invariant-recompute");
 }
 
-/* ---- waits, and ranks that wait ------------------------------------------------------------------------------------------------------- */
+/* ---- waits, and ranks that wait -------------------------------------------------------------- */
 
 static struct scene waits(const char *name, int64_t dur_us) {
   struct scene s = begin();
@@ -458,7 +475,8 @@ static struct scene reduces(bool by_node) {
     s.at = i * STEP;
     const int linear = call(&s, "aten::linear", 0, 1000, "train.py(15): forward;train.py(30): train");
     node(&s, "AddmmBackward0", 1000, 4000, linear);
-    call(&s, "c10d::allreduce_", by_node ? 4000 : 5500, 100, "torch/distributed.py(3): all_reduce;train.py(20): average;train.py(30): train");
+    call(&s, "c10d::allreduce_", by_node ? 4000 : 5500, 100,
+         "torch/distributed.py(3): all_reduce;train.py(20): average;train.py(30): train");
     mini_slice(s.m, gloo, "user_annotation", "gloo:all_reduce", s.at + 5600 * US, 3000 * US);
   }
   return s;
@@ -506,7 +524,8 @@ int main(void) {
       cmocka_unit_test(test_invariant),
       cmocka_unit_test(test_invariant_of_two_shapes),
       cmocka_unit_test(test_frozen_is_not_constant),
-      cmocka_unit_test(test_waits),                cmocka_unit_test(test_straggler),
+      cmocka_unit_test(test_waits),
+      cmocka_unit_test(test_straggler),
       cmocka_unit_test(test_communication_of_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,8 @@ static void test_convolution(void **state) {
   /* (224 + 6 - 6 - 1) / 2 + 1 = 112 positions along each axis */
   assert_int_equal(flops("aten::conv2d", "[[8, 3, 224, 224], [64, 3, 7, 7], [64], [], [], [], []]", stem),
                    INT64_C(2) * 8 * 112 * 112 * 7 * 7 * 3 * 64);
-  /* 32 groups of 4 channels, stride 1 × 3, padding 1 × 0, dilation 2 × 1: (10 + 2 - 4 - 1) / 1 + 1 = 8 by (11 + 0 - 2 - 1) / 3 + 1 = 3 */
+  /* 32 groups of 4 channels, stride 1 × 3, padding 1 × 0, dilation 2 × 1: (10 + 2 - 4 - 1) / 1 + 1 = 8 by (11 + 0 -
+   * 2 - 1) / 3 + 1 = 3 */
   static const char grouped[] = "[\"\",\"\",\"\",\"[1,3]\",\"[1,0]\",\"[2,1]\",\"32\"]";
   assert_int_equal(flops("aten::conv2d", "[[2, 128, 10, 11], [128, 4, 3, 3], [], [], [], [], []]", grouped),
                    2 * 2 * 8 * 3 * 3 * 3 * 128 * 128 / 32);
@@ -88,8 +89,9 @@ static void test_hostile_text(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_matrix_products),     cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_convolution),
-      cmocka_unit_test(test_what_cannot_be_told), cmocka_unit_test(test_hostile_text),
+      cmocka_unit_test(test_matrix_products), cmocka_unit_test(test_elementwise),
+      cmocka_unit_test(test_convolution),     cmocka_unit_test(test_what_cannot_be_told),
+      cmocka_unit_test(test_hostile_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@
 
 static uint8_t scratch[1 << 20], packed[1 << 20];
 
-static void assert_packs_to(const void *values, uint32_t rows, struct tg__packing_plan plan, const uint8_t *bytes, size_t len) {
+static void assert_packs_to(const void *values, uint32_t rows, struct tg__packing_plan plan, const uint8_t *bytes,
+                            size_t len) {
   assert_int_equal(tg__array_pack(values, rows, plan, scratch, packed), len);
   assert_memory_equal(packed, bytes, len);
   uint64_t back[16];
@@ -21,8 +22,10 @@ static void assert_packs_to(const void *values, uint32_t rows, struct tg__packin
 static void test_delta_varint(void **state) {
   /* 100, +2, -1 → zigzag 200, 4, 1 → C8 01, 04, 01 */
   const uint32_t values[] = {100, 102, 101};
-  const uint8_t bytes[] = {3, 0, 0, 0, 4, TG_T_DELTA | TG_T_VARINT, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0xC8, 0x01, 0x04, 0x01};
-  assert_packs_to(values, 3, (struct tg__packing_plan){.width = 4, .transform = TG_T_DELTA | TG_T_VARINT}, bytes, sizeof bytes);
+  const uint8_t bytes[] = {3, 0,    0,    0,    4,   TG_T_DELTA | TG_T_VARINT, 0, 0, 4, 0, 0, 0, 0, 0, 0,
+                           0, 0xC8, 0x01, 0x04, 0x01};
+  assert_packs_to(values, 3, (struct tg__packing_plan){.width = 4, .transform = TG_T_DELTA | TG_T_VARINT}, bytes,
+                  sizeof bytes);
 }
 
 static void test_optional_delta(void **state) {
@@ -38,7 +41,8 @@ static void test_row_references(void **state) {
   const uint32_t values[] = {TG_NONE, 10, 10};
   const uint8_t how = TG_T_ROW | TG_T_OPTIONAL | TG_T_VARINT;
   const uint8_t bytes[] = {3, 0, 0, 0, 4, how, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3};
-  assert_packs_to(values, 3, (struct tg__packing_plan){.width = 4, .transform = how, .first_row = 10}, bytes, sizeof bytes);
+  assert_packs_to(values, 3, (struct tg__packing_plan){.width = 4, .transform = how, .first_row = 10}, bytes,
+                  sizeof bytes);
 }
 
 static void test_shuffle(void **state) {
@@ -111,7 +115,8 @@ static void test_refuses_lies(void **state) {
   memcpy(bad, packed, len);
   tg__set32(bad, TG_PACKED_MAX_ROWS + 1);
   assert_false(tg__array_rows(bad, len, 4, &rows));
-  static const uint8_t wide[] = {1, 0, 0, 0, 2, TG_T_VARINT, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x80, 0x04}; /* 65,536 in 16 bits */
+  static const uint8_t wide[] = {1, 0, 0, 0, 2, TG_T_VARINT, 0,    0,    3,   0,
+                                 0, 0, 0, 0, 0, 0,           0x80, 0x80, 0x04}; /* 65,536 in 16 bits */
   assert_int_equal(tg__array_unpack(wide, sizeof wide, back, 1, 2, 0, scratch), TG_DAMAGED);
 }
 
@@ -142,14 +147,21 @@ static void test_no_zstd(void **state) {
   const size_t len = tg__array_pack(values, sizeof values, (struct tg__packing_plan){.width = 1}, scratch, packed);
   assert_int_equal(len, TG_PACKED_HEAD_BYTES + sizeof values);
   assert_int_equal(packed[6], 0);
-  static const uint8_t frame[] = {4, 0, 0, 0, 1, 0, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0x28, 0xB5, 0x2F, 0xFD, 0x20, 4, 0x21, 0, 0, 0, 0, 0, 0};
+  static const uint8_t frame[] = {4, 0,    0,    0,    1,    0,    1, 0,    4, 0, 0, 0, 0, 0, 0,
+                                  0, 0x28, 0xB5, 0x2F, 0xFD, 0x20, 4, 0x21, 0, 0, 0, 0, 0, 0};
   assert_int_equal(tg__array_unpack(frame, sizeof frame, back, 4, 1, 0, scratch), TG_UNSUPPORTED);
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_delta_varint),      cmocka_unit_test(test_optional_delta), cmocka_unit_test(test_row_references),
-      cmocka_unit_test(test_shuffle),           cmocka_unit_test(test_no_rows),        cmocka_unit_test(test_round_trips),
-      cmocka_unit_test(test_optional_overflow), cmocka_unit_test(test_refuses_lies),   cmocka_unit_test(test_refuses_wrong_frames),
+      cmocka_unit_test(test_delta_varint),
+      cmocka_unit_test(test_optional_delta),
+      cmocka_unit_test(test_row_references),
+      cmocka_unit_test(test_shuffle),
+      cmocka_unit_test(test_no_rows),
+      cmocka_unit_test(test_round_trips),
+      cmocka_unit_test(test_optional_overflow),
+      cmocka_unit_test(test_refuses_lies),
+      cmocka_unit_test(test_refuses_wrong_frames),
       cmocka_unit_test(test_no_zstd),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

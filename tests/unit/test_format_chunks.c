@@ -20,7 +20,9 @@ static bool read_memory(void *ctx, uint64_t offset, void *to, size_t len) {
   return true;
 }
 
-static struct tg__reader reader_of(struct memory *m) { return (struct tg__reader){.read = read_memory, .ctx = m, .len = m->len}; }
+static struct tg__reader reader_of(struct memory *m) {
+  return (struct tg__reader){.read = read_memory, .ctx = m, .len = m->len};
+}
 
 static void put(struct memory *m, uint16_t type, uint32_t part, uint32_t flags, const void *payload, size_t len) {
   tg__chunk_head_write(m->bytes + m->len, type, part, flags, len, flags ? 0 : tg__checksum(payload, len));
@@ -60,7 +62,8 @@ static void test_greeting(void **state) {
 static void test_head_bytes(void **state) {
   uint8_t head[TG_CHUNK_HEAD_BYTES];
   tg__chunk_head_write(head, TG_CHUNK_ARGS, 0x01020304, 0, 5, 0x1122334455667788);
-  const uint8_t first[28] = {0x54, 0x67, 80, 0, 4, 3, 2, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
+  const uint8_t first[28] = {0x54, 0x67, 80, 0, 4,    3,    2,    1,    5,    0,    0,    0,
+                             0,    0,    0,  0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
   assert_memory_equal(head, first, sizeof first);
   struct tg__chunk c;
   assert_true(tg__chunk_head_read(head, 16, 16 + 32 + 5, &c));

@@ -1,4 +1,5 @@
-/* The question gaps, on traces written by hand: which intervals, what caused them, and that they add up to the idle time. */
+/* The question gaps, on traces written by hand: which intervals, what caused them, and that they add up to the idle
+ * time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +23,8 @@ static struct scene begin(void) {
   return s;
 }
 
-static int work(struct scene *s, uint32_t thread, uint32_t stream, int64_t call_at, int64_t call_dur, int64_t at, int64_t dur,
-                const char *name) {
+static int work(struct scene *s, uint32_t thread, uint32_t stream, int64_t call_at, int64_t call_dur, int64_t at,
+                int64_t dur, const char *name) {
   const int call = mini_slice(s->m, thread, "cuda_runtime", "cudaLaunchKernel", call_at, call_dur);
   const int kernel = mini_slice(s->m, stream, "kernel", name, at, dur);
   mini_cause(s->m, kernel, call);
@@ -162,7 +163,8 @@ static void test_gaps_add_up(void **state) {
     for (int i = 0; i < 60; i++) {
       random ^= random << 13, random ^= random >> 7, random ^= random << 17;
       const int64_t at = (int64_t)(random >> 40) % 5000, dur = (int64_t)(random >> 20) % 60;
-      work(&s, random & 1 ? s.thread : s.other, random & 2 ? s.stream : s.second, at - (int64_t)(random >> 52) % 100, 3, at, dur, "k");
+      work(&s, random & 1 ? s.thread : s.other, random & 2 ? s.stream : s.second, at - (int64_t)(random >> 52) % 100, 3,
+           at, dur, "k");
     }
     struct tg_trace *trace = mini_finish(s.m);
     bool busy[6000] = {false};

@@ -1,4 +1,5 @@
-/* The rows HolisticTraceAnalysis makes of a trace: rounding, links, iterations, step filter. Numbers worked out by hand. */
+/* The rows HolisticTraceAnalysis makes of a trace: rounding, links, iterations, step filter. Numbers worked out by
+ * hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +9,8 @@
 #include "analyze/hta/hta_rows.h"
 #include "unit/mini_trace.h"
 
-static int slice_with(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t start, int64_t dur, int64_t stream,
-                      int64_t correlation) {
+static int slice_with(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t start, int64_t dur,
+                      int64_t stream, int64_t correlation) {
   const int s = mini_slice(m, track, cat, name, start, dur);
   if (stream >= 0) mini_arg_int(m, "stream", stream);
   if (correlation >= 0) mini_arg_int(m, "correlation", correlation);
@@ -22,7 +23,8 @@ static const struct tg__hta_row *row_of(const struct tg__hta *h, const struct mi
   return NULL;
 }
 
-/* 1000.2 us + 0.5 us: up to 1001, the end 1000.7 down to 1000. 1002.0 + 3.9: 1002 to 1005. The first start, 1001, is 0. */
+/* 1000.2 us + 0.5 us: up to 1001, the end 1000.7 down to 1000. 1002.0 + 3.9: 1002 to 1005. The first start, 1001, is 0.
+ */
 static void test_rounding(void **state) {
   (void)state;
   struct mini *m = mini_new();
@@ -41,7 +43,8 @@ static void test_rounding(void **state) {
   mini_free(m);
 }
 
-/* Whole starts: nothing is rounded, though a duration has a fraction. What has no category, and the profiler's span, are no rows. */
+/* Whole starts: nothing is rounded, though a duration has a fraction. What has no category, and the profiler's span,
+ * are no rows. */
 static void test_whole_times(void **state) {
   (void)state;
   struct mini *m = mini_new();
@@ -60,8 +63,8 @@ static void test_whole_times(void **state) {
   mini_free(m);
 }
 
-/* One call with two kernels: both point to it, it points to the last. A kernel whose call is not there has 0, a host call without a
- * correlation -1. */
+/* One call with two kernels: both point to it, it points to the last. A kernel whose call is not there has 0, a host
+ * call without a correlation -1. */
 static void test_links(void **state) {
   (void)state;
   struct mini *m = mini_new();
@@ -69,7 +72,8 @@ static void test_links(void **state) {
   const int op = mini_slice(m, cpu, "cpu_op", "aten::mm", 0, 90000);
   mini_arg_int(m, "External id", 1); /* args tell the place in the file */
   const int call = slice_with(m, cpu, "cuda_runtime", "cudaGraphLaunch", 10000, 5000, -1, 4);
-  const int one = slice_with(m, gpu, "kernel", "one", 20000, 5000, 7, 4), two = slice_with(m, gpu, "kernel", "two", 30000, 5000, 7, 4);
+  const int one = slice_with(m, gpu, "kernel", "one", 20000, 5000, 7, 4),
+            two = slice_with(m, gpu, "kernel", "two", 30000, 5000, 7, 4);
   const int lone = slice_with(m, gpu, "kernel", "lone", 40000, 5000, 7, 9);
   struct tg__hta h;
   assert_int_equal(tg__hta_open(&h, mini_finish(m), TG_NONE, TG__HTA_EVERY_ROW), TG_OK);
@@ -123,7 +127,8 @@ static void test_iterations(void **state) {
   mini_free(s.m);
 }
 
-/* The last step goes, and what it launched; what came before the first stays. Kernels stand first, those without a call are gone. */
+/* The last step goes, and what it launched; what came before the first stays. Kernels stand first, those without a
+ * call are gone. */
 static void test_step_filter(void **state) {
   (void)state;
   struct steps s = two_steps();
@@ -150,7 +155,8 @@ static void test_filter_multiplies(void **state) {
   (void)state;
   struct mini *m = mini_new();
   const uint32_t cpu = mini_thread(m, 1, 10), gpu = mini_stream(m, 0, 7);
-  for (int k = 0; k < 3; k++) mini_slice(m, cpu, "user_annotation", k == 2 ? "ProfilerStep#2" : "ProfilerStep#1", 100000 * k, 90000);
+  for (int k = 0; k < 3; k++)
+    mini_slice(m, cpu, "user_annotation", k == 2 ? "ProfilerStep#2" : "ProfilerStep#1", 100000 * k, 90000);
   slice_with(m, cpu, "cuda_runtime", "cudaLaunchKernel", 1000, 500, -1, 3);
   slice_with(m, cpu, "cuda_runtime", "cudaLaunchKernel", 2000, 500, -1, 3);
   const int kernel = slice_with(m, gpu, "kernel", "k", 5000, 1000, 7, 3);
@@ -203,7 +209,8 @@ static void test_types(void **state) {
   struct mini *m = mini_new();
   const uint32_t gpu = mini_stream(m, 0, 7);
   int slices[CASES];
-  for (size_t i = 0; i < CASES; i++) slices[i] = slice_with(m, gpu, "kernel", cases[i].name, 1000 * (int64_t)i, 500, 7, -1);
+  for (size_t i = 0; i < CASES; i++)
+    slices[i] = slice_with(m, gpu, "kernel", cases[i].name, 1000 * (int64_t)i, 500, 7, -1);
   struct tg__hta h;
   assert_int_equal(tg__hta_open(&h, mini_finish(m), TG_NONE, TG__HTA_EVERY_ROW), TG_OK);
   for (size_t i = 0; i < CASES; i++) assert_int_equal(tg__hta_type(&h, row_of(&h, m, slices[i])), cases[i].type);
@@ -232,9 +239,14 @@ static void test_no_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rounding),           cmocka_unit_test(test_whole_times), cmocka_unit_test(test_links),
-      cmocka_unit_test(test_iterations),         cmocka_unit_test(test_step_filter), cmocka_unit_test(test_filter_multiplies),
-      cmocka_unit_test(test_steps_that_overlap), cmocka_unit_test(test_types),       cmocka_unit_test(test_no_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounding),
+                                     cmocka_unit_test(test_whole_times),
+                                     cmocka_unit_test(test_links),
+                                     cmocka_unit_test(test_iterations),
+                                     cmocka_unit_test(test_step_filter),
+                                     cmocka_unit_test(test_filter_multiplies),
+                                     cmocka_unit_test(test_steps_that_overlap),
+                                     cmocka_unit_test(test_types),
+                                     cmocka_unit_test(test_no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

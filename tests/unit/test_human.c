@@ -50,6 +50,7 @@ static void test_counts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ns), cmocka_unit_test(test_bytes), cmocka_unit_test(test_counts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ns), cmocka_unit_test(test_bytes),
+                                     cmocka_unit_test(test_counts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The importer: one document read through every path (block sizes, threads, instruction sets) must give one trace; cut or damaged
- * documents must give what was whole. */
+/* The importer: one document read through every path (block sizes, threads, instruction sets) must give one trace;
+ * cut or damaged documents must give what was whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,8 @@
 
 #include "trace/import.h"
 
-static struct tg_trace *open_text(const char *text, size_t len, unsigned threads, size_t block, bool portable, struct tg_error *e) {
+static struct tg_trace *open_text(const char *text, size_t len, unsigned threads, size_t block, bool portable,
+                                  struct tg_error *e) {
   struct tg_trace *t;
   const enum tg_err err = tg__trace_open_bytes(text, len, threads, block, portable, &t, e);
   if (err != TG_OK) {
@@ -28,12 +29,14 @@ static char *describe(const struct tg_trace *t) {
   struct tg__out o = {0};
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
-    tg__out_format(&o, "track %d %lld %lld lanes %u\n", (int)track->kind, (long long)(track->pid_is_text ? -7 : track->pid),
-                   (long long)(track->tid_is_text ? -7 : track->tid), track->lanes);
+    tg__out_format(&o, "track %d %lld %lld lanes %u\n", (int)track->kind,
+                   (long long)(track->pid_is_text ? -7 : track->pid), (long long)(track->tid_is_text ? -7 : track->tid),
+                   track->lanes);
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const struct tg__str name = tg__name(t, t->slices.name[i]);
-      tg__out_format(&o, "%lld %lld %.*s depth %u lane %u parent %d cause %d {", (long long)t->slices.start_ns[i], (long long)t->slices.dur_ns[i],
-                     (int)name.len, name.ptr, t->slices.depth[i], t->slices.lane[i], (int)t->slices.parent[i], (int)t->slices.cause[i]);
+      tg__out_format(&o, "%lld %lld %.*s depth %u lane %u parent %d cause %d {", (long long)t->slices.start_ns[i],
+                     (long long)t->slices.dur_ns[i], (int)name.len, name.ptr, t->slices.depth[i], t->slices.lane[i],
+                     (int)t->slices.parent[i], (int)t->slices.cause[i]);
       struct tg__args_iter it;
       struct tg__jsonw w = {.out = &o};
       for (tg__args_begin(t, t->slices.args[i], &it); tg__args_next(&it);) {
@@ -45,35 +48,52 @@ static char *describe(const struct tg_trace *t) {
       tg__out_text(&o, " }\n");
     }
   }
-  for (uint32_t i = 0; i < t->marks.count; i++) tg__out_format(&o, "mark %c %lld track %u\n", t->marks.ph[i], (long long)t->marks.ts_ns[i], t->marks.track[i]);
+  for (uint32_t i = 0; i < t->marks.count; i++)
+    tg__out_format(&o, "mark %c %lld track %u\n", t->marks.ph[i], (long long)t->marks.ts_ns[i], t->marks.track[i]);
   for (uint32_t r = 0; r < t->rank_count; r++)
     for (int l = 0; l < TG__LOSS_COUNT; l++)
-      if (t->ranks[r].loss[l]) tg__out_format(&o, "%s %lld @%lld\n", tg__loss_info[l].name, (long long)t->ranks[r].loss[l], (long long)t->ranks[r].loss_offset[l]);
+      if (t->ranks[r].loss[l])
+        tg__out_format(&o, "%s %lld @%lld\n", tg__loss_info[l].name, (long long)t->ranks[r].loss[l],
+                       (long long)t->ranks[r].loss_offset[l]);
   tg__out_char(&o, 0);
   assert_int_equal(o.err, TG_OK);
   return o.buf;
 }
 
 static void add_event(struct tg__out *o, int i) {
-  static const char *const names[] = {"aten::mm", "aten::add", "caf\\u00e9 \\\"x\\\"", "a\\/b", "x\\ud83d\\ude00y", "plain"};
+  static const char *const names[] = {"aten::mm", "aten::add",        "caf\\u00e9 \\\"x\\\"",
+                                      "a\\/b",    "x\\ud83d\\ude00y", "plain"};
   if (i) tg__out_text(o, i % 3 ? ", " : ",\n  ");
   if (i % 7 == 3) {
-    tg__out_format(o, "{\"ph\":\"s\",\"id\":%d,\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\",\"pid\":1,\"tid\":2,\"ts\":%d}", i, i * 10);
+    tg__out_format(o, "{\"ph\":\"s\",\"id\":%d,\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\",\"pid\":1,\"tid\":2,\"ts\":%d}",
+                   i, i * 10);
     return;
   }
-  tg__out_format(o, "{\n    \"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %s, \"tid\": %d,\n    \"ts\": %d.%03d, \"dur\": %d", i % 5 ? "cpu_op" : "cuda_runtime",
-                 names[i % 6], i % 11 ? "1" : "\"Spans\"", i % 4 - 1, i * 10, i % 1000, i % 50);
-  if (i % 2) tg__out_format(o, ", \"args\": {\"External id\": %d, \"Input Dims\": [[%d, 2], [\"]\", \"\\\\\"]], \"f\": 0.%02d, \"n\": null, \"t\": true}", i, i % 9, i % 100);
+  tg__out_format(o,
+                 "{\n    \"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %s, \"tid\": %d,\n    \"ts\": "
+                 "%d.%03d, \"dur\": %d",
+                 i % 5 ? "cpu_op" : "cuda_runtime", names[i % 6], i % 11 ? "1" : "\"Spans\"", i % 4 - 1, i * 10,
+                 i % 1000, i % 50);
+  if (i % 2)
+    tg__out_format(o,
+                   ", \"args\": {\"External id\": %d, \"Input Dims\": [[%d, 2], [\"]\", \"\\\\\"]], \"f\": 0.%02d, "
+                   "\"n\": null, \"t\": true}",
+                   i, i % 9, i % 100);
   tg__out_text(o, "\n  }");
 }
 
 static char *document(int events, bool bare, size_t *len) {
   struct tg__out o = {0};
-  if (bare) tg__out_text(&o, "[");
-  else tg__out_text(&o, "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"X\", \"numSms\": 4}], \"traceEvents\": [\n  ");
+  if (bare)
+    tg__out_text(&o, "[");
+  else
+    tg__out_text(&o, "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"X\", \"numSms\": 4}], "
+                     "\"traceEvents\": [\n  ");
   for (int i = 0; i < events; i++) add_event(&o, i);
-  if (bare) tg__out_text(&o, "]");
-  else tg__out_text(&o, "], \"distributedInfo\": {\"rank\": 3, \"world_size\": 8}, \"traceName\": \"x\"}");
+  if (bare)
+    tg__out_text(&o, "]");
+  else
+    tg__out_text(&o, "], \"distributedInfo\": {\"rank\": 3, \"world_size\": 8}, \"traceName\": \"x\"}");
   *len = o.len;
   tg__out_char(&o, 0);
   return o.buf;
@@ -122,8 +142,10 @@ static void test_cut_at_every_byte(void **state) {
     for (size_t i = 0; i < cut; i++) {
       const char c = text[i];
       if (in_string) {
-        if (c == '\\') i++;
-        else if (c == '"') in_string = false;
+        if (c == '\\')
+          i++;
+        else if (c == '"')
+          in_string = false;
         continue;
       }
       if (c == '"') in_string = true;
@@ -155,26 +177,36 @@ static const struct {
 } damaged[] = {
 #define EVENT(name) "{\"ph\":\"X\",\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}"
     {"trailing comma", "[" EVENT("a") ",]", 1, 0, TG__LOSS_COUNT},
-    {"unescaped quote costs that event", "[" EVENT("a") "," EVENT("b\"c") "," EVENT("d") "]", 2, 0, TG__LOSS_skipped_syntax},
+    {"unescaped quote costs that event", "[" EVENT("a") "," EVENT("b\"c") "," EVENT("d") "]", 2, 0,
+     TG__LOSS_skipped_syntax},
     {"missing colon", "[{\"ph\" \"X\"}," EVENT("d") "]", 1, 0, TG__LOSS_skipped_syntax},
     {"not objects", "[1, \"x\", [2], null, " EVENT("d") "]", 1, 0, TG__LOSS_skipped_not_object},
-    {"negative duration printed in halves", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":-1.-500}]", 1, 0, TG__LOSS_bent_negative_duration},
-    {"NaN duration", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":NaN}," EVENT("b") "]", 1, 1, TG__LOSS_bent_no_duration},
+    {"negative duration printed in halves", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":-1.-500}]", 1, 0,
+     TG__LOSS_bent_negative_duration},
+    {"NaN duration", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":NaN}," EVENT("b") "]", 1, 1,
+     TG__LOSS_bent_no_duration},
     {"no duration", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1}]", 0, 1, TG__LOSS_bent_no_duration},
     {"no time", "[{\"ph\":\"X\",\"name\":\"a\",\"dur\":1}]", 0, 1, TG__LOSS_bent_no_time},
     {"no phase", "[{\"name\":\"a\",\"ts\":1,\"dur\":1}]", 0, 1, TG__LOSS_bent_no_phase},
     {"no name", "[{\"ph\":\"X\",\"ts\":1,\"dur\":1}]", 1, 0, TG__LOSS_bent_no_name},
-    {"more than three decimals", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1.0005,\"dur\":1}]", 1, 0, TG__LOSS_bent_rounded_time},
+    {"more than three decimals", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1.0005,\"dur\":1}]", 1, 0,
+     TG__LOSS_bent_rounded_time},
     {"blank before the colon", "[{\"ph\" : \"X\",\"name\" : \"a\",\"ts\" : 1,\"dur\" : 1}]", 1, 0, TG__LOSS_COUNT},
-    {"twice the same key", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"ts\":2,\"dur\":1}]", 1, 0, TG__LOSS_bent_duplicate_key},
+    {"twice the same key", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"ts\":2,\"dur\":1}]", 1, 0,
+     TG__LOSS_bent_duplicate_key},
     {"bytes behind the end", "{\"traceEvents\":[" EVENT("a") "]} tail", 1, 0, TG__LOSS_bent_trailing},
-    {"args that are no object", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":1,\"args\":[1]}]", 1, 0, TG__LOSS_COUNT},
+    {"args that are no object", "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":1,\"args\":[1]}]", 1, 0,
+     TG__LOSS_COUNT},
     {"a flipped bit in the first byte", "z\"a\": 1, \"traceEvents\": [" EVENT("a") "]}", 1, 0, TG__LOSS_skipped_syntax},
-    {"a flipped bit in the array's key", "{\"a\": [{\"id\": 0, \"name\": \"gpu\"}], \"traceEvenus\": [" EVENT("a") "]}", 1, 0, TG__LOSS_bent_events_key},
-    {"a quote flipped into the array's key", "{\"a\": [{\"id\": 0, \"name\": \"gpu\"}], \"traceEv\"nts\": [" EVENT("a") "," EVENT("b") "]}", 2, 0, TG__LOSS_skipped_syntax},
+    {"a flipped bit in the array's key", "{\"a\": [{\"id\": 0, \"name\": \"gpu\"}], \"traceEvenus\": [" EVENT("a") "]}",
+     1, 0, TG__LOSS_bent_events_key},
+    {"a quote flipped into the array's key",
+     "{\"a\": [{\"id\": 0, \"name\": \"gpu\"}], \"traceEv\"nts\": [" EVENT("a") "," EVENT("b") "]}", 2, 0,
+     TG__LOSS_skipped_syntax},
     {"a flipped bracket", "{\"traceEvents\": {" EVENT("a") "," EVENT("b") "]}", 2, 0, TG__LOSS_skipped_syntax},
     {"a bare word as metadata", "{\"a\": N/A, \"traceEvents\": [" EVENT("a") "]}", 1, 0, TG__LOSS_bent_not_available},
-    {"keys before the array that are no JSON", "{\"a\": \"x\"y\", \"traceEvents\": [" EVENT("a") "]}", 1, 0, TG__LOSS_skipped_syntax},
+    {"keys before the array that are no JSON", "{\"a\": \"x\"y\", \"traceEvents\": [" EVENT("a") "]}", 1, 0,
+     TG__LOSS_skipped_syntax},
 };
 
 static void test_damage(void **state) {
@@ -188,7 +220,8 @@ static void test_damage(void **state) {
         fail_msg("%s: %u slices, %u marks", damaged[i].what, t->slices.count, t->marks.count);
       int64_t all = 0;
       for (int l = 0; l < TG__LOSS_COUNT; l++) all += t->ranks[0].loss[l];
-      if (damaged[i].loss == TG__LOSS_COUNT ? all != 0 : t->ranks[0].loss[damaged[i].loss] < 1) fail_msg("%s: not counted as it should be", damaged[i].what);
+      if (damaged[i].loss == TG__LOSS_COUNT ? all != 0 : t->ranks[0].loss[damaged[i].loss] < 1)
+        fail_msg("%s: not counted as it should be", damaged[i].what);
       tg__trace_free(t);
     }
 }
@@ -197,9 +230,16 @@ static const struct {
   const char *text;
   enum tg_err err;
 } refused[] = {
-    {"", TG_EMPTY},          {"   ", TG_NOT_A_TRACE}, {"hello", TG_NOT_A_TRACE},     {"<html>", TG_NOT_A_TRACE},
-    {"{}", TG_NOT_A_TRACE},  {"[]", TG_NO_EVENTS},    {"{\"a\": 1}", TG_NOT_A_TRACE}, {"{\"traceEvents\": []}", TG_NO_EVENTS},
-    {"{\"traceEvents\": 5}", TG_NOT_A_TRACE}, {"[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1}]", TG_NO_EVENTS},
+    {"", TG_EMPTY},
+    {"   ", TG_NOT_A_TRACE},
+    {"hello", TG_NOT_A_TRACE},
+    {"<html>", TG_NOT_A_TRACE},
+    {"{}", TG_NOT_A_TRACE},
+    {"[]", TG_NO_EVENTS},
+    {"{\"a\": 1}", TG_NOT_A_TRACE},
+    {"{\"traceEvents\": []}", TG_NO_EVENTS},
+    {"{\"traceEvents\": 5}", TG_NOT_A_TRACE},
+    {"[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1}]", TG_NO_EVENTS},
 };
 
 static void test_refusals(void **state) {
@@ -265,8 +305,10 @@ static void test_failing_allocator(void **state) {
     const enum tg_err err = tg__trace_open_bytes(text, len, 1, 300, false, &t, &e);
     tg__alloc_fail_after(-1);
     done = err == TG_OK;
-    if (!done) assert_int_equal(err, TG_MEMORY);
-    else assert_int_equal(t->slices.count + t->marks.count, 40);
+    if (!done)
+      assert_int_equal(err, TG_MEMORY);
+    else
+      assert_int_equal(t->slices.count + t->marks.count, 40);
     tg__trace_free(t);
   }
   assert_true(done);
@@ -275,8 +317,12 @@ static void test_failing_allocator(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_path_gives_one_trace), cmocka_unit_test(test_cut_at_every_byte), cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_refusals),                   cmocka_unit_test(test_deep_nesting),      cmocka_unit_test(test_identity_is_the_token),
+      cmocka_unit_test(test_every_path_gives_one_trace),
+      cmocka_unit_test(test_cut_at_every_byte),
+      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_deep_nesting),
+      cmocka_unit_test(test_identity_is_the_token),
       cmocka_unit_test(test_failing_allocator),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

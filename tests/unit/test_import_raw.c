@@ -17,7 +17,8 @@ static struct raw_file file;
 
 static int fd;
 
-/* The first `len` bytes of `file`. Written over what lies there: replacing a file thousands of times waits for the disk. */
+/* The first `len` bytes of `file`. Written over what lies there: replacing a file thousands of times waits for the
+ * disk. */
 static struct tg_trace *open_file(size_t len, struct tg_error *e) {
   struct tg_trace *t;
   assert_int_equal(pwrite(fd, file.bytes, len, 0), len);
@@ -28,7 +29,8 @@ static struct tg_trace *open_file(size_t len, struct tg_error *e) {
   return t;
 }
 
-static void assert_slice(const struct tg_trace *t, uint32_t i, const char *name, int64_t start_ns, int64_t dur_ns, enum tg__class cls) {
+static void assert_slice(const struct tg_trace *t, uint32_t i, const char *name, int64_t start_ns, int64_t dur_ns,
+                         enum tg__class cls) {
   const struct tg__str s = tg__name(t, t->slices.name[i]);
   assert_int_equal(s.len, strlen(name));
   assert_memory_equal(s.ptr, name, s.len);
@@ -145,7 +147,8 @@ static void test_every_bit_of_a_full_file(void **state) {
   }
   struct tg_trace *const t = open_file(file.len, &e);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
-  assert_int_equal(t->ranks[0].phase_count['X'], 9); /* 7 records, the module that the operator tells of, the recording */
+  assert_int_equal(t->ranks[0].phase_count['X'],
+                   9); /* 7 records, the module that the operator tells of, the recording */
   tg__trace_free(t);
 }
 
@@ -194,7 +197,8 @@ static void test_stack_that_runs_in_circles(void **state) {
   raw_file_make(&file);
   const struct tg__raw_entry frames[] = {{7, 8, TG_STR("a")}, {8, 7, TG_STR("b")}};
   raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_STACK, frames, 2);
-  const struct tg__raw_record r = {.start_ticks = 6000, .dur_ticks = 7, .name = 1, .stack = 7, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID};
+  const struct tg__raw_record r = {
+      .start_ticks = 6000, .dur_ticks = 7, .name = 1, .stack = 7, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID};
   raw_records(&file, 2, 4, &r, 1, false);
   struct tg_trace *const t = open_file(file.len, &e);
   const struct tg__str stack = tg__name(t, tg__arg_str(t, t->slices.args[5], TG__K_CALL_STACK));
@@ -211,8 +215,8 @@ static void test_entries_that_cannot_be_read(void **state) {
       {5, 0, TG_STR("\1\6\2\1")},     /* a tensor without its sizes */
       {6, 0, TG_STR("\77")},          /* a kind nobody knows */
       {7, 0, TG_STR("\3\2\0\2\4\1")}, /* a list of tensors, one of them an integer */
-      {8, 0, TG_STR("\15\1\0x")},    /* a keyword without a value */
-      {9, 0, TG_STR("")},            /* no inputs at all: fine */
+      {8, 0, TG_STR("\15\1\0x")},     /* a keyword without a value */
+      {9, 0, TG_STR("")},             /* no inputs at all: fine */
   };
   const struct tg__raw_entry meta[] = {{0, 0, TG_STR("no value")}, {0, 0, TG_STR("key\0{")}};
   raw_dictionary(&file, 0, TG_RAW_D_SHAPE, shapes, 5);
@@ -220,7 +224,8 @@ static void test_entries_that_cannot_be_read(void **state) {
   struct tg_trace *const t = open_file(file.len, &e);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 6);
   assert_int_equal(t->ranks[0].meta_count, 6);
-  const char *const members[] = {"schemaVersion", "deviceProperties", "trace_id", "distributedInfo", "displayTimeUnit", "baseTimeNanoseconds"};
+  const char *const members[] = {"schemaVersion",   "deviceProperties", "trace_id",
+                                 "distributedInfo", "displayTimeUnit",  "baseTimeNanoseconds"};
   for (size_t i = 0; i < 6; i++) assert_text(t, t->ranks[0].meta[i].key, members[i]);
   tg__trace_free(t);
 }

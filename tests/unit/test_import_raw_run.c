@@ -35,13 +35,15 @@ static void empty_folder(const char *const *names, size_t count) {
 enum { BASE = 7889238 }; /* seconds: a quarter of a year, what base times are multiples of */
 
 /* One operator of `dur` ns at `at` ns after the base time, in a process of a session. */
-static void one_op(const char *name, uint64_t session, uint32_t pid, uint32_t parent, int32_t rank, int64_t at, uint32_t dur) {
+static void one_op(const char *name, uint64_t session, uint32_t pid, uint32_t parent, int32_t rank, int64_t at,
+                   uint32_t dur) {
   const int64_t base = (int64_t)BASE * 1000000000;
   const uint64_t clock[4] = {1000, (uint64_t)base, 2000, (uint64_t)base + 1000};
   const struct tg__raw_process p = {
       .session = session, .process = pid, .parent = parent, .rank = rank, .start_ns = base + 10, .stop_ns = base + 900};
   const struct tg__raw_entry names[] = {{1, 0, {name, (uint32_t)strlen(name)}}};
-  const struct tg__raw_record r = {.start_ticks = 1000 + (uint64_t)at, .dur_ticks = dur, .name = 1, .flags = TG_RAW_F_VALID};
+  const struct tg__raw_record r = {
+      .start_ticks = 1000 + (uint64_t)at, .dur_ticks = dur, .name = 1, .flags = TG_RAW_F_VALID};
   raw_begin(&file);
   raw_process(&file, &p);
   raw_clock(&file, clock, 2);
@@ -72,7 +74,8 @@ static void assert_ops(const struct tg_trace *t, uint32_t rank, const char *want
 
 /* Ranks 0 and 1, a worker of rank 1, a worker of that worker, an agent above all of them, and another run. */
 static void test_processes_join_the_rank_above_them(void **state) {
-  const char *const names[] = {"agent.tacho", "main.3.tacho", "main.4.tacho", "other.tacho", "rank0.tacho", "rank1.tacho"};
+  const char *const names[] = {"agent.tacho", "main.3.tacho", "main.4.tacho",
+                               "other.tacho", "rank0.tacho",  "rank1.tacho"};
   one_op("agent", 7, 1, 0, -1, 100, 5);
   write_file("agent.tacho");
   one_op("zero", 7, 10, 1, 0, 200, 5);

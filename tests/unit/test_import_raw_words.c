@@ -1,5 +1,5 @@
-/* Recordings in Kineto's words: inputs of every kind, module calls and Python frames, running totals of memory, links from forward to
- * backward, and the Chrome document they become. */
+/* Recordings in Kineto's words: inputs of every kind, module calls and Python frames, running totals of memory,
+ * links from forward to backward, and the Chrome document they become. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static uint32_t find(const struct tg_trace *t, const char *name) {
   return TG_NONE;
 }
 
-/* ---- inputs ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 static void put_tensor(struct tg__out *o, unsigned dtype, unsigned dims, const int64_t *sizes, const int64_t *strides) {
   tg__put8(o, TG_INPUT_TENSOR);
@@ -92,7 +92,8 @@ static void put_list(struct tg__out *o, unsigned kind, unsigned count) {
 
 /* One operator with these inputs. */
 static struct tg_trace *with_inputs(struct tg__out *o) {
-  const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::x\0Overload")}}, shapes[] = {{1, 0, {o->buf, (uint32_t)o->len}}};
+  const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::x\0Overload")}},
+                             shapes[] = {{1, 0, {o->buf, (uint32_t)o->len}}};
   const struct tg__raw_record r = {.start_ticks = 100, .dur_ticks = 5, .name = 1, .shape = 1, .flags = VALID};
   raw_begin(&file);
   raw_dictionary(&file, 0, TG_RAW_D_NAME, names, 1);
@@ -102,7 +103,8 @@ static struct tg_trace *with_inputs(struct tg__out *o) {
   return open_file();
 }
 
-static void assert_inputs(struct tg__out *o, const char *dims, const char *strides, const char *types, const char *values) {
+static void assert_inputs(struct tg__out *o, const char *dims, const char *strides, const char *types,
+                          const char *values) {
   struct tg_trace *const t = with_inputs(o);
   const uint32_t args = t->slices.args[find(t, "aten::x")];
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
@@ -127,7 +129,8 @@ static void test_tensors(void **state) {
   put_list(&o, TG_INPUT_TENSOR_LIST, 0);
   put_tensor(&o, 200, 1, sizes, NULL); /* a type from the future */
   assert_inputs(&o, "[[3, 4], [], [3], [], [[3, 4], []], [], [3]]", "[[4, 1], [], [], [], [[4, 1], []], [], []]",
-                "[\"float\", \"c10::BFloat16\", \"long int\", \"\", \"TensorList\", \"TensorList\", \"\"]", "[\"\", \"\", \"\", \"\", \"\", \"\", \"\"]");
+                "[\"float\", \"c10::BFloat16\", \"long int\", \"\", \"TensorList\", \"TensorList\", \"\"]",
+                "[\"\", \"\", \"\", \"\", \"\", \"\", \"\"]");
 }
 
 /* torch leaves out the contents of lists of more than 30. */
@@ -165,10 +168,13 @@ static void test_scalars(void **state) {
   tg__put8(&o, TG_INPUT_NONE);
   put_text(&o, TG_INPUT_STRING, "floor");
   tg__put8(&o, TG_INPUT_OTHER);
-  assert_inputs(&o, "[[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []]", "[[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []]",
-                "[\"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", "
+  assert_inputs(&o, "[[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []]",
+                "[[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []]",
+                "[\"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", "
+                "\"Scalar\", \"Scalar\", \"Scalar\", "
                 "\"Scalar\", \"Scalar\", \"\", \"\", \"\"]",
-                "[\"-7\", \"True\", \"1.\", \"-0.\", \"2.5\", \"0.10000000000000001\", \"9.9999999999999995e-08\", \"1e+20\", \"1234567.\", "
+                "[\"-7\", \"True\", \"1.\", \"-0.\", \"2.5\", \"0.10000000000000001\", \"9.9999999999999995e-08\", "
+                "\"1e+20\", \"1234567.\", "
                 "\"9999999999.\", \"10000000000\", \"-3.\", \"\", \"\", \"\", \"\"]");
 }
 
@@ -183,11 +189,13 @@ static void test_lists_of_scalars(void **state) {
   put_list(&o, TG_INPUT_BOOL_LIST, 2);
   tg__put8(&o, 1);
   tg__put8(&o, 0);
-  assert_inputs(&o, "[[], [], [], []]", "[[], [], [], []]", "[\"ScalarList\", \"ScalarList\", \"ScalarList\", \"ScalarList\"]",
+  assert_inputs(&o, "[[], [], [], []]", "[[], [], [], []]",
+                "[\"ScalarList\", \"ScalarList\", \"ScalarList\", \"ScalarList\"]",
                 "[\"[-1, 0, 1]\", \"[]\", \"[2., 0.5]\", \"[True, False]\"]");
 }
 
-/* Values given by name become members of their own; those that torch does not keep leave no trace, and none takes the place of ours. */
+/* Values given by name become members of their own; those that torch does not keep leave no trace, and none takes
+ * the place of ours. */
 static void test_keywords(void **state) {
   struct tg__out o = {0};
   tg__put8(&o, TG_INPUT_NONE);
@@ -226,14 +234,19 @@ static void test_keywords(void **state) {
   tg__trace_free(t);
 }
 
-/* ---- modules and frames ---------------------------------------------------------------------------------------------------------- */
+/* ---- modules and frames ---------------------------------------------------------------------- */
 
-/* main → Net (model) → Linear 3 (fc) called at net.py:20; the frame of the linear call is entry 3, as it was entered 4. */
+/* main → Net (model) → Linear 3 (fc) called at net.py:20; the frame of the linear call is entry 3, as it was entered 4.
+ */
 static void begin_program(uint32_t features) {
-  const struct tg__raw_process p = {.session = 5, .process = 4242, .rank = -1, .features = features, .start_ns = 1, .stop_ns = 100000};
-  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm")}, {2, 0, TG_STR("aten::relu")}, {3, 0, TG_STR("<built-in len>")},
-                                               {4, 0, TG_STR("Python GC")}, {5, 0, TG_STR("rss")}, {6, 0, TG_STR("here")}};
-  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}, {2, 1, TG_STR("net.py(20): forward")}, {3, 2, TG_STR("linear.py(31): forward\00030\0/lib/\0007")},
+  const struct tg__raw_process p = {
+      .session = 5, .process = 4242, .rank = -1, .features = features, .start_ns = 1, .stop_ns = 100000};
+  static const struct tg__raw_entry names[] = {
+      {1, 0, TG_STR("aten::mm")},  {2, 0, TG_STR("aten::relu")}, {3, 0, TG_STR("<built-in len>")},
+      {4, 0, TG_STR("Python GC")}, {5, 0, TG_STR("rss")},        {6, 0, TG_STR("here")}};
+  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")},
+                                                {2, 1, TG_STR("net.py(20): forward")},
+                                                {3, 2, TG_STR("linear.py(31): forward\00030\0/lib/\0007")},
                                                 {4, 2, TG_STR("linear.py(30): forward\00030\0/lib/")}};
   static const struct tg__raw_entry modules[] = {{2, 0, TG_STR("Net\0model")}, {3, 3, TG_STR("Linear\0model.fc")}};
   raw_begin(&file);
@@ -278,14 +291,16 @@ static void test_frames(void **state) {
   assert_arg(t, t->slices.args[find(t, "Python GC")], "generation", "2");
   assert_arg(t, t->slices.args[find(t, "aten::mm")], "Module Hierarchy", "\"Net_0 / Linear_3\"");
   assert_arg(t, t->slices.args[find(t, "aten::mm")], "Module path", "\"model.fc\"");
-  assert_arg(t, t->slices.args[find(t, "aten::mm")], "Call stack", "\"nn.Module: Linear_3;nn.Module: Net_0;train.py(10): main\"");
+  assert_arg(t, t->slices.args[find(t, "aten::mm")], "Call stack",
+             "\"nn.Module: Linear_3;nn.Module: Net_0;train.py(10): main\"");
   tg__trace_free(t);
 }
 
 /* Numbers that no dictionary has: the operator is there without them, and they are counted. */
 static void test_details_that_are_missing(void **state) {
-  const struct tg__raw_record r[] = {{.start_ticks = 250, .dur_ticks = 100, .name = 1, .stack = 77, .shape = 5, .flags = VALID},
-                                     {.start_ticks = 450, .dur_ticks = 100, .stack = 77, .scope = TG_RAW_PYTHON_CALL, .flags = VALID}};
+  const struct tg__raw_record r[] = {
+      {.start_ticks = 250, .dur_ticks = 100, .name = 1, .stack = 77, .shape = 5, .flags = VALID},
+      {.start_ticks = 450, .dur_ticks = 100, .stack = 77, .scope = TG_RAW_PYTHON_CALL, .flags = VALID}};
   begin_program(TG_RECORD_STACKS);
   raw_records(&file, 0, 2, r, 2, true);
   struct tg_trace *const t = open_file();
@@ -297,7 +312,8 @@ static void test_details_that_are_missing(void **state) {
 
 /* A stack says the lines being run, but where frames were recorded, by whose names it goes. */
 static void test_lines_of_stacks(void **state) {
-  static const struct tg__raw_entry frames[] = {{8, 1, TG_STR("f(x): g.py(99): f\0007\0\0")}, {9, 1, TG_STR("no line at all\0007")}};
+  static const struct tg__raw_entry frames[] = {{8, 1, TG_STR("f(x): g.py(99): f\0007\0\0")},
+                                                {9, 1, TG_STR("no line at all\0007")}};
   const struct tg__raw_record r[] = {{.start_ticks = 250, .dur_ticks = 100, .name = 1, .stack = 8, .flags = VALID},
                                      {.start_ticks = 450, .dur_ticks = 100, .name = 2, .stack = 9, .flags = VALID}};
   for (int calls = 0; calls < 2; calls++) {
@@ -312,8 +328,8 @@ static void test_lines_of_stacks(void **state) {
   }
 }
 
-/* Where no call was seen, a module's span goes from its first operator to its last, and says that it does. What ran inside an
- * operator counts with it; an operator outside ends the calls. */
+/* Where no call was seen, a module's span goes from its first operator to its last, and says that it does. What ran
+ * inside an operator counts with it; an operator outside ends the calls. */
 static void test_modules_from_operators(void **state) {
   begin_program(TG_RECORD_MODULES);
   const struct tg__raw_record r[] = {
@@ -334,9 +350,10 @@ static void test_modules_from_operators(void **state) {
   tg__trace_free(t);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-static void assert_memory(const struct tg_trace *t, int64_t ts, int64_t bytes, int64_t total, int64_t device, bool failed) {
+static void assert_memory(const struct tg_trace *t, int64_t ts, int64_t bytes, int64_t total, int64_t device,
+                          bool failed) {
   for (uint32_t i = 0; i < t->marks.count; i++) {
     if (t->marks.ts_ns[i] != ts || t->marks.ph[i] != 'i') continue;
     assert_int_equal(t->marks.name[i], failed ? TG__K_OUT_OF_MEMORY : TG__K_MEMORY);
@@ -353,13 +370,22 @@ static void test_memory_totals(void **state) {
   raw_begin(&file);
   const struct tg__raw_record one[] = {
       {.start_ticks = 100, .dur_ticks = 512, .shape = 16, .scope = TG_RAW_MEMORY, .flags = VALID},
-      {.start_ticks = 300, .dur_ticks = (uint32_t)-512, .seq = UINT32_MAX, .shape = 16, .scope = TG_RAW_MEMORY, .flags = VALID},
+      {.start_ticks = 300,
+       .dur_ticks = (uint32_t)-512,
+       .seq = UINT32_MAX,
+       .shape = 16,
+       .scope = TG_RAW_MEMORY,
+       .flags = VALID},
       {.start_ticks = 350, .dur_ticks = 1000, .seq = 1, .scope = TG_RAW_OUT_OF_MEMORY, .depth = 0x101, .flags = VALID},
   };
   const struct tg__raw_record two[] = {
       {.start_ticks = 200, .dur_ticks = 64, .shape = 32, .scope = TG_RAW_MEMORY, .flags = VALID},
       {.start_ticks = 250, .dur_ticks = 7, .shape = 48, .scope = TG_RAW_MEMORY, .depth = 0x101, .flags = VALID},
-      {.start_ticks = 400, .dur_ticks = 0, .shape = 99, .scope = TG_RAW_MEMORY, .flags = VALID}, /* a block from before, of unknown size */
+      {.start_ticks = 400,
+       .dur_ticks = 0,
+       .shape = 99,
+       .scope = TG_RAW_MEMORY,
+       .flags = VALID}, /* a block from before, of unknown size */
   };
   raw_records(&file, 0, 4, one, 3, true);
   raw_records(&file, 1, 4, two, 3, true);
@@ -377,9 +403,19 @@ static void test_memory_totals(void **state) {
 static void test_early_allocation(void **state) {
   static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::to")}, {2, 0, TG_STR("aten::div")}};
   const struct tg__raw_record r[] = {
-      {.start_ticks = 105, .dur_ticks = 8, .shape = 1, .name = 2, .scope = TG_RAW_MEMORY, .flags = VALID | TG_RAW_F_EARLY}, /* before anything ended */
+      {.start_ticks = 105,
+       .dur_ticks = 8,
+       .shape = 1,
+       .name = 2,
+       .scope = TG_RAW_MEMORY,
+       .flags = VALID | TG_RAW_F_EARLY}, /* before anything ended */
       {.start_ticks = 110, .dur_ticks = 30, .name = 1, .depth = 1, .flags = VALID},
-      {.start_ticks = 120, .dur_ticks = 16, .shape = 2, .name = 2, .scope = TG_RAW_MEMORY, .flags = VALID | TG_RAW_F_EARLY},
+      {.start_ticks = 120,
+       .dur_ticks = 16,
+       .shape = 2,
+       .name = 2,
+       .scope = TG_RAW_MEMORY,
+       .flags = VALID | TG_RAW_F_EARLY},
       {.start_ticks = 100, .dur_ticks = 90, .name = 2, .flags = VALID},
   };
   raw_begin(&file);
@@ -391,11 +427,15 @@ static void test_early_allocation(void **state) {
   tg__trace_free(t);
 }
 
-/* ---- forward and backward, and the whole document -------------------------------------------------------------------------------- */
+/* ---- forward and backward, and the whole document -------------------------------------------- */
 
 static void begin_two_threads(void) {
   const struct tg__raw_process p = {.session = 0xabc, .process = 4242, .rank = -1, .start_ns = 50, .stop_ns = 2000};
-  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm")}, {2, 0, TG_STR("engine: Mm0")}, {3, 0, TG_STR("Mm0")}, {4, 0, TG_STR("rss")}, {5, 0, TG_STR("here")}};
+  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm")},
+                                               {2, 0, TG_STR("engine: Mm0")},
+                                               {3, 0, TG_STR("Mm0")},
+                                               {4, 0, TG_STR("rss")},
+                                               {5, 0, TG_STR("here")}};
   static const struct tg__raw_entry threads[] = {{0, 0, TG_STR("python")}};
   raw_begin(&file);
   raw_process(&file, &p);
@@ -410,9 +450,17 @@ static const struct tg__raw_record forward[] = {
     {.start_ticks = 140, .name = 5, .scope = TG_RAW_MARK, .flags = VALID},
 };
 /* The same sequence number on another thread: not what thread 1's node goes back to. */
-static const struct tg__raw_record other[] = {{.start_ticks = 110, .dur_ticks = 10, .name = 1, .seq = 8, .flags = VALID}};
+static const struct tg__raw_record other[] = {
+    {.start_ticks = 110, .dur_ticks = 10, .name = 1, .seq = 8, .flags = VALID}};
 static const struct tg__raw_record backward[] = {
-    {.start_ticks = 510, .dur_ticks = 30, .name = 3, .seq = 8, .stack = 1, .depth = 1, .scope = TG_RAW_BACKWARD, .flags = VALID},
+    {.start_ticks = 510,
+     .dur_ticks = 30,
+     .name = 3,
+     .seq = 8,
+     .stack = 1,
+     .depth = 1,
+     .scope = TG_RAW_BACKWARD,
+     .flags = VALID},
     {.start_ticks = 500, .dur_ticks = 50, .name = 2, .seq = 8, .stack = 1, .scope = TG_RAW_BACKWARD, .flags = VALID},
 };
 
@@ -428,37 +476,53 @@ static void test_forward_thread(void **state) {
   const uint32_t node = find(t, "Mm0");
   assert_int_not_equal(t->slices.cause[node], TG_NONE);
   assert_int_equal(t->slices.start_ns[t->slices.cause[node]], 100);
-  assert_int_equal(t->slices.cause[find(t, "engine: Mm0")], TG_NONE); /* one node per forward operator: the first that ends */
+  assert_int_equal(t->slices.cause[find(t, "engine: Mm0")],
+                   TG_NONE); /* one node per forward operator: the first that ends */
   tg__trace_free(t);
 }
 
 static void test_document(void **state) {
   static const char want[] =
-      "{\n\"schemaVersion\":1,\n\"deviceProperties\":[],\n\"trace_id\":\"0000000000000ABC0000000000000032\",\n\"displayTimeUnit\":\"ms\",\n"
+      "{\n\"schemaVersion\":1,\n\"deviceProperties\":[],\n\"trace_id\":\"0000000000000ABC0000000000000032\","
+      "\n\"displayTimeUnit\":\"ms\",\n"
       "\"baseTimeNanoseconds\":0,\n\"traceEvents\":[\n"
       "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":4242,\"tid\":0,\"ts\":0.050,\"args\":{\"name\":\"python\"}},\n"
       "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":4242,\"tid\":0,\"ts\":0.050,\"args\":{\"labels\":\"CPU\"}},\n"
-      "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":4242,\"tid\":0,\"ts\":0.050,\"args\":{\"sort_index\":4242}},\n"
-      "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":4242,\"tid\":100,\"ts\":0.050,\"args\":{\"name\":\"thread 100 (python)\"}},\n"
-      "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":4242,\"tid\":100,\"ts\":0.050,\"args\":{\"sort_index\":100}},\n"
-      "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":4242,\"tid\":101,\"ts\":0.050,\"args\":{\"name\":\"thread 101\"}},\n"
-      "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":4242,\"tid\":101,\"ts\":0.050,\"args\":{\"sort_index\":101}},\n"
-      "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":4242,\"tid\":100,\"ts\":0.100,\"dur\":0.010,\"args\":{\"Sequence number\":7,"
+      "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":4242,\"tid\":0,\"ts\":0.050,\"args\":{\"sort_index\":4242}"
+      "},\n"
+      "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":4242,\"tid\":100,\"ts\":0.050,\"args\":{\"name\":\"thread 100 "
+      "(python)\"}},\n"
+      "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":4242,\"tid\":100,\"ts\":0.050,\"args\":{\"sort_index\":100}"
+      "},\n"
+      "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":4242,\"tid\":101,\"ts\":0.050,\"args\":{\"name\":\"thread "
+      "101\"}},\n"
+      "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":4242,\"tid\":101,\"ts\":0.050,\"args\":{\"sort_index\":101}"
+      "},\n"
+      "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":4242,\"tid\":100,\"ts\":0.100,\"dur\":0.010,"
+      "\"args\":{\"Sequence number\":7,"
       "\"Fwd thread id\":0,\"External id\":1,\"Record function id\":0,\"Ev Idx\":0}},\n"
       "{\"ph\":\"s\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\",\"pid\":4242,\"tid\":100,\"ts\":0.100,\"id\":1},\n"
       "{\"ph\":\"C\",\"name\":\"rss\",\"pid\":4242,\"tid\":100,\"ts\":0.130,\"args\":{\"value\":77}},\n"
-      "{\"ph\":\"i\",\"cat\":\"user_annotation\",\"name\":\"here\",\"pid\":4242,\"tid\":100,\"ts\":0.140,\"s\":\"t\"},\n"
-      "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"engine: Mm0\",\"pid\":4242,\"tid\":101,\"ts\":0.500,\"dur\":0.050,\"args\":{\"Sequence number\":7,"
+      "{\"ph\":\"i\",\"cat\":\"user_annotation\",\"name\":\"here\",\"pid\":4242,\"tid\":100,\"ts\":0.140,\"s\":\"t\"},"
+      "\n"
+      "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"engine: "
+      "Mm0\",\"pid\":4242,\"tid\":101,\"ts\":0.500,\"dur\":0.050,\"args\":{\"Sequence number\":7,"
       "\"Fwd thread id\":1,\"External id\":2,\"Record function id\":0,\"Ev Idx\":1}},\n"
-      "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"Mm0\",\"pid\":4242,\"tid\":101,\"ts\":0.510,\"dur\":0.030,\"args\":{\"Sequence number\":7,"
+      "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"Mm0\",\"pid\":4242,\"tid\":101,\"ts\":0.510,\"dur\":0.030,\"args\":{"
+      "\"Sequence number\":7,"
       "\"Fwd thread id\":1,\"External id\":3,\"Record function id\":0,\"Ev Idx\":2}},\n"
-      "{\"ph\":\"f\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\",\"pid\":4242,\"tid\":101,\"ts\":0.510,\"id\":1,\"bp\":\"e\"},\n"
-      "{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":4242,\"tid\":100,\"ts\":0.120,\"s\":\"t\",\"args\":{\"Total Reserved\":0,"
+      "{\"ph\":\"f\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\",\"pid\":4242,\"tid\":101,\"ts\":0.510,\"id\":1,\"bp\":"
+      "\"e\"},\n"
+      "{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":4242,\"tid\":100,\"ts\":0.120,\"s\":"
+      "\"t\",\"args\":{\"Total Reserved\":0,"
       "\"Total Allocated\":512,\"Bytes\":512,\"Device Id\":-1,\"Device Type\":0,\"Addr\":64,\"Ev Idx\":3}},\n"
-      "{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\",\"tid\":\"PyTorch Profiler\",\"ts\":0.050,\"dur\":1.950,"
+      "{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\",\"tid\":\"PyTorch "
+      "Profiler\",\"ts\":0.050,\"dur\":1.950,"
       "\"args\":{\"Op count\":0}},\n"
-      "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":\"Spans\",\"tid\":0,\"ts\":0.050,\"args\":{\"sort_index\":536870912}},\n"
-      "{\"ph\":\"i\",\"name\":\"Iteration Start: PyTorch Profiler\",\"pid\":\"Traces\",\"tid\":\"Trace PyTorch Profiler\",\"ts\":0.050,\"s\":\"g\"},\n"
+      "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":\"Spans\",\"tid\":0,\"ts\":0.050,\"args\":{\"sort_index\":"
+      "536870912}},\n"
+      "{\"ph\":\"i\",\"name\":\"Iteration Start: PyTorch Profiler\",\"pid\":\"Traces\",\"tid\":\"Trace PyTorch "
+      "Profiler\",\"ts\":0.050,\"s\":\"g\"},\n"
       "{\"ph\":\"i\",\"name\":\"Record Window End\",\"pid\":\"\",\"tid\":\"\",\"ts\":2.000,\"s\":\"g\"}\n]\n}\n";
   begin_two_threads();
   file.logical = 1;

@@ -105,6 +105,7 @@ static void out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_sets), cmocka_unit_test(joins_and_extremes), cmocka_unit_test(out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(random_sets), cmocka_unit_test(joins_and_extremes),
+                                     cmocka_unit_test(out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

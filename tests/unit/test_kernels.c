@@ -57,10 +57,14 @@ static void test_by_configuration(void **state) {
   assert_int_equal(mini_int(k, first, "max_ns"), 15);
   assert_near(mini_real(k, first, "std_ns"), sqrt(12.5));
   assert_near(mini_real(k, first, "pct"), 100.0 * 25 / 55);
-  assert_int_equal(mini_int(k, mini_row(k, "group", "op op1 grid [16, 1, 1] block [16, 16, 64] registers 18 shared memory 0"), "total_ns"),
-                   13);
-  assert_int_equal(mini_int(k, mini_row(k, "group", "op op2 grid [16, 1, 1] block [16, 16, 16] registers 18 shared memory 0"), "total_ns"),
-                   17);
+  assert_int_equal(
+      mini_int(k, mini_row(k, "group", "op op1 grid [16, 1, 1] block [16, 16, 64] registers 18 shared memory 0"),
+               "total_ns"),
+      13);
+  assert_int_equal(
+      mini_int(k, mini_row(k, "group", "op op2 grid [16, 1, 1] block [16, 16, 16] registers 18 shared memory 0"),
+               "total_ns"),
+      17);
   tg__table_free(k);
   mini_free(m);
 }
@@ -79,13 +83,16 @@ static void test_by_configuration_with_holes(void **state) {
   struct tg_table *k = mini_ask(mini_finish(m), "kernels", "by", "config", NULL);
   assert_int_equal(k->rows, 5);
   assert_int_equal(mini_int(k, mini_row(k, "group", "op ? grid ? block ? registers ? shared memory ?"), "total_ns"), 5);
-  assert_int_equal(mini_int(k, mini_row(k, "group", "op ? grid [16, 1, 1] block [16, 16, 16] registers ? shared memory 0"), "total_ns"), 3);
+  assert_int_equal(mini_int(k,
+                            mini_row(k, "group", "op ? grid [16, 1, 1] block [16, 16, 16] registers ? shared memory 0"),
+                            "total_ns"),
+                   3);
   tg__table_free(k);
   mini_free(m);
 }
 
-static void gpu_kernel(struct mini *m, uint32_t gpu, int call, const char *name, int64_t at, int64_t dur, int64_t blocks_tenths,
-                       int64_t occupancy_tenths) {
+static void gpu_kernel(struct mini *m, uint32_t gpu, int call, const char *name, int64_t at, int64_t dur,
+                       int64_t blocks_tenths, int64_t occupancy_tenths) {
   kernel(m, gpu, call, name, at, dur);
   mini_arg_dec(m, "blocks per SM", blocks_tenths, 1);
   mini_arg_dec(m, "est. achieved occupancy %", occupancy_tenths, 1);
@@ -95,7 +102,8 @@ static void gpu_kernel(struct mini *m, uint32_t gpu, int call, const char *name,
 static void test_means_are_weighted_by_duration(void **state) {
   struct mini *m = mini_new();
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 1, 7);
-  const int mat_mul = mini_slice(m, cpu, "cpu_op", "mat_mul", 100, 100), mm = mini_slice(m, cpu, "cpu_op", "mm", 120, 70);
+  const int mat_mul = mini_slice(m, cpu, "cpu_op", "mat_mul", 100, 100),
+            mm = mini_slice(m, cpu, "cpu_op", "mm", 120, 70);
   const int outer = host_call(m, cpu, mat_mul, 101), inner = host_call(m, cpu, mm, 130);
   gpu_kernel(m, gpu, inner, "A", 130, 10, 5, 6);
   gpu_kernel(m, gpu, outer, "B", 135, 15, 6, 1);
@@ -103,7 +111,8 @@ static void test_means_are_weighted_by_duration(void **state) {
   gpu_kernel(m, gpu, inner, "A", 145, 25, 3, 10);
   gpu_kernel(m, gpu, outer, "A", 200, 20, 105, 3);
   struct tg_trace *t = mini_finish(m);
-  struct tg_table *names = mini_ask(t, "kernels", NULL), *ops = mini_ask(t, "kernels", "by", "op", "where", "name == \"A\"", NULL);
+  struct tg_table *names = mini_ask(t, "kernels", NULL),
+                  *ops = mini_ask(t, "kernels", "by", "op", "where", "name == \"A\"", NULL);
   const size_t a = mini_row(names, "name", "A"), b = mini_row(names, "name", "B");
   assert_near(mini_real(names, a, "blocks_per_sm"), 222.5 / 55);
   assert_near(mini_real(names, a, "occupancy_pct"), 37.0 / 55);
@@ -131,7 +140,8 @@ static void test_all_device_work_has_rows(void **state) {
   mini_slice(m, s7, "gpu_user_annotation", "block", 0, 1000);
   mini_slice(m, s7, "cuda_sync", "Stream Sync", 0, 500);
   struct tg_trace *t = mini_finish(m);
-  struct tg_table *k = mini_ask(t, "kernels", NULL), *streams = mini_ask(t, "kernels", "by", "stream", "where", "name == \"gemm\"", NULL);
+  struct tg_table *k = mini_ask(t, "kernels", NULL),
+                  *streams = mini_ask(t, "kernels", "by", "stream", "where", "name == \"gemm\"", NULL);
   assert_int_equal(k->rows, 4);
   assert_string_equal(mini_cell(k, 0, "name"), "gemm"); /* largest sum first */
   assert_string_equal(mini_cell(k, 0, "type"), "COMPUTATION");
@@ -149,7 +159,7 @@ static void test_all_device_work_has_rows(void **state) {
   mini_free(m);
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static struct tg_trace *launches_trace(struct mini *m) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
@@ -176,7 +186,8 @@ static void test_launches_per_rank(void **state) {
   } want[] = {{"device_events", 5},     {"with_host_call", 4}, {"without_host_call", 1},      {"op_by_external_id", 1},
               {"op_by_containment", 2}, {"op_by_none", 1},     {"call_ns", 10 + 20 + 20 + 5}, {"delay_max_ns", 100}};
   assert_int_equal(l->rows, 1);
-  for (size_t i = 0; i < sizeof want / sizeof *want; i++) assert_int_equal(mini_int(l, 0, want[i].column), want[i].value);
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    assert_int_equal(mini_int(l, 0, want[i].column), want[i].value);
   assert_near(mini_real(l, 0, "match_pct"), 80);
   assert_near(mini_real(l, 0, "delay_mean_ns"), 135.0 / 4);
   assert_near(mini_real(l, 0, "delay_p50_ns"), 17.5);                   /* of 0 5 30 100 */
@@ -188,7 +199,8 @@ static void test_launches_per_rank(void **state) {
 static void test_launches_per_call_and_event(void **state) {
   struct mini *m = mini_new();
   struct tg_trace *t = launches_trace(m);
-  struct tg_table *calls = mini_ask(t, "launches", "by", "call", NULL), *events = mini_ask(t, "launches", "by", "event", NULL);
+  struct tg_table *calls = mini_ask(t, "launches", "by", "call", NULL),
+                  *events = mini_ask(t, "launches", "by", "event", NULL);
   assert_int_equal(calls->rows, 3);
   const size_t graph = mini_row(calls, "call", "cudaGraphLaunch");
   assert_int_equal(mini_int(calls, graph, "device_events"), 2);

@@ -8,8 +8,8 @@
 
 #include "unit/mini_trace.h"
 
-static void expect(const struct tg_table *t, const char *name, int64_t calls, int64_t cpu, int64_t self_cpu, int64_t device,
-                   int64_t self_device) {
+static void expect(const struct tg_table *t, const char *name, int64_t calls, int64_t cpu, int64_t self_cpu,
+                   int64_t device, int64_t self_device) {
   const size_t row = mini_row(t, "name", name);
   assert_int_equal(mini_int(t, row, "calls"), calls);
   assert_int_equal(mini_int(t, row, "cpu_ns"), cpu);
@@ -152,10 +152,18 @@ static void test_lines_of_frames(void **state) {
   check_line("net.py(7): forward", "net.py:12", "net.py(12): forward");
   check_line("(7): typed", ":12", "(12): typed"); /* source without a file */
   check_line("C:\\net.py(7): f", "C:\\net.py:12", "C:\\net.py(12): f");
-  static const struct { const char *frame, *from; } others[] = {
-      {"net.py(7): forward", "set.py:12"}, {"net.py(7): forward", "net.pyx:12"}, {"net.pyx(7): forward", "net.py:12"}, {"net.py", "net.py:12"},
-      {"net", "net.py:12"},                {"net.py(7: forward", "net.py:12"},   {"(7): typed", "12"},                 {"(7): typed", "net.py"}};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) check_line(others[i].frame, others[i].from, others[i].frame);
+  static const struct {
+    const char *frame, *from;
+  } others[] = {{"net.py(7): forward", "set.py:12"},
+                {"net.py(7): forward", "net.pyx:12"},
+                {"net.pyx(7): forward", "net.py:12"},
+                {"net.py", "net.py:12"},
+                {"net", "net.py:12"},
+                {"net.py(7: forward", "net.py:12"},
+                {"(7): typed", "12"},
+                {"(7): typed", "net.py"}};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    check_line(others[i].frame, others[i].from, others[i].frame);
 }
 
 static void test_no_memory(void **state) {

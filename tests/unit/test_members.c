@@ -28,7 +28,8 @@ static void expect(const char *text, const char *key, const char *value) {
 }
 
 static void test_members(void **state) {
-  static const char usual[] = " {\"a\" : 1,\n\t\"b\": \"two, \\\"}{\", \"c\": {\"a\": [3, {\"a\": 4}], \"z\": 9} , \"d:,\": [5], \"e\": -1.5e3}";
+  static const char usual[] = " {\"a\" : 1,\n\t\"b\": \"two, \\\"}{\", \"c\": {\"a\": [3, {\"a\": 4}], \"z\": 9} , "
+                              "\"d:,\": [5], \"e\": -1.5e3}";
   expect(usual, "a", "1"); /* not those inside c */
   expect(usual, "b", "\"two, \\\"}{\"");
   expect(usual, "c", "{\"a\": [3, {\"a\": 4}], \"z\": 9}");
@@ -44,8 +45,9 @@ static void test_members(void **state) {
 }
 
 static void test_hostile(void **state) {
-  static const char *const nothing[] = {"", "{", "{}", "{\"", "{\"a", "{\"a\"", "{\"a\":", "{\"a\":}", "{\"a\":,\"b\":1}", "{a:1}", "{:1}",
-                                        "\"a\":1", "1", "null", "{\"a\" 1}", "}", "]", "{\"\\\"a\":1}", "{{\"a\":1}}"};
+  static const char *const nothing[] = {
+      "",     "{",       "{}", "{\"",  "{\"a",      "{\"a\"", "{\"a\":", "{\"a\":}",      "{\"a\":,\"b\":1}", "{a:1}",
+      "{:1}", "\"a\":1", "1",  "null", "{\"a\" 1}", "}",      "]",       "{\"\\\"a\":1}", "{{\"a\":1}}"};
   for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) expect(nothing[i], "a", "");
   expect("{\"a\":1", "a", "1"); /* cut off behind the value */
   expect("{\"a\":\"x", "a", "\"x");
@@ -110,7 +112,8 @@ static void test_document(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_members), cmocka_unit_test(test_hostile),  cmocka_unit_test(test_deep),
-                                     cmocka_unit_test(test_array),   cmocka_unit_test(test_unquoted), cmocka_unit_test(test_document)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_members),  cmocka_unit_test(test_hostile),
+                                     cmocka_unit_test(test_deep),     cmocka_unit_test(test_array),
+                                     cmocka_unit_test(test_unquoted), cmocka_unit_test(test_document)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

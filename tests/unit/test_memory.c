@@ -41,15 +41,17 @@ static struct tg_trace *view_trace(struct mini *m) {
   static const struct {
     int device;
     int64_t at, bytes;
-  } events[] = {{CPU, 90, 4},     {CPU, 150, 4},   {CPU, 200, 4},       {GPU, 210, 4},   {GPU, 265, 4},    {GPU, 300, 4},
-                {GPU, 350, 10},   {GPU, 360, -10}, {CPU, 450, 1000000}, {GPU, 515, 100}, {GPU, 520, 100},  {GPU, 600, -100},
-                {GPU, 690, 100},  {GPU, 701, 100}, {GPU, 796, -100},    {GPU, 708, 100}, {GPU, 742, -100}, {GPU, 715, 50},
-                {GPU, 735, -50},  {GPU, 725, 50},  {GPU, 728, -50},     {CPU, 729, 50},  {CPU, 746, 100},  {GPU, 747, 20},
-                {CPU, 749, -100}, {GPU, 760, 30},  {GPU, 780, -30},     {GPU, 795, 10},  {GPU, 799, -10}};
+  } events[] = {{CPU, 90, 4},    {CPU, 150, 4},    {CPU, 200, 4},   {GPU, 210, 4},       {GPU, 265, 4},
+                {GPU, 300, 4},   {GPU, 350, 10},   {GPU, 360, -10}, {CPU, 450, 1000000}, {GPU, 515, 100},
+                {GPU, 520, 100}, {GPU, 600, -100}, {GPU, 690, 100}, {GPU, 701, 100},     {GPU, 796, -100},
+                {GPU, 708, 100}, {GPU, 742, -100}, {GPU, 715, 50},  {GPU, 735, -50},     {GPU, 725, 50},
+                {GPU, 728, -50}, {CPU, 729, 50},   {CPU, 746, 100}, {GPU, 747, 20},      {CPU, 749, -100},
+                {GPU, 760, 30},  {GPU, 780, -30},  {GPU, 795, 10},  {GPU, 799, -10}};
   const uint32_t cpu = mini_thread(m, 1, 123);
   for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
     mini_slice(m, cpu, slices[i].cat, slices[i].name, slices[i].at, slices[i].dur);
-  for (size_t i = 0; i < sizeof events / sizeof *events; i++) memory(m, cpu, events[i].device, events[i].at, events[i].bytes, 0);
+  for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+    memory(m, cpu, events[i].device, events[i].at, events[i].bytes, 0);
   return mini_finish(m);
 }
 
@@ -80,9 +82,14 @@ static void test_memory_by_operator(void **state) {
   static const struct {
     const char *op;
     int64_t net, size, allocations;
-  } want[] = {
-      {"aten::to", 104, 104, 2},         {"aten::nll_loss_backward", 0, 10, 1}, {"aten::copy_", 0, 100, 1}, {"aten::addmm", 0, 30, 1},
-      {"aten::tranas_stride", 0, 50, 1}, {"aten::transpose", 0, 50, 1},         {"aten::t", 0, 100, 1},     {"aten::liner", 20, 130, 3}};
+  } want[] = {{"aten::to", 104, 104, 2},
+              {"aten::nll_loss_backward", 0, 10, 1},
+              {"aten::copy_", 0, 100, 1},
+              {"aten::addmm", 0, 30, 1},
+              {"aten::tranas_stride", 0, 50, 1},
+              {"aten::transpose", 0, 50, 1},
+              {"aten::t", 0, 100, 1},
+              {"aten::liner", 20, 130, 3}};
   struct mini *m = mini_new();
   struct tg_table *gpu = mini_ask(view_trace(m), "memory", "by", "op", "device", "GPU0", NULL);
   assert_int_equal(gpu->rows, 9); /* and one for what no operator did */
@@ -137,7 +144,8 @@ static void test_totals_per_device(void **state) {
   struct tg_table *t = mini_ask(address_trace(m), "memory", NULL);
   assert_int_equal(t->rows, 1);
   assert_string_equal(mini_cell(t, 0, "device"), "CPU");
-  for (size_t i = 0; i < sizeof want / sizeof *want; i++) assert_int_equal(mini_int(t, 0, want[i].column), want[i].value);
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    assert_int_equal(mini_int(t, 0, want[i].column), want[i].value);
   tg__table_free(t);
   mini_free(m);
 }
@@ -157,7 +165,8 @@ static void test_alive_at_the_peak(void **state) {
 }
 
 static void test_curve(void **state) {
-  static const int64_t net[] = {1000, 0, 300, 236, 1136, 236, -664, -657}, peak[] = {1000, 1000, 1000, 1000, 1136, 1136, 1136, 1136};
+  static const int64_t net[] = {1000, 0, 300, 236, 1136, 236, -664, -657},
+                       peak[] = {1000, 1000, 1000, 1000, 1136, 1136, 1136, 1136};
   struct mini *m = mini_new();
   struct tg_table *t = mini_ask(address_trace(m), "memory", "by", "time", NULL);
   assert_int_equal(t->rows, 8);
@@ -173,7 +182,9 @@ static void test_curve(void **state) {
 static void test_device_names(void **state) {
   struct mini *m = mini_new();
   const uint32_t cpu = mini_thread(m, 1, 1);
-  const struct { int64_t type, id; } devices[] = {{0, 0}, {1, 3}, {20, 2}, {0, -1}};
+  const struct {
+    int64_t type, id;
+  } devices[] = {{0, 0}, {1, 3}, {20, 2}, {0, -1}};
   for (int i = 0; i < 4; i++) {
     mini_mark(m, cpu, "cpu_instant_event", "[memory]", 'i', 10 * i);
     mini_arg_int(m, "Device Type", devices[i].type);
@@ -217,9 +228,16 @@ static void test_blocks_keep_their_device(void **state) {
 static void test_layer_of_a_module(void **state) {
   static const struct {
     const char *path, *layer;
-  } cases[] = {{"encoder.layers.3.linear", "encoder.layers.3"}, {"encoder.block", "encoder"}, {"head", "head"}, {"", ""},
-               {"Net_0.Block_1.Linear_2", "Net_0.Block_1"},     {"Net_0", "Net_0"},           {"layer_norm.x", "layer_norm"},
-               {"Net_x.Block_1", "Net_x"},                      {"net_0.Block_1", "net_0"},   {"Net_.Block_1", "Net_"}};
+  } cases[] = {{"encoder.layers.3.linear", "encoder.layers.3"},
+               {"encoder.block", "encoder"},
+               {"head", "head"},
+               {"", ""},
+               {"Net_0.Block_1.Linear_2", "Net_0.Block_1"},
+               {"Net_0", "Net_0"},
+               {"layer_norm.x", "layer_norm"},
+               {"Net_x.Block_1", "Net_x"},
+               {"net_0.Block_1", "net_0"},
+               {"Net_.Block_1", "Net_"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct tg__str layer = tg__layer_of((struct tg__str){cases[i].path, (uint32_t)strlen(cases[i].path)});
     assert_int_equal(layer.len, strlen(cases[i].layer));

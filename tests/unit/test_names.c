@@ -44,8 +44,8 @@ static void collective_kernels(void **state) {
 
 static void collective_calls(void **state) {
   (void)state;
-  static const char *const libraries[] = {"nccl:", "gloo:"}, *const calls[] = {"broadcast", "reduce", "all_reduce", "all_gather",
-                                                                               "reduce_scatter"};
+  static const char *const libraries[] = {"nccl:", "gloo:"}, *const calls[] = {"broadcast", "reduce", "all_reduce",
+                                                                               "all_gather", "reduce_scatter"};
   for (size_t l = 0; l < 2; l++) {
     for (size_t c = 0; c < 5; c++) {
       char name[32];
@@ -140,14 +140,15 @@ static void frames_of_the_program(void **state) {
       {"colm4yf2bmsy7mabcdefghijklmnopqrstuvwxyz234567abcdefg.py(99): call", true}, /* a character too many */
       {"dolm4yf2bmsy7mabcdefghijklmnopqrstuvwxyz234567abcdef.py(99): call", true},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_int_equal(tg__is_user_frame(str(cases[i].name)), cases[i].is);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_int_equal(tg__is_user_frame(str(cases[i].name)), cases[i].is);
   const struct tg__str frame = tg__user_frame_of_stack(str("torch/a.py(1): f;pytorch/b.py(2): g;c.py(3): h"));
   assert_true(tg__str_eq(frame, TG_STR("pytorch/b.py(2): g")));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(collective_kernels), cmocka_unit_test(collective_calls),
-                                     cmocka_unit_test(annotations), cmocka_unit_test(profiler_steps), cmocka_unit_test(kernel_types),
-                                     cmocka_unit_test(frames_of_the_program)};
+                                     cmocka_unit_test(annotations),        cmocka_unit_test(profiler_steps),
+                                     cmocka_unit_test(kernel_types),       cmocka_unit_test(frames_of_the_program)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

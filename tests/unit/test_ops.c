@@ -13,15 +13,15 @@
 #define assert_near(a, b) assert_true(fabs((a) - (b)) < 1e-9)
 
 /* One host call on `track` that belongs to `op` (or -1) and launched one device slice. */
-static void launch(struct mini *m, uint32_t track, uint32_t stream, int op, const char *cat, int64_t call_at, int64_t call_dur, int64_t at,
-                   int64_t dur) {
+static void launch(struct mini *m, uint32_t track, uint32_t stream, int op, const char *cat, int64_t call_at,
+                   int64_t call_dur, int64_t at, int64_t dur) {
   const int call = mini_slice(m, track, "cuda_runtime", "cudaLaunchKernel", call_at, call_dur);
   if (op >= 0) mini_cause_by_id(m, call, op);
   mini_cause(m, mini_slice(m, stream, cat, "work", at, dur), call);
 }
 
-static void expect(const struct tg_table *ops, const char *name, int64_t calls, int64_t cpu, int64_t self_cpu, int64_t device,
-                   int64_t self_device) {
+static void expect(const struct tg_table *ops, const char *name, int64_t calls, int64_t cpu, int64_t self_cpu,
+                   int64_t device, int64_t self_device) {
   const size_t row = mini_row(ops, "name", name);
   assert_int_equal(mini_int(ops, row, "calls"), calls);
   assert_int_equal(mini_int(ops, row, "cpu_ns"), cpu);
@@ -173,7 +173,8 @@ static void test_wrappers_have_no_row(void **state) {
   mini_free(m);
 }
 
-/* The second begins inside the first and outlives it: neither contains the other, and what lies in both is the second's. */
+/* The second begins inside the first and outlives it: neither contains the other, and what lies in both is the
+ * second's. */
 static void test_partial_overlap_makes_siblings(void **state) {
   struct mini *m = mini_new();
   const uint32_t cpu = mini_thread(m, 1, 1);
@@ -205,7 +206,7 @@ static void test_only_some_slices_are_nodes(void **state) {
   mini_free(m);
 }
 
-/* ---- groupings ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- groupings ------------------------------------------------------------------------------- */
 
 static void test_by_shape(void **state) {
   struct mini *m = mini_new();
@@ -265,14 +266,16 @@ static void test_by_stack_of_frames(void **state) {
   mini_cause(m, backward, forward);
   mini_slice(m, other, "cpu_op", "aten::mm", 710, 60);
   struct tg_trace *t = mini_finish(m);
-  struct tg_table *one = mini_ask(t, "ops", "by", "stack:1", NULL), *two = mini_ask(t, "ops", "by", "name+stack:2", NULL);
+  struct tg_table *one = mini_ask(t, "ops", "by", "stack:1", NULL),
+                  *two = mini_ask(t, "ops", "by", "name+stack:2", NULL);
   assert_int_equal(one->rows, 2); /* backward work carries the stack of its forward operator */
   assert_int_equal(mini_int(one, mini_row(one, "name", "aten::mm"), "calls"), 3);
   assert_string_equal(mini_cell(one, 0, "group"), "net.py(3): forward");
   assert_int_equal(two->rows, 3);
   assert_int_equal(mini_int(two, mini_row(two, "group", "net.py(3): forward;train.py(1): main"), "cpu_ns"), 50);
   assert_int_equal(mini_int(two, mini_row(two, "name", "MmBackward0"), "cpu_ns"), 80);
-  assert_string_equal(mini_cell(two, mini_row(two, "name", "MmBackward0"), "group"), "net.py(3): forward;train.py(9): step");
+  assert_string_equal(mini_cell(two, mini_row(two, "name", "MmBackward0"), "group"),
+                      "net.py(3): forward;train.py(9): step");
   tg__table_free(one);
   tg__table_free(two);
   mini_free(m);
@@ -287,7 +290,8 @@ static void test_by_stack_text_and_overload(void **state) {
     mini_arg_str(m, "Overload name", i == 0 ? "out" : "Tensor");
   }
   struct tg_trace *t = mini_finish(m);
-  struct tg_table *ops = mini_ask(t, "ops", "by", "stack:2", NULL), *both = mini_ask(t, "ops", "by", "overload+stack:1", NULL);
+  struct tg_table *ops = mini_ask(t, "ops", "by", "stack:2", NULL),
+                  *both = mini_ask(t, "ops", "by", "overload+stack:1", NULL);
   assert_int_equal(ops->rows, 2);
   assert_int_equal(mini_int(ops, mini_row(ops, "group", "a.py(4): f;b.py(1): g"), "calls"), 2);
   assert_int_equal(both->rows, 3);
@@ -328,8 +332,10 @@ static void test_by_module_and_step(void **state) {
 }
 
 static void test_unknown_grouping(void **state) {
-  static const char *const wrong[] = {"shapes", "stack:", "stack:0", "stack:x", "stack:/", "stack:1:", "+", "shape++step"};
-  static const char *const right[] = {"name+", "stack:9", "stack:10", "stack:4294967296"}; /* a trailing + asks for nothing more */
+  static const char *const wrong[] = {"shapes",  "stack:",   "stack:0", "stack:x",
+                                      "stack:/", "stack:1:", "+",       "shape++step"};
+  static const char *const right[] = {"name+", "stack:9", "stack:10",
+                                      "stack:4294967296"}; /* a trailing + asks for nothing more */
   struct mini *m = mini_new();
   mini_slice(m, mini_thread(m, 1, 1), "cpu_op", "aten::mm", 0, 10);
   struct tg_trace *t = mini_finish(m);
@@ -344,7 +350,7 @@ static void test_unknown_grouping(void **state) {
   mini_free(m);
 }
 
-/* ---- parent = self + children + host calls (F037) -------------------------------------------------------------------------------------- */
+/* ---- parent = self + children + host calls (F037) -------------------------------------------- */
 
 static uint64_t seed;
 static int64_t pick(int64_t below) {
@@ -352,10 +358,10 @@ static int64_t pick(int64_t below) {
   return below > 0 ? (int64_t)((seed >> 33) % (uint64_t)below) : 0;
 }
 
-/* Fills [start, end) with operators that do not touch, each of its own name so that no two are merged, and host calls. Adds up
- * what it makes: *self of all operators, *device of what they launched. */
-static void grow(struct mini *m, uint32_t cpu, uint32_t gpu, int owner, int64_t start, int64_t end, int depth, int *serial, int64_t *self,
-                 int64_t *device) {
+/* Fills [start, end) with operators that do not touch, each of its own name so that no two are merged, and host
+ * calls. Adds up what it makes: *self of all operators, *device of what they launched. */
+static void grow(struct mini *m, uint32_t cpu, uint32_t gpu, int owner, int64_t start, int64_t end, int depth,
+                 int *serial, int64_t *self, int64_t *device) {
   for (int64_t at = start + 1 + pick(5); at + 4 < end;) {
     const int64_t dur = 1 + pick(end - at - 1);
     if (owner >= 0 && pick(3) == 0) {

@@ -1,5 +1,6 @@
-/* Tests of op_kernels, sequences, kernel_annotations, call_graph, call_stack and forward_backward on a trace written by hand: what the
- * random ones of tests/python/test_ops.py do not hold, such as one call that launches several kernels, and memory that runs out. */
+/* Tests of op_kernels, sequences, kernel_annotations, call_graph, call_stack and forward_backward on a trace written
+ * by hand: what the random ones of tests/python/test_ops.py do not hold, such as one call that launches several
+ * kernels, and memory that runs out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,8 @@
 #include "analyze/names/short_name.h"
 #include "unit/mini_trace.h"
 
-/* Times in µs. A step with forward and, on a thread of autograd's, backward; a graph launch; two annotations of the device. */
+/* Times in µs. A step with forward and, on a thread of autograd's, backward; a graph launch; two annotations of the
+ * device. */
 struct scene {
   struct mini *m;
   struct tg_trace *t;
@@ -22,7 +24,8 @@ static int slice_us(struct mini *m, uint32_t track, const char *cat, const char 
   return mini_slice(m, track, cat, name, start * 1000, dur * 1000);
 }
 
-static int kernel_us(struct mini *m, uint32_t track, const char *name, int64_t start, int64_t dur, int call, int64_t correlation) {
+static int kernel_us(struct mini *m, uint32_t track, const char *name, int64_t start, int64_t dur, int call,
+                     int64_t correlation) {
   const int k = slice_us(m, track, "kernel", name, start, dur);
   mini_arg_int(m, "stream", 7);
   mini_arg_int(m, "correlation", correlation);
@@ -92,10 +95,12 @@ static void sequences(void **state) {
   assert_int_equal(t->rows, 4); /* the engine's call, the node, the launch, the kernel */
   for (size_t i = 0; i < 4; i++) assert_int_equal(mini_int(t, i, "place"), 1);
   tg__table_free(t);
-  t = mini_ask(s.t, "sequences", "op", "mm", "min_length", "1", "rules", "hta", NULL); /* all three at depth 2: the main thread's … */
+  t = mini_ask(s.t, "sequences", "op", "mm", "min_length", "1", "rules", "hta",
+               NULL); /* all three at depth 2: the main thread's … */
   assert_int_equal(t->rows, 2);
   assert_string_equal(mini_cell(t, 0, "pattern"), "aten::addmm|gemm|bias<float>(int)");
-  assert_string_equal(mini_cell(t, 1, "op"), "autograd::engine::evaluate_function: AddmmBackward0"); /* … and that below the annotation */
+  assert_string_equal(mini_cell(t, 1, "op"),
+                      "autograd::engine::evaluate_function: AddmmBackward0"); /* … and that below the annotation */
   tg__table_free(t);
   t = mini_ask(s.t, "sequences", "op", "nothing like it", NULL);
   assert_string_equal(t->notes[0], "no operator has 'nothing like it' in its name");
@@ -107,7 +112,8 @@ static void kernel_annotations(void **state) {
   (void)state;
   struct scene s = make();
   struct tg_table *t = mini_ask(s.t, "kernel_annotations", "sort", "start_ns asc", NULL);
-  static const char *const want[] = {"whole", "whole", "part", "part"}; /* bias ends a µs into part, the last gemm begins in it */
+  static const char *const want[] = {"whole", "whole", "part",
+                                     "part"}; /* bias ends a µs into part, the last gemm begins in it */
   assert_int_equal(t->rows, 4);
   for (size_t i = 0; i < 4; i++) assert_string_equal(mini_cell(t, i, "annotation"), want[i]);
   assert_string_equal(mini_cell(t, 2, "short_kernel"), "bias");
@@ -115,7 +121,8 @@ static void kernel_annotations(void **state) {
   assert_int_equal(mini_int(t, 2, "device"), 3);
   tg__table_free(t);
   t = mini_ask(s.t, "kernel_annotations", "side", "cpu", "by", "annotation", NULL);
-  assert_int_equal(t->rows, 2); /* nobody waits on the thread of the backward pass; what was launched before has none either */
+  assert_int_equal(t->rows,
+                   2); /* nobody waits on the thread of the backward pass; what was launched before has none either */
   assert_null(mini_cell(t, 0, "annotation"));
   assert_int_equal(mini_int(t, 0, "device_ns"), 34000);
   assert_string_equal(mini_cell(t, 1, "annotation"), "ProfilerStep#1");
@@ -153,8 +160,9 @@ static void call_stack(void **state) {
   (void)state;
   struct scene s = make();
   struct tg_table *t = mini_ask(s.t, "call_stack", NULL); /* the longest device work */
-  static const char *const want[] = {"ProfilerStep#1", "## backward ##",   "autograd::engine::evaluate_function: AddmmBackward0",
-                                     "AddmmBackward0", "cudaLaunchKernel", "gemm"};
+  static const char *const want[] = {
+      "ProfilerStep#1", "## backward ##",   "autograd::engine::evaluate_function: AddmmBackward0",
+      "AddmmBackward0", "cudaLaunchKernel", "gemm"};
   assert_int_equal(t->rows, 6);
   for (size_t i = 0; i < 6; i++) assert_string_equal(mini_cell(t, i, "name"), want[i]);
   assert_string_equal(mini_cell(t, 5, "relation"), "itself");
@@ -226,14 +234,16 @@ static void no_memory(void **state) {
               {"call_stack", {"rules", "hta"}},
               {"forward_backward", {"by", "call"}},
               {"annotations", {"rules", "hta"}}};
-  for (size_t q = 0; q < sizeof asks / sizeof *asks; q++) assert_true(mini_starve(s.t, asks[q].question, &asks[q].arg, 1) > 0);
+  for (size_t q = 0; q < sizeof asks / sizeof *asks; q++)
+    assert_true(mini_starve(s.t, asks[q].question, &asks[q].arg, 1) > 0);
   mini_free(s.m);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(op_kernels), cmocka_unit_test(sequences),        cmocka_unit_test(kernel_annotations), cmocka_unit_test(call_graph),
-      cmocka_unit_test(call_stack), cmocka_unit_test(forward_backward), cmocka_unit_test(short_names),        cmocka_unit_test(no_memory),
+      cmocka_unit_test(op_kernels),  cmocka_unit_test(sequences),  cmocka_unit_test(kernel_annotations),
+      cmocka_unit_test(call_graph),  cmocka_unit_test(call_stack), cmocka_unit_test(forward_backward),
+      cmocka_unit_test(short_names), cmocka_unit_test(no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* ops, kernels, launches, memory, stacks, roofline with an allocation failing at every point: an error each time, nothing lost. */
+/* ops, kernels, launches, memory, stacks, roofline with an allocation failing at every point: an error each time,
+ * nothing lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,6 @@
 #include "unit/mini_trace.h"
 
 #include <stdio.h>
-
 
 static struct tg_trace *everything(struct mini *m, bool frames) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
@@ -59,7 +59,8 @@ static void test_every_allocation_may_fail(void **state) {
   for (int frames = 0; frames < 2; frames++) {
     struct mini *m = mini_new();
     struct tg_trace *t = everything(m, frames);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_true(starve(t, cases[i].question, cases[i].by) > 5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+      assert_true(starve(t, cases[i].question, cases[i].by) > 5);
     if (frames) assert_true(starve(t, "stacks", "module") > 5);
     mini_free(m);
   }

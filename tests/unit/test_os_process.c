@@ -57,7 +57,8 @@ static void what_cannot_be_started_is_said(void **state) {
 
 static void a_program_says(void **state) {
   (void)state;
-  const char *const speaks[] = {"sh", "-c", "echo one; echo two", NULL}, *const fails[] = {"sh", "-c", "echo one; exit 1", NULL};
+  const char *const speaks[] = {"sh", "-c", "echo one; echo two", NULL}, *const fails[] = {"sh", "-c",
+                                                                                           "echo one; exit 1", NULL};
   char text[64], little[6];
   assert_true(tg__program_says(speaks, text, sizeof text));
   assert_string_equal(text, "one\ntwo");
@@ -92,9 +93,12 @@ static void folders_are_made_with_those_above(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(status_is_the_programs),      cmocka_unit_test(output_goes_where_it_is_sent),
-      cmocka_unit_test(a_broken_pipe_ends_the_program), cmocka_unit_test(what_cannot_be_started_is_said),
-      cmocka_unit_test(a_program_says),              cmocka_unit_test(folders_are_made_with_those_above),
+      cmocka_unit_test(status_is_the_programs),
+      cmocka_unit_test(output_goes_where_it_is_sent),
+      cmocka_unit_test(a_broken_pipe_ends_the_program),
+      cmocka_unit_test(what_cannot_be_started_is_said),
+      cmocka_unit_test(a_program_says),
+      cmocka_unit_test(folders_are_made_with_those_above),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,9 @@
 #include "analyze/device/gpu.h"
 #include "unit/mini_trace.h"
 
-static const struct tg__column *column(const struct tg_table *t, const char *name) { return &t->columns[tg__table_column_index(t, name)]; }
+static const struct tg__column *column(const struct tg_table *t, const char *name) {
+  return &t->columns[tg__table_column_index(t, name)];
+}
 
 /* The one row of a group and quantity. */
 static size_t row_of(const struct tg_table *t, const char *group, const char *quantity) {
@@ -83,13 +85,15 @@ static void summary(void **state) {
   mini_free(m);
 }
 
-/* One step from 0 to 100. Kernels of device 0: [10,30) with 0.5 blocks per SM, [20,60) with 0.75, [90,130) with 2, all launched
- * in the step, which therefore lasts to 130. Busy: 10..60 and 90..130 = 90 of 130. Blocks: 10 × 0.5 + 10 × min(1, 1.25) +
- * 30 × 0.75 + 40 × min(1, 2) = 5 + 10 + 22.5 + 40 = 77.5 of 130. Occupancy: (20 × 50 + 40 × 25) / 60; the third states none. */
+/* One step from 0 to 100. Kernels of device 0: [10,30) with 0.5 blocks per SM, [20,60) with 0.75, [90,130) with 2,
+ * all launched in the step, which therefore lasts to 130. Busy: 10..60 and 90..130 = 90 of 130. Blocks: 10 × 0.5 +
+ * 10 × min(1, 1.25) + 30 × 0.75 + 40 × min(1, 2) = 5 + 10 + 22.5 + 40 = 77.5 of 130. Occupancy: (20 × 50 + 40 × 25)
+ * / 60; the third states none. */
 static void busy_device(void **state) {
   (void)state;
   struct mini *m = mini_new();
-  const uint32_t cpu = mini_thread(m, 1, 1), a = mini_stream(m, 0, 7), b = mini_stream(m, 0, 8), second = mini_stream(m, 1, 7);
+  const uint32_t cpu = mini_thread(m, 1, 1), a = mini_stream(m, 0, 7), b = mini_stream(m, 0, 8),
+                 second = mini_stream(m, 1, 7);
   mini_slice(m, cpu, "user_annotation", "ProfilerStep#1", 0, 100);
   const int call = mini_slice(m, cpu, "cuda_runtime", "cudaLaunchKernel", 1, 2);
   const struct {

@@ -42,7 +42,8 @@ static void in_the_order_asked(void **state) {
 static void args_stay_beside_the_columns(void **state) {
   struct mini *m = make();
   struct tg_trace *trace = mini_finish(m);
-  struct tg_table *t = mini_ask(trace, "rows", "columns", "iteration,name", "side", "device", "args", "correlation,none", NULL);
+  struct tg_table *t =
+      mini_ask(trace, "rows", "columns", "iteration,name", "side", "device", "args", "correlation,none", NULL);
   assert_int_equal(tg_table_columns(t), 4);
   assert_string_equal(tg_column_name(t, 2), "args.correlation");
   assert_string_equal(tg_column_name(t, 3), "none");
@@ -60,7 +61,8 @@ static void args_stay_beside_the_columns(void **state) {
 static void changes_of_a_queue(void **state) {
   struct mini *m = make();
   struct tg_trace *trace = mini_finish(m);
-  struct tg_table *t = mini_ask(trace, "queue", "by", "series", "columns", "length,track,full_pct", "where", "stream = 7", NULL);
+  struct tg_table *t =
+      mini_ask(trace, "queue", "by", "series", "columns", "length,track,full_pct", "where", "stream = 7", NULL);
   assert_int_equal(tg_table_columns(t), 3);
   assert_int_equal(tg_table_rows(t), 2);
   assert_int_equal(mini_int(t, 0, "length"), 1);
@@ -77,7 +79,8 @@ static void changes_of_a_queue(void **state) {
 
 static void columns_of_where_and_sort_are_worked_out(void **state) {
   struct mini *m = make();
-  struct tg_table *t = mini_ask(mini_finish(m), "call_graph", "columns", "name", "where", "kernels = 1 and height > 0", "sort", "dur_ns asc", NULL);
+  struct tg_table *t = mini_ask(mini_finish(m), "call_graph", "columns", "name", "where", "kernels = 1 and height > 0",
+                                "sort", "dur_ns asc", NULL);
   assert_int_equal(tg_table_columns(t), 1);
   assert_int_equal(tg_table_rows(t), 3);
   assert_string_equal(mini_cell(t, 0, "name"), "cudaLaunchKernel");
@@ -125,12 +128,9 @@ static void unknown_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_the_order_asked),
-      cmocka_unit_test(args_stay_beside_the_columns),
-      cmocka_unit_test(changes_of_a_queue),
-      cmocka_unit_test(columns_of_where_and_sort_are_worked_out),
-      cmocka_unit_test(limit_cuts_after_where),
-      cmocka_unit_test(unknown_names),
+      cmocka_unit_test(in_the_order_asked),     cmocka_unit_test(args_stay_beside_the_columns),
+      cmocka_unit_test(changes_of_a_queue),     cmocka_unit_test(columns_of_where_and_sort_are_worked_out),
+      cmocka_unit_test(limit_cuts_after_where), cmocka_unit_test(unknown_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

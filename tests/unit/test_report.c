@@ -1,4 +1,5 @@
-/* The report: one screen for a training loop with a slow loader, figure by figure; and that it fits whatever the trace. */
+/* The report: one screen for a training loop with a slow loader, figure by figure; and that it fits whatever the trace.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,8 @@ static struct mini *slow_loader(void) {
     char name[32];
     snprintf(name, sizeof name, "ProfilerStep#%d", i + 3);
     mini_slice(m, thread, "user_annotation", name, i * 20 * MS, 20 * MS);
-    mini_slice(m, thread, "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", i * 20 * MS + MS, 12 * MS);
+    mini_slice(m, thread, "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+               i * 20 * MS + MS, 12 * MS);
     mini_slice(m, thread, "cpu_op", "aten::conv2d", i * 20 * MS + 13 * MS, 7 * MS);
   }
   return m;
@@ -45,9 +47,11 @@ static void test_slow_loader(void **state) {
             "\n"
             "step      20.0 ms median, 20.0 ms to 20.0 ms   4 ProfilerSteps, 3 to 6\n"
             "          data loader    "
-            "\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588"
+            "\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588"
+            "\u2588\u2588\u2588\u2588"
             "\u258b                 12.0 ms   60.0 %\n"
-            "          CPU operators  \u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u258b                       "
+            "          CPU operators  \u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u2588\u258b   "
+            "                    "
             "   7.00 ms   35.0 %\n"
             "          other          \u2588\u258a                                     1.00 ms    5.0 %\n"
             "\n"
@@ -115,8 +119,8 @@ static struct mini *everything(void) {
     for (int i = 0; i < 4; i++) {
       mini_slice(m, thread, "cpu_op", i < 2 ? name : name + i, at + 2 * MS + i * MS, MS / 2);
       const int call = mini_slice(m, thread, "cuda_runtime", "cudaMemcpyAsync", at + 2 * MS + i * MS, MS / 4);
-      const int work =
-          mini_slice(m, gpu, works[i], i == 3 ? "ncclDevKernel_AllReduce" : name + 7 * i, at + 2 * MS + i * MS + MS / 2, MS / 2);
+      const int work = mini_slice(m, gpu, works[i], i == 3 ? "ncclDevKernel_AllReduce" : name + 7 * i,
+                                  at + 2 * MS + i * MS + MS / 2, MS / 2);
       mini_cause(m, work, call);
     }
     at += dur;
@@ -135,7 +139,8 @@ static void test_fits_the_screen(void **state) {
       const char *end = strchr(p, '\n');
       assert_non_null(end);
       const bool is_command = strncmp(p, "          tachograph ", 21) == 0; /* to be copied, so never cut */
-      if (!is_command && tg__text_width((struct tg__str){p, (uint32_t)(end - p)}) > width) fail_msg("too wide: %.*s", (int)(end - p), p);
+      if (!is_command && tg__text_width((struct tg__str){p, (uint32_t)(end - p)}) > width)
+        fail_msg("too wide: %.*s", (int)(end - p), p);
       p = end + 1;
     }
     assert_in_range(lines, 30, width < 100 ? 48 : 45);
@@ -163,8 +168,11 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_slow_loader),     cmocka_unit_test(test_json),          cmocka_unit_test(test_no_steps_and_nothing_found),
-      cmocka_unit_test(test_fits_the_screen), cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_slow_loader),
+      cmocka_unit_test(test_json),
+      cmocka_unit_test(test_no_steps_and_nothing_found),
+      cmocka_unit_test(test_fits_the_screen),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Tables through the Arrow C data interface: buffers, validity, and that everything is released exactly once in any order. */
+/* Tables through the Arrow C data interface: buffers, validity, and that everything is released exactly once in any
+ * order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +82,8 @@ static void buffers_hold_the_table(void **state) {
     assert_int_equal(valid[1] & 3, 3);
   }
   assert_string_equal(schema.children[1]->name, "dur_ns");
-  assert_memory_equal(schema.children[1]->metadata, "\1\0\0\0\4\0\0\0unit\2\0\0\0ns", 18); /* little endian, as on every machine we build for */
+  assert_memory_equal(schema.children[1]->metadata, "\1\0\0\0\4\0\0\0unit\2\0\0\0ns",
+                      18); /* little endian, as on every machine we build for */
   assert_null(schema.children[0]->metadata);
 
   assert_ptr_equal(array.children[1]->buffers[1], ints); /* not a copy */
@@ -145,7 +147,8 @@ static void an_empty_table_is_fine(void **state) {
   tg__table_free(t);
 }
 
-/* Whatever allocation fails, the table survives and nothing is left behind (the leak checker of `make check` watches). */
+/* Whatever allocation fails, the table survives and nothing is left behind (the leak checker of `make check` watches).
+ */
 static void no_memory_leaves_nothing_behind(void **state) {
   for (long calls = 0;; calls++) {
     struct tg_table *t = make_table();
@@ -168,8 +171,9 @@ static void no_memory_leaves_nothing_behind(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(buffers_hold_the_table),       cmocka_unit_test(a_child_may_outlive_its_parent), cmocka_unit_test(without_nulls_there_is_no_bitmap),
-      cmocka_unit_test(an_empty_table_is_fine),       cmocka_unit_test(no_memory_leaves_nothing_behind),
+      cmocka_unit_test(buffers_hold_the_table),           cmocka_unit_test(a_child_may_outlive_its_parent),
+      cmocka_unit_test(without_nulls_there_is_no_bitmap), cmocka_unit_test(an_empty_table_is_fine),
+      cmocka_unit_test(no_memory_leaves_nothing_behind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,8 @@ static int setup(void **state) {
   mini_arg_str(m, "note", "x\"y");
   mini_cause(m, kernel, call);
   mini_cause(m, call, op);
-  for (int i = 0; i < 40; i++) mini_slice(m, other, "cpu_op", i % 3 ? "aten::add" : "aten::mm", 1000 + i * 10, i % 4 ? 10 : 25);
+  for (int i = 0; i < 40; i++)
+    mini_slice(m, other, "cpu_op", i % 3 ? "aten::add" : "aten::mm", 1000 + i * 10, i % 4 ? 10 : 25);
   mini_mark(m, cpu, "cpu_instant_event", "[memory]", 'i', 130);
   mini_arg_int(m, "Bytes", -512);
   mini_loss(m, TG__LOSS_cut_end, 2, 77);
@@ -80,15 +81,36 @@ static void every_slice_is_there(void **state) {
 static void windows_equal_a_full_scan(void **state) {
   static const char *const columns[] = {"id", "track", "start_ns", "parent"};
   static const char *const operators[] = {"=", "<", "<=", ">", ">=", "IS"};
-  static const char *const values[] = {"0",    "1",    "2",      "7",       "42",  "43",     "-1",     "1000",  "1010", "1395", "1e3", "1009.5",
-                                       "NULL", "'1'", "'1000'", "1e300", "-1e300", "'x'", "9223372036854775807", "-9223372036854775808", "x'31'"};
+  static const char *const values[] = {"0",
+                                       "1",
+                                       "2",
+                                       "7",
+                                       "42",
+                                       "43",
+                                       "-1",
+                                       "1000",
+                                       "1010",
+                                       "1395",
+                                       "1e3",
+                                       "1009.5",
+                                       "NULL",
+                                       "'1'",
+                                       "'1000'",
+                                       "1e300",
+                                       "-1e300",
+                                       "'x'",
+                                       "9223372036854775807",
+                                       "-9223372036854775808",
+                                       "x'31'"};
   int tried = 0;
   for (size_t c = 0; c < 4; c++) {
     for (size_t o = 0; o < 6; o++) {
       for (size_t v = 0; v < sizeof values / sizeof *values; v++, tried++) {
         char pushed[256], plain[256];
-        snprintf(pushed, sizeof pushed, "SELECT count(*) * 1000 + coalesce(sum(id), 0) FROM slices WHERE %s %s %s", columns[c], operators[o], values[v]);
-        /* the same conversion rules apply to +column only through a cast of the same affinity, so it is copied out first */
+        snprintf(pushed, sizeof pushed, "SELECT count(*) * 1000 + coalesce(sum(id), 0) FROM slices WHERE %s %s %s",
+                 columns[c], operators[o], values[v]);
+        /* the same conversion rules apply to +column only through a cast of the same affinity, so it is copied out
+         * first */
         snprintf(plain, sizeof plain,
                  "WITH s AS MATERIALIZED (SELECT id, track, start_ns, parent FROM slices) "
                  "SELECT count(*) * 1000 + coalesce(sum(id), 0) FROM s WHERE %s %s %s",
@@ -114,10 +136,15 @@ static void conditions_combine(void **state) {
 
 /* GROUP BY, DISTINCT and ORDER BY on names take a way of their own; through a materialised copy they cannot. */
 static void names_group(void **state) {
-  static const char *const from[] = {"slices", "slices WHERE track = 1", "slices WHERE start_ns >= 1005 AND id <= 30", "slices WHERE track = 9", "slices WHERE name = 'gemm'",
+  static const char *const from[] = {"slices",
+                                     "slices WHERE track = 1",
+                                     "slices WHERE start_ns >= 1005 AND id <= 30",
+                                     "slices WHERE track = 9",
+                                     "slices WHERE name = 'gemm'",
                                      "slices WHERE track > 0 AND start_ns < 1300 AND dur_ns > 10"};
   static const char *const forms[] = {
-      "SELECT group_concat(name || n || '/' || d, ' ') FROM (SELECT name, count(*) AS n, sum(dur_ns) AS d FROM %s GROUP BY name ORDER BY name)",
+      "SELECT group_concat(name || n || '/' || d, ' ') FROM (SELECT name, count(*) AS n, sum(dur_ns) AS d FROM %s "
+      "GROUP BY name ORDER BY name)",
       "SELECT group_concat(name, ' ') FROM (SELECT DISTINCT name FROM %s ORDER BY name)",
       "SELECT count(*) FROM (SELECT DISTINCT name FROM %s)",
       "SELECT group_concat(name || id) FROM (SELECT name, id FROM %s ORDER BY name, id)",
@@ -129,7 +156,8 @@ static void names_group(void **state) {
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
       char query[512], sql[1200];
       snprintf(query, sizeof query, forms[f], from[k]);
-      snprintf(sql, sizeof sql, "SELECT (%s) IS (WITH slices AS MATERIALIZED (SELECT * FROM main.slices) %s)", query, query);
+      snprintf(sql, sizeof sql, "SELECT (%s) IS (WITH slices AS MATERIALIZED (SELECT * FROM main.slices) %s)", query,
+               query);
       if (number(sql) != 1) fail_msg("%s", query);
     }
   }
@@ -137,9 +165,12 @@ static void names_group(void **state) {
 }
 
 static void links_join(void **state) {
-  text_is("SELECT o.name FROM slices k JOIN slices l ON l.id = k.cause JOIN slices o ON o.id = l.cause WHERE k.class = 'kernel'", "aten::mm");
+  text_is("SELECT o.name FROM slices k JOIN slices l ON l.id = k.cause JOIN slices o ON o.id = l.cause WHERE k.class = "
+          "'kernel'",
+          "aten::mm");
   assert_int_equal(number("SELECT id FROM slices WHERE class = 'kernel'"), mini_id(m, kernel));
-  assert_int_equal(number("SELECT c.id FROM slices p JOIN slices c ON c.parent = p.id WHERE p.track = 0"), mini_id(m, call));
+  assert_int_equal(number("SELECT c.id FROM slices p JOIN slices c ON c.parent = p.id WHERE p.track = 0"),
+                   mini_id(m, call));
   assert_int_equal(number("SELECT count(*) FROM slices s JOIN tracks t USING (track) WHERE t.kind = 'device'"), 1);
 }
 
@@ -147,7 +178,9 @@ static void args_keep_their_types(void **state) {
   assert_int_equal(number("SELECT arg(id, 'External id') FROM slices WHERE id = 0"), 5);
   text_is("SELECT typeof(arg(id, 'occupancy')) || arg(id, 'occupancy') FROM slices WHERE class = 'kernel'", "real1.25");
   text_is("SELECT arg(id, 'Input Dims') FROM slices WHERE id = 0", "[[2, 3], []]");
-  text_is("SELECT coalesce(arg(id, 'none'), arg(99, 'note'), arg(-1, 'note'), arg(NULL, 'note'), arg('0', 1), 'nothing') FROM slices WHERE id = 0", "nothing");
+  text_is("SELECT coalesce(arg(id, 'none'), arg(99, 'note'), arg(-1, 'note'), arg(NULL, 'note'), arg('0', 1), "
+          "'nothing') FROM slices WHERE id = 0",
+          "nothing");
   text_is("SELECT args FROM slices WHERE class = 'kernel'", "{\"occupancy\":1.25,\"note\":\"x\\\"y\"}");
   assert_int_equal(number("SELECT count(*) FROM args"), 4);
   text_is("SELECT value FROM args WHERE slice = 0 AND key = 'Input Dims'", "[[2, 3], []]");
@@ -168,7 +201,8 @@ static void small_tables(void **state) {
 }
 
 static void columns_get_type_and_unit(void **state) {
-  struct tg_table *t = run("SELECT name, dur_ns, dur_ns / 2.0 AS half_ns, NULL AS empty, iif(id = 0, 1, 'a') AS mixed FROM slices WHERE id < 2");
+  struct tg_table *t = run("SELECT name, dur_ns, dur_ns / 2.0 AS half_ns, NULL AS empty, iif(id = 0, 1, 'a') AS mixed "
+                           "FROM slices WHERE id < 2");
   static const enum tg_type types[] = {TG_TEXT, TG_INT, TG_REAL, TG_TEXT, TG_TEXT};
   for (int c = 0; c < 5; c++) assert_int_equal(t->columns[c].type, types[c]);
   assert_string_equal(t->question, "sql");
@@ -186,11 +220,32 @@ static void columns_get_type_and_unit(void **state) {
 }
 
 static void only_reading_is_allowed(void **state) {
-  static const char *const refused[] = {
-      "DELETE FROM slices", "UPDATE slices SET name = 'x'", "INSERT INTO slices(id) VALUES (1)", "CREATE TABLE x(a)", "CREATE VIEW v AS SELECT 1",
-      "ATTACH 'x.db' AS x", "DETACH main", "PRAGMA user_version", "PRAGMA temp_store = 1", "SELECT * FROM pragma_database_list", "SELECT load_extension('x')",
-      "BEGIN", "COMMIT", "VACUUM", "VACUUM INTO 'x.db'", "ANALYZE", "REINDEX", "DROP TABLE slices", "CREATE VIRTUAL TABLE x USING slices",
-      "SELECT 1; SELECT 2", "SELECT 1; DROP TABLE slices", "", " -- nothing", "SELECT", "SELECT nobody FROM slices", "nonsense"};
+  static const char *const refused[] = {"DELETE FROM slices",
+                                        "UPDATE slices SET name = 'x'",
+                                        "INSERT INTO slices(id) VALUES (1)",
+                                        "CREATE TABLE x(a)",
+                                        "CREATE VIEW v AS SELECT 1",
+                                        "ATTACH 'x.db' AS x",
+                                        "DETACH main",
+                                        "PRAGMA user_version",
+                                        "PRAGMA temp_store = 1",
+                                        "SELECT * FROM pragma_database_list",
+                                        "SELECT load_extension('x')",
+                                        "BEGIN",
+                                        "COMMIT",
+                                        "VACUUM",
+                                        "VACUUM INTO 'x.db'",
+                                        "ANALYZE",
+                                        "REINDEX",
+                                        "DROP TABLE slices",
+                                        "CREATE VIRTUAL TABLE x USING slices",
+                                        "SELECT 1; SELECT 2",
+                                        "SELECT 1; DROP TABLE slices",
+                                        "",
+                                        " -- nothing",
+                                        "SELECT",
+                                        "SELECT nobody FROM slices",
+                                        "nonsense"};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     struct tg_table *t = (struct tg_table *)&refused;
     struct tg_error e = {0};
@@ -208,7 +263,8 @@ static void a_runaway_query_is_stopped(void **state) {
   const char *endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c";
   assert_int_equal(tg__sql_run_bounded(trace, endless, 1000000, &t, &e), TG_CANCELLED);
   assert_null(t);
-  assert_int_equal(tg__sql_run_bounded(trace, "SELECT hex(zeroblob(60000000))", 1000000, &t, &e), TG_USAGE); /* beyond 64 MiB a value */
+  assert_int_equal(tg__sql_run_bounded(trace, "SELECT hex(zeroblob(60000000))", 1000000, &t, &e),
+                   TG_USAGE); /* beyond 64 MiB a value */
 }
 
 static void a_build_without_it_says_so(void **state) {
@@ -229,9 +285,16 @@ static bool has_sql(void) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_slice_is_there),      cmocka_unit_test(windows_equal_a_full_scan), cmocka_unit_test(conditions_combine),
-      cmocka_unit_test(names_group),               cmocka_unit_test(links_join), cmocka_unit_test(args_keep_their_types),     cmocka_unit_test(small_tables),
-      cmocka_unit_test(columns_get_type_and_unit), cmocka_unit_test(only_reading_is_allowed),   cmocka_unit_test(a_runaway_query_is_stopped),
+      cmocka_unit_test(every_slice_is_there),
+      cmocka_unit_test(windows_equal_a_full_scan),
+      cmocka_unit_test(conditions_combine),
+      cmocka_unit_test(names_group),
+      cmocka_unit_test(links_join),
+      cmocka_unit_test(args_keep_their_types),
+      cmocka_unit_test(small_tables),
+      cmocka_unit_test(columns_get_type_and_unit),
+      cmocka_unit_test(only_reading_is_allowed),
+      cmocka_unit_test(a_runaway_query_is_stopped),
   };
   const struct CMUnitTest without[] = {cmocka_unit_test(a_build_without_it_says_so)};
   return has_sql() ? cmocka_run_group_tests(tests, setup, teardown) : cmocka_run_group_tests(without, setup, teardown);

@@ -64,7 +64,9 @@ static void text_cuts_names_in_the_middle(void **state) {
   tg__put_cstr(t, "abcdefghijklmnopqrstuvwxyz0123456789");
   tg__put_int(t, 7);
   const struct tg__show_options o = {.width = 23};
-  expect("text", t, &o, "name                  n\nabcdefghij\xe2\x80\xa6" "123456789  7\n"); /* 10 + 1 + 9 columns */
+  expect("text", t, &o,
+         "name                  n\nabcdefghij\xe2\x80\xa6"
+         "123456789  7\n"); /* 10 + 1 + 9 columns */
 }
 
 /* On wide screens a name keeps a sixth of the width, 23 of 138 columns, at the cost of columns on the right. */
@@ -78,8 +80,10 @@ static void text_keeps_names_readable(void **state) {
   for (size_t i = 0; i < 10; i++) tg__put_int(t, 1);
   const struct tg__show_options o = {.width = 138};
   expect("text", t, &o,
-         "name                     aaaaaaaaaa  bbbbbbbbbb  cccccccccc  dddddddddd  eeeeeeeeee  ffffffffff  gggggggggg  hhhhhhhhhh  iiiiiiiiii\n"
-         "abcdefghijk\xe2\x80\xa6z0123456789           1           1           1           1           1           1           1           1           1\n"
+         "name                     aaaaaaaaaa  bbbbbbbbbb  cccccccccc  dddddddddd  eeeeeeeeee  ffffffffff  gggggggggg  "
+         "hhhhhhhhhh  iiiiiiiiii\n"
+         "abcdefghijk\xe2\x80\xa6z0123456789           1           1           1           1           1           1   "
+         "        1           1           1\n"
          "columns left out for lack of width: jjjjjjjjjj (a wider terminal, json or csv has them)\n");
 }
 
@@ -92,7 +96,8 @@ static void text_leaves_columns_out_and_says_so(void **state) {
   tg__put_null(t);
   tg__put_int(t, 2);
   const struct tg__show_options o = {.width = 10};
-  expect("text", t, &o, "aaaaaaaa\n       1\ncolumns left out for lack of width: bbbbbbbb (a wider terminal, json or csv has them)\n");
+  expect("text", t, &o,
+         "aaaaaaaa\n       1\ncolumns left out for lack of width: bbbbbbbb (a wider terminal, json or csv has them)\n");
 }
 
 /* 4 + 4 × (2 + 6) = 36 wide: where there is less, all that is 0 everywhere goes; counts stay. */
@@ -101,7 +106,8 @@ static void text_leaves_zeros_out_first(void **state) {
     unsigned width;
     const char *text;
   } cases[] = {
-      {36, "name  aaaaaa  bbbbbb  cccccc  counts\nabcd    0 ns    5 ns    0 ns       0\nabcd       -    6 ns    0 ns       0\n"},
+      {36, "name  aaaaaa  bbbbbb  cccccc  counts\nabcd    0 ns    5 ns    0 ns       0\nabcd       -    6 ns    0 ns   "
+           "    0\n"},
       {35, "name  bbbbbb  counts\nabcd    5 ns       0\nabcd    6 ns       0\n"
            "columns of zeros left out for lack of width: aaaaaa, cccccc (a wider terminal, json or csv has them)\n"},
       {12, "name  bbbbbb\nabcd    5 ns\nabcd    6 ns\n"
@@ -136,16 +142,22 @@ static void text_knows_wide_and_combining_characters(void **state) {
   tg__table_add_column(t, "n", TG_INT, "");
   tg__put_cstr(t, "\xe6\xbc\xa2\xe5\xad\x97"); /* two characters, four columns */
   tg__put_int(t, 1);
-  tg__put_cstr(t, "e\xcc\x81" "1234"); /* e with an accent: five columns */
+  tg__put_cstr(t, "e\xcc\x81"
+                  "1234"); /* e with an accent: five columns */
   tg__put_int(t, 2);
-  expect("text", t, NULL, "name   n\n\xe6\xbc\xa2\xe5\xad\x97   1\ne\xcc\x81" "1234  2\n");
+  expect("text", t, NULL,
+         "name   n\n\xe6\xbc\xa2\xe5\xad\x97   1\ne\xcc\x81"
+         "1234  2\n");
 }
 
 static void text_sends_no_escapes_to_the_terminal(void **state) {
   struct tg_table *t = tg__table_new("x");
   tg__table_add_column(t, "name", TG_TEXT, "");
-  tg__put_cstr(t, "\033[31mred\xc2\x9b" "2J");
-  expect("text", t, NULL, "name\n\xef\xbf\xbd[31mred\xef\xbf\xbd" "2J\n");
+  tg__put_cstr(t, "\033[31mred\xc2\x9b"
+                  "2J");
+  expect("text", t, NULL,
+         "name\n\xef\xbf\xbd[31mred\xef\xbf\xbd"
+         "2J\n");
 }
 
 static void text_shows_points_in_time_exactly(void **state) {
@@ -163,16 +175,20 @@ static void json_is_one_object(void **state) {
   t->losses[0] = (struct tg__loss_row){"cut_end", "the end", 1, 77};
   t->losses[1] = (struct tg__loss_row){"bent", "bent", 2, -1};
   t->loss_count = 2;
-  expect("json", t, NULL,
-         "{\"question\":\"ops\",\n\"columns\":[{\"name\":\"name\",\"type\":\"text\",\"unit\":\"\"},{\"name\":\"calls\",\"type\":\"int\",\"unit\":\"\"},"
-         "{\"name\":\"self_cpu_ns\",\"type\":\"int\",\"unit\":\"ns\"},{\"name\":\"pct\",\"type\":\"real\",\"unit\":\"%\"},"
-         "{\"name\":\"ok\",\"type\":\"bool\",\"unit\":\"\"}],\n\"rows\":[\n[\"aten::mm\",12,1234567,12.345,true],\n"
-         "[\"a,\\\"b\\\"\\n\",null,999,null,null]],\n\"notes\":[\"a \\\"note\\\"\"],\n\"losses\":["
-         "{\"name\":\"cut_end\",\"count\":1,\"offset\":77,\"meaning\":\"the end\"},{\"name\":\"bent\",\"count\":2,\"offset\":null,\"meaning\":\"bent\"}]}\n");
+  expect(
+      "json", t, NULL,
+      "{\"question\":\"ops\",\n\"columns\":[{\"name\":\"name\",\"type\":\"text\",\"unit\":\"\"},{\"name\":\"calls\","
+      "\"type\":\"int\",\"unit\":\"\"},"
+      "{\"name\":\"self_cpu_ns\",\"type\":\"int\",\"unit\":\"ns\"},{\"name\":\"pct\",\"type\":\"real\",\"unit\":\"%\"},"
+      "{\"name\":\"ok\",\"type\":\"bool\",\"unit\":\"\"}],\n\"rows\":[\n[\"aten::mm\",12,1234567,12.345,true],\n"
+      "[\"a,\\\"b\\\"\\n\",null,999,null,null]],\n\"notes\":[\"a \\\"note\\\"\"],\n\"losses\":["
+      "{\"name\":\"cut_end\",\"count\":1,\"offset\":77,\"meaning\":\"the "
+      "end\"},{\"name\":\"bent\",\"count\":2,\"offset\":null,\"meaning\":\"bent\"}]}\n");
 }
 
 static void csv_quotes_what_must_be_quoted(void **state) {
-  expect("csv", two_rows(), NULL, "name,calls,self_cpu_ns,pct,ok\r\naten::mm,12,1234567,12.345,true\r\n\"a,\"\"b\"\"\n\",,999,,\r\n");
+  expect("csv", two_rows(), NULL,
+         "name,calls,self_cpu_ns,pct,ok\r\naten::mm,12,1234567,12.345,true\r\n\"a,\"\"b\"\"\n\",,999,,\r\n");
 }
 
 static struct tg_table *formulas(void) {
@@ -199,7 +215,7 @@ static void csv_never_disarms_numbers(void **state) {
   expect("csv", t, NULL, "i,r\r\n-5,-0.5\r\n");
 }
 
-/* ---- text that must become JSON ------------------------------------------------------------------------------------------- */
+/* ---- text that must become JSON -------------------------------------------------------------- */
 
 static void is_valid(const char *raw, bool want) {
   const struct tg__str s = {raw, (uint32_t)strlen(raw)};
@@ -207,9 +223,12 @@ static void is_valid(const char *raw, bool want) {
 }
 
 static void json_is_told_from_what_is_not(void **state) {
-  static const char *const good[] = {"1", "-0", "1.5e-3", "\"a\\u00e9\"", "[]", "{}", " [1, {\"a\": [null, true, false]}, \"\"] ", "\"\xc3\xa9\""};
-  static const char *const bad[] = {"", "01", "1.", ".5", "-", "+1", "1e", "NaN", "-1.-500", "[1,]", "[,1]", "{\"a\"}", "{\"a\":1,}", "{a:1}", "[1",
-                                    "1 2", "\"\\p\"", "\"\\u12g4\"", "\"\n\"", "\"\xff\"", "\"", "tru", "[1}", "nullx"};
+  static const char *const good[] = {
+      "1", "-0", "1.5e-3", "\"a\\u00e9\"", "[]", "{}", " [1, {\"a\": [null, true, false]}, \"\"] ", "\"\xc3\xa9\""};
+  static const char *const bad[] = {"",           "01",       "1.",      ".5",   "-",       "+1",
+                                    "1e",         "NaN",      "-1.-500", "[1,]", "[,1]",    "{\"a\"}",
+                                    "{\"a\":1,}", "{a:1}",    "[1",      "1 2",  "\"\\p\"", "\"\\u12g4\"",
+                                    "\"\n\"",     "\"\xff\"", "\"",      "tru",  "[1}",     "nullx"};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) is_valid(good[i], true);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) is_valid(bad[i], false);
 }
@@ -248,7 +267,10 @@ static void values_that_are_no_json_become_strings(void **state) {
 static void string_bodies_are_valid_utf8(void **state) {
   static const struct {
     const char *in, *out;
-  } cases[] = {{"a\"b\\\n", "a\\\"b\\\\\\n"}, {"\xff\xc3", "\xef\xbf\xbd\xef\xbf\xbd"}, {"x\xed\xa0\x80y", "x\\ud800y"}, {"\xc3\xa9", "\xc3\xa9"}};
+  } cases[] = {{"a\"b\\\n", "a\\\"b\\\\\\n"},
+               {"\xff\xc3", "\xef\xbf\xbd\xef\xbf\xbd"},
+               {"x\xed\xa0\x80y", "x\\ud800y"},
+               {"\xc3\xa9", "\xc3\xa9"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct tg__out out = {0};
     tg__json_body(&out, (struct tg__str){cases[i].in, (uint32_t)strlen(cases[i].in)});

@@ -10,7 +10,7 @@
 
 #include "unit/mini_trace.h"
 
-/* ---- tracks ------------------------------------------------------------------------------------------------------------ */
+/* ---- tracks ---------------------------------------------------------------------------------- */
 
 static void tracks(void **state) {
   (void)state;
@@ -46,7 +46,7 @@ static void tracks(void **state) {
   mini_free(m);
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void slices(void **state) {
   (void)state;
@@ -141,7 +141,7 @@ static void marks(void **state) {
   mini_free(m);
 }
 
-/* ---- losses ------------------------------------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 static void losses(void **state) {
   (void)state;
@@ -166,7 +166,7 @@ static void losses(void **state) {
   mini_free(m);
 }
 
-/* ---- annotations ----------------------------------------------------------------------------------------------------------- */
+/* ---- annotations ----------------------------------------------------------------------------- */
 
 static int launch(struct mini *m, uint32_t cpu, uint32_t gpu, int64_t at, int64_t device_ns) {
   const int call = mini_slice(m, cpu, "cuda_runtime", "cudaLaunchKernel", at, 2);
@@ -177,17 +177,19 @@ static int launch(struct mini *m, uint32_t cpu, uint32_t gpu, int64_t at, int64_
 static void annotations(void **state) {
   (void)state;
   struct mini *m = mini_new();
-  const uint32_t cpu = mini_thread(m, 1, 1), worker = mini_thread(m, 1, 2), other = mini_thread(m, 1, 3), gpu = mini_stream(m, 0, 7);
+  const uint32_t cpu = mini_thread(m, 1, 1), worker = mini_thread(m, 1, 2), other = mini_thread(m, 1, 3),
+                 gpu = mini_stream(m, 0, 7);
   mini_slice(m, cpu, "user_annotation", "forward", 0, 100);
   mini_slice(m, cpu, "user_annotation", "backward", 100, 50);
   mini_slice(m, cpu, "user_annotation", "forward", 200, 130);
   mini_slice(m, cpu, "user_annotation", "inner", 210, 20);
   mini_slice(m, other, "user_annotation", "elsewhere", 0, 1000);
   mini_slice(m, gpu, "gpu_user_annotation", "forward", 1000, 40);
-  launch(m, cpu, gpu, 0, 1);      /* at the very start of forward: inside */
-  launch(m, cpu, gpu, 100, 2);    /* at the end of forward, the start of backward */
-  launch(m, worker, gpu, 120, 4); /* autograd's worker, without annotations: counts for every thread that was inside one */
-  launch(m, cpu, gpu, 215, 8);    /* inside forward and inner */
+  launch(m, cpu, gpu, 0, 1);   /* at the very start of forward: inside */
+  launch(m, cpu, gpu, 100, 2); /* at the end of forward, the start of backward */
+  launch(m, worker, gpu, 120,
+         4);                   /* autograd's worker, without annotations: counts for every thread that was inside one */
+  launch(m, cpu, gpu, 215, 8); /* inside forward and inner */
   launch(m, other, gpu, 110, 16); /* a thread of its own annotations: counts there alone */
   launch(m, cpu, gpu, 400, 32);   /* outside everything on its thread */
   struct tg_table *t = mini_ask(mini_finish(m), "annotations", "where", "side = 'cpu'", NULL);
@@ -208,11 +210,13 @@ static void annotations(void **state) {
   mini_free(m);
 }
 
-/* A worker with annotations of its own still works for the thread whose operators it differentiates, and for that thread only. */
+/* A worker with annotations of its own still works for the thread whose operators it differentiates, and for that
+ * thread only. */
 static void backward_on_another_thread(void **state) {
   (void)state;
   struct mini *m = mini_new();
-  const uint32_t cpu = mini_thread(m, 1, 1), worker = mini_thread(m, 1, 2), other = mini_thread(m, 1, 3), gpu = mini_stream(m, 0, 7);
+  const uint32_t cpu = mini_thread(m, 1, 1), worker = mini_thread(m, 1, 2), other = mini_thread(m, 1, 3),
+                 gpu = mini_stream(m, 0, 7);
   mini_slice(m, cpu, "user_annotation", "backward", 100, 100);
   mini_slice(m, other, "user_annotation", "elsewhere", 0, 1000);
   const int forward = mini_slice(m, cpu, "cpu_op", "aten::mm", 10, 5);

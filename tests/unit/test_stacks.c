@@ -111,7 +111,8 @@ static struct tg_trace *text_trace(struct mini *m) {
 static void test_stacks_given_as_text(void **state) {
   struct mini *m = mini_new();
   struct tg_trace *trace = text_trace(m);
-  struct tg_table *lines = mini_ask(trace, "stacks", NULL), *functions = mini_ask(trace, "stacks", "by", "function", NULL);
+  struct tg_table *lines = mini_ask(trace, "stacks", NULL),
+                  *functions = mini_ask(trace, "stacks", "by", "function", NULL);
   struct tg_table *whole = mini_ask(trace, "stacks", "by", "stack", NULL);
   assert_int_equal(lines->rows, 4);
   expect(lines, "app.py(1): main", 3, 140, 0, 6, 0);

@@ -70,7 +70,7 @@ static void quantiles(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(none_and_one), cmocka_unit_test(small_numbers),
-                                     cmocka_unit_test(close_together_and_far_from_zero), cmocka_unit_test(sum_stops_at_the_limit),
-                                     cmocka_unit_test(quantiles)};
+                                     cmocka_unit_test(close_together_and_far_from_zero),
+                                     cmocka_unit_test(sum_stops_at_the_limit), cmocka_unit_test(quantiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The question steps, on traces written by hand. The numbers are those of the TensorBoard view's own tests where its rules and ours
- * agree; the others were added up by hand. */
+/* The question steps, on traces written by hand. The numbers are those of the TensorBoard view's own tests where its
+ * rules and ours agree; the others were added up by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,31 +9,32 @@
 #include "analyze/whole/steps.h"
 #include "unit/mini_trace.h"
 
-static const char *const part_columns[] = {"kernel_ns",     "memcpy_ns",   "memset_ns", "communication_ns", "runtime_ns",
-                                           "dataloader_ns", "cpu_exec_ns", "other_ns",  "total_ns"};
+static const char *const part_columns[] = {"kernel_ns",        "memcpy_ns",  "memset_ns",
+                                           "communication_ns", "runtime_ns", "dataloader_ns",
+                                           "cpu_exec_ns",      "other_ns",   "total_ns"};
 
 static void expect_parts(const struct tg_table *t, size_t row, const int64_t expected[9]) {
   for (size_t c = 0; c < 9; c++) assert_int_equal(mini_int(t, row, part_columns[c]), expected[c]);
 }
 #define PARTS(t, row, ...) expect_parts(t, row, (const int64_t[9]){__VA_ARGS__})
 
-static void expect_overlap(const struct tg_table *t, size_t row, int64_t computation, int64_t overlap, int64_t communication,
-                           int64_t neither) {
+static void expect_overlap(const struct tg_table *t, size_t row, int64_t computation, int64_t overlap,
+                           int64_t communication, int64_t neither) {
   assert_int_equal(mini_int(t, row, "overlap_ns"), overlap);
   assert_int_equal(mini_int(t, row, "computation_ns") - overlap, computation);
   assert_int_equal(mini_int(t, row, "all_communication_ns") - overlap, communication);
   assert_int_equal(mini_int(t, row, "neither_ns"), neither);
 }
 
-static int launch(struct mini *m, uint32_t thread, int64_t call_at, int64_t call_dur, uint32_t stream, const char *cat, int64_t at,
-                  int64_t dur) {
+static int launch(struct mini *m, uint32_t thread, int64_t call_at, int64_t call_dur, uint32_t stream, const char *cat,
+                  int64_t at, int64_t dur) {
   const int call = mini_slice(m, thread, "cuda_runtime", "cudaLaunchKernel", call_at, call_dur);
   const int work = mini_slice(m, stream, cat, "work", at, dur);
   mini_cause(m, work, call);
   return work;
 }
 
-/* ---- what the other tool's tests ask ------------------------------------------------------------------------------------------ */
+/* ---- what the other tool's tests ask --------------------------------------------------------- */
 
 static void test_every_part(void **state) {
   struct mini *m = mini_new();
@@ -181,11 +182,12 @@ static void test_host_only(void **state) {
   mini_free(m);
 }
 
-/* ---- collectives ------------------------------------------------------------------------------------------------------------------ */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 static void test_nccl(void **state) {
   struct mini *m = mini_new();
-  const uint32_t a = mini_thread(m, 1, 1), b = mini_thread(m, 1, 2), gpu = mini_stream(m, 0, 7), nccl = mini_stream(m, 0, 8);
+  const uint32_t a = mini_thread(m, 1, 1), b = mini_thread(m, 1, 2), gpu = mini_stream(m, 0, 7),
+                 nccl = mini_stream(m, 0, 8);
   mini_slice(m, a, "user_annotation", "nccl:broadcast", 0, 75);
   mini_slice(m, a, "cpu_op", "aten::add_", 100, 20);
   mini_slice(m, b, "cpu_op", "nccl:all_reduce", 160, 75);
@@ -231,7 +233,7 @@ static void test_gloo(void **state) {
   mini_free(m);
 }
 
-/* ---- our own ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- our own --------------------------------------------------------------------------------- */
 
 /* The plugin forgot that nothing was left and began again with whole steps. */
 static void test_kernel_over_the_whole_step(void **state) {
@@ -252,7 +254,11 @@ static void test_device_annotations_are_no_steps(void **state) {
   struct mini *m = mini_new();
   const uint32_t a = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
   for (int64_t i = 0; i < 3; i++) {
-    mini_slice(m, a, "user_annotation", i == 0 ? "ProfilerStep#1" : i == 1 ? "ProfilerStep#2" : "ProfilerStep#3", i * 100, 100);
+    mini_slice(m, a, "user_annotation",
+               i == 0   ? "ProfilerStep#1"
+               : i == 1 ? "ProfilerStep#2"
+                        : "ProfilerStep#3",
+               i * 100, 100);
     mini_slice(m, gpu, "gpu_user_annotation", "ProfilerStep#9", i * 100 + 10, 100);
     launch(m, a, i * 100 + 5, 5, gpu, "kernel", i * 100 + 20, 10);
   }
@@ -286,7 +292,8 @@ static void test_annotation_as_step(void **state) {
   mini_slice(m, a, "cpu_op", "aten::mm", 10, 20);
   mini_slice(m, a, "cuda_driver", "cuLaunchKernel", 15, 5);
   struct tg_trace *trace = mini_finish(m);
-  struct tg__step step = {.rank = 0, .slice = 0, .name = trace->slices.name[0], .number = 1, .start_ns = 0, .end_ns = 100};
+  struct tg__step step = {
+      .rank = 0, .slice = 0, .name = trace->slices.name[0], .number = 1, .start_ns = 0, .end_ns = 100};
   struct tg__step *kept = trace->steps;
   trace->steps = &step;
   trace->step_count = 1;

@@ -180,7 +180,8 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cells),           cmocka_unit_test(trace_texts),  cmocka_unit_test(sorting),
-                                     cmocka_unit_test(sorting_refuses), cmocka_unit_test(keeping_rows), cmocka_unit_test(no_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cells),        cmocka_unit_test(trace_texts),
+                                     cmocka_unit_test(sorting),      cmocka_unit_test(sorting_refuses),
+                                     cmocka_unit_test(keeping_rows), cmocka_unit_test(no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The native file: a trace saved and opened again is the same, column by column; cut and damaged files are errors or counted. */
+/* The native file: a trace saved and opened again is the same, column by column; cut and damaged files are errors or
+ * counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -155,9 +156,11 @@ static void test_cut_at_every_byte(void **state) {
     }
     opened++;
     assert_true(back->slices.count == 6 || (back->slices.count == 0 && lost(back) > 0));
-    if (back->slices.count == 6 && back->args_bytes == 0) without_args += back->slices.args[3] == TG_NONE && lost(back) > 0;
+    if (back->slices.count == 6 && back->args_bytes == 0)
+      without_args += back->slices.args[3] == TG_NONE && lost(back) > 0;
     if (back->slices.count == 6 && back->marks.count == 2 && back->args_bytes == 12) {
-      memset(back->ranks[0].loss + TG__LOSS_cut_chunks, 0, sizeof(int64_t)); /* the index is gone, the events are all there */
+      memset(back->ranks[0].loss + TG__LOSS_cut_chunks, 0,
+             sizeof(int64_t)); /* the index is gone, the events are all there */
       back->ranks[0].loss_offset[TG__LOSS_cut_chunks] = -1;
       assert_null(sample_differ(t, back));
     }
@@ -216,7 +219,8 @@ static struct tg_trace *big_trace(uint32_t slices) {
   t->cat_count = 1;
   sample_columns(t, slices, 2);
   uint8_t *const args = tg__store_pages(t->store, args_bytes);
-  for (uint32_t i = 4; i < args_bytes; i += 8) args[i] = 1, args[i + 3] = (uint8_t)(i * 2654435761u >> 24 & 0x7e), args[i + 4 - 8] = 0;
+  for (uint32_t i = 4; i < args_bytes; i += 8)
+    args[i] = 1, args[i + 3] = (uint8_t)(i * 2654435761u >> 24 & 0x7e), args[i + 4 - 8] = 0;
   t->args = args;
   t->args_bytes = args_bytes;
   for (uint32_t i = 0; i < slices; i++) { /* every tenth is a root of ten: itself and nine children of 10 ns */
@@ -259,7 +263,8 @@ static void test_cut_in_a_row_group(void **state) {
   size_t len;
   save(t);
   uint8_t *const bytes = read_all(&len);
-  const uint32_t there = 131072; /* groups of 32,768, the largest power of two that makes at least eight; four of them are whole */
+  const uint32_t there =
+      131072; /* groups of 32,768, the largest power of two that makes at least eight; four of them are whole */
   write_all(bytes, chunk_place(bytes, len, TG_CHUNK_SLICE_CAUSE, 4) + 50);
   struct tg_trace *const back = open_all(&e);
   assert_non_null(back);
@@ -270,7 +275,7 @@ static void test_cut_in_a_row_group(void **state) {
   assert_int_equal(back->ranks[0].phase_count['X'], there);
   assert_int_equal(back->ranks[0].phase_count['M'], 0);
   assert_int_equal(back->ranks[0].events_read, there + 1); /* the one that had been skipped as JSON */
-  assert_int_equal(lost(back), 1 + 6 + 1 + 3);             /* the cut chunk; groups 4 to 9; marks; three blocks of args */
+  assert_int_equal(lost(back), 1 + 6 + 1 + 3); /* the cut chunk; groups 4 to 9; marks; three blocks of args */
   assert_memory_equal(back->slices.start_ns, t->slices.start_ns, there * 8);
   assert_memory_equal(back->slices.parent, t->slices.parent, there * 4);
   for (uint32_t i = 0; i < there; i++) {

@@ -130,7 +130,8 @@ static void keeps(void **state) {
     const enum tg_err err = tg__where_filter(t, cases[i].where, &e);
     rows_left(t, left);
     if ((err == TG_OK) != (cases[i].rows != NULL)) fail_msg("%s: %s", cases[i].where, e.text);
-    if (cases[i].rows && strcmp(left, cases[i].rows) != 0) fail_msg("%s: keeps %s, not %s", cases[i].where, left, cases[i].rows);
+    if (cases[i].rows && strcmp(left, cases[i].rows) != 0)
+      fail_msg("%s: keeps %s, not %s", cases[i].where, left, cases[i].rows);
     tg__table_free(t);
   }
 }

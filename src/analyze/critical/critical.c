@@ -43,16 +43,17 @@ struct writer {
   struct tg_table *out;
   enum by by;
   bool all_edges;
-  int64_t total;  /* weight of the path */
-  uint32_t track; /* of the slice looked at last */
+  int64_t total;               /* weight of the path */
+  uint32_t track;              /* of the slice looked at last */
   struct tg__file_order order; /* open: rules=exact, with rows that are single events or edges */
 };
 
-/* ---- what an edge is -------------------------------------------------------------------------------------------------------- */
+/* ---- what an edge is ------------------------------------------------------------------------- */
 
 static enum bound bound_of_work(const struct writer *w, const struct tg__crit_row *r) {
   const struct tg_trace *t = w->c->t;
-  if (w->c->hta) return tg__crit_is_collective_in_hta(tg__name(t, t->slices.name[r->slice])) ? BOUND_COMMUNICATION : BOUND_COMPUTE;
+  if (w->c->hta)
+    return tg__crit_is_collective_in_hta(tg__name(t, t->slices.name[r->slice])) ? BOUND_COMMUNICATION : BOUND_COMPUTE;
   const char *type = tg__names_kernel_type(w->names, r->slice);
   return type[0] == 'M' ? BOUND_COPY : type[3] == 'M' ? BOUND_COMMUNICATION : BOUND_COMPUTE;
 }
@@ -78,7 +79,7 @@ static int64_t time_of_node(const struct writer *w, uint32_t node) {
   return node & 1 ? tg__slice_end(w->c->t, slice) : w->c->t->slices.start_ns[slice];
 }
 
-/* ---- rows of the table ------------------------------------------------------------------------------------------------------ */
+/* ---- rows of the table ----------------------------------------------------------------------- */
 
 static const struct line nothing = {.row = TG_NONE,
                                     .name = TG_NONE,
@@ -235,7 +236,7 @@ static void put_bounds(struct writer *w) {
     if (lines[order[k]].edges) put_line(w, &lines[order[k]]);
 }
 
-/* ---- grouped ---------------------------------------------------------------------------------------------------------------- */
+/* ---- grouped --------------------------------------------------------------------------------- */
 
 struct groups {
   struct line *lines;
@@ -350,7 +351,7 @@ static bool put_rank_row(struct writer *w) {
   return true;
 }
 
-/* ---- what the table says beside its rows ------------------------------------------------------------------------------------ */
+/* ---- what the table says beside its rows ----------------------------------------------------- */
 
 static void put_notes(struct writer *w) {
   const struct tg__crit *c = w->c;
@@ -363,15 +364,16 @@ static void put_notes(struct writer *w) {
     const struct line *l = &lines[order[k]];
     if (l->weight <= 0 || w->total <= 0) continue;
     const char *separator = len ? ", " : "";
-    len +=
-        (size_t)snprintf(text + len, sizeof text - len, "%s%s %.1f %%", separator, l->bound, 100.0 * (double)l->weight / (double)w->total);
+    len += (size_t)snprintf(text + len, sizeof text - len, "%s%s %.1f %%", separator, l->bound,
+                            100.0 * (double)l->weight / (double)w->total);
   }
   const double ms = (double)w->total * (double)c->unit_ns / 1e6;
   tg__table_note(w->out, "rank %lld: the critical path is %.3f ms long: %s", (long long)c->t->ranks[c->rank].number, ms,
                  len ? text : "nothing but order");
   if (!c->wait_count && c->inferred.count)
     tg__table_note(w->out,
-                   "the trace has no synchronisation events: %zu waits of the host were told by the device work that ended under them "
+                   "the trace has no synchronisation events: %zu waits of the host were told by the device work that "
+                   "ended under them "
                    "(torch: _ExperimentalConfig(enable_cuda_sync_events=True) records them)",
                    c->inferred.count);
 }
@@ -379,7 +381,8 @@ static void put_notes(struct writer *w) {
 static enum tg_err put_answer(struct writer *w) {
   const struct tg__crit *c = w->c;
   enum tg_err err = TG_OK;
-  for (size_t i = 0; i < c->path_count; i++) w->total = tg__crit_sum(w->total, tg__crit_weight(c, &c->edges[c->path[i]]));
+  for (size_t i = 0; i < c->path_count; i++)
+    w->total = tg__crit_sum(w->total, tg__crit_weight(c, &c->edges[c->path[i]]));
   if (w->by == BY_OP || w->by == BY_EVENT) err = put_groups(w);
   if (w->by == BY_BOUND) put_bounds(w);
   if (w->by == BY_KIND) put_kinds(w);
@@ -389,7 +392,7 @@ static enum tg_err put_answer(struct writer *w) {
   return err;
 }
 
-/* ---- one rank --------------------------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 struct wish { /* the arguments */
   enum by by;
@@ -402,18 +405,21 @@ static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
   const long long rank = c->t->ranks[c->rank].number;
   const char *where = c->window_start == INT64_MIN ? "in the trace" : "in this window";
   if (c->refusal)
-    return tg__fail(e, TG_NO_DATA, -1, "critical_path: HolisticTraceAnalysis gives none for rank %lld: %s; rules=exact (the default) does",
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "critical_path: HolisticTraceAnalysis gives none for rank %lld: %s; rules=exact (the default) does",
                     rank, c->refusal);
   if (c->edge_count)
-    return tg__fail(e, TG_NO_DATA, -1, "critical_path: nothing of rank %lld %s takes time: there are only waits", rank, where);
+    return tg__fail(e, TG_NO_DATA, -1, "critical_path: nothing of rank %lld %s takes time: there are only waits", rank,
+                    where);
   return tg__fail(e, TG_NO_DATA, -1,
-                  "critical_path: rank %lld has no operators, host calls or device work %s; record with activities=[ProfilerActivity.CPU, "
+                  "critical_path: rank %lld has no operators, host calls or device work %s; record with "
+                  "activities=[ProfilerActivity.CPU, "
                   "ProfilerActivity.CUDA]",
                   rank, where);
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, const struct wish *wish, uint32_t rank,
-                               struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, const struct wish *wish,
+                               uint32_t rank, struct tg_table *out, struct tg_error *e) {
   struct tg__crit c = {.t = t,
                        .rank = rank,
                        .hta = wish->hta,
@@ -437,7 +443,8 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
     err = refuse(&c, e);
   } else {
     struct writer w = {.c = &c, .names = &names, .out = out, .by = wish->by, .all_edges = wish->all_edges};
-    if (!c.hta && (w.by == BY_EDGE || w.by == BY_EVENT) && !tg__file_order_open(&w.order, t, rank)) tg__file_order_close(&w.order);
+    if (!c.hta && (w.by == BY_EDGE || w.by == BY_EVENT) && !tg__file_order_open(&w.order, t, rank))
+      tg__file_order_close(&w.order);
     err = put_answer(&w);
     tg__file_order_close(&w.order);
   }
@@ -448,7 +455,7 @@ done:
   return err;
 }
 
-/* ---- arguments -------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static const char *read_count(const char *p, int64_t *out) {
   const char *first = p;
@@ -473,22 +480,27 @@ static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct
   if (!err) err = tg__ask_choice(a, "launch_edges", switches, 3, &launch, e);
   if (err) return err;
   const char *loading = tg__ask_arg(a, "data_load_events"), *instance = tg__ask_arg(a, "instance");
-  *wish = (struct wish){.by = (enum by)by, .all_edges = all, .hta = hta, .launch_edges = launch == 2 ? !hta : launch == 1};
+  *wish =
+      (struct wish){.by = (enum by)by, .all_edges = all, .hta = hta, .launch_edges = launch == 2 ? !hta : launch == 1};
   wish->annotation = tg__ask_arg(a, "annotation");
   wish->loading = *loading ? loading : NULL;
   if (!parse_instance(instance, &wish->range))
     return tg__fail(e, TG_USAGE, -1,
-                    "critical_path: instance=%.60s is not understood: give one, counted from 0 (2), or a range with both ends (0:2)",
+                    "critical_path: instance=%.60s is not understood: give one, counted from 0 (2), or a range with "
+                    "both ends (0:2)",
                     instance);
-  if (wish->all_edges && wish->by != BY_EDGE) return tg__fail(e, TG_USAGE, -1, "critical_path: edges=all is for by=edge alone");
+  if (wish->all_edges && wish->by != BY_EDGE)
+    return tg__fail(e, TG_USAGE, -1, "critical_path: edges=all is for by=edge alone");
   if (a->has_steps && (wish->hta || *wish->annotation))
     return tg__fail(e, TG_USAGE, -1,
-                    "critical_path: step= is for rules=exact without an annotation; with rules=hta say annotation=ProfilerStep instance=0");
+                    "critical_path: step= is for rules=exact without an annotation; with rules=hta say "
+                    "annotation=ProfilerStep instance=0");
   return TG_OK;
 }
 
 /* Of several ranks those without a path are named beside the table; it takes one with a path to make an answer. */
-enum tg_err tg__answer_critical_path(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_critical_path(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                     struct tg_error *e) {
   struct wish wish;
   struct tg_error why = {0};
   size_t answered = 0;

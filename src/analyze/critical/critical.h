@@ -1,8 +1,9 @@
 /* critical: the graph of one rank behind the question critical_path, private to critical*.c.
  *
- * Every operator, host call and piece of device work has two nodes, its start and its end; edges say what had to come first. The
- * critical path is the longest way through them. One program under two sets of rules: exact counts nanoseconds, keeps devices apart
- * and follows every link; hta repeats HolisticTraceAnalysis 0.6.1, microseconds and defects included (docs/metrics.md). */
+ * Every operator, host call and piece of device work has two nodes, its start and its end; edges say what had to
+ * come first. The critical path is the longest way through them. One program under two sets of rules: exact counts
+ * nanoseconds, keeps devices apart and follows every link; hta repeats HolisticTraceAnalysis 0.6.1, microseconds and
+ * defects included (docs/metrics.md). */
 #ifndef TG_CRITICAL_H
 #define TG_CRITICAL_H
 
@@ -26,7 +27,14 @@ struct tg__crit_row {
   uint8_t flags;
 };
 
-enum tg__crit_kind { TG__CRIT_OPERATOR, TG__CRIT_DEPENDENCY, TG__CRIT_LAUNCH, TG__CRIT_KERNEL, TG__CRIT_SYNC, TG__CRIT_KINDS };
+enum tg__crit_kind {
+  TG__CRIT_OPERATOR,
+  TG__CRIT_DEPENDENCY,
+  TG__CRIT_LAUNCH,
+  TG__CRIT_KERNEL,
+  TG__CRIT_SYNC,
+  TG__CRIT_KINDS
+};
 struct tg__crit_edge {
   uint32_t from, to; /* nodes */
   uint32_t event;    /* row its time is booked on, TG_NONE */
@@ -38,7 +46,13 @@ struct tg__crit_edge {
 static inline uint32_t tg__crit_start(uint32_t row) { return row << 1; }
 static inline uint32_t tg__crit_end(uint32_t row) { return row << 1 | 1; }
 
-enum tg__crit_wait_kind { TG__CRIT_NO_WAIT, TG__CRIT_STREAM_SYNC, TG__CRIT_CONTEXT_SYNC, TG__CRIT_EVENT_SYNC, TG__CRIT_STREAM_WAIT };
+enum tg__crit_wait_kind {
+  TG__CRIT_NO_WAIT,
+  TG__CRIT_STREAM_SYNC,
+  TG__CRIT_CONTEXT_SYNC,
+  TG__CRIT_EVENT_SYNC,
+  TG__CRIT_STREAM_WAIT
+};
 struct tg__crit_wait { /* of a row with TG__CRIT_WAIT */
   uint32_t row;
   enum tg__crit_wait_kind kind;
@@ -56,7 +70,8 @@ struct tg__crit {
   bool hta, launch_edges;
   int64_t unit_ns;                  /* of the times of rows */
   int64_t window_start, window_end; /* in that unit, both included */
-  const char *loading; /* names of events that load data contain one of these words, joined by commas; NULL = as torch names them */
+  const char *loading; /* names of events that load data contain one of these words, joined by commas; NULL = as torch
+                          names them */
   struct tg__crit_row *rows;
   uint32_t count;
   uint32_t thread_count, stream_count;
@@ -103,16 +118,17 @@ struct tg__crit_range {
   int64_t first, last;
 }; /* which of the matching annotations, both included */
 /* Fill rows, places, waits and launches. TG_OK, TG_MEMORY, or TG_NO_DATA with *e filled. */
-enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
-                                struct tg_error *e);
-enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
-                              struct tg_error *e);
+enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a,
+                                struct tg__crit_range range, struct tg_error *e);
+enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a,
+                              struct tg__crit_range range, struct tg_error *e);
 void tg__crit_add_launch(struct tg__crit *c, struct tg__crit_launch launch);
 void tg__crit_add_wait(struct tg__crit *c, struct tg__crit_wait wait);
 void tg__crit_infer_waits(struct tg__crit *c); /* rules=exact, before the edges (critical_infer.c) */
 
 /* Edges: of host calls that share a lock and of call stacks (critical_host.c), of device work (critical_device.c). */
-void tg__crit_add_edge(struct tg__crit *c, uint32_t from, uint32_t to, enum tg__crit_kind kind, uint32_t event, bool is_free);
+void tg__crit_add_edge(struct tg__crit *c, uint32_t from, uint32_t to, enum tg__crit_kind kind, uint32_t event,
+                       bool is_free);
 void tg__crit_add_locks(struct tg__crit *c);
 void tg__crit_add_stacks(struct tg__crit *c);
 void tg__crit_add_device(struct tg__crit *c);
@@ -129,7 +145,8 @@ static inline int64_t tg__crit_span(int64_t from, int64_t to) {
   int64_t span;
   return __builtin_sub_overflow(to, from, &span) ? (to < from ? INT64_MIN + 1 : INT64_MAX) : span;
 }
-int64_t tg__crit_weight(const struct tg__crit *c, const struct tg__crit_edge *e); /* in c->unit_ns; below 0 with rules=hta only */
+int64_t tg__crit_weight(const struct tg__crit *c,
+                        const struct tg__crit_edge *e); /* in c->unit_ns; below 0 with rules=hta only */
 
 void tg__crit_close(struct tg__crit *c);
 

@@ -1,9 +1,11 @@
-/* critical_device: edges of device work: from the call that launched it, from the work before it on its stream, and from what it or
- * the host waited for. */
+/* critical_device: edges of device work: from the call that launched it, from the work before it on its stream, and
+ * from what it or the host waited for. */
 #include "analyze/critical/critical.h"
 #include "analyze/hta/hta_sort.h"
 
-enum { LONGEST_DELAY_NS = 1500000 }; /* between two kernels of a stream: above it the first did not hold up the second (as HTA) */
+enum {
+  LONGEST_DELAY_NS = 1500000
+}; /* between two kernels of a stream: above it the first did not hold up the second (as HTA) */
 
 struct pass {
   struct tg__crit *c;
@@ -27,17 +29,21 @@ void tg__crit_add_wait(struct tg__crit *c, struct tg__crit_wait wait) {
     c->failed = true;
 }
 
-static bool has_node(const struct tg__crit *c, uint32_t row) { return row != TG_NONE && c->rows[row].flags & TG__CRIT_NODE; }
+static bool has_node(const struct tg__crit *c, uint32_t row) {
+  return row != TG_NONE && c->rows[row].flags & TG__CRIT_NODE;
+}
 
-/* ---- which launch an event stands for --------------------------------------------------------------------------------------- */
+/* ---- which launch an event stands for -------------------------------------------------------- */
 
 static bool by_stream_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__crit_launch *x = &((const struct tg__crit *)ctx)->launches[a], *y = &((const struct tg__crit *)ctx)->launches[b];
+  const struct tg__crit_launch *x = &((const struct tg__crit *)ctx)->launches[a],
+                               *y = &((const struct tg__crit *)ctx)->launches[b];
   return x->stream != y->stream ? x->stream < y->stream : x->at < y->at;
 }
 
 static bool by_thread_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__crit_launch *x = &((const struct tg__crit *)ctx)->launches[a], *y = &((const struct tg__crit *)ctx)->launches[b];
+  const struct tg__crit_launch *x = &((const struct tg__crit *)ctx)->launches[a],
+                               *y = &((const struct tg__crit *)ctx)->launches[b];
   if (x->thread != y->thread) return x->thread < y->thread;
   return x->stream != y->stream ? x->stream < y->stream : x->at < y->at;
 }
@@ -74,7 +80,9 @@ static uint32_t launched_after(const struct pass *p, uint32_t thread, uint32_t s
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     const struct tg__crit_launch *l = &c->launches[p->by_thread[middle]];
-    const bool is_before = l->thread != thread ? l->thread < thread : l->stream != stream ? l->stream < stream : l->at <= at;
+    const bool is_before = l->thread != thread   ? l->thread < thread
+                           : l->stream != stream ? l->stream < stream
+                                                 : l->at <= at;
     if (is_before)
       low = middle + 1;
     else
@@ -85,7 +93,7 @@ static uint32_t launched_after(const struct pass *p, uint32_t thread, uint32_t s
   return l->thread == thread && l->stream == stream ? l->work : TG_NONE;
 }
 
-/* ---- waits ------------------------------------------------------------------------------------------------------------------ */
+/* ---- waits ----------------------------------------------------------------------------------- */
 
 static void wait_for(struct tg__crit *c, uint32_t work, uint32_t call) {
   if (!has_node(c, work) || !has_node(c, call)) return;
@@ -128,7 +136,7 @@ static void take_wait(struct pass *p, uint32_t row) {
   }
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 /* The end of what this work waits for on another stream, TG_NONE: of nothing. */
 static uint32_t source_end(struct pass *p, uint32_t row) {
@@ -148,7 +156,8 @@ static bool is_launch_bound(const struct tg__crit *c, uint32_t row, uint32_t pre
   if (r->link == TG_NONE) return false;
   if (c->queue && (c->queue[r->link] != 1 || c->queue[row] != 0)) return false;
   const int64_t launched = c->rows[r->link].start;
-  return (previous == TG_NONE || c->rows[previous].end < launched) && (source == TG_NONE || tg__crit_time(c, source) < launched);
+  return (previous == TG_NONE || c->rows[previous].end < launched) &&
+         (source == TG_NONE || tg__crit_time(c, source) < launched);
 }
 
 static void take_work(struct pass *p, uint32_t row) {
@@ -174,7 +183,7 @@ static void take_work(struct pass *p, uint32_t row) {
   p->last[r->place] = row;
 }
 
-/* ---- all of them by time ---------------------------------------------------------------------------------------------------- */
+/* ---- all of them by time --------------------------------------------------------------------- */
 
 /* Waits count at their end: work that begins under one is waited for, too. */
 static int64_t time_of(const struct tg__crit_row *r) { return r->flags & TG__CRIT_WAIT ? r->end : r->start; }

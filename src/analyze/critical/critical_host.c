@@ -1,18 +1,21 @@
 /* critical_host: edges along the threads of the host, and between threads that wait for the same lock. */
 #include "analyze/critical/critical.h"
 
-void tg__crit_add_edge(struct tg__crit *c, uint32_t from, uint32_t to, enum tg__crit_kind kind, uint32_t event, bool is_free) {
-  if (c->failed || (c->edge_count == c->edge_cap && !tg__grow((void **)&c->edges, &c->edge_cap, c->edge_count + 1, sizeof *c->edges))) {
+void tg__crit_add_edge(struct tg__crit *c, uint32_t from, uint32_t to, enum tg__crit_kind kind, uint32_t event,
+                       bool is_free) {
+  if (c->failed || (c->edge_count == c->edge_cap &&
+                    !tg__grow((void **)&c->edges, &c->edge_cap, c->edge_count + 1, sizeof *c->edges))) {
     c->failed = true;
     return;
   }
-  c->edges[c->edge_count++] = (struct tg__crit_edge){.from = from, .to = to, .event = event, .kind = (uint8_t)kind, .is_free = is_free};
+  c->edges[c->edge_count++] =
+      (struct tg__crit_edge){.from = from, .to = to, .event = event, .kind = (uint8_t)kind, .is_free = is_free};
 }
 
-/* ---- the runtime's lock ----------------------------------------------------------------------------------------------------- */
+/* ---- the runtime's lock ---------------------------------------------------------------------- */
 
-/* Of calls that overlap, the one that returns first had the lock first. So every call waits for the end of those that return before
- * it: from each start there is a way to the first end behind it, and from end to end. */
+/* Of calls that overlap, the one that returns first had the lock first. So every call waits for the end of those
+ * that return before it: from each start there is a way to the first end behind it, and from end to end. */
 
 static bool node_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__crit *c = ctx;
@@ -77,7 +80,7 @@ void tg__crit_add_locks(struct tg__crit *c) {
   tg__free(open);
 }
 
-/* ---- call stacks ------------------------------------------------------------------------------------------------------------ */
+/* ---- call stacks ----------------------------------------------------------------------------- */
 
 struct walker {
   struct tg__crit *c;
@@ -168,7 +171,8 @@ static void walk_thread(struct walker *w, const uint32_t *rows, size_t count) {
 }
 
 static bool stacked_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__crit_row *x = &((const struct tg__crit *)ctx)->rows[a], *y = &((const struct tg__crit *)ctx)->rows[b];
+  const struct tg__crit_row *x = &((const struct tg__crit *)ctx)->rows[a],
+                            *y = &((const struct tg__crit *)ctx)->rows[b];
   if (x->place != y->place) return x->place < y->place;
   if (x->start != y->start) return x->start < y->start;
   return x->end != y->end ? x->end > y->end : a < b;

@@ -1,7 +1,8 @@
 /* critical_infer: what a blocking host call waited for where the trace has no record of it.
  *
- * Without the profiler's cuda_sync events a call that waits does not say for what. A copy that blocks waits for itself; any other
- * blocking call waited for the device work that ended last while it was on. A call during which nothing ended waited for nothing. */
+ * Without the profiler's cuda_sync events a call that waits does not say for what. A copy that blocks waits for
+ * itself; any other blocking call waited for the device work that ended last while it was on. A call during which
+ * nothing ended waited for nothing. */
 #include "analyze/critical/critical.h"
 
 static bool ends_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -12,7 +13,8 @@ static bool ends_before(uint32_t a, uint32_t b, const void *ctx) {
 /* Device work by end; NULL on no memory. own: by host call the work it launched that ends last. */
 static uint32_t *work_by_end(const struct tg__crit *c, size_t *count) {
   size_t n = 0;
-  for (uint32_t i = 0; i < c->count; i++) n += (c->rows[i].flags & (TG__CRIT_DEVICE | TG__CRIT_WAIT)) == TG__CRIT_DEVICE;
+  for (uint32_t i = 0; i < c->count; i++)
+    n += (c->rows[i].flags & (TG__CRIT_DEVICE | TG__CRIT_WAIT)) == TG__CRIT_DEVICE;
   uint32_t *work = tg__alloc((n + 1) * sizeof *work);
   *count = 0;
   for (uint32_t i = 0; work && i < c->count; i++)
@@ -22,7 +24,8 @@ static uint32_t *work_by_end(const struct tg__crit *c, size_t *count) {
   return NULL;
 }
 
-static uint32_t ended_last(const struct tg__crit *c, const uint32_t *work, size_t count, const struct tg__crit_row *call) {
+static uint32_t ended_last(const struct tg__crit *c, const uint32_t *work, size_t count,
+                           const struct tg__crit_row *call) {
   size_t low = 0, high = count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -40,7 +43,8 @@ static void infer_copies(struct tg__crit *c) {
     const struct tg__crit_row *r = &c->rows[i];
     if ((r->flags & (TG__CRIT_DEVICE | TG__CRIT_WAIT)) != TG__CRIT_DEVICE || r->link == TG_NONE) continue;
     const struct tg__crit_row *call = &c->rows[r->link];
-    if (!(call->flags & TG__CRIT_BLOCKING) || r->end > call->end || tg__slice_class(c->t, r->slice) != TG__CLASS_MEMCPY) continue;
+    if (!(call->flags & TG__CRIT_BLOCKING) || r->end > call->end || tg__slice_class(c->t, r->slice) != TG__CLASS_MEMCPY)
+      continue;
     if (!tg__map_put(&c->inferred, r->link, i)) c->failed = true;
   }
 }
@@ -48,7 +52,8 @@ static void infer_copies(struct tg__crit *c) {
 static void infer_waits(struct tg__crit *c, const uint32_t *work, size_t count) {
   for (uint32_t i = 0; i < c->count && !c->failed; i++) {
     struct tg__crit_row *r = &c->rows[i];
-    if (!(r->flags & TG__CRIT_BLOCKING) || r->flags & TG__CRIT_CLOSED || tg__map_get(&c->inferred, i) != TG_NONE) continue;
+    if (!(r->flags & TG__CRIT_BLOCKING) || r->flags & TG__CRIT_CLOSED || tg__map_get(&c->inferred, i) != TG_NONE)
+      continue;
     const bool copies = tg__str_contains(tg__name(c->t, c->t->slices.name[r->slice]), "Memcpy");
     const uint32_t source = copies ? TG_NONE : ended_last(c, work, count, r);
     if (source == TG_NONE)

@@ -2,7 +2,8 @@
 #include "analyze/critical/critical.h"
 
 bool tg__crit_names_open(struct tg__crit_names *n, struct tg__crit *c, const char *annotation) {
-  *n = (struct tg__crit_names){.c = c, .annotation = annotation, .flags = tg__alloc((size_t)tg__strings_count(c->t->strings) + 1)};
+  *n = (struct tg__crit_names){
+      .c = c, .annotation = annotation, .flags = tg__alloc((size_t)tg__strings_count(c->t->strings) + 1)};
   return n->flags != NULL;
 }
 
@@ -33,11 +34,13 @@ static bool contains_any(struct tg__str text, const char *words) {
 /* What HTA counts as waiting and as launching, and no other. */
 static unsigned hta_name(struct tg__str name) {
   static const char *const blocking[] = {
-      "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpyAsync"};
-  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
-                                         "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
-                                         "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
-                                         "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
+      "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery", "cudaEventSynchronize", "cudaMemcpy",
+      "cudaMemcpyAsync"};
+  static const char *const launches[] = {
+      "cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
+      "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
+      "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
+      "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
   unsigned flags = 0;
   if (IS_ONE_OF(name, blocking)) flags |= TG__CRIT_NAME_BLOCKING;
   if (IS_ONE_OF(name, launches)) flags |= TG__CRIT_NAME_LAUNCH;

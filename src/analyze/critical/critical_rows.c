@@ -11,7 +11,7 @@ struct fill {
   bool has_waits;
 };
 
-/* ---- the window ------------------------------------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------ */
 
 struct found {
   int64_t start, end;
@@ -52,7 +52,8 @@ static enum tg_err window_of_annotation(struct fill *f, struct tg__crit_range ra
   err = TG_OK;
   if (range.first >= (int64_t)count) {
     err = tg__fail(e, TG_NO_DATA, -1,
-                   "critical_path: %zu events of the host have '%.60s' in their names, and instance %lld (counted from 0) is none of them",
+                   "critical_path: %zu events of the host have '%.60s' in their names, and instance %lld (counted from "
+                   "0) is none of them",
                    count, f->names->annotation, (long long)range.first);
     goto done;
   }
@@ -69,7 +70,8 @@ done:
   return err;
 }
 
-static enum tg_err find_window(struct fill *f, const struct tg__ask *a, struct tg__crit_range range, struct tg_error *e) {
+static enum tg_err find_window(struct fill *f, const struct tg__ask *a, struct tg__crit_range range,
+                               struct tg_error *e) {
   struct tg__crit *c = f->c;
   c->window_start = INT64_MIN;
   c->window_end = INT64_MAX;
@@ -85,14 +87,15 @@ static enum tg_err find_window(struct fill *f, const struct tg__ask *a, struct t
   return TG_OK;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Steps stand around operators in early traces, as operators themselves: they are no work. */
 static bool is_host_row(const struct fill *f, uint32_t slice, enum tg__class cls) {
   const unsigned name = tg__crit_name(f->names, f->c->t->slices.name[slice]);
   if (f->c->t->slices.flags[slice] & TG__F_ASYNC) return false;
   if (cls == TG__CLASS_OP || cls == TG__CLASS_RUNTIME) return !(name & TG__CRIT_NAME_STEP);
-  return name & TG__CRIT_NAME_LOADING && !tg__class_is_device_work(cls) && cls != TG__CLASS_SYNC && cls != TG__CLASS_GPU_ANNOTATION;
+  return name & TG__CRIT_NAME_LOADING && !tg__class_is_device_work(cls) && cls != TG__CLASS_SYNC &&
+         cls != TG__CLASS_GPU_ANNOTATION;
 }
 
 static uint8_t host_flags(const struct fill *f, uint32_t slice, enum tg__class cls) {
@@ -116,7 +119,9 @@ static uint32_t stream_place(struct fill *f, int64_t device, int64_t stream) {
   return *slot;
 }
 
-static bool is_in_window(const struct tg__crit *c, int64_t start) { return start >= c->window_start && start <= c->window_end; }
+static bool is_in_window(const struct tg__crit *c, int64_t start) {
+  return start >= c->window_start && start <= c->window_end;
+}
 
 static void add_row(struct fill *f, uint32_t slice, uint32_t place, uint8_t flags) {
   struct tg__crit *c = f->c;
@@ -133,7 +138,8 @@ static void add_row(struct fill *f, uint32_t slice, uint32_t place, uint8_t flag
 
 static void add_device(struct fill *f, uint32_t slice, enum tg__class cls, const struct tg__track *track) {
   const bool waits = cls == TG__CLASS_SYNC;
-  add_row(f, slice, stream_place(f, track->device, track->stream), waits ? TG__CRIT_DEVICE | TG__CRIT_WAIT : TG__CRIT_DEVICE | TG__CRIT_NODE);
+  add_row(f, slice, stream_place(f, track->device, track->stream),
+          waits ? TG__CRIT_DEVICE | TG__CRIT_WAIT : TG__CRIT_DEVICE | TG__CRIT_NODE);
   f->has_waits |= waits;
 }
 
@@ -141,7 +147,8 @@ static void add_device(struct fill *f, uint32_t slice, enum tg__class cls, const
 static bool is_work_in_window(const struct fill *f, uint32_t slice) {
   const struct tg_trace *t = f->c->t;
   const uint32_t cause = t->slices.cause[slice];
-  const bool is_called = cause >= f->first_slice && cause < f->past_slice && is_host_row(f, cause, tg__slice_class(t, cause));
+  const bool is_called =
+      cause >= f->first_slice && cause < f->past_slice && is_host_row(f, cause, tg__slice_class(t, cause));
   return is_in_window(f->c, t->slices.start_ns[is_called ? cause : slice]);
 }
 
@@ -162,14 +169,16 @@ static void add_rows(struct fill *f) {
   f->c->thread_count = rank->track_count;
 }
 
-/* ---- links ------------------------------------------------------------------------------------------------------------------ */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 /* A wait names the call that recorded what it waits for; the call that waits has its correlation. */
 static void index_waiting_calls(struct fill *f) {
   struct tg__crit *c = f->c;
   for (uint32_t i = 0; i < c->count && f->has_waits; i++) {
     const struct tg__str name = tg__name(c->t, c->t->slices.name[c->rows[i].slice]);
-    if (c->rows[i].flags & TG__CRIT_DEVICE || !(tg__str_contains(name, "ynchronize") || tg__str_contains(name, "WaitEvent"))) continue;
+    if (c->rows[i].flags & TG__CRIT_DEVICE ||
+        !(tg__str_contains(name, "ynchronize") || tg__str_contains(name, "WaitEvent")))
+      continue;
     const int64_t id = tg__arg_int(c->t, c->t->slices.args[c->rows[i].slice], TG__K_CORRELATION, -1);
     if (id >= 0 && !tg__map_put(&f->calls, (uint64_t)id, i)) c->failed = true;
   }
@@ -192,7 +201,8 @@ static void link_wait(struct fill *f, uint32_t row) {
   const uint32_t args = c->t->slices.args[r->slice];
   const int64_t id = tg__arg_int(c->t, args, TG__K_CORRELATION, -1);
   const int64_t stream = tg__arg_int(c->t, args, TG__K_WAIT_ON_STREAM, -1);
-  struct tg__crit_wait wait = {.row = row, .kind = tg__crit_wait_kind(c->t, r->slice), .record = TG_NONE, .record_place = TG_NONE};
+  struct tg__crit_wait wait = {
+      .row = row, .kind = tg__crit_wait_kind(c->t, r->slice), .record = TG_NONE, .record_place = TG_NONE};
   r->link = id < 0 ? TG_NONE : tg__map_get(&f->calls, (uint64_t)id);
   if (stream >= 0 && is_record(c->t, r->slice)) {
     const int64_t key[2] = {c->t->tracks[tg__slice_track(c->t, r->slice)].device, stream};
@@ -218,16 +228,18 @@ static void link_rows(struct fill *f) {
 static void list_launches(struct fill *f) {
   struct tg__crit *c = f->c;
   bool any = false;
-  for (size_t i = 0; i < c->wait_count; i++) any |= c->waits[i].record != TG_NONE && c->waits[i].record_place != TG_NONE;
+  for (size_t i = 0; i < c->wait_count; i++)
+    any |= c->waits[i].record != TG_NONE && c->waits[i].record_place != TG_NONE;
   for (uint32_t i = 0; any && i < c->count; i++) {
     const struct tg__crit_row *r = &c->rows[i];
-    if (r->link == TG_NONE || r->flags & TG__CRIT_WAIT || !tg__class_is_device_work(tg__slice_class(c->t, r->slice))) continue;
+    if (r->link == TG_NONE || r->flags & TG__CRIT_WAIT || !tg__class_is_device_work(tg__slice_class(c->t, r->slice)))
+      continue;
     const struct tg__crit_row *call = &c->rows[r->link];
     tg__crit_add_launch(c, (struct tg__crit_launch){call->start, r->place, tg__slice_track(c->t, call->slice), i});
   }
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* The one thread with an operator or annotation of such a name; TG_NONE when there are several, or none. */
 static uint32_t only_thread(const struct fill *f, const char *part) {
@@ -256,7 +268,8 @@ static uint32_t only_thread(const struct fill *f, const char *part) {
   return only;
 }
 
-/* The thread whose operators most backward operators of thread k belong to, by their forward links; TG_NONE when it has none. */
+/* The thread whose operators most backward operators of thread k belong to, by their forward links; TG_NONE when it
+ * has none. */
 static uint32_t forward_thread(const struct fill *f, uint32_t k, uint32_t *votes) {
   const struct tg_trace *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
@@ -277,8 +290,8 @@ static uint32_t forward_thread(const struct fill *f, uint32_t k, uint32_t *votes
   return best;
 }
 
-/* While autograd's thread works the thread that called backward() stands still: the two are one chain. Links tell which thread that
- * is; without any, names do where each can be told. */
+/* While autograd's thread works the thread that called backward() stands still: the two are one chain. Links tell
+ * which thread that is; without any, names do where each can be told. */
 static void merge_backward(struct fill *f) {
   struct tg__crit *c = f->c;
   uint32_t *into = tg__alloc(((size_t)c->thread_count + 1) * sizeof *into),
@@ -302,7 +315,7 @@ static void merge_backward(struct fill *f) {
   tg__free(votes);
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static enum tg_err open_fill(struct fill *f) {
   const struct tg_trace *t = f->c->t;
@@ -318,8 +331,8 @@ static enum tg_err open_fill(struct fill *f) {
   return TG_OK;
 }
 
-enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
-                                struct tg_error *e) {
+enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a,
+                                struct tg__crit_range range, struct tg_error *e) {
   struct fill f = {.c = c, .names = n};
   enum tg_err err = open_fill(&f);
   if (!err) err = find_window(&f, a, range, e);

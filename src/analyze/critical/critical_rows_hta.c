@@ -15,7 +15,7 @@ struct fill {
 };
 enum { CAT_OP = 1, CAT_CALL = 2, CAT_SYNC = 4, CAT_ANNOTATION = 8 };
 
-/* ---- the window ------------------------------------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------ */
 
 /* Instances are counted in the order of its rows, which is not that of time. */
 static enum tg_err find_window(struct fill *f, struct tg__crit_range range, struct tg_error *e) {
@@ -34,11 +34,12 @@ static enum tg_err find_window(struct fill *f, struct tg__crit_range range, stru
     any = true;
   }
   if (any) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1, "critical_path: %lld events have '%.60s' in their names, and instance %lld is none of them",
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "critical_path: %lld events have '%.60s' in their names, and instance %lld is none of them",
                   (long long)seen, f->names->annotation, (long long)range.first);
 }
 
-/* ---- which rows count ------------------------------------------------------------------------------------------------------- */
+/* ---- which rows count ------------------------------------------------------------------------ */
 
 static bool is_in_window(const struct tg__crit *c, const struct tg__crit_row *r) {
   return r->start >= c->window_start && r->start <= c->window_end && r->end > r->start;
@@ -68,15 +69,17 @@ static void flag_row(const struct fill *f, uint32_t i) {
   const bool has_id = h->index_correlation >= 0;
   const enum tg__crit_wait_kind wait = tg__crit_wait_kind(c->t, h->slice);
   if (h->stream == -1) r->flags |= TG__CRIT_HOST;
-  if ((h->stream != -1 || wait == TG__CRIT_EVENT_SYNC || wait == TG__CRIT_CONTEXT_SYNC) && has_id) r->flags |= TG__CRIT_DEVICE;
-  if (cat & (CAT_OP | CAT_CALL) || (c->loading && name & TG__CRIT_NAME_LOADING) || (h->stream != -1 && has_id)) r->flags |= TG__CRIT_NODE;
+  if ((h->stream != -1 || wait == TG__CRIT_EVENT_SYNC || wait == TG__CRIT_CONTEXT_SYNC) && has_id)
+    r->flags |= TG__CRIT_DEVICE;
+  if (cat & (CAT_OP | CAT_CALL) || (c->loading && name & TG__CRIT_NAME_LOADING) || (h->stream != -1 && has_id))
+    r->flags |= TG__CRIT_NODE;
   if (r->flags & TG__CRIT_NODE && name & TG__CRIT_NAME_LOCK) r->flags |= TG__CRIT_LOCK;
   if (name & TG__CRIT_NAME_BLOCKING) r->flags |= TG__CRIT_BLOCKING;
   if (c->loading && name & TG__CRIT_NAME_LOADING) r->flags |= TG__CRIT_LOADING;
   if (r->flags & TG__CRIT_DEVICE && cat & CAT_SYNC) r->flags |= TG__CRIT_WAIT;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* The one thread with an operator or annotation of such a name; TG_NONE when there are several, or none. */
 static uint32_t only_track(const struct fill *f, const bool *is_in, const char *part) {
@@ -126,11 +129,13 @@ static bool number_threads(struct fill *f, const bool *is_in) {
     tg__free(keys);
     return false;
   }
-  const struct tg__track *to = forward == TG_NONE ? NULL : &t->tracks[forward], *from = backward == TG_NONE ? NULL : &t->tracks[backward];
+  const struct tg__track *to = forward == TG_NONE ? NULL : &t->tracks[forward],
+                         *from = backward == TG_NONE ? NULL : &t->tracks[backward];
   const bool merges = to && from && (to->tid_is_text || to->tid) && (from->tid_is_text || from->tid);
   for (uint32_t k = 0; k < rank->track_count; k++) {
     const struct tg__track *track = &t->tracks[rank->first_track + k];
-    const struct tg__track *as = merges && track->tid == from->tid && track->tid_is_text == from->tid_is_text ? to : track;
+    const struct tg__track *as =
+        merges && track->tid == from->tid && track->tid_is_text == from->tid_is_text ? to : track;
     keys[k] = (struct thread_key){track->pid, as->tid, track->pid_is_text, as->tid_is_text, k};
   }
   qsort(keys, rank->track_count, sizeof *keys, compare_keys);
@@ -143,7 +148,7 @@ static bool number_threads(struct fill *f, const bool *is_in) {
   return true;
 }
 
-/* ---- places ----------------------------------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 /* Streams by their number alone: those of two devices are one (defect D12). */
 static uint32_t stream_place(struct fill *f, int64_t stream) {
@@ -174,11 +179,12 @@ static bool place_rows(struct fill *f, const bool *is_in) {
   return !c->failed;
 }
 
-/* ---- launches, waits, queues ------------------------------------------------------------------------------------------------ */
+/* ---- launches, waits, queues ----------------------------------------------------------------- */
 
 static bool is_launch(const struct fill *f, uint32_t i) {
   const struct tg__hta_row *h = &f->rows[i];
-  return h->link != TG_NONE && h->index_correlation > 0 && tg__crit_name(f->names, f->c->t->slices.name[h->slice]) & TG__CRIT_NAME_LAUNCH;
+  return h->link != TG_NONE && h->index_correlation > 0 &&
+         tg__crit_name(f->names, f->c->t->slices.name[h->slice]) & TG__CRIT_NAME_LAUNCH;
 }
 
 static bool is_record(const struct fill *f, uint32_t i) {
@@ -194,7 +200,8 @@ static void find_waits(struct fill *f) {
     if (is_record(f, i) && !tg__map_put(&records, (uint64_t)f->rows[i].correlation, i)) c->failed = true;
   for (uint32_t i = 0; i < c->count; i++) {
     if (!(c->rows[i].flags & TG__CRIT_WAIT)) continue;
-    struct tg__crit_wait wait = {.row = i, .kind = tg__crit_wait_kind(t, f->rows[i].slice), .record = TG_NONE, .record_place = TG_NONE};
+    struct tg__crit_wait wait = {
+        .row = i, .kind = tg__crit_wait_kind(t, f->rows[i].slice), .record = TG_NONE, .record_place = TG_NONE};
     const int64_t id = tg__arg_int(t, t->slices.args[f->rows[i].slice], TG__K_WAIT_ON_RECORD, -1);
     const int64_t stream = tg__arg_int(t, t->slices.args[f->rows[i].slice], TG__K_WAIT_ON_STREAM, -1);
     if (id != -1 && stream > -1) {
@@ -207,7 +214,8 @@ static void find_waits(struct fill *f) {
   for (uint32_t i = 0; any && i < c->count; i++) {
     if (!is_launch(f, i) || f->rows[f->rows[i].link].stream == -1) continue;
     const uint32_t work = f->rows[i].link;
-    tg__crit_add_launch(c, (struct tg__crit_launch){c->rows[i].start, c->rows[work].place, tg__slice_track(t, f->rows[i].slice), work});
+    tg__crit_add_launch(
+        c, (struct tg__crit_launch){c->rows[i].start, c->rows[work].place, tg__slice_track(t, f->rows[i].slice), work});
   }
   tg__map_free(&records);
 }
@@ -252,7 +260,8 @@ static void add_up(const struct fill *f, const struct changes *x, const uint32_t
 
 static bool count_queues(struct fill *f) {
   struct tg__crit *c = f->c;
-  struct changes x = {tg__alloc(((size_t)c->count * 2 + 1) * sizeof *x.at), tg__alloc(((size_t)c->count * 2 + 1) * sizeof *x.row), 0};
+  struct changes x = {tg__alloc(((size_t)c->count * 2 + 1) * sizeof *x.at),
+                      tg__alloc(((size_t)c->count * 2 + 1) * sizeof *x.row), 0};
   uint32_t *order = tg__alloc(((size_t)c->count * 2 + 1) * sizeof *order);
   int32_t *length = tg__alloc(((size_t)c->stream_count + 1) * sizeof *length);
   c->queue = tg__alloc(((size_t)c->count + 1) * sizeof *c->queue);
@@ -269,7 +278,7 @@ static bool count_queues(struct fill *f) {
   return ok;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool copy_rows(struct fill *f, const struct tg__hta_rank *from) {
   struct tg__crit *c = f->c;
@@ -279,7 +288,8 @@ static bool copy_rows(struct fill *f, const struct tg__hta_rank *from) {
   if (!c->rows || !c->index) return false;
   for (uint32_t i = 0; i < c->count; i++) {
     const struct tg__hta_row *h = &from->rows[i];
-    c->rows[i] = (struct tg__crit_row){.start = h->ts_us, .end = h->ts_us + h->dur_us, .slice = h->slice, .link = h->link};
+    c->rows[i] =
+        (struct tg__crit_row){.start = h->ts_us, .end = h->ts_us + h->dur_us, .slice = h->slice, .link = h->link};
     c->index[i] = h->index;
   }
   return true;
@@ -322,14 +332,16 @@ done:
   return err;
 }
 
-enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a, struct tg__crit_range range,
-                              struct tg_error *e) {
+enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a,
+                              struct tg__crit_range range, struct tg_error *e) {
   struct tg__hta h;
   struct fill f = {.c = c, .names = n};
   enum tg_err err = tg__hta_open(&h, c->t, c->rank, tg__hta_filter_of(a));
   if (!err) {
     f.rows = h.ranks[c->rank].rows;
-    err = h.ranks[c->rank].count < TG_NONE / 2 && copy_rows(&f, &h.ranks[c->rank]) && find_cats(&f) ? fill_rows(&f, range, e) : TG_MEMORY;
+    err = h.ranks[c->rank].count < TG_NONE / 2 && copy_rows(&f, &h.ranks[c->rank]) && find_cats(&f)
+              ? fill_rows(&f, range, e)
+              : TG_MEMORY;
   }
   tg__free(f.cats);
   tg__free(f.thread_of);

@@ -1,7 +1,8 @@
 /* critical_search: the longest path through the graph of critical.h.
  *
- * Nodes are taken in topological order, first come first served, and each hands its distance on. Among paths of equal length the edge
- * found first wins, and among ends the one that comes first: what networkx does with the same edges, and the same on every run. */
+ * Nodes are taken in topological order, first come first served, and each hands its distance on. Among paths of
+ * equal length the edge found first wins, and among ends the one that comes first: what networkx does with the same
+ * edges, and the same on every run. */
 #include "analyze/critical/critical.h"
 
 struct node {
@@ -18,7 +19,9 @@ struct search {
   uint32_t ready;
 };
 
-int64_t tg__crit_time(const struct tg__crit *c, uint32_t node) { return node & 1 ? c->rows[node >> 1].end : c->rows[node >> 1].start; }
+int64_t tg__crit_time(const struct tg__crit *c, uint32_t node) {
+  return node & 1 ? c->rows[node >> 1].end : c->rows[node >> 1].start;
+}
 
 int64_t tg__crit_weight(const struct tg__crit *c, const struct tg__crit_edge *e) {
   if (e->is_free || e->kind == TG__CRIT_DEPENDENCY || e->kind == TG__CRIT_SYNC) return 0;
@@ -51,11 +54,12 @@ static void group_by_source(struct search *s) {
   for (size_t i = 0; i < c->edge_count; i++) s->out[s->first[c->edges[i].from + 1]++] = (uint32_t)i;
 }
 
-/* A later edge between the same nodes replaces the earlier one, in whose place it then stands; who its time is booked on stays when it
- * does not say so itself. */
+/* A later edge between the same nodes replaces the earlier one, in whose place it then stands; who its time is
+ * booked on stays when it does not say so itself. */
 static void replace_twins(struct search *s) {
   const struct tg__crit *c = s->c;
-  for (uint32_t k = 0; k < c->count * 2; k++) s->nodes[k].best = TG_NONE; /* for now: the last edge seen into the node */
+  for (uint32_t k = 0; k < c->count * 2; k++)
+    s->nodes[k].best = TG_NONE; /* for now: the last edge seen into the node */
   for (uint32_t k = 0; k < c->count * 2; k++)
     for (uint32_t i = s->first[k]; i < s->first[k + 1]; i++) {
       struct tg__crit_edge *e = &c->edges[s->out[i]];
@@ -152,8 +156,9 @@ static bool is_tie(const struct tg__crit *c, const struct tg__crit_edge *e) {
   return (from->flags ^ to->flags) & TG__CRIT_DEVICE || from->place != to->place;
 }
 
-/* Clocks of host and device that disagree can close a circle. What ties threads and streams to each other then counts only where it
- * leads forward in time; along one thread and one stream the order is given, so no circle is left. */
+/* Clocks of host and device that disagree can close a circle. What ties threads and streams to each other then
+ * counts only where it leads forward in time; along one thread and one stream the order is given, so no circle is
+ * left. */
 static void drop_backward(struct tg__crit *c) {
   size_t kept = 0;
   for (size_t i = 0; i < c->edge_count; i++) {

@@ -12,9 +12,11 @@ static enum tg_err refuse_by(const struct tg__ask *a, const char *by, struct tg_
   return tg__fail(e, TG_USAGE, -1, "%s: by=%s goes with rules=exact alone", a->question->name, by);
 }
 
-static int64_t span_of(const struct tg__spans *s) { return s->count ? s->items[s->count - 1].end - s->items[0].start : 0; }
+static int64_t span_of(const struct tg__spans *s) {
+  return s->count ? s->items[s->count - 1].end - s->items[0].start : 0;
+}
 
-/* ---- breakdown -------------------------------------------------------------------------------------------------------------------- */
+/* ---- breakdown ------------------------------------------------------------------------------- */
 
 struct breakdown {
   struct tg_table *out;
@@ -30,7 +32,8 @@ static int64_t summed_ns(const struct tg__device_rows *d, int64_t device) {
 }
 
 static bool put_breakdown(struct breakdown *b, const struct tg__device_rows *d, int64_t device) {
-  if (!tg__device_spans(d, TG__EVERY_TYPE, device, &b->all) || !tg__device_spans(d, COMPUTE, device, &b->compute)) return false;
+  if (!tg__device_spans(d, TG__EVERY_TYPE, device, &b->all) || !tg__device_spans(d, COMPUTE, device, &b->compute))
+    return false;
   const int64_t span = span_of(&b->all), busy = tg__device_length(&b->all), compute = tg__device_length(&b->compute);
   tg__put_rank(b->out, d->t, d->rank);
   tg__put_int(b->out, device);
@@ -67,7 +70,8 @@ static bool breakdown_of_rank(struct tg__device_rows *d, void *ctx) {
   return true;
 }
 
-enum tg_err tg__answer_breakdown(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_breakdown(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                 struct tg_error *e) {
   static const char *const choices[] = {"rank", "device"};
   struct breakdown b = {.out = out};
   enum tg__rules rules;
@@ -84,7 +88,7 @@ enum tg_err tg__answer_breakdown(const struct tg_trace *t, const struct tg__ask 
   return err;
 }
 
-/* ---- overlap ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- overlap --------------------------------------------------------------------------------- */
 
 struct overlap {
   struct tg_table *out;
@@ -116,14 +120,16 @@ static void put_step(struct overlap *o, const struct tg__device_rows *d, const s
   if (s->step != TG_NONE) tg__out_int(&text, d->t->steps[s->step].number);
   tg__put_rank(o->out, d->t, d->rank);
   tg__put_text(o->out, (struct tg__str){number, (uint32_t)text.len});
-  put_overlap(o->out, tg__spans_inside(&o->communicate, s->start_ns, s->end_ns), tg__spans_inside(&o->compute, s->start_ns, s->end_ns),
-              tg__spans_inside(&o->both, s->start_ns, s->end_ns), s->end_ns - s->start_ns);
+  put_overlap(o->out, tg__spans_inside(&o->communicate, s->start_ns, s->end_ns),
+              tg__spans_inside(&o->compute, s->start_ns, s->end_ns), tg__spans_inside(&o->both, s->start_ns, s->end_ns),
+              s->end_ns - s->start_ns);
 }
 
 static bool overlap_of_rank(struct tg__device_rows *d, void *ctx) {
   struct overlap *o = ctx;
   if (d->count == 0) return true;
-  if (!tg__device_spans(d, TG__EVERY_TYPE, TG_NULL_INT, &o->all) || !tg__device_spans(d, COMPUTE, TG_NULL_INT, &o->compute) ||
+  if (!tg__device_spans(d, TG__EVERY_TYPE, TG_NULL_INT, &o->all) ||
+      !tg__device_spans(d, COMPUTE, TG_NULL_INT, &o->compute) ||
       !tg__device_spans(d, COMMUNICATE, TG_NULL_INT, &o->communicate))
     return false;
   tg__spans_intersect(&o->compute, &o->communicate, &o->both);
@@ -131,7 +137,8 @@ static bool overlap_of_rank(struct tg__device_rows *d, void *ctx) {
   if (!o->by_step) {
     tg__put_rank(o->out, d->t, d->rank);
     tg__put_null(o->out);
-    put_overlap(o->out, tg__device_length(&o->communicate), tg__device_length(&o->compute), tg__device_length(&o->both), span_of(&o->all));
+    put_overlap(o->out, tg__device_length(&o->communicate), tg__device_length(&o->compute), tg__device_length(&o->both),
+                span_of(&o->all));
     return true;
   }
   struct tg__breakdown b;
@@ -141,7 +148,8 @@ static bool overlap_of_rank(struct tg__device_rows *d, void *ctx) {
   return !err;
 }
 
-enum tg_err tg__answer_overlap(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_overlap(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                               struct tg_error *e) {
   static const char *const choices[] = {"rank", "step"};
   struct overlap o = {.out = out};
   enum tg__rules rules;
@@ -159,7 +167,7 @@ enum tg_err tg__answer_overlap(const struct tg_trace *t, const struct tg__ask *a
   return err;
 }
 
-/* ---- kernel_types ------------------------------------------------------------------------------------------------------------------ */
+/* ---- kernel_types ---------------------------------------------------------------------------- */
 
 enum { TYPES = 3, SETS = 1 << TYPES }; /* bit k of a set: enum tg__hta_type k + 1 */
 
@@ -230,7 +238,8 @@ static bool types_of_rank(struct tg__device_rows *d, void *ctx) {
   return true;
 }
 
-enum tg_err tg__answer_kernel_types(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_kernel_types(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                    struct tg_error *e) {
   static const char *const choices[] = {"rank", "all"};
   struct types w = {.out = out};
   enum tg__rules rules;

@@ -38,7 +38,7 @@ struct work {
   size_t point_count, point_cap;
 };
 
-/* ---- one copy ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- one copy -------------------------------------------------------------------------------- */
 
 static struct tg__str kind_of(struct tg__str name) {
   if (tg__str_has_prefix(name, "Memset")) return TG_STR("Memset");
@@ -104,13 +104,15 @@ static const struct copy_name *name_of(struct work *w, const struct tg_trace *t,
     const struct tg__str name = tg__name(t, t->slices.name[slice]);
     if (!tg__grow((void **)&w->names, &w->name_cap, w->name_count + 1, sizeof *w->names)) return NULL;
     *slot = (uint32_t)w->name_count;
-    w->names[w->name_count++] = (struct copy_name){.kind = tg__paths_label(&w->texts, kind_of(name)),
-                                                   .direction = direction_of(name, is_memset || tg__str_has_prefix(name, "Memset"))};
+    w->names[w->name_count++] =
+        (struct copy_name){.kind = tg__paths_label(&w->texts, kind_of(name)),
+                           .direction = direction_of(name, is_memset || tg__str_has_prefix(name, "Memset"))};
   }
   return &w->names[*slot];
 }
 
-static bool add_to_sum(struct work *w, const struct tg_trace *t, const struct tg__device_row *row, const struct copy_name *name) {
+static bool add_to_sum(struct work *w, const struct tg_trace *t, const struct tg__device_row *row,
+                       const struct copy_name *name) {
   struct sum like = {.kind = name->kind, .op = TG_NONE, .direction = name->direction};
   if (w->by == OP && row->call != TG_NONE) {
     const uint32_t op = tg__launching_op(t, row->slice);
@@ -135,12 +137,14 @@ static bool add_copy(struct work *w, const struct tg__device_rows *d, const stru
   const __int128 gbps = bandwidth_of(t, t->slices.args[row->slice]);
   const int64_t dur = row->end_ns - row->start_ns;
   const int64_t shown = dur ? dur : d->rules == TG__RULES_EXACT ? 1 : 1000; /* a copy of no length still shows up */
-  w->points[w->point_count++] = (struct point){row->start_ns, row->order, gbps, (uint32_t)(name - w->names), row->slice};
-  w->points[w->point_count++] = (struct point){row->start_ns + shown, row->order, -gbps, (uint32_t)(name - w->names), row->slice};
+  w->points[w->point_count++] =
+      (struct point){row->start_ns, row->order, gbps, (uint32_t)(name - w->names), row->slice};
+  w->points[w->point_count++] =
+      (struct point){row->start_ns + shown, row->order, -gbps, (uint32_t)(name - w->names), row->slice};
   return !w->texts.failed;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void put_nulls(struct tg_table *out, unsigned count) {
   while (count-- > 0) tg__put_null(out);
@@ -166,13 +170,14 @@ static void put_sum(struct work *w, const struct tg__device_rows *d, const struc
   tg__out_free(&line);
 }
 
-/* ---- points of one kind, in order of time ------------------------------------------------------------------------------------------ */
+/* ---- points of one kind, in order of time ---------------------------------------------------- */
 
 enum { RANK, KIND, TS = 5, GBPS, EVENT, TRACK };
 
 static double rounded(__int128 sum) { return (double)((long double)sum / (long double)UNIT); }
 
-static void put_ints(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count, unsigned column, int64_t *cells) {
+static void put_ints(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count,
+                     unsigned column, int64_t *cells) {
   const struct tg__track *track = d->t->tracks;
   for (size_t i = 0; i < count; i++) {
     const struct point *p = &w->points[order[i]];
@@ -247,8 +252,8 @@ static bool kind_before(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__paths_text(&w->texts, w->names[a].kind), tg__paths_text(&w->texts, w->names[b].kind)) < 0;
 }
 
-/* By name: the place of its kind among all kinds in the order of their texts; several names may be of one kind. How many places
- * there are, 0 on no memory. */
+/* By name: the place of its kind among all kinds in the order of their texts; several names may be of one kind. How
+ * many places there are, 0 on no memory. */
 static size_t find_places(struct work *w, uint32_t *place) {
   uint32_t *names = tg__alloc((w->name_count + 1) * sizeof *names);
   size_t count = 0;
@@ -262,7 +267,8 @@ static size_t find_places(struct work *w, uint32_t *place) {
   return count;
 }
 
-/* Kind by kind all beginnings, then all ends: two lists that are nearly in order, as rows come by their start. past: by place. */
+/* Kind by kind all beginnings, then all ends: two lists that are nearly in order, as rows come by their start. past:
+ * by place. */
 static void deal_out(const struct work *w, const uint32_t *place, uint32_t *order, size_t *past) {
   size_t at = 0;
   for (size_t i = 0; i < w->point_count; i++) past[place[w->points[i].name]]++;
@@ -277,7 +283,8 @@ static void deal_out(const struct work *w, const uint32_t *place, uint32_t *orde
 
 static bool put_kinds(struct work *w, const struct tg__device_rows *d) {
   if (w->point_count == 0) return true;
-  uint32_t *order = tg__realloc(NULL, w->point_count * sizeof *order), *place = tg__alloc(w->name_count * sizeof *place);
+  uint32_t *order = tg__realloc(NULL, w->point_count * sizeof *order),
+           *place = tg__alloc(w->name_count * sizeof *place);
   size_t *past = tg__alloc(w->name_count * sizeof *past);
   const size_t kinds = order && place && past ? find_places(w, place) : 0;
   bool ok = kinds > 0 && (w->by != SERIES || tg__table_reserve(w->out, w->out->rows + w->point_count));
@@ -321,7 +328,8 @@ static bool copies_of_rank(struct tg__device_rows *d, void *ctx) {
   return w->by == OP ? put_ops(w, d) : put_kinds(w, d);
 }
 
-enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                      struct tg_error *e) {
   static const char *const choices[] = {[SUMMARY] = "summary", [SERIES] = "series", [OP] = "op"};
   struct work w = {.out = out};
   enum tg__rules rules;

@@ -1,6 +1,7 @@
 /* The question cupti: counters that CUPTI's profiler measured per kernel, and the operators behind them.
  *
- * A range has no correlation: while counters are measured kernels run one by one, so the n-th range is that of the n-th launch. */
+ * A range has no correlation: while counters are measured kernels run one by one, so the n-th range is that of the
+ * n-th launch. */
 #include "analyze/analyze.h"
 
 #include <math.h>
@@ -28,7 +29,7 @@ struct work {
   struct tg__map sum_of; /* operator and counter → sums */
 };
 
-/* ---- ranges and launches ---------------------------------------------------------------------------------------------------- */
+/* ---- ranges and launches --------------------------------------------------------------------- */
 
 static bool is_launch(const struct tg_trace *t, uint32_t slice) {
   if (tg__slice_class(t, slice) != TG__CLASS_RUNTIME) return false;
@@ -70,13 +71,14 @@ static size_t ops_around(const struct tg_trace *t, uint32_t launch, uint32_t ops
   return n;
 }
 
-/* ---- counters --------------------------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* Operations that one count stands for; 0 = the counter does not count floating-point operations. */
 static int64_t flop_weight(struct tg__str counter) {
   static const char *const kinds[] = {"ffma", "hfma", "dfma", "fmul", "fadd", "hmul", "hadd", "dmul", "dadd"};
   const struct tg__str head = TG_STR("smsp__sass_thread_inst_executed_op_"), tail = TG_STR("_pred_on.sum");
-  if (counter.len != head.len + 4 + tail.len || memcmp(counter.ptr, head.ptr, head.len) != 0 || !tg__str_has_suffix(counter, tail.ptr))
+  if (counter.len != head.len + 4 + tail.len || memcmp(counter.ptr, head.ptr, head.len) != 0 ||
+      !tg__str_has_suffix(counter, tail.ptr))
     return 0;
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
     if (memcmp(counter.ptr + head.len, kinds[k], 4) == 0) return k < 3 ? 2 : 1;
@@ -98,7 +100,7 @@ static void add_flops(int64_t *sum, int64_t weight, double value) {
   *sum = (*sum == TG_NULL_INT ? 0 : *sum) + weight * (int64_t)value;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void put_op_stack(struct work *w, const uint32_t *ops, size_t count) {
   struct tg__out text = {0};
@@ -212,13 +214,15 @@ static bool answer_rank(struct work *w) {
   }
   if (ok) ok = put_sums(w);
   if (ok && w->event_count && !paired)
-    tg__table_note(
-        w->out, "rank %lld: %zu counter ranges and %zu kernel launches: which belongs to which is not known, so neither are the operators",
-        (long long)w->t->ranks[w->rank].number, w->event_count, w->launch_count);
+    tg__table_note(w->out,
+                   "rank %lld: %zu counter ranges and %zu kernel launches: which belongs to which is not known, so "
+                   "neither are the operators",
+                   (long long)w->t->ranks[w->rank].number, w->event_count, w->launch_count);
   return ok;
 }
 
-enum tg_err tg__answer_cupti(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_cupti(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                             struct tg_error *e) {
   static const char *const choices[] = {"range", "counter", "op", "total"};
   size_t by, ranges = 0;
   const enum tg_err wrong = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
@@ -235,7 +239,9 @@ enum tg_err tg__answer_cupti(const struct tg_trace *t, const struct tg__ask *a, 
     if (!ok) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading counters");
   }
   if (ranges) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace holds no counters of CUPTI's profiler (category cuda_profiler_range), which cupti is about; record with "
-                  "experimental_config=torch.profiler._ExperimentalConfig(profiler_metrics=[…], profiler_measure_per_kernel=True)");
+  return tg__fail(
+      e, TG_NO_DATA, -1,
+      "the trace holds no counters of CUPTI's profiler (category cuda_profiler_range), which cupti is about; record "
+      "with "
+      "experimental_config=torch.profiler._ExperimentalConfig(profiler_metrics=[…], profiler_measure_per_kernel=True)");
 }

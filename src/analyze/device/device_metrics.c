@@ -43,7 +43,7 @@ static void put_device(const struct work *w, const struct tg__gpu *g) {
   tg__put_trace_text(w->out, w->t, name);
 }
 
-/* ---- one row a device -------------------------------------------------------------------------------------------------------------- */
+/* ---- one row a device ------------------------------------------------------------------------ */
 
 /* Of the whole recording; by the plugin's rules only of what operators launched. */
 static double tensor_share(struct work *w, const struct tg__gpu *g) {
@@ -55,7 +55,8 @@ static double tensor_share(struct work *w, const struct tg__gpu *g) {
       if (tg__slice_class(w->t, i) != TG__CLASS_KERNEL) continue;
       if (w->tensor.plugin && tg__launching_op(w->t, i) == TG_NONE) continue;
       all += (long double)w->t->slices.dur_ns[i];
-      if (tg__tensor_unit(&w->tensor, w->t->slices.name[i]) == TG__UNIT_TENSOR_CORE) tensor += (long double)w->t->slices.dur_ns[i];
+      if (tg__tensor_unit(&w->tensor, w->t->slices.name[i]) == TG__UNIT_TENSOR_CORE)
+        tensor += (long double)w->t->slices.dur_ns[i];
     }
   }
   return all > 0 ? (double)(tensor / all) : NAN;
@@ -73,7 +74,7 @@ static void put_summary(struct work *w, const struct tg__gpu *g) {
   put_share(w->out, tensor_share(w, g), true);
 }
 
-/* ---- the curve --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the curve ------------------------------------------------------------------------------- */
 
 static struct bucket *bucket_at(const struct work *w, int64_t ns) {
   const uint64_t k = (uint64_t)(ns - w->begin_ns) / (uint64_t)w->width_ns;
@@ -86,7 +87,8 @@ static int64_t bucket_end(const struct work *w, size_t k) {
 }
 
 /* Calls `add` with the part of [start, end) in each row. */
-static void divide(struct work *w, int64_t start, int64_t end, void (*add)(struct bucket *b, int64_t ns, long double x), long double x) {
+static void divide(struct work *w, int64_t start, int64_t end, void (*add)(struct bucket *b, int64_t ns, long double x),
+                   long double x) {
   if (start < w->begin_ns) start = w->begin_ns;
   if (end > w->end_ns) end = w->end_ns;
   while (start < end) {
@@ -110,7 +112,9 @@ static void add_occupancy(struct bucket *b, int64_t ns, long double pct) {
   b->occupancy_area += pct * (long double)ns;
   b->occupancy_ns += (long double)ns;
 }
-static void see_load(void *ctx, int64_t start, int64_t end, long double share) { divide(ctx, start, end, add_sm, share); }
+static void see_load(void *ctx, int64_t start, int64_t end, long double share) {
+  divide(ctx, start, end, add_sm, share);
+}
 
 static void add_kernel(struct work *w, uint32_t slice) {
   const int64_t start = w->t->slices.start_ns[slice], end = tg__slice_end(w->t, slice);
@@ -166,7 +170,8 @@ static void find_range(struct work *w, uint32_t rank) {
     const struct tg__track *track = &w->t->tracks[k];
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const int64_t start = w->t->slices.start_ns[i], end = tg__slice_end(w->t, i);
-      if (tg__slice_class(w->t, i) == TG__CLASS_SPAN && tg__str_eq(tg__name(w->t, w->t->slices.name[i]), TG_STR("PyTorch Profiler (0)"))) {
+      if (tg__slice_class(w->t, i) == TG__CLASS_SPAN &&
+          tg__str_eq(tg__name(w->t, w->t->slices.name[i]), TG_STR("PyTorch Profiler (0)"))) {
         w->begin_ns = start;
         w->end_ns = end;
         return;
@@ -182,7 +187,8 @@ static enum tg_err make_buckets(struct work *w, uint32_t rank, struct tg_error *
   find_range(w, rank);
   const uint64_t range = (uint64_t)w->end_ns - (uint64_t)w->begin_ns;
   w->width_ns = w->bucket_ns ? w->bucket_ns : 1000;
-  while (!w->bucket_ns && range / (uint64_t)w->width_ns > AUTO_BUCKETS - (range % (uint64_t)w->width_ns != 0)) w->width_ns *= 10;
+  while (!w->bucket_ns && range / (uint64_t)w->width_ns > AUTO_BUCKETS - (range % (uint64_t)w->width_ns != 0))
+    w->width_ns *= 10;
   const uint64_t count = range / (uint64_t)w->width_ns;
   if (count > MOST_BUCKETS)
     return tg__fail(e, TG_USAGE, -1, "bucket_us=%s cuts the recording into %llu rows; at most %d are given",
@@ -193,7 +199,7 @@ static enum tg_err make_buckets(struct work *w, uint32_t rank, struct tg_error *
   return w->buckets ? TG_OK : TG_MEMORY;
 }
 
-/* ---- answering ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- answering ------------------------------------------------------------------------------- */
 
 static enum tg_err answer_rank(struct work *w, uint32_t rank, bool by_time, struct tg_error *e) {
   struct tg__gpu *devices;
@@ -216,12 +222,14 @@ static enum tg_err parse_bucket(struct work *w, struct tg_error *e) {
   char *end;
   const double us = strtod(text, &end);
   if (*end || end == text || !(us >= 0.001) || us > 1e15)
-    return tg__fail(e, TG_USAGE, -1, "bucket_us=%.60s is not a width in microseconds, from 0.001 on: give a number, or auto", text);
+    return tg__fail(e, TG_USAGE, -1,
+                    "bucket_us=%.60s is not a width in microseconds, from 0.001 on: give a number, or auto", text);
   w->bucket_ns = llround(us * 1000);
   return TG_OK;
 }
 
-enum tg_err tg__answer_device_metrics(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_device_metrics(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                      struct tg_error *e) {
   static const char *const choices[] = {"device", "time"};
   struct work w = {.t = t, .ask = a, .out = out};
   size_t by;

@@ -3,7 +3,8 @@
 #include "analyze/names/by_class.h"
 
 enum tg_err tg__ask_rules(const struct tg__ask *a, enum tg__rules *rules, struct tg_error *e) {
-  static const char *const choices[] = {[TG__RULES_EXACT] = "exact", [TG__RULES_HTA] = "hta", [TG__RULES_HTA_LAST] = "hta-last"};
+  static const char *const choices[] = {
+      [TG__RULES_EXACT] = "exact", [TG__RULES_HTA] = "hta", [TG__RULES_HTA_LAST] = "hta-last"};
   size_t which = TG__RULES_EXACT;
   const enum tg_err err = tg__ask_choice(a, "rules", choices, sizeof choices / sizeof *choices, &which, e);
   *rules = (enum tg__rules)which;
@@ -16,7 +17,7 @@ static bool add_row(struct tg__device_rows *d, struct tg__device_row row) {
   return true;
 }
 
-/* ---- exact ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- exact ----------------------------------------------------------------------------------- */
 
 static enum tg__hta_type type_of(const char *name) {
   unsigned k = TG__HTA_COMPUTATION;
@@ -45,7 +46,8 @@ static bool slice_before(uint32_t a, uint32_t b, const void *ctx) {
   return s->dur_ns[a] != s->dur_ns[b] ? s->dur_ns[a] < s->dur_ns[b] : s->args[a] < s->args[b];
 }
 
-/* From the first start of any event to the last start, the recording itself left out: slices of a track stand by start. */
+/* From the first start of any event to the last start, the recording itself left out: slices of a track stand by start.
+ */
 static int64_t reach_of(const struct tg_trace *t, const struct tg__rank *r) {
   int64_t least = INT64_MAX, most = INT64_MIN;
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
@@ -67,7 +69,8 @@ static bool load_exact(struct tg__device_rows *d) {
   uint32_t *slices = tg__realloc(NULL, (work.count + 1) * sizeof *slices);
   size_t count = 0;
   for (size_t i = 0; slices && i < work.count; i++)
-    if (!d->a->has_steps || tg__ask_has_slice(d->a, t, tg__slice_track(t, work.slices[i]), work.slices[i])) slices[count++] = work.slices[i];
+    if (!d->a->has_steps || tg__ask_has_slice(d->a, t, tg__slice_track(t, work.slices[i]), work.slices[i]))
+      slices[count++] = work.slices[i];
   const bool ok = slices && tg__sort_index(slices, count, slice_before, &t->slices) &&
                   (count <= d->cap || tg__grow((void **)&d->rows, &d->cap, count, sizeof *d->rows));
   const struct tg__track *track = t->tracks;
@@ -81,7 +84,7 @@ static bool load_exact(struct tg__device_rows *d) {
   return ok;
 }
 
-/* ---- hta ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- hta ------------------------------------------------------------------------------------- */
 
 static int64_t end_of(const struct tg__device_rows *d, const struct tg__hta_row *row) {
   return row->ts_us * 1000 + tg__hta_dur_ns(&d->hta, &d->hta.ranks[d->rank], row);
@@ -91,7 +94,8 @@ static bool is_asked(const struct tg__device_rows *d, uint32_t slice) {
   return !d->a->has_steps || tg__ask_has_slice(d->a, d->t, tg__slice_track(d->t, slice), slice);
 }
 
-/* The row its idle times take for the launch: with an index of 0, which says "no partner", whatever stands first in the file. */
+/* The row its idle times take for the launch: with an index of 0, which says "no partner", whatever stands first in
+ * the file. */
 static const struct tg__hta_row *launch_row(const struct tg__hta_rank *rank, const struct tg__hta_row *row,
                                             const struct tg__hta_row *first) {
   if (row->link != TG_NONE) return &rank->rows[row->link];
@@ -156,10 +160,11 @@ static uint8_t *mark_names(const struct tg_trace *t, const char *const *names, s
 }
 
 static bool pair_queue(struct tg__device_rows *d) {
-  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
-                                         "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
-                                         "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
-                                         "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
+  static const char *const launches[] = {
+      "cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
+      "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
+      "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
+      "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
   const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
   uint8_t *launches_by_name = mark_names(d->t, launches, sizeof launches / sizeof *launches);
   struct tg__map calls = {0};
@@ -170,7 +175,8 @@ static bool pair_queue(struct tg__device_rows *d) {
       ok = tg__map_put(&calls, (uint64_t)row->correlation, (uint32_t)i);
   }
   for (size_t i = 0; i < rank->count && ok; i++) {
-    const uint32_t call = tg__hta_is_device(&rank->rows[i]) ? tg__map_get(&calls, (uint64_t)rank->rows[i].correlation) : TG_NONE;
+    const uint32_t call =
+        tg__hta_is_device(&rank->rows[i]) ? tg__map_get(&calls, (uint64_t)rank->rows[i].correlation) : TG_NONE;
     if (call != TG_NONE && call != i) ok = add_pair(d, &rank->rows[call], &rank->rows[i]);
   }
   tg__free(launches_by_name);
@@ -184,7 +190,8 @@ struct join { /* device rows by correlation, of the correlations that a launch h
   size_t pairs;
 };
 
-/* Each host row of a correlation meets each device row of it. In a file made to be multiplied only the first device row. */
+/* Each host row of a correlation meets each device row of it. In a file made to be multiplied only the first device
+ * row. */
 static bool join_rows(struct tg__device_rows *d, struct join *j) {
   const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
   const size_t most = 4 * rank->count + 1024;
@@ -199,15 +206,17 @@ static bool join_rows(struct tg__device_rows *d, struct join *j) {
 }
 
 static bool pair_stats(struct tg__device_rows *d, bool copies) {
-  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC", "runFunction - job_prep_and_submit_for_execution",
-                                         "cudaMemcpyAsync", "cudaMemsetAsync"};
+  static const char *const launches[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",
+                                         "runFunction - job_prep_and_submit_for_execution", "cudaMemcpyAsync",
+                                         "cudaMemsetAsync"};
   const struct tg__hta_rank *rank = &d->hta.ranks[d->rank];
   uint8_t *launches_by_name = mark_names(d->t, launches, copies ? 5 : 3);
   struct tg__map launched = {0};
   struct join j = {.next = tg__alloc((rank->count + 1) * sizeof *j.next)};
   bool ok = launches_by_name && j.next;
   for (size_t i = 0; i < rank->count && ok; i++)
-    if (launches_by_name[d->t->slices.name[rank->rows[i].slice]]) ok = tg__map_put(&launched, (uint64_t)rank->rows[i].correlation, 1);
+    if (launches_by_name[d->t->slices.name[rank->rows[i].slice]])
+      ok = tg__map_put(&launched, (uint64_t)rank->rows[i].correlation, 1);
   for (size_t i = rank->count; i-- > 0 && ok;) {
     const struct tg__hta_row *row = &rank->rows[i];
     if (!tg__hta_is_device(row) || tg__map_get(&launched, (uint64_t)row->correlation) == TG_NONE) continue;
@@ -225,7 +234,7 @@ static bool pair_stats(struct tg__device_rows *d, bool copies) {
   return ok;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 bool tg__device_pairs(struct tg__device_rows *d, enum tg__pairs_for what) {
   d->pair_count = 0;
@@ -237,7 +246,8 @@ bool tg__device_pairs(struct tg__device_rows *d, enum tg__pairs_for what) {
 }
 
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__device_row *x = &((const struct tg__device_row *)ctx)[a], *y = &((const struct tg__device_row *)ctx)[b];
+  const struct tg__device_row *x = &((const struct tg__device_row *)ctx)[a],
+                              *y = &((const struct tg__device_row *)ctx)[b];
   if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns;
   return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : x->order < y->order;
 }
@@ -261,7 +271,8 @@ bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, c
       continue;
     }
     last = key;
-    const uint64_t mixed = (uint64_t)key.device * 0x9e3779b97f4a7c15u ^ (uint64_t)key.stream; /* two streams in one group do no harm */
+    const uint64_t mixed =
+        (uint64_t)key.device * 0x9e3779b97f4a7c15u ^ (uint64_t)key.stream; /* two streams in one group do no harm */
     uint32_t *slot = tg__map_slot(&groups, mixed, (uint32_t)count);
     ok = slot && (*slot < count || tg__grow((void **)&next, &cap, count + 2, sizeof *next));
     if (!ok) break;
@@ -286,7 +297,8 @@ static struct tg__stream_key stream_of_row(const void *ctx, size_t i) {
 }
 
 static bool stream_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__device_row *x = &((const struct tg__device_row *)ctx)[a], *y = &((const struct tg__device_row *)ctx)[b];
+  const struct tg__device_row *x = &((const struct tg__device_row *)ctx)[a],
+                              *y = &((const struct tg__device_row *)ctx)[b];
   if (x->device != y->device) return x->device < y->device;
   if (x->stream != y->stream) return x->stream < y->stream;
   return x->start_ns != y->start_ns ? x->start_ns < y->start_ns : x->order < y->order;
@@ -295,7 +307,9 @@ static bool stream_before(uint32_t a, uint32_t b, const void *ctx) {
 /* Rows come by start: those of one stream are nearly in order once they stand together. NULL on no memory. */
 static uint32_t *make_order(const struct tg__device_rows *d) {
   uint32_t *order = tg__realloc(NULL, (d->count + 1) * sizeof *order);
-  if (order && tg__device_by_stream(order, d->count, stream_of_row, d->rows) && tg__sort_index(order, d->count, stream_before, d->rows)) return order;
+  if (order && tg__device_by_stream(order, d->count, stream_of_row, d->rows) &&
+      tg__sort_index(order, d->count, stream_before, d->rows))
+    return order;
   tg__free(order);
   return NULL;
 }
@@ -352,7 +366,8 @@ static bool load_kept(struct tg__device_rows *d) {
   struct tg__device_rows *all = &k->of_rank[d->rank];
   if (!all->rows) {
     struct tg__device_rows fresh = {.t = d->t, .a = d->a, .rank = d->rank, .names = d->names};
-    const bool ok = load_exact(&fresh) && (fresh.rows || tg__grow((void **)&fresh.rows, &fresh.cap, 1, sizeof *fresh.rows));
+    const bool ok =
+        load_exact(&fresh) && (fresh.rows || tg__grow((void **)&fresh.rows, &fresh.cap, 1, sizeof *fresh.rows));
     d->names = fresh.names;
     if (!ok) {
       tg__free(fresh.rows);
@@ -375,8 +390,8 @@ bool tg__device_order(struct tg__device_rows *d) {
   return d->by_stream != NULL;
 }
 
-enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules, tg__device_body *body, void *ctx,
-                                 struct tg_error *e) {
+enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules,
+                                 tg__device_body *body, void *ctx, struct tg_error *e) {
   struct tg__device_rows d = {.t = t, .a = a, .rules = rules};
   const enum tg__hta_filter filter = rules == TG__RULES_HTA ? TG__HTA_WITHOUT_LAST_STEP : TG__HTA_WITH_LAST_STEP;
   bool ok = tg__names_open(&d.names, t) && (rules == TG__RULES_EXACT || tg__hta_begin(&d.hta, t, filter) == TG_OK);
@@ -384,7 +399,9 @@ enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask 
     if (!tg__ask_has_rank(a, r)) continue;
     d.rank = r;
     d.count = d.pair_count = 0;
-    ok = tg__device_is_kept(&d) ? load_kept(&d) : rules == TG__RULES_EXACT ? load_exact(&d) : load_hta(&d) && sort_rows(&d);
+    ok = tg__device_is_kept(&d)     ? load_kept(&d)
+         : rules == TG__RULES_EXACT ? load_exact(&d)
+                                    : load_hta(&d) && sort_rows(&d);
     ok = ok && body(&d, ctx);
     if (rules != TG__RULES_EXACT) tg__hta_drop(&d.hta, r);
   }

@@ -1,12 +1,16 @@
-/* device_rows: the device work of one rank, and what launched it, under either set of rules. The questions about devices are
- * written once over these rows: rules=exact counts what ran, by category, to the nanosecond; rules=hta counts what
- * HolisticTraceAnalysis counts (hta_rows.h). */
+/* device_rows: the device work of one rank, and what launched it, under either set of rules. The questions about
+ * devices are written once over these rows: rules=exact counts what ran, by category, to the nanosecond; rules=hta
+ * counts what HolisticTraceAnalysis counts (hta_rows.h). */
 #ifndef TG_DEVICE_ROWS_H
 #define TG_DEVICE_ROWS_H
 
 #include "analyze/hta/hta_rows.h"
 
-enum tg__rules { TG__RULES_EXACT, TG__RULES_HTA, TG__RULES_HTA_LAST }; /* the last: with include_last_profiler_step=True */
+enum tg__rules {
+  TG__RULES_EXACT,
+  TG__RULES_HTA,
+  TG__RULES_HTA_LAST
+}; /* the last: with include_last_profiler_step=True */
 enum tg_err tg__ask_rules(const struct tg__ask *a, enum tg__rules *rules, struct tg_error *e); /* the argument rules= */
 
 struct tg__device_row {
@@ -30,45 +34,49 @@ struct tg__device_rows {
   const struct tg_trace *t;
   const struct tg__ask *a;
   enum tg__rules rules;
-  uint32_t rank; /* the one that is loaded */
-  struct tg__device_row
-      *rows; /* by start, then end, then order; all exact ones of a rank are kept with the trace (64 bytes each): read only */
+  uint32_t rank;               /* the one that is loaded */
+  struct tg__device_row *rows; /* by start, then end, then order; all exact ones of a rank are kept with the trace (64
+                                  bytes each): read only */
   size_t count, cap;
-  int64_t reach_ns; /* from the first start of any event of the rank to the last start */
+  int64_t reach_ns;              /* from the first start of any event of the rank to the last start */
   struct tg__launch_pair *pairs; /* rules=hta; exact ones are read off the rows */
   size_t pair_count, pair_cap;
-  const uint32_t *by_stream;     /* tg__device_order: positions in rows by device, stream, start, then order */
-  uint32_t *own_order;           /* that list where it is not kept */
+  const uint32_t *by_stream; /* tg__device_order: positions in rows by device, stream, start, then order */
+  uint32_t *own_order;       /* that list where it is not kept */
   struct tg__names names;
   struct tg__hta hta;
 };
 
 /* Calls body once for every rank asked for, its rows loaded; body returns false when out of memory. */
 typedef bool tg__device_body(struct tg__device_rows *d, void *ctx);
-enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules, tg__device_body *body, void *ctx,
-                                 struct tg_error *e);
+enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules,
+                                 tg__device_body *body, void *ctx, struct tg_error *e);
 
-/* The time in which at least one row of these types runs, touching ones joined; types: bits 1 << enum tg__hta_type. Rows that end
- * before they start (rules=hta) and touch no other count with their negative length, as there. false on no memory. */
+/* The time in which at least one row of these types runs, touching ones joined; types: bits 1 << enum tg__hta_type.
+ * Rows that end before they start (rules=hta) and touch no other count with their negative length, as there. false
+ * on no memory. */
 enum { TG__EVERY_TYPE = ~0 };
-bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device, struct tg__spans *out); /* device: TG_NULL_INT = all */
-int64_t tg__device_length(const struct tg__spans *s);                                                     /* of such a list */
+bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device,
+                      struct tg__spans *out);         /* device: TG_NULL_INT = all */
+int64_t tg__device_length(const struct tg__spans *s); /* of such a list */
 
-/* The positions 0..n-1 with those of one stream together, otherwise as they were: sorting them by stream, then time takes few steps
- * from there on. false on no memory. */
+/* The positions 0..n-1 with those of one stream together, otherwise as they were: sorting them by stream, then time
+ * takes few steps from there on. false on no memory. */
 struct tg__stream_key {
   int64_t device, stream;
 };
 typedef struct tg__stream_key tg__stream_of(const void *ctx, size_t i);
 bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx);
 
-bool tg__device_is_kept(const struct tg__device_rows *d); /* are these rows, and what is made of them, the same for the next question? */
+bool tg__device_is_kept(
+    const struct tg__device_rows *d); /* are these rows, and what is made of them, the same for the next question? */
 
 /* Sets d->by_stream; kept like the rows. false on no memory. */
 bool tg__device_order(struct tg__device_rows *d);
 
-/* Finds pairs. Exact: every piece of device work with a known launch. hta: its lists of launch calls differ from question to
- * question. false on no memory. Numbers below d->pair_count of which tg__device_is_pair holds are pairs for tg__device_pair. */
+/* Finds pairs. Exact: every piece of device work with a known launch. hta: its lists of launch calls differ from
+ * question to question. false on no memory. Numbers below d->pair_count of which tg__device_is_pair holds are pairs
+ * for tg__device_pair. */
 enum tg__pairs_for { TG__PAIRS_QUEUE, TG__PAIRS_STATS, TG__PAIRS_STATS_KERNELS };
 bool tg__device_pairs(struct tg__device_rows *d, enum tg__pairs_for what);
 static inline bool tg__device_is_pair(const struct tg__device_rows *d, size_t i) {

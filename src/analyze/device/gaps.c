@@ -27,7 +27,7 @@ struct finder {
   size_t stack_cap;
 };
 
-/* ---- what a slice of the launching thread means -------------------------------------------------------------------------------- */
+/* ---- what a slice of the launching thread means ---------------------------------------------- */
 
 static enum tg__gap_cause call_cause(struct tg__str name) {
   if (tg__str_contains(name, "Synchronize")) return TG__GAP_SYNC;
@@ -57,7 +57,7 @@ static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
   return f->names[name];
 }
 
-/* ---- what a thread did in an interval -------------------------------------------------------------------------------------------- */
+/* ---- what a thread did in an interval -------------------------------------------------------- */
 
 struct doing {
   int64_t time_ns[TG__GAP_CAUSE_COUNT];
@@ -98,7 +98,8 @@ static bool enter(struct finder *f, struct doing *d, uint32_t slice, int64_t fro
   if (2 * covered >= to_ns - from_ns) d->covering = slice;
   advance(f, d, start > from_ns ? start : from_ns);
   if (!tg__grow((void **)&f->stack, &f->stack_cap, d->depth + 1, sizeof *f->stack)) return false;
-  const enum tg__gap_cause own = slice_cause(f, slice), outer = d->depth ? f->stack[d->depth - 1].cause : TG__GAP_PYTHON;
+  const enum tg__gap_cause own = slice_cause(f, slice),
+                           outer = d->depth ? f->stack[d->depth - 1].cause : TG__GAP_PYTHON;
   f->stack[d->depth++] = (struct open_slice){end < to_ns ? end : to_ns, own > outer ? own : outer};
   d->seen = true;
   return true;
@@ -141,7 +142,8 @@ static bool explain(struct finder *f, struct tg__gap *g) {
   struct doing d;
   if (!look_at_thread(f, tg__slice_track(t, call), g->start_ns, g->end_ns, &d)) return false;
   /* A thread without anything to show, such as autograd's before backward, was waiting for the main one. */
-  if (!d.seen && f->main_track != TG_NONE && !look_at_thread(f, f->main_track, g->start_ns, g->end_ns, &d)) return false;
+  if (!d.seen && f->main_track != TG_NONE && !look_at_thread(f, f->main_track, g->start_ns, g->end_ns, &d))
+    return false;
   g->during = d.covering;
   g->cause = TG__GAP_PYTHON;
   for (enum tg__gap_cause c = TG__GAP_PYTHON; c < TG__GAP_CAUSE_COUNT; c++)
@@ -149,7 +151,7 @@ static bool explain(struct finder *f, struct tg__gap *g) {
   return true;
 }
 
-/* ---- the intervals ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the intervals --------------------------------------------------------------------------- */
 
 static bool less_start(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg_trace *t = ctx;

@@ -6,7 +6,8 @@
 
 enum tg__gap_cause {
   TG__GAP_NONE,   /* no host call is known for the work that ended the gap */
-  TG__GAP_QUEUED, /* that work had been launched before the gap began: the device changed kernels, or waited for itself */
+  TG__GAP_QUEUED, /* that work had been launched before the gap began: the device changed kernels, or waited for itself
+                   */
   /* else, what the launching thread did most of; by rising precedence where one holds the other */
   TG__GAP_PYTHON, /* Python, or nothing that was recorded */
   TG__GAP_HOST,   /* operators, and runtime calls that are none of the following */
@@ -30,7 +31,8 @@ struct tg__gaps {
   int64_t busy_ns, span_ns; /* summed over devices: some work runs; first start to last end */
   size_t device_count;
 };
-/* Between the first and the last device work of each device of a rank. TG_OK or TG_MEMORY; *out is to be freed either way. */
+/* Between the first and the last device work of each device of a rank. TG_OK or TG_MEMORY; *out is to be freed
+ * either way. */
 enum tg_err tg__gaps_find(const struct tg_trace *t, uint32_t rank, struct tg__gaps *out);
 void tg__gaps_free(struct tg__gaps *g);
 

@@ -50,7 +50,8 @@ static void put_gap(struct filter *f, const struct tg__gap *g) {
   for (size_t i = 0; i < f->a->window_count; i++) {
     const struct tg__window *w = &f->a->windows[i];
     if (w->rank != f->rank) continue;
-    put_interval(f, g, w->start_ns > g->start_ns ? w->start_ns : g->start_ns, w->end_ns < g->end_ns ? w->end_ns : g->end_ns);
+    put_interval(f, g, w->start_ns > g->start_ns ? w->start_ns : g->start_ns,
+                 w->end_ns < g->end_ns ? w->end_ns : g->end_ns);
   }
 }
 
@@ -68,23 +69,26 @@ static void put_sums(struct filter *f, int64_t device, struct tg_table *out) {
   memset(f->sum, 0, sizeof f->sum);
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool by_cause, int64_t shortest_ns,
-                               struct tg_table *out) {
+static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool by_cause,
+                               int64_t shortest_ns, struct tg_table *out) {
   struct tg__gaps gaps;
   const enum tg_err err = tg__gaps_find(t, rank, &gaps);
   struct filter f = {.t = t, .a = a, .rank = rank, .shortest_ns = shortest_ns, .out = by_cause ? NULL : out};
   for (size_t i = 0; !err && i < gaps.count; i++) {
     put_gap(&f, &gaps.items[i]);
-    if (by_cause && (i + 1 == gaps.count || gaps.items[i + 1].device != gaps.items[i].device)) put_sums(&f, gaps.items[i].device, out);
+    if (by_cause && (i + 1 == gaps.count || gaps.items[i + 1].device != gaps.items[i].device))
+      put_sums(&f, gaps.items[i].device, out);
   }
   if (!err && !gaps.device_count)
-    tg__table_note(out, "rank %lld: no device work in the trace (recorded without a GPU, or with ProfilerActivity.CPU only)",
+    tg__table_note(out,
+                   "rank %lld: no device work in the trace (recorded without a GPU, or with ProfilerActivity.CPU only)",
                    (long long)t->ranks[rank].number);
   tg__gaps_free(&gaps);
   return err;
 }
 
-enum tg_err tg__answer_gaps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_gaps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                            struct tg_error *e) {
   static const char *const choices[] = {"gap", "cause"};
   size_t by_cause;
   int64_t shortest_ns;

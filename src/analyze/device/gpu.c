@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Blocks per SM come as decimals; as integers of this scale what a kernel adds at its start is gone exactly at its end. */
+/* Blocks per SM come as decimals; as integers of this scale what a kernel adds at its start is gone exactly at its end.
+ */
 #define BLOCK_UNIT 1e12
 #define MOST_BLOCKS 8e6 /* keeps a kernel's share inside int64; one full SM is 1 */
 
@@ -15,7 +16,7 @@ struct measure {
   long double occupancy, occupied_ns;
 };
 
-/* ---- how much of the SMs is asked for -------------------------------------------------------------------------------------------- */
+/* ---- how much of the SMs is asked for -------------------------------------------------------- */
 
 static void add_point(struct tg__sm_load *p, int64_t ns, int64_t blocks) {
   if (!tg__grow((void **)&p->items, &p->cap, p->count + 1, sizeof *p->items)) {
@@ -63,14 +64,15 @@ static void add_area(void *area, int64_t start_ns, int64_t end_ns, long double s
   *(long double *)area += share * (long double)(end_ns - start_ns);
 }
 
-/* ---- one device --------------------------------------------------------------------------------------------------------------------- */
+/* ---- one device ------------------------------------------------------------------------------ */
 
 static void add_kernel(struct measure *m, uint32_t slice, const struct tg__window *w) {
   const int64_t start = m->t->slices.start_ns[slice] > w->start_ns ? m->t->slices.start_ns[slice] : w->start_ns;
   const int64_t end = tg__slice_end(m->t, slice) < w->end_ns ? tg__slice_end(m->t, slice) : w->end_ns;
   if (start >= end) return;
   const uint32_t args = m->t->slices.args[slice];
-  const double blocks = tg__arg_real(m->t, args, TG__K_BLOCKS_PER_SM, 0), occupancy = tg__arg_real(m->t, args, TG__K_OCCUPANCY, -1);
+  const double blocks = tg__arg_real(m->t, args, TG__K_BLOCKS_PER_SM, 0),
+               occupancy = tg__arg_real(m->t, args, TG__K_OCCUPANCY, -1);
   tg__spans_add(&m->busy, start, end);
   tg__sm_load_add(&m->load, start, end, blocks);
   if (occupancy >= 0) {
@@ -109,7 +111,8 @@ static bool find_devices(const struct tg_trace *t, uint32_t rank, struct tg__gpu
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
     int64_t kernels = 0;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) kernels += tg__slice_class(t, i) == TG__CLASS_KERNEL;
+    for (uint32_t i = track->first; i < track->first + track->count; i++)
+      kernels += tg__slice_class(t, i) == TG__CLASS_KERNEL;
     if (kernels == 0) continue;
     size_t at = 0;
     while (at < *count && (*out)[at].device < track->device) at++;

@@ -30,7 +30,7 @@ struct work {
   size_t stream_count, stream_cap;
 };
 
-/* ---- one gap ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- one gap --------------------------------------------------------------------------------- */
 
 static enum cause cause_of(const struct work *w, const struct tg__device_row *row, int64_t before, int64_t gap) {
   if (row->launch_ns != TG_NULL_INT && row->launch_ns > before) return HOST_WAIT;
@@ -57,7 +57,7 @@ static void add_gap(struct gaps *g, int64_t gap) {
   g->seen = true;
 }
 
-/* ---- one stream -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one stream ------------------------------------------------------------------------------ */
 
 static void put_causes(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *stream) {
   const int64_t total = w->gaps[HOST_WAIT].sum + w->gaps[KERNEL_WAIT].sum + w->gaps[OTHER].sum;
@@ -87,7 +87,8 @@ static bool look_at_stream(struct work *w, const struct tg__device_rows *d, cons
   int64_t end = d->rows[order[0]].end_ns;
   const struct tg__device_row *last = &d->rows[order[0]]; /* what ended then */
   for (unsigned c = 0; c < CAUSES; c++)
-    if (!tg__grow((void **)&w->gaps[c].items, &w->gaps[c].cap, w->gaps[c].count + count, sizeof *w->gaps[c].items)) return false;
+    if (!tg__grow((void **)&w->gaps[c].items, &w->gaps[c].cap, w->gaps[c].count + count, sizeof *w->gaps[c].items))
+      return false;
   w->gaps[OTHER].seen = true; /* the first row has no gap; it is counted here with none */
   for (size_t i = 1; i < count; i++) {
     const struct tg__device_row *row = &d->rows[order[i]];
@@ -103,7 +104,7 @@ static bool look_at_stream(struct work *w, const struct tg__device_rows *d, cons
   return true;
 }
 
-/* ---- one rank --------------------------------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static bool same_stream(const struct tg__device_row *a, const struct tg__device_row *b) {
   return a->device == b->device && a->stream == b->stream;
@@ -134,7 +135,8 @@ static bool find_streams(struct work *w, const struct tg__device_rows *d) {
   for (size_t first = 0, past; first < w->count; first = past) {
     past = stream_end(w, d, first);
     if (!tg__grow((void **)&w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams)) return false;
-    w->streams[w->stream_count++] = (struct stream){first, past - first, d->rules == TG__RULES_EXACT ? 0 : first_in_file(w, d, first, past)};
+    w->streams[w->stream_count++] =
+        (struct stream){first, past - first, d->rules == TG__RULES_EXACT ? 0 : first_in_file(w, d, first, past)};
   }
   return true;
 }
@@ -181,7 +183,8 @@ static bool idle_of_rank(struct tg__device_rows *d, void *ctx) {
   return true;
 }
 
-enum tg_err tg__answer_idle(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_idle(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                            struct tg_error *e) {
   static const char *const choices[] = {[BY_STREAM] = "stream", [BY_CAUSE] = "cause", [BY_INTERVAL] = "interval"};
   struct work w = {.out = out};
   enum tg__rules rules;

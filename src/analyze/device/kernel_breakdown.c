@@ -23,7 +23,7 @@ struct work {
   size_t count, cap;
 };
 
-/* ---- what is folded ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what is folded -------------------------------------------------------------------------- */
 
 /* Names from position `most` on, and those that come after the first `ratio` of the time. order: by falling time. */
 static void fold_exact(struct work *w, const uint32_t *order, size_t count) {
@@ -41,7 +41,8 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Its rule (D2): those whose running sum lies above the `ratio` quantile of all running sums. Names with a sum below zero stay. */
+/* Its rule (D2): those whose running sum lies above the `ratio` quantile of all running sums. Names with a sum below
+ * zero stay. */
 static bool fold_hta(struct work *w, const uint32_t *order, size_t count) {
   int64_t *running = tg__alloc((2 * count + 1) * sizeof *running), sum = 0;
   if (!running) return false;
@@ -56,9 +57,10 @@ static bool fold_hta(struct work *w, const uint32_t *order, size_t count) {
   return true;
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(struct work *w, uint32_t rank, uint8_t type, uint32_t name, int64_t names, int64_t calls, const struct tg__stats *dur) {
+static void put_row(struct work *w, uint32_t rank, uint8_t type, uint32_t name, int64_t names, int64_t calls,
+                    const struct tg__stats *dur) {
   const double std = tg__stats_std(dur);
   tg__put_rank(w->out, w->t, rank);
   tg__put_cstr(w->out, tg__hta_type_names[type]);
@@ -104,7 +106,7 @@ static void put_type(struct work *w, uint32_t rank, uint8_t type, const uint32_t
   if (names) put_row(w, rank, type, TG_NONE, names, calls, &rest);
 }
 
-/* ---- one rank ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static bool add(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
   const uint32_t name = d->t->slices.name[row->slice];
@@ -125,7 +127,8 @@ static bool name_before(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__name(w->t, w->rows[a].name), tg__name(w->t, w->rows[b].name)) < 0;
 }
 
-/* By falling time, equal times as its sort leaves them: sorted ascending over the reversed column, and reversed again. */
+/* By falling time, equal times as its sort leaves them: sorted ascending over the reversed column, and reversed again.
+ */
 static bool sort_type(const struct work *w, uint32_t *order, size_t count) {
   int64_t *keys = tg__alloc((count + 1) * sizeof *keys);
   uint32_t *places = tg__alloc((count + 1) * sizeof *places), *by_name = tg__alloc((count + 1) * sizeof *by_name);
@@ -181,7 +184,8 @@ static enum tg_err read_ratio(const struct tg__ask *a, double *ratio, struct tg_
   return tg__fail(e, TG_USAGE, -1, "%s: ratio=%.60s is not a number from 0 to 1", a->question->name, text);
 }
 
-enum tg_err tg__answer_kernel_breakdown(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_kernel_breakdown(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                        struct tg_error *e) {
   struct work w = {.out = out, .t = t};
   int64_t memory;
   enum tg_err err = tg__ask_rules(a, &w.rules, e);

@@ -36,7 +36,7 @@ struct work {
   struct tg__tensor_names tensor;
 };
 
-/* ---- args ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- args ------------------------------------------------------------------------------------ */
 
 static double real_of(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *it, bool *has) {
   *has = true;
@@ -83,7 +83,7 @@ static struct facts read_facts(const struct tg_trace *t, uint32_t slice) {
   return f;
 }
 
-/* ---- groups ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static uint32_t number_label(struct work *w, int64_t v) {
   uint32_t *slot = tg__map_slot(&w->number_id, (uint64_t)v, (uint32_t)w->number_count);
@@ -105,7 +105,8 @@ static uint32_t group_of(struct work *w, uint32_t track, uint32_t op, const stru
   if (w->by == BY_NAME) return 0;
   if (w->by == BY_STREAM) {
     const uint32_t device = number_label(w, w->t->tracks[track].device);
-    return tg__paths_step(&w->groups, tg__paths_step(&w->groups, 0, device), number_label(w, w->t->tracks[track].stream));
+    return tg__paths_step(&w->groups, tg__paths_step(&w->groups, 0, device),
+                          number_label(w, w->t->tracks[track].stream));
   }
   uint32_t group = tg__paths_step(&w->groups, 0, op);
   if (w->by == BY_OP) return group;
@@ -152,7 +153,7 @@ static void write_group(const struct work *w, uint32_t group, struct tg__out *ou
   }
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static struct row *row_of(struct work *w, uint32_t slice, uint32_t group) {
   const struct tg__slices *s = &w->t->slices;
@@ -208,7 +209,7 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a) {
   return w->groups.failed ? TG_MEMORY : TG_OK;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
@@ -241,7 +242,8 @@ static void put_low_occupancy(const struct row *r, const char *type, struct tg_t
     tg__put_null(out);
 }
 
-static void put_row(struct work *w, const struct row *r, const struct tg__out *group, int64_t whole, struct tg_table *out) {
+static void put_row(struct work *w, const struct row *r, const struct tg__out *group, int64_t whole,
+                    struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   tg__put_trace_text(out, w->t, w->t->cats[r->cat].name);
   const char *type = tg__kernel_type(w->t, r->slice);
@@ -291,8 +293,10 @@ done:
   return err;
 }
 
-enum tg_err tg__answer_kernels(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const choices[] = {[BY_NAME] = "name", [BY_OP] = "op", [BY_CONFIG] = "config", [BY_STREAM] = "stream"};
+enum tg_err tg__answer_kernels(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                               struct tg_error *e) {
+  static const char *const choices[] = {
+      [BY_NAME] = "name", [BY_OP] = "op", [BY_CONFIG] = "config", [BY_STREAM] = "stream"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;

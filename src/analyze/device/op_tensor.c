@@ -10,8 +10,8 @@ static uint32_t launching_node(const struct tg_trace *t, const struct tg__op_tre
   return node == TG_NONE || tree->nodes[node].absorbed_by == TG_NONE ? node : tree->nodes[node].absorbed_by;
 }
 
-static void add_kernels(const struct tg_trace *t, const struct tg__track *track, const struct tg__op_tree *tree, struct tg__tensor_names *names,
-                        struct tg__op_tensor *out) {
+static void add_kernels(const struct tg_trace *t, const struct tg__track *track, const struct tg__op_tree *tree,
+                        struct tg__tensor_names *names, struct tg__op_tensor *out) {
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
     if (tg__tensor_unit(names, t->slices.name[i]) != TG__UNIT_TENSOR_CORE) continue;
@@ -23,8 +23,8 @@ static void add_kernels(const struct tg_trace *t, const struct tg__track *track,
 }
 
 /* Children stand behind their parents, so from the end each one is complete when its parent takes it in. */
-static void add_children(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, struct tg__tensor_names *names,
-                         struct tg__op_tensor *out) {
+static void add_children(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
+                         struct tg__tensor_names *names, struct tg__op_tensor *out) {
   for (uint32_t i = tree->first[reach.end_track]; i-- > tree->first[reach.first_track];) {
     const struct tg__op_node *n = &tree->nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
@@ -36,7 +36,8 @@ static void add_children(const struct tg_trace *t, struct tg__reach reach, const
   }
 }
 
-enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree, bool plugin, struct tg__op_tensor *out) {
+enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree,
+                              bool plugin, struct tg__op_tensor *out) {
   *out = (struct tg__op_tensor){.of_first_call = plugin};
   if (!tg__ask_has_class(t, a, is_kernel, false)) return TG_OK;
   struct tg__tensor_names names;

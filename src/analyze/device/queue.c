@@ -37,8 +37,8 @@ static void put_lengths(const int32_t *lengths, size_t count, int64_t *cells) {
 }
 
 /* Of all changes of a stream. */
-static void put_cells(const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s, unsigned column,
-                      int64_t *cells) {
+static void put_cells(const struct tg__device_rows *d, const struct tg__queue_changes *q,
+                      const struct tg__queue_stream *s, unsigned column, int64_t *cells) {
   switch (column) {
   case RANK:
     put_same(tg__rank_number(d->t, d->rank), s->count, cells);
@@ -85,7 +85,8 @@ static void put_series(const struct work *w, const struct tg__device_rows *d, co
   tg__table_wrote_rows(out, q->count);
 }
 
-static void put_full(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s) {
+static void put_full(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q,
+                     const struct tg__queue_stream *s) {
   const size_t past = s->first + s->count;
   int64_t points = 0, full = 0;
   for (size_t i = s->first; i < past; i++) {
@@ -102,7 +103,8 @@ static void put_full(struct work *w, const struct tg__device_rows *d, const stru
 }
 
 /* The lengths, each as often as the time is long for which the queue had it. */
-static double mean_over_time(const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s) {
+static double mean_over_time(const struct tg__device_rows *d, const struct tg__queue_changes *q,
+                             const struct tg__queue_stream *s) {
   const int64_t first = tg__queue_ns(q, d->t, s->first);
   int64_t before = first;
   __int128 area = 0;
@@ -114,7 +116,8 @@ static double mean_over_time(const struct tg__device_rows *d, const struct tg__q
   return before != first ? (double)((long double)area / (long double)(before - first)) : NAN;
 }
 
-static bool put_summary(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q, const struct tg__queue_stream *s) {
+static bool put_summary(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q,
+                        const struct tg__queue_stream *s) {
   struct tg__spread spread;
   int64_t negative = 0;
   if (!tg__spread_small(q->length + s->first, s->count, &spread)) return false;
@@ -140,7 +143,8 @@ static bool queue_of_rank(struct tg__device_rows *d, void *ctx) {
   return ok;
 }
 
-enum tg_err tg__answer_queue(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_queue(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                             struct tg_error *e) {
   static const char *const choices[] = {[SUMMARY] = "summary", [SERIES] = "series", [FULL] = "full"};
   struct work w = {.out = out};
   enum tg__rules rules;

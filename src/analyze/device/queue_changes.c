@@ -10,7 +10,7 @@ struct work {
   const struct tg__track *last; /* that work was on: that of a stream lies on few, mostly on one */
 };
 
-/* ---- pairs in order ----------------------------------------------------------------------------------------------------------------- */
+/* ---- pairs in order -------------------------------------------------------------------------- */
 
 static bool launched_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__launch_pair x = tg__device_pair(ctx, a), y = tg__device_pair(ctx, b);
@@ -35,7 +35,8 @@ static struct tg__queue_stream *stream_for(struct work *w, struct tg__stream_key
   struct tg__queue_stream *const last = out->stream_count ? &out->streams[out->stream_count - 1] : NULL;
   if (last && last->device == key.device && last->stream == key.stream) return last;
   if (!tg__grow((void **)&out->streams, &out->stream_cap, out->stream_count + 1, sizeof *out->streams)) return NULL;
-  out->streams[out->stream_count] = (struct tg__queue_stream){.device = key.device, .stream = key.stream, .first = 2 * w->count};
+  out->streams[out->stream_count] =
+      (struct tg__queue_stream){.device = key.device, .stream = key.stream, .first = 2 * w->count};
   return &out->streams[out->stream_count++];
 }
 
@@ -59,7 +60,7 @@ static bool find_pairs(struct work *w, struct tg__device_rows *d) {
          take_pairs(w, w->by_launch, n);
 }
 
-/* ---- one stream ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- one stream ------------------------------------------------------------------------------ */
 
 static void put_change(struct work *w, uint32_t number, bool is_launch, int32_t length) {
   struct tg__queue_changes *const out = w->out;
@@ -80,8 +81,9 @@ static void put_change(struct work *w, uint32_t number, bool is_launch, int32_t 
 static void merge(struct work *w, const uint32_t *by_launch, const uint32_t *by_start, size_t count) {
   int32_t length = 0;
   for (size_t launched = 0, begun = 0; launched + begun < 2 * count;) {
-    const bool is_launch = begun == count || (launched < count && tg__device_pair(w->d, by_launch[launched]).call_start_ns <=
-                                                                      tg__device_pair(w->d, by_start[begun]).start_ns);
+    const bool is_launch =
+        begun == count || (launched < count && tg__device_pair(w->d, by_launch[launched]).call_start_ns <=
+                                                   tg__device_pair(w->d, by_start[begun]).start_ns);
     length += is_launch ? 1 : -1;
     put_change(w, is_launch ? by_launch[launched++] : by_start[begun++], is_launch, length);
   }
@@ -100,15 +102,15 @@ static bool add_changes(struct work *w, const struct tg__queue_stream *s) {
   return true;
 }
 
-/* ---- a rank -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a rank ---------------------------------------------------------------------------------- */
 
 /* For so many pairs. */
 static bool make_room(struct work *w, size_t count) {
   struct tg__queue_changes *const out = w->out;
   const size_t changes = 2 * count + 1;
   const bool needs_ns = w->d->rules != TG__RULES_EXACT;
-  char *const lists =
-      tg__realloc(NULL, changes * (sizeof *out->event + sizeof *out->track + sizeof *out->length + (needs_ns ? sizeof *out->ns : 0)));
+  char *const lists = tg__realloc(NULL, changes * (sizeof *out->event + sizeof *out->track + sizeof *out->length +
+                                                   (needs_ns ? sizeof *out->ns : 0)));
   if (!lists) return false;
   out->ns = needs_ns ? (int64_t *)(void *)lists : NULL;
   out->event = (uint32_t *)(void *)(needs_ns ? lists + changes * sizeof *out->ns : lists);
@@ -121,7 +123,8 @@ static bool make_room(struct work *w, size_t count) {
 
 static bool make(struct tg__device_rows *d, struct tg__queue_changes *out) {
   struct work w = {.d = d, .out = out};
-  bool ok = tg__device_pairs(d, TG__PAIRS_QUEUE) && d->pair_count <= INT32_MAX && make_room(&w, d->pair_count) && find_pairs(&w, d);
+  bool ok = tg__device_pairs(d, TG__PAIRS_QUEUE) && d->pair_count <= INT32_MAX && make_room(&w, d->pair_count) &&
+            find_pairs(&w, d);
   for (size_t k = 0; ok && k < out->stream_count; k++) ok = add_changes(&w, &out->streams[k]);
   tg__free(w.by_start);
   if (!ok) tg__queue_changes_free(out);

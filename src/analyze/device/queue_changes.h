@@ -22,8 +22,8 @@ static inline int64_t tg__queue_ns(const struct tg__queue_changes *q, const stru
   return q->ns ? q->ns[change] : t->slices.start_ns[q->event[change]];
 }
 
-/* Of the rank that is loaded. Exact ones of all steps are kept with the trace; others are put into *own, to be freed after the last
- * rank. NULL on no memory. */
+/* Of the rank that is loaded. Exact ones of all steps are kept with the trace; others are put into *own, to be freed
+ * after the last rank. NULL on no memory. */
 const struct tg__queue_changes *tg__queue_changes(struct tg__device_rows *d, struct tg__queue_changes *own);
 void tg__queue_changes_free(struct tg__queue_changes *c);
 

@@ -2,16 +2,16 @@
 #include "analyze/device/tensor_cores.h"
 
 enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel) {
-#define PLAIN(part)                                                                                                                        \
+#define PLAIN(part)                                                                                                    \
   if (tg__str_contains(kernel, part)) return TG__UNIT_PLAIN;
 #include "analyze/device/matrix_names.def"
-#define TENSOR(part)                                                                                                                       \
+#define TENSOR(part)                                                                                                   \
   if (tg__str_contains(kernel, part)) return TG__UNIT_TENSOR_CORE;
 #include "analyze/device/matrix_names.def"
-#define NEITHER(part)                                                                                                                      \
+#define NEITHER(part)                                                                                                  \
   if (tg__str_contains(kernel, part)) return TG__UNIT_NONE;
 #include "analyze/device/matrix_names.def"
-#define UNSURE(part)                                                                                                                       \
+#define UNSURE(part)                                                                                                   \
   if (tg__str_contains(kernel, part)) return TG__UNIT_UNKNOWN;
 #include "analyze/device/matrix_names.def"
   return TG__UNIT_NONE;
@@ -21,21 +21,21 @@ enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel) {
 static bool is_matrix_op(struct tg__str op) {
   if (!tg__str_has_prefix(op, "aten::")) return false;
   const struct tg__str name = {op.ptr + 6, op.len - 6};
-#define OP(op_name)                                                                                                                        \
+#define OP(op_name)                                                                                                    \
   if (tg__str_eq(name, TG_STR(op_name))) return true;
 #include "analyze/device/matrix_names.def"
   return false;
 }
 
 static enum tg__matrix_unit plugin_unit(struct tg__str kernel) {
-#define KERNEL(part)                                                                                                                       \
+#define KERNEL(part)                                                                                                   \
   if (tg__str_contains(kernel, part)) return TG__UNIT_TENSOR_CORE;
 #include "analyze/device/plugin_names.def"
   return TG__UNIT_NONE;
 }
 
 static bool is_plugin_op(struct tg__str op) {
-#define OP(op_name)                                                                                                                        \
+#define OP(op_name)                                                                                                    \
   if (tg__str_eq(op, TG_STR(op_name))) return true;
 #include "analyze/device/plugin_names.def"
   return false;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- Student's distribution ------------------------------------------------------------------------------------------------- */
+/* ---- Student's distribution ------------------------------------------------------------------ */
 
 /* The continued fraction of the incomplete beta function, by Lentz's method. */
 static double beta_fraction(double a, double b, double x) {
@@ -38,7 +38,9 @@ static double incomplete_beta(double a, double b, double x) {
   return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-double tg__student_tail(double t, double freedom) { return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)); }
+double tg__student_tail(double t, double freedom) {
+  return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
+}
 
 double tg__student_point(double freedom) {
   double low = 1, high = 64; /* 1.96 for many steps, 12.7 for two */
@@ -52,7 +54,7 @@ double tg__student_point(double freedom) {
   return low;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------------------------------------ */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state) { /* splitmix64 */
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -92,7 +94,8 @@ void tg__draws_free(struct tg__draws *d) {
   d->weights = NULL;
 }
 
-void tg__draws_mean(const struct tg__draws *d, const uint32_t *step, const int64_t *value, size_t count, double out[TG__DRAWS]) {
+void tg__draws_mean(const struct tg__draws *d, const uint32_t *step, const int64_t *value, size_t count,
+                    double out[TG__DRAWS]) {
   float sum[TG__DRAWS] = {0}; /* seven digits: an interval has no more */
   for (size_t i = 0; i < count; i++) {
     const float v = (float)value[i];
@@ -102,11 +105,13 @@ void tg__draws_mean(const struct tg__draws *d, const uint32_t *step, const int64
   for (size_t r = 0; r < TG__DRAWS; r++) out[r] = (double)sum[r] / (double)d->steps;
 }
 
-static bool less_value(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+static bool less_value(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
 
 /* The value at place `k` of one draw, its steps in the order of their values. *i, *seen: where the walk stands. */
-static double walk_to(const struct tg__draws *d, const int64_t *value, const uint32_t *order, size_t draw, size_t k, size_t *i,
-                      size_t *seen) {
+static double walk_to(const struct tg__draws *d, const int64_t *value, const uint32_t *order, size_t draw, size_t k,
+                      size_t *i, size_t *seen) {
   while (*i + 1 < d->steps && *seen + (size_t)d->weights[order[*i] * TG__DRAWS + draw] <= k)
     *seen += (size_t)d->weights[order[(*i)++] * TG__DRAWS + draw];
   return (double)value[order[*i]];
@@ -129,9 +134,11 @@ bool tg__draws_quantile(const struct tg__draws *d, const int64_t *value, double 
   return sorted;
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------------------------------ */
+/* ---- judging --------------------------------------------------------------------------------- */
 
-enum { TAIL = TG__DRAWS / 40 + 1 }; /* draws at either end that the 2.5th percentile needs: a full sort costs ten times as much */
+enum {
+  TAIL = TG__DRAWS / 40 + 1
+}; /* draws at either end that the 2.5th percentile needs: a full sort costs ten times as much */
 
 /* The smallest values seen, in order. */
 struct tail {
@@ -152,8 +159,8 @@ static double percentile(const struct tail *t) {
   return t->kept[i] + (t->kept[i + 1] - t->kept[i]) * (place - (double)i);
 }
 
-struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, const double of_a[TG__DRAWS], const struct tg__draws *b,
-                                   double figure_b, const double of_b[TG__DRAWS]) {
+struct tg__change tg__draws_change(const struct tg__draws *a, double figure_a, const double of_a[TG__DRAWS],
+                                   const struct tg__draws *b, double figure_b, const double of_b[TG__DRAWS]) {
   const double delta = figure_b - figure_a;
   struct tail lowest = {.count = 0}, highest = {.count = 0};
   double squares = 0;

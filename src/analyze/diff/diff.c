@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 #define DIFF_COLUMN(name, type, unit, meaning)
 static const struct tg__argument_info arguments[] = {
@@ -46,8 +46,8 @@ static enum tg_err check_names(const struct tg__diff_ask *a, struct tg_error *e)
     if (!a->args[i].name) return tg__fail(e, TG_USAGE, -1, "argument %zu of a diff has no name", i + 1);
     if (find_argument(a->args[i].name) || *tg__diff_arg(a, "question")) continue; /* the question knows its own */
     const char *near = tg__nearest_text(a->args[i].name, argument_name, NULL);
-    return tg__fail(e, TG_USAGE, -1, "a diff takes no argument '%.60s'%s%s%s", a->args[i].name, near ? "; did you mean " : "",
-                    near ? near : "", near ? "?" : "");
+    return tg__fail(e, TG_USAGE, -1, "a diff takes no argument '%.60s'%s%s%s", a->args[i].name,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
   }
   return TG_OK;
 }
@@ -56,11 +56,11 @@ static enum tg_err unknown_by(struct tg__str word, struct tg_error *e) {
   char text[64];
   snprintf(text, sizeof text, "%.*s", (int)(word.len < 60 ? word.len : 60), word.ptr);
   const char *near = tg__nearest_text(text, by_name, NULL);
-  return tg__fail(
-      e, TG_USAGE, -1,
-      "by=%s is nothing a diff can be made by%s%s%s (step, category, op, module, kernel, family, memory, several joined by comma, "
-      "all, conditions, name, short_name)",
-      text, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  return tg__fail(e, TG_USAGE, -1,
+                  "by=%s is nothing a diff can be made by%s%s%s (step, category, op, module, kernel, family, memory, "
+                  "several joined by comma, "
+                  "all, conditions, name, short_name)",
+                  text, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static enum tg_err parse_by(struct tg__diff_ask *a, struct tg_error *e) {
@@ -71,7 +71,8 @@ static enum tg_err parse_by(struct tg__diff_ask *a, struct tg_error *e) {
     const unsigned before = a->by;
     if (tg__str_eq(word, TG_STR("all"))) a->by |= (1u << TG__DIFF_BYS) - 1;
     for (unsigned k = 0; k < TG__DIFF_BYS; k++)
-      if (tg__str_eq(word, (struct tg__str){tg__diff_by_names[k], (uint32_t)strlen(tg__diff_by_names[k])})) a->by |= 1u << k;
+      if (tg__str_eq(word, (struct tg__str){tg__diff_by_names[k], (uint32_t)strlen(tg__diff_by_names[k])}))
+        a->by |= 1u << k;
     if (a->by == before) return unknown_by(word, e);
     if (!*end) return TG_OK;
     text = end + 1;
@@ -99,7 +100,7 @@ static size_t side_args(const struct tg__diff_ask *a, int side, struct tg_arg ou
   return 2;
 }
 
-/* ---- the headline -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the headline ---------------------------------------------------------------------------- */
 
 static double scale_of(double ns, const char **unit) {
   static const struct {
@@ -121,28 +122,32 @@ static void write_times(char *out, size_t room, const struct tg__diff_row *r) {
 
 static double pct_of(double part, double whole) { return whole ? 100 * part / whole : NAN; }
 
-static void put_headline(const struct tg__diff_row *p50, const struct tg__condition *deciding, const struct tg__diff_side sides[TG__SIDES],
-                         struct tg_table *out) {
+static void put_headline(const struct tg__diff_row *p50, const struct tg__condition *deciding,
+                         const struct tg__diff_side sides[TG__SIDES], struct tg_table *out) {
   char times[96], interval[96] = "";
   write_times(times, sizeof times, p50);
   const double pct = pct_of(p50->b - p50->a, p50->a), low = pct_of(p50->low, p50->a), high = pct_of(p50->high, p50->a);
   const bool faster = strcmp(p50->verdict, "faster") == 0, known = !isnan(low);
   if (deciding)
     tg__table_note(out, "No verdict: %s %s, %s in A and %s in B; %s", deciding->key,
-                   deciding->key[strlen(deciding->key) - 1] == 's' ? "differ" : "differs", deciding->a, deciding->b, times);
+                   deciding->key[strlen(deciding->key) - 1] == 's' ? "differ" : "differs", deciding->a, deciding->b,
+                   times);
   else if (faster || strcmp(p50->verdict, "slower") == 0)
-    tg__table_note(out, "B is %.1f %% %s: %s (95 %%: %.1f … %.1f %%)", fabs(pct), p50->verdict, times, faster ? -high : low,
-                   faster ? -low : high);
+    tg__table_note(out, "B is %.1f %% %s: %s (95 %%: %.1f … %.1f %%)", fabs(pct), p50->verdict, times,
+                   faster ? -high : low, faster ? -low : high);
   else {
     if (known) snprintf(interval, sizeof interval, " (95 %%: %+.1f … %+.1f %%)", low, high);
-    tg__table_note(out, "%s: %s, %+.1f %%%s", known ? "No difference" : "Too few steps for a verdict", times, pct, interval);
+    tg__table_note(out, "%s: %s, %+.1f %%%s", known ? "No difference" : "Too few steps for a verdict", times, pct,
+                   interval);
   }
-  tg__table_note(out, "the median of %zu step%s of A and %zu of B", sides[0].count, sides[0].count == 1 ? "" : "s", sides[1].count);
+  tg__table_note(out, "the median of %zu step%s of A and %zu of B", sides[0].count, sides[0].count == 1 ? "" : "s",
+                 sides[1].count);
 }
 
 static const char *path_of(const struct tg__diff_side *s) { return s->path ? s->path : "the trace"; }
 
-static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct tg__conditions *c, struct tg_table *out) {
+static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct tg__conditions *c,
+                      struct tg_table *out) {
   for (size_t i = 0; i < c->count; i++) {
     const struct tg__condition *x = &c->items[i];
     if (tg__condition_differs(x))
@@ -159,12 +164,13 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
     if (s->count < TG__DRAW_LEAST)
       tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count,
                      s->count == 1 ? "" : "s", TG__DRAW_LEAST);
-    if (s->left_out) tg__table_note(out, "%c: %zu step%s at the end left out", letter, s->left_out, s->left_out == 1 ? "" : "s");
+    if (s->left_out)
+      tg__table_note(out, "%c: %zu step%s at the end left out", letter, s->left_out, s->left_out == 1 ? "" : "s");
     if (s->ranks > 1) tg__table_note(out, "%c: every figure is the mean over %zu ranks", letter, s->ranks);
   }
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void put_row(const struct tg__diff_rows *rows, const struct tg__diff_row *r, struct tg_table *out) {
   tg__put_cstr(out, tg__diff_by_names[r->by]);
@@ -186,7 +192,8 @@ static void put_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask
 }
 
 static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_side sides[TG__SIDES],
-                            const struct tg__conditions *conditions, const struct tg__diff_ask *ask, struct tg_table *out) {
+                            const struct tg__conditions *conditions, const struct tg__diff_ask *ask,
+                            struct tg_table *out) {
   rows->withheld = tg__conditions_deciding(conditions) != NULL;
   enum tg_err err = tg__diff_step_rows(rows, &sides[0], &sides[1]);
   if (err) return err;
@@ -237,7 +244,7 @@ static void add_columns(bool conditions, struct tg_table *out) {
   }
 }
 
-/* ---- both sides ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- both sides ------------------------------------------------------------------------------ */
 
 enum tg_err tg__diff_side_lacks(int side, enum tg_err err, struct tg_error *e) {
   if (err != TG_NO_DATA || !e) return err;
@@ -271,7 +278,8 @@ static enum tg_err look_at(void *ctx, struct tg_trace *t, struct tg_error *e) {
   return err;
 }
 
-static enum tg_err open_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg__diff_side *out, struct tg_error *e) {
+static enum tg_err open_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg__diff_side *out,
+                             struct tg_error *e) {
   struct tg_arg args[2];
   const size_t count = side_args(ask, side, args);
   if (!t->run) {
@@ -289,8 +297,8 @@ static enum tg_err open_side(struct tg_trace *t, const struct tg__diff_ask *ask,
   return err ? err : tg__diff_side_end(out, e);
 }
 
-static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__diff_ask *ask, bool only_conditions, struct tg_table *out,
-                           struct tg_error *e) {
+static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__diff_ask *ask, bool only_conditions,
+                           struct tg_table *out, struct tg_error *e) {
   struct tg__diff_side sides[TG__SIDES] = {0};
   struct tg__conditions conditions = {0};
   struct tg__diff_rows *rows = tg__alloc(sizeof *rows);
@@ -317,9 +325,10 @@ static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__
   return err;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-static enum tg_err answer(struct tg_trace *const traces[TG__SIDES], struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer(struct tg_trace *const traces[TG__SIDES], struct tg__diff_ask *ask, struct tg_table *out,
+                          struct tg_error *e) {
   const char *by = tg__diff_arg(ask, "by");
   const bool conditions = strcmp(by, "conditions") == 0;
   enum tg_err err = check_names(ask, e);
@@ -335,7 +344,8 @@ static enum tg_err answer(struct tg_trace *const traces[TG__SIDES], struct tg__d
 
 /* where, sort, limit, as ask.c applies them to any answer. */
 static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
-  const char *where = tg__diff_arg(ask, "where"), *sort = tg__diff_arg(ask, "sort"), *limit = tg__diff_arg(ask, "limit");
+  const char *where = tg__diff_arg(ask, "where"), *sort = tg__diff_arg(ask, "sort"),
+             *limit = tg__diff_arg(ask, "limit");
   enum tg_err err = *where ? tg__where_filter(out, where, e) : TG_OK;
   if (!err && *sort) err = tg__sort_table(out, sort, e);
   if (err || strcmp(limit, "all") == 0) return err;
@@ -358,8 +368,8 @@ static void note_twins(struct tg_trace *const traces[TG__SIDES], const struct tg
   }
 }
 
-enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors, const struct tg_arg *args,
-                          size_t arg_count, struct tg_table **out, struct tg_error *e) {
+enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors,
+                          const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e) {
   struct tg_trace *const traces[TG__SIDES] = {a, b};
   struct tg__diff_ask ask = {.args = args, .count = arg_count, .doors = doors};
   *out = NULL;
@@ -376,7 +386,7 @@ enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct t
   return err;
 }
 
-enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                         struct tg_error *e) {
+enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e) {
   return tg__diff_runs(a, b, NULL, args, arg_count, out, e);
 }

@@ -1,8 +1,8 @@
 /* diff: two traces held against each other; private to the folder.
  *
- * Every figure is a number a step. What the steps of both sides say is compared by drawing steps again (bootstrap.h), so that noise is
- * not called change. Ranks of one job wait for each other, so their steps are no independent observations: step k of a side is the k-th
- * step of all its ranks, and its figure the mean over them. */
+ * Every figure is a number a step. What the steps of both sides say is compared by drawing steps again
+ * (bootstrap.h), so that noise is not called change. Ranks of one job wait for each other, so their steps are no
+ * independent observations: step k of a side is the k-th step of all its ranks, and its figure the mean over them. */
 #ifndef TG_DIFF_H
 #define TG_DIFF_H
 
@@ -12,9 +12,16 @@
 
 enum { TG__SIDES = 2 };
 
-/* ---- figures by name (diff_collect.c) ------------------------------------------------------------------------------------------- */
+/* ---- figures by name (diff_collect.c) -------------------------------------------------------- */
 
-enum tg__diff_figure { TG__DIFF_CALLS, TG__DIFF_CPU, TG__DIFF_SELF_CPU, TG__DIFF_DEVICE, TG__DIFF_SELF_DEVICE, TG__DIFF_FIGURES };
+enum tg__diff_figure {
+  TG__DIFF_CALLS,
+  TG__DIFF_CPU,
+  TG__DIFF_SELF_CPU,
+  TG__DIFF_DEVICE,
+  TG__DIFF_SELF_DEVICE,
+  TG__DIFF_FIGURES
+};
 enum { TG__DIFF_PEAK = TG__DIFF_CALLS }; /* of memory: one entry a device */
 enum tg__diff_by {
   TG__DIFF_STEP,
@@ -33,7 +40,7 @@ struct tg__diff_entry { /* what one name came to in one step, summed over ranks 
   uint32_t row, step;
   int64_t v[TG__DIFF_FIGURES];
 };
-struct tg__diff_named { /* all names of one kind */
+struct tg__diff_named {      /* all names of one kind */
   struct tg__strings *names; /* a name's id is its row; NULL: not collected */
   struct tg__diff_entry *items;
   size_t count, cap;
@@ -49,14 +56,17 @@ struct tg__diff_sorted { /* both sides have the same rows */
 struct tg__diff_side;
 /* Of the trace that the side has at hand. */
 enum tg_err tg__diff_collect(const struct tg__diff_side *s, enum tg__diff_by by, struct tg__diff_named *out);
-bool tg__diff_named_add(struct tg__diff_named *to, const struct tg__diff_named *from, bool most); /* sums, or the larger one; false on no memory */
+bool tg__diff_named_add(struct tg__diff_named *to, const struct tg__diff_named *from,
+                        bool most); /* sums, or the larger one; false on no memory */
 void tg__diff_named_free(struct tg__diff_named *n);
 /* Entries of the first `steps` steps by row in `names`, to which all names are added. */
-bool tg__diff_named_sort(const struct tg__diff_named *n, size_t steps, struct tg__strings *names, struct tg__diff_sorted *out);
-bool tg__diff_sorted_end(struct tg__diff_sorted *s, size_t rows); /* when both sides have been sorted; false on no memory */
+bool tg__diff_named_sort(const struct tg__diff_named *n, size_t steps, struct tg__strings *names,
+                         struct tg__diff_sorted *out);
+bool tg__diff_sorted_end(struct tg__diff_sorted *s,
+                         size_t rows); /* when both sides have been sorted; false on no memory */
 void tg__diff_sorted_free(struct tg__diff_sorted *s);
 
-/* ---- what a trace tells of how it was made (diff_conditions.c, diff_shapes.c) ----------------------------------------------------- */
+/* ---- what a trace tells of how it was made (diff_conditions.c, diff_shapes.c) ---------------- */
 
 enum { TG__DIFF_FACTS = 24 };
 struct tg__diff_facts {
@@ -64,7 +74,7 @@ struct tg__diff_facts {
   int64_t world_size;
   enum tg__step_kind step_kind;
 };
-bool tg__diff_facts_take(struct tg__diff_side *s);                             /* false on no memory */
+bool tg__diff_facts_take(struct tg__diff_side *s);                                     /* false on no memory */
 bool tg__diff_facts_add(struct tg__diff_facts *to, const struct tg__diff_facts *from); /* who comes first is believed */
 void tg__diff_facts_free(struct tg__diff_facts *f);
 
@@ -87,9 +97,10 @@ struct tg__shapes_verdict {
   bool known, other;
   struct tg__str op, shape[TG__SIDES];
 };
-bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES], struct tg__diff_shapes *both, struct tg__shapes_verdict *out);
+bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES], struct tg__diff_shapes *both,
+                             struct tg__shapes_verdict *out);
 
-/* ---- one side (diff_side.c) --------------------------------------------------------------------------------------------------------- */
+/* ---- one side (diff_side.c) ------------------------------------------------------------------ */
 
 struct tg__diff_unit { /* one step of one rank */
   uint32_t rank, step;
@@ -104,29 +115,32 @@ struct tg__diff_side {
   struct tg__diff_unit *units; /* by rank, then start */
   struct tg__step_cost *costs; /* by unit */
   size_t unit_count, cap, cost_cap;
-  size_t count;           /* steps; each has one unit a rank */
-  size_t ranks;           /* that have units */
+  size_t count;                 /* steps; each has one unit a rank */
+  size_t ranks;                 /* that have units */
   int64_t loss[TG__LOSS_COUNT]; /* of the ranks asked for */
-  size_t left_out;        /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
-  bool whole;             /* some rank has no steps: all of it is one unit */
+  size_t left_out; /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
+  bool whole;      /* some rank has no steps: all of it is one unit */
   struct tg__draws draws; /* weights NULL: too few steps for an interval */
   struct tg__diff_facts facts;
   struct tg__diff_shapes shapes;
   struct tg__diff_named named[TG__DIFF_BYS]; /* of a side without a trace at hand: what was asked for */
 };
 /* A trace whole, or a part of a run: kinds has the bits of those to collect now. *out is to be closed either way. */
-enum tg_err tg__diff_side_take(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side, unsigned kinds,
-                               struct tg__diff_side *out, struct tg_error *e);
-bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *part); /* of one more file; false on no memory */
+enum tg_err tg__diff_side_take(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side,
+                               unsigned kinds, struct tg__diff_side *out, struct tg_error *e);
+bool tg__diff_side_add(struct tg__diff_side *to,
+                       const struct tg__diff_side *part); /* of one more file; false on no memory */
 /* All ranks are in. TG_NO_DATA when there is nothing to compare. */
 enum tg_err tg__diff_side_end(struct tg__diff_side *s, struct tg_error *e);
-enum tg_err tg__diff_side_lacks(int side, enum tg_err err, struct tg_error *e); /* diff.c: says which side it is that lacks the data */
+enum tg_err tg__diff_side_lacks(int side, enum tg_err err,
+                                struct tg_error *e); /* diff.c: says which side it is that lacks the data */
 /* Of what was lost, not of what was bent: figures are of the rest alone. */
 void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[TG__LOSS_COUNT]);
 void tg__diff_side_close(struct tg__diff_side *s);
-uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns); /* from 0 on; TG_NONE outside all */
+uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank,
+                          int64_t ns); /* from 0 on; TG_NONE outside all */
 
-/* ---- are they comparable at all (diff_conditions.c) ------------------------------------------------------------------------------- */
+/* ---- are they comparable at all (diff_conditions.c) ------------------------------------------ */
 
 struct tg__condition {
   const char *key;
@@ -144,24 +158,27 @@ struct tg__conditions {
 enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__diff_side *b, const char *accept,
                                 struct tg__conditions *out, struct tg_error *e);
 void tg__conditions_free(struct tg__conditions *c);
-bool tg__condition_differs(const struct tg__condition *c);                           /* both known, and not equal */
-const struct tg__condition *tg__conditions_deciding(const struct tg__conditions *c); /* the first that withholds a verdict; NULL */
+bool tg__condition_differs(const struct tg__condition *c); /* both known, and not equal */
+const struct tg__condition *
+tg__conditions_deciding(const struct tg__conditions *c); /* the first that withholds a verdict; NULL */
 
-/* ---- the tables ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the tables ------------------------------------------------------------------------------ */
 
 struct tg__diff_ask { /* the arguments of one diff, checked */
   const struct tg_arg *args;
   size_t count;
   const struct tg__diff_doors *doors; /* NULL: no side is a run */
-  unsigned by;      /* bits of enum tg__diff_by */
-  double least_pct; /* smaller changes are none */
+  unsigned by;                        /* bits of enum tg__diff_by */
+  double least_pct;                   /* smaller changes are none */
 };
-const char *tg__diff_arg(const struct tg__diff_ask *a, const char *name); /* the value given, else its default; see diff.def */
-/* diff_question.c: one question asked of both, column by column. diff_totals.c: counts and durations by name, as HTA's TraceDiff. */
-enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
-                              struct tg_error *e);
-enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
-                            struct tg_error *e);
+const char *tg__diff_arg(const struct tg__diff_ask *a,
+                         const char *name); /* the value given, else its default; see diff.def */
+/* diff_question.c: one question asked of both, column by column. diff_totals.c: counts and durations by name, as
+ * HTA's TraceDiff. */
+enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+                              struct tg_table *out, struct tg_error *e);
+enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+                            struct tg_table *out, struct tg_error *e);
 
 /* diff_rows.c: every figure of both sides, judged. */
 struct tg__diff_row {
@@ -180,12 +197,15 @@ struct tg__diff_rows {
   bool withheld;
   double draws[TG__SIDES][TG__DRAWS];
 };
-enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b);
-enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b);
+enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
+                               const struct tg__diff_side *b);
+enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
+                                   const struct tg__diff_side *b);
 /* alone: nothing else was asked for, so what the traces lack for it is worth a note. */
 enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
                                const struct tg__diff_side *b, bool alone, struct tg_table *notes);
-enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b);
+enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
+                                 const struct tg__diff_side *b);
 void tg__diff_judge(struct tg__diff_rows *rows); /* verdicts and order of the rows added since the last call */
 
 #endif

@@ -5,8 +5,10 @@
 
 #include <stdio.h>
 
-const char *const tg__diff_by_names[TG__DIFF_BYS + 1] = {"step", "category", "op", "module", "kernel", "family", "memory", NULL};
-const char *const tg__diff_figure_names[TG__DIFF_FIGURES + 1] = {"calls", "cpu", "self_cpu", "device", "self_device", NULL};
+const char *const tg__diff_by_names[TG__DIFF_BYS + 1] = {"step",   "category", "op",     "module",
+                                                         "kernel", "family",   "memory", NULL};
+const char *const tg__diff_figure_names[TG__DIFF_FIGURES + 1] = {"calls",  "cpu",         "self_cpu",
+                                                                 "device", "self_device", NULL};
 
 struct work {
   const struct tg__diff_side *s;
@@ -14,7 +16,7 @@ struct work {
   uint32_t *row_of; /* by string id of the trace, TG_NONE = not seen yet */
 };
 
-/* ---- entries --------------------------------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static struct tg__diff_entry *entry_of(struct tg__diff_named *n, uint32_t row, uint32_t step) {
   uint32_t *slot = tg__map_slot(&n->at, (uint64_t)row << 32 | step, TG_NONE);
@@ -58,8 +60,10 @@ bool tg__diff_named_add(struct tg__diff_named *to, const struct tg__diff_named *
     struct tg__diff_entry *const y = entry_of(to, rows[x->row], x->step);
     ok = y != NULL;
     for (unsigned f = 0; ok && f < TG__DIFF_FIGURES; f++)
-      if (most) y->v[f] = x->v[f] > y->v[f] ? x->v[f] : y->v[f];
-      else y->v[f] += x->v[f];
+      if (most)
+        y->v[f] = x->v[f] > y->v[f] ? x->v[f] : y->v[f];
+      else
+        y->v[f] += x->v[f];
   }
   to->loose += from->loose;
   to->has_modules |= from->has_modules;
@@ -67,7 +71,8 @@ bool tg__diff_named_add(struct tg__diff_named *to, const struct tg__diff_named *
   return ok;
 }
 
-bool tg__diff_named_sort(const struct tg__diff_named *n, size_t steps, struct tg__strings *names, struct tg__diff_sorted *out) {
+bool tg__diff_named_sort(const struct tg__diff_named *n, size_t steps, struct tg__strings *names,
+                         struct tg__diff_sorted *out) {
   uint32_t *const rows = rename_rows(n, names);
   out->items = tg__alloc((n->count + 1) * sizeof *out->items);
   for (size_t i = 0; rows && out->items && i < n->count; i++) {
@@ -88,7 +93,9 @@ bool tg__diff_sorted_end(struct tg__diff_sorted *s, size_t rows) {
   }
   for (size_t i = 0; i < s->count; i++) s->first[s->items[i].row + 2]++;
   for (size_t r = 0; r < rows; r++) s->first[r + 2] += s->first[r + 1];
-  for (size_t i = 0; i < s->count; i++) sorted[s->first[s->items[i].row + 1]++] = s->items[i]; /* moves each row's start on to its end, where the next starts */
+  for (size_t i = 0; i < s->count; i++)
+    sorted[s->first[s->items[i].row + 1]++] =
+        s->items[i]; /* moves each row's start on to its end, where the next starts */
   tg__free(s->items);
   s->items = sorted;
   return true;
@@ -99,7 +106,7 @@ void tg__diff_sorted_free(struct tg__diff_sorted *s) {
   tg__free(s->first);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint32_t row_of_text(struct work *w, const struct tg__out *text) {
   return text->err ? TG_NONE : tg__strings_add(w->out->names, text->buf ? text->buf : "", text->len);
@@ -125,7 +132,7 @@ static bool open_rows(struct work *w) {
   return w->row_of != NULL;
 }
 
-/* ---- operators ------------------------------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static bool add_node(struct work *w, const struct tg__op_node *n, uint32_t row, uint32_t step, bool inside) {
   struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
@@ -165,7 +172,7 @@ static bool visit_op(void *ctx, struct work *w, uint32_t node, uint32_t step) {
   return add_node(w, n, row_of_name(w, w->s->t->slices.name[n->slice], false), step, false);
 }
 
-/* ---- modules ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 struct modules {
   const struct tg__op_tree *tree;
@@ -204,8 +211,10 @@ static enum tg_err collect_operators(struct work *w, bool by_module) {
   struct tg__op_tree tree = {0};
   struct modules m = {.tree = &tree};
   enum tg_err err = tg__op_tree_build(w->s->t, &tree);
-  if (!err && by_module) err = tg__op_group_open(&m.group, w->s->t, tg__reach_of(w->s->t, TG_NONE), &tree, "module", NULL);
-  if (!err && !(by_module ? each_operator(w, &tree, visit_module, &m) : each_operator(w, &tree, visit_op, &tree))) err = TG_MEMORY;
+  if (!err && by_module)
+    err = tg__op_group_open(&m.group, w->s->t, tg__reach_of(w->s->t, TG_NONE), &tree, "module", NULL);
+  if (!err && !(by_module ? each_operator(w, &tree, visit_module, &m) : each_operator(w, &tree, visit_op, &tree)))
+    err = TG_MEMORY;
   w->out->has_modules = !err && by_module && m.group.found[TG__GROUP_MODULE];
   if (by_module) tg__op_group_close(&m.group);
   tg__op_tree_free(&tree);
@@ -213,16 +222,18 @@ static enum tg_err collect_operators(struct work *w, bool by_module) {
   return err;
 }
 
-/* ---- device work ------------------------------------------------------------------------------------------------------------------ */
+/* ---- device work ----------------------------------------------------------------------------- */
 
 static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool family) {
   const struct tg_trace *t = w->s->t;
   const uint32_t rank = t->tracks[track].rank, call = tg__launch_of(t, slice);
   const bool known = call != TG_NONE;
-  const uint32_t step = known || w->s->whole ? tg__diff_step_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
+  const uint32_t step =
+      known || w->s->whole ? tg__diff_step_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
   w->out->loose += !known && !w->s->whole;
   if (step == TG_NONE) return true;
-  const bool is_kernel = tg__slice_class(t, slice) == TG__CLASS_KERNEL; /* copies are told apart by what stands in brackets */
+  const bool is_kernel =
+      tg__slice_class(t, slice) == TG__CLASS_KERNEL; /* copies are told apart by what stands in brackets */
   const uint32_t row = row_of_name(w, t->slices.name[slice], family && is_kernel);
   struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
   if (!entry) return false;
@@ -242,7 +253,7 @@ static enum tg_err collect_device_work(struct work *w, bool family) {
   return TG_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int64_t peak_of(const struct tg_table *t, size_t row) {
   const int64_t reported = t->columns[tg__table_column_index(t, "peak_allocated_bytes")].ints[row];
@@ -254,17 +265,22 @@ static enum tg_err collect_peaks(struct work *w) {
   const struct tg__ask *const pick = &w->s->pick;
   struct tg_trace *const t = w->s->t;
   char number[24] = "all";
-  if (pick->rank != TG_NONE) snprintf(number, sizeof number, "%lld", (long long)(t->ranks[pick->rank].number < 0 ? 0 : t->ranks[pick->rank].number));
+  if (pick->rank != TG_NONE)
+    snprintf(number, sizeof number, "%lld",
+             (long long)(t->ranks[pick->rank].number < 0 ? 0 : t->ranks[pick->rank].number));
   const struct tg_arg rank = {"rank", number};
   struct tg_table *rows;
   enum tg_err err = tg__ask_run(t, "memory", &rank, 1, &rows, NULL);
   if (err) return err == TG_NO_DATA ? TG_OK : err;
   for (size_t i = 0; !err && i < rows->rows; i++) {
-    const struct tg__str device = tg__strings_get(rows->strings, rows->columns[tg__table_column_index(rows, "device")].texts[i]);
+    const struct tg__str device =
+        tg__strings_get(rows->strings, rows->columns[tg__table_column_index(rows, "device")].texts[i]);
     const uint32_t row = tg__strings_add(w->out->names, device.ptr, device.len);
     struct tg__diff_entry *const entry = row == TG_NONE ? NULL : entry_of(w->out, row, 0);
-    if (!entry) err = TG_MEMORY;
-    else if (peak_of(rows, i) > entry->v[TG__DIFF_PEAK]) entry->v[TG__DIFF_PEAK] = peak_of(rows, i);
+    if (!entry)
+      err = TG_MEMORY;
+    else if (peak_of(rows, i) > entry->v[TG__DIFF_PEAK])
+      entry->v[TG__DIFF_PEAK] = peak_of(rows, i);
   }
   tg__table_free(rows);
   return err;

@@ -1,7 +1,7 @@
 /* Which columns of two answers name their rows, which are compared, and which are only shown.
  *
- * What names a row in one recording need not do so in another: steps go on counting, ranks, processes and addresses are others. Such a column
- * matches rows only where both sides say largely the same in it. */
+ * What names a row in one recording need not do so in another: steps go on counting, ranks, processes and addresses
+ * are others. Such a column matches rows only where both sides say largely the same in it. */
 #include "analyze/diff/diff_columns.h"
 
 #include "analyze/ask.h"
@@ -12,46 +12,80 @@ struct listed {
 
 static bool is_listed(const struct listed *list, size_t count, const char *question, const char *column) {
   for (size_t i = 0; i < count; i++)
-    if (strcmp(list[i].column, column) == 0 && (!list[i].question || strcmp(list[i].question, question) == 0)) return true;
+    if (strcmp(list[i].column, column) == 0 && (!list[i].question || strcmp(list[i].question, question) == 0))
+      return true;
   return false;
 }
 #define IS_LISTED(list, question, column) is_listed(list, sizeof(list) / sizeof *(list), question, column)
 
-/* ---- what a column is --------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a column is ------------------------------------------------------------------------ */
 
 /* Integers that name something rather than count it. */
-static const struct listed named[] = {{NULL, "rank"}, {NULL, "track"}, {NULL, "device"}, {NULL, "stream"}, {NULL, "pid"},
-                                      {NULL, "tid"},  {NULL, "src"},   {NULL, "dst"},    {NULL, "depth"},  {NULL, "level"}};
+static const struct listed named[] = {{NULL, "rank"},  {NULL, "track"}, {NULL, "device"}, {NULL, "stream"},
+                                      {NULL, "pid"},   {NULL, "tid"},   {NULL, "src"},    {NULL, "dst"},
+                                      {NULL, "depth"}, {NULL, "level"}};
 
 /* Names that a recording gives: another may have others for the same. */
-static const struct listed of_recording[] = {{NULL, "rank"},       {NULL, "track"},   {NULL, "device"},   {NULL, "stream"},          {NULL, "pid"},
-                                             {NULL, "tid"},        {NULL, "step"},    {NULL, "address"},  {NULL, "file"},            {NULL, "process"},
-                                             {"steps", "name"},    {"tracks", "name"}, {"totals", "name"}, {"device_metrics", "name"}, {"findings", "where"}};
+static const struct listed of_recording[] = {{NULL, "rank"},       {NULL, "track"},
+                                             {NULL, "device"},     {NULL, "stream"},
+                                             {NULL, "pid"},        {NULL, "tid"},
+                                             {NULL, "step"},       {NULL, "address"},
+                                             {NULL, "file"},       {NULL, "process"},
+                                             {"steps", "name"},    {"tracks", "name"},
+                                             {"totals", "name"},   {"device_metrics", "name"},
+                                             {"findings", "where"}};
 
 static const struct listed chance[] = {{NULL, "track"}, {NULL, "pid"}, {NULL, "tid"}};
 
 /* Integers that stand for an event of the one recording: their difference says nothing. */
-static const struct listed numbered[] = {
-    {NULL, "id"},          {NULL, "parent"},      {NULL, "cause"},         {NULL, "event"},     {NULL, "slice"},      {NULL, "index"},
-    {NULL, "launch"},      {NULL, "correlation"}, {NULL, "forward"},       {NULL, "address"},   {NULL, "line"},       {NULL, "sequence"},
-    {NULL, "offset"},      {NULL, "last_rank"},   {NULL, "least_rank"},    {NULL, "most_rank"}, {NULL, "from_event"}, {NULL, "to_event"},
-    {NULL, "from_index"},  {NULL, "to_index"},    {NULL, "forward_event"}, {NULL, "iteration"}, {NULL, "reference"},  {NULL, "annotation_event"},
-    {NULL, "index_correlation"}};
+static const struct listed numbered[] = {{NULL, "id"},
+                                         {NULL, "parent"},
+                                         {NULL, "cause"},
+                                         {NULL, "event"},
+                                         {NULL, "slice"},
+                                         {NULL, "index"},
+                                         {NULL, "launch"},
+                                         {NULL, "correlation"},
+                                         {NULL, "forward"},
+                                         {NULL, "address"},
+                                         {NULL, "line"},
+                                         {NULL, "sequence"},
+                                         {NULL, "offset"},
+                                         {NULL, "last_rank"},
+                                         {NULL, "least_rank"},
+                                         {NULL, "most_rank"},
+                                         {NULL, "from_event"},
+                                         {NULL, "to_event"},
+                                         {NULL, "from_index"},
+                                         {NULL, "to_index"},
+                                         {NULL, "forward_event"},
+                                         {NULL, "iteration"},
+                                         {NULL, "reference"},
+                                         {NULL, "annotation_event"},
+                                         {NULL, "index_correlation"}};
 
 /* Texts and flags that say how it went, not which row it is. */
-static const struct listed outcomes[] = {
-    {"findings", "severity"},     {"findings", "evidence"},  {"findings", "advice"},     {"findings", "method"},    {"stragglers", "cause"},
-    {"stragglers", "evidence"},   {"ranks", "state"},        {"losses", "meaning"},      {"ops", "tensor_eligible"}, {"kernels", "tensor_cores"},
-    {"kernels", "op_eligible"},   {"kernels", "low_occupancy"}, {"roofline", "bound"},   {"data_hidden", "bound"},  {"mfu", "precision"},
-    {"key_averages", "async"},    {"memory_blocks", "known"}, {"document", "json"},      {"overview", "text"},      {"memory_summary", "current"},
-    {"memory_summary", "peak"},   {"memory_summary", "allocated"}, {"memory_summary", "freed"}};
+static const struct listed outcomes[] = {{"findings", "severity"},   {"findings", "evidence"},
+                                         {"findings", "advice"},     {"findings", "method"},
+                                         {"stragglers", "cause"},    {"stragglers", "evidence"},
+                                         {"ranks", "state"},         {"losses", "meaning"},
+                                         {"ops", "tensor_eligible"}, {"kernels", "tensor_cores"},
+                                         {"kernels", "op_eligible"}, {"kernels", "low_occupancy"},
+                                         {"roofline", "bound"},      {"data_hidden", "bound"},
+                                         {"mfu", "precision"},       {"key_averages", "async"},
+                                         {"memory_blocks", "known"}, {"document", "json"},
+                                         {"overview", "text"},       {"memory_summary", "current"},
+                                         {"memory_summary", "peak"}, {"memory_summary", "allocated"},
+                                         {"memory_summary", "freed"}};
 
 /* Points of time, beside which lengths are what rows are sorted by. */
-static const struct listed moments[] = {{NULL, "start_ns"}, {NULL, "first_ns"}, {NULL, "last_ns"}, {NULL, "ts_ns"}, {NULL, "made_ns"}, {NULL, "freed_ns"}};
+static const struct listed moments[] = {{NULL, "start_ns"}, {NULL, "first_ns"}, {NULL, "last_ns"},
+                                        {NULL, "ts_ns"},    {NULL, "made_ns"},  {NULL, "freed_ns"}};
 
-/* ---- do both sides say the same in it -------------------------------------------------------------------------------------------------- */
+/* ---- do both sides say the same in it -------------------------------------------------------- */
 
-/* What a cell holds, as a number that is the same on both sides; false: nothing, or on side 1 a text that side 0 does not have at all. */
+/* What a cell holds, as a number that is the same on both sides; false: nothing, or on side 1 a text that side 0
+ * does not have at all. */
 static bool value_of(struct tg_table *const sides[TG__SIDES], int side, size_t column, size_t row, uint64_t *value) {
   const struct tg__column *const c = &sides[side]->columns[column];
   if (c->type == TG_INT) {
@@ -67,8 +101,8 @@ static bool value_of(struct tg_table *const sides[TG__SIDES], int side, size_t c
   return id != TG_NONE;
 }
 
-/* *out: at least half of what one side holds is on the other as well. Of tracks, processes and threads it must be all: which is which is not told
- * by a number that both happen to have. false on no memory. */
+/* *out: at least half of what one side holds is on the other as well. Of tracks, processes and threads it must be
+ * all: which is which is not told by a number that both happen to have. false on no memory. */
 static bool is_shared(struct tg_table *const sides[TG__SIDES], size_t column, bool *out) {
   const struct tg__column *const c = &sides[0]->columns[column];
   struct tg__map seen[TG__SIDES] = {0};
@@ -96,9 +130,10 @@ static bool is_shared(struct tg_table *const sides[TG__SIDES], size_t column, bo
   return done;
 }
 
-/* ---- roles ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- roles ----------------------------------------------------------------------------------- */
 
-static enum tg_err pick(const struct tg_table *t, const char *list, const char *what, enum tg__diff_role role, uint8_t *roles, struct tg_error *e) {
+static enum tg_err pick(const struct tg_table *t, const char *list, const char *what, enum tg__diff_role role,
+                        uint8_t *roles, struct tg_error *e) {
   for (const char *p = list; *p;) {
     const char *const end = strchrnul(p, ',');
     size_t column;
@@ -128,7 +163,8 @@ static bool loosen(struct tg_table *const sides[TG__SIDES], struct tg__diff_colu
   bool done = true, shared;
   for (size_t c = 0; c < t->column_count && done; c++) {
     const enum tg_type type = t->columns[c].type;
-    if (out->roles[c] != TG__DIFF_KEY || type == TG_BOOL || !IS_LISTED(of_recording, t->question, t->columns[c].name)) continue;
+    if (out->roles[c] != TG__DIFF_KEY || type == TG_BOOL || !IS_LISTED(of_recording, t->question, t->columns[c].name))
+      continue;
     done = is_shared(sides, c, &shared);
     if (!done || shared) continue;
     out->roles[c] = TG__DIFF_SEEN;
@@ -138,12 +174,16 @@ static bool loosen(struct tg_table *const sides[TG__SIDES], struct tg__diff_colu
   tg__out_char(&names, 0);
   done = done && !names.err;
   if (done && out->in_order)
-    tg__table_note(notes, "A and B have little in common in %s: rows are matched by the other columns, and in their order (keys= says by which)", names.buf);
+    tg__table_note(notes,
+                   "A and B have little in common in %s: rows are matched by the other columns, and in their order "
+                   "(keys= says by which)",
+                   names.buf);
   tg__out_free(&names);
   return done;
 }
 
-/* The column named first; where none is named the first that is a length of time, else a point of time, else the first there is. */
+/* The column named first; where none is named the first that is a length of time, else a point of time, else the
+ * first there is. */
 static size_t choose_order(const struct tg_table *t, const uint8_t *roles, const char *columns) {
   const size_t first = strcspn(columns, ",");
   size_t by = SIZE_MAX;
@@ -151,7 +191,8 @@ static size_t choose_order(const struct tg_table *t, const uint8_t *roles, const
   for (size_t c = 0; c < t->column_count; c++) {
     if (roles[c] != TG__DIFF_VALUE) continue;
     const char *const name = t->columns[c].name;
-    const bool is_named = first && strncmp(columns, name, first) == 0 && !name[first], time = strcmp(t->columns[c].unit, "ns") == 0;
+    const bool is_named = first && strncmp(columns, name, first) == 0 && !name[first],
+               time = strcmp(t->columns[c].unit, "ns") == 0;
     const int rank = is_named ? 4 : !time ? 1 : IS_LISTED(moments, t->question, name) ? 2 : 3;
     if (rank > best) by = c;
     if (rank > best) best = rank;
@@ -159,8 +200,8 @@ static size_t choose_order(const struct tg_table *t, const uint8_t *roles, const
   return by;
 }
 
-enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg__diff_columns *out,
-                                    struct tg_table *notes, struct tg_error *e) {
+enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+                                    struct tg__diff_columns *out, struct tg_table *notes, struct tg_error *e) {
   const struct tg_table *const t = sides[0];
   const char *const keys = tg__diff_arg(ask, "keys"), *const columns = tg__diff_arg(ask, "columns");
   *out = (struct tg__diff_columns){.roles = tg__alloc(t->column_count + 1), .by = SIZE_MAX};

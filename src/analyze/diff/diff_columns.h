@@ -15,9 +15,10 @@ struct tg__diff_columns {
   size_t by;      /* the column whose change rows are sorted by; SIZE_MAX = none */
   bool in_order;  /* a column that names rows says other things on the two sides, so they are matched without it */
 };
-/* By keys= and columns= of the ask, else by what the columns hold. Both sides have the same columns. To be closed either way. */
-enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg__diff_columns *out,
-                                    struct tg_table *notes, struct tg_error *e);
+/* By keys= and columns= of the ask, else by what the columns hold. Both sides have the same columns. To be closed
+ * either way. */
+enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+                                    struct tg__diff_columns *out, struct tg_table *notes, struct tg_error *e);
 void tg__diff_columns_close(struct tg__diff_columns *c);
 
 #endif

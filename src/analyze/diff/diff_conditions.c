@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* ---- the list ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static char *copy(struct tg__conditions *c, const struct tg__out *text) {
   if (!text->len) return NULL;
@@ -43,7 +43,7 @@ void tg__conditions_free(struct tg__conditions *c) {
   tg__arena_free(&c->arena);
 }
 
-/* ---- what one side says ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what one side says ---------------------------------------------------------------------- */
 
 enum from { ENGINE, SAID, JOB, MEMBER };
 static const struct {
@@ -51,12 +51,18 @@ static const struct {
   bool decides;
   enum from from;
 } facts[] = {
-    {"devices", true, ENGINE},     {"world_size", true, ENGINE},   {"step", false, ENGINE},     {"model", true, SAID},
-    {"batch_size", true, SAID},    {"input_shape", true, SAID},    {"device", true, SAID},      {"gpu", true, SAID},
-    {"torch", false, SAID},        {"python", false, SAID},        {"cuda", false, SAID},       {"cudnn", false, SAID},
-    {"threads", false, SAID},      {"interop_threads", false, SAID}, {"cpu", false, SAID},      {"cpu_cores", false, SAID},
-    {"preset", false, SAID},       {"cudnn_benchmark", false, SAID}, {"num_workers", false, SAID}, {"dtype", false, SAID},
-    {"mode", false, SAID},         {"backend", false, JOB},        {"host", false, MEMBER},     {"recorded", false, ENGINE},
+    {"devices", true, ENGINE},    {"world_size", true, ENGINE},
+    {"step", false, ENGINE},      {"model", true, SAID},
+    {"batch_size", true, SAID},   {"input_shape", true, SAID},
+    {"device", true, SAID},       {"gpu", true, SAID},
+    {"torch", false, SAID},       {"python", false, SAID},
+    {"cuda", false, SAID},        {"cudnn", false, SAID},
+    {"threads", false, SAID},     {"interop_threads", false, SAID},
+    {"cpu", false, SAID},         {"cpu_cores", false, SAID},
+    {"preset", false, SAID},      {"cudnn_benchmark", false, SAID},
+    {"num_workers", false, SAID}, {"dtype", false, SAID},
+    {"mode", false, SAID},        {"backend", false, JOB},
+    {"host", false, MEMBER},      {"recorded", false, ENGINE},
 };
 enum { DEVICES, WORLD_SIZE, STEP, RECORDED = TG__DIFF_FACTS - 1 };
 _Static_assert(sizeof facts / sizeof *facts == TG__DIFF_FACTS, "one text for each");
@@ -73,7 +79,8 @@ static struct tg__str document_member(const struct tg__diff_side *s, const char 
 /* Takes the text over; nothing said stays NULL. */
 static bool set_fact(struct tg__diff_facts *f, unsigned which, struct tg__out *text) {
   const bool ok = !text->err;
-  if (ok && text->len && (f->texts[which] = tg__alloc(text->len + 1)) != NULL) memcpy(f->texts[which], text->buf, text->len);
+  if (ok && text->len && (f->texts[which] = tg__alloc(text->len + 1)) != NULL)
+    memcpy(f->texts[which], text->buf, text->len);
   const bool kept = ok && (!text->len || f->texts[which]);
   tg__out_free(text);
   return kept;
@@ -91,7 +98,8 @@ static bool take_recorded(struct tg__diff_side *s) {
   struct tg__out recorded = {0};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     const struct tg__str value = document_member(s, options[i]);
-    if (value.len && !tg__str_eq(value, TG_STR("0"))) tg__out_format(&recorded, "%s%s", recorded.len ? ", " : "", options[i]);
+    if (value.len && !tg__str_eq(value, TG_STR("0")))
+      tg__out_format(&recorded, "%s%s", recorded.len ? ", " : "", options[i]);
   }
   if (!recorded.len) tg__out_text(&recorded, times_alone);
   return set_fact(&s->facts, RECORDED, &recorded);
@@ -111,7 +119,8 @@ static void put_devices(const struct tg__diff_side *s, const struct tg__rank *ra
 
 static bool take_devices(struct tg__diff_side *s) {
   struct tg__out names = {0};
-  for (uint32_t r = 0; r < s->t->rank_count && !names.len; r++) /* one rank speaks for all: each sees the devices of its machine */
+  for (uint32_t r = 0; r < s->t->rank_count && !names.len;
+       r++) /* one rank speaks for all: each sees the devices of its machine */
     if (tg__ask_has_rank(&s->pick, r)) put_devices(s, &s->t->ranks[r], &names);
   return set_fact(&s->facts, DEVICES, &names);
 }
@@ -153,8 +162,9 @@ void tg__diff_facts_free(struct tg__diff_facts *f) {
 }
 
 static void put_facts(struct tg__conditions *c, int side, const struct tg__diff_side *s) {
-  static const char *const kinds[] = {
-      [TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "an annotation", [TG__STEP_PERIOD] = "a period found"};
+  static const char *const kinds[] = {[TG__STEP_PROFILER] = "ProfilerStep",
+                                      [TG__STEP_ANNOTATION] = "an annotation",
+                                      [TG__STEP_PERIOD] = "a period found"};
   for (unsigned i = 0; i < TG__DIFF_FACTS; i++) {
     struct tg__out text = {0};
     if (i == WORLD_SIZE && s->facts.world_size > 0) tg__out_int(&text, s->facts.world_size);
@@ -164,13 +174,14 @@ static void put_facts(struct tg__conditions *c, int side, const struct tg__diff_
   }
 }
 
-/* ---- the shapes of the work --------------------------------------------------------------------------------------------------------------- */
+/* ---- the shapes of the work ------------------------------------------------------------------ */
 
 /* Equal behind the first comma: only the first dimension, the batch, differs. */
 static bool is_batch(struct tg__str a, struct tg__str b) {
   const char *x = memchr(a.ptr, ',', a.len), *y = memchr(b.ptr, ',', b.len);
   if (!x || !y) return false;
-  return tg__str_eq((struct tg__str){x, (uint32_t)(a.ptr + a.len - x)}, (struct tg__str){y, (uint32_t)(b.ptr + b.len - y)});
+  return tg__str_eq((struct tg__str){x, (uint32_t)(a.ptr + a.len - x)},
+                    (struct tg__str){y, (uint32_t)(b.ptr + b.len - y)});
 }
 
 static void put_shapes(struct tg__conditions *c, const struct tg__shapes_verdict *v) {
@@ -184,7 +195,8 @@ static void put_shapes(struct tg__conditions *c, const struct tg__shapes_verdict
     else if (batch)
       tg__out_bytes(&text, shape.ptr + 1, (size_t)((const char *)memchr(shape.ptr, ',', shape.len) - shape.ptr) - 1);
     else
-      tg__out_format(&text, "%.*s of %.*s", (int)shape.len, shape.ptr, (int)(v->op.len < 64 ? v->op.len : 64), v->op.ptr);
+      tg__out_format(&text, "%.*s of %.*s", (int)shape.len, shape.ptr, (int)(v->op.len < 64 ? v->op.len : 64),
+                     v->op.ptr);
     put(c, side, batch ? "batch_size" : "input_shapes", true, &text);
   }
 }
@@ -198,7 +210,7 @@ static bool judge_shapes(struct tg__conditions *c, const struct tg__diff_side *c
   return ok;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static const char *const all_keys[] = {"all",         "devices",    "world_size",  "step",
                                        "model",       "batch_size", "input_shape", "input_shapes",
@@ -213,7 +225,9 @@ static const char *key_name(const void *ctx, size_t k) {
   return all_keys[k];
 }
 
-static bool same_key(const char *key, const char *word, size_t len) { return strlen(key) == len && memcmp(key, word, len) == 0; }
+static bool same_key(const char *key, const char *word, size_t len) {
+  return strlen(key) == len && memcmp(key, word, len) == 0;
+}
 
 static bool is_key(const char *word, size_t len) {
   for (size_t k = 0; all_keys[k]; k++)
@@ -229,10 +243,11 @@ static enum tg_err accept_keys(struct tg__conditions *c, const char *accept, str
       char text[64];
       snprintf(text, sizeof text, "%.*s", (int)(len < 60 ? len : 60), word);
       const char *near = tg__nearest_text(text, key_name, NULL);
-      return tg__fail(e, TG_USAGE, -1, "accept: there is no condition '%s'%s%s%s", text, near ? "; did you mean " : "", near ? near : "",
-                      near ? "?" : "");
+      return tg__fail(e, TG_USAGE, -1, "accept: there is no condition '%s'%s%s%s", text, near ? "; did you mean " : "",
+                      near ? near : "", near ? "?" : "");
     }
-    for (size_t i = 0; i < c->count; i++) c->items[i].accepted |= same_key(c->items[i].key, word, len) || same_key("all", word, len);
+    for (size_t i = 0; i < c->count; i++)
+      c->items[i].accepted |= same_key(c->items[i].key, word, len) || same_key("all", word, len);
     word = *end ? end + 1 : end;
   }
   return TG_OK;
@@ -242,6 +257,7 @@ enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__
                                 struct tg__conditions *out, struct tg_error *e) {
   const struct tg__diff_side *const sides[] = {a, b};
   for (int side = 0; side < TG__SIDES; side++) put_facts(out, side, sides[side]);
-  if (!judge_shapes(out, sides) || out->failed) return tg__fail(e, TG_MEMORY, -1, "out of memory while comparing conditions");
+  if (!judge_shapes(out, sides) || out->failed)
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while comparing conditions");
   return accept_keys(out, accept, e);
 }

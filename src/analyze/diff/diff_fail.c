@@ -3,9 +3,10 @@
  *   test     = quantity sign bound                       sign  = ">" | ">=" | "<" | "<="
  *   quantity = kind [ "[" text "]" ] [ "." word ]        bound = [ "+" | "-" ] number [ unit ]
  *
- * kind and word are the columns by and quantity, text in quotes a name; without a name any row of the kind may make it hold, and
- * `kernels` is short for step.kernels; a kind without a word means its p50, time, self_cpu, cpu, device or peak. A bound with a sign or in % is held against the change, any other against the figure of B.
- * Noise makes nothing fail: a change that may be none (see verdict) holds only where no change at all would hold, too. */
+ * kind and word are the columns by and quantity, text in quotes a name; without a name any row of the kind may make
+ * it hold, and `kernels` is short for step.kernels; a kind without a word means its p50, time, self_cpu, cpu, device
+ * or peak. A bound with a sign or in % is held against the change, any other against the figure of B. Noise makes
+ * nothing fail: a change that may be none (see verdict) holds only where no change at all would hold, too. */
 #include "analyze/analyze.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static const struct unit {
              {"B", "bytes", 1},      {"KB", "bytes", 1e3},      {"MB", "bytes", 1e6},        {"GB", "bytes", 1e9},
              {"KiB", "bytes", 1024}, {"MiB", "bytes", 1048576}, {"GiB", "bytes", 1073741824}};
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static enum tg_err expected(const struct test *t, const char *what) {
   char shown[61];
@@ -146,7 +147,7 @@ static enum tg_err take_bound(struct test *t) {
   return err;
 }
 
-/* ---- judging ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 struct columns {
   const struct tg_table *table;
@@ -175,11 +176,12 @@ static bool beyond(const struct test *t, double v) {
   return t->below ? v < t->bound : v > t->bound;
 }
 
-/* May the change be none? A row that was named is judged by its own interval; where any of many may fail, by the verdict, which
- * knows that many were looked at. */
+/* May the change be none? A row that was named is judged by its own interval; where any of many may fail, by the
+ * verdict, which knows that many were looked at. */
 static bool may_be_none(const struct test *t, const struct columns *c, size_t row) {
   if (isnan(c->low->reals[row])) return false;
-  if (!t->has_name && !tg__str_eq(t->kind, TG_STR("step"))) return tg__str_eq(cell(c, c->verdict, row), TG_STR("no difference"));
+  if (!t->has_name && !tg__str_eq(t->kind, TG_STR("step")))
+    return tg__str_eq(cell(c, c->verdict, row), TG_STR("no difference"));
   return c->low->reals[row] <= 0 && c->high->reals[row] >= 0;
 }
 
@@ -200,11 +202,11 @@ static void say_row(const struct test *t, const struct columns *c, size_t row) {
   char share[32] = "";
   if (a != 0) snprintf(share, sizeof share, " (%+.1f %%)", 100 * (b - a) / fabs(a));
   snprintf(t->e->text, sizeof t->e->text, "%.200s holds: %.*s %.*s is %.10g%s in A and %.10g%s in B%s", t->text,
-           (int)(name.len < 120 ? name.len : 120), name.ptr, (int)quantity.len, quantity.ptr, time ? a / 1e6 : a, said, time ? b / 1e6 : b,
-           said, share);
+           (int)(name.len < 120 ? name.len : 120), name.ptr, (int)quantity.len, quantity.ptr, time ? a / 1e6 : a, said,
+           time ? b / 1e6 : b, said, share);
 }
 
-/* ---- what there is not -------------------------------------------------------------------------------------------------------------------- */
+/* ---- what there is not ----------------------------------------------------------------------- */
 
 /* The texts of one column in rows of one kind, each once, as candidates for "did you mean". */
 struct words {
@@ -218,7 +220,8 @@ static const char *word_at(const void *ctx, size_t k) {
   return k < w->count ? w->items[k] : NULL;
 }
 
-static void gather_words(struct words *w, const struct columns *c, const struct tg__column *column, const struct test *t, bool any_kind) {
+static void gather_words(struct words *w, const struct columns *c, const struct tg__column *column,
+                         const struct test *t, bool any_kind) {
   uint32_t last = TG_NONE; /* rows of one name stand together */
   for (size_t row = 0; row < c->table->rows; row++) {
     if (column->texts[row] == last || (!any_kind && !tg__str_eq(cell(c, c->by, row), t->kind))) continue;
@@ -230,8 +233,8 @@ static void gather_words(struct words *w, const struct columns *c, const struct 
   }
 }
 
-static enum tg_err unknown(const struct test *t, const struct columns *c, const char *what, const struct tg__column *column,
-                           struct tg__str wanted) {
+static enum tg_err unknown(const struct test *t, const struct columns *c, const char *what,
+                           const struct tg__column *column, struct tg__str wanted) {
   struct words w = {0};
   char text[128];
   snprintf(text, sizeof text, "%.*s", (int)(wanted.len < 100 ? wanted.len : 100), wanted.ptr);
@@ -249,8 +252,10 @@ static enum tg_err no_kind(const struct test *t, const struct columns *c) {
     const char *kind, *cure;
   } lacking[] = {
       {"module", "modules: record with --preset default, or with_stack=True"},
-      {"kernel", "device work: record on a machine with a device, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
-      {"family", "device work: record on a machine with a device, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+      {"kernel",
+       "device work: record on a machine with a device, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+      {"family",
+       "device work: record on a machine with a device, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
       {"memory", "memory events: record both with --preset deep, or profile_memory=True"},
       {"op", "operators inside steps"},
       {"category", "times of steps"}};
@@ -260,16 +265,18 @@ static enum tg_err no_kind(const struct test *t, const struct columns *c) {
   return unknown(t, c, "kind", c->by, t->kind);
 }
 
-/* ---- the test ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the test -------------------------------------------------------------------------------- */
 
 static enum tg_err check_row(const struct test *t, const struct columns *c, size_t row) {
   const struct tg__str unit = cell(c, c->unit, row);
   if (tg__str_eq(cell(c, c->verdict, row), TG_STR("withheld")))
-    return tg__fail(t->e, TG_NO_DATA, -1, "fail-if: times are not judged where conditions differ (see --accept)%s%.200s",
+    return tg__fail(t->e, TG_NO_DATA, -1,
+                    "fail-if: times are not judged where conditions differ (see --accept)%s%.200s",
                     c->table->note_count ? ". " : "", c->table->note_count ? c->table->notes[0] : "");
   if (t->is_share || tg__str_eq(unit, (struct tg__str){t->dimension, (uint32_t)strlen(t->dimension)})) return TG_OK;
   return tg__fail(t->e, TG_USAGE, -1, "fail-if: the unit of the number does not fit: %.*s is in %s, or give %%",
-                  (int)(t->quantity.len ? t->quantity.len : t->kind.len), t->quantity.len ? t->quantity.ptr : t->kind.ptr,
+                  (int)(t->quantity.len ? t->quantity.len : t->kind.len),
+                  t->quantity.len ? t->quantity.ptr : t->kind.ptr,
                   unit.len ? tg__str_eq(unit, TG_STR("ns")) ? "ns, us, ms or s" : "B, KB, MB or GB" : "no unit");
 }
 
@@ -299,15 +306,18 @@ enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, 
   struct test t = {.text = expression, .at = expression, .e = e ? e : &ignored};
   *fails = false;
   if (!find_columns(diff, &c))
-    return tg__fail(t.e, TG_USAGE, -1, "fail-if: this table is no diff by step, category, op, module, kernel, family or memory");
-  if (strnlen(expression, MOST_LENGTH + 1) > MOST_LENGTH) return tg__fail(t.e, TG_USAGE, -1, "fail-if: at most %d characters", MOST_LENGTH);
+    return tg__fail(t.e, TG_USAGE, -1,
+                    "fail-if: this table is no diff by step, category, op, module, kernel, family or memory");
+  if (strnlen(expression, MOST_LENGTH + 1) > MOST_LENGTH)
+    return tg__fail(t.e, TG_USAGE, -1, "fail-if: at most %d characters", MOST_LENGTH);
   enum tg_err err = take_quantity(&t);
   if (!err) err = take_sign(&t);
   if (!err) err = take_bound(&t);
   /* A bare kind stands for its first quantity. */
   if (!err && !t.quantity.len) {
-    static const char *const firsts[][2] = {{"step", "p50"},      {"category", "time"}, {"op", "self_cpu"}, {"module", "cpu"},
-                                            {"kernel", "device"}, {"family", "device"}, {"memory", "peak"}};
+    static const char *const firsts[][2] = {{"step", "p50"},   {"category", "time"}, {"op", "self_cpu"},
+                                            {"module", "cpu"}, {"kernel", "device"}, {"family", "device"},
+                                            {"memory", "peak"}};
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
       if (tg__str_eq(t.kind, (struct tg__str){firsts[i][0], (uint32_t)strlen(firsts[i][0])}))
         t.quantity = (struct tg__str){firsts[i][1], (uint32_t)strlen(firsts[i][1])};

@@ -13,9 +13,11 @@ struct join {
   size_t count, cap;
 };
 
-/* ---- matching ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
-static bool is(const struct join *j, size_t column, enum tg__diff_role role) { return j->columns.roles[column] == role; }
+static bool is(const struct join *j, size_t column, enum tg__diff_role role) {
+  return j->columns.roles[column] == role;
+}
 
 static void write_key(const struct join *j, const struct tg_table *t, size_t row, struct tg__out *out) {
   for (size_t c = 0; c < t->column_count; c++) {
@@ -66,7 +68,7 @@ static bool match_rows(struct join *j, int side, bool *repeated) {
   return ok;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void add_columns(const struct join *j, struct tg_table *out) {
   static const char *const ends[] = {"a", "b", "delta"};
@@ -149,12 +151,14 @@ static bool same_columns(const struct join *j) {
   return true;
 }
 
-static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg_table **out,
+                            struct tg_error *e) {
   static const char *const ours[] = {"question", "columns", "keys",  "rank_a", "rank_b", "step_a",
                                      "step_b",   "accept",  "least", "where",  "sort",   "limit"};
   struct tg_arg *args = tg__alloc((ask->count + 2) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
-  const char *const rank = tg__diff_arg(ask, side ? "rank_b" : "rank_a"), *const step = tg__diff_arg(ask, side ? "step_b" : "step_a");
+  const char *const rank = tg__diff_arg(ask, side ? "rank_b" : "rank_a"), *const step = tg__diff_arg(
+                                                                              ask, side ? "step_b" : "step_a");
   size_t count = 0;
   for (size_t i = 0; i < ask->count; i++) {
     bool keep = true;
@@ -164,7 +168,8 @@ static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, 
   }
   if (*rank) args[count++] = (struct tg_arg){"rank", rank};
   if (*step) args[count++] = (struct tg_arg){"step", step};
-  const enum tg_err err = (t->run ? ask->doors->ask : tg__ask_run)(t, tg__diff_arg(ask, "question"), args, count, out, e);
+  const enum tg_err err =
+      (t->run ? ask->doors->ask : tg__ask_run)(t, tg__diff_arg(ask, "question"), args, count, out, e);
   tg__free(args);
   return err;
 }
@@ -188,9 +193,11 @@ static bool larger_change(uint32_t a, uint32_t b, const void *ctx) {
   return change_of(j, j->pairs[a]) > change_of(j, j->pairs[b]);
 }
 
-static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
+static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, struct tg_table *out,
+                              struct tg_error *e) {
   if (!same_columns(j))
-    return tg__fail(e, TG_USAGE, -1, "question=%s answers the two traces with different columns", tg__diff_arg(ask, "question"));
+    return tg__fail(e, TG_USAGE, -1, "question=%s answers the two traces with different columns",
+                    tg__diff_arg(ask, "question"));
   enum tg_err err = tg__diff_columns_choose(j->sides, ask, &j->columns, out, e);
   if (err) return err;
   bool repeated = false;
@@ -206,7 +213,8 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
   add_columns(j, out);
   for (size_t i = 0; i < j->count; i++) put_row(j, j->pairs[order[i]], out);
   tg__free(order);
-  if (repeated && !j->columns.in_order) tg__table_note(out, "some rows have the same key as others: these are matched in their order");
+  if (repeated && !j->columns.in_order)
+    tg__table_note(out, "some rows have the same key as others: these are matched in their order");
   return TG_OK;
 }
 
@@ -218,8 +226,8 @@ static void note_losses(const struct tg_table *t, char letter, struct tg_table *
   tg__diff_note_losses(out, letter, loss);
 }
 
-enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
-                              struct tg_error *e) {
+enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+                              struct tg_table *out, struct tg_error *e) {
   struct join j = {0};
   enum tg_err err = TG_OK;
   for (int side = 0; !err && side < TG__SIDES; side++)

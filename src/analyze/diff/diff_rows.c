@@ -5,20 +5,29 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- adding rows ------------------------------------------------------------------------------------------------------------------ */
+/* ---- adding rows ----------------------------------------------------------------------------- */
 
-static struct tg__diff_row *add_row(struct tg__diff_rows *rows, enum tg__diff_by by, const char *name, size_t len, const char *quantity,
-                                    const char *unit) {
+static struct tg__diff_row *add_row(struct tg__diff_rows *rows, enum tg__diff_by by, const char *name, size_t len,
+                                    const char *quantity, const char *unit) {
   if (!tg__grow((void **)&rows->items, &rows->cap, rows->count + 1, sizeof *rows->items)) return NULL;
   const uint32_t id = tg__strings_add(rows->names, name, len);
   if (id == TG_NONE) return NULL;
   struct tg__diff_row *r = &rows->items[rows->count++];
-  *r = (struct tg__diff_row){
-      .by = by, .name = id, .quantity = quantity, .unit = unit, .low = NAN, .high = NAN, .p = NAN, .in_a = true, .in_b = true};
+  *r = (struct tg__diff_row){.by = by,
+                             .name = id,
+                             .quantity = quantity,
+                             .unit = unit,
+                             .low = NAN,
+                             .high = NAN,
+                             .p = NAN,
+                             .in_a = true,
+                             .in_b = true};
   return r;
 }
 
-static bool has_interval(const struct tg__diff_side *a, const struct tg__diff_side *b) { return a->draws.weights && b->draws.weights; }
+static bool has_interval(const struct tg__diff_side *a, const struct tg__diff_side *b) {
+  return a->draws.weights && b->draws.weights;
+}
 
 static void put_change(struct tg__diff_row *r, const struct tg__change *c) {
   r->low = c->low;
@@ -26,7 +35,7 @@ static void put_change(struct tg__diff_row *r, const struct tg__change *c) {
   r->p = c->p;
 }
 
-/* ---- figures of whole steps --------------------------------------------------------------------------------------------------------- */
+/* ---- figures of whole steps ------------------------------------------------------------------ */
 
 enum step_value { TOTAL, HOST, DEVICE_EVENTS, FIRST_PART };
 
@@ -43,7 +52,9 @@ static int64_t value_of(const struct tg__step_cost *c, unsigned what) {
   }
 }
 
-static bool less_value(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+static bool less_value(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
 
 static bool quantile_of(const int64_t *values, size_t n, double q, double *out) {
   int64_t *sorted = tg__alloc(n * sizeof *sorted);
@@ -93,18 +104,22 @@ static bool measure(const struct tg__diff_side *s, unsigned what, double q, doub
   return ok;
 }
 
-static bool add_step_figure(struct tg__diff_rows *rows, const struct tg__diff_side *const sides[TG__SIDES], enum tg__diff_by by,
-                            const char *name, const char *quantity, const char *unit, unsigned what, double q) {
+static bool add_step_figure(struct tg__diff_rows *rows, const struct tg__diff_side *const sides[TG__SIDES],
+                            enum tg__diff_by by, const char *name, const char *quantity, const char *unit,
+                            unsigned what, double q) {
   struct tg__diff_row *r = add_row(rows, by, name, strlen(name), quantity, unit);
-  if (!r || !measure(sides[0], what, q, &r->a, rows->draws[0]) || !measure(sides[1], what, q, &r->b, rows->draws[1])) return false;
+  if (!r || !measure(sides[0], what, q, &r->a, rows->draws[0]) || !measure(sides[1], what, q, &r->b, rows->draws[1]))
+    return false;
   if (has_interval(sides[0], sides[1])) {
-    const struct tg__change c = tg__draws_change(&sides[0]->draws, r->a, rows->draws[0], &sides[1]->draws, r->b, rows->draws[1]);
+    const struct tg__change c =
+        tg__draws_change(&sides[0]->draws, r->a, rows->draws[0], &sides[1]->draws, r->b, rows->draws[1]);
     put_change(r, &c);
   }
   return true;
 }
 
-enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b) {
+enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
+                               const struct tg__diff_side *b) {
   static const struct {
     const char *quantity, *unit;
     enum step_value what;
@@ -116,13 +131,15 @@ enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff
                  {"kernels", "", DEVICE_EVENTS, -1}};
   const struct tg__diff_side *const sides[] = {a, b};
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-    if (!add_step_figure(rows, sides, TG__DIFF_STEP, "step", figures[i].quantity, figures[i].unit, figures[i].what, figures[i].q))
+    if (!add_step_figure(rows, sides, TG__DIFF_STEP, "step", figures[i].quantity, figures[i].unit, figures[i].what,
+                         figures[i].q))
       return TG_MEMORY;
   }
   return TG_OK;
 }
 
-enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b) {
+enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
+                                   const struct tg__diff_side *b) {
   static const char *const parts[TG__PART_COUNT] = {"kernel",  "memcpy",     "memset",   "communication",
                                                     "runtime", "dataloader", "cpu_exec", "other"};
   const struct tg__diff_side *const sides[] = {a, b};
@@ -133,7 +150,7 @@ enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__
   return TG_OK;
 }
 
-/* ---- figures by name ------------------------------------------------------------------------------------------------------------------ */
+/* ---- figures by name ------------------------------------------------------------------------- */
 
 struct by_name {
   const struct tg__diff_side *sides[TG__SIDES];
@@ -179,7 +196,8 @@ static void draw(const struct by_name *w, int side, size_t count, bool constant,
   for (size_t r = 0; r < TG__DRAWS; r++) out[r] = constant ? mean : out[r] / (double)s->ranks;
 }
 
-static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__diff_by by, uint32_t row, unsigned figure) {
+static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__diff_by by, uint32_t row,
+                       unsigned figure) {
   double mean[TG__SIDES];
   bool constant[TG__SIDES];
   const bool draws = has_interval(w->sides[0], w->sides[1]);
@@ -191,7 +209,8 @@ static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__d
   }
   if (!count[0] && !count[1]) return true;
   const struct tg__str name = tg__strings_get(w->names, row);
-  struct tg__diff_row *r = add_row(rows, by, name.ptr, name.len, tg__diff_figure_names[figure], figure == TG__DIFF_CALLS ? "" : "ns");
+  struct tg__diff_row *r =
+      add_row(rows, by, name.ptr, name.len, tg__diff_figure_names[figure], figure == TG__DIFF_CALLS ? "" : "ns");
   if (!r) return false;
   r->a = mean[0], r->b = mean[1];
   r->in_a = w->entries[0].first[row] < w->entries[0].first[row + 1];
@@ -203,7 +222,8 @@ static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__d
   return true;
 }
 
-/* Rows in the order they are to be looked at. Each costs thousands of draws, so of very many names the smallest are left out. */
+/* Rows in the order they are to be looked at. Each costs thousands of draws, so of very many names the smallest are
+ * left out. */
 enum { MOST_NAMES = 2000 };
 
 static double size_of(const struct by_name *w, uint32_t row) {
@@ -216,7 +236,9 @@ static double size_of(const struct by_name *w, uint32_t row) {
   return ns;
 }
 
-static bool larger(uint32_t a, uint32_t b, const void *ctx) { return ((const double *)ctx)[a] > ((const double *)ctx)[b]; }
+static bool larger(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const double *)ctx)[a] > ((const double *)ctx)[b];
+}
 
 /* NULL on no memory. *count: of all rows, then of these. */
 static uint32_t *choose_rows(const struct by_name *w, uint32_t *count) {
@@ -245,8 +267,8 @@ static enum tg_err sort_names(struct by_name *w, int side, enum tg__diff_by by, 
   const struct tg__diff_named *const n = s->t ? &own : &s->named[by];
   const bool ok = !err && tg__diff_named_sort(n, s->count, w->names, &w->entries[side]);
   if (ok && notes && n->loose)
-    tg__table_note(notes, "%c: %lld device event%s no known launch and no step to count for", s->letter, (long long)n->loose,
-                   n->loose == 1 ? " has" : "s have");
+    tg__table_note(notes, "%c: %lld device event%s no known launch and no step to count for", s->letter,
+                   (long long)n->loose, n->loose == 1 ? " has" : "s have");
   if (ok && notes && by == TG__DIFF_MODULE && !n->has_modules)
     tg__op_group_notes(&(struct tg__op_group){.parts = {TG__GROUP_MODULE}, .count = 1}, notes);
   tg__diff_named_free(&own);
@@ -257,14 +279,16 @@ enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, 
                                const struct tg__diff_side *b, bool alone, struct tg_table *notes) {
   struct by_name w = {.sides = {a, b}, .names = tg__strings_new()};
   enum tg_err err = w.names ? TG_OK : TG_MEMORY;
-  for (int side = 0; !err && side < TG__SIDES; side++) err = sort_names(&w, side, by, alone || by == TG__DIFF_FAMILY ? notes : NULL);
+  for (int side = 0; !err && side < TG__SIDES; side++)
+    err = sort_names(&w, side, by, alone || by == TG__DIFF_FAMILY ? notes : NULL);
   uint32_t count = err ? 0 : tg__strings_count(w.names);
   const uint32_t all = count;
   for (int side = 0; !err && side < TG__SIDES; side++)
     if (!tg__diff_sorted_end(&w.entries[side], all)) err = TG_MEMORY;
   uint32_t *order = err ? NULL : choose_rows(&w, &count);
   if (!err && !order) err = TG_MEMORY;
-  if (!err && count < all) tg__table_note(notes, "%s: the %u smallest of %u names are left out", tg__diff_by_names[by], all - count, all);
+  if (!err && count < all)
+    tg__table_note(notes, "%s: the %u smallest of %u names are left out", tg__diff_by_names[by], all - count, all);
   for (uint32_t i = 0; !err && i < count; i++)
     for (unsigned figure = 0; !err && figure < TG__DIFF_FIGURES; figure++)
       if (!add_figure(rows, &w, by, order[i], figure)) err = TG_MEMORY;
@@ -276,7 +300,7 @@ enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, 
   return err;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static struct tg__diff_row *find_row(struct tg__diff_rows *rows, struct tg__str name) {
   for (size_t i = rows->kind_begin; i < rows->count; i++)
@@ -289,7 +313,8 @@ static bool add_peaks(struct tg__diff_rows *rows, const struct tg__diff_named *n
   for (size_t i = 0; i < n->count; i++) {
     const struct tg__str device = tg__strings_get(n->names, n->items[i].row);
     struct tg__diff_row *r = find_row(rows, device);
-    if (!r && (r = add_row(rows, TG__DIFF_MEMORY, device.ptr, device.len, "peak", "bytes")) != NULL) r->in_a = r->in_b = false;
+    if (!r && (r = add_row(rows, TG__DIFF_MEMORY, device.ptr, device.len, "peak", "bytes")) != NULL)
+      r->in_a = r->in_b = false;
     if (!r) return false;
     *(side ? &r->b : &r->a) = (double)n->items[i].v[TG__DIFF_PEAK];
     *(side ? &r->in_b : &r->in_a) = true;
@@ -298,7 +323,8 @@ static bool add_peaks(struct tg__diff_rows *rows, const struct tg__diff_named *n
 }
 
 /* None when only one of the two was recorded with memory. */
-enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a, const struct tg__diff_side *b) {
+enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
+                                 const struct tg__diff_side *b) {
   const struct tg__diff_side *const sides[] = {a, b};
   struct tg__diff_named own[TG__SIDES] = {0};
   const struct tg__diff_named *peaks[TG__SIDES];
@@ -313,14 +339,14 @@ enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, const struct tg__di
   return err;
 }
 
-/* ---- verdicts ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 static bool less_p(uint32_t a, uint32_t b, const void *ctx) {
   return ((const struct tg__diff_row *)ctx)[a].p < ((const struct tg__diff_row *)ctx)[b].p;
 }
 
-/* The largest p that still counts when so many rows are looked at once: of what is called changed, one in twenty may be chance
- * (Benjamini and Hochberg). Negative: none. */
+/* The largest p that still counts when so many rows are looked at once: of what is called changed, one in twenty may
+ * be chance (Benjamini and Hochberg). Negative: none. */
 static double largest_p(const struct tg__diff_row *rows, size_t count) {
   uint32_t *order = tg__alloc((count + 1) * sizeof *order);
   size_t known = 0;

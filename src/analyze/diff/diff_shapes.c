@@ -45,7 +45,8 @@ bool tg__diff_shapes_take(struct tg__diff_side *s) {
       const uint32_t dims = tg__arg_dims(t, t->slices.args[n->slice]);
       const struct tg__str input = dims == TG_NONE ? TG_STR("") : first_input(tg__name(t, dims));
       if (!input.len || tg__diff_step_at(s, t->tracks[k].rank, t->slices.start_ns[n->slice]) == TG_NONE) continue;
-      ok = add_shape(h, 0, tg__name(t, t->slices.name[n->slice]), shape_id(h, input), (double)(t->slices.dur_ns[n->slice] + n->device_total_ns + 1));
+      ok = add_shape(h, 0, tg__name(t, t->slices.name[n->slice]), shape_id(h, input),
+                     (double)(t->slices.dur_ns[n->slice] + n->device_total_ns + 1));
     }
   }
   tg__op_tree_free(&tree);
@@ -101,7 +102,8 @@ static struct tg__str main_shape(const struct tg__diff_shapes *h, uint32_t op, i
   return best ? tg__strings_get(h->names, best->shape) : TG_STR("?");
 }
 
-bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES], struct tg__diff_shapes *both, struct tg__shapes_verdict *out) {
+bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES], struct tg__diff_shapes *both,
+                             struct tg__shapes_verdict *out) {
   enum { OTHER_WORK_PCT = 20 }; /* below that it is a layer that was changed, not the work */
   *out = (struct tg__shapes_verdict){.known = sides[0]->shapes.count && sides[1]->shapes.count};
   bool ok = true;
@@ -110,13 +112,15 @@ bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES],
   uint8_t *const seen = tg__alloc(texts + 1);
   bool *const in_both = tg__alloc((texts + 1) * sizeof *in_both);
   ok = ok && seen && in_both;
-  for (size_t i = 0; ok && i < both->count; i++) seen[both->rows[i].op] |= (uint8_t)((both->rows[i].ns[0] > 0) | (both->rows[i].ns[1] > 0) << 1);
+  for (size_t i = 0; ok && i < both->count; i++)
+    seen[both->rows[i].op] |= (uint8_t)((both->rows[i].ns[0] > 0) | (both->rows[i].ns[1] > 0) << 1);
   for (size_t i = 0; ok && i < texts; i++) in_both[i] = seen[i] == 3;
   if (ok && out->known) {
     const struct verdict v = compare_shapes(both, in_both);
     out->other = v.common > 0 && 100 * v.differs > OTHER_WORK_PCT * v.common;
     out->op = out->other ? tg__strings_get(both->names, v.op) : TG_STR("");
-    for (int side = 0; side < TG__SIDES; side++) out->shape[side] = out->other ? main_shape(both, v.op, side) : TG_STR("");
+    for (int side = 0; side < TG__SIDES; side++)
+      out->shape[side] = out->other ? main_shape(both, v.op, side) : TG_STR("");
   }
   tg__free(seen);
   tg__free(in_both);

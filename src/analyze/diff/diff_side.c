@@ -1,4 +1,5 @@
-/* One side of a diff: its steps, rank by rank, and which of them an instant belongs to; of a run, put together file by file. */
+/* One side of a diff: its steps, rank by rank, and which of them an instant belongs to; of a run, put together file
+ * by file. */
 #include "analyze/diff/diff.h"
 
 #include <stdio.h>
@@ -53,7 +54,8 @@ static enum tg_err add_rank(struct tg__diff_side *s, uint32_t rank) {
 static void take_losses(struct tg__diff_side *s) {
   for (uint32_t r = 0; r < s->t->rank_count; r++)
     for (int k = 0; k < TG__LOSS_COUNT && tg__ask_has_rank(&s->pick, r); k++)
-      if (k != TG__LOSS_skipped_file || s->pick.rank == TG_NONE || s->t->rank_count == 1) s->loss[k] += s->t->ranks[r].loss[k];
+      if (k != TG__LOSS_skipped_file || s->pick.rank == TG_NONE || s->t->rank_count == 1)
+        s->loss[k] += s->t->ranks[r].loss[k];
 }
 
 void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[TG__LOSS_COUNT]) {
@@ -65,8 +67,8 @@ void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[
   }
 }
 
-enum tg_err tg__diff_side_take(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side, unsigned kinds,
-                               struct tg__diff_side *out, struct tg_error *e) {
+enum tg_err tg__diff_side_take(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side,
+                               unsigned kinds, struct tg__diff_side *out, struct tg_error *e) {
   *out = (struct tg__diff_side){.t = t, .path = t->path, .letter = "AB"[side]};
   enum tg_err err = tg__ask_select(t, args, arg_count, &out->pick, e);
   if (err) return err;
@@ -94,7 +96,8 @@ bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *par
   for (int k = 0; k < TG__LOSS_COUNT; k++) to->loss[k] += part->loss[k];
   to->whole |= part->whole;
   bool ok = tg__diff_facts_add(&to->facts, &part->facts) && tg__diff_shapes_add(&to->shapes, 0, &part->shapes);
-  for (unsigned by = 0; ok && by < TG__DIFF_BYS; by++) ok = tg__diff_named_add(&to->named[by], &part->named[by], by == TG__DIFF_MEMORY);
+  for (unsigned by = 0; ok && by < TG__DIFF_BYS; by++)
+    ok = tg__diff_named_add(&to->named[by], &part->named[by], by == TG__DIFF_MEMORY);
   return ok;
 }
 
@@ -113,12 +116,14 @@ static void keep_common(struct tg__diff_side *s) {
 enum tg_err tg__diff_side_end(struct tg__diff_side *s, struct tg_error *e) {
   keep_common(s);
   const uint64_t seed = s->letter == 'A' ? 1 : 2;
-  if (s->count >= TG__DRAW_LEAST && !tg__draws_make(&s->draws, s->count, seed)) return tg__fail(e, TG_MEMORY, -1, "out of memory while dividing the steps");
+  if (s->count >= TG__DRAW_LEAST && !tg__draws_make(&s->draws, s->count, seed))
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while dividing the steps");
   if (s->count) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "%.200s has neither steps nor operators, so there is nothing to compare; record with tachograph run, or with "
-                  "torch.profiler and prof.step() once an iteration",
-                  s->path ? s->path : "the trace");
+  return tg__fail(
+      e, TG_NO_DATA, -1,
+      "%.200s has neither steps nor operators, so there is nothing to compare; record with tachograph run, or with "
+      "torch.profiler and prof.step() once an iteration",
+      s->path ? s->path : "the trace");
 }
 
 void tg__diff_side_close(struct tg__diff_side *s) {

@@ -1,5 +1,6 @@
-/* Counts and summed durations by name in two traces, side by side: the figures of HolisticTraceAnalysis' TraceDiff, by its rules or
- * exactly. Which rows there are, their length, their step and their side are the rules; the adding up is one. */
+/* Counts and summed durations by name in two traces, side by side: the figures of HolisticTraceAnalysis' TraceDiff,
+ * by its rules or exactly. Which rows there are, their length, their step and their side are the rules; the adding
+ * up is one. */
 #include "analyze/diff/diff.h"
 #include "analyze/hta/hta_rows.h"
 #include "analyze/names/kernel_family.h"
@@ -48,7 +49,7 @@ static bool count_one(struct work *w, uint32_t slice, bool is_device, int64_t du
   return true;
 }
 
-/* ---- its rules ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- its rules ------------------------------------------------------------------------------- */
 
 static bool is_picked_step(const struct work *w, int64_t number) {
   if (!w->pick.has_steps) return true;
@@ -72,7 +73,7 @@ static enum tg_err count_by_hta(struct work *w) {
   return err;
 }
 
-/* ---- exactly ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- exactly --------------------------------------------------------------------------------- */
 
 static bool counts(enum tg__class c) { return c != TG__CLASS_SPAN && c != TG__CLASS_OTHER && c != TG__CLASS_INSTANT; }
 
@@ -82,7 +83,8 @@ static enum tg_err count_exactly(struct work *w) {
     for (uint32_t i = w->t->tracks[k].first; i < w->t->tracks[k].first + w->t->tracks[k].count; i++) {
       const enum tg__class c = tg__slice_class(w->t, i);
       if (!counts(c) || !tg__ask_has_slice(&w->pick, w->t, k, i)) continue;
-      if (!count_one(w, i, tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION, w->t->slices.dur_ns[i])) return TG_MEMORY;
+      if (!count_one(w, i, tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION, w->t->slices.dur_ns[i]))
+        return TG_MEMORY;
     }
   }
   return TG_OK;
@@ -107,7 +109,8 @@ static enum tg_err count_trace(void *ctx, struct tg_trace *t, struct tg_error *e
   if (w->row_of) {
     memset(w->row_of, 0xff, texts * sizeof *w->row_of);
     c->any = true;
-    if ((w->hta ? count_by_hta(w) : count_exactly(w)) != TG_OK) err = tg__fail(e, TG_MEMORY, -1, "out of memory while adding up names");
+    if ((w->hta ? count_by_hta(w) : count_exactly(w)) != TG_OK)
+      err = tg__fail(e, TG_MEMORY, -1, "out of memory while adding up names");
   } else if (!err) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory");
   } else if (err == TG_NO_DATA) {
@@ -122,7 +125,8 @@ static enum tg_err count_trace(void *ctx, struct tg_trace *t, struct tg_error *e
 }
 
 static enum tg_err count_side(struct work *w, struct tg_trace *t, const struct tg__diff_ask *ask, struct tg_error *e) {
-  const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"), *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
+  const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"),
+             *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
   const struct tg_arg args[] = {{"step", *own_step ? own_step : tg__diff_arg(ask, "step")},
                                 {"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")}};
   struct counting c = {.w = w, .args = args, .arg_count = t->run ? 1 : 2};
@@ -133,7 +137,7 @@ static enum tg_err count_side(struct work *w, struct tg_trace *t, const struct t
   return err || c.any ? err : tg__fail(e, c.why.code, c.why.offset, "%s", c.why.text);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static int64_t size_of(const struct total *x) {
   const int64_t delta = x->dur_ns[1] - x->dur_ns[0];
@@ -162,8 +166,10 @@ static enum tg_err put_totals(const struct work *w, struct tg_table *out, struct
     return tg__fail(e, TG_MEMORY, -1, "out of memory while sorting");
   }
   tg__table_add_column(out, "name", TG_TEXT, "");
-  static const char *const columns[] = {"calls_a", "total_a_ns", "calls_b", "total_b_ns", "calls_delta", "total_delta_ns"};
-  for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) tg__table_add_column(out, columns[c], TG_INT, c & 1 ? "ns" : "");
+  static const char *const columns[] = {"calls_a",    "total_a_ns",  "calls_b",
+                                        "total_b_ns", "calls_delta", "total_delta_ns"};
+  for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+    tg__table_add_column(out, columns[c], TG_INT, c & 1 ? "ns" : "");
   tg__table_add_column(out, "change", TG_TEXT, "");
   for (size_t i = 0; i < w->count; i++) {
     const struct total *x = &w->totals[order[i]];
@@ -185,14 +191,15 @@ static enum tg_err parse(struct work *w, const struct tg__diff_ask *ask, struct 
   w->short_names = strcmp(tg__diff_arg(ask, "by"), "short_name") == 0;
   w->hta = strcmp(rules, "hta") == 0;
   w->device = strcmp(device, "cpu") == 0 ? DEVICE_CPU : strcmp(device, "gpu") == 0 ? DEVICE_GPU : DEVICE_ALL;
-  if (!w->hta && strcmp(rules, "exact") != 0) return tg__fail(e, TG_USAGE, -1, "rules=%.60s: there are exact and hta", rules);
+  if (!w->hta && strcmp(rules, "exact") != 0)
+    return tg__fail(e, TG_USAGE, -1, "rules=%.60s: there are exact and hta", rules);
   if (w->device == DEVICE_ALL && strcmp(device, "all") != 0)
     return tg__fail(e, TG_USAGE, -1, "device=%.60s: there are all, cpu and gpu", device);
   return TG_OK;
 }
 
-enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out,
-                            struct tg_error *e) {
+enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+                            struct tg_table *out, struct tg_error *e) {
   struct work w = {.names = tg__strings_new()};
   enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
   for (int side = 0; !err && side < TG__SIDES; side++) {

@@ -1,9 +1,9 @@
 /* annotations: the question annotations.
  *
- * Device work counts for an annotation of the CPU when the host call that launched it starts inside: on the annotation's own
- * thread or on one that helps it. A thread that runs backward operators helps the thread on which most of their forward operators
- * ran: autograd's workers launch the work of the backward() that another thread waits in. A thread with neither forward links nor
- * annotations helps every thread of its rank. */
+ * Device work counts for an annotation of the CPU when the host call that launched it starts inside: on the
+ * annotation's own thread or on one that helps it. A thread that runs backward operators helps the thread on which
+ * most of their forward operators ran: autograd's workers launch the work of the backward() that another thread
+ * waits in. A thread with neither forward links nor annotations helps every thread of its rank. */
 #include "analyze/hta/hta_rows.h"
 #include "analyze/names/by_class.h"
 
@@ -148,7 +148,8 @@ static uint32_t most_helped(struct work *w, uint32_t track) {
   uint32_t best = TG_NONE, most = 0;
   for (uint32_t i = t->tracks[track].first; i < t->tracks[track].first + t->tracks[track].count; i++) {
     const uint32_t forward = t->slices.cause[i];
-    if (forward == TG_NONE || tg__slice_class(t, i) != TG__CLASS_OP || tg__slice_class(t, forward) != TG__CLASS_OP) continue;
+    if (forward == TG_NONE || tg__slice_class(t, i) != TG__CLASS_OP || tg__slice_class(t, forward) != TG__CLASS_OP)
+      continue;
     const uint32_t home = tg__slice_track(t, forward);
     uint32_t *count = tg__map_slot(&counts, home, 0);
     if (!count) {
@@ -173,7 +174,8 @@ static void prepare(struct work *w) {
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       const enum tg__class cls = tg__slice_class(t, i);
       w->annotated[k] |= cls == TG__CLASS_ANNOTATION;
-      if (tg__class_is_device_work(cls) && t->slices.cause[i] != TG_NONE) w->device_of[t->slices.cause[i]] += t->slices.dur_ns[i];
+      if (tg__class_is_device_work(cls) && t->slices.cause[i] != TG_NONE)
+        w->device_of[t->slices.cause[i]] += t->slices.dur_ns[i];
     }
   }
   for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
@@ -293,7 +295,8 @@ static void add_all(struct work *w) {
   tg__free(w->next_helper);
 }
 
-enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                   struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta", "hta-last"};
   size_t hta;
   const enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
@@ -307,7 +310,8 @@ enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__as
     add_all(&w);
   if (!w.failed) put_sorted(&w, out);
   if (w.group_count == 0 && !w.failed)
-    tg__table_note(out, "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
+    tg__table_note(out,
+                   "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
   tg__free(w.groups);
   tg__map_free(&w.index);
   return w.failed ? TG_MEMORY : TG_OK;

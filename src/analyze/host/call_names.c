@@ -28,7 +28,9 @@ void tg__call_names_close(struct tg__call_names *n) {
   *n = (struct tg__call_names){0};
 }
 
-static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 /* Where the dot of namespace::operator.overload stands; s.len when the name is not of that form. */
 static uint32_t overload_dot(struct tg__str s) {
@@ -50,7 +52,8 @@ static void split(struct tg__call_names *n, uint32_t id) {
   const struct tg__str s = tg__strings_get(n->texts.t->strings, id);
   const uint32_t dot = overload_dot(s);
   n->base[id] = dot == s.len ? id + 1 : tg__paths_label(&n->texts, (struct tg__str){s.ptr, dot}) + 1;
-  n->overload[id] = dot == s.len ? TG_NONE : tg__paths_label(&n->texts, (struct tg__str){s.ptr + dot + 1, s.len - dot - 1}) + 1;
+  n->overload[id] =
+      dot == s.len ? TG_NONE : tg__paths_label(&n->texts, (struct tg__str){s.ptr + dot + 1, s.len - dot - 1}) + 1;
 }
 
 uint32_t tg__call_name(struct tg__call_names *n, uint32_t slice) {

@@ -19,13 +19,15 @@ struct work {
 
 static uint32_t forward_of(const struct work *w, uint32_t slice) {
   const uint32_t cause = w->t->slices.cause[slice];
-  if (cause == TG_NONE || tg__slice_class(w->t, slice) != TG__CLASS_OP || tg__slice_class(w->t, cause) != TG__CLASS_OP) return TG_NONE;
+  if (cause == TG_NONE || tg__slice_class(w->t, slice) != TG__CLASS_OP || tg__slice_class(w->t, cause) != TG__CLASS_OP)
+    return TG_NONE;
   return cause;
 }
 
 static struct pair *pair_at(struct work *w, struct tg__map *known, uint32_t rank, uint32_t forward, uint32_t backward) {
   const uint32_t *name = w->t->slices.name;
-  const uint64_t key = w->by == BY_OP ? (uint64_t)name[forward] << 32 | name[backward] : (uint64_t)forward << 32 | backward;
+  const uint64_t key =
+      w->by == BY_OP ? (uint64_t)name[forward] << 32 | name[backward] : (uint64_t)forward << 32 | backward;
   uint32_t *slot = tg__map_slot(known, key, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -76,7 +78,8 @@ static bool pair_before(uint32_t a, uint32_t b, const void *ctx) {
 static void put_pair(const struct work *w, const struct pair *p, struct tg_table *out) {
   const struct tg__slices *s = &w->t->slices;
   const bool device = p->forward_device_ns > 0;
-  const int64_t over = device ? p->backward_device_ns : p->backward_ns, under = device ? p->forward_device_ns : p->forward_ns;
+  const int64_t over = device ? p->backward_device_ns : p->backward_ns,
+                under = device ? p->forward_device_ns : p->forward_ns;
   tg__put_rank(out, w->t, p->rank);
   tg__put_trace_text(out, w->t, s->name[p->forward]);
   tg__put_trace_text(out, w->t, s->name[p->backward]);
@@ -104,13 +107,15 @@ static bool put_pairs(const struct work *w, struct tg_table *out) {
 
 static void add_note(const struct work *w, struct tg_table *out) {
   int64_t forward = 0, backward = 0;
-  for (size_t i = 0; i < w->count; i++) forward += w->pairs[i].forward_device_ns, backward += w->pairs[i].backward_device_ns;
+  for (size_t i = 0; i < w->count; i++)
+    forward += w->pairs[i].forward_device_ns, backward += w->pairs[i].backward_device_ns;
   if (forward > 0)
-    tg__table_note(out, "device time of all pairs: %.3f ms forward, %.3f ms backward, %.2f times as much", (double)forward / 1e6,
-                   (double)backward / 1e6, (double)backward / (double)forward);
+    tg__table_note(out, "device time of all pairs: %.3f ms forward, %.3f ms backward, %.2f times as much",
+                   (double)forward / 1e6, (double)backward / 1e6, (double)backward / (double)forward);
 }
 
-enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                        struct tg_error *e) {
   static const char *const choices[] = {[BY_OP] = "op", [BY_CALL] = "call"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
@@ -131,9 +136,10 @@ enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct t
   if (!ok)
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while pairing forward and backward operators");
   else if (w.count == 0 && !a->has_steps)
-    err = tg__fail(e, TG_NO_DATA, -1,
-                   "the trace holds no backward operator linked to a forward one: record a training step, with record_shapes=True "
-                   "or another option that keeps sequence numbers");
+    err = tg__fail(
+        e, TG_NO_DATA, -1,
+        "the trace holds no backward operator linked to a forward one: record a training step, with record_shapes=True "
+        "or another option that keeps sequence numbers");
   tg__free(w.node);
   tg__free(w.pairs);
   return err;

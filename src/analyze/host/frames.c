@@ -3,7 +3,7 @@
 
 enum { WRITE_MOST = 256 }; /* labels of one path in a text: keeps the output of deep stacks linear in the input */
 
-/* ---- which events carry an argument -------------------------------------------------------------------------------------------- */
+/* ---- which events carry an argument ---------------------------------------------------------- */
 
 bool tg__schema_mask_make(const struct tg_trace *t, uint32_t key, struct tg__schema_mask *out) {
   *out = (struct tg__schema_mask){.key = key};
@@ -29,10 +29,11 @@ bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask 
   return tg__arg(t, t->slices.args[slice], m->key, false, &v) && v.kind != TG__KIND_NULL;
 }
 
-/* ---- Python frames ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Python frames --------------------------------------------------------------------------- */
 
-/* Frames nest among themselves whatever else overlaps them: a range that a function begins and leaves on (the profiler's own do,
- * in __enter__) takes nothing out of that function. So each frame of `open` ends no later than the one before it. */
+/* Frames nest among themselves whatever else overlaps them: a range that a function begins and leaves on (the
+ * profiler's own do, in __enter__) takes nothing out of that function. So each frame of `open` ends no later than
+ * the one before it. */
 struct open_frames {
   uint32_t *slices;
   size_t count, cap;
@@ -44,13 +45,16 @@ static uint32_t frame_holding(const struct tg_trace *t, const struct open_frames
   size_t low = 0, high = open->count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    if (tg__slice_end(t, open->slices[middle]) >= end) low = middle + 1;
-    else high = middle;
+    if (tg__slice_end(t, open->slices[middle]) >= end)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low ? open->slices[low - 1] : TG_NONE;
 }
 
-static bool frames_of_track(const struct tg_trace *t, const struct tg__track *track, struct open_frames *open, uint32_t *around) {
+static bool frames_of_track(const struct tg_trace *t, const struct tg__track *track, struct open_frames *open,
+                            uint32_t *around) {
   open->count = 0;
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
@@ -70,14 +74,15 @@ uint32_t *tg__frames_around(const struct tg_trace *t, struct tg__reach reach) {
   uint32_t *around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *around);
   struct open_frames open = {0};
   bool ok = around != NULL;
-  for (uint32_t k = reach.first_track; ok && k < reach.end_track; k++) ok = frames_of_track(t, &t->tracks[k], &open, around);
+  for (uint32_t k = reach.first_track; ok && k < reach.end_track; k++)
+    ok = frames_of_track(t, &t->tracks[k], &open, around);
   tg__free(open.slices);
   if (ok) return around;
   tg__free(around);
   return NULL;
 }
 
-/* ---- paths ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 bool tg__paths_open(struct tg__paths *p, const struct tg_trace *t) {
   *p = (struct tg__paths){.t = t, .count = 1};

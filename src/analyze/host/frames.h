@@ -4,7 +4,7 @@
 
 #include "analyze/analyze.h"
 
-/* ---- which events carry an argument -------------------------------------------------------------------------------------------- */
+/* ---- which events carry an argument ---------------------------------------------------------- */
 
 /* Looking a key up in the args of every event costs; looking it up once per schema does not. */
 struct tg__schema_mask {
@@ -14,17 +14,19 @@ struct tg__schema_mask {
 };
 bool tg__schema_mask_make(const struct tg_trace *t, uint32_t key, struct tg__schema_mask *out); /* false on no memory */
 void tg__schema_mask_free(struct tg__schema_mask *m);
-bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask *m, uint32_t slice); /* there, and not null */
+bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask *m,
+                         uint32_t slice); /* there, and not null */
 
-/* ---- Python frames ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Python frames --------------------------------------------------------------------------- */
 
-/* By slice: the innermost Python frame that contains it, itself excluded; TG_NONE. NULL on no memory. Freed with tg__free. */
+/* By slice: the innermost Python frame that contains it, itself excluded; TG_NONE. NULL on no memory. Freed with
+ * tg__free. */
 uint32_t *tg__frames_around(const struct tg_trace *t, struct tg__reach reach);
 
-/* ---- paths ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
-/* A set of paths, each a number; equal sequences of labels have equal numbers. 0 is the empty path. A label is whatever 32-bit
- * number the caller likes; those from tg__paths_label have a text. */
+/* A set of paths, each a number; equal sequences of labels have equal numbers. 0 is the empty path. A label is
+ * whatever 32-bit number the caller likes; those from tg__paths_label have a text. */
 struct tg__paths {
   const struct tg_trace *t;
   struct tg__map next;  /* (path, label) → longer path */
@@ -39,13 +41,14 @@ bool tg__paths_open(struct tg__paths *p, const struct tg_trace *t); /* false on 
 void tg__paths_close(struct tg__paths *p);
 uint32_t tg__paths_step(struct tg__paths *p, uint32_t from, uint32_t label);
 uint32_t tg__paths_label(struct tg__paths *p, struct tg__str text); /* a string id of the trace is a label, too */
-/* The label of a Python frame by its string id: the name, without the address that tells one object of a built-in method from
- * the next ("<built-in method add of Tensor object at 0x7f…>"). */
+/* The label of a Python frame by its string id: the name, without the address that tells one object of a built-in
+ * method from the next ("<built-in method add of Tensor object at 0x7f…>"). */
 uint32_t tg__paths_frame(struct tg__paths *p, uint32_t string_id);
 struct tg__str tg__paths_text(const struct tg__paths *p, uint32_t label);
 /* Labels of a path, first to last, joined. Of very long paths only the last labels are written, with … in front. */
 void tg__paths_write(const struct tg__paths *p, uint32_t path, const char *separator, struct tg__out *out);
-/* The path of a call stack written as one text, frames joined by ';', at most `limit` of them; without addresses, too. */
+/* The path of a call stack written as one text, frames joined by ';', at most `limit` of them; without addresses, too.
+ */
 uint32_t tg__paths_split(struct tg__paths *p, uint32_t string_id, uint32_t limit);
 void tg__write_list(struct tg__out *out, struct tg__str json); /* [1, 2] however it was laid out in the file */
 struct tg__str tg__module_name(struct tg__str frame);          /* without "nn.Module: " */

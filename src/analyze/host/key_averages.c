@@ -1,5 +1,6 @@
-/* The question key_averages: the rows of torch's own summary tables, by name or one for each event. It differs from ops in what
- * has a row (everything the host did, and device work) and in what a child is (anything that runs inside, on the same thread). */
+/* The question key_averages: the rows of torch's own summary tables, by name or one for each event. It differs from
+ * ops in what has a row (everything the host did, and device work) and in what a child is (anything that runs
+ * inside, on the same thread). */
 #include "analyze/work/op_flops.h"
 #include "analyze/host/op_group.h"
 #include "analyze/host/op_tree.h"
@@ -37,7 +38,7 @@ struct work {
   size_t count, cap;
 };
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool has_thread(const struct work *w, const struct tg__track *k) {
   if (!w->thread_count || k->kind != TG__TRACK_CPU) return true;
@@ -69,7 +70,8 @@ static struct row *new_row(struct work *w, const struct row *first) {
 static struct row *row_of(struct work *w, const struct row *event) {
   if (w->by_event) return new_row(w, event);
   if (event->group >> (32 - FLAG_BITS)) return NULL;
-  uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)event->name << 32 | event->group << FLAG_BITS | event->flags, TG_NONE);
+  uint32_t *slot =
+      tg__map_slot(&w->row_of, (uint64_t)event->name << 32 | event->group << FLAG_BITS | event->flags, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
     *slot = (uint32_t)w->count;
@@ -163,8 +165,12 @@ static bool count_device(struct work *w, uint32_t track, uint32_t slice) {
 /* Memory that no event of its thread accounts for has a row of its own, and so has every failure to get some. */
 static bool count_memory(struct work *w, uint32_t name, const struct tg__memory_event *e) {
   if (!has_track(w, e->track)) return true;
-  struct row *r = row_of(
-      w, &(struct row){.name = name, .flags = MEMORY_ROW, .slice = TG_NONE, .track = e->track, .node = TG_NONE, .start_ns = e->ts_ns});
+  struct row *r = row_of(w, &(struct row){.name = name,
+                                          .flags = MEMORY_ROW,
+                                          .slice = TG_NONE,
+                                          .track = e->track,
+                                          .node = TG_NONE,
+                                          .start_ns = e->ts_ns});
   if (!r) return false;
   const int d = !tg__memory_is_cpu(e);
   r->calls++;
@@ -178,7 +184,8 @@ static bool count_failures(struct work *w) {
   for (uint32_t i = 0; i < m->count; i++) {
     if (m->name[i] != TG__K_OUT_OF_MEMORY || m->ts_ns[i] == TG_NULL_INT || m->track[i] == TG_NONE) continue;
     const int64_t bytes = tg__arg_int(w->t, m->args[i], TG__K_BYTES_MEMORY, 0);
-    const struct tg__memory_device device = tg__memory_device_of(tg__arg_int(w->t, m->args[i], TG__K_DEVICE_TYPE, 0), -1);
+    const struct tg__memory_device device =
+        tg__memory_device_of(tg__arg_int(w->t, m->args[i], TG__K_DEVICE_TYPE, 0), -1);
     const struct tg__memory_event e = {.ts_ns = m->ts_ns[i], .track = m->track[i], .bytes = bytes, .device = device};
     if (!count_memory(w, TG__K_OUT_OF_MEMORY, &e)) return false;
   }
@@ -201,7 +208,7 @@ static bool count_events(struct work *w) {
   return count_failures(w) && !w->names.texts.failed && !w->flops.signatures.failed && !tg__op_group_failed(&w->group);
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
@@ -233,11 +240,14 @@ static void put_row(const struct work *w, const struct row *r, struct tg__out *t
   tg__put_trace_text(out, t, r->slice == TG_NONE ? TG_NONE : t->cats[t->slices.cat[r->slice]].name);
   tg__put_bool(out, r->flags & DEVICE_ROW);
   tg__put_bool(out, r->slice != TG_NONE && tg__call_is_async(&w->names, r->slice));
-  const int64_t numbers[] = {
-      r->calls,          r->cpu_ns,   r->self_cpu_ns,    r->device_ns,
-      r->self_device_ns, r->bytes[0], r->self_bytes[0],  r->bytes[1],
-      r->self_bytes[1],  r->flops,    scope_of(w, r),    r->track,
-      r->start_ns,       r->dur_ns,   or_null(r->slice), or_null(parent == TG_NONE ? TG_NONE : w->tree.nodes[parent].slice)};
+  const int64_t numbers[] = {r->calls,          r->cpu_ns,
+                             r->self_cpu_ns,    r->device_ns,
+                             r->self_device_ns, r->bytes[0],
+                             r->self_bytes[0],  r->bytes[1],
+                             r->self_bytes[1],  r->flops,
+                             scope_of(w, r),    r->track,
+                             r->start_ns,       r->dur_ns,
+                             or_null(r->slice), or_null(parent == TG_NONE ? TG_NONE : w->tree.nodes[parent].slice)};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) tg__put_int(out, numbers[i]);
 }
 
@@ -257,7 +267,7 @@ done:
   return err;
 }
 
-/* ---- the question ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the question ---------------------------------------------------------------------------- */
 
 /* 12,34 → two threads; nothing or all → none named. */
 static enum tg_err read_threads(struct work *w, struct tg_error *e) {
@@ -268,7 +278,8 @@ static enum tg_err read_threads(struct work *w, struct tg_error *e) {
     w->threads[w->thread_count++] = strtoll(p, &end, 10);
     if (end != p && !*end) return TG_OK;
     if (end == p || *end != ',')
-      return tg__fail(e, TG_USAGE, -1, "thread=%.60s is no list of thread ids: give whole numbers joined by commas, or all", threads);
+      return tg__fail(e, TG_USAGE, -1,
+                      "thread=%.60s is no list of thread ids: give whole numbers joined by commas, or all", threads);
   }
   return tg__fail(e, TG_USAGE, -1, "thread= names more than %d threads", MAX_THREADS);
 }
@@ -280,7 +291,8 @@ static enum tg_err read_arguments(struct work *w, const char **by, struct tg_err
   const char *pid = tg__ask_arg(w->ask, "pid");
   w->all_processes = !*pid || strcmp(pid, "all") == 0;
   w->pid = w->all_processes ? 0 : strtoll(pid, &end, 10);
-  if (!w->all_processes && *end) return tg__fail(e, TG_USAGE, -1, "pid=%.60s is not a process id: give a whole number, or all", pid);
+  if (!w->all_processes && *end)
+    return tg__fail(e, TG_USAGE, -1, "pid=%.60s is not a process id: give a whole number, or all", pid);
   enum tg_err err = read_threads(w, e);
   if (!err) err = tg__ask_choice(w->ask, "python", truths, 2, &python, e);
   if (err) return err;
@@ -295,7 +307,8 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   const char *by = "name";
   enum tg_err err = read_arguments(w, &by, e);
   if (err) return err;
-  err = tg__call_names_open(&w->names, w->t) ? tg__op_tree_build_all(w->t, &w->names, w->ask->rank, &w->tree) : TG_MEMORY;
+  err =
+      tg__call_names_open(&w->names, w->t) ? tg__op_tree_build_all(w->t, &w->names, w->ask->rank, &w->tree) : TG_MEMORY;
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->bytes);
   if (!err && !tg__op_flops_open(&w->flops, w->t)) err = TG_MEMORY;
@@ -303,7 +316,8 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   return tg__op_group_open_all(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, &w->names, by, e);
 }
 
-enum tg_err tg__answer_key_averages(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_key_averages(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                    struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   enum tg_err err = prepare(&w, e);
   if (!err) {

@@ -1,7 +1,7 @@
 /* Which module each operator, launch and backward node belongs to. */
 #include "analyze/host/modules.h"
 
-/* ---- places ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 bool tg__modules_is_frame(const struct tg__modules *m, uint32_t slice) {
   return tg__slice_class(m->t, slice) == TG__CLASS_PYTHON && tg__schema_mask_has(m->t, &m->module_id, slice);
@@ -17,8 +17,8 @@ static uint32_t step_into_frame(struct tg__modules *m, uint32_t place, uint32_t 
   return step_into(m, place, rank, tg__module_name(tg__name(m->t, m->t->slices.name[slice])));
 }
 
-/* Bytes of the first module in the text: up to " / " as our recorder writes it, up to the dot behind "conv(Conv2d)::forward" as
- * TorchScript does. *skip: bytes of what follows it and is not yet the next one. */
+/* Bytes of the first module in the text: up to " / " as our recorder writes it, up to the dot behind
+ * "conv(Conv2d)::forward" as TorchScript does. *skip: bytes of what follows it and is not yet the next one. */
 static uint32_t first_module(struct tg__str s, bool slashes, uint32_t *skip) {
   bool colons = false;
   for (uint32_t i = 0; i < s.len; i++) {
@@ -65,7 +65,7 @@ static uint32_t place_of_op_text(struct tg__modules *m, uint32_t rank, uint32_t 
   return place ? *place : TG_NONE;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* Frames go before texts, which repeat what the frames say where both are there. */
 static uint32_t forward_place(struct tg__modules *m, uint32_t rank, uint32_t node, struct tg__map *by_text) {
@@ -102,28 +102,30 @@ static bool place_forward(struct tg__modules *m, struct tg__reach reach) {
   return done;
 }
 
-/* ---- backward ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static uint32_t place_of_forward_op(const struct tg__modules *m, uint32_t slice) {
   const uint32_t op = m->t->slices.cause[slice], node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
   return node == TG_NONE ? 0 : m->place[node];
 }
 
-/* Of what is no operator inside a node of autograd: a module that computes its forward again, or something without a place of its
- * own. Checkpointing computes again when the first of the tensors is asked for, so autograd's node is one from inside the module:
- * where the module is among those around that node, that is its place. */
+/* Of what is no operator inside a node of autograd: a module that computes its forward again, or something without a
+ * place of its own. Checkpointing computes again when the first of the tensors is asked for, so autograd's node is
+ * one from inside the module: where the module is among those around that node, that is its place. */
 static uint32_t recomputed_place(struct tg__modules *m, uint32_t node, uint32_t around, uint32_t rank) {
   const uint32_t slice = m->tree->nodes[node].slice, parent = m->tree->nodes[node].parent;
   if (!tg__modules_is_frame(m, slice)) return around;
   const uint32_t label = tg__paths_label(&m->paths, tg__module_name(tg__name(m->t, m->t->slices.name[slice])));
   const bool is_first = parent == TG_NONE || m->tree->nodes[parent].is_op;
-  for (uint32_t place = is_first ? around : 0; place && m->paths.up[place]; place = m->paths.up[place]) /* the last is the rank */
+  for (uint32_t place = is_first ? around : 0; place && m->paths.up[place];
+       place = m->paths.up[place]) /* the last is the rank */
     if (m->paths.label[place] == label) return place;
   return step_into_frame(m, around, rank, slice);
 }
 
-/* A node of autograd that knows its forward operator, all that runs in it, the evaluate_function around it, and the gradient
- * accumulation that comes directly behind it, which adds what it computed to the parameter, belong to one module. */
+/* A node of autograd that knows its forward operator, all that runs in it, the evaluate_function around it, and the
+ * gradient accumulation that comes directly behind it, which adds what it computed to the parameter, belong to one
+ * module. */
 static void place_backward(struct tg__modules *m, uint32_t track) {
   const struct tg__op_node *nodes = m->tree->nodes;
   uint32_t group = 0, outermost = TG_NONE; /* place of autograd's outermost node before; the one at hand */
@@ -151,7 +153,7 @@ static void place_backward(struct tg__modules *m, uint32_t track) {
   }
 }
 
-/* ---- all together ------------------------------------------------------------------------------------------------------------------- */
+/* ---- all together ---------------------------------------------------------------------------- */
 
 /* For what is no node, such as runtime calls outside of operators. */
 static void place_slices(struct tg__modules *m, struct tg__reach reach) {
@@ -167,14 +169,16 @@ static void place_slices(struct tg__modules *m, struct tg__reach reach) {
 
 enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any) {
   struct tg__schema_mask ids = {0}, hierarchies = {0};
-  const bool ok = tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &ids) && tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies);
+  const bool ok = tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &ids) &&
+                  tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies);
   *any = ok && (ids.any || hierarchies.any);
   tg__schema_mask_free(&ids);
   tg__schema_mask_free(&hierarchies);
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree) {
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach,
+                             const struct tg__op_tree *tree) {
   *m = (struct tg__modules){.t = t, .tree = tree};
   m->place = tg__alloc((tree->count + 1) * sizeof *m->place);
   m->in_backward = tg__alloc((tree->count + 1) * sizeof *m->in_backward);
@@ -198,12 +202,14 @@ void tg__modules_close(struct tg__modules *m) {
   *m = (struct tg__modules){0};
 }
 
-/* Collectives that the backward launches are DistributedDataParallel's: they hang on whatever gradient was ready last. */
+/* Collectives that the backward launches are DistributedDataParallel's: they hang on whatever gradient was ready last.
+ */
 uint32_t tg__modules_of_device_work(const struct tg__modules *m, uint32_t slice, bool *backward) {
   *backward = false;
   const uint32_t call = tg__launch_of(m->t, slice), op = tg__launching_op(m->t, slice);
   uint32_t node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
-  if (node == TG_NONE && call != TG_NONE) node = m->around[call]; /* launched by Python itself, as Triton's kernels are */
+  if (node == TG_NONE && call != TG_NONE)
+    node = m->around[call]; /* launched by Python itself, as Triton's kernels are */
   if (node == TG_NONE) return 0;
   if (m->in_backward[node] && tg__slice_class(m->t, slice) == TG__CLASS_KERNEL &&
       tg__name_is_collective_kernel(tg__name(m->t, m->t->slices.name[slice])))

@@ -5,8 +5,9 @@
 #include "analyze/host/frames.h"
 #include "analyze/host/op_tree.h"
 
-/* A place in the tree of modules is a path: the rank, then the modules from the outermost to the innermost. 0 = in none. What runs
- * inside a node of autograd counts as backward, a forward that is computed again there too: it has the place it had at first. */
+/* A place in the tree of modules is a path: the rank, then the modules from the outermost to the innermost. 0 = in
+ * none. What runs inside a node of autograd counts as backward, a forward that is computed again there too: it has
+ * the place it had at first. */
 struct tg__modules {
   const struct tg_trace *t;
   const struct tg__op_tree *tree;
@@ -20,7 +21,8 @@ struct tg__modules {
 /* Might some event name a module? Seen without looking at events. */
 enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any);
 /* TG_OK or TG_MEMORY; close it either way. */
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree);
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach,
+                             const struct tg__op_tree *tree);
 void tg__modules_close(struct tg__modules *m);
 bool tg__modules_is_frame(const struct tg__modules *m, uint32_t slice); /* a call of a module */
 /* Where device work belongs. *backward: it does so by way of autograd. */

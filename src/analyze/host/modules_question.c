@@ -20,7 +20,7 @@ struct work {
   bool of_device; /* whole_ns is device time */
 };
 
-/* ---- counting ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void count_frame(struct work *w, uint32_t node) {
   const struct tg__op_node *n = &w->tree.nodes[node];
@@ -101,7 +101,7 @@ static void add_up(struct work *w) {
   w->whole_ns = w->of_device ? device_ns : host_ns;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct line {
   struct tg__str name;
@@ -155,7 +155,8 @@ static void put_outside(const struct work *w, struct tg_table *out) {
 }
 
 /* Calls `see` for every place, parents first, kids in order of arrival; 1 on the way in, -1 on the way out. */
-static void walk(struct work *w, void (*see)(struct work *w, uint32_t place, int64_t depth, int way, void *ctx), void *ctx) {
+static void walk(struct work *w, void (*see)(struct work *w, uint32_t place, int64_t depth, int way, void *ctx),
+                 void *ctx) {
   int64_t depth = -1; /* ranks are no rows */
   for (int64_t at = w->first_kid[0]; at >= 0;) {
     if (depth >= 0) see(w, (uint32_t)at, depth, 1, ctx);
@@ -187,7 +188,8 @@ struct tree_rows {
 
 /* Nothing of it lies in the steps asked for. */
 static bool is_empty(const struct sums *self, const struct sums *total) {
-  return !self->calls && !self->recomputed && !total->cpu_ns && !total->device_ns && !total->backward_cpu_ns && !total->backward_device_ns;
+  return !self->calls && !self->recomputed && !total->cpu_ns && !total->device_ns && !total->backward_cpu_ns &&
+         !total->backward_device_ns;
 }
 
 static void see_for_tree(struct work *w, uint32_t place, int64_t depth, int way, void *ctx) {
@@ -204,7 +206,7 @@ static void see_for_tree(struct work *w, uint32_t place, int64_t depth, int way,
   put_line(w, &l, rows->out);
 }
 
-/* ---- by class ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- by class -------------------------------------------------------------------------------- */
 
 struct class_row {
   struct tg__str name;
@@ -285,7 +287,7 @@ done:
   return err;
 }
 
-/* ---- answering ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- answering ------------------------------------------------------------------------------- */
 
 static enum tg_err prepare(struct work *w) {
   enum tg_err err = tg__op_tree_build(w->t, &w->tree);
@@ -320,11 +322,13 @@ static enum tg_err answer(struct work *w, bool by_class, struct tg_table *out) {
     out->is_tree = true;
   }
   if (!err) put_outside(w, out);
-  tg__table_note(out, "pct and self_pct are shares of %s, forward and backward", w->of_device ? "device time" : "host time");
+  tg__table_note(out, "pct and self_pct are shares of %s, forward and backward",
+                 w->of_device ? "device time" : "host time");
   return err;
 }
 
-enum tg_err tg__answer_modules(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_modules(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                               struct tg_error *e) {
   static const char *const choices[] = {"tree", "class"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
@@ -337,10 +341,10 @@ enum tg_err tg__answer_modules(const struct tg_trace *t, const struct tg__ask *a
     any = w.modules.any;
   }
   if (!err && !any)
-    err =
-        tg__fail(e, TG_NO_DATA, -1,
-                 "the trace names no modules, which modules is about; record with tachograph's with_modules=True, or with torch.profiler's "
-                 "with_stack=True");
+    err = tg__fail(e, TG_NO_DATA, -1,
+                   "the trace names no modules, which modules is about; record with tachograph's with_modules=True, or "
+                   "with torch.profiler's "
+                   "with_stack=True");
   else if (!err)
     err = answer(&w, by == 1, out);
   if (err == TG_MEMORY) tg__fail(e, err, -1, "out of memory while adding up modules");

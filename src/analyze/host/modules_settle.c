@@ -1,17 +1,27 @@
-/* modules_settle: rows of the question modules that came rank by rank become those of all ranks. What is of no rank in particular (the
- * rows by class, and what is outside of modules) is added up, and shares are of the time of all ranks. */
+/* modules_settle: rows of the question modules that came rank by rank become those of all ranks. What is of no rank
+ * in particular (the rows by class, and what is outside of modules) is added up, and shares are of the time of all
+ * ranks. */
 #include "analyze/analyze.h"
 
 struct columns {
-  struct tg__column *rank, *name, *pct, *self_pct, *cpu, *self_cpu, *device, *self_device, *back_cpu, *self_back_cpu, *back_device, *self_back_device;
+  struct tg__column *rank, *name, *pct, *self_pct, *cpu, *self_cpu, *device, *self_device, *back_cpu, *self_back_cpu,
+      *back_device, *self_back_device;
 };
 
 static struct columns columns_of(struct tg_table *t) {
 #define AT(name) &t->columns[tg__table_column_index(t, name)]
-  return (struct columns){.rank = AT("rank"), .name = AT("name"), .pct = AT("pct"), .self_pct = AT("self_pct"), .cpu = AT("cpu_ns"),
-                          .self_cpu = AT("self_cpu_ns"), .device = AT("device_ns"), .self_device = AT("self_device_ns"),
-                          .back_cpu = AT("backward_cpu_ns"), .self_back_cpu = AT("backward_self_cpu_ns"),
-                          .back_device = AT("backward_device_ns"), .self_back_device = AT("backward_self_device_ns")};
+  return (struct columns){.rank = AT("rank"),
+                          .name = AT("name"),
+                          .pct = AT("pct"),
+                          .self_pct = AT("self_pct"),
+                          .cpu = AT("cpu_ns"),
+                          .self_cpu = AT("self_cpu_ns"),
+                          .device = AT("device_ns"),
+                          .self_device = AT("self_device_ns"),
+                          .back_cpu = AT("backward_cpu_ns"),
+                          .self_back_cpu = AT("backward_self_cpu_ns"),
+                          .back_device = AT("backward_device_ns"),
+                          .self_back_device = AT("backward_self_device_ns")};
 #undef AT
 }
 
@@ -34,8 +44,10 @@ static void work_out_shares(struct tg_table *t, const struct columns *c) {
   const bool of_device = device > 0;
   const double whole = (double)(of_device ? device : host);
   for (size_t i = 0; i < t->rows && whole > 0; i++) {
-    const int64_t all = of_device ? c->device->ints[i] + c->back_device->ints[i] : c->cpu->ints[i] + c->back_cpu->ints[i];
-    const int64_t self = of_device ? c->self_device->ints[i] + c->self_back_device->ints[i] : c->self_cpu->ints[i] + c->self_back_cpu->ints[i];
+    const int64_t all =
+        of_device ? c->device->ints[i] + c->back_device->ints[i] : c->cpu->ints[i] + c->back_cpu->ints[i];
+    const int64_t self = of_device ? c->self_device->ints[i] + c->self_back_device->ints[i]
+                                   : c->self_cpu->ints[i] + c->self_back_cpu->ints[i];
     c->pct->reals[i] = 100.0 * (double)all / whole;
     c->self_pct->reals[i] = 100.0 * (double)self / whole;
   }
@@ -59,19 +71,23 @@ static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
 bool tg__modules_settle(struct tg_table *t) {
   const struct columns c = columns_of(t);
   uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
-  uint32_t *const first = tg__alloc(((size_t)tg__strings_count(t->strings) + 1) * sizeof *first); /* by name: its row and 1 */
+  uint32_t *const first =
+      tg__alloc(((size_t)tg__strings_count(t->strings) + 1) * sizeof *first); /* by name: its row and 1 */
   size_t kept = 0;
   bool done = rows && first;
   for (size_t i = 0; done && i < t->rows; i++) {
     uint32_t *const seen = &first[c.name->texts[i]];
     const bool again = c.rank->ints[i] == TG_NULL_INT && *seen;
-    if (again) add_row(t, *seen - 1, i);
-    else rows[kept++] = (uint32_t)i;
+    if (again)
+      add_row(t, *seen - 1, i);
+    else
+      rows[kept++] = (uint32_t)i;
     if (!again && c.rank->ints[i] == TG_NULL_INT) *seen = (uint32_t)i + 1;
   }
   if (done) tg__table_keep_rows(t, rows, kept);
   if (done) work_out_shares(t, &c);
-  struct order order = {&c, tg__strings_find(t->strings, "(outside of modules)", strlen("(outside of modules)")), false};
+  struct order order = {&c, tg__strings_find(t->strings, "(outside of modules)", strlen("(outside of modules)")),
+                        false};
   order.by_class = t->rows > 0 && c.rank->ints[0] == TG_NULL_INT;
   for (size_t i = 0; done && i < t->rows; i++) rows[i] = (uint32_t)i;
   done = done && tg__sort_index(rows, t->rows, is_before, &order);

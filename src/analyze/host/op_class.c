@@ -19,7 +19,7 @@ static bool claims_all(enum tg__op_class c) {
   return claiming[c];
 }
 
-/* ---- by name ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 static bool is_collective(struct tg__str name) {
   static const char *const prefixes[] = {
@@ -29,7 +29,8 @@ static bool is_collective(struct tg__str name) {
   return tg__str_eq(name, TG_STR("record_param_comms"));
 }
 
-/* "autograd::engine::evaluate_function: NativeBatchNormBackward0" and "aten::native_batch_norm_backward" are nativebatchnorm. */
+/* "autograd::engine::evaluate_function: NativeBatchNormBackward0" and "aten::native_batch_norm_backward" are
+ * nativebatchnorm. */
 static struct tg__str word_of(struct tg__str name, char buf[WORD_MOST]) {
   static const char backward[] = "backward";
   uint32_t begin = name.len, length = 0;
@@ -58,39 +59,43 @@ static enum tg__op_class class_of_name(struct tg__str name) {
 #include "analyze/host/op_classes.def"
   };
   for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-    if (strlen(words[k].text) == word.len && memcmp(words[k].text, word.ptr, word.len) == 0) return (enum tg__op_class)words[k].cls;
-#define PART(id, part)                                                                                                                     \
+    if (strlen(words[k].text) == word.len && memcmp(words[k].text, word.ptr, word.len) == 0)
+      return (enum tg__op_class)words[k].cls;
+#define PART(id, part)                                                                                                 \
   if (tg__str_contains(word, part)) return TG__OPS_##id;
 #include "analyze/host/op_classes.def"
   return TG__OPS_OTHER;
 }
 
 static enum tg__op_class class_of_kernel(struct tg__str kernel) {
-#define KERNEL(id, part)                                                                                                                   \
+#define KERNEL(id, part)                                                                                               \
   if (tg__str_contains(kernel, part)) return TG__OPS_##id;
 #include "analyze/host/op_classes.def"
   return TG__OPS_OTHER;
 }
 
-static enum tg__op_class remembered(uint8_t *seen, const struct tg_trace *t, uint32_t name, enum tg__op_class (*judge)(struct tg__str)) {
+static enum tg__op_class remembered(uint8_t *seen, const struct tg_trace *t, uint32_t name,
+                                    enum tg__op_class (*judge)(struct tg__str)) {
   if (!seen[name]) seen[name] = (uint8_t)(judge(tg__name(t, name)) + 1);
   return (enum tg__op_class)(seen[name] - 1);
 }
 
-/* ---- by place ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- by place -------------------------------------------------------------------------------- */
 
 /* Parents stand before their children. What is none of the classes counts for what it runs in. */
 static void judge_nodes(struct tg__op_classes *c, struct tg__reach reach) {
   for (uint32_t i = c->tree->first[reach.first_track]; i < c->tree->first[reach.end_track]; i++) {
     const struct tg__op_node *n = &c->tree->nodes[i];
     const enum tg__op_class around = n->parent == TG_NONE ? TG__OPS_OTHER : (enum tg__op_class)c->of_node[n->parent];
-    enum tg__op_class own = n->is_op ? remembered(c->names, c->t, c->t->slices.name[n->slice], class_of_name) : TG__OPS_OTHER;
+    enum tg__op_class own =
+        n->is_op ? remembered(c->names, c->t, c->t->slices.name[n->slice], class_of_name) : TG__OPS_OTHER;
     if (claims_all(around) || own == TG__OPS_OTHER) own = around;
     c->of_node[i] = (uint8_t)own;
   }
 }
 
-enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree) {
+enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace *t, struct tg__reach reach,
+                                const struct tg__op_tree *tree) {
   const size_t strings = (size_t)tg__strings_count(t->strings) + 1;
   *c = (struct tg__op_classes){.t = t, .tree = tree};
   c->of_node = tg__alloc(tree->count + 1);

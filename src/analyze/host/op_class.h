@@ -1,4 +1,5 @@
-/* op_class: which kind of work an operator or a kernel does: convolution, norm, matrix product, … See op_classes.def. */
+/* op_class: which kind of work an operator or a kernel does: convolution, norm, matrix product, … See op_classes.def.
+ */
 #ifndef TG_OP_CLASS_H
 #define TG_OP_CLASS_H
 
@@ -19,7 +20,8 @@ struct tg__op_classes {
   struct tg__names kinds;
 };
 /* Classes of all operators of the tree. TG_OK or TG_MEMORY; close it either way. */
-enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree);
+enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace *t, struct tg__reach reach,
+                                const struct tg__op_tree *tree);
 void tg__op_classes_close(struct tg__op_classes *c);
 enum tg__op_class tg__op_class_of_device_work(struct tg__op_classes *c, uint32_t slice);
 

@@ -35,7 +35,8 @@ static void count_track(struct work *w, uint32_t track) {
     if (n->in_table && n->absorbed_by == TG_NONE && tg__ask_has_slice(w->ask, w->t, track, n->slice)) count_op(w, i);
   }
   for (uint32_t i = tr->first; i < tr->first + tr->count; i++)
-    if (tg__class_is_device_work(tg__slice_class(w->t, i)) && tg__ask_has_slice(w->ask, w->t, track, i)) count_device_work(w, i);
+    if (tg__class_is_device_work(tg__slice_class(w->t, i)) && tg__ask_has_slice(w->ask, w->t, track, i))
+      count_device_work(w, i);
 }
 
 static double share(int64_t part, int64_t whole) { return (double)part / (double)whole; }
@@ -72,7 +73,8 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   return TG_OK;
 }
 
-enum tg_err tg__answer_op_classes(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_op_classes(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   const struct tg__reach reach = tg__reach_of(t, a->rank);
   enum tg_err err = tg__op_tree_build(t, &w.tree);

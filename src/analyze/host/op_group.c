@@ -4,7 +4,7 @@
 
 enum { STACK_DEFAULT = 5, STACK_MOST = 256 };
 
-/* ---- the argument --------------------------------------------------------------------------------------------------------------- */
+/* ---- the argument ---------------------------------------------------------------------------- */
 
 static bool read_part(struct tg__op_group *g, struct tg__str word) {
   static const char *const words[TG__GROUP_PARTS] = {"shape", "overload", "stack", "module", "step"};
@@ -36,21 +36,23 @@ static bool asks_for(const struct tg__op_group *g, enum tg__group_part part) {
   return false;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static bool is_module(const struct tg_trace *t, const struct tg__schema_mask *module_id, uint32_t slice) {
   return tg__slice_class(t, slice) == TG__CLASS_PYTHON && tg__schema_mask_has(t, module_id, slice);
 }
 
-/* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no memory. */
-static uint32_t *module_paths(const struct tg_trace *t, struct tg__reach reach, const uint32_t *around, const struct tg__schema_mask *module_id,
-                              struct tg__paths *modules) {
+/* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no
+ * memory. */
+static uint32_t *module_paths(const struct tg_trace *t, struct tg__reach reach, const uint32_t *around,
+                              const struct tg__schema_mask *module_id, struct tg__paths *modules) {
   uint32_t *path = tg__alloc(((size_t)t->slices.count + 1) * sizeof *path);
   if (!path) return NULL;
   for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) { /* a frame around another has the smaller number */
     path[i] = around[i] == TG_NONE ? 0 : path[around[i]];
     if (is_module(t, module_id, i))
-      path[i] = tg__paths_step(modules, path[i], tg__paths_label(modules, tg__module_name(tg__name(t, t->slices.name[i]))));
+      path[i] =
+          tg__paths_step(modules, path[i], tg__paths_label(modules, tg__module_name(tg__name(t, t->slices.name[i]))));
   }
   return path;
 }
@@ -80,23 +82,25 @@ static bool prepare(struct tg__op_group *g) {
   return true;
 }
 
-enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
-                                  struct tg__call_names *names, const char *by, struct tg_error *e) {
+enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach,
+                                  const struct tg__op_tree *tree, struct tg__call_names *names, const char *by,
+                                  struct tg_error *e) {
   *g = (struct tg__op_group){.t = t, .reach = reach, .tree = tree, .names = names, .stack_limit = STACK_DEFAULT};
   for (const char *at = by; *at;) {
     const size_t len = strcspn(at, "+");
     if (len > 64 || !read_part(g, (struct tg__str){at, (uint32_t)len}))
-      return tg__fail(e, TG_USAGE, -1,
-                      "by=%.64s: operators can be grouped by name, shape, overload, stack, stack:N (N innermost frames), "
-                      "module, step, or several of them joined by +",
-                      by);
+      return tg__fail(
+          e, TG_USAGE, -1,
+          "by=%.64s: operators can be grouped by name, shape, overload, stack, stack:N (N innermost frames), "
+          "module, step, or several of them joined by +",
+          by);
     at += len + (at[len] == '+');
   }
   return prepare(g) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
 }
 
-enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, const char *by,
-                              struct tg_error *e) {
+enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach,
+                              const struct tg__op_tree *tree, const char *by, struct tg_error *e) {
   return tg__op_group_open_all(g, t, reach, tree, NULL, by, e);
 }
 
@@ -116,15 +120,15 @@ void tg__op_group_close(struct tg__op_group *g) {
   tg__free(g->module_of);
 }
 
-/* ---- one operator ----------------------------------------------------------------------------------------------------------------- */
+/* ---- one operator ---------------------------------------------------------------------------- */
 
 static uint32_t text_arg(const struct tg_trace *t, const struct tg__schema_mask *mask, uint32_t slice) {
   const uint32_t id = tg__schema_mask_has(t, mask, slice) ? tg__arg_str(t, t->slices.args[slice], mask->key) : TG_NONE;
   return id == TG__K_EMPTY ? TG_NONE : id;
 }
 
-/* The innermost Python frame an operator runs in. Backward operators run where no frame is: theirs is that of the forward
- * operator which the operator itself, or one around it, belongs to. */
+/* The innermost Python frame an operator runs in. Backward operators run where no frame is: theirs is that of the
+ * forward operator which the operator itself, or one around it, belongs to. */
 static uint32_t frame_of(const struct tg__op_group *g, uint32_t node) {
   const uint32_t own = g->around[g->tree->nodes[node].slice];
   for (; own == TG_NONE && node != TG_NONE; node = g->tree->nodes[node].parent) {
@@ -146,10 +150,12 @@ bool tg__op_group_is_backward(const struct tg__op_group *g, uint32_t slice) {
   if (tg__slice_class(g->t, slice) != TG__CLASS_OP) return false;
   if (g->forward_thread.any && tg__arg_int(g->t, g->t->slices.args[slice], TG__K_FWD_THREAD_ID, 0) > 0) return true;
   const struct tg__str name = tg__name(g->t, g->t->slices.name[slice]);
-  return tg__str_has_prefix(name, "autograd::engine::evaluate_function: ") || tg__str_has_prefix(name, "torch::autograd::");
+  return tg__str_has_prefix(name, "autograd::engine::evaluate_function: ") ||
+         tg__str_has_prefix(name, "torch::autograd::");
 }
 
-/* The slice whose stack torch shows for this node: its own, or the forward operator of the backward operator it runs in. */
+/* The slice whose stack torch shows for this node: its own, or the forward operator of the backward operator it runs
+ * in. */
 static uint32_t stack_slice(const struct tg__op_group *g, uint32_t node) {
   for (uint32_t n = node; n != TG_NONE; n = g->tree->nodes[n].parent) {
     const uint32_t slice = g->tree->nodes[n].slice;
@@ -165,12 +171,14 @@ static uint32_t write_line(struct tg__op_group *g, uint32_t frame, struct tg__st
   while (file && from.ptr[file - 1] != ':') file--;
   const uint32_t at = file ? file - 1 : 0; /* length of the file's name */
   const char *const end = at < name.len ? memchr(name.ptr + at, ')', name.len - at) : NULL;
-  if (!file || !end || name.ptr[at] != '(' || memcmp(name.ptr, from.ptr, at) != 0) return tg__paths_frame(&g->stacks, frame);
+  if (!file || !end || name.ptr[at] != '(' || memcmp(name.ptr, from.ptr, at) != 0)
+    return tg__paths_frame(&g->stacks, frame);
   struct tg__out text = {0};
   tg__out_bytes(&text, name.ptr, at + 1);
   tg__out_bytes(&text, from.ptr + file, from.len - file);
   tg__out_bytes(&text, end, (size_t)(name.ptr + name.len - end));
-  const uint32_t label = text.err ? TG_NONE : tg__paths_label(&g->stacks, (struct tg__str){text.buf, (uint32_t)text.len});
+  const uint32_t label =
+      text.err ? TG_NONE : tg__paths_label(&g->stacks, (struct tg__str){text.buf, (uint32_t)text.len});
   if (text.err) g->stacks.failed = true;
   tg__out_free(&text);
   return label;
@@ -192,7 +200,8 @@ static uint32_t frame_at_line(struct tg__op_group *g, uint32_t frame, uint32_t f
 static uint32_t stack_by_lines(struct tg__op_group *g, uint32_t slice) {
   uint32_t path = 0, n = 0;
   for (uint32_t f = g->around[slice]; f != TG_NONE && n < g->stack_limit; n++, slice = f, f = g->around[f])
-    path = tg__paths_step(&g->stacks, path, frame_at_line(g, g->t->slices.name[f], text_arg(g->t, &g->called_from, slice)));
+    path = tg__paths_step(&g->stacks, path,
+                          frame_at_line(g, g->t->slices.name[f], text_arg(g->t, &g->called_from, slice)));
   return path;
 }
 
@@ -237,7 +246,8 @@ static uint32_t plain_shape(struct tg__op_group *g, uint32_t dims) {
   if (slot && *slot != TG_NONE) return *slot;
   struct tg__out text = {0};
   write_plain_shapes(tg__name(g->t, dims), &text);
-  const uint32_t label = tg__paths_label(&g->names->texts, (struct tg__str){text.buf ? text.buf : "", (uint32_t)text.len});
+  const uint32_t label =
+      tg__paths_label(&g->names->texts, (struct tg__str){text.buf ? text.buf : "", (uint32_t)text.len});
   if (!slot || text.err) g->keys.failed = true;
   tg__out_free(&text);
   if (slot) *slot = label;
@@ -265,7 +275,8 @@ uint32_t tg__op_group_of(struct tg__op_group *g, uint32_t node) {
       value = shape_of(g, g->t->slices.args[slice]);
       break;
     case TG__GROUP_OVERLOAD:
-      value = g->names ? tg__call_overload(g->names, slice) : tg__arg_str(g->t, g->t->slices.args[slice], TG__K_OVERLOAD_NAME);
+      value = g->names ? tg__call_overload(g->names, slice)
+                       : tg__arg_str(g->t, g->t->slices.args[slice], TG__K_OVERLOAD_NAME);
       break;
     case TG__GROUP_STACK:
       value = stack_of(g, node);
@@ -287,7 +298,7 @@ uint32_t tg__op_group_of(struct tg__op_group *g, uint32_t node) {
   return key;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void write_value(const struct tg__op_group *g, enum tg__group_part part, uint32_t value, struct tg__out *out) {
   if (value == TG_NONE) return;
@@ -319,7 +330,8 @@ void tg__op_group_write(const struct tg__op_group *g, uint32_t group, struct tg_
   }
 }
 
-void tg__op_group_write_part(const struct tg__op_group *g, uint32_t group, enum tg__group_part part, struct tg__out *out) {
+void tg__op_group_write_part(const struct tg__op_group *g, uint32_t group, enum tg__group_part part,
+                             struct tg__out *out) {
   for (unsigned i = g->count; i-- > 0; group = g->keys.up[group])
     if (g->parts[i] == part) write_value(g, part, g->keys.label[group], out);
 }
@@ -330,7 +342,8 @@ void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out) {
       ("no overload names in this trace, so by=overload tells nothing apart: record with "
        "experimental_config=_ExperimentalConfig(capture_overload_names=True)"),
       "no call stacks in this trace, so by=stack tells nothing apart: record with with_stack=True",
-      "no module frames in this trace, so by=module tells nothing apart: record with with_stack=True (or with_modules=True for "
+      "no module frames in this trace, so by=module tells nothing apart: record with with_stack=True (or "
+      "with_modules=True for "
       "TorchScript)",
       "no steps in this trace, so by=step tells nothing apart: call prof.step() once per iteration while recording",
   };

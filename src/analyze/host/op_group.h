@@ -5,7 +5,14 @@
 #include "analyze/host/frames.h"
 #include "analyze/host/op_tree.h"
 
-enum tg__group_part { TG__GROUP_SHAPE, TG__GROUP_OVERLOAD, TG__GROUP_STACK, TG__GROUP_MODULE, TG__GROUP_STEP, TG__GROUP_PARTS };
+enum tg__group_part {
+  TG__GROUP_SHAPE,
+  TG__GROUP_OVERLOAD,
+  TG__GROUP_STACK,
+  TG__GROUP_MODULE,
+  TG__GROUP_STEP,
+  TG__GROUP_PARTS
+};
 
 struct tg__op_group {
   const struct tg_trace *t;
@@ -26,19 +33,26 @@ struct tg__op_group {
   struct tg__map lines;        /* (frame's name, CallFrom) → label of the frame with the line that was run */
   struct tg__map plain_shapes; /* string id of Input Dims → label in names->texts */
 };
-/* by: as typed, e.g. "name+shape". TG_USAGE with the choices named when it makes no sense. *g is to be closed either way. */
-enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, const char *by,
-                              struct tg_error *e);
-/* The same for a tree of all events. As in torch's tables a list of tensors has the shape [], the overload may be part of the
- * name, and all that runs in a backward operator has the stack of the forward operator, or none. */
-enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
-                                  struct tg__call_names *names, const char *by, struct tg_error *e);
+/* by: as typed, e.g. "name+shape". TG_USAGE with the choices named when it makes no sense. *g is to be closed either
+ * way. */
+enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach,
+                              const struct tg__op_tree *tree, const char *by, struct tg_error *e);
+/* The same for a tree of all events. As in torch's tables a list of tensors has the shape [], the overload may be
+ * part of the name, and all that runs in a backward operator has the stack of the forward operator, or none. */
+enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach,
+                                  const struct tg__op_tree *tree, struct tg__call_names *names, const char *by,
+                                  struct tg_error *e);
 void tg__op_group_close(struct tg__op_group *g);
 uint32_t tg__op_group_of(struct tg__op_group *g, uint32_t node); /* equal groups, equal numbers */
 void tg__op_group_write(const struct tg__op_group *g, uint32_t group, struct tg__out *out);
-void tg__op_group_write_part(const struct tg__op_group *g, uint32_t group, enum tg__group_part part, struct tg__out *out); /* one of them */
-bool tg__op_group_is_backward(const struct tg__op_group *g, uint32_t slice); /* of tg__op_group_open_all: an operator autograd calls */
-void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out); /* what the trace lacks, and how to record it */
-static inline bool tg__op_group_failed(const struct tg__op_group *g) { return g->keys.failed || g->stacks.failed || g->modules.failed; }
+void tg__op_group_write_part(const struct tg__op_group *g, uint32_t group, enum tg__group_part part,
+                             struct tg__out *out); /* one of them */
+bool tg__op_group_is_backward(const struct tg__op_group *g,
+                              uint32_t slice); /* of tg__op_group_open_all: an operator autograd calls */
+void tg__op_group_notes(const struct tg__op_group *g,
+                        struct tg_table *out); /* what the trace lacks, and how to record it */
+static inline bool tg__op_group_failed(const struct tg__op_group *g) {
+  return g->keys.failed || g->stacks.failed || g->modules.failed;
+}
 
 #endif

@@ -30,8 +30,8 @@ static int64_t number(const struct tg_trace *t, uint32_t args, const struct tg__
   return it->val.kind == TG__KIND_INT ? it->val.i : tg__arg_int(t, args, it->field->key, fallback);
 }
 
-/* An address is only ever compared. One that is no 64-bit integer is known by its text; the top bit keeps the two apart, which
- * no address of a user process has. */
+/* An address is only ever compared. One that is no 64-bit integer is known by its text; the top bit keeps the two
+ * apart, which no address of a user process has. */
 static void read_addr(const struct tg__args_iter *it, struct tg__memory_event *e) {
   e->has_addr = true;
   e->addr_is_known = it->val.kind != TG__KIND_NULL;
@@ -43,8 +43,11 @@ static void read_addr(const struct tg__args_iter *it, struct tg__memory_event *e
 
 struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark) {
   const uint32_t args = t->marks.args[mark];
-  struct tg__memory_event e = {
-      .ts_ns = t->marks.ts_ns[mark], .allocated = TG_NULL_INT, .reserved = TG_NULL_INT, .track = t->marks.track[mark], .node = TG_NONE};
+  struct tg__memory_event e = {.ts_ns = t->marks.ts_ns[mark],
+                               .allocated = TG_NULL_INT,
+                               .reserved = TG_NULL_INT,
+                               .track = t->marks.track[mark],
+                               .node = TG_NONE};
   int64_t type = -1, id = -1;
   struct tg__args_iter it;
   for (tg__args_begin(t, args, &it); tg__args_next(&it);) {
@@ -76,8 +79,10 @@ struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t
   return e;
 }
 
-/* Deepest node with start ≤ ts < end. Of the nodes that began by then the last one, or one around it, is the deepest. */
-static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree, uint32_t *next, uint32_t track, int64_t ts) {
+/* Deepest node with start ≤ ts < end. Of the nodes that began by then the last one, or one around it, is the deepest.
+ */
+static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree, uint32_t *next, uint32_t track,
+                        int64_t ts) {
   const uint32_t first = tree->first[track], end = tree->first[track + 1];
   while (*next < end && t->slices.start_ns[tree->nodes[*next].slice] <= ts) ++*next;
   uint32_t n = *next > first ? *next - 1 : TG_NONE;
@@ -85,9 +90,10 @@ static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree
   return n;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree, struct tg__memory_events *out) {
+enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree,
+                                   struct tg__memory_events *out) {
   *out = (struct tg__memory_events){0};
   uint32_t *next = NULL; /* by track: first node that has not begun at the time of the event before */
   if (tree && t->track_count) {
@@ -121,7 +127,8 @@ void tg__memory_events_free(struct tg__memory_events *m) {
   *m = (struct tg__memory_events){0};
 }
 
-enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__reach reach, const struct tg__memory_events *m, struct tg__memory_sums *out) {
+enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__reach reach, const struct tg__memory_events *m,
+                           struct tg__memory_sums *out) {
   *out = (struct tg__memory_sums){0};
   if (!m->count) return TG_OK;
   out->total = tg__alloc((tree->count + 1) * sizeof *out->total);

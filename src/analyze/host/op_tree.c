@@ -66,13 +66,14 @@ static bool is_node(struct builder *b, uint32_t slice, uint8_t *kind) {
   }
 }
 
-/* The innermost open node that holds [start, end], found by climbing from the last one. A zero-length slice at the start of a
- * zero-length one is its child, not its successor. */
+/* The innermost open node that holds [start, end], found by climbing from the last one. A zero-length slice at the
+ * start of a zero-length one is its child, not its successor. */
 static uint32_t enclosing(const struct builder *b, uint32_t top, uint32_t slice) {
   const struct tg__slices *s = &b->t->slices;
   const struct tg__op_node *nodes = b->tree->nodes;
   const int64_t start = s->start_ns[slice], end = start + s->dur_ns[slice];
-  while (top != TG_NONE && start >= tg__slice_end(b->t, nodes[top].slice) && !(end == start && start == s->start_ns[nodes[top].slice]))
+  while (top != TG_NONE && start >= tg__slice_end(b->t, nodes[top].slice) &&
+         !(end == start && start == s->start_ns[nodes[top].slice]))
     top = nodes[top].parent;
   while (top != TG_NONE && end > tg__slice_end(b->t, nodes[top].slice)) top = nodes[top].parent;
   return top;
@@ -80,7 +81,8 @@ static uint32_t enclosing(const struct builder *b, uint32_t top, uint32_t slice)
 
 static bool add_node(struct builder *b, uint32_t *top, uint32_t slice, uint8_t kind) {
   struct tg__op_tree *tree = b->tree;
-  if (tree->count == tree->cap && !tg__grow((void **)&tree->nodes, &tree->cap, tree->count + 1, sizeof *tree->nodes)) return false;
+  if (tree->count == tree->cap && !tg__grow((void **)&tree->nodes, &tree->cap, tree->count + 1, sizeof *tree->nodes))
+    return false;
   const uint32_t self = (uint32_t)tree->count++;
   const uint32_t parent = enclosing(b, *top, slice);
   tree->nodes[self] = (struct tg__op_node){.slice = slice,
@@ -100,8 +102,8 @@ static bool add_node(struct builder *b, uint32_t *top, uint32_t slice, uint8_t k
   return true;
 }
 
-/* Slices [from, to) begin and end together. A module's frame is around an operator of the same extent: where frames were derived
- * from operators, a call begins with its first one. */
+/* Slices [from, to) begin and end together. A module's frame is around an operator of the same extent: where frames
+ * were derived from operators, a call begins with its first one. */
 static bool add_together(struct builder *b, uint32_t *top, uint32_t from, uint32_t to) {
   for (int operators = 0; operators < 2; operators++) {
     for (uint32_t i = from; i < to; i++) {
@@ -121,7 +123,8 @@ static bool add_tracks(struct builder *b) {
     const bool is_asked = b->rank == TG_NONE || b->t->tracks[k].rank == b->rank;
     b->tree->first[k] = (uint32_t)b->tree->count;
     for (uint32_t i = b->t->tracks[k].first, next; is_asked && i < end; i = next) {
-      for (next = i + 1; next < end && s->start_ns[next] == s->start_ns[i] && s->dur_ns[next] == s->dur_ns[i]; next++) continue;
+      for (next = i + 1; next < end && s->start_ns[next] == s->start_ns[i] && s->dur_ns[next] == s->dur_ns[i]; next++)
+        continue;
       if (!add_together(b, &top, i, next)) return false;
     }
   }
@@ -193,14 +196,16 @@ static void trim(struct tg__op_tree *tree) {
   tree->cap = tree->count;
 }
 
-static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank, struct tg__op_tree *out) {
+static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank,
+                         struct tg__op_tree *out) {
   *out = (struct tg__op_tree){0};
   struct builder b = {.t = t, .tree = out, .calls = names, .rank = rank};
   enum tg_err err = TG_MEMORY;
   b.names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   out->first = tg__alloc(((size_t)t->track_count + 1) * sizeof *out->first);
   out->node_of = tg__alloc(((size_t)t->slices.count + 1) * sizeof *out->node_of);
-  if (!b.names || !out->first || !out->node_of || !tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &b.modules)) goto done;
+  if (!b.names || !out->first || !out->node_of || !tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &b.modules))
+    goto done;
   memset(out->node_of, 0xff, (size_t)t->slices.count * sizeof *out->node_of);
   if (!add_tracks(&b)) goto done;
   attach(&b);
@@ -238,7 +243,8 @@ enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out)
   return TG_OK;
 }
 
-enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank, struct tg__op_tree *out) {
+enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank,
+                                  struct tg__op_tree *out) {
   return build(t, names, rank, out);
 }
 

@@ -1,9 +1,9 @@
 /* op_tree: the operator forest of a trace, and what belongs to each operator. Used by ops, kernels, memory and stacks.
  *
- * Nodes are operators, steps, the annotations of data loader and optimizer, and the Python frames of modules; everything else
- * on a CPU track is passed over. Per track the tree is rebuilt from these alone, because a slice may be the child of something
- * that is no node, and because nodes that partly overlap become siblings here. An operator whose only child is an operator of
- * the same name is one call seen twice: the child is absorbed, its launches stay. */
+ * Nodes are operators, steps, the annotations of data loader and optimizer, and the Python frames of modules;
+ * everything else on a CPU track is passed over. Per track the tree is rebuilt from these alone, because a slice may
+ * be the child of something that is no node, and because nodes that partly overlap become siblings here. An operator
+ * whose only child is an operator of the same name is one call seen twice: the child is absorbed, its launches stay. */
 #ifndef TG_OP_TREE_H
 #define TG_OP_TREE_H
 
@@ -30,26 +30,32 @@ struct tg__op_tree {
   uint32_t *node_of; /* by slice; TG_NONE */
   bool is_kept;      /* all of it belongs to the trace */
 };
-/* The forest is made once and kept with the trace (about 60 bytes a node and 4 a slice): read it, do not write. *out is to be freed
- * either way. */
+/* The forest is made once and kept with the trace (about 60 bytes a node and 4 a slice): read it, do not write. *out
+ * is to be freed either way. */
 enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out);
-/* The same of its own and with other nodes, those of torch's own tables: everything of the host that has a length, Python frames, annotations
- * and runtime calls too, but for what has no row there. Two calls are one when their labels in `names` are equal. Of one rank, or with TG_NONE of
- * all. */
-enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank, struct tg__op_tree *out);
+/* The same of its own and with other nodes, those of torch's own tables: everything of the host that has a length,
+ * Python frames, annotations and runtime calls too, but for what has no row there. Two calls are one when their
+ * labels in `names` are equal. Of one rank, or with TG_NONE of all. */
+enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank,
+                                  struct tg__op_tree *out);
 void tg__op_tree_free(struct tg__op_tree *tree);
 
-/* The operator a node counts for: itself, what absorbed it, or the nearest operator around it. TG_NONE when there is none. */
+/* The operator a node counts for: itself, what absorbed it, or the nearest operator around it. TG_NONE when there is
+ * none. */
 uint32_t tg__op_tree_operator(const struct tg__op_tree *tree, uint32_t node);
-/* Host time of a node that is neither a child's nor inside a runtime call. Below zero when a call ran on another thread. */
+/* Host time of a node that is neither a child's nor inside a runtime call. Below zero when a call ran on another
+ * thread. */
 int64_t tg__op_tree_self_ns(const struct tg_trace *t, const struct tg__op_node *n);
 /* The host call and the operator behind a slice of device work; TG_NONE. */
-static inline uint32_t tg__launch_of(const struct tg_trace *t, uint32_t device_slice) { return t->slices.cause[device_slice]; }
+static inline uint32_t tg__launch_of(const struct tg_trace *t, uint32_t device_slice) {
+  return t->slices.cause[device_slice];
+}
 uint32_t tg__launching_op(const struct tg_trace *t, uint32_t device_slice);
 
-/* ---- memory events placed in the tree (op_memory.c) --------------------------------------------------------------------------- */
+/* ---- memory events placed in the tree (op_memory.c) ------------------------------------------ */
 
-/* Whose memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host always. */
+/* Whose memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host always.
+ */
 struct tg__memory_device {
   int64_t type, id;
 };
@@ -77,16 +83,20 @@ struct tg__memory_events {
   size_t count, cap;
 };
 struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark); /* `node` stays TG_NONE */
-/* Of the ranks asked for. tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs TG__COL_MARKS. */
-enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree, struct tg__memory_events *out);
+/* Of the ranks asked for. tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs
+ * TG__COL_MARKS. */
+enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree,
+                                   struct tg__memory_events *out);
 void tg__memory_events_free(struct tg__memory_events *m);
 /* By node of the tree the events were placed in: bytes on the CPU and on devices, with children and without. */
 struct tg__memory_sums {
   int64_t (*total)[2], (*self)[2]; /* NULL when the trace has no memory events */
 };
-enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__reach reach, const struct tg__memory_events *m, struct tg__memory_sums *out);
+enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__reach reach, const struct tg__memory_events *m,
+                           struct tg__memory_sums *out);
 void tg__memory_sums_free(struct tg__memory_sums *s);
-static inline bool tg__memory_is_cpu(const struct tg__memory_event *e) { /* CPU, MKLDNN and IDEEP share the host's memory */
+static inline bool
+tg__memory_is_cpu(const struct tg__memory_event *e) { /* CPU, MKLDNN and IDEEP share the host's memory */
   return e->device.type == 0 || e->device.type == 2 || e->device.type == 5;
 }
 

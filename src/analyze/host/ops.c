@@ -27,7 +27,7 @@ struct work {
   struct tg__op_tensor tensor;
 };
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static struct row *row_of(struct work *w, uint32_t name, uint32_t group) {
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)name << 32 | group, TG_NONE);
@@ -80,7 +80,7 @@ static enum tg_err count_calls(struct work *w) {
   return w->flops.signatures.failed || tg__op_group_failed(&w->group) ? TG_MEMORY : TG_OK;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Most device time first, then most host time, then by name: what costs most is on top whatever the trace holds. */
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -98,8 +98,8 @@ static void put_share(struct tg_table *out, int64_t part, int64_t whole) {
     tg__put_null(out);
 }
 
-static void put_row(const struct work *w, const struct row *r, const char *group, size_t group_len, const int64_t whole[2],
-                    struct tg_table *out) {
+static void put_row(const struct work *w, const struct row *r, const char *group, size_t group_len,
+                    const int64_t whole[2], struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   tg__put_text(out, (struct tg__str){group ? group : "", (uint32_t)group_len});
   tg__put_int(out, r->calls);
@@ -113,7 +113,8 @@ static void put_row(const struct work *w, const struct row *r, const char *group
     tg__put_int(out, w->bytes.total ? r->bytes[d] : TG_NULL_INT);
     tg__put_int(out, w->bytes.total ? r->self_bytes[d] : TG_NULL_INT);
   }
-  const bool none = tg__op_flops_none(&w->flops, r->name); /* an operator without a formula: zero, as in torch's own table */
+  const bool none =
+      tg__op_flops_none(&w->flops, r->name); /* an operator without a formula: zero, as in torch's own table */
   tg__put_int(out, r->flops_known || none ? r->flops : TG_NULL_INT);
   put_share(out, r->self_cpu_ns, whole[0]);
   put_share(out, r->self_device_ns, whole[1]);
@@ -161,11 +162,13 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->bytes);
   if (err) return tg__fail(e, err, -1, "out of memory while building the operator tree");
-  if (!tg__op_flops_open(&w->flops, w->t)) return tg__fail(e, TG_MEMORY, -1, "out of memory while building the operator table");
+  if (!tg__op_flops_open(&w->flops, w->t))
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while building the operator table");
   return tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, tg__ask_arg(w->ask, "by"), e);
 }
 
-enum tg_err tg__answer_ops(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_ops(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                           struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   enum tg_err err = prepare(&w, e);
   if (!err) {

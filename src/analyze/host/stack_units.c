@@ -3,7 +3,7 @@
 
 enum { TEXT_FRAMES = 1024 }; /* of one call stack given as text */
 
-/* ---- names of frames -------------------------------------------------------------------------------------------------------------- */
+/* ---- names of frames ------------------------------------------------------------------------- */
 
 /* Splits "file(line): function". false for what has another form: built-in functions, modules. */
 static bool split_frame(struct tg__str s, struct tg__str *file, struct tg__str *function) {
@@ -26,8 +26,8 @@ static struct tg__str file_of(struct tg__str frame) {
   return tg__str_has_prefix(frame, "<built-in") ? TG_STR("<built-in>") : frame;
 }
 
-/* The label of the row a frame counts for. The line in a recorded frame is where the function begins, so there it stays part of
- * the function's name; in a call stack given as text it is the line being run. */
+/* The label of the row a frame counts for. The line in a recorded frame is where the function begins, so there it
+ * stays part of the function's name; in a call stack given as text it is the line being run. */
 static uint32_t row_label(struct tg__stack_units *u, uint32_t label) {
   struct tg__str file, function;
   const struct tg__str frame = tg__paths_text(&u->paths, label);
@@ -37,7 +37,8 @@ static uint32_t row_label(struct tg__stack_units *u, uint32_t label) {
   tg__out_bytes(&text, file.ptr, file.len);
   tg__out_text(&text, ": ");
   tg__out_bytes(&text, function.ptr, function.len);
-  const uint32_t made = text.err ? TG__K_EMPTY : tg__paths_label(&u->paths, (struct tg__str){text.buf, (uint32_t)text.len});
+  const uint32_t made =
+      text.err ? TG__K_EMPTY : tg__paths_label(&u->paths, (struct tg__str){text.buf, (uint32_t)text.len});
   if (text.err) u->paths.failed = true;
   tg__out_free(&text);
   return made;
@@ -53,7 +54,7 @@ void tg__stack_units_write(const struct tg__stack_units *u, uint32_t row, struct
   }
 }
 
-/* ---- rows and lists of rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows and lists of rows ------------------------------------------------------------------ */
 
 static bool add_item(struct tg__stack_units *u, uint32_t name) {
   uint32_t *row = tg__map_slot(&u->row_of, name, (uint32_t)u->row_count);
@@ -76,7 +77,8 @@ static uint32_t turned(struct tg__stack_units *u, uint32_t path) {
 
 static bool fill_list(struct tg__stack_units *u, uint32_t key) {
   if (u->by == TG__STACK_MODULE || !u->from_text)
-    return add_item(u, u->by == TG__STACK_LINE || u->by == TG__STACK_FUNCTION || u->by == TG__STACK_FILE ? row_label(u, key) : key);
+    return add_item(
+        u, u->by == TG__STACK_LINE || u->by == TG__STACK_FUNCTION || u->by == TG__STACK_FILE ? row_label(u, key) : key);
   if (u->by == TG__STACK_WHOLE) return add_item(u, turned(u, key));
   const size_t first = u->item_count;
   for (uint32_t path = key; path; path = u->paths.up[path])
@@ -103,7 +105,9 @@ static uint32_t list_of(struct tg__stack_units *u, uint32_t key) {
 
 static bool add_unit(struct tg__stack_units *u, uint32_t slice, uint32_t parent, uint32_t key) {
   const uint32_t names = list_of(u, key);
-  if (names == TG_NONE || (u->count == u->cap && !tg__grow((void **)&u->items, &u->cap, u->count + 1, sizeof *u->items))) return false;
+  if (names == TG_NONE ||
+      (u->count == u->cap && !tg__grow((void **)&u->items, &u->cap, u->count + 1, sizeof *u->items)))
+    return false;
   u->items[u->count++] = (struct tg__stack_unit){.slice = slice, .parent = parent, .names = names};
   if (parent != TG_NONE) u->items[parent].kids_ns += u->t->slices.dur_ns[slice];
   return true;
@@ -117,20 +121,22 @@ static void sum_device_totals(struct tg__stack_units *u) {
   }
 }
 
-/* ---- from recorded frames --------------------------------------------------------------------------------------------------------- */
+/* ---- from recorded frames -------------------------------------------------------------------- */
 
 static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t slice, uint32_t parent) {
   const uint32_t name = u->t->slices.name[slice];
   uint32_t key = tg__paths_frame(&u->paths, name);
   if (u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE) {
-    const uint32_t label = u->by == TG__STACK_WHOLE ? key : tg__paths_label(&u->paths, tg__module_name(tg__name(u->t, name)));
+    const uint32_t label =
+        u->by == TG__STACK_WHOLE ? key : tg__paths_label(&u->paths, tg__module_name(tg__name(u->t, name)));
     key = tg__paths_step(&u->paths, parent == TG_NONE ? 0 : path_of[parent], label);
     path_of[u->count] = key;
   }
   return add_unit(u, slice, parent, key);
 }
 
-/* Are there frames of functions? Spans of modules and of the garbage collector are Python slices, too, in recordings without frames. */
+/* Are there frames of functions? Spans of modules and of the garbage collector are Python slices, too, in recordings
+ * without frames. */
 static bool has_frames(const struct tg__stack_units *u, const struct tg__schema_mask *module) {
   const struct tg_trace *const t = u->t;
   for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) {
@@ -141,14 +147,17 @@ static bool has_frames(const struct tg__stack_units *u, const struct tg__schema_
 }
 
 /* unit_at: by Python slice, the innermost unit at it: itself when it is one. */
-static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at, const struct tg__schema_mask *module) {
+static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at,
+                       const struct tg__schema_mask *module) {
   const struct tg_trace *t = u->t;
   size_t frames = 0, cap = 0;
-  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
+  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++)
+    frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
   if (!frames) return true;
   uint32_t *path_of = NULL; /* by unit */
   const bool paths = u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE;
-  bool ok = u->by == TG__STACK_MODULE || tg__grow((void **)&u->items, &u->cap, frames, sizeof *u->items); /* modules are few */
+  bool ok = u->by == TG__STACK_MODULE ||
+            tg__grow((void **)&u->items, &u->cap, frames, sizeof *u->items); /* modules are few */
   if (ok && paths) ok = tg__grow((void **)&path_of, &cap, frames, sizeof *path_of);
   for (uint32_t i = u->reach.first_slice; ok && i < u->reach.end_slice; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON) continue;
@@ -187,7 +196,7 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
   return ok ? TG_OK : TG_MEMORY;
 }
 
-/* ---- from texts ------------------------------------------------------------------------------------------------------------------- */
+/* ---- from texts ------------------------------------------------------------------------------ */
 
 static bool add_operators(struct tg__stack_units *u, const struct tg__op_tree *tree, const struct tg__schema_mask *text,
                           uint32_t *unit_at) {
@@ -196,9 +205,11 @@ static bool add_operators(struct tg__stack_units *u, const struct tg__op_tree *t
     if (n->absorbed_by != TG_NONE) continue;
     unit_at[i] = n->parent == TG_NONE ? TG_NONE : unit_at[n->parent];
     uint32_t id = TG_NONE;
-    if (n->is_op && tg__schema_mask_has(u->t, text, n->slice)) id = tg__arg_str(u->t, u->t->slices.args[n->slice], text->key);
+    if (n->is_op && tg__schema_mask_has(u->t, text, n->slice))
+      id = tg__arg_str(u->t, u->t->slices.args[n->slice], text->key);
     if (id != TG_NONE && id != TG__K_EMPTY) {
-      const uint32_t key = u->by == TG__STACK_MODULE ? tg__paths_step(&u->paths, 0, id) : tg__paths_split(&u->paths, id, TEXT_FRAMES);
+      const uint32_t key =
+          u->by == TG__STACK_MODULE ? tg__paths_step(&u->paths, 0, id) : tg__paths_split(&u->paths, id, TEXT_FRAMES);
       if (!add_unit(u, n->slice, unit_at[i], key)) return false;
       unit_at[i] = (uint32_t)u->count - 1;
     }
@@ -212,7 +223,8 @@ static enum tg_err build_from_texts(struct tg__stack_units *u) {
   struct tg__schema_mask text = {0};
   uint32_t *unit_at = NULL;
   enum tg_err err = TG_MEMORY;
-  if (!tg__schema_mask_make(u->t, u->by == TG__STACK_MODULE ? TG__K_MODULE_HIERARCHY : TG__K_CALL_STACK, &text)) goto done;
+  if (!tg__schema_mask_make(u->t, u->by == TG__STACK_MODULE ? TG__K_MODULE_HIERARCHY : TG__K_CALL_STACK, &text))
+    goto done;
   err = text.any ? tg__op_tree_build(u->t, &tree) : TG_OK;
   if (err || !text.any) goto done;
   unit_at = tg__alloc((tree.count + 1) * sizeof *unit_at);
@@ -224,9 +236,10 @@ done:
   return err;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
-enum tg_err tg__stack_units_build(const struct tg_trace *t, struct tg__reach reach, enum tg__stack_by by, struct tg__stack_units *u) {
+enum tg_err tg__stack_units_build(const struct tg_trace *t, struct tg__reach reach, enum tg__stack_by by,
+                                  struct tg__stack_units *u) {
   *u = (struct tg__stack_units){.t = t, .reach = reach, .by = by};
   if (!tg__paths_open(&u->paths, t)) return TG_MEMORY;
   enum tg_err err = build_from_frames(u);

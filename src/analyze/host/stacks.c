@@ -13,7 +13,7 @@ struct work {
   size_t open_count, open_cap;
 };
 
-/* ---- counting --------------------------------------------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void count_names(struct work *w, uint32_t unit) {
   const struct tg__stack_unit *u = &w->units.items[unit];
@@ -37,7 +37,8 @@ static void count_names(struct work *w, uint32_t unit) {
 /* A unit that was not asked for is entered, too, but hides nothing: what it calls itself counts as outermost. */
 static void mark_names(struct work *w, uint32_t unit, uint32_t add) {
   const struct tg__stack_list list = w->units.lists[w->units.items[unit].names];
-  for (uint32_t k = 0; k < list.count && w->units.items[unit].counted; k++) w->rows[w->units.list_items[list.first + k]].on += add;
+  for (uint32_t k = 0; k < list.count && w->units.items[unit].counted; k++)
+    w->rows[w->units.list_items[list.first + k]].on += add;
 }
 
 static bool enter(struct work *w, uint32_t unit) {
@@ -54,8 +55,8 @@ static void leave(struct work *w) {
   mark_names(w, unit, UINT32_MAX); /* minus one */
 }
 
-/* Make `unit` the top of the stack. Where frames partly overlap it may have been left already: then it is entered anew, its own
- * outer ones before it. */
+/* Make `unit` the top of the stack. Where frames partly overlap it may have been left already: then it is entered
+ * anew, its own outer ones before it. */
 static bool settle(struct work *w, uint32_t unit) {
   uint32_t held = unit;
   while (held != TG_NONE && !w->units.items[held].open) held = w->units.items[held].parent;
@@ -89,7 +90,7 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a) {
   return TG_OK;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
@@ -127,12 +128,14 @@ done:
 
 static void add_notes(const struct work *w, struct tg_table *out) {
   if (w->units.from_text)
-    tg__table_note(out, "no Python frames were recorded: time is that of the operators, which carry their call stack as text");
+    tg__table_note(
+        out, "no Python frames were recorded: time is that of the operators, which carry their call stack as text");
   else if (w->units.by == TG__STACK_LINE)
     tg__table_note(out, "the line of a recorded Python frame is the first line of its function");
 }
 
-enum tg_err tg__answer_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   static const char *const choices[] = {[TG__STACK_LINE] = "line",
                                         [TG__STACK_FUNCTION] = "function",
                                         [TG__STACK_FILE] = "file",

@@ -103,7 +103,8 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   return sorted ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__answer_top(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_top(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                           struct tg_error *e) {
   enum { AUTO, DEVICE, CPU };
   static const char *const choices[] = {[AUTO] = "auto", [DEVICE] = "device", [CPU] = "cpu"};
   size_t side;
@@ -111,16 +112,18 @@ enum tg_err tg__answer_top(const struct tg_trace *t, const struct tg__ask *a, st
   if (err) return err;
   const bool device = side != CPU && tg__ask_has_class(t, a, tg__class_is_device_work, false);
   if (side == DEVICE && !device)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "the trace holds no device work (kernels, copies, memsets); record with activities=[ProfilerActivity.CPU, "
-                    "ProfilerActivity.CUDA] on a machine with a device, or ask for side=cpu");
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "the trace holds no device work (kernels, copies, memsets); record with activities=[ProfilerActivity.CPU, "
+        "ProfilerActivity.CUDA] on a machine with a device, or ask for side=cpu");
   struct work w = {.t = t, .ask = a};
   err = device ? count_device(&w) : count_host(&w);
   if (!err) err = put_rows(&w, out);
   if (err)
     tg__fail(e, err, -1, "out of memory while adding up %s", device ? "device work" : "operators");
   else if (w.count)
-    tg__table_note(out, "%s is %.3f ms in all", device ? "device work" : "self time of operators", (double)w.whole_ns / 1e6);
+    tg__table_note(out, "%s is %.3f ms in all", device ? "device work" : "self time of operators",
+                   (double)w.whole_ns / 1e6);
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   return err;

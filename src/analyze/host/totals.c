@@ -68,9 +68,16 @@ static bool put_sums(const struct work *w, uint32_t rank, uint32_t track, struct
     tg__put_null(w->out);
   else
     tg__put_trace_text(w->out, w->t, w->t->tracks[track].name);
-  const int64_t cells[] = {
-      s->last_ns - s->first_ns,     tg__spans_length(&s->cpu), s->thread_cpu_ns, s->self_cpu_ns, s->runtime_ns, s->nested_cpu_ns, s->ops,
-      tg__spans_length(&s->device), s->device_sum_ns,          s->device_events};
+  const int64_t cells[] = {s->last_ns - s->first_ns,
+                           tg__spans_length(&s->cpu),
+                           s->thread_cpu_ns,
+                           s->self_cpu_ns,
+                           s->runtime_ns,
+                           s->nested_cpu_ns,
+                           s->ops,
+                           tg__spans_length(&s->device),
+                           s->device_sum_ns,
+                           s->device_events};
   for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(w->out, cells[k]);
   const bool done = !s->cpu.failed && !s->device.failed;
   tg__spans_free(&s->cpu);
@@ -92,7 +99,8 @@ static bool sum_rank(const struct work *w, uint32_t rank, bool by_thread) {
   return done;
 }
 
-enum tg_err tg__answer_totals(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_totals(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   static const char *const choices[] = {"rank", "track"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);

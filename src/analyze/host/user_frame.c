@@ -1,14 +1,17 @@
 /* Which line of the program's own code something was called from. */
 #include "analyze/analyze.h"
 
-/* Recorders cut off the folder a file was found in, which for the standard library is one like any other: its modules that call back
- * into a program, or make tensors for it, are known by name. */
+/* Recorders cut off the folder a file was found in, which for the standard library is one like any other: its
+ * modules that call back into a program, or make tensors for it, are known by name. */
 static bool is_of_library(struct tg__str frame) {
-  static const char *const files[] = {"contextlib.py(", "copy.py(",     "functools.py(", "threading.py(", "queue.py(",     "runpy.py(",  "random.py(",
-                                      "pickle.py(",     "copyreg.py(",  "abc.py(",       "enum.py(",      "dataclasses.py(", "types.py(", "typing.py(",
-                                      "weakref.py(",    "warnings.py(", "timeit.py(",    "inspect.py(",   "socketserver.py(", "sched.py(", "heapq.py(",
-                                      "pathlib.py(",    "codecs.py(",   "gzip.py(",      "zipfile.py(",   "csv.py(",       "tempfile.py(", "shutil.py(", "subprocess.py(",
-                                      "concurrent/",    "multiprocessing/", "asyncio/",  "logging/",      "json/",         "importlib/", "collections/", "unittest/"};
+  static const char *const files[] = {
+      "contextlib.py(",   "copy.py(",   "functools.py(", "threading.py(", "queue.py(",      "runpy.py(",
+      "random.py(",       "pickle.py(", "copyreg.py(",   "abc.py(",       "enum.py(",       "dataclasses.py(",
+      "types.py(",        "typing.py(", "weakref.py(",   "warnings.py(",  "timeit.py(",     "inspect.py(",
+      "socketserver.py(", "sched.py(",  "heapq.py(",     "pathlib.py(",   "codecs.py(",     "gzip.py(",
+      "zipfile.py(",      "csv.py(",    "tempfile.py(",  "shutil.py(",    "subprocess.py(", "concurrent/",
+      "multiprocessing/", "asyncio/",   "logging/",      "json/",         "importlib/",     "collections/",
+      "unittest/"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
     if (tg__str_has_prefix(frame, files[i])) return true;
   return false;
@@ -20,24 +23,28 @@ static bool is_generated(struct tg__str path) {
   for (size_t i = LEN; i + 3 <= path.len; i++) {
     if (memcmp(path.ptr + i, ".py", 3) != 0) continue;
     const char *const stem = path.ptr + i - LEN;
-    return *stem == 'c' && (stem == path.ptr || stem[-1] == '/') && strspn(stem, "abcdefghijklmnopqrstuvwxyz234567") == LEN;
+    return *stem == 'c' && (stem == path.ptr || stem[-1] == '/') &&
+           strspn(stem, "abcdefghijklmnopqrstuvwxyz234567") == LEN;
   }
   return false;
 }
 
-/* Installed or generated. Recorders cut the folder of the packages off, too: of those torch alone is known by its name, and a folder
- * such as pytorch/ is not it. */
+/* Installed or generated. Recorders cut the folder of the packages off, too: of those torch alone is known by its
+ * name, and a folder such as pytorch/ is not it. */
 static bool is_foreign(struct tg__str path) {
-  return tg__str_contains(path, "site-packages/") || tg__str_contains(path, "dist-packages/") || tg__str_has_prefix(path, "torch/") ||
-         tg__str_contains(path, "/torch/") || tg__str_contains(path, "<frozen") || tg__str_contains(path, "lib/python") || is_generated(path);
+  return tg__str_contains(path, "site-packages/") || tg__str_contains(path, "dist-packages/") ||
+         tg__str_has_prefix(path, "torch/") || tg__str_contains(path, "/torch/") || tg__str_contains(path, "<frozen") ||
+         tg__str_contains(path, "lib/python") || is_generated(path);
 }
 
 /* A frame of a .py file that is neither foreign nor one of our own. */
 bool tg__is_user_frame(struct tg__str name) {
-  return !tg__str_has_prefix(name, "tachograph/_") && tg__str_contains(name, ".py(") && !is_foreign(name) && !is_of_library(name);
+  return !tg__str_has_prefix(name, "tachograph/_") && tg__str_contains(name, ".py(") && !is_foreign(name) &&
+         !is_of_library(name);
 }
 
-/* The innermost frame of the program in a recorded stack, "a.py(1): f;b.py(2): g;…" from the inside out; empty when there is none. */
+/* The innermost frame of the program in a recorded stack, "a.py(1): f;b.py(2): g;…" from the inside out; empty when
+ * there is none. */
 struct tg__str tg__user_frame_of_stack(struct tg__str stack) {
   while (stack.len) {
     const char *const end = memchr(stack.ptr, ';', stack.len);
@@ -49,7 +56,8 @@ struct tg__str tg__user_frame_of_stack(struct tg__str stack) {
   return stack;
 }
 
-/* Where the program called for this slice: a Python frame around it, else what was recorded with it or with an operator around it. */
+/* Where the program called for this slice: a Python frame around it, else what was recorded with it or with an
+ * operator around it. */
 struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice) {
   for (uint32_t s = t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
     const struct tg__str frame = tg__name(t, t->slices.name[s]);
@@ -57,16 +65,15 @@ struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice) {
   }
   for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
     const uint32_t stack = tg__arg_str(t, t->slices.args[s], TG__K_CALL_STACK);
-    const struct tg__str frame = stack == TG_NONE ? (struct tg__str){"", 0} : tg__user_frame_of_stack(tg__name(t, stack));
+    const struct tg__str frame =
+        stack == TG_NONE ? (struct tg__str){"", 0} : tg__user_frame_of_stack(tg__name(t, stack));
     if (frame.len) return frame;
   }
   return (struct tg__str){"", 0};
 }
 
 /* "file.py:12" as the place a frame was called from. */
-static bool is_user_place(struct tg__str place) {
-  return tg__str_contains(place, ".py:") && !is_foreign(place);
-}
+static bool is_user_place(struct tg__str place) { return tg__str_contains(place, ".py:") && !is_foreign(place); }
 
 /* The function of "file.py(9): function", with the colon. */
 static struct tg__str function_of(struct tg__str frame) {
@@ -79,10 +86,11 @@ static void put_place(const struct tg_trace *t, uint32_t slice, struct tg__str p
   const char *const colon = memrchr(place.ptr, ':', place.len);
   const uint32_t file = (uint32_t)(colon - place.ptr);
   uint32_t frame = t->slices.parent[slice];
-  while (frame != TG_NONE &&
-         !(tg__slice_class(t, frame) == TG__CLASS_PYTHON && tg__str_contains(tg__name(t, t->slices.name[frame]), ".py(")))
+  while (frame != TG_NONE && !(tg__slice_class(t, frame) == TG__CLASS_PYTHON &&
+                               tg__str_contains(tg__name(t, t->slices.name[frame]), ".py(")))
     frame = t->slices.parent[frame];
-  const struct tg__str function = frame == TG_NONE ? (struct tg__str){"", 0} : function_of(tg__name(t, t->slices.name[frame]));
+  const struct tg__str function =
+      frame == TG_NONE ? (struct tg__str){"", 0} : function_of(tg__name(t, t->slices.name[frame]));
   tg__out_bytes(out, place.ptr, file);
   tg__out_char(out, '(');
   tg__out_bytes(out, colon + 1, place.len - file - 1);

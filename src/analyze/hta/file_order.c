@@ -34,7 +34,8 @@ bool tg__file_order_open(struct tg__file_order *o, const struct tg_trace *t, uin
   if (o->words > events + 1024) return false;
   o->bits = tg__alloc(o->words * sizeof *o->bits);
   o->taken = tg__realloc(NULL, o->words * sizeof *o->taken);
-  if (!o->bits || !o->taken || !mark_taken(o, t->slices.args, slices) || !mark_taken(o, t->marks.args, marks)) return false;
+  if (!o->bits || !o->taken || !mark_taken(o, t->slices.args, slices) || !mark_taken(o, t->marks.args, marks))
+    return false;
   for (size_t w = 0, sum = 0; w < o->words; w++) {
     o->taken[w] = (uint32_t)sum;
     sum += (size_t)__builtin_popcountll(o->bits[w]);

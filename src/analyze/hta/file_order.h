@@ -1,4 +1,5 @@
-/* file_order: the ordinal of an event among all events of its file, from the reference to its args, which rises along the file. */
+/* file_order: the ordinal of an event among all events of its file, from the reference to its args, which rises
+ * along the file. */
 #ifndef TG_FILE_ORDER_H
 #define TG_FILE_ORDER_H
 
@@ -11,8 +12,8 @@ struct tg__file_order {
   uint32_t least;
   size_t words;
 };
-/* false on no memory, where two events share a reference, or where references lie far apart, which they do in no file that was read;
- * close it either way. Needs TG__COL_ARGS and TG__COL_MARKS. */
+/* false on no memory, where two events share a reference, or where references lie far apart, which they do in no
+ * file that was read; close it either way. Needs TG__COL_ARGS and TG__COL_MARKS. */
 bool tg__file_order_open(struct tg__file_order *o, const struct tg_trace *t, uint32_t rank);
 void tg__file_order_close(struct tg__file_order *o);
 

@@ -1,4 +1,5 @@
-/* A trace as HolisticTraceAnalysis sees it: which rows it keeps, how it rounds, links and numbers them, and which it filters out. */
+/* A trace as HolisticTraceAnalysis sees it: which rows it keeps, how it rounds, links and numbers them, and which it
+ * filters out. */
 #include "analyze/hta/hta_rows.h"
 #include "analyze/hta/file_order.h"
 
@@ -9,7 +10,7 @@ struct tg__hta_fields { /* positions in a schema, -1 = none */
   int16_t stream, correlation;
 };
 
-/* ---- which slices are rows ---------------------------------------------------------------------------------------------------- */
+/* ---- which slices are rows ------------------------------------------------------------------- */
 
 static int16_t field_of(const struct tg__schema *s, uint32_t key) {
   for (uint16_t i = 0; i < s->count && i < INT16_MAX; i++)
@@ -23,7 +24,8 @@ static bool find_fields(struct tg__hta *h) {
   h->cat_counts = tg__alloc((size_t)t->cat_count + 1);
   if (!h->fields || !h->cat_counts) return false;
   for (uint32_t i = 0; i < t->schema_count; i++)
-    h->fields[i] = (struct tg__hta_fields){field_of(&t->schemas[i], TG__K_STREAM), field_of(&t->schemas[i], TG__K_CORRELATION)};
+    h->fields[i] =
+        (struct tg__hta_fields){field_of(&t->schemas[i], TG__K_STREAM), field_of(&t->schemas[i], TG__K_CORRELATION)};
   for (uint32_t c = 0; c < t->cat_count; c++)
     h->cat_counts[c] = t->cats[c].name != TG_NONE && !tg__str_eq(tg__name(t, t->cats[c].name), TG_STR("Trace"));
   return true;
@@ -34,7 +36,7 @@ bool tg__hta_is_row(const struct tg__hta *h, uint32_t slice) {
   return !(s->flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)) && h->cat_counts[s->cat[slice]];
 }
 
-/* ---- times ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 /* Its columns of times are doubles as soon as one event has a fraction, or no time at all; only then does it round. */
 static bool is_rounded(const struct tg_trace *t, uint32_t rank) {
@@ -47,8 +49,8 @@ static bool is_rounded(const struct tg_trace *t, uint32_t rank) {
   return false;
 }
 
-/* The double that reading the text of a time in microseconds gives: of exact nanoseconds, rounded once (the quotient has at least
- * 64 bits, of which the rest decides no tie). */
+/* The double that reading the text of a time in microseconds gives: of exact nanoseconds, rounded once (the quotient
+ * has at least 64 bits, of which the rest decides no tie). */
 static double as_double_us(int64_t ns) { return (double)((long double)ns / 1000); }
 
 static void set_times(struct tg__hta_row *row, const struct tg__slices *s, bool rounded) {
@@ -69,7 +71,9 @@ static int64_t least_ts(const struct tg__hta *h) {
     const struct tg__extent b = tg__rank_slices(h->t, r);
     struct tg__hta_row first = {.slice = TG_NONE};
     for (uint32_t i = b.first; i < b.past; i++)
-      if (tg__hta_is_row(h, i) && (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice])) first.slice = i;
+      if (tg__hta_is_row(h, i) &&
+          (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice]))
+        first.slice = i;
     if (first.slice == TG_NONE) continue;
     set_times(&first, &h->t->slices, is_rounded(h->t, r)); /* rounding keeps order, so one row stands for all */
     if (first.ts_us < least) least = first.ts_us;
@@ -77,11 +81,11 @@ static int64_t least_ts(const struct tg__hta *h) {
   return least == INT64_MAX ? 0 : least;
 }
 
-/* ---- rows in file order ----------------------------------------------------------------------------------------------------------- */
+/* ---- rows in file order ---------------------------------------------------------------------- */
 
 /* Stable, by the bits of args from `shift` on, as many as there are places for in starts. */
-static void sort_round(const struct tg__hta_event *from, struct tg__hta_event *to, size_t n, unsigned shift, uint32_t *starts,
-                       uint32_t places) {
+static void sort_round(const struct tg__hta_event *from, struct tg__hta_event *to, size_t n, unsigned shift,
+                       uint32_t *starts, uint32_t places) {
   const uint32_t mask = places - 1;
   memset(starts, 0, places * sizeof *starts);
   for (size_t i = 0; i < n; i++) starts[from[i].args >> shift & mask]++;
@@ -94,7 +98,8 @@ static void sort_round(const struct tg__hta_event *from, struct tg__hta_event *t
   for (size_t i = 0; i < n; i++) to[starts[from[i].args >> shift & mask]++] = from[i];
 }
 
-/* Two rounds over half the bits that are in use: the fewer places a round writes to, the more of them the caches hold. */
+/* Two rounds over half the bits that are in use: the fewer places a round writes to, the more of them the caches hold.
+ */
 bool tg__hta_sort_events(struct tg__hta_event *events, size_t n) {
   uint32_t most = 1;
   for (size_t i = 0; i < n; i++) most |= events[i].args;
@@ -119,10 +124,13 @@ static struct tg__hta_event of_mark(const struct tg__hta *h, uint32_t i) {
   return (struct tg__hta_event){h->t->marks.args[i], TG_NONE};
 }
 
-static void place_events(const struct tg__hta *h, uint32_t rank, const struct tg__file_order *order, struct tg__hta_event *events) {
+static void place_events(const struct tg__hta *h, uint32_t rank, const struct tg__file_order *order,
+                         struct tg__hta_event *events) {
   const struct tg__extent slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
-  for (uint32_t i = slices.first; i < slices.past; i++) events[tg__file_order_of(order, h->t->slices.args[i])] = of_slice(h, i);
-  for (uint32_t i = marks.first; i < marks.past; i++) events[tg__file_order_of(order, h->t->marks.args[i])] = of_mark(h, i);
+  for (uint32_t i = slices.first; i < slices.past; i++)
+    events[tg__file_order_of(order, h->t->slices.args[i])] = of_slice(h, i);
+  for (uint32_t i = marks.first; i < marks.past; i++)
+    events[tg__file_order_of(order, h->t->marks.args[i])] = of_mark(h, i);
 }
 
 static bool list_and_sort(const struct tg__hta *h, uint32_t rank, struct tg__hta_event *events) {
@@ -191,7 +199,7 @@ static bool load_rank(const struct tg__hta *h, uint32_t rank, struct tg__hta_ran
   return out->rows != NULL;
 }
 
-/* ---- links ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 bool tg__hta_is_gpu_row(const struct tg__hta *h, uint32_t slice, int64_t stream, int64_t correlation) {
   const uint32_t name = h->t->slices.name[slice];
@@ -208,7 +216,8 @@ static bool link_rows(const struct tg__hta *h, struct tg__hta_rank *rank) {
   bool ok = true;
   for (size_t i = 0; i < rank->count && ok; i++) {
     const struct tg__hta_row *row = &rank->rows[i];
-    if (row->correlation != -1) ok = tg__map_put(&last[tg__hta_is_gpu(h, row)], (uint64_t)row->correlation, (uint32_t)i);
+    if (row->correlation != -1)
+      ok = tg__map_put(&last[tg__hta_is_gpu(h, row)], (uint64_t)row->correlation, (uint32_t)i);
   }
   for (size_t i = 0; i < rank->count && ok; i++) {
     struct tg__hta_row *row = &rank->rows[i];
@@ -222,7 +231,7 @@ static bool link_rows(const struct tg__hta *h, struct tg__hta_rank *rank) {
   return ok;
 }
 
-/* ---- iterations ------------------------------------------------------------------------------------------------------------------ */
+/* ---- iterations ------------------------------------------------------------------------------ */
 
 struct step {
   int64_t start, end, number;
@@ -251,7 +260,8 @@ static size_t edge_of(const struct steps *s, int64_t ts) {
   return low - 1;
 }
 
-/* Where steps overlap the last of the file holds: they are laid down from last to first, each only where nothing lies yet. */
+/* Where steps overlap the last of the file holds: they are laid down from last to first, each only where nothing
+ * lies yet. */
 static bool lay_steps(struct steps *s) {
   const size_t edges = 2 * s->count;
   size_t *next_free = tg__alloc((edges + 1) * sizeof *next_free);
@@ -301,12 +311,14 @@ static bool number_rows(struct tg__hta *h, struct tg__hta_rank *rank) {
   ok = ok && lay_steps(&steps);
   for (size_t i = 0; i < rank->count && ok; i++) {
     struct tg__hta_row *row = &rank->rows[i];
-    const bool triton = row->stream == 0 && tg__str_eq(tg__name(t, t->cats[t->slices.cat[row->slice]].name), TG_STR("cpu_op"));
+    const bool triton =
+        row->stream == 0 && tg__str_eq(tg__name(t, t->cats[t->slices.cat[row->slice]].name), TG_STR("cpu_op"));
     row->iteration = row->stream < 0 || triton ? step_at(&steps, row->ts_us) : TG_NULL_INT;
   }
   for (size_t i = 0; i < rank->count && ok; i++) {
     struct tg__hta_row *row = &rank->rows[i];
-    if (row->stream > 0) row->iteration = row->index_correlation > 0 && row->link != TG_NONE ? rank->rows[row->link].iteration : -1;
+    if (row->stream > 0)
+      row->iteration = row->index_correlation > 0 && row->link != TG_NONE ? rank->rows[row->link].iteration : -1;
   }
   tg__free(steps.items);
   tg__free(steps.edges);
@@ -314,11 +326,12 @@ static bool number_rows(struct tg__hta *h, struct tg__hta_rank *rank) {
   return ok;
 }
 
-/* ---- the step filter --------------------------------------------------------------------------------------------------------------- */
+/* ---- the step filter ------------------------------------------------------------------------- */
 
 /* Only the exact spelling counts here, unlike for iterations. */
 static bool is_step_name(struct tg__str name) {
-  return tg__str_has_prefix(name, "ProfilerStep#") && tg__name_is_profiler_step(name, NULL) && name.ptr[13] >= '0' && name.ptr[13] <= '9';
+  return tg__str_has_prefix(name, "ProfilerStep#") && tg__name_is_profiler_step(name, NULL) && name.ptr[13] >= '0' &&
+         name.ptr[13] <= '9';
 }
 
 /* Are there two different step names among the rows of all ranks? */
@@ -416,7 +429,7 @@ static bool filter_rows(const struct tg__hta *h, struct tg__hta_rank *rank, int6
   return ok;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg_trace *t) {
   *h = (struct tg__hta){.t = t,
@@ -441,7 +454,8 @@ enum tg_err tg__hta_load(struct tg__hta *h, uint32_t rank) {
   struct tg__hta_rank *rows = &h->ranks[rank];
   if (!load_rank(h, rank, rows) || !link_rows(h, rows) || !number_rows(h, rows)) return TG_MEMORY;
   if (!h->filters) return TG_OK;
-  return filter_rows(h, rows, h->filter == TG__HTA_WITH_LAST_STEP ? INT64_MAX : last_step_start(h, rows)) ? TG_OK : TG_MEMORY;
+  return filter_rows(h, rows, h->filter == TG__HTA_WITH_LAST_STEP ? INT64_MAX : last_step_start(h, rows)) ? TG_OK
+                                                                                                          : TG_MEMORY;
 }
 
 void tg__hta_drop(struct tg__hta *h, uint32_t rank) {

@@ -1,8 +1,9 @@
 /* hta_rows: a trace as HolisticTraceAnalysis sees it, defects included: the one place that knows its row model.
  *
- * Per rank: the events with a duration and a category, in file order. Where any time of the file has a fraction of a microsecond,
- * starts are rounded up and ends down, both from doubles, so a duration may come out as -1. Links, iterations and the step filter
- * are its own, too. Needs TG__COL_CORE, TG__COL_ARGS, TG__COL_FLAGS and TG__COL_MARKS. */
+ * Per rank: the events with a duration and a category, in file order. Where any time of the file has a fraction of a
+ * microsecond, starts are rounded up and ends down, both from doubles, so a duration may come out as -1. Links,
+ * iterations and the step filter are its own, too. Needs TG__COL_CORE, TG__COL_ARGS, TG__COL_FLAGS and
+ * TG__COL_MARKS. */
 #ifndef TG_HTA_ROWS_H
 #define TG_HTA_ROWS_H
 
@@ -24,7 +25,8 @@ struct tg__hta_rank {
   bool is_rounded;
 };
 enum tg__hta_filter {
-  TG__HTA_WITHOUT_LAST_STEP, /* what TraceAnalysis keeps by default: the last of several steps is left out, device work of it, too */
+  TG__HTA_WITHOUT_LAST_STEP, /* what TraceAnalysis keeps by default: the last of several steps is left out, device work
+                                of it, too */
   TG__HTA_WITH_LAST_STEP,    /* include_last_profiler_step=True: every CPU row, and the device rows they launched */
   TG__HTA_EVERY_ROW,         /* what TraceDiff keeps, and a Trace that nobody has aligned */
 };
@@ -60,18 +62,20 @@ struct tg__hta_event { /* args: its reference, which rises along the file */
 struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count);
 bool tg__hta_sort_events(struct tg__hta_event *events, size_t count); /* by args; false on no memory */
 bool tg__hta_is_row(const struct tg__hta *h, uint32_t slice);
-void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream, int64_t *correlation); /* args of these names; -1 = none */
+void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream,
+                 int64_t *correlation); /* args of these names; -1 = none */
 bool tg__hta_is_gpu_row(const struct tg__hta *h, uint32_t slice, int64_t stream, int64_t correlation);
 void tg__hta_close(struct tg__hta *h);
 
-/* Its two ways to tell device from host. The first: temporal and kernel breakdown, overlap, queue, bandwidth, launch statistics,
- * diff. The second: links, step filter, annotations. */
+/* Its two ways to tell device from host. The first: temporal and kernel breakdown, overlap, queue, bandwidth, launch
+ * statistics, diff. The second: links, step filter, annotations. */
 static inline bool tg__hta_is_device(const struct tg__hta_row *r) { return r->stream != -1; }
 bool tg__hta_is_gpu(const struct tg__hta *h, const struct tg__hta_row *r);
 /* Kernel type by name alone. */
 enum tg__hta_type tg__hta_type(struct tg__hta *h, const struct tg__hta_row *r);
 /* Exact in files that are not rounded, where dur_us lacks the fraction. */
-static inline int64_t tg__hta_dur_ns(const struct tg__hta *h, const struct tg__hta_rank *rank, const struct tg__hta_row *r) {
+static inline int64_t tg__hta_dur_ns(const struct tg__hta *h, const struct tg__hta_rank *rank,
+                                     const struct tg__hta_row *r) {
   return rank->is_rounded ? r->dur_us * 1000 : h->t->slices.dur_ns[r->slice];
 }
 

@@ -1,7 +1,11 @@
-/* hta_sort: numpy's unstable argsort, step by step, since its order of equal keys decides some of HolisticTraceAnalysis' numbers. */
+/* hta_sort: numpy's unstable argsort, step by step, since its order of equal keys decides some of
+ * HolisticTraceAnalysis' numbers. */
 #include "analyze/hta/hta_sort.h"
 
-enum { SMALL = 15, PENDING = 128 }; /* parts up to this are sorted by insertion; parts that wait: at most 2 × log2 of all */
+enum {
+  SMALL = 15,
+  PENDING = 128
+}; /* parts up to this are sorted by insertion; parts that wait: at most 2 × log2 of all */
 
 struct sorter {
   const int64_t *keys;

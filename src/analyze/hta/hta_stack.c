@@ -1,6 +1,7 @@
-/* HTA's newer call stacks: per thread a stack that grows at every start and shrinks at every end, whoever ends. So rows that overlap
- * in part get another parent than they have by time. Events at one instant: ends of longer events, then starts, longest first, then
- * empty events, each inside the one before; empty events alone with an end come before it. */
+/* HTA's newer call stacks: per thread a stack that grows at every start and shrinks at every end, whoever ends. So
+ * rows that overlap in part get another parent than they have by time. Events at one instant: ends of longer events,
+ * then starts, longest first, then empty events, each inside the one before; empty events alone with an end come
+ * before it. */
 #include "analyze/hta/hta_stack.h"
 
 struct thread {
@@ -21,15 +22,19 @@ struct builder {
   uint32_t *open;
 };
 
-static int64_t start_ns(const struct builder *b, uint32_t row) { return (b->rank->rows[row].ts_us + b->h->min_ts_us) * 1000; }
+static int64_t start_ns(const struct builder *b, uint32_t row) {
+  return (b->rank->rows[row].ts_us + b->h->min_ts_us) * 1000;
+}
 static int64_t dur_ns(const struct builder *b, uint32_t row) {
   const int64_t ns = tg__hta_dur_ns(b->h, b->rank, &b->rank->rows[row]);
   return ns > 0 ? ns : 0;
 }
 static int64_t end_ns(const struct builder *b, uint32_t row) { return start_ns(b, row) + dur_ns(b, row); }
-static const struct tg__track *track_at(const struct builder *b, uint32_t track) { return &b->h->t->tracks[b->first_track + track]; }
+static const struct tg__track *track_at(const struct builder *b, uint32_t track) {
+  return &b->h->t->tracks[b->first_track + track];
+}
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* pid or tid 0, or device work alone. The main thread has steps, the backward one something of autograd. */
 static void look_at_threads(struct builder *b) {
@@ -52,7 +57,7 @@ static void look_at_threads(struct builder *b) {
   }
 }
 
-/* ---- stacks of one thread ------------------------------------------------------------------------------------------------------------ */
+/* ---- stacks of one thread -------------------------------------------------------------------- */
 
 static bool starts_before(uint32_t x, uint32_t y, const void *ctx) {
   const struct builder *b = ctx;
@@ -120,7 +125,7 @@ static void hang_device_work(struct builder *b) {
   }
 }
 
-/* ---- the backward thread ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the backward thread --------------------------------------------------------------------- */
 
 /* Exactly two threads with a role: the first hangs below the second. Of two main threads, too: by pid, then tid. */
 static bool find_pair(const struct builder *b, uint32_t pair[2]) {
@@ -173,10 +178,12 @@ static bool hang_below(struct builder *b, uint32_t backward, uint32_t main, unsi
   bool any = false;
   uint32_t *top = b->open, *next = b->by_end; /* both are done with */
   for (size_t i = 0; i < b->count; i++)
-    if (b->track_of[b->by_start[i]] == backward && b->g->parent[b->by_start[i]] == TG_NONE) top[count++] = b->by_start[i];
+    if (b->track_of[b->by_start[i]] == backward && b->g->parent[b->by_start[i]] == TG_NONE)
+      top[count++] = b->by_start[i];
   for (size_t i = 0; i <= count; i++) next[i] = (uint32_t)i;
   for (uint32_t i = 0; i < b->rank->count; i++) {
-    if (b->track_of[i] != main || !(tg__thread_name(&b->names, b->h->t->slices.name[b->rank->rows[i].slice]) & range)) continue;
+    if (b->track_of[i] != main || !(tg__thread_name(&b->names, b->h->t->slices.name[b->rank->rows[i].slice]) & range))
+      continue;
     any = true;
     const int64_t end = end_ns(b, i);
     for (size_t k = next_free(next, first_from(b, top, count, start_ns(b, i))); k < count && start_ns(b, top[k]) <= end;
@@ -197,15 +204,16 @@ static void connect_backward(struct builder *b) {
 
 bool tg__hta_call_graph(const struct tg__hta *h, uint32_t rank, struct tg__call_graph *g, uint8_t *roles) {
   const struct tg__rank *r = &h->t->ranks[rank];
-  struct builder b = {.h = h, .rank = &h->ranks[rank], .g = g, .first_track = r->first_track, .track_count = r->track_count};
+  struct builder b = {
+      .h = h, .rank = &h->ranks[rank], .g = g, .first_track = r->first_track, .track_count = r->track_count};
   const size_t rows = b.rank->count + 2;
   b.threads = tg__alloc(((size_t)r->track_count + 1) * sizeof *b.threads);
   b.track_of = tg__alloc(rows * sizeof *b.track_of);
   b.by_start = tg__alloc(rows * sizeof *b.by_start);
   b.by_end = tg__alloc(rows * sizeof *b.by_end);
   b.open = tg__alloc(rows * sizeof *b.open);
-  bool ok = tg__call_graph_new(g, (uint32_t)b.rank->count) && tg__thread_names_open(&b.names, h->t) && b.threads && b.track_of &&
-            b.by_start && b.by_end && b.open;
+  bool ok = tg__call_graph_new(g, (uint32_t)b.rank->count) && tg__thread_names_open(&b.names, h->t) && b.threads &&
+            b.track_of && b.by_start && b.by_end && b.open;
   if (ok) look_at_threads(&b);
   ok = ok && sort_rows(&b);
   if (ok) {

@@ -13,7 +13,8 @@ bool tg__call_graph_new(struct tg__call_graph *g, uint32_t count) {
   g->kernel_ns = tg__alloc(n * sizeof *g->kernel_ns);
   g->first_ns = tg__alloc(n * sizeof *g->first_ns);
   g->last_ns = tg__alloc(n * sizeof *g->last_ns);
-  if (!g->parent || !g->kind || !g->order || !g->depth || !g->height || !g->kernels || !g->kernel_ns || !g->first_ns || !g->last_ns)
+  if (!g->parent || !g->kind || !g->order || !g->depth || !g->height || !g->kernels || !g->kernel_ns || !g->first_ns ||
+      !g->last_ns)
     return false;
   for (uint32_t i = 0; i < count; i++) {
     g->parent[i] = TG_NONE;

@@ -1,8 +1,8 @@
-/* call_graph: what ran inside what, across threads and devices, and the device work below each. Used by call_graph, call_stack,
- * forward_backward and sequences.
+/* call_graph: what ran inside what, across threads and devices, and the device work below each. Used by call_graph,
+ * call_stack, forward_backward and sequences.
  *
- * Nodes are numbered by who builds the graph: slices of the trace by the exact rules, rows by those of HTA (hta_stack.c). A node of
- * the device hangs below the host call that launched it. */
+ * Nodes are numbered by who builds the graph: slices of the trace by the exact rules, rows by those of HTA
+ * (hta_stack.c). A node of the device hangs below the host call that launched it. */
 #ifndef TG_CALL_GRAPH_H
 #define TG_CALL_GRAPH_H
 
@@ -16,10 +16,11 @@ struct tg__call_graph {
   /* made by tg__call_graph_sum: */
   uint32_t *order; /* every node with a kind, children before parents */
   uint32_t order_count;
-  int32_t *depth;                          /* 0: no parent; -1: absent */
-  int32_t *height;                         /* 0: device work; host: 1 above the highest child, and at least 1; -1: absent */
-  uint32_t *kernels;                       /* pieces of device work below, or itself */
-  int64_t *kernel_ns, *first_ns, *last_ns; /* their durations summed, first start, last end; without any: 0, INT64_MAX, INT64_MIN */
+  int32_t *depth;    /* 0: no parent; -1: absent */
+  int32_t *height;   /* 0: device work; host: 1 above the highest child, and at least 1; -1: absent */
+  uint32_t *kernels; /* pieces of device work below, or itself */
+  int64_t *kernel_ns, *first_ns,
+      *last_ns; /* their durations summed, first start, last end; without any: 0, INT64_MAX, INT64_MIN */
 };
 /* Free it after a failure, too. false on no memory, as below. */
 bool tg__call_graph_new(struct tg__call_graph *g, uint32_t count);
@@ -29,7 +30,7 @@ void tg__call_graph_device(struct tg__call_graph *g, uint32_t node, uint32_t par
 bool tg__call_graph_sum(struct tg__call_graph *g);
 void tg__call_graph_free(struct tg__call_graph *g);
 
-/* ---- the exact rules ---------------------------------------------------------------------------------------------------------- */
+/* ---- the exact rules ------------------------------------------------------------------------- */
 
 /* What a thread did, as far as its events tell. */
 enum tg__thread_role { TG__THREAD_OTHER, TG__THREAD_MAIN, TG__THREAD_BACKWARD };
@@ -42,8 +43,8 @@ bool tg__thread_names_open(struct tg__thread_names *n, const struct tg_trace *t)
 unsigned tg__thread_name(struct tg__thread_names *n, uint32_t string_id);
 void tg__thread_names_close(struct tg__thread_names *n);
 
-/* Nodes are the slices of all ranks. Made once and kept with the trace (45 bytes a slice); NULL on no memory. *roles, where not NULL: one
- * enum tg__thread_role a track, kept likewise. */
+/* Nodes are the slices of all ranks. Made once and kept with the trace (45 bytes a slice); NULL on no memory.
+ * *roles, where not NULL: one enum tg__thread_role a track, kept likewise. */
 const struct tg__call_graph *tg__call_graph_of(const struct tg_trace *t, const uint8_t **roles);
 
 #endif

@@ -1,7 +1,9 @@
-/* The call graph of a trace by the exact rules: nesting as it was recorded, device work below the host call that launched it.
+/* The call graph of a trace by the exact rules: nesting as it was recorded, device work below the host call that
+ * launched it.
  *
- * Autograd runs the backward pass on threads of its own while the thread that called backward() waits. So what such a thread runs
- * at its top hangs below the innermost backward annotation or step of that other thread which holds it. */
+ * Autograd runs the backward pass on threads of its own while the thread that called backward() waits. So what such
+ * a thread runs at its top hangs below the innermost backward annotation or step of that other thread which holds
+ * it. */
 #include "analyze/launch/call_graph.h"
 
 bool tg__thread_names_open(struct tg__thread_names *n, const struct tg_trace *t) {
@@ -27,7 +29,7 @@ void tg__thread_names_close(struct tg__thread_names *n) {
   n->flags = NULL;
 }
 
-/* ---- threads that run the backward pass ------------------------------------------------------------------------------------------ */
+/* ---- threads that run the backward pass ------------------------------------------------------ */
 
 struct range {           /* an annotation that backward work may hang below */
   uint32_t slice, outer; /* outer: the range around it, position in the list */
@@ -56,7 +58,8 @@ static bool list_ranges(struct builder *b, const struct tg__track *main) {
   b->count = 0;
   for (uint32_t i = main->first; i < main->first + main->count; i++) {
     if (!(tg__thread_name(&b->names, b->t->slices.name[i]) & (TG__NAME_STEP | TG__NAME_BACKWARD_RANGE))) continue;
-    while (top != TG_NONE && tg__slice_end(b->t, b->ranges[top].slice) <= b->t->slices.start_ns[i]) top = b->ranges[top].outer;
+    while (top != TG_NONE && tg__slice_end(b->t, b->ranges[top].slice) <= b->t->slices.start_ns[i])
+      top = b->ranges[top].outer;
     if (!tg__grow((void **)&b->ranges, &b->cap, b->count + 1, sizeof *b->ranges)) return false;
     b->ranges[b->count] = (struct range){i, top};
     top = (uint32_t)b->count++;
@@ -79,7 +82,8 @@ static void hang_below(struct builder *b, const struct tg__track *backward) {
     if (b->g->kind[i] == TG__NODE_HOST && b->g->parent[i] == TG_NONE) b->g->parent[i] = range_around(b, i, &at);
 }
 
-/* Threads of one process by what they are for: the backward ones of a process with exactly one main thread, as a list per main. */
+/* Threads of one process by what they are for: the backward ones of a process with exactly one main thread, as a
+ * list per main. */
 static bool find_homes(struct builder *b, const struct tg__rank *rank, uint32_t *first, uint32_t *next) {
   enum { SEVERAL = TG_NONE - 1 };
   struct tg__map mains = {0}; /* process → its main thread */
@@ -120,10 +124,11 @@ static bool connect(struct builder *b) {
   return ok;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool is_host(enum tg__class cls) {
-  return cls != TG__CLASS_GPU_ANNOTATION && cls != TG__CLASS_SYNC && cls != TG__CLASS_DEVICE_MARK && !tg__class_is_device_work(cls);
+  return cls != TG__CLASS_GPU_ANNOTATION && cls != TG__CLASS_SYNC && cls != TG__CLASS_DEVICE_MARK &&
+         !tg__class_is_device_work(cls);
 }
 
 static void add_nodes(struct builder *b, const struct tg__track *track) {

@@ -1,5 +1,5 @@
-/* The questions call_graph and call_stack: every event with what it ran in and the device work below it; and one event with all that
- * it ran in and all that ran in it. */
+/* The questions call_graph and call_stack: every event with what it ran in and the device work below it; and one
+ * event with all that it ran in and all that ran in it. */
 #include "analyze/hta/hta_stack.h"
 
 #include <stdlib.h>
@@ -40,11 +40,14 @@ struct batch { /* nodes of one track */
 };
 
 static uint32_t slice_of(const struct view *v, uint32_t node) { return v->rows ? v->rows->rows[node].slice : node; }
-static int64_t slice_or_null(const struct view *v, uint32_t node) { return node == TG_NONE ? TG_NULL_INT : slice_of(v, node); }
+static int64_t slice_or_null(const struct view *v, uint32_t node) {
+  return node == TG_NONE ? TG_NULL_INT : slice_of(v, node);
+}
 
 static int64_t forward_of(const struct tg_trace *t, uint32_t slice) {
   const uint32_t cause = t->slices.cause[slice];
-  const bool linked = cause != TG_NONE && tg__slice_class(t, slice) == TG__CLASS_OP && tg__slice_class(t, cause) == TG__CLASS_OP;
+  const bool linked =
+      cause != TG_NONE && tg__slice_class(t, slice) == TG__CLASS_OP && tg__slice_class(t, cause) == TG__CLASS_OP;
   return linked ? (int64_t)cause : TG_NULL_INT;
 }
 
@@ -83,23 +86,27 @@ static int64_t below_cell(const struct tg__call_graph *g, enum column c, uint32_
 static uint32_t thread_text(const struct view *v, uint32_t track, struct tg_table *out) {
   const struct tg__track *k = &v->t->tracks[track];
   if (k->kind != TG__TRACK_CPU) return TG_NONE;
-  if (v->roles[track] == TG__THREAD_OTHER) return k->count ? tg__table_text(out, v->t, v->t->slices.name[k->first]) : TG_NONE;
+  if (v->roles[track] == TG__THREAD_OTHER)
+    return k->count ? tg__table_text(out, v->t, v->t->slices.name[k->first]) : TG_NONE;
   const char *role = v->roles[track] == TG__THREAD_MAIN ? "main" : "bwd";
   const uint32_t id = tg__strings_add(out->strings, role, strlen(role));
   out->failed |= id == TG_NONE;
   return id;
 }
 
-static void put_texts(const struct view *v, const struct batch *b, enum column c, uint32_t *cells, struct tg_table *out) {
+static void put_texts(const struct view *v, const struct batch *b, enum column c, uint32_t *cells,
+                      struct tg_table *out) {
   const struct tg__slices *s = &v->t->slices;
   const uint32_t thread = c == THREAD ? thread_text(v, b->track, out) : TG_NONE;
   for (size_t i = 0; i < b->count; i++) {
     const uint32_t slice = slice_of(v, b->nodes[i]);
-    cells[i] = c == THREAD ? thread : tg__table_text(out, v->t, c == NAME ? s->name[slice] : v->t->cats[s->cat[slice]].name);
+    cells[i] =
+        c == THREAD ? thread : tg__table_text(out, v->t, c == NAME ? s->name[slice] : v->t->cats[s->cat[slice]].name);
   }
 }
 
-/* A row a node; column by column, as there may be as many as events. `first`: columns of the row that are there already. */
+/* A row a node; column by column, as there may be as many as events. `first`: columns of the row that are there
+ * already. */
 static void put_nodes(const struct view *v, const struct batch *b, size_t first, struct tg_table *out) {
   if (!tg__table_reserve(out, out->rows + b->count)) return;
   for (unsigned c = 0; c < COLUMNS; c++) {
@@ -121,7 +128,7 @@ static void put_nodes(const struct view *v, const struct batch *b, size_t first,
     tg__table_wrote_rows(out, b->count);
 }
 
-/* ---- call_graph ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- call_graph ------------------------------------------------------------------------------ */
 
 static size_t room_of(const struct tg__ask *a, const struct tg_table *out) { return a->most_rows - out->rows; }
 
@@ -179,8 +186,8 @@ static bool answer_hta(struct view *v, const struct tg__ask *a, struct tg_table 
   return ok;
 }
 
-static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e, put_fn *put_exact,
-                          put_fn *put_hta) {
+static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e,
+                          put_fn *put_exact, put_fn *put_hta) {
   static const char *const rules[] = {"exact", "hta", "hta-last", "hta-all"};
   size_t hta;
   const enum tg_err err = tg__ask_choice(a, "rules", rules, 4, &hta, e);
@@ -196,11 +203,12 @@ static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, str
   return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while building the call graph");
 }
 
-enum tg_err tg__answer_call_graph(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_call_graph(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
   return answer(t, a, out, e, put_slices, put_rows);
 }
 
-/* ---- call_stack ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- call_stack ------------------------------------------------------------------------------ */
 
 /* The event asked for; without one the longest device work, or the longest operator where there is none. TG_NONE. */
 static uint32_t event_of(const struct tg_trace *t, const struct tg__ask *a) {
@@ -227,8 +235,10 @@ static enum tg_err check_event(const struct tg_trace *t, const struct tg__ask *a
   if (!text || !*text) return TG_OK;
   const long long n = strtoll(text, &end, 10);
   if (*end || end == text || n < 0)
-    return tg__fail(e, TG_USAGE, -1, "event=%.60s is not an event: give a number from a column id or event of another question", text);
-  if (n >= t->slices.count) return tg__fail(e, TG_NO_DATA, -1, "event %lld is not in the trace, which has %u slices", n, t->slices.count);
+    return tg__fail(e, TG_USAGE, -1,
+                    "event=%.60s is not an event: give a number from a column id or event of another question", text);
+  if (n >= t->slices.count)
+    return tg__fail(e, TG_NO_DATA, -1, "event %lld is not in the trace, which has %u slices", n, t->slices.count);
   return TG_OK;
 }
 
@@ -257,7 +267,8 @@ static size_t relate(const struct view *v, uint32_t node, bool ancestors, uint8_
     if (relation[i]) found[count++] = i;
   }
   if (count == 0) found[count++] = node; /* not in the order: part of a circle */
-  for (uint32_t up = v->g->parent[node]; ancestors && up != TG_NONE && relation[up] == UNRELATED; up = v->g->parent[up]) {
+  for (uint32_t up = v->g->parent[node]; ancestors && up != TG_NONE && relation[up] == UNRELATED;
+       up = v->g->parent[up]) {
     relation[up] = ANCESTOR;
     found[count++] = up;
   }
@@ -283,7 +294,8 @@ static bool put_stack(const struct view *v, const struct tg__ask *a, struct tg_t
   return sorted;
 }
 
-enum tg_err tg__answer_call_stack(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_call_stack(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
   static const char *const yes_no[] = {"0", "1"};
   size_t ancestors;
   enum tg_err err = check_event(t, a, e);

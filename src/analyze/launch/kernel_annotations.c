@@ -1,7 +1,7 @@
 /* The question kernel_annotations: each kernel, copy and memset with the user annotation it belongs to.
  *
- * side=gpu: of the annotations the profiler copied onto the same stream, the shortest that shares time with it. side=cpu: the
- * innermost one around the host call that launched it. */
+ * side=gpu: of the annotations the profiler copied onto the same stream, the shortest that shares time with it.
+ * side=cpu: the innermost one around the host call that launched it. */
 #include "analyze/launch/kernel_annotations.h"
 #include "analyze/names/by_class.h"
 #include "analyze/names/short_name.h"
@@ -26,7 +26,7 @@ struct work {
   struct tg__map shorts; /* string id → text of the table: the short form */
 };
 
-/* ---- annotations of the device ---------------------------------------------------------------------------------------------------------- */
+/* ---- annotations of the device --------------------------------------------------------------- */
 
 static bool add_piece(struct work *w, uint32_t slice, uint32_t label) {
   const int64_t start = w->t->slices.start_ns[slice], dur = w->t->slices.dur_ns[slice];
@@ -36,7 +36,8 @@ static bool add_piece(struct work *w, uint32_t slice, uint32_t label) {
   return true;
 }
 
-/* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their rank. */
+/* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their rank.
+ */
 static struct tg__listed take(struct tg__listed *list, const struct tg__track *track) {
   struct tg__listed part = {.slices = list->slices};
   while (part.count < list->count && part.slices[part.count] < track->first + track->count) part.count++;
@@ -58,7 +59,8 @@ static bool annotate_track(struct work *w, uint32_t track, struct tg__listed wor
   for (size_t i = 0; ok && i < work.count; i++)
     if (tg__ask_has_slice(w->a, t, track, work.slices[i])) ok = add_piece(w, work.slices[i], TG_NONE);
   w->any |= annotations.count > 0;
-  if (ok && annotations.count) ok = tg__label_pieces(w->pieces.items + first, w->pieces.count - first, labels, annotations.count);
+  if (ok && annotations.count)
+    ok = tg__label_pieces(w->pieces.items + first, w->pieces.count - first, labels, annotations.count);
   tg__free(labels);
   return ok;
 }
@@ -66,7 +68,8 @@ static bool annotate_track(struct work *w, uint32_t track, struct tg__listed wor
 static bool annotate_by_device(struct work *w, uint32_t rank) {
   const struct tg__rank *r = &w->t->ranks[rank];
   struct tg__listed work, annotations;
-  bool ok = tg__listed(w->t, TG__LIST_WORK, rank, &work) && tg__listed(w->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
+  bool ok =
+      tg__listed(w->t, TG__LIST_WORK, rank, &work) && tg__listed(w->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
   for (uint32_t k = r->first_track; ok && k < r->first_track + r->track_count; k++) {
     const struct tg__listed pieces = take(&work, &w->t->tracks[k]);
     ok = annotate_track(w, k, pieces, take(&annotations, &w->t->tracks[k]));
@@ -74,7 +77,7 @@ static bool annotate_by_device(struct work *w, uint32_t rank) {
   return ok;
 }
 
-/* ---- annotations of the CPU --------------------------------------------------------------------------------------------------------------- */
+/* ---- annotations of the CPU ------------------------------------------------------------------ */
 
 /* Per slice of the host the innermost annotation around it, or itself. */
 static void find_around(struct work *w, const struct tg__rank *r, uint32_t *around) {
@@ -108,7 +111,7 @@ static bool annotate_rank(struct work *w, uint32_t rank, uint32_t *around) {
   return w->cpu ? annotate_by_host(w, r, around) : annotate_by_device(w, rank);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* The short form of a name of the trace; TG_NONE = unknown. */
 static void put_short(struct work *w, uint32_t string_id, struct tg_table *out) {
@@ -146,7 +149,8 @@ static void put_name(struct work *w, uint32_t string_id, struct tg_table *out) {
 
 static void put_piece(struct work *w, uint32_t rank, const struct tg__piece *p, struct tg_table *out) {
   const struct tg__slices *s = &w->t->slices;
-  if (!w->track || p->slice - w->track->first >= w->track->count) w->track = &w->t->tracks[tg__slice_track(w->t, p->slice)];
+  if (!w->track || p->slice - w->track->first >= w->track->count)
+    w->track = &w->t->tracks[tg__slice_track(w->t, p->slice)];
   const struct tg__track *track = w->track;
   tg__put_rank(out, w->t, rank);
   put_name(w, p->label == TG_NONE ? TG_NONE : s->name[p->label], out);
@@ -224,7 +228,8 @@ static enum tg_err answer(struct work *w, struct tg_table *out) {
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                          struct tg_error *e) {
   static const char *const bys[] = {[BY_KERNEL] = "kernel", [BY_ANNOTATION] = "annotation"};
   static const char *const sides[] = {"gpu", "cpu"}, *const rules[] = {"exact", "hta", "hta-last"};
   size_t by, cpu, hta;
@@ -232,7 +237,9 @@ enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct
   if (!err) err = tg__ask_choice(a, "side", sides, 2, &cpu, e);
   if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (err) return err;
-  if (cpu && hta) return tg__fail(e, TG_USAGE, -1, "HTA has no such numbers for annotations of the CPU: leave out side=cpu or rules=hta");
+  if (cpu && hta)
+    return tg__fail(e, TG_USAGE, -1,
+                    "HTA has no such numbers for annotations of the CPU: leave out side=cpu or rules=hta");
   struct tg__hta h = {0};
   struct work w = {.t = t, .a = a, .by = (enum by)by, .cpu = cpu, .hta = hta ? &h : NULL};
   if (hta) err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
@@ -240,9 +247,11 @@ enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct
   if (err) tg__fail(e, err, -1, "out of memory while looking for the annotations of kernels");
   if (!err && !w.any)
     err = tg__fail(e, TG_NO_DATA, -1,
-                   cpu ? "the trace holds no user annotation: wrap parts of the program in torch.profiler.record_function(\"name\")"
+                   cpu ? "the trace holds no user annotation: wrap parts of the program in "
+                         "torch.profiler.record_function(\"name\")"
                        : "the trace holds no user annotation on a device: wrap parts of the program in "
-                         "torch.profiler.record_function(\"name\") and record CPU and CUDA together; side=cpu takes those of the CPU");
+                         "torch.profiler.record_function(\"name\") and record CPU and CUDA together; side=cpu takes "
+                         "those of the CPU");
   tg__free(w.pieces.items);
   tg__free(w.groups);
   tg__out_free(&w.text);

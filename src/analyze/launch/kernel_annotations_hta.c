@@ -1,4 +1,5 @@
-/* kernel_annotations by HTA's rules: its rows and times, and device work by stream and correlation, synchronisation included. */
+/* kernel_annotations by HTA's rules: its rows and times, and device work by stream and correlation, synchronisation
+ * included. */
 #include "analyze/launch/kernel_annotations.h"
 
 struct view {
@@ -23,7 +24,8 @@ static bool label_before(uint32_t x, uint32_t y, const void *ctx) {
   return l[x].track < l[y].track;
 }
 
-static bool add_piece(const struct tg__hta *h, const struct tg__hta_rank *rank, const struct tg__hta_row *row, struct tg__piece_list *out) {
+static bool add_piece(const struct tg__hta *h, const struct tg__hta_rank *rank, const struct tg__hta_row *row,
+                      struct tg__piece_list *out) {
   if (!tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) return false;
   const int64_t start = row->ts_us * 1000, dur = tg__hta_dur_ns(h, rank, row);
   out->items[out->count++] = (struct tg__piece){row->slice, TG_NONE, start, start + (dur > 0 ? dur : 0), dur};
@@ -31,8 +33,8 @@ static bool add_piece(const struct tg__hta *h, const struct tg__hta_rank *rank, 
 }
 
 /* Label the pieces of one stream after the other; both lists are sorted by it. */
-static bool label_streams(struct view *v, size_t count, const uint32_t *order, const struct placed_label *labels, size_t label_count,
-                          const uint32_t *label_order) {
+static bool label_streams(struct view *v, size_t count, const uint32_t *order, const struct placed_label *labels,
+                          size_t label_count, const uint32_t *label_order) {
   struct tg__piece *some = tg__alloc((count + 1) * sizeof *some);
   struct tg__label *of_track = tg__alloc((label_count + 1) * sizeof *of_track);
   bool ok = some && of_track;
@@ -41,7 +43,8 @@ static bool label_streams(struct view *v, size_t count, const uint32_t *order, c
     size_t n = 0;
     for (to = from; to < count && v->track[order[to]] == track; to++) some[to - from] = v->pieces[order[to]];
     while (at < label_count && labels[label_order[at]].track < track) at++;
-    for (; at < label_count && labels[label_order[at]].track == track; at++) of_track[n++] = labels[label_order[at]].label;
+    for (; at < label_count && labels[label_order[at]].track == track; at++)
+      of_track[n++] = labels[label_order[at]].label;
     ok = tg__label_pieces(some, to - from, of_track, n);
     for (size_t i = from; i < to; i++) v->pieces[order[i]].label = some[i - from].label;
   }
@@ -51,7 +54,8 @@ static bool label_streams(struct view *v, size_t count, const uint32_t *order, c
 }
 
 static bool annotate(struct view *v, struct tg__piece_list *out, struct placed_label *labels, size_t label_count) {
-  uint32_t *order = tg__alloc((out->count + 1) * sizeof *order), *label_order = tg__alloc((label_count + 1) * sizeof *label_order);
+  uint32_t *order = tg__alloc((out->count + 1) * sizeof *order),
+           *label_order = tg__alloc((label_count + 1) * sizeof *label_order);
   v->pieces = out->items;
   v->track = tg__alloc((out->count + 1) * sizeof *v->track);
   bool ok = order && label_order && v->track;
@@ -60,7 +64,8 @@ static bool annotate(struct view *v, struct tg__piece_list *out, struct placed_l
     v->track[i] = tg__slice_track(v->h->t, out->items[i].slice);
   }
   for (size_t i = 0; ok && i < label_count; i++) label_order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, out->count, starts_before, v) && tg__sort_index(label_order, label_count, label_before, labels) &&
+  ok = ok && tg__sort_index(order, out->count, starts_before, v) &&
+       tg__sort_index(label_order, label_count, label_before, labels) &&
        label_streams(v, out->count, order, labels, label_count, label_order);
   tg__free(order);
   tg__free(label_order);

@@ -16,7 +16,8 @@ static bool plant(struct tree *t, const struct tg__piece *pieces, size_t count) 
   t->end = tg__alloc(2 * t->leaves * sizeof *t->end);
   if (!t->end) return false;
   for (size_t i = 0; i < t->leaves; i++) t->end[t->leaves + i] = i < count ? pieces[i].end_ns : INT64_MIN;
-  for (size_t i = t->leaves - 1; i > 0; i--) t->end[i] = t->end[2 * i] > t->end[2 * i + 1] ? t->end[2 * i] : t->end[2 * i + 1];
+  for (size_t i = t->leaves - 1; i > 0; i--)
+    t->end[i] = t->end[2 * i] > t->end[2 * i + 1] ? t->end[2 * i] : t->end[2 * i + 1];
   return true;
 }
 

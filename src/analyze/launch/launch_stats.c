@@ -19,14 +19,14 @@ struct work {
 
 static struct row figures_of(const struct work *w, const struct tg__launch_pair *p) {
   const int64_t call = p->call_end_ns - p->call_start_ns, device = p->end_ns - p->start_ns;
-  const int64_t wait = p->start_ns - p->call_end_ns, delay = wait > 0 ? wait : 0; /* it may start before the call has returned */
+  const int64_t wait = p->start_ns - p->call_end_ns,
+                delay = wait > 0 ? wait : 0; /* it may start before the call has returned */
   return (struct row){.name = TG_NONE,
                       .launches = 1,
                       .call_ns = call,
                       .device_ns = device,
                       .delay_ns = delay,
-                      .short_kernels = call <= w->call_limit_ns && device < call,
-                      .call_outliers = call > w->call_limit_ns,
+                      .short_kernels = call <= w->call_limit_ns && device<call, .call_outliers = call> w->call_limit_ns,
                       .delay_outliers = delay > w->delay_limit_ns};
 }
 
@@ -40,7 +40,8 @@ static void add_figures(struct row *to, const struct row *one) {
   to->delay_outliers += one->delay_outliers;
 }
 
-static void put_row(struct work *w, const struct tg__device_rows *d, const struct row *r, uint32_t call, uint32_t kernel) {
+static void put_row(struct work *w, const struct tg__device_rows *d, const struct row *r, uint32_t call,
+                    uint32_t kernel) {
   tg__put_rank(w->out, d->t, d->rank);
   tg__put_trace_text(w->out, d->t, call);
   tg__put_trace_text(w->out, d->t, kernel);
@@ -91,17 +92,34 @@ static bool put_rows(struct work *w, const struct tg__device_rows *d) {
   return ok;
 }
 
-/* ---- by=event: a row a launch, written column by column -------------------------------------------------------------------------- */
+/* ---- by=event: a row a launch, written column by column -------------------------------------- */
 
-enum { RANK, CALL, KERNEL, CORRELATION, LAUNCHES, CALL_NS, DEVICE_NS, DELAY_NS, SHORT, CALL_OUTLIERS, DELAY_OUTLIERS, COLUMNS, AT_ONCE = 128 };
+enum {
+  RANK,
+  CALL,
+  KERNEL,
+  CORRELATION,
+  LAUNCHES,
+  CALL_NS,
+  DEVICE_NS,
+  DELAY_NS,
+  SHORT,
+  CALL_OUTLIERS,
+  DELAY_OUTLIERS,
+  COLUMNS,
+  AT_ONCE = 128
+};
 
-static const size_t figure_at[COLUMNS] = {
-    [LAUNCHES] = offsetof(struct row, launches),           [CALL_NS] = offsetof(struct row, call_ns),
-    [DEVICE_NS] = offsetof(struct row, device_ns),         [DELAY_NS] = offsetof(struct row, delay_ns),
-    [SHORT] = offsetof(struct row, short_kernels),         [CALL_OUTLIERS] = offsetof(struct row, call_outliers),
-    [DELAY_OUTLIERS] = offsetof(struct row, delay_outliers)};
+static const size_t figure_at[COLUMNS] = {[LAUNCHES] = offsetof(struct row, launches),
+                                          [CALL_NS] = offsetof(struct row, call_ns),
+                                          [DEVICE_NS] = offsetof(struct row, device_ns),
+                                          [DELAY_NS] = offsetof(struct row, delay_ns),
+                                          [SHORT] = offsetof(struct row, short_kernels),
+                                          [CALL_OUTLIERS] = offsetof(struct row, call_outliers),
+                                          [DELAY_OUTLIERS] = offsetof(struct row, delay_outliers)};
 
-/* So many rows at a time that what they are made of, which lies far apart, is looked up once and stays in the cache meanwhile. */
+/* So many rows at a time that what they are made of, which lies far apart, is looked up once and stays in the cache
+ * meanwhile. */
 struct batch {
   uint32_t calls[AT_ONCE], slices[AT_ONCE];
   int64_t correlations[AT_ONCE]; /* rules=hta; exact ones are looked up if they are asked for */
@@ -169,7 +187,7 @@ static bool put_events(struct work *w, const struct tg__device_rows *d) {
   return true;
 }
 
-/* ---- sums ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static bool has_launches(const struct tg_trace *t, uint32_t rank) {
   for (uint32_t k = t->ranks[rank].first_track, end = k + t->ranks[rank].track_count; k < end; k++)
@@ -184,7 +202,8 @@ static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
   if (w->by == BY_EVENT) return put_events(w, d);
   w->count = 0;
   tg__map_free(&w->row_of);
-  if (w->by == BY_RANK && has_launches(d->t, d->rank) && !row_of(w, TG_NONE)) return false; /* even if none is in these steps */
+  if (w->by == BY_RANK && has_launches(d->t, d->rank) && !row_of(w, TG_NONE))
+    return false; /* even if none is in these steps */
   for (size_t i = 0; i < d->pair_count; i++) {
     if (is_left_out(w, d, i)) continue;
     const struct tg__launch_pair p = tg__device_pair(d, i);
@@ -197,8 +216,10 @@ static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
   return put_rows(w, d);
 }
 
-enum tg_err tg__answer_launch_stats(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const choices[] = {[BY_RANK] = "rank", [BY_KERNEL] = "kernel", [BY_CALL] = "call", [BY_EVENT] = "event"};
+enum tg_err tg__answer_launch_stats(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                    struct tg_error *e) {
+  static const char *const choices[] = {
+      [BY_RANK] = "rank", [BY_KERNEL] = "kernel", [BY_CALL] = "call", [BY_EVENT] = "event"};
   struct work w = {.out = out};
   enum tg__rules rules;
   size_t by;

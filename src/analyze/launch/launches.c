@@ -25,7 +25,7 @@ struct work {
   size_t launch_count, launch_cap;
 };
 
-/* ---- one device event ------------------------------------------------------------------------------------------------------------- */
+/* ---- one device event ------------------------------------------------------------------------ */
 
 static int64_t delay_of(const struct tg_trace *t, uint32_t call, uint32_t device) {
   const int64_t wait = t->slices.start_ns[device] - tg__slice_end(t, call);
@@ -47,9 +47,10 @@ static void count_into(struct row *r, const struct tg_trace *t, uint32_t device)
   tg__stats_add(&r->delay, delay_of(t, call, device));
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays, struct tg_table *out) {
+static void put_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays,
+                    struct tg_table *out) {
   const struct tg_trace *t = w->t;
   const uint32_t op = device == TG_NONE ? TG_NONE : tg__launching_op(t, device);
   tg__put_rank(out, t, r->rank);
@@ -82,7 +83,7 @@ static void put_event(const struct work *w, uint32_t rank, uint32_t device, stru
   put_row(w, &r, device, &delay, out);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint32_t row_of(struct work *w, uint32_t rank, uint32_t call) {
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)rank << 32 | call, TG_NONE);
@@ -102,7 +103,8 @@ static bool count_one(struct work *w, uint32_t rank, uint32_t device) {
   if (row == TG_NONE) return false;
   count_into(&w->rows[row], w->t, device);
   if (call == TG_NONE) return true;
-  if (w->launch_count == w->launch_cap && !tg__grow((void **)&w->launches, &w->launch_cap, w->launch_count + 1, sizeof *w->launches))
+  if (w->launch_count == w->launch_cap &&
+      !tg__grow((void **)&w->launches, &w->launch_cap, w->launch_count + 1, sizeof *w->launches))
     return false;
   w->rows[row].delays++;
   w->launches[w->launch_count++] = (struct launch){row, delay_of(w->t, call, device)};
@@ -115,7 +117,8 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a, struct tg_
     if (!tg__ask_has_rank(a, track->rank)) continue;
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
-      if (w->by == BY_RANK && row_of(w, track->rank, TG_NONE) == TG_NONE) return TG_MEMORY; /* even if none of it is in these steps */
+      if (w->by == BY_RANK && row_of(w, track->rank, TG_NONE) == TG_NONE)
+        return TG_MEMORY; /* even if none of it is in these steps */
       if (a->has_steps && !tg__ask_has_slice(a, w->t, k, i)) continue;
       if (w->by == BY_EVENT)
         put_event(w, track->rank, i, out);
@@ -165,7 +168,8 @@ done:
   return err;
 }
 
-enum tg_err tg__answer_launches(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_launches(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                struct tg_error *e) {
   static const char *const choices[] = {[BY_RANK] = "rank", [BY_CALL] = "call", [BY_EVENT] = "event"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);

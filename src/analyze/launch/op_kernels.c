@@ -1,6 +1,7 @@
 /* The question op_kernels: operators with the device work they launched, as sequences, and how long it took to begin.
  *
- * exact: device work belongs to the operator of its host call, whatever call that was. HTA's rules stand in op_kernels_hta.c. */
+ * exact: device work belongs to the operator of its host call, whatever call that was. HTA's rules stand in
+ * op_kernels_hta.c. */
 #include "analyze/launch/op_kernels.h"
 
 enum by { BY_SEQUENCE, BY_OP, BY_CALL };
@@ -20,7 +21,7 @@ struct work {
   int64_t unlinked, outside;
 };
 
-/* ---- calls --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 struct tg__op_call *tg__op_calls_at(struct tg__op_calls *c, uint64_t key, uint32_t *number) {
   uint32_t *slot = tg__map_slot(&c->of, key, TG_NONE);
@@ -73,7 +74,7 @@ static bool collect(const struct work *w, uint32_t rank, struct tg__op_calls *c)
   return true;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static struct row *row_at(struct work *w, struct tg__map *rows, uint32_t name, uint32_t sequence, uint32_t rank) {
   uint32_t *slot = tg__map_slot(rows, (uint64_t)name << 32 | sequence, TG_NONE);
@@ -86,7 +87,8 @@ static struct row *row_at(struct work *w, struct tg__map *rows, uint32_t name, u
   return &w->rows[*slot];
 }
 
-static void add_call(const struct work *w, struct row *r, const struct tg__op_calls *c, const struct tg__launched_run *run) {
+static void add_call(const struct work *w, struct row *r, const struct tg__op_calls *c,
+                     const struct tg__launched_run *run) {
   const struct tg__op_call *call = &c->calls[run->owner];
   const struct tg__launched *first = &c->work.items[c->work.order[run->first]];
   if (r->first == TG_NONE || call->start_ns < w->t->slices.start_ns[r->first]) r->first = call->op;
@@ -136,8 +138,9 @@ static bool group(struct work *w, struct tg__op_calls *c, uint32_t rank) {
     const struct tg__op_call *call = &c->calls[run->owner];
     const uint32_t sequence = tg__sequences_find(&w->sequences, &c->work, run);
     /* by=call: the call's own number keeps it apart */
-    struct row *r =
-        sequence == TG_NONE ? NULL : row_at(w, &rows, w->by == BY_CALL ? run->owner : w->t->slices.name[call->op], sequence, rank);
+    struct row *r = sequence == TG_NONE
+                        ? NULL
+                        : row_at(w, &rows, w->by == BY_CALL ? run->owner : w->t->slices.name[call->op], sequence, rank);
     ok = r != NULL;
     if (!ok) break;
     r->name = w->t->slices.name[call->op];
@@ -149,7 +152,7 @@ static bool group(struct work *w, struct tg__op_calls *c, uint32_t rank) {
   return ok;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
@@ -203,7 +206,9 @@ static void add_notes(const struct work *w, struct tg_table *out) {
     tg__table_note(out, "in no row: launches with no kernel, or several: %lld", (long long)w->unlinked);
   else if (w->unlinked)
     tg__table_note(out, "in no row: device work without a host call: %lld", (long long)w->unlinked);
-  if (w->outside) tg__table_note(out, "in no row: device work whose host call lies outside all operators: %lld", (long long)w->outside);
+  if (w->outside)
+    tg__table_note(out, "in no row: device work whose host call lies outside all operators: %lld",
+                   (long long)w->outside);
 }
 
 /* What HTA found in one rank it shows again with the next. */
@@ -232,7 +237,8 @@ static bool add_ranks(struct work *w) {
   return ok;
 }
 
-enum tg_err tg__answer_op_kernels(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_op_kernels(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
   static const char *const choices[] = {[BY_SEQUENCE] = "sequence", [BY_OP] = "op", [BY_CALL] = "call"};
   static const char *const rules[] = {"exact", "hta", "hta-last"};
   size_t by, hta;

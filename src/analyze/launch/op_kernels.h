@@ -14,9 +14,9 @@ struct tg__op_calls {
   struct tg__launched_list work;
   struct tg__op_call *calls;
   size_t count, cap;
-  struct tg__map of; /* the caller's key → call */
-  int64_t unlinked,
-      outside; /* device work without a host call (HTA: launches without exactly one kernel); with one outside all operators */
+  struct tg__map of;         /* the caller's key → call */
+  int64_t unlinked, outside; /* device work without a host call (HTA: launches without exactly one kernel); with one
+                                outside all operators */
 };
 /* The call with this key, made when new. NULL on no memory. */
 struct tg__op_call *tg__op_calls_at(struct tg__op_calls *c, uint64_t key, uint32_t *number);

@@ -1,5 +1,5 @@
-/* op_kernels by HTA's rules: launches are known by name, a launch belongs to the aten:: operator of any thread that began last and
- * lasts as long, and what earlier ranks launched counts again in later ones. */
+/* op_kernels by HTA's rules: launches are known by name, a launch belongs to the aten:: operator of any thread that
+ * began last and lasts as long, and what earlier ranks launched counts again in later ones. */
 #include "analyze/launch/op_kernels.h"
 
 struct tree { /* largest end below each node; leaves are operators by start */
@@ -24,7 +24,8 @@ static unsigned kind_of(struct finder *f, uint32_t row) {
   const struct tg__str s = tg__name(f->h->t, id);
   unsigned kind = NAME_SEEN;
   if (tg__str_has_prefix(s, "aten::")) kind |= NAME_ATEN;
-  const bool cuda = tg__str_has_prefix(s, "cuda") && tg__str_contains((struct tg__str){s.ptr + 4, s.len - 4}, "LaunchKernel");
+  const bool cuda =
+      tg__str_has_prefix(s, "cuda") && tg__str_contains((struct tg__str){s.ptr + 4, s.len - 4}, "LaunchKernel");
   if (cuda || tg__str_has_prefix(s, "cuLaunchKernel") || tg__str_has_prefix(s, "runFunction")) kind |= NAME_LAUNCH;
   return f->kinds[id] = (uint8_t)kind;
 }
@@ -111,7 +112,8 @@ static bool add_launch(struct finder *f, uint32_t launch, struct tg__op_calls *c
   struct tg__op_call *call = tg__op_calls_at(c, call_key(f, op), &number);
   if (!call) return false;
   const struct tg__hta_row *rows = f->rank->rows;
-  if (call->op == TG_NONE) *call = (struct tg__op_call){rows[op].slice, rows[op].ts_us * 1000, tg__hta_dur_ns(f->h, f->rank, &rows[op])};
+  if (call->op == TG_NONE)
+    *call = (struct tg__op_call){rows[op].slice, rows[op].ts_us * 1000, tg__hta_dur_ns(f->h, f->rank, &rows[op])};
   const struct tg__launched item = {.owner = number,
                                     .name = f->h->t->slices.name[rows[kernel].slice],
                                     .tie = (uint32_t)c->work.count,

@@ -1,7 +1,7 @@
 /* sequence: device work put in order below what launched it, and sequences of names numbered. */
 #include "analyze/launch/sequence.h"
 
-/* ---- device work by what launched it ------------------------------------------------------------------------------------------- */
+/* ---- device work by what launched it --------------------------------------------------------- */
 
 bool tg__launched_add(struct tg__launched_list *l, const struct tg__launched *item) {
   if (l->count == l->cap && !tg__grow((void **)&l->items, &l->cap, l->count + 1, sizeof *l->items)) return false;
@@ -30,7 +30,8 @@ bool tg__launched_sort(struct tg__launched_list *l) {
       l->runs[l->run_count - 1].count++;
       continue;
     }
-    if (l->run_count == l->run_cap && !tg__grow((void **)&l->runs, &l->run_cap, l->run_count + 1, sizeof *l->runs)) return false;
+    if (l->run_count == l->run_cap && !tg__grow((void **)&l->runs, &l->run_cap, l->run_count + 1, sizeof *l->runs))
+      return false;
     l->runs[l->run_count++] = (struct tg__launched_run){owner, i, 1};
   }
   return true;
@@ -43,13 +44,15 @@ void tg__launched_free(struct tg__launched_list *l) {
   *l = (struct tg__launched_list){0};
 }
 
-/* ---- sequences of names ---------------------------------------------------------------------------------------------------------- */
+/* ---- sequences of names ---------------------------------------------------------------------- */
 
-static bool is_same(const struct tg__sequences *s, const struct tg__sequence *q, const uint32_t *names, uint32_t count) {
+static bool is_same(const struct tg__sequences *s, const struct tg__sequence *q, const uint32_t *names,
+                    uint32_t count) {
   return q->count == count && memcmp(&s->names[q->first], names, count * sizeof *names) == 0;
 }
 
-uint32_t tg__sequences_find(struct tg__sequences *s, const struct tg__launched_list *l, const struct tg__launched_run *run) {
+uint32_t tg__sequences_find(struct tg__sequences *s, const struct tg__launched_list *l,
+                            const struct tg__launched_run *run) {
   /* The names are written behind those kept, and stay there when they are new. */
   if (!tg__grow((void **)&s->names, &s->name_cap, s->name_count + run->count, sizeof *s->names)) return TG_NONE;
   uint32_t *names = &s->names[s->name_count];
@@ -72,8 +75,8 @@ void tg__sequences_free(struct tg__sequences *s) {
   *s = (struct tg__sequences){0};
 }
 
-void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg_trace *t, uint32_t head, const char *joint,
-                       struct tg__out *out) {
+void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg_trace *t, uint32_t head,
+                       const char *joint, struct tg__out *out) {
   const struct tg__sequence *q = &s->items[sequence];
   if (head != TG_NONE) {
     const struct tg__str name = tg__name(t, head);

@@ -1,11 +1,11 @@
-/* sequence: device work in the order it followed on what launched it, and which names followed one another. Used by op_kernels and
- * sequences. */
+/* sequence: device work in the order it followed on what launched it, and which names followed one another. Used by
+ * op_kernels and sequences. */
 #ifndef TG_SEQUENCE_H
 #define TG_SEQUENCE_H
 
 #include "analyze/analyze.h"
 
-/* ---- device work by what launched it ------------------------------------------------------------------------------------------- */
+/* ---- device work by what launched it --------------------------------------------------------- */
 
 struct tg__launched {
   uint32_t owner;                      /* the caller's number for the range of host time it counts for */
@@ -28,7 +28,7 @@ bool tg__launched_add(struct tg__launched_list *l, const struct tg__launched *it
 bool tg__launched_sort(struct tg__launched_list *l); /* makes order and runs of the items; again after more came */
 void tg__launched_free(struct tg__launched_list *l);
 
-/* ---- sequences of names ---------------------------------------------------------------------------------------------------------- */
+/* ---- sequences of names ---------------------------------------------------------------------- */
 
 struct tg__sequence {
   size_t first;         /* in names */
@@ -42,10 +42,11 @@ struct tg__sequences {
   struct tg__map by_hash;
 };
 /* The number of the sequence of names of a run; equal names, equal numbers. TG_NONE on no memory. */
-uint32_t tg__sequences_find(struct tg__sequences *s, const struct tg__launched_list *l, const struct tg__launched_run *run);
+uint32_t tg__sequences_find(struct tg__sequences *s, const struct tg__launched_list *l,
+                            const struct tg__launched_run *run);
 void tg__sequences_free(struct tg__sequences *s);
 /* head, then the names, joined. head TG_NONE: the names alone. */
-void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg_trace *t, uint32_t head, const char *joint,
-                       struct tg__out *out);
+void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg_trace *t, uint32_t head,
+                       const char *joint, struct tg__out *out);
 
 #endif

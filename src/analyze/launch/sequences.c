@@ -45,8 +45,8 @@ static size_t order_by_text(const struct tg__patterns *p, size_t most, uint32_t 
 }
 
 /* text NULL: the pattern is named by its place alone. */
-static void put_pattern(const struct tg__patterns *p, const struct tg__pattern *item, size_t place, uint32_t event, struct tg__out *text,
-                        struct tg_table *out) {
+static void put_pattern(const struct tg__patterns *p, const struct tg__pattern *item, size_t place, uint32_t event,
+                        struct tg__out *text, struct tg_table *out) {
   tg__put_rank(out, p->t, item->rank);
   tg__put_int(out, (int64_t)place);
   tg__put_trace_text(out, p->t, item->name);
@@ -78,7 +78,9 @@ static bool put_patterns(const struct tg__patterns *p, const struct how *how, st
   struct tg__out text = {0};
   uint32_t *order = tg__alloc((p->count + 1) * sizeof *order), *places = tg__alloc((p->count + 1) * sizeof *places);
   bool ok = order && places;
-  const size_t kept = !ok ? SIZE_MAX : how->hta ? order_by_text(p, how->top, order) : tg__patterns_top(p, how->top, order);
+  const size_t kept = !ok        ? SIZE_MAX
+                      : how->hta ? order_by_text(p, how->top, order)
+                                 : tg__patterns_top(p, how->top, order);
   ok = kept != SIZE_MAX;
   uint32_t place = 0;
   for (size_t i = 0; ok && i < kept; i++) {
@@ -99,7 +101,8 @@ static enum tg_err read_count(const struct tg__ask *a, const char *name, size_t 
   const char *text = tg__ask_arg(a, name);
   char *end;
   const long long n = strtoll(text, &end, 10);
-  if (end == text || *end || n < 0 || n > UINT32_MAX) return tg__fail(e, TG_USAGE, -1, "%s=%.60s is not a whole number", name, text);
+  if (end == text || *end || n < 0 || n > UINT32_MAX)
+    return tg__fail(e, TG_USAGE, -1, "%s=%.60s is not a whole number", name, text);
   *out = (size_t)n;
   return TG_OK;
 }
@@ -118,7 +121,8 @@ static enum tg_err read_how(const struct tg__ask *a, struct how *how, struct tg_
   return err;
 }
 
-enum tg_err tg__answer_sequences(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_sequences(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                 struct tg_error *e) {
   struct how how = {0};
   enum tg_err err = read_how(a, &how, e);
   if (err) return err;
@@ -132,7 +136,9 @@ enum tg_err tg__answer_sequences(const struct tg_trace *t, const struct tg__ask 
   if (!err && !p.any)
     tg__table_note(out, "no operator has '%.80s' in its name", op);
   else if (!err && !p.count)
-    tg__table_note(out, "none of these operators launched as many kernels, copies and memsets as min_length=%zu asks for", how.min_length);
+    tg__table_note(out,
+                   "none of these operators launched as many kernels, copies and memsets as min_length=%zu asks for",
+                   how.min_length);
   tg__patterns_free(&p);
   tg__hta_close(&h);
   return err ? tg__fail(e, err, -1, "out of memory while counting sequences of kernels") : TG_OK;

@@ -1,4 +1,5 @@
-/* sequences.h: patterns of kernels below operators of a name, for the question sequences and for exports that mark them. */
+/* sequences.h: patterns of kernels below operators of a name, for the question sequences and for exports that mark
+ * them. */
 #ifndef TG_SEQUENCES_H
 #define TG_SEQUENCES_H
 
@@ -22,21 +23,24 @@ struct tg__patterns {
   size_t count, cap;
 };
 /* TG_OK or TG_MEMORY; free it either way. hta NULL: the exact rules. */
-enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op, size_t min_length,
-                              const struct tg__hta *hta);
+enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op,
+                              size_t min_length, const struct tg__hta *hta);
 void tg__patterns_free(struct tg__patterns *p);
 /* The pattern a slice lies in. TG_NONE. */
 static inline uint32_t tg__pattern_around(const struct tg__patterns *p, uint32_t slice) {
   return p->root[slice] == TG_NONE ? TG_NONE : p->pattern[p->root[slice]];
 }
 bool tg__patterns_wants(struct tg__patterns *p, uint32_t string_id);
-/* The numbers of the `most` most frequent of each rank, in the order of the question; order has room for all. How many there are;
- * SIZE_MAX on no memory. */
+/* The numbers of the `most` most frequent of each rank, in the order of the question; order has room for all. How
+ * many there are; SIZE_MAX on no memory. */
 size_t tg__patterns_top(const struct tg__patterns *p, size_t most, uint32_t *order);
-size_t tg__patterns_cut(const struct tg__patterns *p, size_t most, uint32_t *order); /* the same of an order that is made already */
-void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *item, struct tg__out *out); /* op|kernel|kernel… */
+size_t tg__patterns_cut(const struct tg__patterns *p, size_t most,
+                        uint32_t *order); /* the same of an order that is made already */
+void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *item,
+                      struct tg__out *out); /* op|kernel|kernel… */
 
 /* sequences_hta.c: the device work of one rank by HTA's rules; owners are rows. false on no memory. */
-bool tg__patterns_work_of_hta(struct tg__patterns *p, const struct tg__hta *h, uint32_t rank, struct tg__launched_list *work);
+bool tg__patterns_work_of_hta(struct tg__patterns *p, const struct tg__hta *h, uint32_t rank,
+                              struct tg__launched_list *work);
 
 #endif

@@ -1,7 +1,9 @@
-/* Patterns: for each operator of a name, the names of the kernels below it in the order they began; equal ones are counted together.
+/* Patterns: for each operator of a name, the names of the kernels below it in the order they began; equal ones are
+ * counted together.
  *
- * exact: operators at any depth, but for those inside another of the name, which are part of it. A kernel lies below the operator
- * around the host call that launched it, on the same thread, or around the operator which that call is linked to. */
+ * exact: operators at any depth, but for those inside another of the name, which are part of it. A kernel lies below
+ * the operator around the host call that launched it, on the same thread, or around the operator which that call is
+ * linked to. */
 #include "analyze/launch/sequences.h"
 
 bool tg__patterns_wants(struct tg__patterns *p, uint32_t string_id) {
@@ -13,7 +15,7 @@ void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *it
   tg__sequence_text(&p->sequences, item->sequence, p->t, item->name, "|", out);
 }
 
-/* ---- device work by the exact rules ------------------------------------------------------------------------------------------------ */
+/* ---- device work by the exact rules ---------------------------------------------------------- */
 
 static bool is_operator(const struct tg__patterns *p, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(p->t, slice);
@@ -42,7 +44,8 @@ static uint32_t root_of(const struct tg__patterns *p, uint32_t device_slice) {
   return p->root[cause[call]];
 }
 
-static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32_t rank, struct tg__launched_list *work) {
+static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32_t rank,
+                         struct tg__launched_list *work) {
   const struct tg_trace *t = p->t;
   const struct tg__rank *r = &t->ranks[rank];
   find_roots(p, r);
@@ -63,10 +66,10 @@ static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32
   return true;
 }
 
-/* ---- patterns of one rank ------------------------------------------------------------------------------------------------------------ */
+/* ---- patterns of one rank -------------------------------------------------------------------- */
 
-static struct tg__pattern *pattern_at(struct tg__patterns *p, struct tg__map *known, uint32_t name, uint32_t sequence, uint32_t rank,
-                                      uint32_t *number) {
+static struct tg__pattern *pattern_at(struct tg__patterns *p, struct tg__map *known, uint32_t name, uint32_t sequence,
+                                      uint32_t rank, uint32_t *number) {
   uint32_t *slot = tg__map_slot(known, (uint64_t)name << 32 | sequence, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -78,7 +81,8 @@ static struct tg__pattern *pattern_at(struct tg__patterns *p, struct tg__map *kn
   return &p->items[*slot];
 }
 
-static bool count_patterns(struct tg__patterns *p, const struct tg__launched_list *work, uint32_t rank, const struct tg__hta *hta) {
+static bool count_patterns(struct tg__patterns *p, const struct tg__launched_list *work, uint32_t rank,
+                           const struct tg__hta *hta) {
   const struct tg__slices *s = &p->t->slices;
   struct tg__map known = {0};
   bool ok = true;
@@ -88,7 +92,8 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
     const struct tg__hta_row *row = hta ? &hta->ranks[rank].rows[run->owner] : NULL;
     const uint32_t slice = row ? row->slice : run->owner, sequence = tg__sequences_find(&p->sequences, work, run);
     uint32_t number;
-    struct tg__pattern *item = sequence == TG_NONE ? NULL : pattern_at(p, &known, s->name[slice], sequence, rank, &number);
+    struct tg__pattern *item =
+        sequence == TG_NONE ? NULL : pattern_at(p, &known, s->name[slice], sequence, rank, &number);
     ok = item != NULL;
     if (!ok) break;
     if (item->first == TG_NONE || s->start_ns[slice] < s->start_ns[item->first]) item->first = slice;
@@ -101,8 +106,8 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
   return ok;
 }
 
-enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op, size_t min_length,
-                              const struct tg__hta *hta) {
+enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op,
+                              size_t min_length, const struct tg__hta *hta) {
   const size_t slices = (size_t)t->slices.count + 1;
   *p = (struct tg__patterns){.t = t, .op = op, .min_length = min_length};
   p->is_wanted = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
@@ -132,7 +137,7 @@ void tg__patterns_free(struct tg__patterns *p) {
   *p = (struct tg__patterns){0};
 }
 
-/* ---- order ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__patterns *p = ctx;

@@ -1,9 +1,10 @@
-/* Patterns by HTA's rules: of all events whose name matches only those at the smallest depth among them count, and what lies below
- * them includes the synchronisation records of streams. */
+/* Patterns by HTA's rules: of all events whose name matches only those at the smallest depth among them count, and
+ * what lies below them includes the synchronisation records of streams. */
 #include "analyze/hta/hta_stack.h"
 #include "analyze/launch/sequences.h"
 
-/* Smallest depth of the rows of that name; INT32_MAX when there are none. Rows outside the call stacks have depth -1. */
+/* Smallest depth of the rows of that name; INT32_MAX when there are none. Rows outside the call stacks have depth -1.
+ */
 static int32_t least_depth(struct tg__patterns *p, const struct tg__hta_rank *rank, const struct tg__call_graph *g) {
   int32_t least = INT32_MAX;
   for (size_t i = 0; i < rank->count; i++)
@@ -11,19 +12,21 @@ static int32_t least_depth(struct tg__patterns *p, const struct tg__hta_rank *ra
   return least;
 }
 
-/* Per row the candidate it lies below, or is, and the same by slice; parents come before their children in the reversed order. */
-static void find_roots(struct tg__patterns *p, const struct tg__hta_rank *rank, const struct tg__call_graph *g, int32_t depth,
-                       uint32_t *root) {
+/* Per row the candidate it lies below, or is, and the same by slice; parents come before their children in the
+ * reversed order. */
+static void find_roots(struct tg__patterns *p, const struct tg__hta_rank *rank, const struct tg__call_graph *g,
+                       int32_t depth, uint32_t *root) {
   for (uint32_t at = g->order_count; at-- > 0;) {
     const uint32_t i = g->order[at], up = g->parent[i];
     root[i] = up == TG_NONE ? TG_NONE : root[up];
-    if (root[i] == TG_NONE && g->depth[i] == depth && tg__patterns_wants(p, p->t->slices.name[rank->rows[i].slice])) root[i] = i;
+    if (root[i] == TG_NONE && g->depth[i] == depth && tg__patterns_wants(p, p->t->slices.name[rank->rows[i].slice]))
+      root[i] = i;
     if (root[i] != TG_NONE) p->root[rank->rows[i].slice] = rank->rows[root[i]].slice;
   }
 }
 
-static bool add_work(const struct tg__patterns *p, const struct tg__hta *h, const struct tg__hta_rank *rank, const struct tg__call_graph *g,
-                     const uint32_t *root, struct tg__launched_list *work) {
+static bool add_work(const struct tg__patterns *p, const struct tg__hta *h, const struct tg__hta_rank *rank,
+                     const struct tg__call_graph *g, const uint32_t *root, struct tg__launched_list *work) {
   for (uint32_t i = 0; i < rank->count; i++) {
     if (g->kind[i] != TG__NODE_DEVICE || root[i] == TG_NONE) continue;
     const struct tg__hta_row *row = &rank->rows[i];
@@ -38,7 +41,8 @@ static bool add_work(const struct tg__patterns *p, const struct tg__hta *h, cons
   return true;
 }
 
-bool tg__patterns_work_of_hta(struct tg__patterns *p, const struct tg__hta *h, uint32_t rank, struct tg__launched_list *work) {
+bool tg__patterns_work_of_hta(struct tg__patterns *p, const struct tg__hta *h, uint32_t rank,
+                              struct tg__launched_list *work) {
   const struct tg__hta_rank *r = &h->ranks[rank];
   struct tg__call_graph g = {0};
   uint32_t *root = tg__alloc((r->count + 1) * sizeof *root);

@@ -1,4 +1,5 @@
-/* The question memory: totals, curve and operators, per device, from the events as they stand. What was alive at the peak: memory_peak.c. */
+/* The question memory: totals, curve and operators, per device, from the events as they stand. What was alive at the
+ * peak: memory_peak.c. */
 #include "analyze/memory/memory_blocks.h"
 
 #include <stdio.h>
@@ -32,7 +33,7 @@ struct work {
   size_t device_count, device_cap;
 };
 
-/* ---- devices ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 /* TG_NONE on no memory. */
 static uint32_t device_of(struct work *w, const struct tg__ask *a, const struct tg__memory_event *e) {
@@ -46,7 +47,7 @@ static uint32_t device_of(struct work *w, const struct tg__ask *a, const struct 
   return id;
 }
 
-/* ---- following the events --------------------------------------------------------------------------------------------------------- */
+/* ---- following the events -------------------------------------------------------------------- */
 
 static bool follow_address(struct device *d, const struct tg__memory_event *e, size_t i) {
   if (!e->addr_is_known) return true;
@@ -102,9 +103,12 @@ static enum tg_err follow_all(struct work *w, const struct tg__ask *a) {
   return TG_OK;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-enum { PAIRED = 4, BLOCKS = 4 }; /* columns that only by=device has, and those at the end that only by=peak and by=category have */
+enum {
+  PAIRED = 4,
+  BLOCKS = 4
+}; /* columns that only by=device has, and those at the end that only by=peak and by=category have */
 
 static void put_nulls(struct tg_table *out, int count) {
   while (count-- > 0) tg__put_null(out);
@@ -133,8 +137,9 @@ static enum tg_err put_devices(const struct work *w, struct tg_table *out) {
     const struct device *d = &w->devices[order[i]];
     if (!d->wanted) continue;
     put_head(w, d, TG_NONE, d->peak_event == SIZE_MAX ? TG_NULL_INT : w->events.items[d->peak_event].ts_ns, out);
-    const int64_t cells[] = {d->events,         d->allocations,   d->alloc_bytes, d->free_bytes, d->net,        d->peak_net,
-                             d->peak_allocated, d->peak_reserved, d->with_addr,   d->paired,     d->live_count, d->free_without_alloc};
+    const int64_t cells[] = {d->events,    d->allocations, d->alloc_bytes,    d->free_bytes,
+                             d->net,       d->peak_net,    d->peak_allocated, d->peak_reserved,
+                             d->with_addr, d->paired,      d->live_count,     d->free_without_alloc};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
     put_nulls(out, BLOCKS);
   }
@@ -143,7 +148,8 @@ static enum tg_err put_devices(const struct work *w, struct tg_table *out) {
 }
 
 static void put_curve(struct work *w, struct tg_table *out) {
-  for (size_t i = 0; i < w->device_count; i++) w->devices[i].net = w->devices[i].peak_net = 0; /* run through once more */
+  for (size_t i = 0; i < w->device_count; i++)
+    w->devices[i].net = w->devices[i].peak_net = 0; /* run through once more */
   for (size_t i = 0; i < w->events.count; i++) {
     if (w->device_of[i] == TG_NONE) continue;
     const struct tg__memory_event *e = &w->events.items[i];
@@ -151,8 +157,14 @@ static void put_curve(struct work *w, struct tg_table *out) {
     d->net += e->bytes;
     if (d->net > d->peak_net) d->peak_net = d->net;
     put_head(w, d, TG_NONE, e->ts_ns, out);
-    const int64_t cells[] = {
-        1, e->bytes > 0, e->bytes > 0 ? e->bytes : 0, e->bytes > 0 ? 0 : -e->bytes, d->net, d->peak_net, e->allocated, e->reserved};
+    const int64_t cells[] = {1,
+                             e->bytes > 0,
+                             e->bytes > 0 ? e->bytes : 0,
+                             e->bytes > 0 ? 0 : -e->bytes,
+                             d->net,
+                             d->peak_net,
+                             e->allocated,
+                             e->reserved};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
     put_nulls(out, PAIRED + BLOCKS);
   }
@@ -162,7 +174,7 @@ static uint32_t op_name(const struct work *w, const struct tg__memory_event *e) 
   return e->node == TG_NONE ? TG_NONE : w->t->slices.name[w->tree.nodes[e->node].slice];
 }
 
-/* ---- per operator ----------------------------------------------------------------------------------------------------------------- */
+/* ---- per operator ---------------------------------------------------------------------------- */
 
 struct op_table {
   const struct work *work;
@@ -225,7 +237,7 @@ done:
   return err;
 }
 
-/* ---- answering -------------------------------------------------------------------------------------------------------------------- */
+/* ---- answering ------------------------------------------------------------------------------- */
 
 static enum tg_err put_table(struct work *w, struct tg_table *out) {
   switch (w->by) {
@@ -239,7 +251,8 @@ static enum tg_err put_table(struct work *w, struct tg_table *out) {
   }
 }
 
-enum tg_err tg__answer_memory(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   static const char *const choices[] = {
       [BY_DEVICE] = "device", [BY_TIME] = "time", [BY_PEAK] = "peak", [BY_OP] = "op", [BY_CATEGORY] = "category"};
   size_t by;

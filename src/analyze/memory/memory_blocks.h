@@ -1,6 +1,8 @@
-/* memory_blocks: every block of memory that a trace tells of: taken when, by which operator, given back when, and what it held.
+/* memory_blocks: every block of memory that a trace tells of: taken when, by which operator, given back when, and
+ * what it held.
  *
- *   memory_places.c    what surrounds each slice (operator, backward node, module, optimizer), and when backward passes ran
+ *   memory_places.c    what surrounds each slice (operator, backward node, module, optimizer), and when backward
+ *                      passes ran
  *   memory_follow.c    allocations and frees become blocks; what the program said of its tensors is laid over them
  *   memory_category.c  what each block was for
  *
@@ -11,7 +13,7 @@
 #include "analyze/host/frames.h"
 #include "analyze/host/op_tree.h"
 
-/* ---- places (memory_places.c) ----------------------------------------------------------------------------------------------------- */
+/* ---- places (memory_places.c) ---------------------------------------------------------------- */
 
 enum { /* flags of a place */
        TG__PLACE_LOADER = 1,
@@ -46,7 +48,8 @@ bool tg__places_open(struct tg__places *p, const struct tg_trace *t); /* false o
 void tg__places_close(struct tg__places *p);
 /* What the thread was doing; for times that rise on each track. */
 struct tg__place tg__place_at(struct tg__places *p, uint32_t track, int64_t ns);
-/* Passes of the process the track belongs to: the first that begins after ns, and the one that is going on at ns; NULL. */
+/* Passes of the process the track belongs to: the first that begins after ns, and the one that is going on at ns; NULL.
+ */
 const struct tg__pass *tg__pass_after(const struct tg__places *p, uint32_t track, int64_t ns);
 const struct tg__pass *tg__pass_during(const struct tg__places *p, uint32_t track, int64_t ns);
 
@@ -61,7 +64,7 @@ static inline int64_t tg__time_between(int64_t from_ns, int64_t to_ns) {
   return __builtin_sub_overflow(to_ns, from_ns, &span) ? INT64_MAX : span;
 }
 
-/* ---- blocks (memory_follow.c) ----------------------------------------------------------------------------------------------------- */
+/* ---- blocks (memory_follow.c) ---------------------------------------------------------------- */
 
 enum tg__held { /* the categories, in the order of tables */
 #define HELD(name, text, meaning) TG__HELD_##name,
@@ -70,7 +73,12 @@ enum tg__held { /* the categories, in the order of tables */
                 TG__HELD_COUNT
 };
 extern const char *const tg__held_names[TG__HELD_COUNT];
-enum tg__basis { TG__BASIS_NONE, TG__BASIS_REGISTERED, TG__BASIS_LIFETIME, TG__BASIS_PLACE }; /* how the category is known */
+enum tg__basis {
+  TG__BASIS_NONE,
+  TG__BASIS_REGISTERED,
+  TG__BASIS_LIFETIME,
+  TG__BASIS_PLACE
+}; /* how the category is known */
 extern const char *const tg__basis_names[];
 
 struct tg__block {
@@ -92,10 +100,10 @@ struct tg__block_change { /* of the alive set, in the order it happened */
 };
 struct tg__block_device {
   int64_t rank, type, id; /* host memory is one device: type 0, id -1 */
-  bool wanted;           /* by the question that is being answered */
-  int64_t before;        /* bytes of blocks from before the trace */
-  int64_t peak, peak_ns; /* most bytes alive at once; peak_ns TG_NULL_INT: it is never above what was there before */
-  size_t peak_change;    /* the change that reached it; SIZE_MAX likewise */
+  bool wanted;            /* by the question that is being answered */
+  int64_t before;         /* bytes of blocks from before the trace */
+  int64_t peak, peak_ns;  /* most bytes alive at once; peak_ns TG_NULL_INT: it is never above what was there before */
+  size_t peak_change;     /* the change that reached it; SIZE_MAX likewise */
 };
 struct tg__blocks_seen {
   int64_t events;       /* allocations and frees */
@@ -116,30 +124,37 @@ struct tg__blocks {
   struct tg__blocks_seen *of_rank; /* by rank */
   struct tg__blocks_seen seen;     /* of the ranks the question is about */
 };
-/* All blocks of the trace, which keeps them: several questions are about them. The ranks and devices asked for (arguments rank, device) are
- * `wanted`. TG_NO_DATA when the trace has no memory events. */
-enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out, struct tg_error *e);
-void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b, uint32_t device); /* two cells: rank, device */
-void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text);     /* text: id in b->texts, TG_NONE = unknown */
+/* All blocks of the trace, which keeps them: several questions are about them. The ranks and devices asked for
+ * (arguments rank, device) are `wanted`. TG_NO_DATA when the trace has no memory events. */
+enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out,
+                            struct tg_error *e);
+void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b,
+                          uint32_t device); /* two cells: rank, device */
+void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b,
+                        uint32_t text); /* text: id in b->texts, TG_NONE = unknown */
 /* The notes that say how far these answers can be trusted. */
 void tg__blocks_notes(const struct tg__blocks *b, struct tg_table *out);
-static inline bool tg__block_is_counted(const struct tg__blocks *b, const struct tg__block *x) { return b->devices[x->device].wanted; }
+static inline bool tg__block_is_counted(const struct tg__blocks *b, const struct tg__block *x) {
+  return b->devices[x->device].wanted;
+}
 /* By block: was it alive when its device had most in use? NULL on no memory; freed with tg__free. */
 bool *tg__blocks_at_peak(const struct tg__blocks *b);
-/* Where in the program it was made, "train.py(12): forward", as a text of `texts`; TG_NONE when the trace has no stacks. */
+/* Where in the program it was made, "train.py(12): forward", as a text of `texts`; TG_NONE when the trace has no
+ * stacks. */
 uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x);
 
 /* The rows of the question memory with by=peak and by=category (memory_peak.c). */
-enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *a, bool by_category, struct tg_table *out,
-                                struct tg_error *e);
+enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *a, bool by_category,
+                                struct tg_table *out, struct tg_error *e);
 
-/* ---- what it was for (memory_category.c) --------------------------------------------------------------------------------------------- */
+/* ---- what it was for (memory_category.c) ----------------------------------------------------- */
 
 /* Sets held, basis and module of all blocks. false on no memory. */
 bool tg__blocks_judge(struct tg__blocks *b, const struct tg__places *p);
-uint32_t tg__block_module(struct tg__blocks *b, const struct tg__places *p, uint32_t module_slice); /* text of its path; TG_NONE for none, or on no memory */
-/* The layer of a module path: up to its first number ("encoder.layers.3.linear" is of encoder.layers.3), else its first part, or of names
- * of classes (Net_0.Block_1.Linear_2) the first two. */
+uint32_t tg__block_module(struct tg__blocks *b, const struct tg__places *p,
+                          uint32_t module_slice); /* text of its path; TG_NONE for none, or on no memory */
+/* The layer of a module path: up to its first number ("encoder.layers.3.linear" is of encoder.layers.3), else its
+ * first part, or of names of classes (Net_0.Block_1.Linear_2) the first two. */
 struct tg__str tg__layer_of(struct tg__str path);
 /* The forward operator a block was made for: the one around it, or that of the backward node; a slice, TG_NONE. */
 uint32_t tg__block_forward_op(const struct tg__blocks *b, const struct tg__block *x);

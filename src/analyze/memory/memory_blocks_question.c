@@ -42,7 +42,7 @@ static uint32_t key_of(struct work *w, const struct tg__block *x) {
   }
 }
 
-/* ---- groups ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static uint32_t group_of(struct work *w, uint32_t block) {
   const struct tg__block *const x = &w->b->items[block];
@@ -50,7 +50,8 @@ static uint32_t group_of(struct work *w, uint32_t block) {
   const uint32_t at = tg__strings_add(w->keys, (const char *)words, sizeof words);
   if (at == TG_NONE || at < w->group_count) return at;
   if (!tg__grow((void **)&w->groups, &w->group_cap, w->group_count + 1, sizeof *w->groups)) return TG_NONE;
-  w->groups[w->group_count++] = (struct group){.device = x->device, .key = key, .held = x->held, .longest_ns = TG_NULL_INT};
+  w->groups[w->group_count++] =
+      (struct group){.device = x->device, .key = key, .held = x->held, .longest_ns = TG_NULL_INT};
   return at;
 }
 
@@ -89,7 +90,8 @@ static bool make_groups(struct work *w) {
 }
 
 static bool group_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct group *const x = &((const struct work *)ctx)->groups[a], *const y = &((const struct work *)ctx)->groups[b];
+  const struct group *const x = &((const struct work *)ctx)->groups[a], *const y =
+                                                                            &((const struct work *)ctx)->groups[b];
   if (x->peak != y->peak) return x->peak > y->peak;
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
@@ -117,14 +119,17 @@ static bool put_groups(struct work *w, struct tg_table *out) {
   return sorted;
 }
 
-/* ---- single blocks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- single blocks --------------------------------------------------------------------------- */
 
 static bool block_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__block *const x = &((const struct work *)ctx)->b->items[a], *const y = &((const struct work *)ctx)->b->items[b];
+  const struct tg__block *const x = &((const struct work *)ctx)->b->items[a], *const y = &((const struct work *)ctx)
+                                                                                              ->b->items[b];
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
 
-static uint32_t slice_name(const struct work *w, uint32_t slice) { return slice == TG_NONE ? TG_NONE : w->b->t->slices.name[slice]; }
+static uint32_t slice_name(const struct work *w, uint32_t slice) {
+  return slice == TG_NONE ? TG_NONE : w->b->t->slices.name[slice];
+}
 
 static void put_block(struct work *w, uint32_t block, struct tg_table *out) {
   const struct tg__block *const x = &w->b->items[block];
@@ -164,11 +169,11 @@ static bool put_blocks(struct work *w, struct tg_table *out) {
   return sorted;
 }
 
-/* ---- answering --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- answering ------------------------------------------------------------------------------- */
 
 static enum tg_err parse(const struct tg__ask *a, struct work *w, struct tg_error *e) {
-  static const char *const ways[] = {
-      [BY_BLOCK] = "block", [BY_CATEGORY] = "category", [BY_OP] = "op", [BY_MODULE] = "module", [BY_LAYER] = "layer", [BY_LINE] = "line"};
+  static const char *const ways[] = {[BY_BLOCK] = "block",   [BY_CATEGORY] = "category", [BY_OP] = "op",
+                                     [BY_MODULE] = "module", [BY_LAYER] = "layer",       [BY_LINE] = "line"};
   const char *categories[TG__HELD_COUNT + 1];
   size_t by, only;
   memcpy(categories, tg__held_names, sizeof tg__held_names);
@@ -181,7 +186,8 @@ static enum tg_err parse(const struct tg__ask *a, struct work *w, struct tg_erro
   return TG_OK;
 }
 
-enum tg_err tg__answer_memory_blocks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_blocks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                     struct tg_error *e) {
   struct work w = {0};
   enum tg_err err = parse(a, &w, e);
   if (!err) err = tg__blocks_read(t, a, &w.b, e);

@@ -1,14 +1,15 @@
 /* What each block of memory was for. In this order, the first that fits:
  *   1. what the program said of the tensor in it;
  *   2. made by a collective;
- *   3. made by a backward node: again, for checkpointing; given back by the same node; by the end of the pass; else a gradient;
+ *   3. made by a backward node: again, for checkpointing; given back by the same node; by the end of the pass; else
+ *      a gradient;
  *   4. given back by the operator that made it;
  *   5. made in the optimizer's step: outlives it, or not;
  *   6. made outside of modules by what brings data in, or by the data loader;
  *   7. made in the forward pass: alive when a backward pass begins; given back before. */
 #include "analyze/memory/memory_blocks.h"
 
-/* ---- modules -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 static uint32_t outer_module(const struct tg__places *p, uint32_t module) {
   const uint32_t parent = p->t->slices.parent[module];
@@ -17,7 +18,8 @@ static uint32_t outer_module(const struct tg__places *p, uint32_t module) {
 
 enum { NAMES_MOST = 16 }; /* calls of modules that are named when none has a path */
 
-/* Path in the model where the trace has it; else the calls around up to one that has, outermost first: Net_0.Linear_1. */
+/* Path in the model where the trace has it; else the calls around up to one that has, outermost first: Net_0.Linear_1.
+ */
 static uint32_t path_of(struct tg__blocks *b, const struct tg__places *p, uint32_t module) {
   const struct tg_trace *const t = b->t;
   struct tg__str parts[NAMES_MOST];
@@ -85,7 +87,9 @@ static uint32_t module_of_tensor(struct tg__blocks *b, const struct tg__block *x
 }
 
 uint32_t tg__block_forward_op(const struct tg__blocks *b, const struct tg__block *x) {
-  return x->made.link != TG_NONE ? b->t->slices.cause[x->made.link] : x->made.backward == TG_NONE ? x->made.top : TG_NONE;
+  return x->made.link != TG_NONE       ? b->t->slices.cause[x->made.link]
+         : x->made.backward == TG_NONE ? x->made.top
+                                       : TG_NONE;
 }
 
 /* A node's module is that of its forward operator, which may have run under another one than the node. */
@@ -95,14 +99,15 @@ static uint32_t module_around(struct tg__blocks *b, const struct tg__places *p, 
   return tg__block_module(b, p, op != TG_NONE ? p->around[op].module : x->made.module);
 }
 
-/* ---- categories ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- categories ------------------------------------------------------------------------------ */
 
 /* Operators that bring data in, by their first letters. */
 static bool brings_data(struct tg__str op) {
-  static const char *const sources[] = {"aten::empty",  "aten::zeros",      "aten::ones",          "aten::full",      "aten::rand",
-                                        "aten::arange", "aten::linspace",   "aten::eye",           "aten::to",        "aten::_to_copy",
-                                        "aten::stack",  "aten::pin_memory", "aten::lift",          "aten::clone",     "aten::tensor",
-                                        "aten::normal", "aten::one_hot",    "aten::scalar_tensor", "aten::from_file", "aten::_pin_memory"};
+  static const char *const sources[] = {"aten::empty",   "aten::zeros",         "aten::ones",      "aten::full",
+                                        "aten::rand",    "aten::arange",        "aten::linspace",  "aten::eye",
+                                        "aten::to",      "aten::_to_copy",      "aten::stack",     "aten::pin_memory",
+                                        "aten::lift",    "aten::clone",         "aten::tensor",    "aten::normal",
+                                        "aten::one_hot", "aten::scalar_tensor", "aten::from_file", "aten::_pin_memory"};
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
     if (tg__str_has_prefix(op, sources[i])) return true;
   return false;
@@ -122,7 +127,8 @@ static void judge_backward(const struct tg__places *p, struct tg__block *x) {
   if (freed_in_same_op(x) && !(x->made.flags & TG__PLACE_RECOMPUTED))
     judge(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
   else if (x->made.flags & TG__PLACE_RECOMPUTED)
-    judge(x, freed_in_same_op(x) && x->freed.op == x->made.op ? TG__HELD_TEMPORARY : TG__HELD_ACTIVATION, TG__BASIS_LIFETIME);
+    judge(x, freed_in_same_op(x) && x->freed.op == x->made.op ? TG__HELD_TEMPORARY : TG__HELD_ACTIVATION,
+          TG__BASIS_LIFETIME);
   else if (pass && x->freed_ns != TG_NULL_INT && x->freed_ns <= pass->end_ns)
     judge(x, TG__HELD_AUTOGRAD_DETAIL, TG__BASIS_LIFETIME);
   else

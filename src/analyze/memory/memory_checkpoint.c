@@ -1,20 +1,22 @@
-/* The question checkpoint: what it would save to keep only the input of each layer and to compute the rest again in the backward pass
- * (torch.utils.checkpoint), and what that costs.
+/* The question checkpoint: what it would save to keep only the input of each layer and to compute the rest again in
+ * the backward pass (torch.utils.checkpoint), and what that costs.
  *
- * A layer's run is one forward and the backward pass behind it. Of what its forward made and its own backward frees nothing would be alive
- * between the two, but for its output: that is what is alive when the next layer begins and freed before the layer's backward; where there is
- * nothing of the kind, its own last activation. What was freed after the layer began and before the next did is taken for its input, and would stay until
- * its backward has ended. Before that begins, the forward is repeated: its own peak comes on top. */
+ * A layer's run is one forward and the backward pass behind it. Of what its forward made and its own backward frees
+ * nothing would be alive between the two, but for its output: that is what is alive when the next layer begins and
+ * freed before the layer's backward; where there is nothing of the kind, its own last activation. What was freed
+ * after the layer began and before the next did is taken for its input, and would stay until its backward has ended.
+ * Before that begins, the forward is repeated: its own peak comes on top. */
 #include "analyze/memory/memory_blocks.h"
 
 struct run {               /* of a layer, for one backward pass */
   uint32_t layer, process; /* text */
   size_t pass;
-  int64_t forward_ns[2], backward_ns[2], next_ns; /* start and end; next_ns: where the layer behind it begins, or the pass */
-  int64_t compute_ns;                             /* of its outermost operators */
-  int64_t blocks, activations, freed, kept;       /* freed: bytes that would be given back; kept: that would not be */
-  int64_t now, forward_peak;                      /* of what its forward made */
-  uint32_t output;                                /* block; TG_NONE: others than its own backward free it */
+  int64_t forward_ns[2], backward_ns[2],
+      next_ns;                              /* start and end; next_ns: where the layer behind it begins, or the pass */
+  int64_t compute_ns;                       /* of its outermost operators */
+  int64_t blocks, activations, freed, kept; /* freed: bytes that would be given back; kept: that would not be */
+  int64_t now, forward_peak;                /* of what its forward made */
+  uint32_t output;                          /* block; TG_NONE: others than its own backward free it */
 };
 struct layer {
   uint32_t text;
@@ -43,7 +45,7 @@ struct work {
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static uint32_t layer_of(struct work *w, uint32_t module_slice) {
   const uint32_t path = tg__block_module(w->b, &w->places, module_slice);
@@ -71,7 +73,9 @@ static bool see_slice(struct work *w, uint32_t track, uint32_t i) {
   const struct tg__place *const at = &p->around[i];
   const int64_t start = w->b->t->slices.start_ns[i], end = tg__slice_end(w->b->t, i);
   const bool forward = at->top == i && at->backward == TG_NONE && at->module != TG_NONE, node = at->link == i;
-  const struct tg__pass *const pass = forward ? tg__pass_after(p, track, start) : node ? tg__pass_during(p, track, start) : NULL;
+  const struct tg__pass *const pass = forward ? tg__pass_after(p, track, start)
+                                      : node  ? tg__pass_during(p, track, start)
+                                              : NULL;
   const uint32_t module = forward ? at->module : node ? p->around[w->b->t->slices.cause[i]].module : TG_NONE;
   if (!pass || module == TG_NONE) return true;
   const uint32_t layer = layer_of(w, module), process = p->process_of[track];
@@ -102,7 +106,8 @@ static bool sort_runs(struct work *w) {
   const bool ok = order && sorted && tg__sort_index(order, count, begins_before, w->runs);
   for (size_t i = 0; ok && i < count; i++) sorted[i] = w->runs[order[i]];
   for (size_t i = 0; ok && i + 1 < count; i++)
-    if (sorted[i].process == sorted[i + 1].process) sorted[i].next_ns = smaller(sorted[i].next_ns, sorted[i + 1].forward_ns[0]);
+    if (sorted[i].process == sorted[i + 1].process)
+      sorted[i].next_ns = smaller(sorted[i].next_ns, sorted[i + 1].forward_ns[0]);
   if (ok) {
     tg__free(w->runs);
     w->runs = sorted;
@@ -119,7 +124,8 @@ static bool find_runs(struct work *w) {
   w->keys = tg__strings_new();
   bool ok = w->keys != NULL;
   for (uint32_t k = 0; ok && k < t->track_count; k++)
-    for (uint32_t i = t->tracks[k].first; ok && i < t->tracks[k].first + t->tracks[k].count; i++) ok = see_slice(w, k, i);
+    for (uint32_t i = t->tracks[k].first; ok && i < t->tracks[k].first + t->tracks[k].count; i++)
+      ok = see_slice(w, k, i);
   return ok && sort_runs(w);
 }
 
@@ -138,7 +144,7 @@ static struct run *run_before(const struct work *w, uint32_t process, int64_t ns
   return low && w->runs[low - 1].process == process ? &w->runs[low - 1] : NULL;
 }
 
-/* ---- what would be alive ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what would be alive --------------------------------------------------------------------- */
 
 static bool add_event(struct work *w, int64_t ts_ns, int64_t bytes, bool passing) {
   if (!tg__grow((void **)&w->events, &w->event_cap, w->event_count + 1, sizeof *w->events)) return false;
@@ -149,14 +155,16 @@ static bool add_event(struct work *w, int64_t ts_ns, int64_t bytes, bool passing
 /* The run whose forward made the block; NULL. */
 static struct run *maker_of(const struct work *w, const struct tg__block *x) {
   if (x->made_ns == TG_NULL_INT || x->made.backward != TG_NONE) return NULL;
-  struct run *const r = run_before(w, w->places.process_of[x->track], x->made_ns == INT64_MAX ? x->made_ns : x->made_ns + 1);
+  struct run *const r =
+      run_before(w, w->places.process_of[x->track], x->made_ns == INT64_MAX ? x->made_ns : x->made_ns + 1);
   return r && x->made_ns <= r->forward_ns[1] ? r : NULL;
 }
 
 /* The run that the block seems to be the input of: freed between its beginning and that of the next. */
 static struct run *user_of(const struct work *w, const struct tg__block *x) {
   const bool fits = x->held == TG__HELD_TEMPORARY || x->held == TG__HELD_ACTIVATION || x->held == TG__HELD_INPUT;
-  struct run *const r = fits && x->freed_ns != TG_NULL_INT ? run_before(w, w->places.process_of[x->track], x->freed_ns) : NULL;
+  struct run *const r =
+      fits && x->freed_ns != TG_NULL_INT ? run_before(w, w->places.process_of[x->track], x->freed_ns) : NULL;
   return r && x->freed_ns <= r->next_ns && (x->made_ns == TG_NULL_INT || x->made_ns < r->forward_ns[0]) ? r : NULL;
 }
 
@@ -192,7 +200,8 @@ static void find_makers(struct work *w) {
 
 static bool add_block(struct work *w, uint32_t block) {
   const struct tg__block *const x = &w->b->items[block];
-  struct run *const maker = w->run_of[block] == TG_NONE ? NULL : &w->runs[w->run_of[block]], *const user = user_of(w, x);
+  struct run *const maker = w->run_of[block] == TG_NONE ? NULL : &w->runs[w->run_of[block]], *const user =
+                                                                                                 user_of(w, x);
   int64_t freed_ns = x->freed_ns;
   bool ok = true;
   if (maker && x->held == TG__HELD_ACTIVATION) {
@@ -252,7 +261,7 @@ static bool peak_of_events(const struct work *w, int64_t *peak) {
   return ok;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool add_up(struct work *w) {
   for (size_t i = 0; i < w->run_count; i++) {
@@ -288,8 +297,9 @@ static void put_layers(const struct work *w, int64_t peak_after, struct tg_table
     const struct layer *const l = &w->layers[i];
     if (!l->activations) continue;
     const int64_t n = l->runs, saving = l->numbered ? (l->freed - l->kept) / n : 0;
-    const int64_t cells[] = {l->blocks / n, l->activations / n, l->numbered ? l->freed / n : 0, l->kept / n, saving, l->compute_ns / n,
-                             TG_NULL_INT,   TG_NULL_INT};
+    const int64_t cells[] = {
+        l->blocks / n, l->activations / n, l->numbered ? l->freed / n : 0, l->kept / n, saving, l->compute_ns / n,
+        TG_NULL_INT,   TG_NULL_INT};
     put_row(w, tg__strings_get(w->b->texts, l->text), cells, out);
     if (!l->numbered) continue;
     for (int k = 0; k < 4; k++) all[k] = tg__sum_bytes(all[k], cells[k]);
@@ -319,7 +329,8 @@ static bool estimate(struct work *w, uint32_t device, struct tg_table *out) {
   return ok;
 }
 
-enum tg_err tg__answer_checkpoint(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_checkpoint(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
   struct work w = {0};
   enum tg_err err = tg__blocks_read(t, a, &w.b, e);
   if (!err) {
@@ -330,7 +341,8 @@ enum tg_err tg__answer_checkpoint(const struct tg_trace *t, const struct tg__ask
       err = tg__fail(e, TG_MEMORY, -1, "out of memory while estimating checkpoints");
     else if (!w.run_count)
       err = tg__fail(e, TG_NO_DATA, -1,
-                     "no module runs forward and then backward in the trace: record a whole training step with profile_memory=True and "
+                     "no module runs forward and then backward in the trace: record a whole training step with "
+                     "profile_memory=True and "
                      "with_modules=True");
   }
   tg__free(w.runs);

@@ -1,15 +1,17 @@
-/* Counters of an allocator, by a replay of its history. Where a snapshot says what is there at the end, what was there before the history begins
- * is counted back from that. */
+/* Counters of an allocator, by a replay of its history. Where a snapshot says what is there at the end, what was
+ * there before the history begins is counted back from that. */
 #include "analyze/memory/memory_counters.h"
 
-/* Up to 1 MiB a block lies in a small segment, and those have 2 MiB; sizes are multiples of 512 (c10's CUDACachingAllocator: kSmallSize,
- * kSmallBuffer, kMinBlockSize). */
+/* Up to 1 MiB a block lies in a small segment, and those have 2 MiB; sizes are multiples of 512 (c10's
+ * CUDACachingAllocator: kSmallSize, kSmallBuffer, kMinBlockSize). */
 enum { SMALL_BLOCK = 1 << 20, SMALL_SEGMENT = 2 << 20, LEAST_BLOCK = 512 };
 #define NO_EVENT SIZE_MAX
 
-static enum tg__alloc_pool pool_of(int64_t block_bytes) { return block_bytes <= SMALL_BLOCK ? TG__POOL_SMALL : TG__POOL_LARGE; }
+static enum tg__alloc_pool pool_of(int64_t block_bytes) {
+  return block_bytes <= SMALL_BLOCK ? TG__POOL_SMALL : TG__POOL_LARGE;
+}
 
-/* ---- what is there at the end ----------------------------------------------------------------------------------------------------------- */
+/* ---- what is there at the end ---------------------------------------------------------------- */
 
 struct pool_end {
   int64_t segments, reserved, split, split_bytes;
@@ -37,7 +39,9 @@ struct words {
   uint32_t cat, segment, block, type, expandable, state, requested;
 };
 
-static uint32_t word(const struct tg_trace *t, struct tg__str text) { return tg__strings_find(t->strings, text.ptr, text.len); }
+static uint32_t word(const struct tg_trace *t, struct tg__str text) {
+  return tg__strings_find(t->strings, text.ptr, text.len);
+}
 static bool says(const struct tg_trace *t, uint32_t mark, uint32_t key, struct tg__str wanted) {
   const uint32_t text = tg__arg_str(t, t->marks.args[mark], key);
   return text != TG_NONE && tg__str_eq(tg__name(t, text), wanted);
@@ -58,15 +62,18 @@ static bool end_segment(const struct tg_trace *t, struct end *end, const struct 
   const struct segment_end s = {.total = tg__arg_int(t, args, TG__K_BYTES, 0),
                                 .pool = says(t, mark, w->type, TG_STR("small")) ? TG__POOL_SMALL : TG__POOL_LARGE,
                                 .is_expandable = tg__arg(t, args, w->expandable, false, &expandable)};
-  if (!tg__grow((void **)&end->segments, &end->segment_cap, end->segment_count + 1, sizeof *end->segments)) return false;
+  if (!tg__grow((void **)&end->segments, &end->segment_cap, end->segment_count + 1, sizeof *end->segments))
+    return false;
   end->segments[end->segment_count] = s;
   if (!s.is_expandable) end->of[s.pool].segments++; /* torch does not count what is mapped bit by bit */
-  if (__builtin_add_overflow(end->of[s.pool].reserved, s.total, &end->of[s.pool].reserved)) end->of[s.pool].reserved = INT64_MAX;
+  if (__builtin_add_overflow(end->of[s.pool].reserved, s.total, &end->of[s.pool].reserved))
+    end->of[s.pool].reserved = INT64_MAX;
   return tg__map_put(&end->segment_at, (uint64_t)tg__arg_int(t, args, TG__K_ADDR, 0), (uint32_t)end->segment_count++);
 }
 
 static bool end_block(const struct tg_trace *t, struct end *end, const struct words *w, uint32_t mark) {
-  const uint32_t args = t->marks.args[mark], at = tg__map_get(&end->segment_at, (uint64_t)tg__arg_int(t, args, w->segment, 0));
+  const uint32_t args = t->marks.args[mark],
+                 at = tg__map_get(&end->segment_at, (uint64_t)tg__arg_int(t, args, w->segment, 0));
   const int64_t bytes = tg__arg_int(t, args, TG__K_BYTES, 0);
   if (!says(t, mark, w->state, TG_STR("inactive"))) {
     if (!tg__grow((void **)&end->blocks, &end->block_cap, end->block_count + 1, sizeof *end->blocks)) return false;
@@ -78,7 +85,8 @@ static bool end_block(const struct tg_trace *t, struct end *end, const struct wo
   const struct segment_end *const s = at == TG_NONE ? NULL : &end->segments[at];
   if (!s || s->is_expandable || bytes >= s->total) return true;
   end->of[s->pool].split++;
-  if (__builtin_add_overflow(end->of[s->pool].split_bytes, bytes, &end->of[s->pool].split_bytes)) end->of[s->pool].split_bytes = INT64_MAX;
+  if (__builtin_add_overflow(end->of[s->pool].split_bytes, bytes, &end->of[s->pool].split_bytes))
+    end->of[s->pool].split_bytes = INT64_MAX;
   return true;
 }
 
@@ -109,7 +117,7 @@ static void free_end(struct end *end) {
   tg__free(end->blocks);
 }
 
-/* ---- the replay ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the replay ------------------------------------------------------------------------------ */
 
 struct block {
   int64_t bytes, requested;
@@ -119,14 +127,16 @@ struct block {
 enum { INTERVALS = 16, FIRST_INTERVAL = 20 }; /* powers of two from 1 MiB on, each with divisions of its own */
 struct rounding {
   bool rounds;                  /* a caching allocator's: what the CPU's took is what was asked for */
-  int64_t divisions[INTERVALS]; /* into how many parts sizes between two powers of two fall: its setting roundup_power2_divisions */
+  int64_t divisions[INTERVALS]; /* into how many parts sizes between two powers of two fall: its setting
+                                   roundup_power2_divisions */
 };
 struct replay {
   const struct tg_trace *t;
   struct rounding rounding;
   struct tg__alloc_counters *out;
   struct end end;
-  struct tg__map block_of;      /* address → index into blocks; one that is given back stays until its place is taken again */
+  struct tg__map
+      block_of; /* address → index into blocks; one that is given back stays until its place is taken again */
   struct tg__map last_taken;    /* address → the last event that takes it */
   struct tg__map small_mapping; /* addresses at which a segment of the small pool begins */
   struct block *blocks;
@@ -148,9 +158,11 @@ static void change(struct replay *r, enum tg__alloc_metric m, enum tg__alloc_poo
 
 static struct rounding rounding_of(const struct tg_trace *t, const struct tg__alloc_device *d) {
   struct rounding r = {.rounds = d->type != 0};
-  const struct tg__str set = tg__member(tg__document_member(t, d->rank, "allocator_settings"), "roundup_power2_divisions");
+  const struct tg__str set =
+      tg__member(tg__document_member(t, d->rank, "allocator_settings"), "roundup_power2_divisions");
   unsigned k = 0;
-  for (struct tg__members m = tg__members_of(set); tg__members_next(&m) && k < INTERVALS; k++) /* 1, 2, 4, … MiB, in this order */
+  for (struct tg__members m = tg__members_of(set); tg__members_next(&m) && k < INTERVALS;
+       k++) /* 1, 2, 4, … MiB, in this order */
     if (!tg__str_to_int(m.value, &r.divisions[k])) r.divisions[k] = 0;
   return r;
 }
@@ -169,11 +181,14 @@ static int64_t rounded(const struct rounding *r, int64_t asked) {
   return (asked + part - 1) / part * part;
 }
 
-/* torch records what was asked for. What a block took is known of those that are there at the end; of others it is rounded up. */
+/* torch records what was asked for. What a block took is known of those that are there at the end; of others it is
+ * rounded up. */
 static struct block block_of(const struct replay *r, const struct tg__alloc_event *x, size_t event) {
   struct block b = {.bytes = r->end.is_snapshot ? rounded(&r->rounding, x->bytes) : x->bytes, .requested = x->bytes};
   b.pool = pool_of(b.bytes);
-  const uint32_t at = tg__map_get(&r->last_taken, (uint64_t)x->addr) == event ? tg__map_get(&r->end.block_at, (uint64_t)x->addr) : TG_NONE;
+  const uint32_t at = tg__map_get(&r->last_taken, (uint64_t)x->addr) == event
+                          ? tg__map_get(&r->end.block_at, (uint64_t)x->addr)
+                          : TG_NONE;
   if (at != TG_NONE) b.bytes = r->end.blocks[at].bytes;
   return b;
 }
@@ -211,7 +226,8 @@ static bool take(struct replay *r, const struct tg__alloc_event *x, size_t event
   end_replaced(r, x->addr);
   change(r, TG__COUNT_ALLOCATION, b.pool, 1);
   change(r, TG__COUNT_ALLOCATED_BYTES, b.pool, b.bytes);
-  return begin_active(r, x->addr, b) && (x->addr != TG_NULL_INT || tg__map_put(&r->block_of, (uint64_t)x->addr, TG_NONE));
+  return begin_active(r, x->addr, b) &&
+         (x->addr != TG_NULL_INT || tg__map_put(&r->block_of, (uint64_t)x->addr, TG_NONE));
 }
 
 /* What is given back once more tells nothing; an event without an address is about some block of its size. */
@@ -235,7 +251,8 @@ static int segment_change(struct tg__str action, bool *mapped) {
   return *mapped || tg__str_eq(action, TG_STR("segment_free")) ? -1 : 0;
 }
 
-/* Of the small pool are segments of 2 MiB, and what begins where such a one came, however much of its neighbours goes with it. */
+/* Of the small pool are segments of 2 MiB, and what begins where such a one came, however much of its neighbours
+ * goes with it. */
 static bool segment(struct replay *r, const struct tg__alloc_event *x, int by, bool mapped) {
   const bool small = x->bytes <= SMALL_SEGMENT || (by < 0 && tg__map_get(&r->small_mapping, (uint64_t)x->addr) == 1);
   const enum tg__alloc_pool pool = small ? TG__POOL_SMALL : TG__POOL_LARGE;
@@ -248,7 +265,8 @@ static bool segment(struct replay *r, const struct tg__alloc_event *x, int by, b
 static bool count(struct replay *r, const struct tg__alloc_event *x, size_t event) {
   const struct tg__str action = tg__name(r->t, r->t->marks.name[x->mark]);
   bool mapped;
-  if (x->is_memory) return x->bytes == TG_NULL_INT || !x->bytes ? true : x->bytes > 0 ? take(r, x, event) : give_back(r, x);
+  if (x->is_memory)
+    return x->bytes == TG_NULL_INT || !x->bytes ? true : x->bytes > 0 ? take(r, x, event) : give_back(r, x);
   if (r->t->marks.name[x->mark] == TG__K_OUT_OF_MEMORY) change(r, TG__COUNT_OOMS, TG__POOL_ALL, 1);
   if (tg__str_eq(action, TG_STR("free_completed"))) {
     const uint32_t at = tg__map_get(&r->block_of, (uint64_t)x->addr);
@@ -259,7 +277,7 @@ static bool count(struct replay *r, const struct tg__alloc_event *x, size_t even
   return by == 0 || x->bytes == TG_NULL_INT || segment(r, x, by, mapped);
 }
 
-/* ---- what was there before ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what was there before ------------------------------------------------------------------- */
 
 static void begin_with(struct replay *r, enum tg__alloc_metric m, enum tg__alloc_pool pool, int64_t n) {
   if (n > 0) change(r, m, pool, n);
@@ -272,7 +290,8 @@ static bool begin_from_end(struct replay *r, const struct tg__alloc_history *h, 
   bool ok = true, mapped;
   for (size_t i = 0; i < h->count && ok; i++) {
     const struct tg__alloc_event *const x = &h->events[i];
-    const int by = x->device == device && !x->is_memory ? segment_change(tg__name(r->t, r->t->marks.name[x->mark]), &mapped) : 0;
+    const int by =
+        x->device == device && !x->is_memory ? segment_change(tg__name(r->t, r->t->marks.name[x->mark]), &mapped) : 0;
     if (by && x->bytes != TG_NULL_INT) ok = segment(&walk, x, by, mapped);
   }
   for (enum tg__alloc_pool k = TG__POOL_LARGE; k <= TG__POOL_SMALL; k++) {
@@ -292,7 +311,8 @@ static bool begin_unseen(struct replay *r, const struct tg__alloc_event *x, bool
   return begin_active(r, x->addr, b);
 }
 
-/* Blocks that are given back, or completed, without ever having been seen; or that wait for a stream from before until the end. */
+/* Blocks that are given back, or completed, without ever having been seen; or that wait for a stream from before
+ * until the end. */
 static bool begin_blocks(struct replay *r, const struct tg__alloc_history *h, uint32_t device) {
   struct tg__map seen = {0};
   bool ok = true;
@@ -300,13 +320,15 @@ static bool begin_blocks(struct replay *r, const struct tg__alloc_history *h, ui
     const struct tg__alloc_event *const x = &h->events[i];
     if (x->device != device || x->bytes == TG_NULL_INT || !x->bytes || x->addr == TG_NULL_INT) continue;
     const bool completes = tg__str_eq(tg__name(r->t, r->t->marks.name[x->mark]), TG_STR("free_completed"));
-    const bool is_new = tg__map_get(&seen, (uint64_t)x->addr) == TG_NONE, goes = completes || (x->is_memory && x->bytes < 0);
+    const bool is_new = tg__map_get(&seen, (uint64_t)x->addr) == TG_NONE,
+               goes = completes || (x->is_memory && x->bytes < 0);
     if (is_new && goes) ok = begin_unseen(r, x, completes);
     if (ok && (x->is_memory || completes)) ok = tg__map_put(&seen, (uint64_t)x->addr, 1);
   }
   for (size_t i = 0; i < r->end.block_count && ok; i++) {
     const struct block_end *const b = &r->end.blocks[i];
-    const struct block waits = {.bytes = b->bytes, .requested = b->requested, .pool = pool_of(b->bytes), .is_given_back = true};
+    const struct block waits = {
+        .bytes = b->bytes, .requested = b->requested, .pool = pool_of(b->bytes), .is_given_back = true};
     if (b->is_pending && tg__map_get(&seen, (uint64_t)b->address) == TG_NONE) ok = begin_active(r, b->address, waits);
   }
   tg__map_free(&seen);
@@ -320,14 +342,14 @@ static void follow_total(struct replay *r, const struct tg__alloc_event *x) {
   if (x->reserved >= 0 && x->reserved != now) change(r, TG__COUNT_RESERVED_BYTES, TG__POOL_ALL, x->reserved - now);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static const struct tg__alloc_counter not_known = {TG_NULL_INT, TG_NULL_INT, TG_NULL_INT, TG_NULL_INT};
 
 static void settle(struct replay *r) {
   for (enum tg__alloc_pool k = TG__POOL_ALL; k < TG__ALLOC_POOLS; k++) {
-    struct tg__alloc_counter *const split = &r->out->of[TG__COUNT_INACTIVE_SPLIT][k], *const bytes =
-                                                                                          &r->out->of[TG__COUNT_INACTIVE_SPLIT_BYTES][k];
+    struct tg__alloc_counter *const split = &r->out->of[TG__COUNT_INACTIVE_SPLIT][k],
+                                    *const bytes = &r->out->of[TG__COUNT_INACTIVE_SPLIT_BYTES][k];
     *split = *bytes = not_known;
     if (!r->end.is_snapshot) { /* recordings tell of blocks as they are, and nothing of segments */
       r->out->of[TG__COUNT_REQUESTED_BYTES][k] = r->out->of[TG__COUNT_SEGMENT][k] = not_known;
@@ -337,8 +359,8 @@ static void settle(struct replay *r) {
     const struct pool_end *const large = &r->end.of[TG__POOL_LARGE], *const small = &r->end.of[TG__POOL_SMALL];
     if (!r->end.segment_count) continue;
     split->current = (k != TG__POOL_SMALL ? large->split : 0) + (k != TG__POOL_LARGE ? small->split : 0);
-    bytes->current =
-        (int64_t)((uint64_t)(k != TG__POOL_SMALL ? large->split_bytes : 0) + (uint64_t)(k != TG__POOL_LARGE ? small->split_bytes : 0));
+    bytes->current = (int64_t)((uint64_t)(k != TG__POOL_SMALL ? large->split_bytes : 0) +
+                               (uint64_t)(k != TG__POOL_LARGE ? small->split_bytes : 0));
   }
 }
 
@@ -354,7 +376,8 @@ static bool look_ahead(struct replay *r, const struct tg__alloc_history *h, uint
   return ok;
 }
 
-bool tg__alloc_counters_of(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device, struct tg__alloc_counters *out) {
+bool tg__alloc_counters_of(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device,
+                           struct tg__alloc_counters *out) {
   *out = (struct tg__alloc_counters){0};
   struct replay r = {.t = t, .rounding = rounding_of(t, &h->devices[device]), .out = out};
   bool ok = read_end(t, &h->devices[device], &r.end) && look_ahead(&r, h, device);

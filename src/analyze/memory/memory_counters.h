@@ -1,4 +1,5 @@
-/* memory_counters: what torch.cuda.memory_stats() counts, from the history of an allocator and the segments that it ends with. */
+/* memory_counters: what torch.cuda.memory_stats() counts, from the history of an allocator and the segments that it
+ * ends with. */
 #ifndef TG_MEMORY_COUNTERS_H
 #define TG_MEMORY_COUNTERS_H
 
@@ -28,6 +29,7 @@ struct tg__alloc_counters {
   struct tg__alloc_counter of[TG__ALLOC_METRICS][TG__ALLOC_POOLS];
 };
 /* Of one device of the history; false: memory ran out. */
-bool tg__alloc_counters_of(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device, struct tg__alloc_counters *out);
+bool tg__alloc_counters_of(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device,
+                           struct tg__alloc_counters *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* The question memory_timeline: bytes alive by category over time, of a trace's blocks or of PyTorch's raw memory timeline. */
+/* The question memory_timeline: bytes alive by category over time, of a trace's blocks or of PyTorch's raw memory
+ * timeline. */
 #include "analyze/memory/memory_blocks.h"
 
 enum by { BY_TIME, BY_PEAK, BY_FINAL };
@@ -52,7 +53,8 @@ static void add_change(const struct work *w, uint32_t device, int64_t ts_ns, uin
 static void end_curves(const struct work *w, size_t count) {
   for (uint32_t d = 0; d < count; d++) {
     end_level(w, d);
-    if (w->curves[d].begun && w->by != BY_TIME) put_level(w, d, w->by == BY_PEAK ? &w->curves[d].peak : &w->curves[d].now);
+    if (w->curves[d].begun && w->by != BY_TIME)
+      put_level(w, d, w->by == BY_PEAK ? &w->curves[d].peak : &w->curves[d].now);
   }
 }
 
@@ -62,14 +64,15 @@ static bool begin_curves(struct work *w, size_t count) {
   return w->curves != NULL;
 }
 
-/* ---- of blocks ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- of blocks ------------------------------------------------------------------------------- */
 
 static bool follow_blocks(struct work *w) {
   const struct tg__blocks *const b = w->b;
   if (!begin_curves(w, b->device_count)) return false;
   for (size_t i = 0; i < b->count; i++) {
     const struct tg__block *const x = &b->items[i];
-    if (x->made_ns == TG_NULL_INT && tg__block_is_counted(b, x)) add_change(w, x->device, TG_NULL_INT, x->held, x->bytes);
+    if (x->made_ns == TG_NULL_INT && tg__block_is_counted(b, x))
+      add_change(w, x->device, TG_NULL_INT, x->held, x->bytes);
   }
   for (size_t i = 0; i < b->change_count; i++) {
     const struct tg__block_change *const c = &b->changes[i];
@@ -81,11 +84,12 @@ static bool follow_blocks(struct work *w) {
   return true;
 }
 
-/* ---- of a raw timeline ------------------------------------------------------------------------------------------------------------------- */
+/* ---- of a raw timeline ----------------------------------------------------------------------- */
 
 static uint8_t held_of(const struct tg_trace *t, uint32_t kind) {
   for (uint8_t h = 0; kind != TG_NONE && h < TG__HELD_COUNT; h++)
-    if (tg__str_eq(tg__name(t, kind), (struct tg__str){tg__held_names[h], (uint32_t)strlen(tg__held_names[h])})) return h;
+    if (tg__str_eq(tg__name(t, kind), (struct tg__str){tg__held_names[h], (uint32_t)strlen(tg__held_names[h])}))
+      return h;
   return TG__HELD_UNKNOWN;
 }
 
@@ -107,7 +111,8 @@ static bool is_timeline(const struct tg_trace *t) {
   return false;
 }
 
-enum tg_err tg__answer_memory_timeline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_timeline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                       struct tg_error *e) {
   static const char *const choices[] = {[BY_TIME] = "time", [BY_PEAK] = "peak", [BY_FINAL] = "final"};
   size_t by;
   struct tg__blocks *b = NULL;

@@ -24,7 +24,7 @@ struct work {
   uint32_t *home; /* by track: the one whose operators its events belong to */
 };
 
-/* ---- devices and address spaces ------------------------------------------------------------------------------------------------------ */
+/* ---- devices and address spaces -------------------------------------------------------------- */
 
 void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text) {
   if (text == TG_NONE)
@@ -65,11 +65,12 @@ static struct space *space_of(struct work *w, const struct tg__memory_event *e) 
   return &w->spaces[w->space_count++];
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static const struct tg__place unknown_place = {TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, 0};
 
-static uint32_t add_block(struct work *w, const struct tg__memory_event *e, uint32_t device, int64_t made_ns, int64_t bytes) {
+static uint32_t add_block(struct work *w, const struct tg__memory_event *e, uint32_t device, int64_t made_ns,
+                          int64_t bytes) {
   struct tg__blocks *const b = w->b;
   if (!tg__grow((void **)&b->items, &b->cap, b->count + 1, sizeof *b->items)) return TG_NONE;
   b->items[b->count] = (struct tg__block){.bytes = bytes,
@@ -113,7 +114,8 @@ static bool take_allocation(struct work *w, struct space *s, const struct tg__me
   return add_change(w->b, e->ts_ns, *at, true);
 }
 
-/* A block at an address that was not seen yet was there before; at one that was freed already it is one whose allocation is missing. */
+/* A block at an address that was not seen yet was there before; at one that was freed already it is one whose
+ * allocation is missing. */
 static bool take_free(struct work *w, struct space *s, const struct tg__memory_event *e) {
   uint32_t *const at = tg__map_slot(&s->live, e->addr, TG_NONE);
   if (!at || *at == FREED) return at != NULL;
@@ -122,16 +124,18 @@ static bool take_free(struct work *w, struct space *s, const struct tg__memory_e
   return block != TG_NONE && end_block(w, block, e, true);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* The category a word stands for; TG__HELD_UNKNOWN for others. */
 static enum tg__held held_of(struct tg__str word) {
   for (int i = 0; i < TG__HELD_UNKNOWN; i++)
-    if (tg__str_eq(word, (struct tg__str){tg__held_names[i], (uint32_t)strlen(tg__held_names[i])})) return (enum tg__held)i;
+    if (tg__str_eq(word, (struct tg__str){tg__held_names[i], (uint32_t)strlen(tg__held_names[i])}))
+      return (enum tg__held)i;
   return TG__HELD_UNKNOWN;
 }
 
-/* Of several things said of one block the more telling one stays: that a tensor is there says less than that it is a parameter. */
+/* Of several things said of one block the more telling one stays: that a tensor is there says less than that it is a
+ * parameter. */
 static int telling(enum tg__held held) {
   switch (held) {
   case TG__HELD_GRADIENT:
@@ -155,7 +159,8 @@ static bool take_tensor(struct work *w, struct space *s, const struct tg__memory
   uint32_t *const at = tg__map_slot(&s->live, e->addr, TG_NONE);
   if (!at) return false;
   if (held == TG__HELD_UNKNOWN || e->bytes <= 0) return true;
-  const bool unseen = *at == TG_NONE, missed = *at == FREED; /* missed: what it lies in was taken without a trace since */
+  const bool unseen = *at == TG_NONE,
+             missed = *at == FREED; /* missed: what it lies in was taken without a trace since */
   if (unseen || missed) *at = add_block(w, e, s->device, missed ? e->ts_ns : TG_NULL_INT, e->bytes);
   if (*at == TG_NONE || (missed && !add_change(b, e->ts_ns, *at, true))) return false;
   struct tg__block *const x = &b->items[*at];
@@ -168,7 +173,7 @@ static bool take_tensor(struct work *w, struct space *s, const struct tg__memory
   return true;
 }
 
-/* ---- following ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- following ------------------------------------------------------------------------------- */
 
 static bool take_mark(struct work *w, uint32_t mark) {
   const struct tg_trace *const t = w->b->t;
@@ -182,19 +187,22 @@ static bool take_mark(struct work *w, uint32_t mark) {
   struct space *const s = space_of(w, &e);
   if (!s) return false;
   if (is_tensor) return take_tensor(w, s, &e, mark);
-  return e.bytes > 0 ? take_allocation(w, s, &e, mark) : e.bytes < 0 && e.bytes > INT64_MIN ? take_free(w, s, &e) : true;
+  return e.bytes > 0                          ? take_allocation(w, s, &e, mark)
+         : e.bytes < 0 && e.bytes > INT64_MIN ? take_free(w, s, &e)
+                                              : true;
 }
 
 static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__block_device *const x = &((const struct tg__blocks *)ctx)->devices[a], *const y =
-                                                                                              &((const struct tg__blocks *)ctx)->devices[b];
+  const struct tg__block_device *const x = &((const struct tg__blocks *)ctx)->devices[a],
+                                       *const y = &((const struct tg__blocks *)ctx)->devices[b];
   if (x->rank != y->rank) return x->rank < y->rank;
   return x->type != y->type ? x->type < y->type : x->id < y->id;
 }
 
 /* Devices in order, for tables. */
 static bool sort_devices(struct tg__blocks *b) {
-  uint32_t *const order = tg__alloc((b->device_count + 1) * sizeof *order), *const place = tg__alloc((b->device_count + 1) * sizeof *place);
+  uint32_t *const order = tg__alloc((b->device_count + 1) * sizeof *order), *const place = tg__alloc(
+                                                                                (b->device_count + 1) * sizeof *place);
   struct tg__block_device *const sorted = tg__alloc((b->device_count + 1) * sizeof *sorted);
   bool ok = order && place && sorted;
   for (size_t i = 0; ok && i < b->device_count; i++) order[i] = (uint32_t)i;
@@ -300,19 +308,21 @@ static void choose(struct tg__blocks *b, const struct tg__ask *a) {
   }
 }
 
-enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out, struct tg_error *e) {
+enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out,
+                            struct tg_error *e) {
   struct tg__blocks *b = tg__kept(t, free_blocks);
   if (!b) b = make_blocks(t);
   if (!b) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");
   choose(b, a);
   if (!b->seen.events)
-    return tg__fail(
-        e, TG_NO_DATA, -1,
-        "the trace holds no [memory] events, which %s is about; record with profile_memory=True, or tachograph run --preset deep",
-        a->question->name);
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "the trace holds no [memory] events, which %s is about; record with profile_memory=True, or "
+                    "tachograph run --preset deep",
+                    a->question->name);
   if (!b->seen.blocks && b->seen.without_addr)
     return tg__fail(e, TG_NO_DATA, -1,
-                    "the %lld [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or "
+                    "the %lld [memory] events of the trace carry no address, so blocks cannot be followed: record with "
+                    "a newer torch, or "
                     "with tachograph",
                     (long long)b->seen.without_addr);
   *out = b;
@@ -330,15 +340,16 @@ bool *tg__blocks_at_peak(const struct tg__blocks *b) {
   return alive;
 }
 
-/* Operators called from one place have one line: they are known by the frame around them, or by the stack that was recorded with them. The
- * events of a memory snapshot have stacks of their own, and no operators. */
+/* Operators called from one place have one line: they are known by the frame around them, or by the stack that was
+ * recorded with them. The events of a memory snapshot have stacks of their own, and no operators. */
 uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x) {
   const uint32_t op = x->made.op;
   if (op == TG_NONE && x->mark == TG_NONE) return TG_NONE;
   const uint32_t args = op != TG_NONE ? b->t->slices.args[op] : b->t->marks.args[x->mark];
   const uint32_t from = tg__arg_str(b->t, args, TG__K_CALL_FROM), stack = tg__arg_str(b->t, args, TG__K_CALL_STACK);
   const uint32_t own = from != TG_NONE ? from : stack;
-  uint32_t *const known = tg__map_slot(&b->line_of, (uint64_t)own << 32 | (op != TG_NONE ? b->t->slices.parent[op] : TG_NONE), TG_NONE);
+  uint32_t *const known =
+      tg__map_slot(&b->line_of, (uint64_t)own << 32 | (op != TG_NONE ? b->t->slices.parent[op] : TG_NONE), TG_NONE);
   if (!known) return TG_NONE;
   if (*known == TG_NONE) {
     struct tg__out text = {0};
@@ -356,10 +367,9 @@ uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x) {
 
 void tg__blocks_notes(const struct tg__blocks *b, struct tg_table *out) {
   if (!b->seen.registered)
-    tg__table_note(
-        out,
-        "the trace does not say what its tensors are (tachograph's recordings do): categories are inferred from where and when blocks were "
-        "taken and freed, and what was there before is unknown");
+    tg__table_note(out, "the trace does not say what its tensors are (tachograph's recordings do): categories are "
+                        "inferred from where and when blocks were "
+                        "taken and freed, and what was there before is unknown");
   if (b->seen.without_addr)
     tg__table_note(out, "%lld memory events carry no address: their blocks cannot be followed and are left out",
                    (long long)b->seen.without_addr);

@@ -26,8 +26,8 @@ static struct device *device_of(struct work *w, const struct tg__memory_event *e
   const uint32_t at = tg__strings_add(w->keys, (const char *)key, sizeof key);
   if (at == TG_NONE || at < w->count) return at == TG_NONE ? NULL : &w->devices[at];
   if (!tg__grow((void **)&w->devices, &w->cap, w->count + 1, sizeof *w->devices)) return NULL;
-  w->devices[w->count] =
-      (struct device){.who = {.rank = key[0], .type = key[1], .id = key[2]}, .first_ns = e->ts_ns, .reserved = TG_NULL_INT};
+  w->devices[w->count] = (struct device){
+      .who = {.rank = key[0], .type = key[1], .id = key[2]}, .first_ns = e->ts_ns, .reserved = TG_NULL_INT};
   return &w->devices[w->count++];
 }
 
@@ -64,14 +64,18 @@ static void add_event(const struct work *w, struct device *d, const struct tg__m
   d->ts_ns = e->ts_ns;
   d->reserved = e->reserved;
   d->allocated = e->allocated;
-  const int64_t cells[] = {e->ts_ns, e->reserved, e->allocated, unused, TG_NULL_INT, TG_NULL_INT, TG_NULL_INT, TG_NULL_INT};
+  const int64_t cells[] = {e->ts_ns,    e->reserved, e->allocated, unused,
+                           TG_NULL_INT, TG_NULL_INT, TG_NULL_INT,  TG_NULL_INT};
   if (w->by == BY_TIME) put_row(w, d, cells);
 }
 
-static bool is_sane(const struct tg__memory_event *e) { return e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved; }
+static bool is_sane(const struct tg__memory_event *e) {
+  return e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved;
+}
 
 static bool is_wanted(const struct work *w, const struct tg__memory_event *e) {
-  return tg__ask_has_rank(w->a, w->t->tracks[e->track].rank) && tg__memory_device_is_wanted(w->a, e->device.type, e->device.id);
+  return tg__ask_has_rank(w->a, w->t->tracks[e->track].rank) &&
+         tg__memory_device_is_wanted(w->a, e->device.type, e->device.id);
 }
 
 static bool follow(struct work *w, const struct tg__memory_events *events) {
@@ -86,14 +90,16 @@ static bool follow(struct work *w, const struct tg__memory_events *events) {
   }
   for (size_t i = 0; ok && i < w->count && w->by == BY_DEVICE; i++) {
     const struct device *const d = &w->devices[i];
-    const int64_t cells[] = {d->most_unused_ns, d->peak_reserved, d->allocated_then, d->peak_reserved - d->allocated_then,
-                             d->peak_allocated, d->most_unused,   d->grown,          tg__time_between(d->first_ns, d->ts_ns)};
+    const int64_t cells[] = {
+        d->most_unused_ns, d->peak_reserved, d->allocated_then, d->peak_reserved - d->allocated_then,
+        d->peak_allocated, d->most_unused,   d->grown,          tg__time_between(d->first_ns, d->ts_ns)};
     put_row(w, d, cells);
   }
   return ok;
 }
 
-enum tg_err tg__answer_fragmentation(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_fragmentation(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                     struct tg_error *e) {
   static const char *const choices[] = {[BY_DEVICE] = "device", [BY_TIME] = "time"};
   struct tg__memory_events events = {0};
   size_t by;
@@ -104,7 +110,8 @@ enum tg_err tg__answer_fragmentation(const struct tg_trace *t, const struct tg__
   if (err || !follow(&w, &events)) err = tg__fail(e, TG_MEMORY, -1, "out of memory while following the allocator");
   if (!err && !w.count)
     err = tg__fail(e, TG_NO_DATA, -1,
-                   "no memory event says what its allocator has reserved; record with profile_memory=True on a GPU: the allocator of the "
+                   "no memory event says what its allocator has reserved; record with profile_memory=True on a GPU: "
+                   "the allocator of the "
                    "CPU keeps nothing back");
   tg__memory_events_free(&events);
   if (w.keys) tg__strings_free(w.keys);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint32_t device_of(struct tg__alloc_history *h, uint32_t rank, int64_t type, int64_t id) {
   for (size_t i = h->device_count; i-- > 0;)
@@ -42,7 +42,8 @@ static void note_level(struct tg__alloc_device *d, const struct tg__alloc_event 
   d->peak_bytes = level;
 }
 
-enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out, struct tg_error *e) {
+enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out,
+                                   struct tg_error *e) {
   *out = (struct tg__alloc_history){0};
   const uint32_t snapshot = tg__strings_find(t->strings, "memory_snapshot", 15);
   bool memory = true;
@@ -57,9 +58,10 @@ enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__as
     struct tg__alloc_device *const d = &out->devices[x.device];
     x.number = d->events++;
     x.addr = tg__arg_int(t, args, TG__K_ADDR, TG_NULL_INT);
-    x.bytes =
-        tg__arg_int(t, args, t->marks.name[i] == TG__K_MEMORY || t->marks.name[i] == TG__K_OUT_OF_MEMORY ? TG__K_BYTES_MEMORY : TG__K_BYTES,
-                    TG_NULL_INT);
+    x.bytes = tg__arg_int(
+        t, args,
+        t->marks.name[i] == TG__K_MEMORY || t->marks.name[i] == TG__K_OUT_OF_MEMORY ? TG__K_BYTES_MEMORY : TG__K_BYTES,
+        TG_NULL_INT);
     x.allocated = tg__arg_int(t, args, TG__K_TOTAL_ALLOCATED, TG_NULL_INT);
     x.reserved = tg__arg_int(t, args, TG__K_TOTAL_RESERVED, TG_NULL_INT);
     x.stack = tg__arg_str(t, args, TG__K_CALL_STACK);
@@ -71,10 +73,10 @@ enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__as
   }
   if (!memory) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading the history of allocations");
   if (out->count) return TG_OK;
-  return tg__fail(
-      e, TG_NO_DATA, -1,
-      "the trace holds no allocations%s: record with profile_memory=True, or give a snapshot of torch.cuda.memory._dump_snapshot()",
-      out->device_count ? " of this device" : "");
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the trace holds no allocations%s: record with profile_memory=True, or give a snapshot of "
+                  "torch.cuda.memory._dump_snapshot()",
+                  out->device_count ? " of this device" : "");
 }
 
 void tg__alloc_history_free(struct tg__alloc_history *h) {
@@ -89,7 +91,7 @@ void tg__put_address(struct tg_table *out, int64_t address) {
   tg__put_cstr(out, address == TG_NULL_INT ? NULL : text);
 }
 
-/* ---- the question ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the question ---------------------------------------------------------------------------- */
 
 static void put_action(const struct tg_trace *t, const struct tg__alloc_event *x, struct tg_table *out) {
   struct tg__val derived;
@@ -103,7 +105,8 @@ static void put_action(const struct tg_trace *t, const struct tg__alloc_event *x
     tg__put_cstr(out, x->bytes < 0 ? "free" : "alloc");
 }
 
-enum tg_err tg__answer_memory_history(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_history(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                      struct tg_error *e) {
   struct tg__alloc_history h;
   const enum tg_err err = tg__alloc_history_read(t, a, &h, e);
   for (size_t i = 0; i < h.count && !err; i++) {

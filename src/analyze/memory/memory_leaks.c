@@ -1,7 +1,7 @@
 /* The question leaks: what steps take and never give back.
  *
- * Of n steps the first may set things up, and what the last took may still be in use. A place leaks when each step between them took
- * something there that is still alive when the last step has ended. */
+ * Of n steps the first may set things up, and what the last took may still be in use. A place leaks when each step
+ * between them took something there that is still alive when the last step has ended. */
 #include "analyze/memory/memory_blocks.h"
 
 enum { STEPS_LEAST = 4 };
@@ -107,8 +107,8 @@ static bool put_sites(struct work *w, struct tg_table *out) {
   const bool sorted = order && tg__sort_index(order, count, larger, w);
   for (size_t i = 0; sorted && i < count; i++) put_site(w, &w->sites[order[i]], out);
   if (sorted && !count)
-    tg__table_note(out,
-                   "nothing grows: what the steps between the first and the last took was given back, or was not taken in each of them");
+    tg__table_note(out, "nothing grows: what the steps between the first and the last took was given back, or was not "
+                        "taken in each of them");
   tg__free(order);
   return sorted;
 }
@@ -121,13 +121,14 @@ static enum tg_err check_steps(const struct work *w, const struct tg__ask *a, st
     most = count > most ? count : most;
   }
   if (most >= STEPS_LEAST) return TG_OK;
-  return tg__fail(
-      e, TG_NO_DATA, -1,
-      "the trace has %u step%s, and what grows from step to step shows in %d at least: record more of them (call prof.step() in the loop)",
-      most, most == 1 ? "" : "s", STEPS_LEAST);
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the trace has %u step%s, and what grows from step to step shows in %d at least: record more of them "
+                  "(call prof.step() in the loop)",
+                  most, most == 1 ? "" : "s", STEPS_LEAST);
 }
 
-enum tg_err tg__answer_leaks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_leaks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                             struct tg_error *e) {
   struct work w = {0};
   enum tg_err err = tg__blocks_read(t, a, &w.b, e);
   if (!err) {
@@ -135,7 +136,8 @@ enum tg_err tg__answer_leaks(const struct tg_trace *t, const struct tg__ask *a, 
     w.keys = tg__strings_new();
     bool ok = w.steps && w.keys;
     if (ok) err = check_steps(&w, a, e);
-    for (size_t i = 0; ok && !err && i < w.b->change_count; i++) ok = !w.b->changes[i].made || take_block(&w, w.b->changes[i].block);
+    for (size_t i = 0; ok && !err && i < w.b->change_count; i++)
+      ok = !w.b->changes[i].made || take_block(&w, w.b->changes[i].block);
     if (!err && !(ok && put_sites(&w, out))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for leaks");
   }
   tg__free(w.steps);

@@ -1,4 +1,5 @@
-/* The question memory_ops: what operators allocate and what of it they leave behind, with the operators in them and without. */
+/* The question memory_ops: what operators allocate and what of it they leave behind, with the operators in them and
+ * without. */
 #include "analyze/host/op_tree.h"
 
 #include <stdio.h>
@@ -32,7 +33,7 @@ struct work {
   struct tg__map row_of, calls_of; /* (device, op) → row; (rank, op) → calls */
 };
 
-/* ---- events by device ------------------------------------------------------------------------------------------------------------- */
+/* ---- events by device ------------------------------------------------------------------------ */
 
 static bool by_device(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
@@ -47,10 +48,12 @@ static bool sort_events(struct work *w, size_t *wanted) {
   for (size_t i = 0; i < w->events.count; i++) {
     const struct tg__memory_event *e = &w->events.items[i];
     const struct device_key key = {w->t->tracks[e->track].rank, e->device.type, e->device.id};
-    if (e->node == TG_NONE || !tg__ask_has_rank(w->ask, (uint32_t)key.rank) || !tg__memory_device_is_wanted(w->ask, key.type, key.id))
+    if (e->node == TG_NONE || !tg__ask_has_rank(w->ask, (uint32_t)key.rank) ||
+        !tg__memory_device_is_wanted(w->ask, key.type, key.id))
       continue;
     const uint32_t id = tg__strings_add(w->keys, (const char *)&key, sizeof key);
-    if (id == TG_NONE || (id == w->device_count && !tg__grow((void **)&w->devices, &w->device_cap, id + 1, sizeof key))) return false;
+    if (id == TG_NONE || (id == w->device_count && !tg__grow((void **)&w->devices, &w->device_cap, id + 1, sizeof key)))
+      return false;
     if (id == w->device_count) w->devices[w->device_count++] = key;
     w->device_of[i] = id;
     w->order[(*wanted)++] = (uint32_t)i;
@@ -58,7 +61,7 @@ static bool sort_events(struct work *w, size_t *wanted) {
   return tg__sort_index(w->order, *wanted, by_device, w);
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool count_calls(struct work *w) {
   const struct tg__reach reach = tg__reach_of(w->t, w->ask->rank);
@@ -66,7 +69,8 @@ static bool count_calls(struct work *w) {
     for (uint32_t i = w->tree.first[k]; i < w->tree.first[k + 1]; i++) {
       const struct tg__op_node *n = &w->tree.nodes[i];
       if (!n->in_table || n->absorbed_by != TG_NONE) continue;
-      uint32_t *calls = tg__map_slot(&w->calls_of, (uint64_t)w->t->tracks[k].rank << 32 | w->t->slices.name[n->slice], 0);
+      uint32_t *calls =
+          tg__map_slot(&w->calls_of, (uint64_t)w->t->tracks[k].rank << 32 | w->t->slices.name[n->slice], 0);
       if (!calls) return false;
       ++*calls;
     }
@@ -74,7 +78,7 @@ static bool count_calls(struct work *w) {
   return true;
 }
 
-/* ---- one device ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one device ------------------------------------------------------------------------------ */
 
 static void touch(struct work *w, uint32_t node) {
   for (; node != TG_NONE && !w->touched[node]; node = w->tree.nodes[node].parent) {
@@ -106,7 +110,8 @@ static bool higher(uint32_t a, uint32_t b, const void *ctx) {
   return nodes[a] > nodes[b];
 }
 
-/* Children have larger numbers than their parents, so from the largest down each is complete when its parent takes it in. */
+/* Children have larger numbers than their parents, so from the largest down each is complete when its parent takes
+ * it in. */
 static bool add_up(struct work *w, uint32_t device) {
   uint32_t *order = tg__alloc((w->node_count + 1) * sizeof *order);
   for (uint32_t i = 0; order && i < w->node_count; i++) order[i] = i;
@@ -151,7 +156,7 @@ static bool follow(struct work *w, size_t wanted) {
   return done;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
@@ -176,16 +181,21 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
     tg__put_rank(out, w->t, (uint32_t)w->devices[r->device].rank);
     tg__put_cstr(out, tg__memory_device_name(w->devices[r->device].type, w->devices[r->device].id, buf));
     tg__put_trace_text(out, w->t, r->op);
-    const int64_t cells[] = {
-        r->calls,           r->total.net_bytes, r->self.net_bytes, r->total.allocations, r->self.allocations, r->total.alloc_bytes,
-        r->self.alloc_bytes};
+    const int64_t cells[] = {r->calls,
+                             r->total.net_bytes,
+                             r->self.net_bytes,
+                             r->total.allocations,
+                             r->self.allocations,
+                             r->total.alloc_bytes,
+                             r->self.alloc_bytes};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
   }
   tg__free(order);
   return sorted ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__answer_memory_ops(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_ops(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   size_t wanted = 0;
   enum tg_err err = tg__op_tree_build(t, &w.tree);

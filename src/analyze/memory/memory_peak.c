@@ -12,10 +12,12 @@ static void put_nulls(struct tg_table *out, int count) {
   while (count-- > 0) tg__put_null(out);
 }
 
-/* ---- by=peak ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- by=peak --------------------------------------------------------------------------------- */
 
 static bool larger(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__block *const x = &((const struct tg__blocks *)ctx)->items[a], *const y = &((const struct tg__blocks *)ctx)->items[b];
+  const struct tg__block *const x = &((const struct tg__blocks *)ctx)->items[a], *const y =
+                                                                                     &((const struct tg__blocks *)ctx)
+                                                                                          ->items[b];
   if (x->device != y->device) return x->device < y->device;
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
@@ -53,7 +55,7 @@ static bool put_alive(struct tg__blocks *b, struct tg_table *out) {
   return ok;
 }
 
-/* ---- by=category ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- by=category ----------------------------------------------------------------------------- */
 
 static void add_up(const struct tg__blocks *b, const bool *alive, struct sums *sums) {
   for (size_t i = 0; i < b->count; i++) {
@@ -86,7 +88,8 @@ static bool put_categories(const struct tg__blocks *b, struct tg_table *out) {
       if (!s->events && !s->peak) continue;
       tg__put_block_device(out, b, d);
       tg__put_null(out);
-      const int64_t cells[] = {b->devices[d].peak_ns, s->events, s->allocations, s->alloc_bytes, s->free_bytes, s->at_peak, s->peak};
+      const int64_t cells[] = {b->devices[d].peak_ns, s->events,  s->allocations, s->alloc_bytes,
+                               s->free_bytes,         s->at_peak, s->peak};
       put_ints(out, cells, sizeof cells / sizeof *cells);
       put_nulls(out, 6);
       tg__put_cstr(out, tg__held_names[h]);
@@ -98,8 +101,8 @@ static bool put_categories(const struct tg__blocks *b, struct tg_table *out) {
   return ok;
 }
 
-enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *a, bool by_category, struct tg_table *out,
-                                struct tg_error *e) {
+enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *a, bool by_category,
+                                struct tg_table *out, struct tg_error *e) {
   struct tg__blocks *b = NULL;
   enum tg_err err = tg__blocks_read(t, a, &b, e);
   if (!err) {

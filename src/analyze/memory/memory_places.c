@@ -3,7 +3,7 @@
 
 enum { NAME_BACKWARD = 1, NAME_COLLECTIVE = 2, NAME_SEEN = 128 };
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* "AddmmBackward0", "CompiledFunctionBackward": Backward, then digits. */
 static bool ends_in_backward(struct tg__str s) {
@@ -17,7 +17,8 @@ static bool is_backward(struct tg__str op) {
 }
 
 static bool is_collective(struct tg__str op) {
-  return tg__name_is_collective_call(op) || tg__str_has_prefix(op, "c10d::") || tg__str_has_prefix(op, "_c10d_functional::");
+  return tg__name_is_collective_call(op) || tg__str_has_prefix(op, "c10d::") ||
+         tg__str_has_prefix(op, "_c10d_functional::");
 }
 
 struct naming { /* each distinct name is looked at once */
@@ -41,7 +42,7 @@ static uint8_t own_meaning(struct naming *n, uint32_t id) {
   return n->own[id];
 }
 
-/* ---- what is around ------------------------------------------------------------------------------------------------------------------ */
+/* ---- what is around -------------------------------------------------------------------------- */
 
 static const struct tg__place nowhere = {TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, 0};
 
@@ -74,7 +75,7 @@ static void add_slice(const struct tg_trace *t, struct naming *n, uint32_t i, st
   }
 }
 
-/* ---- backward passes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- backward passes ------------------------------------------------------------------------- */
 
 static bool number_processes(struct tg__places *p) {
   const struct tg_trace *const t = p->t;
@@ -118,7 +119,8 @@ static bool end_pass(struct tg__process_passes *list, struct tg__pass *open) {
   return true;
 }
 
-/* order: outermost operators of the threads that take part, by start. An operator that begins after all nodes so far have ended ends the pass. */
+/* order: outermost operators of the threads that take part, by start. An operator that begins after all nodes so far
+ * have ended ends the pass. */
 static bool find_passes(struct tg__places *p, const uint32_t *order, size_t count, const uint32_t *track_of) {
   struct tg__pass *const open = tg__alloc((p->process_count + 1) * sizeof *open);
   bool ok = open != NULL;
@@ -162,7 +164,7 @@ static bool list_passes(struct tg__places *p) {
   return ok;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 bool tg__places_open(struct tg__places *p, const struct tg_trace *t) {
   *p = (struct tg__places){.t = t};

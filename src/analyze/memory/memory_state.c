@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* ---- blocks in use, followed through the history ------------------------------------------------------------------------------------------ */
+/* ---- blocks in use, followed through the history --------------------------------------------- */
 
 struct blocks {           /* of one device */
   struct tg__map of_addr; /* address → index of its event + 1; 0 = given back */
@@ -26,7 +26,8 @@ static bool larger(uint32_t a, uint32_t b, const void *ctx) {
   return events[a].bytes != events[b].bytes ? events[a].bytes > events[b].bytes : a < b;
 }
 
-static void put_block(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t event, int64_t now_ns, struct tg_table *out) {
+static void put_block(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t event, int64_t now_ns,
+                      struct tg_table *out) {
   const struct tg__alloc_event *const x = &h->events[event];
   char buf[TG__DEVICE_NAME];
   tg__put_rank(out, t, h->devices[x->device].rank);
@@ -39,7 +40,8 @@ static void put_block(const struct tg_trace *t, const struct tg__alloc_history *
 }
 
 /* at: number of the last event that counts on this device. */
-static bool put_device(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device, int64_t at, struct tg_table *out) {
+static bool put_device(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device, int64_t at,
+                       struct tg_table *out) {
   struct blocks b = {0};
   int64_t now_ns = 0, bytes = 0;
   bool ok = true;
@@ -61,7 +63,8 @@ static bool put_device(const struct tg_trace *t, const struct tg__alloc_history 
   char buf[TG__DEVICE_NAME];
   if (ok && at >= 0)
     tg__table_note(out, "%s after event %lld: %lld bytes in %zu blocks",
-                   tg__memory_device_name(h->devices[device].type, h->devices[device].id, buf), (long long)at, (long long)bytes, n);
+                   tg__memory_device_name(h->devices[device].type, h->devices[device].id, buf), (long long)at,
+                   (long long)bytes, n);
   tg__free(held);
   tg__map_free(&b.of_addr);
   return ok;
@@ -79,15 +82,17 @@ static enum tg_err read_at(const struct tg__ask *a, int64_t *number, bool *peak,
 }
 
 /* The events of allocators, when they say which blocks they are about. */
-static enum tg_err read_history(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *h, struct tg_error *e) {
+static enum tg_err read_history(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *h,
+                                struct tg_error *e) {
   const enum tg_err err = tg__alloc_history_read(t, a, h, e);
   if (err || h->with_addr) return err;
-  return tg__fail(
-      e, TG_NO_DATA, -1,
-      "the [memory] events of the trace carry no address, so blocks cannot be followed: record with a newer torch, or with tachograph");
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the [memory] events of the trace carry no address, so blocks cannot be followed: record with a "
+                  "newer torch, or with tachograph");
 }
 
-enum tg_err tg__answer_memory_state(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_state(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                    struct tg_error *e) {
   struct tg__alloc_history h = {0};
   int64_t number;
   bool peak;
@@ -102,7 +107,7 @@ enum tg_err tg__answer_memory_state(const struct tg_trace *t, const struct tg__a
   return err;
 }
 
-/* ---- per stack --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- per stack ------------------------------------------------------------------------------- */
 
 struct row {
   uint32_t device, stack;
@@ -162,7 +167,8 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->peak != y->peak ? x->peak > y->peak : x->alloc > y->alloc;
 }
 
-enum tg_err tg__answer_memory_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                     struct tg_error *e) {
   struct tg__alloc_history h = {0};
   enum tg_err err = read_history(t, a, &h, e);
   struct stacks s = {.h = &h};

@@ -1,4 +1,5 @@
-/* The questions memory_stats and memory_summary: an allocator's counters as numbers, and as torch.cuda.memory_summary() shows them. */
+/* The questions memory_stats and memory_summary: an allocator's counters as numbers, and as
+ * torch.cuda.memory_summary() shows them. */
 #include "analyze/memory/memory_counters.h"
 
 #include <stdio.h>
@@ -19,8 +20,8 @@ static const char *const metric_names[TG__ALLOC_METRICS] = {
 };
 static const char *const pool_names[TG__ALLOC_POOLS] = {"all", "large_pool", "small_pool"};
 
-typedef void put_fn(const struct tg_trace *t, const struct tg__ask *a, const struct tg__alloc_device *d, const struct tg__alloc_counters *c,
-                    struct tg_table *out);
+typedef void put_fn(const struct tg_trace *t, const struct tg__ask *a, const struct tg__alloc_device *d,
+                    const struct tg__alloc_counters *c, struct tg_table *out);
 
 static void put_stats(const struct tg_trace *t, const struct tg__ask *a, const struct tg__alloc_device *d,
                       const struct tg__alloc_counters *counters, struct tg_table *out) {
@@ -40,7 +41,7 @@ static void put_stats(const struct tg_trace *t, const struct tg__ask *a, const s
     }
 }
 
-/* ---- as torch shows them ---------------------------------------------------------------------------------------------------------------- */
+/* ---- as torch shows them --------------------------------------------------------------------- */
 
 static const struct line {
   const char *name;
@@ -81,25 +82,29 @@ static void put_summary(const struct tg_trace *t, const struct tg__ask *a, const
   const char *const device = tg__memory_device_name(d->type, d->id, buf);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     for (unsigned k = 0; k < pools; k++) {
-      const struct tg__alloc_counter *const c = &counters->of[lines[i].metric][k], *const all =
-                                                                                       &counters->of[lines[i].metric][TG__POOL_ALL];
+      const struct tg__alloc_counter *const c = &counters->of[lines[i].metric][k],
+                                            *const all = &counters->of[lines[i].metric][TG__POOL_ALL];
       const int64_t values[] = {c->current, c->peak, c->allocated, c->freed},
                     of_all[] = {all->current, all->peak, all->allocated, all->freed};
       tg__put_rank(out, t, d->rank);
       tg__put_cstr(out, device);
-      tg__put_cstr(out, k == TG__POOL_ALL ? lines[i].name : k == TG__POOL_LARGE ? "  from large pool" : "  from small pool");
+      tg__put_cstr(out, k == TG__POOL_ALL     ? lines[i].name
+                        : k == TG__POOL_LARGE ? "  from large pool"
+                                              : "  from small pool");
       for (size_t v = 0; v < 4; v++)
         if (values[v] == TG_NULL_INT || of_all[v] == TG_NULL_INT)
           tg__put_null(out);
         else
           put_figure(out, values[v], of_all[v], lines[i].is_bytes);
     }
-  tg__table_note(out, "%s: out of memory %lld times", device, (long long)counters->of[TG__COUNT_OOMS][TG__POOL_ALL].current);
+  tg__table_note(out, "%s: out of memory %lld times", device,
+                 (long long)counters->of[TG__COUNT_OOMS][TG__POOL_ALL].current);
 }
 
-/* ---- the questions ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the questions --------------------------------------------------------------------------- */
 
-static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, put_fn *put, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, put_fn *put, struct tg_table *out,
+                          struct tg_error *e) {
   struct tg__alloc_history h;
   struct tg__alloc_counters counters;
   enum tg_err err = tg__alloc_history_read(t, a, &h, e);
@@ -112,16 +117,20 @@ static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, put
   }
   if (!err) tg__table_note(out, "counted over the history alone: what came before it counts as taken at its beginning");
   if (!err && tg__strings_find(t->strings, "memory_snapshot", 15) != TG_NONE)
-    tg__table_note(out, "torch records what was asked for: blocks that are no longer there count rounded up as its allocator does");
+    tg__table_note(
+        out,
+        "torch records what was asked for: blocks that are no longer there count rounded up as its allocator does");
   tg__alloc_history_free(&h);
   return err;
 }
 
-enum tg_err tg__answer_memory_stats(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_stats(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                    struct tg_error *e) {
   return answer(t, a, put_stats, out, e);
 }
 
-enum tg_err tg__answer_memory_summary(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_memory_summary(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                      struct tg_error *e) {
   static const char *const choices[] = {"0", "1"};
   size_t pools;
   const enum tg_err err = tg__ask_choice(a, "pools", choices, 2, &pools, e);

@@ -1,4 +1,5 @@
-/* The question segments: what a memory snapshot says of the allocator's segments, blocks and pools at the moment it was taken. */
+/* The question segments: what a memory snapshot says of the allocator's segments, blocks and pools at the moment it
+ * was taken. */
 #include "analyze/memory/memory_history.h"
 
 enum by { BY_SEGMENT, BY_BLOCK, BY_POOL };
@@ -17,10 +18,18 @@ struct work {
   struct tg__map of_address; /* address of a segment → row + 1 */
 };
 
-static uint32_t word(const struct tg_trace *t, const char *text) { return tg__strings_find(t->strings, text, strlen(text)); }
-static int64_t number(const struct work *w, uint32_t mark, uint32_t key) { return tg__arg_int(w->t, w->t->marks.args[mark], key, 0); }
-static int64_t device_type(const struct work *w, uint32_t mark) { return tg__arg_int(w->t, w->t->marks.args[mark], TG__K_DEVICE_TYPE, 1); }
-static uint32_t text(const struct work *w, uint32_t mark, uint32_t key) { return tg__arg_str(w->t, w->t->marks.args[mark], key); }
+static uint32_t word(const struct tg_trace *t, const char *text) {
+  return tg__strings_find(t->strings, text, strlen(text));
+}
+static int64_t number(const struct work *w, uint32_t mark, uint32_t key) {
+  return tg__arg_int(w->t, w->t->marks.args[mark], key, 0);
+}
+static int64_t device_type(const struct work *w, uint32_t mark) {
+  return tg__arg_int(w->t, w->t->marks.args[mark], TG__K_DEVICE_TYPE, 1);
+}
+static uint32_t text(const struct work *w, uint32_t mark, uint32_t key) {
+  return tg__arg_str(w->t, w->t->marks.args[mark], key);
+}
 
 static bool is_ours(const struct work *w, uint32_t mark, uint32_t name) {
   const struct tg_trace *t = w->t;
@@ -49,7 +58,8 @@ static bool read_segments(struct work *w) {
                               .active = number(w, i, w->key_active),
                               .requested = number(w, i, w->key_requested),
                               .segments = 1};
-    if (!add(w, g) || !tg__map_put(&w->of_address, (uint64_t)g.address ^ (uint64_t)g.rank << 56, (uint32_t)w->count)) return false;
+    if (!add(w, g) || !tg__map_put(&w->of_address, (uint64_t)g.address ^ (uint64_t)g.rank << 56, (uint32_t)w->count))
+      return false;
   }
   return true;
 }
@@ -112,8 +122,8 @@ static void join_pools(struct work *w) {
   for (size_t i = 0; i < w->count; i++) {
     const struct segment g = w->rows[i];
     size_t k = 0;
-    while (k < pools &&
-           (w->rows[k].rank != g.rank || w->rows[k].device != g.device || w->rows[k].pool != g.pool || w->rows[k].kind != g.kind))
+    while (k < pools && (w->rows[k].rank != g.rank || w->rows[k].device != g.device || w->rows[k].pool != g.pool ||
+                         w->rows[k].kind != g.kind))
       k++;
     if (k < pools)
       add_up(&w->rows[k], &g);
@@ -157,8 +167,8 @@ static void note_device(const struct segment *all, struct tg_table *out) {
   char buf[TG__DEVICE_NAME];
   if (all->total > 0)
     tg__table_note(out, "%s: %.1f of %.1f reserved MB are free, the largest piece of them has %.1f MB",
-                   tg__memory_device_name(all->device_type, all->device, buf), (double)all->free / 1e6, (double)all->total / 1e6,
-                   (double)all->largest_free / 1e6);
+                   tg__memory_device_name(all->device_type, all->device, buf), (double)all->free / 1e6,
+                   (double)all->total / 1e6, (double)all->largest_free / 1e6);
 }
 
 static bool put_rows(struct work *w, struct tg_table *out) {
@@ -179,7 +189,8 @@ static bool put_rows(struct work *w, struct tg_table *out) {
   return ok;
 }
 
-enum tg_err tg__answer_segments(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_segments(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                struct tg_error *e) {
   static const char *const choices[] = {[BY_SEGMENT] = "segment", [BY_BLOCK] = "block", [BY_POOL] = "pool"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, 3, &by, e);
@@ -198,7 +209,9 @@ enum tg_err tg__answer_segments(const struct tg_trace *t, const struct tg__ask *
                    .key_segment = word(t, "segment")};
   bool ok = w.cat == TG_NONE || (read_segments(&w) && read_blocks(&w));
   if (ok && !w.count)
-    err = tg__fail(e, TG_NO_DATA, -1, "the trace holds no segments of an allocator: give a snapshot of torch.cuda.memory._dump_snapshot()");
+    err =
+        tg__fail(e, TG_NO_DATA, -1,
+                 "the trace holds no segments of an allocator: give a snapshot of torch.cuda.memory._dump_snapshot()");
   if (ok && w.by == BY_POOL) join_pools(&w);
   if (!err) ok = ok && put_rows(&w, out);
   if (!ok) err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading segments");

@@ -29,7 +29,8 @@ static enum tg__list list_of(enum tg__class c) {
 }
 
 static bool add_step(struct lists *l, uint32_t slice) {
-  if (!tg__grow((void **)&l->slices[TG__LIST_STEPS], &l->step_cap, l->count[TG__LIST_STEPS] + 1, sizeof slice)) return false;
+  if (!tg__grow((void **)&l->slices[TG__LIST_STEPS], &l->step_cap, l->count[TG__LIST_STEPS] + 1, sizeof slice))
+    return false;
   l->slices[TG__LIST_STEPS][l->count[TG__LIST_STEPS]++] = slice;
   return true;
 }
@@ -65,7 +66,8 @@ static bool make(const struct tg_trace *t, struct lists *l) {
     ok = ok && (k == TG__LIST_NONE || l->slices[k]);
     l->count[k] = 0;
   }
-  ok = ok && deal_out(t, l, of_cat, &names) && copy_columns(t, l, TG__LIST_ANNOTATIONS) && copy_columns(t, l, TG__LIST_GPU_ANNOTATIONS);
+  ok = ok && deal_out(t, l, of_cat, &names) && copy_columns(t, l, TG__LIST_ANNOTATIONS) &&
+       copy_columns(t, l, TG__LIST_GPU_ANNOTATIONS);
   tg__names_close(&names);
   tg__free(of_cat);
   return ok;

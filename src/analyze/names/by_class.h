@@ -15,11 +15,13 @@ enum tg__list {
 struct tg__listed {
   const uint32_t *slices; /* rising, so by track, then start */
   size_t count;
-  /* Of annotations, beside each other: they lie far apart in the trace, and are all that some questions look at. Else NULL. */
+  /* Of annotations, beside each other: they lie far apart in the trace, and are all that some questions look at.
+   * Else NULL. */
   const uint32_t *names;
   const int64_t *dur_ns;
 };
-/* Those of one rank. Made when first asked for and kept with the trace; false on no memory. Needs TG__COL_CAT and TG__COL_NAME. */
+/* Those of one rank. Made when first asked for and kept with the trace; false on no memory. Needs TG__COL_CAT and
+ * TG__COL_NAME. */
 bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, struct tg__listed *out);
 
 #endif

@@ -3,7 +3,8 @@
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Behind the bracket that closes the one at `i`, of the same kind; TG_NONE when none does. The > of -> closes nothing. */
+/* Behind the bracket that closes the one at `i`, of the same kind; TG_NONE when none does. The > of -> closes nothing.
+ */
 static uint32_t closing(struct tg__str s, uint32_t i) {
   const char open = s.ptr[i], close = open == '<' ? '>' : ')';
   uint32_t depth = 0;
@@ -34,7 +35,8 @@ static void write_family(struct tg__str s, struct tg__out *out) {
       const uint32_t end = closing(s, i);
       if (end == TG_NONE) return; /* cut off: what follows is inside */
       i = end;
-      if (i + 1 < s.len && s.ptr[i] == ':' && (out->len == begin || out->buf[out->len - 1] == ':')) i += 2; /* a::(anonymous)::b */
+      if (i + 1 < s.len && s.ptr[i] == ':' && (out->len == begin || out->buf[out->len - 1] == ':'))
+        i += 2; /* a::(anonymous)::b */
     } else if (is_digit(c)) {
       i = number_end(s, i);
       tg__out_char(out, '#');
@@ -53,7 +55,7 @@ void tg__kernel_family(struct tg__str name, struct tg__out *out) {
   if (!out->err && out->len == begin) tg__out_bytes(out, name.ptr, name.len);
 }
 
-/* ---- short names ---------------------------------------------------------------------------------------------------------------- */
+/* ---- short names ----------------------------------------------------------------------------- */
 
 static bool stays_long(struct tg__str s) {
   static const char *const copies[] = {"Memcpy", "Memset", "hipMemcpy", "hipMemset", "dma"};

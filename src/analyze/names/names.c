@@ -76,12 +76,18 @@ static bool contains_from(struct tg__str s, size_t from, const char *part) {
   return from <= s.len && tg__str_contains((struct tg__str){s.ptr + from, s.len - (uint32_t)from}, part);
 }
 
-/* MTIA files all device work under one category, so only names tell copies, collectives and bookkeeping from kernels. */
+/* MTIA files all device work under one category, so only names tell copies, collectives and bookkeeping from kernels.
+ */
 const char *tg__kernel_type_by_name(struct tg__str name) {
   static const char *const comm[] = {"nccl", "hip", "hccl"};
   static const char *const memory[] = {"Memcpy", "Memset", "dma"};
-  static const char *const other[] = {
-      "Stream Wait Event", "runFunction", "job_exe", "packet", "pe_exe", "cpum_exe_subgraph", "collective_subgraph_execution"};
+  static const char *const other[] = {"Stream Wait Event",
+                                      "runFunction",
+                                      "job_exe",
+                                      "packet",
+                                      "pe_exe",
+                                      "cpum_exe_subgraph",
+                                      "collective_subgraph_execution"};
   static const char *const other_parts[] = {"Memcpy", "Memset", "dma", "Sync"};
   for (size_t k = 0; k < sizeof comm / sizeof *comm; k++)
     if (tg__str_has_prefix(name, comm[k])) return "COMMUNICATION";

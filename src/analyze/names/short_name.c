@@ -1,5 +1,6 @@
-/* short_name: the part of an operator's or kernel's name that tells it from others, without arguments, template arguments and
- * return type. The rules are those by which HTA shortens names, so that its tables and ours can be laid side by side. */
+/* short_name: the part of an operator's or kernel's name that tells it from others, without arguments, template
+ * arguments and return type. The rules are those by which HTA shortens names, so that its tables and ours can be
+ * laid side by side. */
 #include "analyze/names/short_name.h"
 
 /* The text up to the bracket that `close` belongs to goes; without one all of it goes. */

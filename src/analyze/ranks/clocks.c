@@ -24,12 +24,15 @@ static enum tg_err check(const struct tg__ranks *r, struct tg_error *e) {
   for (uint32_t i = 0; i < r->s->count; i++)
     if (r->clocks[i].collectives) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
-                  "no two ranks share a collective that ends everywhere at once (all_reduce, all_gather, reduce_scatter, all_to_all, "
+                  "no two ranks share a collective that ends everywhere at once (all_reduce, all_gather, "
+                  "reduce_scatter, all_to_all, "
                   "barrier), so nothing tells how far their clocks are apart");
 }
 
-enum tg_err tg__answer_clocks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  if (t->rank_count < 2) return tg__fail(e, TG_NO_DATA, -1, "one rank has one clock: open the folder that holds the files of all ranks");
+enum tg_err tg__answer_clocks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
+  if (t->rank_count < 2)
+    return tg__fail(e, TG_NO_DATA, -1, "one rank has one clock: open the folder that holds the files of all ranks");
   struct tg__ranks r;
   enum tg_err err = tg__ranks_open(&r, t, a, true, e);
   if (!err) err = check(&r, e);

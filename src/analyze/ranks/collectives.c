@@ -1,4 +1,5 @@
-/* collectives: the question collectives. Rows are sums over parts, a part being what one rank does in one collective. */
+/* collectives: the question collectives. Rows are sums over parts, a part being what one rank does in one collective.
+ */
 #include "analyze/ranks/collectives.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static int64_t step_number(const struct tg__ranks *r, const struct tg__part *p) 
   return c->step == TG_NONE ? -1 : r->s->ranks[p->rank].steps[c->step].number;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static struct row *new_row(struct answer *w, const struct tg__match *m) {
   if (!tg__grow((void **)&w->rows, &w->cap, w->count + 1, sizeof *w->rows)) {
@@ -39,7 +40,8 @@ static struct row *new_row(struct answer *w, const struct tg__match *m) {
     return NULL;
   }
   struct row *const row = &w->rows[w->count++];
-  *row = (struct row){.rank = TG_NONE, .kind = m->kind, .group = TG_NONE, .step_number = -1, .start_ns = INT64_MAX, .sequence = -1};
+  *row = (struct row){
+      .rank = TG_NONE, .kind = m->kind, .group = TG_NONE, .step_number = -1, .start_ns = INT64_MAX, .sequence = -1};
   return row;
 }
 
@@ -109,7 +111,7 @@ static void most_often_last(const struct answer *w, const struct row *row, int64
   }
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void put_text_id(const struct answer *w, uint32_t id) {
   if (id == TG_NONE)
@@ -162,7 +164,7 @@ static void put_rows(struct answer *w) {
   }
 }
 
-/* ---- the ways to group ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the ways to group ----------------------------------------------------------------------- */
 
 static void sum_up(struct answer *w, bool by_group) {
   for (size_t i = 0; i < w->r->match_count && !w->failed; i++) {
@@ -226,7 +228,8 @@ static void by_part(struct answer *w) {
       row->has_bytes = row->bytes >= 0;
       add_part(row, m, p);
       const bool shared = tg__match_is_shared(m);
-      put_row(w, row, shared ? w->r->s->ranks[w->r->parts[m->last].rank].number : TG_NULL_INT, shared && m->last == m->first + k);
+      put_row(w, row, shared ? w->r->s->ranks[w->r->parts[m->last].rank].number : TG_NULL_INT,
+              shared && m->last == m->first + k);
     }
   }
 }
@@ -256,7 +259,8 @@ static void by_rank(struct answer *w) {
   uint32_t *const order = tg__alloc((w->count + 1) * sizeof *order);
   for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
   if (!order || !tg__sort_index(order, w->count, rank_and_kind, w->rows)) w->failed = true;
-  for (size_t i = 0; !w->failed && i < w->count; i++) put_row(w, &w->rows[order[i]], TG_NULL_INT, w->rows[order[i]].last_calls);
+  for (size_t i = 0; !w->failed && i < w->count; i++)
+    put_row(w, &w->rows[order[i]], TG_NULL_INT, w->rows[order[i]].last_calls);
   tg__free(order);
 }
 
@@ -273,8 +277,9 @@ static void note_headline(const struct tg__ranks *r, struct tg_table *out) {
     }
   }
   if (wait + transfer > 0)
-    tg__table_note(out, "%zu collective%s of several ranks: %.0f %% of the time in %s is waiting for the last one to come", matched,
-                   matched == 1 ? "" : "s", 100 * (double)wait / (double)(wait + transfer), matched == 1 ? "it" : "them");
+    tg__table_note(
+        out, "%zu collective%s of several ranks: %.0f %% of the time in %s is waiting for the last one to come",
+        matched, matched == 1 ? "" : "s", 100 * (double)wait / (double)(wait + transfer), matched == 1 ? "it" : "them");
 }
 
 static bool has_collectives(const struct tg__ranks *r) {
@@ -285,13 +290,15 @@ static bool has_collectives(const struct tg__ranks *r) {
 
 static enum tg_err no_collectives(struct tg_error *e) {
   return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace holds no collectives (nccl or gloo annotations, record_param_comms, kernels of NCCL or RCCL): record while "
+                  "the trace holds no collectives (nccl or gloo annotations, record_param_comms, kernels of NCCL or "
+                  "RCCL): record while "
                   "torch.distributed is in use, all ranks into one folder");
 }
 
-enum tg_err tg__answer_collectives(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  static const char *const groupings[] = {"kind", "group", "collective", "part", "rank", "step"}, *const rules[] = {"exact", "plugin"},
-                           *const clocks[] = {"aligned", "files"};
+enum tg_err tg__answer_collectives(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                   struct tg_error *e) {
+  static const char *const groupings[] = {"kind", "group", "collective", "part", "rank", "step"},
+                           *const rules[] = {"exact", "plugin"}, *const clocks[] = {"aligned", "files"};
   enum { RANK = 4, STEP = 5 };
   static void (*const answers[])(struct answer *) = {by_kind, by_group, by_collective, by_part, by_rank};
   size_t by, rule, clock;

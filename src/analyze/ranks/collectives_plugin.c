@@ -1,5 +1,6 @@
-/* collectives_plugin: the distributed view of the TensorBoard plugin. The n-th collective of one rank is the n-th of all others, and
- * so are their ranges; the shortest duration of a range over the ranks is its transfer and lies at its end, the rest is waiting. */
+/* collectives_plugin: the distributed view of the TensorBoard plugin. The n-th collective of one rank is the n-th of
+ * all others, and so are their ranges; the shortest duration of a range over the ranks is its transfer and lies at
+ * its end, the rest is waiting. */
 #include <math.h>
 
 #include "analyze/ranks/collectives.h"
@@ -12,13 +13,13 @@ struct plugin {
 
 static const struct tg__rank_summary *rank_of(const struct plugin *p, uint32_t rank) { return &p->r->s->ranks[rank]; }
 
-/* Range k of a node: the host's, and those of its kernels, by start. The host's comes before a kernel that starts with it and is
- * shorter. */
+/* Range k of a node: the host's, and those of its kernels, by start. The host's comes before a kernel that starts
+ * with it and is shorter. */
 static struct tg__sum_range range_of(const struct tg__rank_summary *rank, const struct tg__sum_node *n, uint32_t k) {
   const struct tg__sum_range *const kernels = rank->node_kernels + n->first_kernel;
   uint32_t before = 0;
-  while (before < n->kernel_count &&
-         (kernels[before].start_ns < n->start_ns || (kernels[before].start_ns == n->start_ns && kernels[before].end_ns > n->end_ns)))
+  while (before < n->kernel_count && (kernels[before].start_ns < n->start_ns ||
+                                      (kernels[before].start_ns == n->start_ns && kernels[before].end_ns > n->end_ns)))
     before++;
   if (k == before) return (struct tg__sum_range){n->start_ns, n->end_ns};
   return kernels[k < before ? k : k - 1];
@@ -44,7 +45,7 @@ static int64_t shortest(const struct plugin *p, uint32_t node, uint32_t k) {
   return least;
 }
 
-/* ---- sums over some of a rank's nodes ------------------------------------------------------------------------------------------------- */
+/* ---- sums over some of a rank's nodes -------------------------------------------------------- */
 
 struct sums {
   struct tg__spans all, transfer;
@@ -86,7 +87,7 @@ static void put_sums(struct plugin *p, uint32_t rank, struct tg__str name, const
   tg__spans_free(&s->transfer);
 }
 
-/* ---- by name ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 static void put_names(struct plugin *p, uint32_t rank) {
   const struct tg__rank_summary *const r = rank_of(p, rank);
@@ -101,7 +102,7 @@ static void put_names(struct plugin *p, uint32_t rank) {
   }
 }
 
-/* ---- by step ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- by step --------------------------------------------------------------------------------- */
 
 static bool is_inside(const struct tg__sum_node *n, const struct tg__sum_step *s) {
   return !s->is_partial && n->start_ns >= s->start_ns && n->end_ns <= s->end_ns;
@@ -127,12 +128,14 @@ static void put_steps(struct plugin *p, uint32_t rank) {
   if (outside.calls) put_sums(p, rank, TG_STR(""), "", &outside);
 }
 
-enum tg_err tg__collectives_by_plugin(const struct tg__ranks *r, bool by_step, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__collectives_by_plugin(const struct tg__ranks *r, bool by_step, struct tg_table *out,
+                                      struct tg_error *e) {
   struct plugin p = {.r = r, .out = out};
   if (!line_up(&p))
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "the plugin shows nothing here: its collectives (nccl: or gloo: broadcast, reduce, all_reduce, all_gather, "
-                    "reduce_scatter) are not equally many on all ranks; rules=exact does not need that");
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "the plugin shows nothing here: its collectives (nccl: or gloo: broadcast, reduce, all_reduce, all_gather, "
+        "reduce_scatter) are not equally many on all ranks; rules=exact does not need that");
   for (uint32_t i = 0; i < r->s->count; i++) {
     if (!tg__ranks_wanted(r, i)) continue;
     if (by_step)

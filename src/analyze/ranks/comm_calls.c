@@ -29,7 +29,7 @@ struct gathering {
 };
 enum { KERNEL_ROLE = 16 };
 
-/* ---- layers on the host -------------------------------------------------------------------------------------------------------- */
+/* ---- layers on the host ---------------------------------------------------------------------- */
 
 static enum tg__comm_role role_of(const struct tg_trace *t, uint8_t *roles, uint32_t slice) {
   const uint32_t name = t->slices.name[slice];
@@ -51,7 +51,9 @@ static bool is_host_layer(const struct tg_trace *t, uint8_t *roles, uint32_t sli
   return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && role_of(t, roles, slice) != TG__COMM_NONE;
 }
 
-bool tg__comm_is_layer(const struct tg_trace *t, uint8_t *roles, uint32_t slice) { return is_host_layer(t, roles, slice); }
+bool tg__comm_is_layer(const struct tg_trace *t, uint8_t *roles, uint32_t slice) {
+  return is_host_layer(t, roles, slice);
+}
 
 /* The outermost layer around `slice`, itself included; TG_NONE when there is none. */
 static uint32_t outermost(struct gathering *g, uint32_t slice) {
@@ -77,7 +79,7 @@ static struct call *add_call(struct gathering *g) {
   return c;
 }
 
-/* ---- what the layers say --------------------------------------------------------------------------------------------------------- */
+/* ---- what the layers say --------------------------------------------------------------------- */
 
 static struct tg__str arg_text(const struct tg_trace *t, uint32_t args, uint32_t key, char number[24]) {
   const uint32_t id = tg__arg_str(t, args, key);
@@ -95,7 +97,8 @@ static void take_kind(struct gathering *g, struct call *c, struct tg__str name) 
   if (peers[0] && !c->peers[0]) memcpy(c->peers, peers, sizeof peers);
 }
 
-/* A group is told by its name, what it is for, and who is in it: names alone are numbers that may mean another group elsewhere. */
+/* A group is told by its name, what it is for, and who is in it: names alone are numbers that may mean another group
+ * elsewhere. */
 static void take_group(struct gathering *g, struct call *c, uint32_t args) {
   enum { MOST = 160 };
   char text[3 * MOST + 8], number[24];
@@ -117,7 +120,8 @@ static void take_group(struct gathering *g, struct call *c, uint32_t args) {
 static void take_params(struct gathering *g, struct call *c, uint32_t args) {
   char number[24];
   const struct tg__str name = arg_text(g->t, args, TG__K_COLLECTIVE_NAME, number);
-  const int64_t elements = tg__arg_int(g->t, args, TG__K_IN_MSG_NELEMS, -1), sequence = tg__arg_int(g->t, args, TG__K_SEQ, -1);
+  const int64_t elements = tg__arg_int(g->t, args, TG__K_IN_MSG_NELEMS, -1),
+                sequence = tg__arg_int(g->t, args, TG__K_SEQ, -1);
   if (name.len) {
     take_kind(g, c, name);
     c->is_named = c->kind != TG_NONE;
@@ -140,13 +144,15 @@ static void take_span(struct gathering *g, struct call *c, uint32_t slice) {
   if (!c->has_span || start < c->span_start_ns) c->span_start_ns = start;
   if (!c->has_span || end > c->span_end_ns) c->span_end_ns = end;
   c->has_span = g->has_spans = true;
-  c->is_host_span |= tg__str_has_prefix(name, "gloo:") || tg__str_has_prefix(name, "mpi:") || tg__str_has_prefix(name, "ucc:");
+  c->is_host_span |=
+      tg__str_has_prefix(name, "gloo:") || tg__str_has_prefix(name, "mpi:") || tg__str_has_prefix(name, "ucc:");
   take_kind(g, c, name);
   const uint32_t dims = tg__arg_dims(t, args);
   const uint32_t types = tg__arg_str(t, args, TG__K_INPUT_TYPE);
   if (dims == TG_NONE || types == TG_NONE) return;
   const int64_t bytes = tg__tensor_bytes(tg__name(t, dims), tg__name(t, types));
-  if (bytes >= 0 && (c->span_bytes < 0 || __builtin_add_overflow(c->span_bytes, bytes, &c->span_bytes))) c->span_bytes = bytes;
+  if (bytes >= 0 && (c->span_bytes < 0 || __builtin_add_overflow(c->span_bytes, bytes, &c->span_bytes)))
+    c->span_bytes = bytes;
 }
 
 static void add_layer(struct gathering *g, uint32_t slice) {
@@ -173,7 +179,7 @@ static void add_layer(struct gathering *g, uint32_t slice) {
   }
 }
 
-/* ---- kernels --------------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static struct call *call_of_kernel(struct gathering *g, uint32_t kernel) {
   const struct tg_trace *t = g->t;
@@ -182,7 +188,8 @@ static struct call *call_of_kernel(struct gathering *g, uint32_t kernel) {
   uint32_t at = top == TG_NONE ? TG_NONE : tg__map_get(&g->by_slice, top);
   if (at == TG_NONE && cause == TG_NONE) { /* an id that equals the correlation was made up from it and links nothing */
     const int64_t id = tg__arg_int(t, args, TG__K_EXTERNAL_ID, -1);
-    if (id >= 0 && id != tg__arg_int(t, args, TG__K_CORRELATION, -1)) at = tg__map_get(&g->by_external_id, (uint64_t)id);
+    if (id >= 0 && id != tg__arg_int(t, args, TG__K_CORRELATION, -1))
+      at = tg__map_get(&g->by_external_id, (uint64_t)id);
   }
   if (at != TG_NONE) return &g->calls[at];
   struct call *const c = add_call(g); /* of no layer: a graph was launched, or another library than torch's asked */
@@ -204,7 +211,7 @@ static void add_kernel(struct gathering *g, uint32_t slice) {
   if (g->busy) tg__spans_add(g->busy, start, end);
 }
 
-/* ---- one row a collective ---------------------------------------------------------------------------------------------------------- */
+/* ---- one row a collective -------------------------------------------------------------------- */
 
 /* When it ran: on the device; else in the host's library. A request alone counts only where nothing shows more. */
 static bool when_it_ran(const struct gathering *g, const struct call *c, struct tg__sum_collective *out) {
@@ -235,7 +242,8 @@ static uint32_t group_text(struct gathering *g, const struct call *c) {
 }
 
 static void put_call(struct gathering *g, const struct call *c, struct tg__rank_summary *r) {
-  struct tg__sum_collective row = {.bytes = c->bytes >= 0 ? c->bytes : c->span_bytes, .sequence = c->sequence, .step = TG_NONE};
+  struct tg__sum_collective row = {
+      .bytes = c->bytes >= 0 ? c->bytes : c->span_bytes, .sequence = c->sequence, .step = TG_NONE};
   if (!when_it_ran(g, c, &row)) {
     r->bare_requests += c->has_span && !c->is_host_span;
     return;
@@ -251,20 +259,24 @@ static void put_call(struct gathering *g, const struct call *c, struct tg__rank_
   r->collectives[r->collective_count++] = row;
 }
 
-/* In the order they were asked for: that is the same on all ranks, while kernels of several streams overtake one another. */
+/* In the order they were asked for: that is the same on all ranks, while kernels of several streams overtake one
+ * another. */
 static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__sum_collective *const x = (const struct tg__sum_collective *)ctx + a, *const y =
-                                                                                             (const struct tg__sum_collective *)ctx + b;
-  const int64_t asked = x->call_ns == TG_NULL_INT ? x->start_ns : x->call_ns, other = y->call_ns == TG_NULL_INT ? y->start_ns : y->call_ns;
+  const struct tg__sum_collective *const x = (const struct tg__sum_collective *)ctx + a,
+                                         *const y = (const struct tg__sum_collective *)ctx + b;
+  const int64_t asked = x->call_ns == TG_NULL_INT ? x->start_ns : x->call_ns,
+                other = y->call_ns == TG_NULL_INT ? y->start_ns : y->call_ns;
   return asked != other ? asked < other : x->start_ns < y->start_ns;
 }
 
-/* Operators name the collective only when nothing inside them does: c10d::alltoall_base_ launches what is called all_to_all. */
+/* Operators name the collective only when nothing inside them does: c10d::alltoall_base_ launches what is called
+ * all_to_all. */
 static void name_requests(struct gathering *g, const struct tg__track *track) {
   for (uint32_t i = track->first; i < track->first + track->count && !g->failed; i++) {
     if (!is_host_layer(g->t, g->roles, i)) continue;
     const uint32_t at = tg__map_get(&g->by_slice, i);
-    if (at != TG_NONE && role_of(g->t, g->roles, i) == TG__COMM_REQUEST) take_kind(g, &g->calls[at], tg__name(g->t, g->t->slices.name[i]));
+    if (at != TG_NONE && role_of(g->t, g->roles, i) == TG__COMM_REQUEST)
+      take_kind(g, &g->calls[at], tg__name(g->t, g->t->slices.name[i]));
   }
 }
 
@@ -298,7 +310,9 @@ bool tg__comm_gather(const struct tg_trace *t, uint32_t rank, struct tg__strings
   g.failed |= !r->collectives;
   for (size_t i = 0; i < g.count && !g.failed; i++)
     if (is_collective(&g.calls[i])) put_call(&g, &g.calls[i], r);
-  if (!g.failed) g.failed = !tg__sort_items((void **)&r->collectives, r->collective_count, sizeof *r->collectives, earlier, r->collectives);
+  if (!g.failed)
+    g.failed =
+        !tg__sort_items((void **)&r->collectives, r->collective_count, sizeof *r->collectives, earlier, r->collectives);
   tg__free(g.roles);
   tg__free(g.calls);
   tg__map_free(&g.by_slice);

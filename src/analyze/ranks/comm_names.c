@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* ---- roles --------------------------------------------------------------------------------------------------------------------- */
+/* ---- roles ----------------------------------------------------------------------------------- */
 
 static bool starts_with_any(struct tg__str s, const char *const *list) {
   for (; *list; list++)
@@ -22,7 +22,7 @@ enum tg__comm_role tg__comm_role(struct tg__str name, bool is_kernel) {
   return TG__COMM_NONE;
 }
 
-/* ---- kinds --------------------------------------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 /* Where the word for the collective begins: behind the library, and in a kernel behind "Kernel_" or "oneccl_". */
 static size_t word_begin(struct tg__str s) {
@@ -105,16 +105,17 @@ bool tg__comm_ends_together(struct tg__str kind) {
   return false;
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 int64_t tg__dtype_bytes(struct tg__str dtype) {
   static const struct {
     const char *name;
     int64_t bytes;
   } types[] = {
-      {"float", 4},         {"double", 8}, {"half", 2},         {"bfloat16", 2},       {"long", 8},        {"long int", 8},
-      {"int", 4},           {"short", 2},  {"short int", 2},    {"char", 1},           {"byte", 1},        {"signed char", 1},
-      {"unsigned char", 1}, {"bool", 1},   {"complexfloat", 8}, {"complexdouble", 16}, {"complexhalf", 4},
+      {"float", 4},          {"double", 8},      {"half", 2},          {"bfloat16", 2},  {"long", 8},
+      {"long int", 8},       {"int", 4},         {"short", 2},         {"short int", 2}, {"char", 1},
+      {"byte", 1},           {"signed char", 1}, {"unsigned char", 1}, {"bool", 1},      {"complexfloat", 8},
+      {"complexdouble", 16}, {"complexhalf", 4},
   };
   if (tg__str_has_prefix(dtype, "c10::")) dtype = (struct tg__str){dtype.ptr + 5, dtype.len - 5};
   for (size_t k = 0; k < sizeof types / sizeof *types; k++)

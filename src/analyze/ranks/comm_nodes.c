@@ -1,6 +1,6 @@
-/* comm_nodes: collectives as the TensorBoard plugin's distributed view counts them. What it knows is ten names; a collective is the
- * range of such an operator or annotation, a copy of it on the device instead where there is one, and, of nccl, the kernels that
- * carry its external id. */
+/* comm_nodes: collectives as the TensorBoard plugin's distributed view counts them. What it knows is ten names; a
+ * collective is the range of such an operator or annotation, a copy of it on the device instead where there is one,
+ * and, of nccl, the kernels that carry its external id. */
 #include "analyze/ranks/comm_names.h"
 #include "analyze/ranks/summarize.h"
 
@@ -30,7 +30,8 @@ struct gathering {
 static int64_t plugin_bytes(const struct tg_trace *t, uint32_t args) {
   const uint32_t dims = tg__arg_dims(t, args);
   const uint32_t types = tg__arg_str(t, args, TG__K_INPUT_TYPE);
-  const int64_t bytes = dims == TG_NONE || types == TG_NONE ? -1 : tg__tensor_bytes(tg__name(t, dims), tg__name(t, types));
+  const int64_t bytes =
+      dims == TG_NONE || types == TG_NONE ? -1 : tg__tensor_bytes(tg__name(t, dims), tg__name(t, types));
   return bytes < 0 ? 0 : bytes;
 }
 
@@ -41,13 +42,14 @@ static void add_node(struct gathering *g, uint32_t slice) {
     g->failed = true;
     return;
   }
-  g->nodes[g->count++] = (struct node){.start_ns = t->slices.start_ns[slice],
-                                       .end_ns = tg__slice_end(t, slice),
-                                       .bytes = plugin_bytes(t, args),
-                                       .id = tg__arg_int(t, args, TG__K_EXTERNAL_ID, tg__arg_int(t, args, TG__K_EXTERNAL_ID_OLD, NO_ID)),
-                                       .name = t->slices.name[slice],
-                                       .order = args,
-                                       .is_nccl = tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "nccl:")};
+  g->nodes[g->count++] =
+      (struct node){.start_ns = t->slices.start_ns[slice],
+                    .end_ns = tg__slice_end(t, slice),
+                    .bytes = plugin_bytes(t, args),
+                    .id = tg__arg_int(t, args, TG__K_EXTERNAL_ID, tg__arg_int(t, args, TG__K_EXTERNAL_ID_OLD, NO_ID)),
+                    .name = t->slices.name[slice],
+                    .order = args,
+                    .is_nccl = tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "nccl:")};
 }
 
 static void gather_nodes(struct gathering *g) {
@@ -110,11 +112,13 @@ static bool hand_over(struct gathering *g, struct tg__strings *strings, struct t
   r->nodes = tg__alloc((g->count + 1) * sizeof *r->nodes);
   r->node_kernels = tg__alloc((g->kernel_count + 1) * sizeof *r->node_kernels);
   for (size_t i = 0; order && i < g->kernel_count; i++) order[i] = (uint32_t)i;
-  bool done = order && r->nodes && r->node_kernels && tg__sort_index(order, g->kernel_count, kernel_earlier, g->kernels);
+  bool done =
+      order && r->nodes && r->node_kernels && tg__sort_index(order, g->kernel_count, kernel_earlier, g->kernels);
   for (size_t i = 0, k = 0; done && i < g->count; i++) {
     const struct node *const n = &g->nodes[i];
     if (n->is_replaced) continue;
-    if (r->node_count >= TG__SUM_MOST_ROWS || r->node_kernel_count >= TG__SUM_MOST_ROWS) break; /* counted among the collectives */
+    if (r->node_count >= TG__SUM_MOST_ROWS || r->node_kernel_count >= TG__SUM_MOST_ROWS)
+      break; /* counted among the collectives */
     const struct tg__str name = tg__name(g->t, n->name);
     struct tg__sum_node *const out = &r->nodes[r->node_count++];
     *out = (struct tg__sum_node){.start_ns = n->start_ns,

@@ -1,6 +1,6 @@
-/* rank_clocks: how the clocks of the ranks lie to each other. A collective that needs something from everybody ends everywhere at
- * about the same moment: the median distance between two ranks' ends is the offset of their clocks. And none ends before the last
- * has come, so each such collective also bounds the offset from both sides. */
+/* rank_clocks: how the clocks of the ranks lie to each other. A collective that needs something from everybody ends
+ * everywhere at about the same moment: the median distance between two ranks' ends is the offset of their clocks.
+ * And none ends before the last has come, so each such collective also bounds the offset from both sides. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,7 +23,9 @@ struct samples {
   uint32_t reference;
 };
 
-static int64_t rank_time(const struct tg__ranks *r, uint32_t rank, int64_t ns) { return ns + r->s->ranks[rank].base_ns; }
+static int64_t rank_time(const struct tg__ranks *r, uint32_t rank, int64_t ns) {
+  return ns + r->s->ranks[rank].base_ns;
+}
 
 int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank, int64_t ns) {
   const struct tg__clock *const c = &r->clocks[rank];
@@ -31,7 +33,9 @@ int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank, int64_t ns) {
   return c->drift == 0 ? aligned : aligned - llround(c->drift * (double)(aligned - c->origin_ns));
 }
 
-static bool smaller(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+static bool smaller(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
 
 /* The lower of the two in the middle, so that a shift of all values shifts the median by exactly as much. */
 static bool median(const int64_t *values, size_t n, uint32_t *order, int64_t *out) {
@@ -42,7 +46,8 @@ static bool median(const int64_t *values, size_t n, uint32_t *order, int64_t *ou
 }
 
 /* The slope between the medians of the first and of the last third: single late ends do not move it. */
-static bool find_drift(struct tg__clock *c, const struct samples *s, int64_t *values, uint32_t *order, int64_t spread_ns) {
+static bool find_drift(struct tg__clock *c, const struct samples *s, int64_t *values, uint32_t *order,
+                       int64_t spread_ns) {
   const size_t n = s->count, third = n / 3;
   int64_t early, late, early_at, late_at, spread;
   if (n < LEAST_FOR_DRIFT || s->items[n - 1].at_ns - s->items[0].at_ns < LEAST_SPAN_NS) return true;
@@ -54,7 +59,8 @@ static bool find_drift(struct tg__clock *c, const struct samples *s, int64_t *va
   const double slope = (double)(late - early) / (double)(late_at - early_at);
   const int64_t origin = s->items[0].at_ns;
   if (fabs(slope) > MOST_DRIFT) return true;
-  for (size_t i = 0; i < n; i++) values[i] = s->items[i].ahead_ns - llround(slope * (double)(s->items[i].at_ns - origin));
+  for (size_t i = 0; i < n; i++)
+    values[i] = s->items[i].ahead_ns - llround(slope * (double)(s->items[i].at_ns - origin));
   int64_t offset;
   if (!median(values, n, order, &offset)) return false;
   for (size_t i = 0; i < n; i++) values[i] = llabs(values[i] - offset);
@@ -86,7 +92,8 @@ static void find_bounds(struct tg__clock *c, const struct samples *s) {
 static bool fit(struct tg__clock *c, struct samples *s) {
   int64_t *const values = tg__alloc((s->count + 1) * sizeof *values);
   uint32_t *const order = tg__alloc((s->count + 1) * sizeof *order);
-  bool done = values && order && tg__sort_items((void **)&s->items, s->count, sizeof *s->items, sample_before, s->items);
+  bool done =
+      values && order && tg__sort_items((void **)&s->items, s->count, sizeof *s->items, sample_before, s->items);
   for (size_t i = 0; done && i < s->count; i++) values[i] = s->items[i].ahead_ns;
   done = done && median(values, s->count, order, &c->offset_ns);
   for (size_t i = 0; done && i < s->count; i++) values[i] = llabs(s->items[i].ahead_ns - c->offset_ns);
@@ -105,7 +112,8 @@ static bool fit(struct tg__clock *c, struct samples *s) {
   return done;
 }
 
-static bool take_sample(const struct tg__ranks *r, const struct tg__part *p, const struct tg__part *reference, struct samples *s) {
+static bool take_sample(const struct tg__ranks *r, const struct tg__part *p, const struct tg__part *reference,
+                        struct samples *s) {
   const struct tg__sum_collective *const mine = &r->s->ranks[p->rank].collectives[p->index];
   const struct tg__sum_collective *const theirs = &r->s->ranks[reference->rank].collectives[reference->index];
   const int64_t start = rank_time(r, p->rank, mine->start_ns), end = rank_time(r, p->rank, mine->end_ns);
@@ -126,7 +134,8 @@ static bool gather_samples(const struct tg__ranks *r, const bool *together, stru
     if (!together[m->kind] || !tg__match_is_shared(m)) continue;
     while (anchor < m->count && !r->clocks[parts[anchor].rank].is_aligned) anchor++;
     for (uint32_t k = 0; anchor < m->count && k < m->count; k++)
-      if (!r->clocks[parts[k].rank].is_aligned && !take_sample(r, &parts[k], &parts[anchor], &samples[parts[k].rank])) return false;
+      if (!r->clocks[parts[k].rank].is_aligned && !take_sample(r, &parts[k], &parts[anchor], &samples[parts[k].rank]))
+        return false;
   }
   return true;
 }
@@ -152,7 +161,8 @@ static uint32_t next_reference(const struct tg__ranks *r, const bool *together) 
   for (size_t i = 0; i < r->match_count; i++) {
     const struct tg__match *const m = &r->matches[i];
     if (!together[m->kind] || !tg__match_is_shared(m)) continue;
-    const uint32_t rank = r->parts[m->first].rank; /* parts are by rank; those of one collective are all known or none is */
+    const uint32_t rank =
+        r->parts[m->first].rank; /* parts are by rank; those of one collective are all known or none is */
     if (!r->clocks[rank].is_aligned && rank < lowest) lowest = rank;
   }
   return lowest;

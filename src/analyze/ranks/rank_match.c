@@ -1,6 +1,7 @@
-/* rank_match: which collective of one rank is which of another. By process group and sequence number where the trace has them; else
- * the n-th of its kind in the group is the n-th everywhere, and where the ranks do not have equally many, the n-th in the step. Sends and
- * receives go by order in any case: each rank numbers its own, whoever the other end is. */
+/* rank_match: which collective of one rank is which of another. By process group and sequence number where the trace
+ * has them; else the n-th of its kind in the group is the n-th everywhere, and where the ranks do not have equally
+ * many, the n-th in the step. Sends and receives go by order in any case: each rank numbers its own, whoever the
+ * other end is. */
 #include "analyze/ranks/ranks.h"
 
 struct ref {
@@ -15,7 +16,7 @@ enum { ALONE = -3, BY_SEQUENCE = -2, ANY_STEP = -1 };
 struct family {
   uint32_t least, most, now; /* now: of the rank that is being counted */
   uint32_t rank;
-  bool has_gap; /* one without a sequence number that all ranks share */
+  bool has_gap;               /* one without a sequence number that all ranks share */
   bool is_transfer, is_alone; /* between two ranks; and not known between which */
 };
 struct matching {
@@ -40,7 +41,11 @@ static void close_rank(struct family *f) {
 static struct family new_family(const struct tg__summaries *s, const struct tg__sum_collective *c) {
   const bool is_transfer = tg__str_eq(tg__strings_get(s->strings, c->kind), TG_STR("send_recv"));
   const bool has_ends = tg__str_contains(tg__strings_get(s->strings, c->group), "->");
-  return (struct family){.least = UINT32_MAX, .rank = TG_NONE, .has_gap = is_transfer, .is_transfer = is_transfer, .is_alone = is_transfer && !has_ends};
+  return (struct family){.least = UINT32_MAX,
+                         .rank = TG_NONE,
+                         .has_gap = is_transfer,
+                         .is_transfer = is_transfer,
+                         .is_alone = is_transfer && !has_ends};
 }
 
 static bool count_families(struct matching *m) {
@@ -67,7 +72,8 @@ static bool count_families(struct matching *m) {
   }
   for (size_t i = 0; i < m->family_count; i++) {
     close_rank(&m->families[i]);
-    m->r->uneven += m->families[i].has_gap && !m->families[i].is_transfer && m->families[i].least != m->families[i].most;
+    m->r->uneven +=
+        m->families[i].has_gap && !m->families[i].is_transfer && m->families[i].least != m->families[i].most;
   }
   return true;
 }
@@ -136,8 +142,10 @@ static void make_matches(struct matching *m) {
     const struct ref *const ref = &m->refs[m->order[i]], *const before = i ? &m->refs[m->order[i - 1]] : NULL;
     r->parts[i] = (struct tg__part){.rank = ref->rank, .index = ref->index};
     if (!before || compare(before, ref) != 0) {
-      r->matches[r->match_count++] = (struct tg__match){
-          .first = (uint32_t)i, .group = ref->group, .kind = ref->kind, .sequence = ref->step == BY_SEQUENCE ? ref->ordinal : -1};
+      r->matches[r->match_count++] = (struct tg__match){.first = (uint32_t)i,
+                                                        .group = ref->group,
+                                                        .kind = ref->kind,
+                                                        .sequence = ref->step == BY_SEQUENCE ? ref->ordinal : -1};
     }
     r->matches[r->match_count - 1].count++;
   }
@@ -145,11 +153,12 @@ static void make_matches(struct matching *m) {
 
 /* Every rank puts the same number of bytes into these; what one end sends the other receives. */
 static bool is_even(struct tg__str kind) {
-  return tg__str_eq(kind, TG_STR("all_reduce")) || tg__str_eq(kind, TG_STR("broadcast")) || tg__str_eq(kind, TG_STR("reduce")) ||
-         tg__str_eq(kind, TG_STR("send_recv"));
+  return tg__str_eq(kind, TG_STR("all_reduce")) || tg__str_eq(kind, TG_STR("broadcast")) ||
+         tg__str_eq(kind, TG_STR("reduce")) || tg__str_eq(kind, TG_STR("send_recv"));
 }
 
-/* One sends and one receives. Where the trace does not name the groups, equal places of several groups are called the same. */
+/* One sends and one receives. Where the trace does not name the groups, equal places of several groups are called
+ * the same. */
 static bool has_too_many_ends(const struct tg__ranks *r, const struct tg__match *m) {
   return m->count > 2 && tg__str_eq(tg__strings_get(r->s->strings, m->kind), TG_STR("send_recv"));
 }
@@ -202,7 +211,8 @@ static bool share_a_rank(const struct tg__ranks *r, const struct tg__match *a, c
   return false;
 }
 
-/* One number of one group, and one rank calls it this, another that: they do not call the same things in the same order. */
+/* One number of one group, and one rank calls it this, another that: they do not call the same things in the same
+ * order. */
 static bool compare_order(struct tg__ranks *r) {
   struct tg__map first = {0}; /* hash of group and sequence number → match */
   bool done = true;

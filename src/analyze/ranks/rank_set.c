@@ -1,4 +1,5 @@
-/* rank_set: the summaries a question about ranks works on, and when their collectives waited and when they moved data. */
+/* rank_set: the summaries a question about ranks works on, and when their collectives waited and when they moved data.
+ */
 #include "analyze/ranks/ranks.h"
 #include "analyze/ranks/summarize.h"
 
@@ -11,7 +12,8 @@ static void place_part(const struct tg__ranks *r, struct tg__part *p) {
   p->end_ns = p->start_ns + tg__sum_length(c); /* a length is not stretched by the drift: that is below its own error */
 }
 
-/* Whoever came before the last waited for it; what is left is the transfer. Clocks that disagree cannot make more of it than there is. */
+/* Whoever came before the last waited for it; what is left is the transfer. Clocks that disagree cannot make more of
+ * it than there is. */
 static void split_waits(struct tg__ranks *r) {
   for (size_t i = 0; i < r->match_count; i++) {
     struct tg__match *const m = &r->matches[i];
@@ -65,7 +67,8 @@ static bool fill_kept(struct kept *k, const struct tg_trace *t) {
   bool done = unsorted && k->s && k->place && tg__summarize(t, k->s) == TG_OK;
   if (done && t->rank_count) memcpy(unsorted, k->s->ranks, t->rank_count * sizeof *unsorted);
   done = done && tg__summaries_sort(k->s);
-  for (uint32_t r = 0; done && r < t->rank_count; r++) k->place[r] = find_rank(k->s, unsorted[r].path, unsorted[r].number);
+  for (uint32_t r = 0; done && r < t->rank_count; r++)
+    k->place[r] = find_rank(k->s, unsorted[r].path, unsorted[r].number);
   tg__free(unsorted);
   return done;
 }
@@ -79,7 +82,8 @@ static const struct kept *summarize(const struct tg_trace *t) {
   return NULL;
 }
 
-enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align, struct tg_error *e) {
+enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align,
+                           struct tg_error *e) {
   *r = (struct tg__ranks){.s = t->summaries, .only = a->rank};
   const struct kept *const kept = r->s ? NULL : summarize(t);
   if (kept) {
@@ -105,7 +109,7 @@ void tg__ranks_close(struct tg__ranks *r) {
   *r = (struct tg__ranks){0};
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* A whole number at *p, which moves behind it. */
 static bool read_number(const char **p, int64_t *out) {
@@ -129,7 +133,9 @@ enum tg_err tg__step_picks_read(struct tg__step_picks *p, const struct tg__ask *
     if (!*at) return TG_OK;
     if (*at++ != ',') break;
   }
-  return tg__fail(e, TG_USAGE, -1, "step=%.60s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)", text);
+  return tg__fail(e, TG_USAGE, -1,
+                  "step=%.60s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)",
+                  text);
 }
 
 bool tg__step_picks_has(const struct tg__step_picks *p, int64_t number) {
@@ -138,7 +144,8 @@ bool tg__step_picks_has(const struct tg__step_picks *p, int64_t number) {
   return p->count == 0;
 }
 
-enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting, struct tg_error *e) {
+enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting,
+                                 struct tg_error *e) {
   size_t total = 0, any = 0;
   for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
   for (size_t i = 0; i < total; i++) any += counting[i];
@@ -149,7 +156,9 @@ enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg
 /* May the step be compared with those of the same number elsewhere? */
 static bool is_comparable(const struct tg__sum_step *s) { return s->number >= 0 && !s->is_partial; }
 
-static bool has_numbered_steps(const struct tg__rank_summary *r) { return r->step_count > 0 && r->steps[0].number >= 0; }
+static bool has_numbered_steps(const struct tg__rank_summary *r) {
+  return r->step_count > 0 && r->steps[0].number >= 0;
+}
 
 /* Ranks with numbered steps, and per number how many of them have it. */
 static uint32_t count_numbers(const struct tg__ranks *r, struct tg__map *seen, bool *failed) {
@@ -200,7 +209,7 @@ bool *tg__ranks_all_steps(const struct tg__ranks *r, const struct tg__step_picks
   return all;
 }
 
-/* ---- what should be said ------------------------------------------------------------------------------------------------------------ */
+/* ---- what should be said --------------------------------------------------------------------- */
 
 static int64_t world_size(const struct tg__ranks *r) {
   int64_t most = -1;
@@ -218,13 +227,16 @@ static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
     cut += rank->is_cut || rank->is_killed;
   }
   if (world > r->s->count)
-    tg__table_note(out, "ranks here: %u of %lld; what the others did is not known, and waiting is counted among these alone",
+    tg__table_note(out,
+                   "ranks here: %u of %lld; what the others did is not known, and waiting is counted among these alone",
                    (unsigned)r->s->count, (long long)world);
   if (unnamed && r->s->count > 1)
-    tg__table_note(out, "files that do not say which rank they are (distributedInfo), numbered in the order of their names: %u",
-                   (unsigned)unnamed);
+    tg__table_note(
+        out, "files that do not say which rank they are (distributedInfo), numbered in the order of their names: %u",
+        (unsigned)unnamed);
   if (cut)
-    tg__table_note(out, "ranks that ended before their time (cut or killed), counted with what they had recorded: %u", (unsigned)cut);
+    tg__table_note(out, "ranks that ended before their time (cut or killed), counted with what they had recorded: %u",
+                   (unsigned)cut);
 }
 
 /* Clocks may be a microsecond apart, or hours. */
@@ -254,19 +266,22 @@ static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
     if (c->is_aligned && c->spread_ns > spread) spread = c->spread_ns;
   }
   if (aligned)
-    tg__table_note(
-        out,
-        "clocks are aligned on the ends of collectives: by up to %s, half of the ends within %s (the question clocks says more)",
-        write_time(most, by), write_time(spread, within));
+    tg__table_note(out,
+                   "clocks are aligned on the ends of collectives: by up to %s, half of the ends within %s (the "
+                   "question clocks says more)",
+                   write_time(most, by), write_time(spread, within));
   if (astray)
-    tg__table_note(
-        out,
-        "ranks on which a collective ends before it began on another, whatever the clocks: %u; not all that is matched here is one "
-        "collective, and waits are not to be trusted",
-        (unsigned)astray);
-  if (aligned && alone) tg__table_note(out, "ranks whose clock no collective tells, taken as the files say: %u", (unsigned)alone);
+    tg__table_note(out,
+                   "ranks on which a collective ends before it began on another, whatever the clocks: %u; not all that "
+                   "is matched here is one "
+                   "collective, and waits are not to be trusted",
+                   (unsigned)astray);
+  if (aligned && alone)
+    tg__table_note(out, "ranks whose clock no collective tells, taken as the files say: %u", (unsigned)alone);
   if (r->clock_sets > 1)
-    tg__table_note(out, "sets of ranks that share no collective with one another: %u; clocks are aligned within each, and between them taken as the files say",
+    tg__table_note(out,
+                   "sets of ranks that share no collective with one another: %u; clocks are aligned within each, and "
+                   "between them taken as the files say",
                    (unsigned)r->clock_sets);
 }
 
@@ -277,7 +292,8 @@ static int64_t step_of(const struct tg__ranks *r, const struct tg__part *p) {
   return step == TG_NONE ? -1 : rank->steps[step].number;
 }
 
-/* Recordings that began at different iterations, or loops that count differently: numbers do not say which steps belong together. */
+/* Recordings that began at different iterations, or loops that count differently: numbers do not say which steps
+ * belong together. */
 static void note_steps(const struct tg__ranks *r, struct tg_table *out) {
   int64_t known = 0, astray = 0;
   for (size_t i = 0; i < r->match_count; i++) {
@@ -295,7 +311,8 @@ static void note_steps(const struct tg__ranks *r, struct tg_table *out) {
   }
   if (2 * astray > known) /* a few at the edges of steps are nothing */
     tg__table_note(out,
-                   "the steps of the ranks do not line up: %lld of %lld collectives join steps of different numbers, so equal numbers "
+                   "the steps of the ranks do not line up: %lld of %lld collectives join steps of different numbers, "
+                   "so equal numbers "
                    "are not the same step",
                    (long long)astray, (long long)known);
 }
@@ -310,26 +327,36 @@ void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
   note_steps(r, out);
   if (r->s->count > 1) note_clocks(r, out);
   if (r->by_order && r->s->count > 1)
-    tg__table_note(out, "the trace does not number its collectives: the n-th of its kind in a group is taken for the n-th of every rank%s",
+    tg__table_note(out,
+                   "the trace does not number its collectives: the n-th of its kind in a group is taken for the n-th "
+                   "of every rank%s",
                    r->uneven ? ", within a step where the ranks do not have equally many" : "");
   if (r->differing)
-    tg__table_note(
-        out, "collectives that are larger on one rank than on another, so not the same one, and nothing is said of waiting in them: %lld",
-        (long long)r->differing);
+    tg__table_note(out,
+                   "collectives that are larger on one rank than on another, so not the same one, and nothing is said "
+                   "of waiting in them: %lld",
+                   (long long)r->differing);
   if (r->unclear)
-    tg__table_note(out, "sends and receives of which the trace does not say which belong together, and nothing is said of waiting in them: %lld", (long long)r->unclear);
+    tg__table_note(out,
+                   "sends and receives of which the trace does not say which belong together, and nothing is said of "
+                   "waiting in them: %lld",
+                   (long long)r->unclear);
   if (r->crossed)
     tg__table_note(out,
-                   "the ranks do not call the same collectives in the same order: numbers of a group that stand for one kind on some ranks and "
+                   "the ranks do not call the same collectives in the same order: numbers of a group that stand for "
+                   "one kind on some ranks and "
                    "for another elsewhere: %lld",
                    (long long)r->crossed);
   if (r->sized)
     tg__table_note(out, "collectives whose ranks state groups of different size: %lld", (long long)r->sized);
   if (r->crowded)
     tg__table_note(out,
-                   "collectives in which more files take part than their group has ranks: %lld; files of several runs, or of one rank twice, "
+                   "collectives in which more files take part than their group has ranks: %lld; files of several runs, "
+                   "or of one rank twice, "
                    "lie together",
                    (long long)r->crowded);
-  if (bare) tg__table_note(out, "collectives that were launched and have no kernel in the trace, left out: %lld", (long long)bare);
+  if (bare)
+    tg__table_note(out, "collectives that were launched and have no kernel in the trace, left out: %lld",
+                   (long long)bare);
   if (dropped) tg__table_note(out, "rows beyond what is kept of one rank, left out: %lld", (long long)dropped);
 }

@@ -11,7 +11,8 @@ struct tg__rank_figures {
   int64_t late_ns;                    /* what coming last cost the others */
   bool has_wait;
 };
-/* Per rank over the steps of `common`; by_step: per step instead, those of all ranks in order. NULL on no memory; free with tg__free. */
+/* Per rank over the steps of `common`; by_step: per step instead, those of all ranks in order. NULL on no memory;
+ * free with tg__free. */
 struct tg__rank_figures *tg__rank_figures(const struct tg__ranks *r, const bool *common, bool by_step);
 
 /* Mean length of a step over all ranks; 0 when none has steps. */

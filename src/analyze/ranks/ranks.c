@@ -45,10 +45,11 @@ static void put_mean(struct tg_table *out, int64_t sum, int64_t steps, bool know
   tg__put_real(out, known && steps > 0 ? (double)sum / (double)steps : NAN);
 }
 
-static void put_row(const struct tg__ranks *r, uint32_t rank, const char *step, const struct tg__rank_figures *f, double late_of,
-                    struct tg_table *out) {
+static void put_row(const struct tg__ranks *r, uint32_t rank, const char *step, const struct tg__rank_figures *f,
+                    double late_of, struct tg_table *out) {
   const int64_t n = f->steps, *const share = f->share_ns;
-  const double hidden = 100 * (double)(f->communication_ns - share[TG__SHARE_COMMUNICATION]) / (double)f->communication_ns;
+  const double hidden =
+      100 * (double)(f->communication_ns - share[TG__SHARE_COMMUNICATION]) / (double)f->communication_ns;
   tg__put_int(out, r->s->ranks[rank].number);
   tg__put_cstr(out, step);
   tg__put_int(out, n);
@@ -75,7 +76,8 @@ static void put_by_rank(const struct tg__ranks *r, const struct tg__rank_figures
     if (tg__ranks_wanted(r, i)) put_row(r, i, "", &f[i], late_of, out);
 }
 
-static void put_by_step(const struct tg__ranks *r, const bool *steps, const struct tg__rank_figures *f, struct tg_table *out) {
+static void put_by_step(const struct tg__ranks *r, const bool *steps, const struct tg__rank_figures *f,
+                        struct tg_table *out) {
   size_t at = 0;
   for (uint32_t i = 0; i < r->s->count; i++) {
     const struct tg__rank_summary *const rank = &r->s->ranks[i];
@@ -99,14 +101,19 @@ static void note_steps(const struct tg__ranks *r, const bool *common, bool has_c
   }
   if (r->s->count < 2) return;
   if (with && !has_common)
-    tg__table_note(out, "no step number is on all ranks: each row is about the steps of its own rank, which are not the same ones");
+    tg__table_note(
+        out,
+        "no step number is on all ranks: each row is about the steps of its own rank, which are not the same ones");
   else if (with && kept < (size_t)with * (size_t)most_steps(r))
     tg__table_note(out, "steps that all ranks have and that are compared here: %zu", kept / with);
-  if (without && with) tg__table_note(out, "ranks without steps%s: %u", has_common ? ", left out of the means" : "", (unsigned)without);
-  if (without && !with) tg__table_note(out, "no steps: each row is a whole recording (call prof.step() in the loop to get steps)");
+  if (without && with)
+    tg__table_note(out, "ranks without steps%s: %u", has_common ? ", left out of the means" : "", (unsigned)without);
+  if (without && !with)
+    tg__table_note(out, "no steps: each row is a whole recording (call prof.step() in the loop to get steps)");
 }
 
-enum tg_err tg__answer_ranks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_ranks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                             struct tg_error *e) {
   static const char *const groupings[] = {"rank", "step"}, *const clocks[] = {"aligned", "files"};
   struct tg__step_picks picks;
   size_t by, clock;

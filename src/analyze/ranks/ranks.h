@@ -1,5 +1,5 @@
-/* ranks: what the questions about many ranks share: whose summaries they look at, which collectives are the same one, and how the
- * ranks' clocks lie to each other. */
+/* ranks: what the questions about many ranks share: whose summaries they look at, which collectives are the same
+ * one, and how the ranks' clocks lie to each other. */
 #ifndef TG_RANKS_H
 #define TG_RANKS_H
 
@@ -18,20 +18,23 @@ struct tg__match {
   int64_t last_ns;  /* when the last one came */
   int64_t skew_ns;  /* from the first to the last */
   uint32_t last;    /* part that came last */
-  bool differs;     /* in bytes, where they must be equal, or a transfer with more than two ends: what is matched here is not one collective */
+  bool differs; /* in bytes, where they must be equal, or a transfer with more than two ends: what is matched here is
+                   not one collective */
 };
 /* Is there anybody to wait for, and is it the same collective? */
 static inline bool tg__match_is_shared(const struct tg__match *m) { return m->count > 1 && !m->differs; }
 
 struct tg__clock {
   bool is_aligned;
-  int64_t offset_ns;       /* this rank's clock is so much ahead of the reference's, at the first collective used */
-  double drift;            /* and gains so much a ns; 0 where too little is known */
-  int64_t origin_ns;       /* where the drift counts from, on the common clock */
-  int64_t low_ns, high_ns; /* the offset must lie between: no such collective ends anywhere before it began everywhere */
-  int64_t spread_ns;       /* median distance of the ends from the alignment */
-  int64_t collectives;     /* it rests on */
-  uint32_t reference;      /* rank compared with; itself for the first of those that share collectives, to which the others go back */
+  int64_t offset_ns; /* this rank's clock is so much ahead of the reference's, at the first collective used */
+  double drift;      /* and gains so much a ns; 0 where too little is known */
+  int64_t origin_ns; /* where the drift counts from, on the common clock */
+  int64_t low_ns,
+      high_ns;         /* the offset must lie between: no such collective ends anywhere before it began everywhere */
+  int64_t spread_ns;   /* median distance of the ends from the alignment */
+  int64_t collectives; /* it rests on */
+  uint32_t reference;  /* rank compared with; itself for the first of those that share collectives, to which the others
+                          go back */
 };
 
 struct tg__ranks {
@@ -41,24 +44,26 @@ struct tg__ranks {
   size_t match_count;
   struct tg__part *parts;
   struct tg__clock *clocks; /* by rank */
-  uint32_t clock_sets;      /* of ranks whose clocks are known against each other, but not against those of another set */
-  int64_t uneven;           /* groups and kinds whose number of collectives differs between ranks: matched within steps */
-  int64_t differing;        /* matches that differ in bytes */
-  int64_t unclear;          /* sends and receives of which nobody knows which belong together */
-  int64_t crossed;          /* sequence numbers of a group that stand for other kinds on other ranks */
-  int64_t sized;            /* matches whose ranks state groups of different size */
-  int64_t crowded;          /* matches with more parts than their group has ranks */
+  uint32_t clock_sets; /* of ranks whose clocks are known against each other, but not against those of another set */
+  int64_t uneven;      /* groups and kinds whose number of collectives differs between ranks: matched within steps */
+  int64_t differing;   /* matches that differ in bytes */
+  int64_t unclear;     /* sends and receives of which nobody knows which belong together */
+  int64_t crossed;     /* sequence numbers of a group that stand for other kinds on other ranks */
+  int64_t sized;       /* matches whose ranks state groups of different size */
+  int64_t crowded;     /* matches with more parts than their group has ranks */
   bool by_order;
 };
 
-/* Everything above for a trace of either sort; the summaries of one with events are kept with it. align: false takes the files' clocks as they are. Free with tg__ranks_close, after a
- * failure too. */
-enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align, struct tg_error *e);
+/* Everything above for a trace of either sort; the summaries of one with events are kept with it. align: false takes
+ * the files' clocks as they are. Free with tg__ranks_close, after a failure too. */
+enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align,
+                           struct tg_error *e);
 void tg__ranks_close(struct tg__ranks *r);
 
 bool tg__ranks_match(struct tg__ranks *r); /* rank_match.c: fills matches and parts; false on no memory */
 bool tg__ranks_align(struct tg__ranks *r); /* rank_clocks.c: fills clocks, from matches; false on no memory */
-int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank, int64_t ns); /* a time of this rank on the common clock */
+int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank,
+                       int64_t ns); /* a time of this rank on the common clock */
 
 /* The numbers that step= names; TG_USAGE when it is not understood. */
 struct tg__step_picks {
@@ -70,17 +75,22 @@ struct tg__step_picks {
 enum tg_err tg__step_picks_read(struct tg__step_picks *p, const struct tg__ask *a, struct tg_error *e);
 bool tg__step_picks_has(const struct tg__step_picks *p, int64_t number);
 /* TG_NO_DATA when steps were asked for and none is among those that count. */
-enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting, struct tg_error *e);
+enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting,
+                                 struct tg_error *e);
 
-/* May steps be compared between the ranks by their numbers? `common` gets one flag for each step of each rank, in order: those that are picked and whose
- * number every rank with steps has, or all when there is none such. *has_common: whether there was. NULL on no memory. */
+/* May steps be compared between the ranks by their numbers? `common` gets one flag for each step of each rank, in
+ * order: those that are picked and whose number every rank with steps has, or all when there is none such.
+ * *has_common: whether there was. NULL on no memory. */
 bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_picks *picks, bool *has_common);
-bool *tg__ranks_all_steps(const struct tg__ranks *r, const struct tg__step_picks *picks); /* the same, of every step that is whole */
+bool *tg__ranks_all_steps(const struct tg__ranks *r,
+                          const struct tg__step_picks *picks); /* the same, of every step that is whole */
 
 /* What every answer about ranks should say of its data. */
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out);
 
-static inline bool tg__ranks_wanted(const struct tg__ranks *r, uint32_t rank) { return r->only == TG_NONE || r->only == rank; }
+static inline bool tg__ranks_wanted(const struct tg__ranks *r, uint32_t rank) {
+  return r->only == TG_NONE || r->only == rank;
+}
 static inline int64_t tg__sum_length(const struct tg__sum_collective *c) { return c->end_ns - c->start_ns; }
 
 #endif

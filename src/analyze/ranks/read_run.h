@@ -1,5 +1,6 @@
-/* read_run: a run whose ranks are read when they are asked about and let go again. What read.c, read_ranks.c, read_run.c and read_run_ask.c
- * say to each other, and what the command line asks while the ranks are being read for the first time. */
+/* read_run: a run whose ranks are read when they are asked about and let go again. What read.c, read_ranks.c,
+ * read_run.c and read_run_ask.c say to each other, and what the command line asks while the ranks are being read for
+ * the first time. */
 #ifndef TG_READ_RUN_H
 #define TG_READ_RUN_H
 
@@ -34,7 +35,7 @@ struct tg__run_rank {
   int64_t number, alone;  /* as a rank of the run; as a rank of its own file */
   uint32_t tracks, slices, marks, first_track, first_slice, first_mark;
   struct tg__rank_load load;
-  int64_t first_ns;          /* tg__rank_first_ns */
+  int64_t first_ns; /* tg__rank_first_ns */
   struct tg__rank_health health;
 };
 struct tg__run_ranks { /* in the order of the files */
@@ -47,19 +48,22 @@ struct tg__run_ranks { /* in the order of the files */
 };
 void tg__run_ranks_free(struct tg__run_ranks *r);
 
-/* The one question that a run is opened for, in place of the first page. Rows behind the first `most` may be left out. */
+/* The one question that a run is opened for, in place of the first page. Rows behind the first `most` may be left out.
+ */
 struct tg__run_first {
   struct tg__call call;
   size_t most;
-  bool checks; /* the invariants are looked at as well, as for the first page */
+  bool checks;            /* the invariants are looked at as well, as for the first page */
   struct tg_table *table; /* the caller's; NULL and an error: no answer */
   enum tg_err err;
   struct tg_error error;
 };
 
-/* read_ranks.c: summaries of the ranks of a folder, and what stands where; the folder stays the caller's. first NULL: the first page. */
-enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path, const struct tg_open_options *options,
-                                 struct tg__run_first *first, struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e);
+/* read_ranks.c: summaries of the ranks of a folder, and what stands where; the folder stays the caller's. first
+ * NULL: the first page. */
+enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
+                                 const struct tg_open_options *options, struct tg__run_first *first,
+                                 struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e);
 
 /* read_run.c */
 struct tg__run_door {
@@ -70,15 +74,15 @@ struct tg__run_door {
   struct {
     struct tg_trace *trace;
     uint32_t unit;
-  } kept[2];                        /* files, the last one asked first */
-  struct tg_trace *whole;           /* NULL until something needs it */
-  int64_t done_bytes, total_bytes;  /* of the question at hand, before the file at hand; total -1: of this file alone */
+  } kept[2];                       /* files, the last one asked first */
+  struct tg_trace *whole;          /* NULL until something needs it */
+  int64_t done_bytes, total_bytes; /* of the question at hand, before the file at hand; total -1: of this file alone */
 };
 /* What all ranks of a large folder take in memory at once, roughly; 0 when the folder is no large one. */
 int64_t tg__run_memory(const char *path);
 bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
-enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first, struct tg_trace **out,
-                         struct tg_error *e);
+enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
+                         struct tg_trace **out, struct tg_error *e);
 /* The first start of these ranks, on the common clock; 0 where nothing starts. */
 int64_t tg__run_first_ns(const struct tg_trace *run, const struct tg__run_rank *places, size_t count);
 void tg__run_close(struct tg__run_door *d); /* NULL is fine */
@@ -90,15 +94,18 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_tr
 
 /* read_run_ask.c */
 const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number); /* NULL: there is none */
-enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                        struct tg_error *e);
+enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                        struct tg_table **out, struct tg_error *e);
 /* Look at the files of a run, each with all its columns, one after the other; stops at the first error. */
 enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e);
-/* The last word on rows that were put together of single ranks, before any are chosen: what shows only between the ranks. */
-enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows, struct tg_error *e);
+/* The last word on rows that were put together of single ranks, before any are chosen: what shows only between the
+ * ranks. */
+enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows,
+                           struct tg_error *e);
 /* What no rank says: which files of the run could not be read. */
 void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out);
-/* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at `first`. */
+/* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at
+ * `first`. */
 void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);
 
 #endif

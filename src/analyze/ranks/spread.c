@@ -1,4 +1,5 @@
-/* spread: the question spread. The n-th longest kernel of one rank need not be that of another, so totals are joined by name. */
+/* spread: the question spread. The n-th longest kernel of one rank need not be that of another, so totals are joined
+ * by name. */
 #include "analyze/ranks/ranks.h"
 
 struct name {
@@ -79,7 +80,8 @@ static bool put_names(const struct tg__ranks *r, enum tg__sum_what what, struct 
   return done;
 }
 
-enum tg_err tg__answer_spread(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_spread(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   static const char *const groupings[] = {"kernel", "op"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", groupings, 2, &by, e);
@@ -88,9 +90,11 @@ enum tg_err tg__answer_spread(const struct tg_trace *t, const struct tg__ask *a,
   err = tg__ranks_open(&r, t, a, false, e);
   if (!err && !put_names(&r, by == 0 ? TG__SUM_KERNEL : TG__SUM_OP, out)) err = TG_MEMORY;
   if (!err && out->rows == 0)
-    err = tg__fail(e, TG_NO_DATA, -1, "no rank has %s",
-                   by == 0 ? "device work: record with ProfilerActivity.CUDA, or .XPU, among the activities; by=op compares operators"
-                           : "operators: record with ProfilerActivity.CPU among the activities");
+    err = tg__fail(
+        e, TG_NO_DATA, -1, "no rank has %s",
+        by == 0
+            ? "device work: record with ProfilerActivity.CUDA, or .XPU, among the activities; by=op compares operators"
+            : "operators: record with ProfilerActivity.CPU among the activities");
   tg__ranks_close(&r);
   return err;
 }

@@ -1,5 +1,5 @@
-/* stragglers: which rank holds up the others. A rank costs what it comes later than the middle one of the others, in the collectives
- * where it is the last; and what it does longer than they, in the time before, says why. */
+/* stragglers: which rank holds up the others. A rank costs what it comes later than the middle one of the others, in
+ * the collectives where it is the last; and what it does longer than they, in the time before, says why. */
 #include "analyze/ranks/stragglers.h"
 
 #include <math.h>
@@ -71,8 +71,8 @@ static void say_evidence(const struct judging *j, const struct verdict *v, char 
   const struct tg__rank_figures *const f = &j->f[v->rank];
   const int len = snprintf(text, size, "last in %lld of %lld collectives", (long long)f->last, (long long)f->matched);
   if (f->steps && v->own_ns > v->middle_ns)
-    snprintf(text + len, size - (size_t)len, "; %s takes %.3f ms a step, with the middle one of the others %.3f ms", cause_names[v->cause],
-             v->own_ns / 1e6, v->middle_ns / 1e6);
+    snprintf(text + len, size - (size_t)len, "; %s takes %.3f ms a step, with the middle one of the others %.3f ms",
+             cause_names[v->cause], v->own_ns / 1e6, v->middle_ns / 1e6);
 }
 
 static void put_verdict(const struct judging *j, const struct verdict *v, int64_t place, struct tg_table *out) {
@@ -126,10 +126,11 @@ static bool judge(struct judging *j, struct tg_table *out) {
   return done;
 }
 
-static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks, bool align,
-                                struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks,
+                                bool align, struct tg_table *out, struct tg_error *e) {
   if (t->rank_count < 2)
-    return tg__fail(e, TG_NO_DATA, -1, "one rank has no others to hold up: open the folder that holds the files of all ranks");
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "one rank has no others to hold up: open the folder that holds the files of all ranks");
   struct tg__ranks r;
   struct tg__rank_figures *f = NULL;
   bool has_common, *steps = NULL;
@@ -150,7 +151,8 @@ static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *
   return err;
 }
 
-enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta", "hta-last"}, *const clocks[] = {"aligned", "files"};
   struct tg__step_picks picks;
   size_t rule, clock;
@@ -165,6 +167,7 @@ enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask
     return tg__fail(e, TG_USAGE, -1, "candidates=%.60s is not a number of ranks: give a whole number such as 2", text);
   if (rule == 0) return answer_exact(t, a, &picks, clock == 0, out, e);
   if (t->summaries)
-    return tg__fail(e, TG_NO_DATA, -1, "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
   return tg__stragglers_by_hta(t, a, &picks, candidates < 1 ? 1 : (size_t)candidates, out, e);
 }

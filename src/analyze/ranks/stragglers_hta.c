@@ -1,5 +1,6 @@
-/* stragglers_hta: the straggler candidates of HolisticTraceAnalysis. Of each iteration it takes the kernel ncclKernel… whose duration
- * differs most between the ranks and flags those ranks on which it starts latest. Newer kernels (ncclDevKernel…) it does not know. */
+/* stragglers_hta: the straggler candidates of HolisticTraceAnalysis. Of each iteration it takes the kernel
+ * ncclKernel… whose duration differs most between the ranks and flags those ranks on which it starts latest. Newer
+ * kernels (ncclDevKernel…) it does not know. */
 #include "analyze/hta/hta_rows.h"
 #include "analyze/ranks/stragglers.h"
 
@@ -72,9 +73,12 @@ static bool gather(struct finding *f) {
       const struct tg__hta_row *const row = &rank->rows[i];
       const uint32_t name = f->hta.t->slices.name[row->slice];
       const double length = length_us(f, rank, row);
-      if (row->stream <= 0 || row->iteration <= 0 || !tg__step_picks_has(f->picks, row->iteration) || length < 0.01 * f->mean_us) continue;
+      if (row->stream <= 0 || row->iteration <= 0 || !tg__step_picks_has(f->picks, row->iteration) ||
+          length < 0.01 * f->mean_us)
+        continue;
       if (!tg__str_has_prefix(tg__name(f->hta.t, name), "ncclKernel")) continue;
-      const struct candidate c = {r, name, row->stream, row->iteration, ((double)row->ts_us - f->t0_us) / f->mean_us, length / f->mean_us};
+      const struct candidate c = {
+          r, name, row->stream, row->iteration, ((double)row->ts_us - f->t0_us) / f->mean_us, length / f->mean_us};
       done = add_candidate(f, &index, &c);
     }
   }
@@ -92,13 +96,16 @@ static bool before(uint32_t a, uint32_t b, const void *ctx) {
   return x->rank < y->rank;
 }
 
-static bool same_kernel(const struct candidate *a, const struct candidate *b) { return a->stream == b->stream && a->name == b->name; }
+static bool same_kernel(const struct candidate *a, const struct candidate *b) {
+  return a->stream == b->stream && a->name == b->name;
+}
 
 static double deviation(const struct finding *f, size_t from, size_t to) {
   double sum = 0, squares = 0;
   for (size_t i = from; i < to; i++) sum += f->items[f->order[i]].duration;
   const double n = (double)(to - from), mean = sum / n;
-  for (size_t i = from; i < to; i++) squares += (f->items[f->order[i]].duration - mean) * (f->items[f->order[i]].duration - mean);
+  for (size_t i = from; i < to; i++)
+    squares += (f->items[f->order[i]].duration - mean) * (f->items[f->order[i]].duration - mean);
   return to - from < 2 ? NAN : sqrt(squares / (n - 1));
 }
 
@@ -173,23 +180,26 @@ static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *o
   if (!measure(f) || !gather(f)) return TG_MEMORY;
   if (f->count == 0)
     return tg__fail(e, TG_NO_DATA, -1,
-                    "HolisticTraceAnalysis finds no candidates here: it needs steps and kernels called ncclKernel… that take 1 %% of one; "
+                    "HolisticTraceAnalysis finds no candidates here: it needs steps and kernels called ncclKernel… "
+                    "that take 1 %% of one; "
                     "rules=exact does not");
   f->order = tg__alloc(f->count * sizeof *f->order);
   f->flags = tg__alloc(((size_t)f->hta.t->rank_count + 1) * sizeof *f->flags);
   for (size_t i = 0; f->order && i < f->count; i++) f->order[i] = (uint32_t)i;
   if (!f->order || !f->flags || !tg__sort_index(f->order, f->count, before, f)) return TG_MEMORY;
   if (!pick_kernel(f, &from, &to))
-    return tg__fail(e, TG_NO_DATA, -1, "HolisticTraceAnalysis fails here: no kernel ncclKernel… is on two ranks in one step");
-  if (!flag_iterations(f, from, to, candidates))
     return tg__fail(e, TG_NO_DATA, -1,
-                    "HolisticTraceAnalysis fails here: a step has fewer ranks with the kernel than candidates are asked for");
+                    "HolisticTraceAnalysis fails here: no kernel ncclKernel… is on two ranks in one step");
+  if (!flag_iterations(f, from, to, candidates))
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "HolisticTraceAnalysis fails here: a step has fewer ranks with the kernel than candidates are asked for");
   put_ranks(f, candidates, out);
   return TG_OK;
 }
 
-enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks, size_t candidates,
-                                  struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks,
+                                  size_t candidates, struct tg_table *out, struct tg_error *e) {
   struct finding f = {.picks = picks};
   enum tg_err err = tg__hta_open(&f.hta, t, TG_NONE, tg__hta_filter_of(a));
   if (!err) err = find(&f, candidates, out, e);

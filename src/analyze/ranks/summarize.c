@@ -1,4 +1,5 @@
-/* summarize: a rank of a trace, summed up: who it is, its steps and where their time went, its collectives, totals by name. */
+/* summarize: a rank of a trace, summed up: who it is, its steps and where their time went, its collectives, totals
+ * by name. */
 #include "analyze/ranks/summarize.h"
 
 #include "analyze/ranks/comm_calls.h"
@@ -22,7 +23,7 @@ static uint32_t keep_text(struct work *w, struct tg__str s) {
   return id;
 }
 
-/* ---- who it is --------------------------------------------------------------------------------------------------------------------- */
+/* ---- who it is ------------------------------------------------------------------------------- */
 
 static void note_identity(struct work *w) {
   const struct tg__rank *const rank = &w->t->ranks[w->rank];
@@ -59,13 +60,14 @@ static void note_extent(struct work *w) {
   }
 }
 
-/* ---- what its time goes to ----------------------------------------------------------------------------------------------------------- */
+/* ---- what its time goes to ------------------------------------------------------------------- */
 
 static unsigned share_of(struct work *w, uint32_t slice) {
   const struct tg_trace *const t = w->t;
   switch (tg__slice_class(t, slice)) {
   case TG__CLASS_KERNEL:
-    return tg__names_of(&w->names, t->slices.name[slice]) & TG__NAME_COLLECTIVE_KERNEL ? TG__SHARE_REST : TG__SHARE_COMPUTE;
+    return tg__names_of(&w->names, t->slices.name[slice]) & TG__NAME_COLLECTIVE_KERNEL ? TG__SHARE_REST
+                                                                                       : TG__SHARE_COMPUTE;
   case TG__CLASS_DEVICE_OTHER: {
     const char *const type = tg__kernel_type(t, slice);
     return type[0] == 'M' ? TG__SHARE_COPY : strcmp(type, "COMPUTATION") == 0 ? TG__SHARE_COMPUTE : TG__SHARE_REST;
@@ -113,11 +115,12 @@ static void note_steps(struct work *w) {
   r->dropped += (int64_t)(all - count);
   for (size_t i = 0; i < count; i++) {
     const struct tg__step_cost *const s = &b->steps[i];
-    r->steps[i] = (struct tg__sum_step){.number = s->step == TG_NONE ? -1 : w->t->steps[s->step].number,
-                                        .start_ns = s->start_ns,
-                                        .end_ns = s->end_ns,
-                                        .is_partial = i >= b->count,
-                                        .communication_ns = tg__spans_inside(&w->shares[TG__SHARE_COMMUNICATION], s->start_ns, s->end_ns)};
+    r->steps[i] = (struct tg__sum_step){
+        .number = s->step == TG_NONE ? -1 : w->t->steps[s->step].number,
+        .start_ns = s->start_ns,
+        .end_ns = s->end_ns,
+        .is_partial = i >= b->count,
+        .communication_ns = tg__spans_inside(&w->shares[TG__SHARE_COMMUNICATION], s->start_ns, s->end_ns)};
   }
 }
 
@@ -163,7 +166,7 @@ static void place_collectives(struct work *w) {
   }
 }
 
-/* ---- totals by name ------------------------------------------------------------------------------------------------------------------- */
+/* ---- totals by name -------------------------------------------------------------------------- */
 
 static void add_total(struct tg__sum_total *to, int64_t calls, int64_t total, int64_t min, int64_t max) {
   if (to->calls == 0 || min < to->min_ns) to->min_ns = min;
@@ -206,10 +209,14 @@ static bool count_slices(const struct work *w, struct totals *all) {
   return true;
 }
 
-/* By what, then the longest in all first; equal ones by name, so that the order does not depend on how strings are numbered. */
+/* By what, then the longest in all first; equal ones by name, so that the order does not depend on how strings are
+ * numbered. */
 static bool longer(uint32_t a, uint32_t b, const void *ctx) {
   const void *const *const both = ctx;
-  const struct tg__sum_total *const x = (const struct tg__sum_total *)both[0] + a, *const y = (const struct tg__sum_total *)both[0] + b;
+  const struct tg__sum_total *const x = (const struct tg__sum_total *)both[0] + a, *const y =
+                                                                                       (const struct tg__sum_total *)
+                                                                                           both[0] +
+                                                                                       b;
   const struct tg_trace *const t = both[1];
   if (x->what != y->what) return x->what < y->what;
   if (x->total_ns != y->total_ns) return x->total_ns > y->total_ns;
@@ -219,8 +226,10 @@ static bool longer(uint32_t a, uint32_t b, const void *ctx) {
 static void keep_totals(struct work *w, const struct totals *all, const uint32_t *order) {
   struct tg__rank_summary *const r = w->r;
   size_t kept[TG__SUM_WHATS] = {0};
-  struct tg__sum_total others[TG__SUM_WHATS] = {{.name = TG_NONE, .what = TG__SUM_OP}, {.name = TG_NONE, .what = TG__SUM_KERNEL}};
-  r->totals = tg__alloc(((all->count < 2 * TG__SUM_MOST_NAMES ? all->count : 2 * TG__SUM_MOST_NAMES) + TG__SUM_WHATS) * sizeof *r->totals);
+  struct tg__sum_total others[TG__SUM_WHATS] = {{.name = TG_NONE, .what = TG__SUM_OP},
+                                                {.name = TG_NONE, .what = TG__SUM_KERNEL}};
+  r->totals = tg__alloc(((all->count < 2 * TG__SUM_MOST_NAMES ? all->count : 2 * TG__SUM_MOST_NAMES) + TG__SUM_WHATS) *
+                        sizeof *r->totals);
   w->failed |= !r->totals;
   for (size_t i = 0; i < all->count && !w->failed; i++) {
     struct tg__sum_total item = all->items[order[i]];
@@ -250,9 +259,10 @@ static void note_totals(struct work *w) {
   tg__map_free(&all.index);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-static bool summarize_rank(const struct tg_trace *t, uint32_t rank, struct tg__strings *strings, struct tg__rank_summary *r) {
+static bool summarize_rank(const struct tg_trace *t, uint32_t rank, struct tg__strings *strings,
+                           struct tg__rank_summary *r) {
   struct work w = {.t = t, .rank = rank, .strings = strings, .r = r};
   w.roles = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   w.failed = !w.roles || !tg__names_open(&w.names, t);

@@ -5,8 +5,8 @@
 #include "analyze/analyze.h"
 #include "trace/summary.h"
 
-/* Add the ranks of a trace to `s`; several threads may do so with different traces and lists that share the strings. Needs
- * TG__COL_ALL. TG_OK or TG_MEMORY. */
+/* Add the ranks of a trace to `s`; several threads may do so with different traces and lists that share the strings.
+ * Needs TG__COL_ALL. TG_OK or TG_MEMORY. */
 enum tg_err tg__summarize(const struct tg_trace *t, struct tg__summaries *s);
 
 /* Parts of it. comm_nodes.c: the collectives as the TensorBoard plugin counts them. false on no memory. */

@@ -61,7 +61,7 @@ static struct tg__spread spread_sorted(int64_t *values, size_t count) {
                              .max = count ? (double)s.max : NAN};
 }
 
-/* ---- numbers that lie close together are counted instead of sorted ------------------------------------------------------------------- */
+/* ---- numbers that lie close together are counted instead of sorted --------------------------- */
 
 struct counted { /* how often each number from `least` on is there */
   int64_t least;
@@ -100,7 +100,8 @@ static struct tg__spread spread_counted(const struct counted *c) {
                              .max = (double)s.max};
 }
 
-/* Room to count numbers from `least` to `most`; false when it is better to sort them: when they are far apart, or large. */
+/* Room to count numbers from `least` to `most`; false when it is better to sort them: when they are far apart, or
+ * large. */
 static bool open_counted(struct counted *c, size_t count, int64_t least, int64_t most) {
   if (count == 0 || least < INT32_MIN || most > INT32_MAX || (uint64_t)(most - least) >= count) return false;
   *c = (struct counted){.least = least, .range = (size_t)(most - least) + 1, .total = count};
@@ -145,9 +146,10 @@ bool tg__spread_small(const int32_t *values, size_t count, struct tg__spread *ou
   return copy != NULL;
 }
 
-/* ---- fractions ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- fractions ------------------------------------------------------------------------------- */
 
-/* Doubles stand in the order of their bits as whole numbers once all bits but the sign of negative ones are turned over. */
+/* Doubles stand in the order of their bits as whole numbers once all bits but the sign of negative ones are turned
+ * over. */
 static int64_t turned_over(int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; }
 
 static bool sort_reals(double *values, size_t count) {

@@ -52,7 +52,7 @@ void tg__fold_free(struct tg__fold *f) {
   tg__free(f);
 }
 
-/* ---- keys -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void write_cell(const struct tg_table *t, size_t column, size_t row, struct tg__out *out) {
   const struct tg__column *const c = &t->columns[column];
@@ -73,15 +73,19 @@ static uint32_t row_of(struct tg__fold *f, const struct tg_table *from, size_t r
   f->key.len = 0;
   for (size_t c = 0; c < from->column_count; c++) {
     if (f->rules[c].how == TG__FOLD_KEY) write_cell(from, c, row, &f->key);
-    if (f->rules[c].how == TG__FOLD_IS) tg__out_char(&f->key, from->columns[c].ints[row] == f->rules[c].number ? 'y' : 'n');
+    if (f->rules[c].how == TG__FOLD_IS)
+      tg__out_char(&f->key, from->columns[c].ints[row] == f->rules[c].number ? 'y' : 'n');
   }
   return f->key.err ? TG_NONE : tg__strings_add(f->keys, f->key.buf ? f->key.buf : "", f->key.len);
 }
 
-/* ---- cells ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static bool is_known(const struct tg__column *c, size_t row) {
-  return c->type == TG_INT ? c->ints[row] != TG_NULL_INT : c->type == TG_REAL ? !isnan(c->reals[row]) : c->type == TG_BOOL ? c->bools[row] >= 0 : c->texts[row] != TG_NONE;
+  return c->type == TG_INT    ? c->ints[row] != TG_NULL_INT
+         : c->type == TG_REAL ? !isnan(c->reals[row])
+         : c->type == TG_BOOL ? c->bools[row] >= 0
+                              : c->texts[row] != TG_NONE;
 }
 
 /* An integer, or TG_NULL_INT, as a number that can be reckoned with. */
@@ -98,7 +102,8 @@ static bool copy_cell(struct tg_table *to, size_t into, const struct tg_table *f
   if (c->type == TG_REAL) c->reals[into] = source->reals[row];
   if (c->type == TG_BOOL) c->bools[into] = source->bools[row];
   if (c->type != TG_TEXT) return true;
-  const struct tg__str s = source->texts[row] == TG_NONE ? (struct tg__str){0} : tg__strings_get(from->strings, source->texts[row]);
+  const struct tg__str s =
+      source->texts[row] == TG_NONE ? (struct tg__str){0} : tg__strings_get(from->strings, source->texts[row]);
   c->texts[into] = s.ptr ? tg__strings_add(to->strings, s.ptr, s.len) : TG_NONE;
   return !s.ptr || c->texts[into] != TG_NONE;
 }
@@ -111,11 +116,13 @@ static bool add_row(struct tg_table *to, const struct tg_table *from, size_t row
 }
 
 /* Deviations of two lots around their own means, put together around the common one. */
-static double join_std(const struct tg_table *to, size_t into, const struct tg_table *from, size_t row, const struct rule *r, size_t column) {
+static double join_std(const struct tg_table *to, size_t into, const struct tg_table *from, size_t row,
+                       const struct rule *r, size_t column) {
   const double n = number_at(to, r->by, into), m = number_at(from, r->by, row);
   const double a = to->columns[column].reals[into], b = from->columns[column].reals[row];
   const double apart = number_at(from, r->of, row) / m - number_at(to, r->of, into) / n;
-  const double squares = (n > 1 ? a * a * (n - 1) : 0) + (m > 1 ? b * b * (m - 1) : 0) + apart * apart * n * m / (n + m);
+  const double squares =
+      (n > 1 ? a * a * (n - 1) : 0) + (m > 1 ? b * b * (m - 1) : 0) + apart * apart * n * m / (n + m);
   return sqrt(squares / (n + m - 1));
 }
 
@@ -123,18 +130,22 @@ static double join_std(const struct tg_table *to, size_t into, const struct tg_t
 static double join_means(double a, double weight_a, double b, double weight_b, enum tg__fold_how how) {
   if (!(weight_a > 0)) return b;
   if (!(weight_b > 0)) return a;
-  if (how == TG__FOLD_STATED && isnan(a) != isnan(b)) return (isnan(a) ? b * weight_b : a * weight_a) / (weight_a + weight_b);
-  if (how == TG__FOLD_PART) return 100 * (round(a * weight_a / 100) + round(b * weight_b / 100)) / (weight_a + weight_b);
+  if (how == TG__FOLD_STATED && isnan(a) != isnan(b))
+    return (isnan(a) ? b * weight_b : a * weight_a) / (weight_a + weight_b);
+  if (how == TG__FOLD_PART)
+    return 100 * (round(a * weight_a / 100) + round(b * weight_b / 100)) / (weight_a + weight_b);
   return (a * weight_a + b * weight_b) / (weight_a + weight_b);
 }
 
 /* Needs the sums as they were before this row, so it comes first. */
-static void fold_mean(struct tg__fold *f, struct tg_table *to, size_t into, const struct tg_table *from, size_t row, size_t column) {
+static void fold_mean(struct tg__fold *f, struct tg_table *to, size_t into, const struct tg_table *from, size_t row,
+                      size_t column) {
   const struct rule *const r = &f->rules[column];
   double *const cell = &to->columns[column].reals[into];
   if (r->how == TG__FOLD_STD) *cell = join_std(to, into, from, row, r, column);
   if (r->how == TG__FOLD_WEIGHTED || r->how == TG__FOLD_STATED || r->how == TG__FOLD_PART)
-    *cell = join_means(*cell, number_at(to, r->of, into), from->columns[column].reals[row], number_at(from, r->of, row), r->how);
+    *cell = join_means(*cell, number_at(to, r->of, into), from->columns[column].reals[row], number_at(from, r->of, row),
+                       r->how);
 }
 
 static int64_t sum(int64_t a, int64_t b) {
@@ -143,8 +154,8 @@ static int64_t sum(int64_t a, int64_t b) {
   return s;
 }
 
-static bool fold_cell(struct tg__fold *f, struct tg_table *to, size_t into, const struct tg_table *from, size_t row, size_t column,
-                      bool earlier) {
+static bool fold_cell(struct tg__fold *f, struct tg_table *to, size_t into, const struct tg_table *from, size_t row,
+                      size_t column, bool earlier) {
   struct tg__column *const c = &to->columns[column];
   const struct tg__column *const source = &from->columns[column];
   const bool here = is_known(c, into), there = is_known(source, row);
@@ -182,7 +193,8 @@ static bool fold_cell(struct tg__fold *f, struct tg_table *to, size_t into, cons
   }
 }
 
-static bool is_earlier(const struct tg__fold *f, const struct tg_table *to, size_t into, const struct tg_table *from, size_t row) {
+static bool is_earlier(const struct tg__fold *f, const struct tg_table *to, size_t into, const struct tg_table *from,
+                       size_t row) {
   if (f->start == SIZE_MAX) return false;
   const int64_t a = to->columns[f->start].ints[into], b = from->columns[f->start].ints[row];
   if (a != b || f->length == SIZE_MAX) return b < a;
@@ -205,7 +217,7 @@ bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_tabl
   return !to->failed;
 }
 
-/* ---- what follows from the sums ------------------------------------------------------------------------------------------------------ */
+/* ---- what follows from the sums -------------------------------------------------------------- */
 
 static double whole_of(const struct tg_table *t, size_t column) {
   double whole = 0;
@@ -229,7 +241,8 @@ static void settle_share(struct tg_table *t, const struct rule *r, size_t column
   double whole = whole_of(t, of);
   if (whole <= 0 && r->by != SIZE_MAX) whole = whole_of(t, of = r->by);
   for (size_t i = 0; i < t->rows; i++)
-    t->columns[column].reals[i] = whole > 0 ? (r->how == TG__FOLD_PER_ONE ? 1.0 : 100.0) * number_at(t, of, i) / whole : NAN;
+    t->columns[column].reals[i] =
+        whole > 0 ? (r->how == TG__FOLD_PER_ONE ? 1.0 : 100.0) * number_at(t, of, i) / whole : NAN;
 }
 
 static bool has_formula(const struct tg_table *t, size_t row) {

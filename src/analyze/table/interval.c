@@ -21,7 +21,8 @@ void tg__spans_add(struct tg__spans *s, int64_t start, int64_t end) {
   append(s, start, end);
 }
 
-static void merge(const struct tg__span *a, const struct tg__span *a_end, const struct tg__span *b_end, struct tg__span *out) {
+static void merge(const struct tg__span *a, const struct tg__span *a_end, const struct tg__span *b_end,
+                  struct tg__span *out) {
   const struct tg__span *b = a_end;
   while (a < a_end && b < b_end) *out++ = b->start < a->start ? *b++ : *a++;
   while (a < a_end) *out++ = *a++;

@@ -4,7 +4,7 @@
 
 #include "analyze/analyze.h"
 
-/* ---- which questions (joins.c) ---------------------------------------------------------------------------------------------------- */
+/* ---- which questions (joins.c) --------------------------------------------------------------- */
 
 enum tg__join_how { TG__JOIN_WHOLE, TG__JOIN_ROWS, TG__JOIN_FOLD, TG__JOIN_LATE };
 struct tg__join {
@@ -44,11 +44,12 @@ struct tg__fold_rule {
 };
 const struct tg__fold_rule *tg__fold_rule_of(const char *question, const char *column); /* NULL: there is none */
 
-/* ---- folding (fold.c) --------------------------------------------------------------------------------------------------------------- */
+/* ---- folding (fold.c) ------------------------------------------------------------------------ */
 
 struct tg__fold;
-struct tg__fold *tg__fold_new(const struct tg_table *first); /* rules of its question for its columns; NULL on no memory */
-void tg__fold_free(struct tg__fold *f);                      /* NULL is fine */
+struct tg__fold *
+tg__fold_new(const struct tg_table *first); /* rules of its question for its columns; NULL on no memory */
+void tg__fold_free(struct tg__fold *f);     /* NULL is fine */
 /* Rows of `from` into `to`, whose rows all came this way; false on no memory. */
 bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_table *from);
 /* What follows from the sums, when all are in: to be called once before the rows are sorted, and once more after. */

@@ -7,7 +7,7 @@
 #include "analyze/ask.h"
 #include "analyze/work/roof.h"
 
-/* ---- which questions ---------------------------------------------------------------------------------------------------------------- */
+/* ---- which questions ------------------------------------------------------------------------- */
 
 static const struct tg__join joins[] = {
 #define JOIN(question, argument, value, how, order, note) {#question, argument, value, TG__JOIN_##how, order, note},
@@ -45,7 +45,8 @@ static bool is_value(const struct tg__ask *a, const struct tg__join *j) {
 static const struct tg__join *find_join(const char *question, const struct tg_arg *args, size_t count) {
   const struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = count};
   for (size_t i = 0; a.question && i < sizeof joins / sizeof *joins; i++)
-    if (strcmp(joins[i].question, question) == 0 && is_value(&a, &joins[i])) return joins[i].how == TG__JOIN_WHOLE ? NULL : &joins[i];
+    if (strcmp(joins[i].question, question) == 0 && is_value(&a, &joins[i]))
+      return joins[i].how == TG__JOIN_WHOLE ? NULL : &joins[i];
   return NULL;
 }
 
@@ -56,12 +57,14 @@ bool tg__is_for_all_ranks(const char *argument) {
   return false;
 }
 
-bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count) { return find_join(question, args, count) != NULL; }
+bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count) {
+  return find_join(question, args, count) != NULL;
+}
 
-/* ---- coming in ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- coming in ------------------------------------------------------------------------------- */
 
 struct note {
-  const char *text; /* of the strings */
+  const char *text;    /* of the strings */
   size_t times, first; /* how many say so; which was the first */
 };
 struct tg__joining {
@@ -152,7 +155,7 @@ void tg__joining_miss(struct tg__joining *j, const struct tg_error *why) {
   if (j->missing++ == 0) j->why_missing = *why;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* What all say is said as it is; what some say, with how many they are or which one it is. */
 static void put_notes(const struct tg__joining *j, const int64_t *numbers) {
@@ -172,11 +175,12 @@ static void put_notes(const struct tg__joining *j, const int64_t *numbers) {
   }
   if (left) tg__table_note(j->out, "%zu more notes are about single ranks: ask with rank=", left);
   if (j->missing)
-    tg__table_note(j->out, "%zu of %zu ranks %s left out; of the first: %s", j->missing, j->answers + j->missing, j->missing == 1 ? "is" : "are",
-                   j->why_missing.text);
+    tg__table_note(j->out, "%zu of %zu ranks %s left out; of the first: %s", j->missing, j->answers + j->missing,
+                   j->missing == 1 ? "is" : "are", j->why_missing.text);
 }
 
-/* Device work decides what `top` is about: where some rank has any, operators of one that has none are not beside it. */
+/* Device work decides what `top` is about: where some rank has any, operators of one that has none are not beside it.
+ */
 static void settle_top(struct tg_table *t) {
   const size_t kind = tg__table_column_index(t, "kind"), total = tg__table_column_index(t, "total_ns");
   const uint32_t op = tg__strings_find(t->strings, "operator", strlen("operator"));
@@ -189,11 +193,15 @@ static void settle_top(struct tg_table *t) {
   if (rows && kept > 0 && kept < t->rows) tg__table_keep_rows(t, rows, kept);
   t->failed |= !rows;
   for (size_t i = 0; i < t->rows; i++) whole_ns += t->columns[total].ints[i];
-  if (t->rows) tg__table_note(t, "%s is %.3f ms in all", device ? "device work" : "self time of operators", (double)whole_ns / 1e6);
+  if (t->rows)
+    tg__table_note(t, "%s is %.3f ms in all", device ? "device work" : "self time of operators",
+                   (double)whole_ns / 1e6);
   tg__free(rows);
 }
 
-static bool is_about_peaks(const char *note) { return strncmp(note, "peaks: ", 7) == 0 || strcmp(note, tg__peaks_unknown) == 0; }
+static bool is_about_peaks(const char *note) {
+  return strncmp(note, "peaks: ", 7) == 0 || strcmp(note, tg__peaks_unknown) == 0;
+}
 
 /* Ranks each with peaks of their own: no row of all of them is held against any. */
 static void settle_peaks(struct tg__joining *j, struct tg_table *t) {
@@ -221,7 +229,8 @@ static void settle_roofline(struct tg__joining *j, struct tg_table *t) {
     known_ns += t->columns[kind].texts[i] == unknown ? 0 : t->columns[time].ints[i];
   }
   if (whole_ns > 0)
-    tg__table_note(t, "FLOPs are known for %.1f %% of the time of operators", 100.0 * (double)known_ns / (double)whole_ns);
+    tg__table_note(t, "FLOPs are known for %.1f %% of the time of operators",
+                   100.0 * (double)known_ns / (double)whole_ns);
   settle_peaks(j, t);
 }
 

@@ -16,7 +16,8 @@ static const char *column_name(const void *ctx, size_t k) {
   return k < t->column_count ? t->columns[k].name : NULL;
 }
 
-enum tg_err tg__find_column(const struct tg_table *t, const char *what, const char *name, size_t len, size_t *column, struct tg_error *e) {
+enum tg_err tg__find_column(const struct tg_table *t, const char *what, const char *name, size_t len, size_t *column,
+                            struct tg_error *e) {
   char text[64];
   snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), name);
   for (size_t c = 0; c < t->column_count; c++) {
@@ -34,10 +35,11 @@ enum tg_err tg__find_column(const struct tg_table *t, const char *what, const ch
   return tg__fail(e, TG_USAGE, -1, "%s: there is no column '%s'; there are %s", what, text, list);
 }
 
-/* ---- sorting -------------------------------------------------------------------------------------------------------------
+/* ---- sorting
+ * -------------------------------------------------------------------------------------------------------------
  *
- * Every kind of cell becomes an unsigned number in the same order, and rows are sorted by these numbers byte by byte from the
- * lowest: stable, so sorting by the last key first and the first key last sorts by all of them. */
+ * Every kind of cell becomes an unsigned number in the same order, and rows are sorted by these numbers byte by byte
+ * from the lowest: stable, so sorting by the last key first and the first key last sorts by all of them. */
 
 struct item {
   uint64_t key;
@@ -52,7 +54,8 @@ static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
 /* Place of each text of the table in byte order, by string id; NULL on no memory. */
 static uint32_t *text_places(const struct tg_table *t) {
   const uint32_t count = tg__strings_count(t->strings);
-  uint32_t *order = tg__alloc(((size_t)count + 1) * sizeof *order), *places = tg__alloc(((size_t)count + 1) * sizeof *places);
+  uint32_t *order = tg__alloc(((size_t)count + 1) * sizeof *order),
+           *places = tg__alloc(((size_t)count + 1) * sizeof *places);
   for (uint32_t i = 0; order && i < count; i++) order[i] = i;
   if (order && places && tg__sort_index(order, count, comes_before, t->strings)) {
     for (uint32_t i = 0; i < count; i++) places[order[i]] = i;
@@ -153,7 +156,7 @@ static bool sort_rows(struct tg_table *t, const struct sort_key *keys, size_t co
   return done;
 }
 
-/* ---- keys as text ---------------------------------------------------------------------------------------------------------- */
+/* ---- keys as text ---------------------------------------------------------------------------- */
 
 static struct tg__str trimmed(const char *from, const char *to) {
   while (from < to && *from == ' ') from++;

@@ -7,7 +7,9 @@ static const char *wanted(const struct tg__ask *a) {
   return text ? text : "";
 }
 
-static bool is_word(char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+static bool is_word(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 /* Does the word stand anywhere in the text? Where it is part of a quoted text, a column is kept that nobody needs. */
 static bool mentions(const char *text, const char *word) {
@@ -30,7 +32,8 @@ static enum tg_err find_all(const struct tg_table *t, const char *list, size_t *
     const enum tg_err err = tg__find_column(t, "columns", list, (size_t)(end - list), &places[k], e);
     if (err) return err;
     for (size_t before = 0; before < k; before++)
-      if (places[before] == places[k]) return tg__fail(e, TG_USAGE, -1, "columns: %s is named twice", t->columns[places[k]].name);
+      if (places[before] == places[k])
+        return tg__fail(e, TG_USAGE, -1, "columns: %s is named twice", t->columns[places[k]].name);
     list = *end ? end + 1 : end;
   }
   return TG_OK;

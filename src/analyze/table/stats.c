@@ -21,7 +21,8 @@ double tg__stats_mean(const struct tg__stats *s) {
 
 double tg__stats_std(const struct tg__stats *s) {
   if (s->count < 2) return NAN;
-  /* With the mean as a + rest/n, the squared deviations sum to Σ(x − a)² − rest²/n: no large numbers cancel in floating point. */
+  /* With the mean as a + rest/n, the squared deviations sum to Σ(x − a)² − rest²/n: no large numbers cancel in
+   * floating point. */
   const int64_t a = s->sum / s->count, rest = s->sum % s->count;
   const __int128 about_a = s->squares - (__int128)a * ((__int128)s->sum + rest);
   long double deviation = (long double)about_a - (long double)rest * (long double)rest / (long double)s->count;

@@ -35,7 +35,8 @@ struct tg_table *tg__table_new(const char *question) {
 }
 
 void tg__table_free(struct tg_table *t) {
-  if (!t || __atomic_sub_fetch(&t->references, 1, __ATOMIC_ACQ_REL)) return; /* Arrow consumers let go from any thread */
+  if (!t || __atomic_sub_fetch(&t->references, 1, __ATOMIC_ACQ_REL))
+    return; /* Arrow consumers let go from any thread */
   for (size_t c = 0; c < t->column_count; c++) tg__free(t->columns[c].ints);
   tg__free(t->columns);
   tg__free((void *)t->notes);
@@ -59,7 +60,7 @@ void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type typ
   columns[t->column_count++] = (struct tg__column){.name = own_name, .unit = own_unit, .type = type};
 }
 
-/* ---- room ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 /* Room for `capacity` rows in every column. Cells are reached through .ints, so all types share one allocation rule. */
 static bool grow_rows(struct tg_table *t, size_t capacity) {
@@ -202,7 +203,9 @@ void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32
   tg__put_text_id(t, tg__table_text(t, trace, string_id));
 }
 
-void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) { tg__put_int(t, tg__rank_number(trace, rank)); }
+void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) {
+  tg__put_int(t, tg__rank_number(trace, rank));
+}
 
 void tg__column_null(struct tg__column *c, size_t row) {
   if (c->is_left_out) return;

@@ -63,7 +63,8 @@ bool tg__table_append(struct tg_table *to, const struct tg_table *from) {
 struct tg_table *tg__table_copy(const struct tg_table *t) {
   struct tg_table *const copy = tg__table_new(t->question);
   if (!copy) return NULL;
-  for (size_t c = 0; c < t->column_count; c++) tg__table_add_column(copy, t->columns[c].name, t->columns[c].type, t->columns[c].unit);
+  for (size_t c = 0; c < t->column_count; c++)
+    tg__table_add_column(copy, t->columns[c].name, t->columns[c].type, t->columns[c].unit);
   copy->is_tree = t->is_tree;
   if (!copy->failed && tg__table_append(copy, t)) return copy;
   tg__table_free(copy);

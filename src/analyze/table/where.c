@@ -1,12 +1,15 @@
 /* where: which rows of a table an expression keeps.
  *
- *   or      = and { "or" and }                      test    = value ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "!~" ) value
+ *   or      = and { "or" and }                      test    = value ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" |
+ *           "!~" ) value
  *   and     = not { "and" not }                             | value [ "not" ] "in" "(" value { "," value } ")"
- *   not     = "not" not | "(" or ")" | test                 | value "is" [ "not" ] "null" | value          (a yes/no column)
+ *   not     = "not" not | "(" or ")" | test                 | value "is" [ "not" ] "null" | value          (a yes/no
+ *           column)
  *   value   = column | `any column` | number [unit] | 'text' | "text" | true | false
  *
- * There is no tree: every test is worked out for all rows as soon as it is read, into one byte a row: 0, 1, or -1 for unknown.
- * Unknown cells make a test unknown, and/or/not pass that on as SQL does, and a row stays only when the whole is 1. */
+ * There is no tree: every test is worked out for all rows as soon as it is read, into one byte a row: 0, 1, or -1
+ * for unknown. Unknown cells make a test unknown, and/or/not pass that on as SQL does, and a row stays only when the
+ * whole is 1. */
 #include "analyze/ask.h"
 
 #include <math.h>
@@ -45,7 +48,7 @@ struct where {
   int depth;
 };
 
-/* ---- errors ------------------------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* The message, then the expression with a caret under the place. Long expressions are shown in part. */
 __attribute__((format(printf, 3, 4))) static void fail_at(struct where *w, const char *at, const char *format, ...) {
@@ -62,8 +65,8 @@ __attribute__((format(printf, 3, 4))) static void fail_at(struct where *w, const
   for (size_t i = 0; i < len; i++)
     shown[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?'; /* one column a byte keeps the caret in place */
   shown[len] = 0;
-  w->err = tg__fail(w->e, TG_USAGE, (int64_t)column, "where: %s, at character %zu:\n  %s\n  %*s^", message, column + 1, shown,
-                    (int)(at - from), "");
+  w->err = tg__fail(w->e, TG_USAGE, (int64_t)column, "where: %s, at character %zu:\n  %s\n  %*s^", message, column + 1,
+                    shown, (int)(at - from), "");
 }
 
 static void fail_expected(struct where *w, const char *expected) {
@@ -79,7 +82,7 @@ static void out_of_memory(struct where *w) {
   if (w->err == TG_OK) w->err = tg__fail(w->e, TG_MEMORY, -1, "out of memory");
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -139,9 +142,12 @@ static void advance(struct where *w) {
 }
 
 static bool is_sign(const struct where *w, const char *sign) {
-  return w->token.kind == SIGN && w->token.text.len == strlen(sign) && memcmp(w->token.text.ptr, sign, w->token.text.len) == 0;
+  return w->token.kind == SIGN && w->token.text.len == strlen(sign) &&
+         memcmp(w->token.text.ptr, sign, w->token.text.len) == 0;
 }
-static bool is_word(const struct where *w, const char *word) { return w->token.kind == NAME && tg__str_eq_nocase(w->token.text, word); }
+static bool is_word(const struct where *w, const char *word) {
+  return w->token.kind == NAME && tg__str_eq_nocase(w->token.text, word);
+}
 
 static bool take_sign(struct where *w, const char *sign) {
   if (!is_sign(w, sign)) return false;
@@ -154,7 +160,7 @@ static bool take_word(struct where *w, const char *word) {
   return true;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static const struct unit {
   const char *name, *dimension; /* dimension: the unit columns have */
@@ -204,17 +210,19 @@ static struct number scaled(struct tg__str digits, double scale) {
 static struct number number_for(struct where *w, const struct token *token, const struct tg__column *column) {
   size_t digits = token->text.len;
   while (digits > 0 && (is_letter(token->text.ptr[digits - 1]) || token->text.ptr[digits - 1] == '%')) digits--;
-  const struct tg__str number = {token->text.ptr, (uint32_t)digits}, unit = {token->text.ptr + digits, token->text.len - (uint32_t)digits};
+  const struct tg__str number = {token->text.ptr, (uint32_t)digits},
+                       unit = {token->text.ptr + digits, token->text.len - (uint32_t)digits};
   if (digits > 60) fail_at(w, token->at, "a number has at most 60 digits");
   if (unit.len == 0 || w->err != TG_OK) return scaled(number, 1);
   for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
     if (!tg__str_eq_nocase(unit, units[k].name)) continue;
     if (strcmp(column->unit, units[k].dimension) == 0) return scaled(number, units[k].scale);
-    fail_at(w, token->at, "%s does not fit %.60s, whose unit is %.20s", units[k].name, column->name, *column->unit ? column->unit : "none");
+    fail_at(w, token->at, "%s does not fit %.60s, whose unit is %.20s", units[k].name, column->name,
+            *column->unit ? column->unit : "none");
     return (struct number){0};
   }
-  fail_at(w, unit.ptr, "the unit %.*s is not known (there are ns us ms s, KB MB GB KiB MiB GiB, %%)", (int)(unit.len < 20 ? unit.len : 20),
-          unit.ptr);
+  fail_at(w, unit.ptr, "the unit %.*s is not known (there are ns us ms s, KB MB GB KiB MiB GiB, %%)",
+          (int)(unit.len < 20 ? unit.len : 20), unit.ptr);
   return (struct number){0};
 }
 
@@ -258,7 +266,7 @@ static struct value read_value(struct where *w) {
   return v;
 }
 
-/* ---- tests, each over all rows ------------------------------------------------------------------------------------------- */
+/* ---- tests, each over all rows --------------------------------------------------------------- */
 
 enum test { EQ, NE, LT, LE, GT, GE, LIKE, UNLIKE };
 
@@ -349,12 +357,14 @@ static void test_bool(struct where *w, const struct tg__column *c, enum test tes
   for (size_t i = 0; i < w->table->rows; i++) out[i] = c->bools[i] < 0 ? -1 : decide(test, c->bools[i] - yes);
 }
 
-static void test_columns(struct where *w, const struct tg__column *a, enum test test, const struct tg__column *b, int8_t *out) {
+static void test_columns(struct where *w, const struct tg__column *a, enum test test, const struct tg__column *b,
+                         int8_t *out) {
   for (size_t i = 0; i < w->table->rows; i++) {
     if (is_null_at(a, i) || is_null_at(b, i)) {
       out[i] = -1;
     } else if (a->type == TG_TEXT) {
-      const struct tg__str x = tg__strings_get(w->table->strings, a->texts[i]), y = tg__strings_get(w->table->strings, b->texts[i]);
+      const struct tg__str x = tg__strings_get(w->table->strings, a->texts[i]),
+                           y = tg__strings_get(w->table->strings, b->texts[i]);
       out[i] = decide(test, test == LIKE || test == UNLIKE ? !contains_nocase(x, y) : tg__str_cmp(x, y));
     } else if (a->type == TG_INT && b->type == TG_INT) {
       out[i] = decide(test, (a->ints[i] > b->ints[i]) - (a->ints[i] < b->ints[i]));
@@ -370,8 +380,10 @@ static void test_columns(struct where *w, const struct tg__column *a, enum test 
 static enum tg_type kind_of(const struct value *v) { return v->type == TG_INT ? TG_REAL : v->type; }
 
 static void compare(struct where *w, struct value a, enum test test, struct value b, int8_t *out) {
-  static const char *const kinds[] = {[TG_TEXT] = "text", [TG_INT] = "a number", [TG_REAL] = "a number", [TG_BOOL] = "yes or no"};
-  static const enum test mirrored[] = {[EQ] = EQ, [NE] = NE, [LT] = GT, [LE] = GE, [GT] = LT, [GE] = LE, [LIKE] = LIKE, [UNLIKE] = UNLIKE};
+  static const char *const kinds[] = {
+      [TG_TEXT] = "text", [TG_INT] = "a number", [TG_REAL] = "a number", [TG_BOOL] = "yes or no"};
+  static const enum test mirrored[] = {
+      [EQ] = EQ, [NE] = NE, [LT] = GT, [LE] = GE, [GT] = LT, [GE] = LE, [LIKE] = LIKE, [UNLIKE] = UNLIKE};
   if (w->err != TG_OK) return;
   if (!a.column && b.column && test != LIKE && test != UNLIKE) { /* 5 < x is x > 5 */
     const struct value swap = a;
@@ -394,7 +406,7 @@ static void compare(struct where *w, struct value a, enum test test, struct valu
   }
 }
 
-/* ---- and, or, not of answers (-1 unknown) ---------------------------------------------------------------------------------- */
+/* ---- and, or, not of answers (-1 unknown) ---------------------------------------------------- */
 
 static int8_t *new_answer(struct where *w) {
   int8_t *out = w->err == TG_OK ? tg__alloc(w->table->rows + 1) : NULL;
@@ -418,7 +430,7 @@ static void combine(const struct where *w, int8_t *into, int8_t *with, int8_t wi
   tg__free(with);
 }
 
-/* ---- grammar; NULL or rubbish once w->err is set ------------------------------------------------------------------------------ */
+/* ---- grammar; NULL or rubbish once w->err is set --------------------------------------------- */
 
 static int8_t *parse_or(struct where *w);
 
@@ -426,7 +438,8 @@ static bool take_operator(struct where *w, enum test *test) {
   static const struct {
     const char *sign;
     enum test test;
-  } all[] = {{"=", EQ}, {"==", EQ}, {"!=", NE}, {"<>", NE}, {"<", LT}, {"<=", LE}, {">", GT}, {">=", GE}, {"~", LIKE}, {"!~", UNLIKE}};
+  } all[] = {{"=", EQ},  {"==", EQ}, {"!=", NE}, {"<>", NE},  {"<", LT},
+             {"<=", LE}, {">", GT},  {">=", GE}, {"~", LIKE}, {"!~", UNLIKE}};
   for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
     if (take_sign(w, all[k].sign)) {
       *test = all[k].test;

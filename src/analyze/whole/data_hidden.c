@@ -1,5 +1,6 @@
-/* The question data_hidden: a step with its data loaded meanwhile takes the longer of the two, loading divided among the workers, and
- * all the rest. What the loader costs stands in the trace where the training process loads for itself; with workers only the waiting does. */
+/* The question data_hidden: a step with its data loaded meanwhile takes the longer of the two, loading divided among
+ * the workers, and all the rest. What the loader costs stands in the trace where the training process loads for
+ * itself; with workers only the waiting does. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,7 +28,8 @@ static bool see_rank(struct loader *l, uint32_t rank) {
     const struct tg__track *track = &l->t->tracks[k];
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const enum tg__class c = tg__slice_class(l->t, i);
-      if ((c != TG__CLASS_OP && c != TG__CLASS_ANNOTATION) || !(tg__names_of(&l->names, l->t->slices.name[i]) & TG__NAME_DATALOADER))
+      if ((c != TG__CLASS_OP && c != TG__CLASS_ANNOTATION) ||
+          !(tg__names_of(&l->names, l->t->slices.name[i]) & TG__NAME_DATALOADER))
         continue;
       tg__spans_add(&l->spans, l->t->slices.start_ns[i], tg__slice_end(l->t, i));
       l->calls++;
@@ -41,12 +43,15 @@ static bool see_rank(struct loader *l, uint32_t rank) {
 static bool is_wanted(const struct tg__ask *a, uint32_t rank, const struct tg__step_cost *s) {
   if (!a->has_steps) return true;
   for (size_t i = 0; i < a->window_count; i++)
-    if (a->windows[i].rank == rank && a->windows[i].start_ns == s->host_start_ns && a->windows[i].end_ns == s->host_end_ns) return true;
+    if (a->windows[i].rank == rank && a->windows[i].start_ns == s->host_start_ns &&
+        a->windows[i].end_ns == s->host_end_ns)
+      return true;
   return false;
 }
 
 /* false: no step is asked for. */
-static bool take_means(const struct loader *l, const struct tg__ask *a, uint32_t rank, const struct tg__breakdown *b, struct means *out) {
+static bool take_means(const struct loader *l, const struct tg__ask *a, uint32_t rank, const struct tg__breakdown *b,
+                       struct means *out) {
   struct tg__stats step = {0}, data = {0}, waiting = {0};
   for (size_t i = 0; i < b->count; i++) {
     const struct tg__step_cost *s = &b->steps[i];
@@ -59,9 +64,10 @@ static bool take_means(const struct loader *l, const struct tg__ask *a, uint32_t
   return step.count > 0;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(const struct loader *l, uint32_t rank, const struct means *m, int64_t workers, struct tg_table *out) {
+static void put_row(const struct loader *l, uint32_t rank, const struct means *m, int64_t workers,
+                    struct tg_table *out) {
   const double share = workers == TG_NULL_INT ? 0 : m->data_ns / (double)workers;
   const double best = fmin(m->step_ns, share > m->compute_ns ? share : m->compute_ns);
   tg__put_rank(out, l->t, rank);
@@ -75,25 +81,27 @@ static void put_row(const struct loader *l, uint32_t rank, const struct means *m
   tg__put_cstr(out, share > m->compute_ns ? "data" : "compute");
 }
 
-static void put_rank(const struct loader *l, uint32_t rank, struct means m, int64_t workers_now, const int64_t *workers, size_t count,
-                     struct tg_table *out) {
+static void put_rank(const struct loader *l, uint32_t rank, struct means m, int64_t workers_now, const int64_t *workers,
+                     size_t count, struct tg_table *out) {
   const long long number = (long long)l->t->ranks[rank].number;
   const bool waits = m.step_ns - m.compute_ns > 0.01 * m.step_ns;
   if (l->has_workers)
-    m.data_ns = workers_now && waits ? m.step_ns * (double)workers_now : NAN; /* they work without a pause when waited for */
+    m.data_ns =
+        workers_now && waits ? m.step_ns * (double)workers_now : NAN; /* they work without a pause when waited for */
   for (size_t i = 0; i < count && !isnan(m.data_ns); i++) put_row(l, rank, &m, workers[i], out);
   put_row(l, rank, &m, TG_NULL_INT, out);
   if (isnan(m.data_ns) && waits)
-    tg__table_note(
-        out,
-        "rank %lld: its loader has workers, so what loading costs is not in the trace: give workers_now to see what more of them would do",
-        number);
+    tg__table_note(out,
+                   "rank %lld: its loader has workers, so what loading costs is not in the trace: give workers_now to "
+                   "see what more of them would do",
+                   number);
   else if (isnan(m.data_ns))
     tg__table_note(out, "rank %lld: its loader has workers and is hardly waited for: nothing to gain", number);
   else if (m.compute_ns > 0)
-    tg__table_note(out, "rank %lld: data is hidden from %lld worker%s on, if as many cores are free: %.2f → %.2f ms a step", number,
-                   (long long)fmax(1, ceil(m.data_ns / m.compute_ns)), m.data_ns > m.compute_ns ? "s" : "", m.step_ns / 1e6,
-                   fmin(m.step_ns, m.compute_ns) / 1e6);
+    tg__table_note(out,
+                   "rank %lld: data is hidden from %lld worker%s on, if as many cores are free: %.2f → %.2f ms a step",
+                   number, (long long)fmax(1, ceil(m.data_ns / m.compute_ns)), m.data_ns > m.compute_ns ? "s" : "",
+                   m.step_ns / 1e6, fmin(m.step_ns, m.compute_ns) / 1e6);
 }
 
 /* Whole numbers above zero, joined by comma. */
@@ -103,14 +111,16 @@ static enum tg_err parse_workers(const char *name, const char *text, int64_t *ou
     char *end;
     const long long v = strtoll(p, &end, 10);
     if (end == p || (*end && *end != ',') || v < 1 || v > 1000000 || *count == MOST_WORKERS)
-      return tg__fail(e, TG_USAGE, -1, "%s=%.60s: whole numbers from 1 on, joined by comma, at most %d of them", name, text, MOST_WORKERS);
+      return tg__fail(e, TG_USAGE, -1, "%s=%.60s: whole numbers from 1 on, joined by comma, at most %d of them", name,
+                      text, MOST_WORKERS);
     out[(*count)++] = v;
     p = *end ? end + 1 : end;
   }
   return TG_OK;
 }
 
-enum tg_err tg__answer_data_hidden(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_data_hidden(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                   struct tg_error *e) {
   int64_t workers[MOST_WORKERS], now[MOST_WORKERS] = {0};
   size_t count, now_count;
   enum tg_err err = parse_workers("workers", tg__ask_arg(a, "workers"), workers, &count, e);
@@ -133,7 +143,7 @@ enum tg_err tg__answer_data_hidden(const struct tg_trace *t, const struct tg__as
   tg__spans_free(&l.spans);
   if (err) return tg__fail(e, err, -1, "out of memory while looking at the data loader");
   if (calls) return TG_OK;
-  return tg__fail(
-      e, TG_NO_DATA, -1,
-      "the trace shows no data loader (enumerate(DataLoader)#…): data_hidden needs a recording of a loop over a torch DataLoader");
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the trace shows no data loader (enumerate(DataLoader)#…): data_hidden needs a recording of a loop "
+                  "over a torch DataLoader");
 }

@@ -61,8 +61,8 @@ static void find_type(const struct tg_trace *t, const bool *used, struct tg__ext
   x->is_absent = !any;
 }
 
-static enum tg_err add_keys(const struct tg_trace *t, const char *keys, const bool *used, struct tg__extras *extras, struct tg_table *out,
-                            struct tg_error *e) {
+static enum tg_err add_keys(const struct tg_trace *t, const char *keys, const bool *used, struct tg__extras *extras,
+                            struct tg_table *out, struct tg_error *e) {
   for (const char *from = keys; *from;) {
     const char *to = strchrnul(from, ',');
     char name[128], column[160];
@@ -81,8 +81,8 @@ static enum tg_err add_keys(const struct tg_trace *t, const char *keys, const bo
   return TG_OK;
 }
 
-enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uint32_t *args, uint32_t count, struct tg__extras *extras,
-                           struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uint32_t *args, uint32_t count,
+                           struct tg__extras *extras, struct tg_table *out, struct tg_error *e) {
   if (!*keys) return TG_OK;
   bool *used = used_schemas(t, args, count);
   const enum tg_err err = used ? add_keys(t, keys, used, extras, out, e) : TG_MEMORY;
@@ -119,7 +119,8 @@ static double real_value(const struct tg__val *val) {
   return (double)val->i / unit;
 }
 
-static void put_value(const struct tg_trace *t, const struct tg__extra *x, const struct tg__val *val, size_t column, struct tg_table *out) {
+static void put_value(const struct tg_trace *t, const struct tg__extra *x, const struct tg__val *val, size_t column,
+                      struct tg_table *out) {
   struct tg__column *const c = &out->columns[column];
   const size_t row = out->rows;
   if (c->is_left_out) return;
@@ -158,7 +159,8 @@ static void sort_found(struct tg__key_places *p) {
 }
 
 /* Events that follow one another have few schemas between them. schema NULL: of events without args. */
-static const struct tg__key_places *places_in(const struct tg_trace *t, const struct tg__schema *schema, struct tg__extras *extras) {
+static const struct tg__key_places *places_in(const struct tg_trace *t, const struct tg__schema *schema,
+                                              struct tg__extras *extras) {
   const size_t ways = sizeof extras->recent / sizeof *extras->recent;
   struct tg__key_places *const p = &extras->recent[schema ? (size_t)(schema - t->schemas) % ways : 0];
   if (p->is_known && p->schema == schema) return p;
@@ -198,6 +200,7 @@ void tg__put_extras(const struct tg_trace *t, uint32_t args, struct tg__extras *
 void tg__end_extras(const struct tg__extras *extras, struct tg_table *out) {
   for (size_t k = 0; k < extras->count; k++) {
     const struct tg__column *column = &out->columns[out->column_count - extras->count + k];
-    if (extras->items[k].is_absent && !column->is_left_out && out->rows) memset(column->texts, 0xff, out->rows * sizeof *column->texts);
+    if (extras->items[k].is_absent && !column->is_left_out && out->rows)
+      memset(column->texts, 0xff, out->rows * sizeof *column->texts);
   }
 }

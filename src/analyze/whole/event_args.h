@@ -11,12 +11,13 @@ struct tg__extra {
   bool is_mixed;  /* several kinds of value: all shown as their JSON text */
   bool is_absent; /* no event of the table can have it */
 };
-struct tg__key_places { /* where the events of a schema have the keys: the first field of args, else of the event itself */
+struct tg__key_places { /* where the events of a schema have the keys: the first field of args, else of the event itself
+                         */
   const struct tg__schema *schema;
   bool is_known;
   uint8_t found, missing;
-  uint16_t field[TG__MOST_EXTRAS]; /* rising */
-  uint8_t key[TG__MOST_EXTRAS];    /* of each of those fields, by place in items */
+  uint16_t field[TG__MOST_EXTRAS];  /* rising */
+  uint8_t key[TG__MOST_EXTRAS];     /* of each of those fields, by place in items */
   uint8_t without[TG__MOST_EXTRAS]; /* keys that are nowhere */
 };
 struct tg__extras {
@@ -25,8 +26,8 @@ struct tg__extras {
   struct tg__key_places recent[16]; /* of the schemas met last */
 };
 /* Adds a column for each of the keys, joined by comma, of a type that holds the values of all these events. */
-enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uint32_t *args, uint32_t count, struct tg__extras *extras,
-                           struct tg_table *out, struct tg_error *e);
+enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uint32_t *args, uint32_t count,
+                           struct tg__extras *extras, struct tg_table *out, struct tg_error *e);
 /* The cells of one event, which are the last of its row; after the last event, tg__end_extras. */
 void tg__put_extras(const struct tg_trace *t, uint32_t args, struct tg__extras *extras, struct tg_table *out);
 void tg__end_extras(const struct tg__extras *extras, struct tg_table *out);

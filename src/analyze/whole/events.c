@@ -1,7 +1,7 @@
 /* events: the question events, raw rows with the args one asks for beside them. */
 #include "analyze/whole/event_args.h"
 
-/* ---- slices -------------------------------------------------------------------------------------------------------------- */
+/* ---- slices ---------------------------------------------------------------------------------- */
 
 /* The columns of questions.def, in order. */
 enum { ID, RANK, TRACK, CATEGORY, NAME, PHASE, START, DUR, SELF, DEPTH, PARENT, CAUSE, OWN_COLUMNS };
@@ -13,12 +13,13 @@ struct slices {
   const uint32_t *items;
   size_t count;
   uint32_t track;
-  const int64_t *self;                    /* by slice, from `first` on */
+  const int64_t *self; /* by slice, from `first` on */
   uint32_t first;
   uint32_t phase_x, phase_b, phase_async; /* texts */
 };
 
-static void put_texts(const struct tg_trace *t, const struct slices *b, unsigned column, uint32_t *cells, struct tg_table *out) {
+static void put_texts(const struct tg_trace *t, const struct slices *b, unsigned column, uint32_t *cells,
+                      struct tg_table *out) {
   const struct tg__slices *s = &t->slices;
   for (size_t i = 0; i < b->count; i++) {
     const uint32_t slice = b->items[i];
@@ -55,7 +56,8 @@ static int64_t int_cell(const struct tg_trace *t, const struct slices *b, unsign
 }
 
 /* Tables of millions of rows are written here, so column by column; there is room. */
-static void put_slices(const struct tg_trace *t, const struct slices *b, struct tg__extras *extras, struct tg_table *out) {
+static void put_slices(const struct tg_trace *t, const struct slices *b, struct tg__extras *extras,
+                       struct tg_table *out) {
   for (unsigned c = 0; c < OWN_COLUMNS; c++) {
     struct tg__column *column = &out->columns[c];
     if (column->type == TG_TEXT) {
@@ -85,7 +87,8 @@ static int64_t *self_times(const struct tg_trace *t, struct tg__reach reach) {
   return self;
 }
 
-static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras, struct tg_table *out) {
+static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras,
+                                 struct tg_table *out) {
   size_t rows = 0;
   uint32_t most = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
@@ -116,7 +119,7 @@ static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask 
   return ok ? TG_OK : TG_MEMORY;
 }
 
-/* ---- marks --------------------------------------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 static bool wants_mark(const struct tg_trace *t, const struct tg__ask *a, uint32_t i) {
   const uint32_t track = t->marks.track[i];
@@ -141,7 +144,8 @@ static void put_mark(const struct tg_trace *t, uint32_t i, uint32_t phase, struc
   tg__table_wrote(out, OWN_COLUMNS);
 }
 
-static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras, struct tg_table *out) {
+static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras,
+                                struct tg_table *out) {
   const struct tg__marks *m = &t->marks;
   uint32_t phases[256]; /* text id per letter */
   memset(phases, 0xff, sizeof phases);
@@ -157,7 +161,8 @@ static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *
   return TG_OK;
 }
 
-enum tg_err tg__answer_events(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_events(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   static const char *const choices[] = {"slice", "mark"};
   const char *keys = tg__ask_arg(a, "args");
   struct tg__extras extras = {.count = 0};

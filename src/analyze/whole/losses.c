@@ -13,7 +13,8 @@ void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out) {
     tg__put_null(out);
     const char *const why = t->skipped[i].why;
     const size_t len = strlen(t->skipped[i].path);
-    tg__put_cstr(out, strncmp(why, t->skipped[i].path, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why);
+    tg__put_cstr(out,
+                 strncmp(why, t->skipped[i].path, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why);
   }
   const int64_t more = t->ranks[0].loss[TG__LOSS_skipped_file] - t->skipped_count;
   if (more <= 0) return;
@@ -26,7 +27,8 @@ void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out) {
   tg__put_cstr(out, tg__loss_info[TG__LOSS_skipped_file].meaning);
 }
 
-enum tg_err tg__answer_losses(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_losses(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   static const char *const kinds[] = {
       [TG__LOSS_SKIPPED] = "skipped", [TG__LOSS_FILE] = "file", [TG__LOSS_CUT] = "cut", [TG__LOSS_BENT] = "bent"};
   (void)e;

@@ -12,7 +12,8 @@ struct view {
   uint32_t rank;
 };
 
-static void put_row(const struct view *v, const char *group, const char *quantity, double value, const char *unit, struct tg__str text) {
+static void put_row(const struct view *v, const char *group, const char *quantity, double value, const char *unit,
+                    struct tg__str text) {
   tg__put_rank(v->out, v->t, v->rank);
   tg__put_cstr(v->out, group);
   tg__put_cstr(v->out, quantity);
@@ -40,14 +41,16 @@ static void put_time(const struct view *v, const char *quantity, int64_t ns) {
   }
 }
 
-/* ---- counts over the slices of the rank ---------------------------------------------------------------------------------- */
+/* ---- counts over the slices of the rank ------------------------------------------------------ */
 
 struct counts {
   int64_t slices, complete, first_ns, last_ns;
   int64_t *per_cat; /* complete events */
 };
 
-static bool is_complete(const struct tg_trace *t, uint32_t slice) { return !(t->slices.flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)); }
+static bool is_complete(const struct tg_trace *t, uint32_t slice) {
+  return !(t->slices.flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC));
+}
 
 static void count_slices(const struct view *v, struct counts *c) {
   const struct tg__rank *rank = &v->t->ranks[v->rank];
@@ -65,7 +68,7 @@ static void count_slices(const struct view *v, struct counts *c) {
   }
 }
 
-/* ---- groups of rows -------------------------------------------------------------------------------------------------------- */
+/* ---- groups of rows -------------------------------------------------------------------------- */
 
 static void put_steps(const struct view *v) {
   static const char *const kinds[] = {
@@ -125,8 +128,8 @@ static void put_phases(const struct view *v) {
   }
 }
 
-__attribute__((format(printf, 4, 5))) static void put_property(const struct view *v, int64_t value, const char *unit, const char *format,
-                                                               ...) {
+__attribute__((format(printf, 4, 5))) static void put_property(const struct view *v, int64_t value, const char *unit,
+                                                               const char *format, ...) {
   char quantity[64];
   va_list args;
   va_start(args, format);
@@ -178,7 +181,9 @@ static void put_losses(const struct view *v) {
     const int64_t count = v->t->ranks[v->rank].loss[k];
     const char *meaning = tg__loss_info[k].meaning;
     const bool is_of_rank = k != TG__LOSS_skipped_file; /* below the table it stands anyway */
-    if (count > 0 && is_of_rank) put_row(v, "loss", tg__loss_info[k].name, (double)count, "", (struct tg__str){meaning, (uint32_t)strlen(meaning)});
+    if (count > 0 && is_of_rank)
+      put_row(v, "loss", tg__loss_info[k].name, (double)count, "",
+              (struct tg__str){meaning, (uint32_t)strlen(meaning)});
   }
 }
 
@@ -196,7 +201,8 @@ static enum tg_err put_rank(const struct view *v) {
   return err;
 }
 
-enum tg_err tg__answer_overview(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_overview(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                struct tg_error *e) {
   enum tg_err err = TG_OK;
   (void)e;
   for (uint32_t r = 0; r < t->rank_count && err == TG_OK; r++) {

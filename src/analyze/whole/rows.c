@@ -1,5 +1,5 @@
-/* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, or those of a rank, a step or a
- * name as one; and document, what a file says beside its events. */
+/* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, or those of a
+ * rank, a step or a name as one; and document, what a file says beside its events. */
 #include "analyze/whole/rows.h"
 #include "analyze/whole/steps.h"
 
@@ -7,11 +7,13 @@ static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
 }
 
-/* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their start. */
+/* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their
+ * start. */
 static int64_t first_of_track(const struct tg_trace *t, uint32_t track) {
   const struct tg__track *const k = &t->tracks[track];
   for (uint32_t i = k->first; i < k->first + k->count; i++)
-    if (tg__slice_class(t, i) != TG__CLASS_SPAN) return on_common_clock(t, track, i); /* the recording itself is no row */
+    if (tg__slice_class(t, i) != TG__CLASS_SPAN)
+      return on_common_clock(t, track, i); /* the recording itself is no row */
   return INT64_MAX;
 }
 
@@ -49,7 +51,8 @@ static int64_t last_of_rank(const struct tg_trace *t, uint32_t rank) {
   return most;
 }
 
-static void put_begin(const struct tg_trace *t, uint32_t rank, int64_t start_ns, double ts_us, double reach_us, struct tg_table *out) {
+static void put_begin(const struct tg_trace *t, uint32_t rank, int64_t start_ns, double ts_us, double reach_us,
+                      struct tg_table *out) {
   tg__put_rank(out, t, rank);
   for (int c = TG__ROWS_SLICE; c < TG__ROWS_START; c++) tg__put_null(out);
   tg__put_int(out, start_ns);
@@ -64,7 +67,8 @@ static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = first_of_rank(t, r);
     if (!tg__ask_has_rank(a, r) || start == INT64_MAX) continue;
-    put_begin(t, r, start - t->ranks[r].clock_offset_ns, tg__us_of(start - zero), tg__us_of(last_of_rank(t, r) - start), out);
+    put_begin(t, r, start - t->ranks[r].clock_offset_ns, tg__us_of(start - zero), tg__us_of(last_of_rank(t, r) - start),
+              out);
   }
 }
 
@@ -82,7 +86,8 @@ int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
 }
 
 /* Device work belongs to the step of the call that launched it. */
-static int64_t exact_iteration(const struct tg__rows *r, const struct tg__hta_rank *of, uint32_t rank, const struct tg__hta_row *row) {
+static int64_t exact_iteration(const struct tg__rows *r, const struct tg__hta_rank *of, uint32_t rank,
+                               const struct tg__hta_row *row) {
   const bool on_device = r->t->tracks[r->tracks[row->slice]].kind == TG__TRACK_DEVICE;
   if (on_device && row->link == TG_NONE) return -1;
   const uint32_t slice = on_device ? of->rows[row->link].slice : row->slice;
@@ -179,14 +184,16 @@ static void put_filtered_begins(const struct tg__rows *r, const struct tg__ask *
       if (start < least) least = start;
       if (start > most) most = start;
     }
-    put_begin(r->t, rank, r->t->slices.start_ns[of->rows[first].slice], tg__us_of(start_of(r, &of->rows[first])), tg__us_of(most - least), out);
+    put_begin(r->t, rank, r->t->slices.start_ns[of->rows[first].slice], tg__us_of(start_of(r, &of->rows[first])),
+              tg__us_of(most - least), out);
   }
 }
 
 enum by { BY_EVENT, BY_RANK, BY_STEP, BY_NAME };
 
 /* Every row by the exact rules: rows need not be loaded, and for ranks and steps not even looked at. */
-static enum tg_err answer_exact(struct tg__rows *r, const struct tg__ask *a, enum by by, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer_exact(struct tg__rows *r, const struct tg__ask *a, enum by by, struct tg_table *out,
+                                struct tg_error *e) {
   if (by == BY_STEP) return tg__put_exact_steps(r->t, a, out);
   if (by == BY_RANK) {
     put_begins(r->t, a, out);
@@ -201,8 +208,8 @@ static enum tg_err answer_exact(struct tg__rows *r, const struct tg__ask *a, enu
   return err;
 }
 
-static enum tg_err answer_loaded(struct tg__rows *r, const struct tg__ask *a, enum by by, enum tg__hta_filter filter, struct tg_table *out,
-                                 struct tg_error *e) {
+static enum tg_err answer_loaded(struct tg__rows *r, const struct tg__ask *a, enum by by, enum tg__hta_filter filter,
+                                 struct tg_table *out, struct tg_error *e) {
   uint32_t *const tracks = tracks_of_slices(r->t);
   enum tg_err err = tracks ? tg__hta_open(&r->hta, r->t, a->rank, filter) : TG_MEMORY;
   r->tracks = tracks;
@@ -216,11 +223,13 @@ static enum tg_err answer_loaded(struct tg__rows *r, const struct tg__ask *a, en
   return err;
 }
 
-enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                            struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta"}, *const steps[] = {"all", "without_last", "upto_last"};
   static const enum tg__hta_filter filters[] = {TG__HTA_EVERY_ROW, TG__HTA_WITHOUT_LAST_STEP, TG__HTA_WITH_LAST_STEP};
   static const char *const whats[] = {[BY_EVENT] = "event", [BY_RANK] = "rank", [BY_STEP] = "step", [BY_NAME] = "name"};
-  static const char *const sides[] = {[TG__SIDE_ALL] = "all", [TG__SIDE_DEVICE] = "device", [TG__SIDE_WORK] = "work", [TG__SIDE_HOST] = "host"};
+  static const char *const sides[] = {
+      [TG__SIDE_ALL] = "all", [TG__SIDE_DEVICE] = "device", [TG__SIDE_WORK] = "work", [TG__SIDE_HOST] = "host"};
   size_t rule, filter, by, side;
   enum tg_err err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
   if (!err) err = tg__ask_choice(a, "steps", steps, 3, &filter, e);
@@ -239,7 +248,8 @@ enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, s
   return err;
 }
 
-enum tg_err tg__answer_document(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_document(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                struct tg_error *e) {
   (void)e;
   for (uint32_t rank = 0; rank < t->rank_count; rank++) {
     if (!tg__ask_has_rank(a, rank)) continue;

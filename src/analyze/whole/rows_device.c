@@ -1,5 +1,5 @@
-/* Rows of device work for the question rows by the exact rules. They are few among the events of a rank: their places in the file are
- * told by counting, and of the host only calls that have one of their correlations are kept. */
+/* Rows of device work for the question rows by the exact rules. They are few among the events of a rank: their
+ * places in the file are told by counting, and of the host only calls that have one of their correlations are kept. */
 #include "analyze/hta/file_order.h"
 #include "analyze/whole/rows_exact.h"
 
@@ -17,7 +17,8 @@ static struct tg__hta_event *list_work(const struct tg__exact *x, size_t *count)
   const struct tg_trace *const t = x->t;
   const struct tg__rank *const r = &t->ranks[x->rank];
   size_t most = 0;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) most += is_device(t, k) ? t->tracks[k].count : 0;
+  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
+    most += is_device(t, k) ? t->tracks[k].count : 0;
   struct tg__hta_event *const work = tg__realloc(NULL, (most + 1) * sizeof *work);
   *count = 0;
   for (uint32_t k = r->first_track; work && k < r->first_track + r->track_count; k++)

@@ -1,7 +1,8 @@
-/* The question rows by the exact rules: the same events as HTA's rows, in its order, each column written by a loop of its own. */
+/* The question rows by the exact rules: the same events as HTA's rows, in its order, each column written by a loop
+ * of its own. */
 #include "analyze/whole/rows_exact.h"
 
-/* ---- sides ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- sides ----------------------------------------------------------------------------------- */
 
 static bool choose_rows(struct tg__exact *x, size_t most) {
   x->shown = x->count < most ? x->count : most;
@@ -13,7 +14,7 @@ static bool choose_rows(struct tg__exact *x, size_t most) {
   return x->kept != NULL;
 }
 
-/* ---- columns ------------------------------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* Device work belongs to the step of the call that launched it. Neighbours in the file are mostly of one step. */
 static void put_iterations(const struct tg__exact *x, int64_t *cells) {
@@ -116,7 +117,7 @@ static bool put_columns(struct tg__exact *x) {
   return !x->out->failed;
 }
 
-/* ---- ranks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 static bool list_rows(struct tg__exact *x) {
   size_t events;
@@ -138,7 +139,8 @@ static bool list_rows(struct tg__exact *x) {
 
 static bool wants_links(const struct tg__exact *x) {
   const struct tg__column *const c = x->out->columns;
-  return !c[TG__ROWS_CORRELATION].is_left_out || !c[TG__ROWS_INDEX_CORRELATION].is_left_out || !c[TG__ROWS_ITERATION].is_left_out;
+  return !c[TG__ROWS_CORRELATION].is_left_out || !c[TG__ROWS_INDEX_CORRELATION].is_left_out ||
+         !c[TG__ROWS_ITERATION].is_left_out;
 }
 
 static bool find_rows(struct tg__exact *x, size_t most) {
@@ -165,7 +167,8 @@ static bool add_rank(struct tg__exact *x, uint32_t rank, size_t most_rows) {
 }
 
 enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out) {
-  struct tg__exact x = {.t = r->t, .out = out, .rows = r, .hta = &r->hta, .tracks = r->tracks, .zero_ns = tg__rows_zero(r->t)};
+  struct tg__exact x = {
+      .t = r->t, .out = out, .rows = r, .hta = &r->hta, .tracks = r->tracks, .zero_ns = tg__rows_zero(r->t)};
   for (uint32_t rank = 0; rank < r->t->rank_count; rank++)
     if (tg__ask_has_rank(a, rank) && out->rows < a->most_rows && !add_rank(&x, rank, a->most_rows)) return TG_MEMORY;
   return TG_OK;

@@ -1,8 +1,10 @@
-/* Links of the rows of the question rows by the exact rules: each row has the last one of the other side with its correlation. */
+/* Links of the rows of the question rows by the exact rules: each row has the last one of the other side with its
+ * correlation. */
 #include "analyze/whole/rows_exact.h"
 
-/* The last row of one side by correlation. Correlations are numbers in a row as a rule: then each has its place. Else open addressing
- * over row numbers, where neighbouring correlations share a line of the cache, as neighbouring rows have them. */
+/* The last row of one side by correlation. Correlations are numbers in a row as a rule: then each has its place.
+ * Else open addressing over row numbers, where neighbouring correlations share a line of the cache, as neighbouring
+ * rows have them. */
 struct last_rows {
   uint32_t *slots; /* TG_NONE = free; hashed: at most half of them are taken */
   uint64_t mask;   /* 0: not hashed */
@@ -43,7 +45,7 @@ bool tg__wanted_open(struct tg__wanted *w, const struct tg__exact *x) {
 
 void tg__wanted_close(struct tg__wanted *w) { tg__free(w->bits); }
 
-struct census { /* of the rows with a correlation that is wanted */
+struct census {   /* of the rows with a correlation that is wanted */
   size_t rows[2]; /* by side */
   int64_t least, most;
   bool is_needed[2]; /* a row that is shown has its partner there */

@@ -1,11 +1,12 @@
-/* rows_sums: the question rows by=step, which steps have events, and by=name, how many events of a name there are and how long. */
+/* rows_sums: the question rows by=step, which steps have events, and by=name, how many events of a name there are
+ * and how long. */
 #include "analyze/names/by_class.h"
 #include "analyze/whole/rows.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- by=step ------------------------------------------------------------------------------------------------------------------- */
+/* ---- by=step --------------------------------------------------------------------------------- */
 
 static void put_step(const struct tg_trace *t, uint32_t rank, uint32_t name, int64_t number, struct tg_table *out) {
   tg__put_rank(out, t, rank);
@@ -58,13 +59,15 @@ static bool put_named(struct named *n, uint32_t rank, struct tg_table *out) {
   return true;
 }
 
-/* A step has its own annotation at least, unless the next one begins at the same time: then everything is that one's. */
+/* A step has its own annotation at least, unless the next one begins at the same time: then everything is that one's.
+ */
 enum tg_err tg__put_exact_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
   struct named named;
   bool ok = open_named(&named, t);
   for (uint32_t i = 0; i < t->step_count; i++) {
     const struct tg__step *const s = &t->steps[i], *const next = s + 1;
-    if (!tg__ask_has_rank(a, s->rank) || t->ranks[s->rank].step_kind != TG__STEP_PROFILER || s->end_ns <= s->start_ns) continue;
+    if (!tg__ask_has_rank(a, s->rank) || t->ranks[s->rank].step_kind != TG__STEP_PROFILER || s->end_ns <= s->start_ns)
+      continue;
     if (i + 1 < t->step_count && next->rank == s->rank && next->start_ns == s->start_ns) continue;
     put_step(t, s->rank, TG_NONE, s->number, out);
   }
@@ -109,7 +112,7 @@ enum tg_err tg__put_row_steps(const struct tg__rows *r, const struct tg__ask *a,
   return ok ? TG_OK : TG_MEMORY;
 }
 
-/* ---- by=name ------------------------------------------------------------------------------------------------------------------- */
+/* ---- by=name --------------------------------------------------------------------------------- */
 
 struct sum {
   uint32_t category, name; /* string ids */
@@ -193,7 +196,8 @@ static bool find_partners(const struct tg__rows *r, uint32_t rank, struct tg__ma
       if (!is_row(t, i)) continue;
       tg__hta_ids(&r->hta, i, &stream, &correlation);
       if (correlation == -1) continue;
-      uint32_t *const slot = tg__map_slot(&last[tg__hta_is_gpu_row(&r->hta, i, stream, correlation)], (uint64_t)correlation, i);
+      uint32_t *const slot =
+          tg__map_slot(&last[tg__hta_is_gpu_row(&r->hta, i, stream, correlation)], (uint64_t)correlation, i);
       if (!slot) return false;
       if (t->slices.args[i] > t->slices.args[*slot]) *slot = i;
     }
@@ -222,7 +226,8 @@ static bool sum_slices(const struct tg__rows *r, struct sums *s, uint32_t rank, 
   return true;
 }
 
-enum tg_err tg__put_exact_names(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__put_exact_names(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out,
+                                struct tg_error *e) {
   struct sums s = {0};
   enum tg_err err = read_steps(a, &s, e);
   for (uint32_t rank = 0; rank < r->t->rank_count && !err; rank++) {
@@ -237,14 +242,16 @@ enum tg_err tg__put_exact_names(const struct tg__rows *r, const struct tg__ask *
   return err;
 }
 
-enum tg_err tg__put_row_names(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__put_row_names(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   struct sums s = {0};
   enum tg_err err = read_steps(a, &s, e);
   for (uint32_t rank = 0; rank < r->t->rank_count && !err; rank++) {
     if (!tg__ask_has_rank(a, rank)) continue;
     for (size_t i = 0; i < r->hta.ranks[rank].count && !err; i++) {
       const struct tg__hta_row *const row = &r->hta.ranks[rank].rows[i];
-      if (tg__rows_on_side(r, row) && is_in_step(&s, tg__rows_iteration(r, rank, row)) && !add_row(r, &s, rank, row)) err = TG_MEMORY;
+      if (tg__rows_on_side(r, row) && is_in_step(&s, tg__rows_iteration(r, rank, row)) && !add_row(r, &s, rank, row))
+        err = TG_MEMORY;
     }
     if (!err) put_sums(r->t, rank, &s, out);
   }

@@ -24,10 +24,10 @@ struct work {
   bool failed;
 };
 
-/* ---- which part an event counts for ------------------------------------------------------------------------------------------ */
+/* ---- which part an event counts for ---------------------------------------------------------- */
 
-/* The ten names the TensorBoard view counted as communication on the host. Point-to-point calls are not among them: their
- * host side returns at once and the waiting shows in their kernels. */
+/* The ten names the TensorBoard view counted as communication on the host. Point-to-point calls are not among them:
+ * their host side returns at once and the waiting shows in their kernels. */
 static bool is_host_collective(struct tg__str name) {
   static const char *const verbs[] = {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
   if (!tg__str_has_prefix(name, "nccl:") && !tg__str_has_prefix(name, "gloo:")) return false;
@@ -88,7 +88,7 @@ static void gather_roles(struct work *w) {
   }
 }
 
-/* ---- which steps there are ----------------------------------------------------------------------------------------------------- */
+/* ---- which steps there are ------------------------------------------------------------------- */
 
 /* The whole recording as one step: operators and step annotations, as user annotations may begin long before. */
 static bool whole_recording(const struct tg_trace *t, uint32_t rank, struct tg__step_cost *out) {
@@ -98,7 +98,8 @@ static bool whole_recording(const struct tg_trace *t, uint32_t rank, struct tg__
     const struct tg__track *track = &t->tracks[k];
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
       const enum tg__class cls = tg__slice_class(t, i);
-      const bool is_step = cls == TG__CLASS_ANNOTATION && tg__str_has_prefix(tg__name(t, t->slices.name[i]), "ProfilerStep#");
+      const bool is_step =
+          cls == TG__CLASS_ANNOTATION && tg__str_has_prefix(tg__name(t, t->slices.name[i]), "ProfilerStep#");
       if (cls != TG__CLASS_OP && cls != TG__CLASS_PYTHON_OP && !is_step) continue;
       const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
       if (!found || start < out->start_ns) out->start_ns = start;
@@ -126,15 +127,18 @@ static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
   for (uint32_t i = 0; i < t->step_count; i++) {
     const struct tg__step *s = &t->steps[i];
     if (s->rank != w->rank) continue;
-    out->steps[out->count++] = (struct tg__step_cost){
-        .step = i, .host_start_ns = s->start_ns, .host_end_ns = s->end_ns, .start_ns = s->start_ns, .end_ns = s->end_ns};
+    out->steps[out->count++] = (struct tg__step_cost){.step = i,
+                                                      .host_start_ns = s->start_ns,
+                                                      .host_end_ns = s->end_ns,
+                                                      .start_ns = s->start_ns,
+                                                      .end_ns = s->end_ns};
     /* an annotation that serves as a step is the frame, not work inside it */
     if (s->slice != TG_NONE) w->names[t->slices.name[s->slice]] = name_kind(w, t->slices.name[s->slice]) | NAME_STEP;
   }
   return true;
 }
 
-/* ---- device work belongs to the step that launched it -------------------------------------------------------------------------- */
+/* ---- device work belongs to the step that launched it ---------------------------------------- */
 
 static bool is_split_device_work(enum tg__class c) { /* vendors without kernels and copies apart have no device parts */
   return c == TG__CLASS_KERNEL || c == TG__CLASS_MEMCPY || c == TG__CLASS_MEMSET;
@@ -222,8 +226,8 @@ static void move_borders(const struct work *w, struct tg__breakdown *b) {
   }
 }
 
-/* The recording often stops before the device has caught up: steps behind the last that launched anything go, and that one
- * too when it launched less than 80 % of the one before. */
+/* The recording often stops before the device has caught up: steps behind the last that launched anything go, and
+ * that one too when it launched less than 80 % of the one before. */
 static void drop_tail(const struct work *w, struct tg__breakdown *b) {
   if (!w->launched_total || b->count < 2) return;
   size_t last = b->count - 1;
@@ -234,7 +238,7 @@ static void drop_tail(const struct work *w, struct tg__breakdown *b) {
   b->count = keep;
 }
 
-/* ---- time divided ----------------------------------------------------------------------------------------------------------------- */
+/* ---- time divided ---------------------------------------------------------------------------- */
 
 static void divide_parts(struct work *w, struct tg__breakdown *b) {
   struct tg__spans left = {0};
@@ -245,7 +249,8 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
     tg__spans_intersect(&left, &w->roles[r], &part);
     tg__spans_subtract(&left, &part, &rest);
     w->failed |= left.failed || part.failed || rest.failed;
-    for (size_t i = 0; i < b->count; i++) b->steps[i].part_ns[r] = tg__spans_inside(&part, b->steps[i].start_ns, b->steps[i].end_ns);
+    for (size_t i = 0; i < b->count; i++)
+      b->steps[i].part_ns[r] = tg__spans_inside(&part, b->steps[i].start_ns, b->steps[i].end_ns);
     tg__spans_free(&part);
     tg__spans_free(&left);
     left = rest;
@@ -298,7 +303,7 @@ done:
   return err;
 }
 
-/* ---- kept with the trace ------------------------------------------------------------------------------------------------------- */
+/* ---- kept with the trace --------------------------------------------------------------------- */
 
 struct kept { /* of each rank: as a whole, and divided by its steps */
   uint32_t ranks;
@@ -321,8 +326,10 @@ static struct kept *kept_of(const struct tg_trace *t) {
   return k;
 }
 
-enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out) {
-  const bool by_steps = source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->ranks[rank].step_kind == TG__STEP_PROFILER);
+enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source,
+                                struct tg__breakdown *out) {
+  const bool by_steps =
+      source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->ranks[rank].step_kind == TG__STEP_PROFILER);
   *out = (struct tg__breakdown){.window = {.rank = rank}};
   struct kept *k = kept_of(t);
   if (!k) return TG_MEMORY;

@@ -1,8 +1,10 @@
-/* steps: how the time of each step divides into eight parts that add up. Used by the questions steps, overview and findings.
+/* steps: how the time of each step divides into eight parts that add up. Used by the questions steps, overview and
+ * findings.
  *
- * Which part an instant belongs to: the first of kernel, copy, memset, communication, runtime call, data loader, host work
- * that is going on; `other` when none is. A step begins and ends where its annotation does, moved so that it holds the device
- * work it launched and none of earlier steps; steps at the end whose device work is not in the trace are left out. */
+ * Which part an instant belongs to: the first of kernel, copy, memset, communication, runtime call, data loader,
+ * host work that is going on; `other` when none is. A step begins and ends where its annotation does, moved so that
+ * it holds the device work it launched and none of earlier steps; steps at the end whose device work is not in the
+ * trace are left out. */
 #ifndef TG_STEPS_H
 #define TG_STEPS_H
 
@@ -42,13 +44,15 @@ struct tg__breakdown {
   size_t left_out;             /* steps at the end whose device work is missing */
   struct tg__window window;    /* from the start of the first kept step to the end of the last; empty when count is 0 */
 };
-/* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and TG__COL_CAUSE. Worked out
- * once for a rank and kept with the trace. */
-enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source, struct tg__breakdown *out);
+/* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and
+ * TG__COL_CAUSE. Worked out once for a rank and kept with the trace. */
+enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source,
+                                struct tg__breakdown *out);
 void tg__breakdown_free(struct tg__breakdown *b);
 /* The step of trace->steps that is under way on the host at ns, as an index; TG_NONE. */
 uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns);
-/* How many of the kept steps had begun on the host at ns; the last of them, one less, is the one that may be under way. */
+/* How many of the kept steps had begun on the host at ns; the last of them, one less, is the one that may be under way.
+ */
 size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns);
 
 #endif

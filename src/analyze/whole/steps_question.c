@@ -48,12 +48,14 @@ static void put_annotation(const struct tg_trace *t, const struct tg__step *s, s
   for (size_t i = 2; i < VALUE_COUNT; i++) tg__put_null(out);
 }
 
-/* ---- statistics over steps ----------------------------------------------------------------------------------------------------- */
+/* ---- statistics over steps ------------------------------------------------------------------- */
 
 static const char *const statistic_names[] = {"mean", "std", "min", "p10", "p50", "p90", "p99", "max"};
 enum { STATISTIC_COUNT = sizeof statistic_names / sizeof *statistic_names };
 
-static bool less_value(uint32_t a, uint32_t b, const void *ctx) { return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b]; }
+static bool less_value(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
 
 /* values: n of them; sorted, index: room for n. The results are real numbers, NaN where there is none. */
 static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_t *index, double out[STATISTIC_COUNT]) {
@@ -75,8 +77,10 @@ static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_
   return true;
 }
 
-static bool put_summary(const struct tg_trace *t, uint32_t rank, const struct tg__step_cost *steps, size_t n, struct tg_table *out) {
-  int64_t *values = tg__alloc((VALUE_COUNT + 1) * n * sizeof *values), *sorted = values ? values + VALUE_COUNT * n : NULL;
+static bool put_summary(const struct tg_trace *t, uint32_t rank, const struct tg__step_cost *steps, size_t n,
+                        struct tg_table *out) {
+  int64_t *values = tg__alloc((VALUE_COUNT + 1) * n * sizeof *values),
+          *sorted = values ? values + VALUE_COUNT * n : NULL;
   uint32_t *index = tg__alloc(n * sizeof *index);
   double result[VALUE_COUNT][STATISTIC_COUNT];
   bool ok = values && index;
@@ -103,7 +107,7 @@ static bool put_summary(const struct tg_trace *t, uint32_t rank, const struct tg
   return ok;
 }
 
-/* ---- the question --------------------------------------------------------------------------------------------------------------- */
+/* ---- the question ---------------------------------------------------------------------------- */
 
 enum by { BY_STEP, BY_SUMMARY, BY_ANNOTATION, BY_WHOLE, BY_COUNT };
 
@@ -114,20 +118,24 @@ static bool is_wanted(const struct tg__ask *a, uint32_t rank, int64_t start_ns, 
   return false;
 }
 
-static void note_kind(const struct tg_trace *t, uint32_t rank, const struct tg__breakdown *b, bool asked_whole, struct tg_table *out) {
+static void note_kind(const struct tg_trace *t, uint32_t rank, const struct tg__breakdown *b, bool asked_whole,
+                      struct tg_table *out) {
   const long long number = (long long)t->ranks[rank].number;
   if (!b->count) {
     tg__table_note(out, "rank %lld: no steps and no operators, so there is nothing to divide", number);
   } else if (b->source == TG__STEPS_WHOLE && !asked_whole) {
-    tg__table_note(out, "rank %lld: no steps in the trace; the row is the whole recording (call prof.step() in the loop to get steps)",
-                   number);
+    tg__table_note(
+        out,
+        "rank %lld: no steps in the trace; the row is the whole recording (call prof.step() in the loop to get steps)",
+        number);
   }
   if (b->left_out)
-    tg__table_note(out, "rank %lld: %zu step%s at the end left out, %s device work is not in the trace", number, b->left_out,
-                   b->left_out == 1 ? "" : "s", b->left_out == 1 ? "its" : "their");
+    tg__table_note(out, "rank %lld: %zu step%s at the end left out, %s device work is not in the trace", number,
+                   b->left_out, b->left_out == 1 ? "" : "s", b->left_out == 1 ? "its" : "their");
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, enum by by, struct tg_table *out) {
+static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, enum by by,
+                               struct tg_table *out) {
   const bool whole = by == BY_WHOLE;
   struct tg__breakdown b;
   enum tg_err err = tg__steps_breakdown(t, rank, whole ? TG__STEPS_WHOLE : TG__STEPS_DETECTED, &b);
@@ -142,8 +150,8 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
   if (by == BY_SUMMARY) {
     if (b.count && !put_summary(t, rank, b.steps, b.count, out)) err = TG_MEMORY;
     if (b.count)
-      tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns", (long long)t->ranks[rank].number, b.count,
-                     b.count == 1 ? "" : "s");
+      tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns",
+                     (long long)t->ranks[rank].number, b.count, b.count == 1 ? "" : "s");
   } else {
     for (size_t i = 0; i < b.count; i++) put_step(t, rank, &b.steps[i], out);
   }
@@ -152,7 +160,8 @@ done:
   return err;
 }
 
-enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                             struct tg_error *e) {
   static const char *const choices[BY_COUNT] = {"step", "summary", "annotation", "whole"};
   size_t by;
   const enum tg_err wrong = tg__ask_choice(a, "by", choices, BY_COUNT, &by, e);
@@ -164,7 +173,8 @@ enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, 
   for (uint32_t r = 0; by != BY_ANNOTATION && r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     const enum tg_err err = answer_rank(t, a, r, (enum by)by, out);
-    if (err) return tg__fail(e, err, -1, "out of memory while dividing the steps of rank %lld", (long long)t->ranks[r].number);
+    if (err)
+      return tg__fail(e, err, -1, "out of memory while dividing the steps of rank %lld", (long long)t->ranks[r].number);
   }
   if (!out->rows && !tg__ask_first_step(t, a))
     return tg__fail(e, TG_NO_DATA, -1, "the trace marks no steps%s; %scall prof.step() in the loop that is recorded",

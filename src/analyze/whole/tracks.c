@@ -15,7 +15,8 @@ static void put_token(struct tg_table *out, const struct tg_trace *t, bool is_te
 }
 
 /* Start of the first slice, end of the last, and the union of all; spans is working memory. */
-static void put_times(struct tg_table *out, const struct tg_trace *t, const struct tg__track *track, struct tg__spans *spans) {
+static void put_times(struct tg_table *out, const struct tg_trace *t, const struct tg__track *track,
+                      struct tg__spans *spans) {
   bool is_asked = false;
   for (size_t c = out->cell; c < out->column_count; c++) is_asked |= !out->columns[c].is_left_out;
   if (track->count == 0 || !is_asked) {
@@ -37,7 +38,8 @@ static void put_times(struct tg_table *out, const struct tg_trace *t, const stru
   tg__put_int(out, tg__spans_length(spans));
 }
 
-enum tg_err tg__answer_tracks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_tracks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
   static const char *const kinds[] = {
       [TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};
   struct tg__spans spans = {0};

@@ -15,7 +15,7 @@ static const struct peak known[] = {
 #undef PEAK
 };
 
-/* ---- the list --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
@@ -43,17 +43,18 @@ bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     const struct peak *p = &known[i];
     if (!has_words(name, p->words)) continue;
-    const double tera[TG__PRECISION_COUNT] = {
-        [TG__FP64] = p->fp64, [TG__FP32] = p->fp32, [TG__TF32] = p->tf32, [TG__FP16] = p->fp16, [TG__FP8] = p->fp8, [TG__INT8] = p->int8};
+    const double tera[TG__PRECISION_COUNT] = {[TG__FP64] = p->fp64, [TG__FP32] = p->fp32, [TG__TF32] = p->tf32,
+                                              [TG__FP16] = p->fp16, [TG__FP8] = p->fp8,   [TG__INT8] = p->int8};
     for (size_t k = 0; k < TG__PRECISION_COUNT; k++) out->flops[k] = tera[k] * 1e12;
     out->bytes = p->memory * 1e9;
-    snprintf(out->source, sizeof out->source, "%.*s (data sheet of %d)", name.len < 100 ? (int)name.len : 100, name.ptr, p->year);
+    snprintf(out->source, sizeof out->source, "%.*s (data sheet of %d)", name.len < 100 ? (int)name.len : 100, name.ptr,
+             p->year);
     return true;
   }
   return false;
 }
 
-/* ---- the CPU a trace was recorded on -------------------------------------------------------------------------------------------------- */
+/* ---- the CPU a trace was recorded on --------------------------------------------------------- */
 
 /* A member of the object that `tachograph run` writes; 0 when it is not there, or no number that could be one. */
 static double number_of(struct tg__str object, const char *key) {
@@ -68,18 +69,21 @@ static void peaks_of_cpu(const struct tg_trace *t, uint32_t rank, struct tg__pea
   out->flops[TG__FP64] = number_of(peak, "fp64_flop_per_s");
   out->flops[TG__FP16] = number_of(peak, "bf16_flop_per_s");
   out->bytes = number_of(peak, "bytes_per_s");
-  snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads", number_of(peak, "threads"));
+  snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads",
+           number_of(peak, "threads"));
 }
 
-/* ---- the door ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the door -------------------------------------------------------------------------------- */
 
-static enum tg_err overrule(const struct tg__ask *a, const char *argument, double unit, double *value, struct tg_error *e) {
+static enum tg_err overrule(const struct tg__ask *a, const char *argument, double unit, double *value,
+                            struct tg_error *e) {
   const char *const text = tg__ask_arg(a, argument);
   if (!text || !*text) return TG_OK;
   char *end;
   const double v = strtod(text, &end);
   if (end == text || *end || !(v > 0) || !(v < 1e9))
-    return tg__fail(e, TG_USAGE, -1, "%s=%.60s: a number above zero is wanted, such as %s=312", argument, text, argument);
+    return tg__fail(e, TG_USAGE, -1, "%s=%.60s: a number above zero is wanted, such as %s=312", argument, text,
+                    argument);
   *value = v * unit;
   return TG_OK;
 }
@@ -91,8 +95,8 @@ static void peaks_of_gpu(const struct tg_trace *t, uint32_t rank, struct tg__pea
   struct tg__str name = tg__name(t, r->devices[0].name);
   /* A100s say how much memory they have in their names, or only by it. */
   char text[128];
-  const bool large =
-      r->devices[0].total_memory_bytes > (int64_t)60 << 30 && !tg__str_contains(name, "80GB") && tg__str_contains(name, "A100");
+  const bool large = r->devices[0].total_memory_bytes > (int64_t)60 << 30 && !tg__str_contains(name, "80GB") &&
+                     tg__str_contains(name, "A100");
   if (large && name.len < 100) {
     const int len = snprintf(text, sizeof text, "%.*s 80GB", (int)name.len, name.ptr);
     name = (struct tg__str){text, (uint32_t)len};
@@ -100,8 +104,8 @@ static void peaks_of_gpu(const struct tg_trace *t, uint32_t rank, struct tg__pea
   tg__peaks_of_device(name, out);
 }
 
-enum tg_err tg__peaks_of(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool on_device, struct tg__peaks *out,
-                         struct tg_error *e) {
+enum tg_err tg__peaks_of(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool on_device,
+                         struct tg__peaks *out, struct tg_error *e) {
   *out = (struct tg__peaks){0};
   if (on_device)
     peaks_of_gpu(t, rank, out);

@@ -1,4 +1,5 @@
-/* device_peaks: what a device can do at most, from device_peaks.def, from a measurement the trace carries (CPUs), or as the user says. */
+/* device_peaks: what a device can do at most, from device_peaks.def, from a measurement the trace carries (CPUs), or
+ * as the user says. */
 #ifndef TG_DEVICE_PEAKS_H
 #define TG_DEVICE_PEAKS_H
 
@@ -10,10 +11,10 @@ struct tg__peaks {
   double bytes;                      /* of memory, bytes/s; 0 = not known */
   char source[160];                  /* "NVIDIA H100 80GB HBM3 (data sheet of 2022)"; empty when nothing is known */
 };
-/* Of the device of a rank's kernels, or of its CPU when it has none. The arguments peak_tflops and peak_gbs of `a` overrule what is known. TG_USAGE
- * when they are no numbers above zero. */
-enum tg_err tg__peaks_of(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool on_device, struct tg__peaks *out,
-                         struct tg_error *e);
+/* Of the device of a rank's kernels, or of its CPU when it has none. The arguments peak_tflops and peak_gbs of `a`
+ * overrule what is known. TG_USAGE when they are no numbers above zero. */
+enum tg_err tg__peaks_of(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool on_device,
+                         struct tg__peaks *out, struct tg_error *e);
 bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out); /* by the list alone */
 
 #endif

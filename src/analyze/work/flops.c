@@ -1,14 +1,16 @@
-/* Floating-point operations of one call. The seven operators and the formulas are those of torch.profiler's with_flops, so that
- * the numbers compare: children of linear, matmul and the like count, they themselves do not. What the question roofline counts is
- * in work.c. */
+/* Floating-point operations of one call. The seven operators and the formulas are those of torch.profiler's
+ * with_flops, so that the numbers compare: children of linear, matmul and the like count, they themselves do not.
+ * What the question roofline counts is in work.c. */
 #include "analyze/work/flops.h"
 
 #include "analyze/work/op_inputs.h"
 
-/* ---- the formulas ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the formulas ---------------------------------------------------------------------------- */
 
 /* An empty shape is a tensor without dimensions here, as the first argument is always a tensor: one element. */
-static int64_t elementwise(const struct tg__shape *in, unsigned count) { return count >= 1 ? tg__shape_elements(&in[0]) : -1; }
+static int64_t elementwise(const struct tg__shape *in, unsigned count) {
+  return count >= 1 ? tg__shape_elements(&in[0]) : -1;
+}
 
 static bool pick_pair(struct tg__str concrete, unsigned index, int64_t pair[2]) {
   struct tg__shape list;
@@ -18,7 +20,9 @@ static bool pick_pair(struct tg__str concrete, unsigned index, int64_t pair[2]) 
 }
 
 static int64_t convolution(const struct tg__shape *in, unsigned count, struct tg__str concrete) {
-  if (count < 2 || in[0].rank != 4 || in[1].rank != 4 || tg__shape_elements(&in[0]) < 0 || tg__shape_elements(&in[1]) < 0) return -1;
+  if (count < 2 || in[0].rank != 4 || in[1].rank != 4 || tg__shape_elements(&in[0]) < 0 ||
+      tg__shape_elements(&in[1]) < 0)
+    return -1;
   int64_t stride[2], pad[2], dilation[2], groups;
   if (!pick_pair(concrete, 3, stride) || !pick_pair(concrete, 4, pad) || !pick_pair(concrete, 5, dilation) ||
       !tg__int_pick(concrete, 6, &groups) || groups < 1 || stride[0] < 1 || stride[1] < 1 || pad[0] < 0 || pad[1] < 0)
@@ -30,7 +34,7 @@ static int64_t convolution(const struct tg__shape *in, unsigned count, struct tg
   return n < 0 ? -1 : n / groups;
 }
 
-/* ---- dispatch --------------------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 enum formula { NO_FORMULA, CONV2D, MM, ADDMM, BMM, BADDBMM, ELEMENTWISE };
 

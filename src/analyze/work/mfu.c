@@ -1,5 +1,5 @@
-/* The question mfu: how much of the device's peak the model's operations use. Counted are matrix products, convolutions and attention, as is the
- * custom; each precision against its own peak. */
+/* The question mfu: how much of the device's peak the model's operations use. Counted are matrix products,
+ * convolutions and attention, as is the custom; each precision against its own peak. */
 #include "analyze/work/device_peaks.h"
 #include "analyze/host/op_group.h"
 #include "analyze/work/roof.h"
@@ -8,27 +8,32 @@
 #include <stdio.h>
 
 struct sums {
-  double flops[TG__PRECISION_COUNT], again[TG__PRECISION_COUNT]; /* again: of those, by a forward pass that is done again */
-  int64_t counted_ns, whole_ns;                                  /* of operators with a figure, of all */
-  int64_t silent_ns;                                             /* of products and convolutions without one */
+  double flops[TG__PRECISION_COUNT],
+      again[TG__PRECISION_COUNT]; /* again: of those, by a forward pass that is done again */
+  int64_t counted_ns, whole_ns;   /* of operators with a figure, of all */
+  int64_t silent_ns;              /* of products and convolutions without one */
 };
 
 static bool is_model_work(const struct tg__work *w) {
   return w->kind == TG__WORK_MATMUL || w->kind == TG__WORK_CONVOLUTION || w->kind == TG__WORK_ATTENTION;
 }
 
-/* ---- forward passes that are done again --------------------------------------------------------------------------------------------- */
+/* ---- forward passes that are done again ------------------------------------------------------ */
 
 static bool is_autograd(const struct tg__roof *r, const struct tg__op_node *n) {
-  return n->is_op && (r->t->slices.cause[n->slice] != TG_NONE ||
-                      tg__str_has_prefix(tg__name(r->t, r->t->slices.name[n->slice]), "autograd::engine::evaluate_function: "));
+  return n->is_op &&
+         (r->t->slices.cause[n->slice] != TG_NONE ||
+          tg__str_has_prefix(tg__name(r->t, r->t->slices.name[n->slice]), "autograd::engine::evaluate_function: "));
 }
 
-/* Operators that programs call and that no gradient is made of, with gradients on (only then do they have a sequence number). */
+/* Operators that programs call and that no gradient is made of, with gradients on (only then do they have a sequence
+ * number). */
 static bool is_called_by_a_program(const struct tg__roof *r, uint32_t slice) {
-  static const char *const names[] = {
-      "aten::linear", "aten::matmul",           "aten::einsum",           "aten::conv1d",           "aten::conv2d",
-      "aten::conv3d", "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d", "aten::scaled_dot_product_attention"};
+  static const char *const names[] = {"aten::linear",           "aten::matmul",
+                                      "aten::einsum",           "aten::conv1d",
+                                      "aten::conv2d",           "aten::conv3d",
+                                      "aten::conv_transpose1d", "aten::conv_transpose2d",
+                                      "aten::conv_transpose3d", "aten::scaled_dot_product_attention"};
   const struct tg__str name = tg__name(r->t, r->t->slices.name[slice]);
   bool found = false;
   for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
@@ -36,7 +41,8 @@ static bool is_called_by_a_program(const struct tg__roof *r, uint32_t slice) {
   return found && tg__arg_int(r->t, r->t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1) >= 0;
 }
 
-/* Checkpointing runs forward passes inside the backward pass: modules, or operators as a program calls them, below a node of autograd. */
+/* Checkpointing runs forward passes inside the backward pass: modules, or operators as a program calls them, below a
+ * node of autograd. */
 static bool is_done_again(const struct tg__roof *r, uint32_t node) {
   bool forward = false;
   for (uint32_t at = node; at != TG_NONE;) {
@@ -48,11 +54,12 @@ static bool is_done_again(const struct tg__roof *r, uint32_t node) {
   return false;
 }
 
-/* ---- sums --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Into sums[0..steps) by the step of the host's call. */
 static void sum_up(const struct tg__roof *r, uint32_t rank, const struct tg__breakdown *b, struct sums *sums) {
-  for (uint32_t k = r->t->ranks[rank].first_track; k < r->t->ranks[rank].first_track + r->t->ranks[rank].track_count; k++)
+  for (uint32_t k = r->t->ranks[rank].first_track; k < r->t->ranks[rank].first_track + r->t->ranks[rank].track_count;
+       k++)
     for (uint32_t i = r->tree.first[k]; i < r->tree.first[k + 1]; i++) {
       struct tg__counted c;
       if (!tg__roof_count(r, k, i, &c)) continue;
@@ -97,7 +104,8 @@ static double total(const double *flops) {
   return sum;
 }
 
-/* Where more of the time than this goes to products that do not say how large they are, what the others do says nothing of the model. */
+/* Where more of the time than this goes to products that do not say how large they are, what the others do says
+ * nothing of the model. */
 enum { MOST_SILENT_PCT = 5 };
 static bool says_enough(const struct sums *s) { return s->silent_ns <= s->whole_ns / 100 * MOST_SILENT_PCT; }
 
@@ -122,8 +130,8 @@ static void put_row(const struct tg_trace *t, uint32_t rank, const char *step, i
   tg__put_real_if(out, rate && done_s >= 0, 100 * done_s / seconds);
 }
 
-static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, uint32_t rank, bool by_step, struct tg_table *out,
-                            struct tg_error *e) {
+static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, uint32_t rank, bool by_step,
+                            struct tg_table *out, struct tg_error *e) {
   struct tg__breakdown b = {0};
   struct tg__peaks peaks = {0};
   enum tg_err err = tg__steps_breakdown(r->t, rank, TG__STEPS_DETECTED, &b);
@@ -138,7 +146,8 @@ static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, u
   struct sums all = {0};
   for (size_t i = 0; i < b.count; i++) {
     char number[24] = "all";
-    if (b.steps[i].step != TG_NONE) snprintf(number, sizeof number, "%lld", (long long)r->t->steps[b.steps[i].step].number);
+    if (b.steps[i].step != TG_NONE)
+      snprintf(number, sizeof number, "%lld", (long long)r->t->steps[b.steps[i].step].number);
     if (by_step) put_row(r->t, rank, number, b.steps[i].end_ns - b.steps[i].start_ns, &sums[i], &peaks, out);
     for (unsigned k = 0; k < TG__PRECISION_COUNT; k++) {
       all.flops[k] += sums[i].flops[k];
@@ -151,22 +160,25 @@ static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, u
   if (!by_step && b.count) put_row(r->t, rank, "", b.window.end_ns - b.window.start_ns, &all, &peaks, out);
   if (!says_enough(&all))
     tg__table_note(out,
-                   "products and convolutions take %.1f %% of the time that do not say what they were given, so what the model does is not "
+                   "products and convolutions take %.1f %% of the time that do not say what they were given, so what "
+                   "the model does is not "
                    "known: record "
                    "with record_shapes=True and torch 2.1 or newer",
                    100.0 * (double)all.silent_ns / (double)all.whole_ns);
   if (*peaks.source)
     tg__table_note(out, "peaks: %s", peaks.source);
   else
-    tg__table_note(out, "the peak of the device is not known: with the argument peak_tflops each row has its share of it; that of a CPU tachograph "
-                   "doctor measures where it runs");
+    tg__table_note(out, "the peak of the device is not known: with the argument peak_tflops each row has its share of "
+                        "it; that of a CPU tachograph "
+                        "doctor measures where it runs");
 done:
   tg__breakdown_free(&b);
   tg__free(sums);
   return err;
 }
 
-enum tg_err tg__answer_mfu(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_mfu(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                           struct tg_error *e) {
   static const char *const choices[] = {"step", "rank"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);

@@ -6,8 +6,8 @@
 bool tg__op_flops_open(struct tg__op_flops *f, const struct tg_trace *t) {
   *f = (struct tg__op_flops){.t = t};
   f->formula = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
-  return f->formula && tg__schema_mask_make(t, TG__K_INPUT_DIMS, &f->dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &f->dims_old) &&
-         tg__paths_open(&f->signatures, t);
+  return f->formula && tg__schema_mask_make(t, TG__K_INPUT_DIMS, &f->dims) &&
+         tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &f->dims_old) && tg__paths_open(&f->signatures, t);
 }
 
 void tg__op_flops_close(struct tg__op_flops *f) {
@@ -19,7 +19,9 @@ void tg__op_flops_close(struct tg__op_flops *f) {
   tg__free(f->values);
 }
 
-static struct tg__str text_of(const struct tg_trace *t, uint32_t id) { return id == TG_NONE ? TG_STR("") : tg__name(t, id); }
+static struct tg__str text_of(const struct tg_trace *t, uint32_t id) {
+  return id == TG_NONE ? TG_STR("") : tg__name(t, id);
+}
 
 int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str op) {
   const struct tg_trace *t = f->t;
@@ -29,11 +31,12 @@ int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str o
   const uint32_t dims = tg__arg_dims(t, args);
   if (dims == TG_NONE) return -1;
   const uint32_t concrete = tg__arg_str(t, args, TG__K_CONCRETE_INPUTS);
-  const uint32_t key =
-      tg__paths_step(&f->signatures, tg__paths_step(&f->signatures, tg__paths_step(&f->signatures, 0, name), dims), concrete);
+  const uint32_t key = tg__paths_step(
+      &f->signatures, tg__paths_step(&f->signatures, tg__paths_step(&f->signatures, 0, name), dims), concrete);
   const uint32_t known = tg__map_get(&f->of, key);
   if (known != TG_NONE) return f->values[known];
-  if (!tg__grow((void **)&f->values, &f->cap, f->count + 1, sizeof *f->values) || !tg__map_put(&f->of, key, (uint32_t)f->count)) {
+  if (!tg__grow((void **)&f->values, &f->cap, f->count + 1, sizeof *f->values) ||
+      !tg__map_put(&f->of, key, (uint32_t)f->count)) {
     f->signatures.failed = true;
     return -1;
   }

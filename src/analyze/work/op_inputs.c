@@ -105,7 +105,7 @@ bool tg__int_pick(struct tg__str list, unsigned index, int64_t *out) {
   return eat_number(&c, out);
 }
 
-/* ---- arithmetic that does not overflow ---------------------------------------------------------------------------------------------- */
+/* ---- arithmetic that does not overflow ------------------------------------------------------- */
 
 int64_t tg__product_of(const int64_t *factors, size_t count) {
   __int128 n = 1;

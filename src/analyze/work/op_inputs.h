@@ -1,4 +1,5 @@
-/* op_inputs: what a call was given, read from the texts of "Input Dims", "Input type" and "Concrete Inputs". Any bytes may be given. */
+/* op_inputs: what a call was given, read from the texts of "Input Dims", "Input type" and "Concrete Inputs". Any
+ * bytes may be given. */
 #ifndef TG_OP_INPUTS_H
 #define TG_OP_INPUTS_H
 
@@ -11,7 +12,8 @@ struct tg__shape {
 };
 /* How many inputs the text names; those beyond TG_INPUTS are left out. 0 when it is no such text. */
 unsigned tg__shapes_read(struct tg__str dims, struct tg__shape shapes[TG_INPUTS]);
-/* Input `index` as a list of tensors: for (tg__list_begin(…); tg__list_next(…, &shape);). Of anything else nothing comes. */
+/* Input `index` as a list of tensors: for (tg__list_begin(…); tg__list_next(…, &shape);). Of anything else nothing
+ * comes. */
 struct tg__tensor_list {
   const char *p, *end;
 };
@@ -30,7 +32,8 @@ bool tg__int_pick(struct tg__str list, unsigned index, int64_t *out);
 enum { TG_WIDEST = 16 };
 int64_t tg__type_bytes(struct tg__str name);
 
-/* 2 × rows of a × inner × columns of b, all of this rank; a batch dimension is in both, and counts once. -1: they do not fit. */
+/* 2 × rows of a × inner × columns of b, all of this rank; a batch dimension is in both, and counts once. -1: they do
+ * not fit. */
 int64_t tg__matrix_product(const struct tg__shape *a, const struct tg__shape *b, unsigned rank);
 /* Output positions of a convolution along one axis; 0 when the kernel does not fit. stride ≥ 1. */
 int64_t tg__conv_positions(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);

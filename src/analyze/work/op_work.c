@@ -7,7 +7,7 @@
 struct reader {
   const struct tg_trace *t;
   struct tg__op_work *out;
-  uint32_t first, end; /* nodes within reach */
+  uint32_t first, end;         /* nodes within reach */
   struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
   struct tg__map of;           /* signature → index into works */
   uint8_t *formula;            /* by string id: 0 not looked up, else enum formula */
@@ -15,7 +15,9 @@ struct reader {
 };
 enum formula { NOT_LOOKED_UP, NO_FORMULA, OF_TENSORS, OF_LISTS };
 
-static struct tg__str text_of(const struct tg_trace *t, uint32_t id) { return id == TG_NONE ? TG_STR("") : tg__name(t, id); }
+static struct tg__str text_of(const struct tg_trace *t, uint32_t id) {
+  return id == TG_NONE ? TG_STR("") : tg__name(t, id);
+}
 
 static enum formula formula_of(struct reader *r, uint32_t name) {
   if (!r->formula[name]) {
@@ -26,16 +28,18 @@ static enum formula formula_of(struct reader *r, uint32_t name) {
 }
 
 /* Append the work of a call that is the first with its texts. */
-static bool compute(struct reader *r, enum formula formula, struct tg__str name, struct tg__str dims, struct tg__str types,
-                    struct tg__str concrete) {
+static bool compute(struct reader *r, enum formula formula, struct tg__str name, struct tg__str dims,
+                    struct tg__str types, struct tg__str concrete) {
   struct tg__op_work *const out = r->out;
   if (!tg__grow((void **)&out->works, &out->cap, out->count + 1, sizeof *out->works)) return false;
   const bool lists = formula == OF_LISTS;
-  out->works[out->count++] = lists ? tg__work_of_lists(&r->types, name, dims) : tg__work_of(name, dims, types, concrete);
+  out->works[out->count++] =
+      lists ? tg__work_of_lists(&r->types, name, dims) : tg__work_of(name, dims, types, concrete);
   return lists || tg__list_types_learn(&r->types, dims, types);
 }
 
-/* Index into works; TG_NONE when the call has no formula of this kind, does not say, or memory ran out (signatures.failed). */
+/* Index into works; TG_NONE when the call has no formula of this kind, does not say, or memory ran out
+ * (signatures.failed). */
 static uint32_t work_of(struct reader *r, uint32_t slice, enum formula wanted) {
   const struct tg_trace *t = r->t;
   const uint32_t name = t->slices.name[slice], args = t->slices.args[slice];
@@ -58,16 +62,19 @@ static uint32_t work_of(struct reader *r, uint32_t slice, enum formula wanted) {
   return r->out->works[known].kind == TG__WORK_UNKNOWN ? TG_NONE : known;
 }
 
-static uint32_t node_around(const struct tg__op_node *n) { return n->absorbed_by != TG_NONE ? n->absorbed_by : n->parent; }
+static uint32_t node_around(const struct tg__op_node *n) {
+  return n->absorbed_by != TG_NONE ? n->absorbed_by : n->parent;
+}
 
-/* ---- which of nested operators counts ------------------------------------------------------------------------------------------------- */
+/* ---- which of nested operators counts -------------------------------------------------------- */
 
 /* By node, of what lies inside: operations that count, and what its children are. */
 enum { PRODUCTS, ELEMENTWISE, OTHERS, CLASSES };
 enum { COMPILING = 1, KEEPS = 2, WORKS = 4, BROKEN_OFF = 8 };
 struct inside {
   int64_t flops[CLASSES - 1];
-  uint8_t is; /* COMPILING: torch.compile tries it on tensors without data; KEEPS, WORKS: a child is aten::detach, is anything else */
+  uint8_t is; /* COMPILING: torch.compile tries it on tensors without data; KEEPS, WORKS: a child is aten::detach, is
+                 anything else */
 };
 /* By string id, 0: not looked at. SHOWS: a call of this name has children or host calls. */
 enum { PLAIN = 1, DETACH = 2, TRACER = 4, SHOWS = 8, IS_PRODUCT = 16 };
@@ -80,8 +87,8 @@ static unsigned class_of(const struct tg__work *w) {
 static uint8_t look_at_name(const struct tg_trace *t, uint8_t *is, uint32_t name) {
   if (!is[name]) {
     const struct tg__str text = tg__name(t, name);
-    is[name] = PLAIN | (tg__str_eq(text, TG_STR("aten::detach")) ? DETACH : 0) | (tg__str_contains(text, "(dynamo_timed)") ? TRACER : 0) |
-               (tg__work_is_product(text) ? IS_PRODUCT : 0);
+    is[name] = PLAIN | (tg__str_eq(text, TG_STR("aten::detach")) ? DETACH : 0) |
+               (tg__str_contains(text, "(dynamo_timed)") ? TRACER : 0) | (tg__work_is_product(text) ? IS_PRODUCT : 0);
   }
   return is[name];
 }
@@ -104,15 +111,15 @@ static void look_around(struct reader *r, struct inside *in, uint8_t *name_is) {
     if (in[i].is & WORKS) name_is[r->t->slices.name[tree->nodes[i].slice]] |= SHOWS;
 }
 
-/* A forward pass that is done again for the backward pass stops once it has kept what is missing (checkpointing): its last operator keeps its
- * inputs and computes nothing, though others of its name show that they do. */
+/* A forward pass that is done again for the backward pass stops once it has kept what is missing (checkpointing):
+ * its last operator keeps its inputs and computes nothing, though others of its name show that they do. */
 static bool is_broken_off(const struct inside *in, const struct tg__work *w, uint8_t name_is) {
   if (class_of(w) != PRODUCTS) return false;
   return in->is & BROKEN_OFF ? in->flops[PRODUCTS] == 0 : in->is & KEEPS && !(in->is & WORKS) && name_is & SHOWS;
 }
 
-/* Of an operator and what it calls the outer stands for all, unless those inside do more: with vmap an outer operator tells of one element of a
- * batch. */
+/* Of an operator and what it calls the outer stands for all, unless those inside do more: with vmap an outer
+ * operator tells of one element of a batch. */
 static void choose(struct reader *r, struct inside *in, const uint8_t *name_is) {
   const struct tg__op_tree *tree = r->out->tree;
   for (uint32_t i = r->end; i-- > r->first;) {
@@ -133,7 +140,8 @@ static void choose(struct reader *r, struct inside *in, const uint8_t *name_is) 
     if (around == TG_NONE) continue;
     in[around].is |= in[i].is & BROKEN_OFF;
     for (unsigned k = 0; k < CLASSES - 1; k++)
-      if (__builtin_add_overflow(in[around].flops[k], in[i].flops[k], &in[around].flops[k])) in[around].flops[k] = INT64_MAX;
+      if (__builtin_add_overflow(in[around].flops[k], in[i].flops[k], &in[around].flops[k]))
+        in[around].flops[k] = INT64_MAX;
   }
 }
 
@@ -160,7 +168,8 @@ static bool place(struct reader *r) {
   return done;
 }
 
-/* Operators on lists in which nothing counts: where they call others for each tensor, as on a CPU, those know their types. */
+/* Operators on lists in which nothing counts: where they call others for each tensor, as on a CPU, those know their
+ * types. */
 static bool place_lists(struct reader *r) {
   struct tg__op_work *const out = r->out;
   bool *counts = tg__alloc(out->tree->count + 1); /* by node: something in it counts */
@@ -173,7 +182,8 @@ static bool place_lists(struct reader *r) {
     const struct tg__op_node *n = &out->tree->nodes[i];
     const uint32_t around = node_around(n);
     out->inside[i] = around != TG_NONE && (out->inside[around] || out->work_of[around] != TG_NONE);
-    if (n->is_op && !out->inside[i] && !counts[i] && out->work_of[i] == TG_NONE) out->work_of[i] = work_of(r, n->slice, OF_LISTS);
+    if (n->is_op && !out->inside[i] && !counts[i] && out->work_of[i] == TG_NONE)
+      out->work_of[i] = work_of(r, n->slice, OF_LISTS);
   }
   tg__free(counts);
   return true;
@@ -181,14 +191,16 @@ static bool place_lists(struct reader *r) {
 
 enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out) {
   struct tg__schema_mask dims = {0}, dims_old = {0};
-  const bool done = tg__schema_mask_make(t, TG__K_INPUT_DIMS, &dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &dims_old);
+  const bool done =
+      tg__schema_mask_make(t, TG__K_INPUT_DIMS, &dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &dims_old);
   *out = done && (dims.any || dims_old.any);
   tg__schema_mask_free(&dims);
   tg__schema_mask_free(&dims_old);
   return done ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__op_work_build(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, struct tg__op_work *out) {
+enum tg_err tg__op_work_build(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
+                              struct tg__op_work *out) {
   *out = (struct tg__op_work){.tree = tree};
   struct reader r = {.t = t, .out = out, .first = tree->first[reach.first_track], .end = tree->first[reach.end_track]};
   out->work_of = tg__alloc((tree->count + 1) * sizeof *out->work_of);

@@ -1,5 +1,6 @@
-/* op_work: the work of the operators of a trace, each counted once. Of an operator and those it calls, the outermost whose work is known stands
- * for all of them: its time is theirs, and nothing inside it counts again. Calls with the same texts are computed once. */
+/* op_work: the work of the operators of a trace, each counted once. Of an operator and those it calls, the outermost
+ * whose work is known stands for all of them: its time is theirs, and nothing inside it counts again. Calls with the
+ * same texts are computed once. */
 #ifndef TG_OP_WORK_H
 #define TG_OP_WORK_H
 
@@ -14,8 +15,10 @@ struct tg__op_work {
   struct tg__work *works; /* one per distinct call */
   size_t count, cap;
 };
-enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out); /* does any call say what it was given? TG_MEMORY otherwise */
-enum tg_err tg__op_work_build(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree, struct tg__op_work *out); /* free *out either way */
+enum tg_err tg__op_work_has_shapes(const struct tg_trace *t,
+                                   bool *out); /* does any call say what it was given? TG_MEMORY otherwise */
+enum tg_err tg__op_work_build(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
+                              struct tg__op_work *out); /* free *out either way */
 void tg__op_work_free(struct tg__op_work *w);
 
 #endif

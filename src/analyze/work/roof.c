@@ -13,7 +13,9 @@ uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice) {
   return node;
 }
 
-static bool name_has_tf32(struct tg__str name) { return tg__str_contains(name, "tf32") || tg__str_contains(name, "TF32"); }
+static bool name_has_tf32(struct tg__str name) {
+  return tg__str_contains(name, "tf32") || tg__str_contains(name, "TF32");
+}
 
 /* Device work: which ranks have it, and what its kernels say of their precision. */
 static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
@@ -42,11 +44,13 @@ enum tg_err tg__roof_open(const struct tg_trace *t, const struct tg__ask *a, str
   if (!err && any_shapes) err = tg__op_work_build(t, reach, &out->tree, &out->work);
   if (err) return tg__fail(e, err, -1, "out of memory while reading shapes");
   if (!any_shapes)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
+    return tg__fail(
+        e, TG_NO_DATA, -1,
+        "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
   out->on_device = tg__alloc(t->rank_count + 1);
   out->tf32 = tg__alloc(out->tree.count + 1);
-  if (!out->on_device || !out->tf32 || !look_at_devices(out, reach)) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading kernels");
+  if (!out->on_device || !out->tf32 || !look_at_devices(out, reach))
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while reading kernels");
   return TG_OK;
 }
 

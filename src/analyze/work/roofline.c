@@ -4,9 +4,9 @@
 #include "analyze/work/roof.h"
 
 const char tg__peaks_differ[] = "the ranks ran on devices with other peaks: rank= holds one of them against its own";
-const char tg__peaks_unknown[] =
-    "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs each row says what bounds it; those of a CPU "
-    "tachograph doctor measures where it runs";
+const char tg__peaks_unknown[] = "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs "
+                                 "each row says what bounds it; those of a CPU "
+                                 "tachograph doctor measures where it runs";
 
 enum by { BY_OP, BY_KIND, BY_KERNEL };
 
@@ -32,17 +32,18 @@ struct work {
   bool peaks_differ;
 };
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-static struct row *row_of(struct work *w, uint32_t name, uint32_t group, enum tg__work_kind kind, enum tg__precision precision) {
+static struct row *row_of(struct work *w, uint32_t name, uint32_t group, enum tg__work_kind kind,
+                          enum tg__precision precision) {
   const uint32_t path = tg__paths_step(&w->keys, tg__paths_step(&w->keys, 0, name), group);
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)path << 16 | (uint64_t)kind << 8 | precision, TG_NONE);
   if (!slot || w->keys.failed) return NULL;
   if (*slot == TG_NONE) {
     if (w->count == w->cap && !tg__grow((void **)&w->rows, &w->cap, w->count + 1, sizeof *w->rows)) return NULL;
     *slot = (uint32_t)w->count;
-    w->rows[w->count++] =
-        (struct row){.name = name, .group = group, .kind = kind, .precision = precision, .flops_known = true, .bytes_known = true};
+    w->rows[w->count++] = (struct row){
+        .name = name, .group = group, .kind = kind, .precision = precision, .flops_known = true, .bytes_known = true};
   }
   return &w->rows[*slot];
 }
@@ -79,7 +80,7 @@ static enum tg_err count_ops(struct work *w) {
   return tg__op_group_failed(&w->group) ? TG_MEMORY : TG_OK;
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* What a copy moved: read, and written; on one device both pass through its memory. */
 static double copied_bytes(const struct tg_trace *t, uint32_t slice) {
@@ -104,7 +105,9 @@ static bool add_kernel(struct work *w, uint32_t slice) {
   struct row *const r = row_of(w, t->slices.name[slice], 0, kind, c.work ? c.precision : TG__PRECISION_UNKNOWN);
   if (!r) return false;
   const double share = c.work ? (double)dur / (double)c.time_ns : 0;
-  const double bytes = is_copy ? copied_bytes(t, slice) : c.work && c.work->bytes >= 0 ? (double)c.work->bytes * share : -1;
+  const double bytes = is_copy                        ? copied_bytes(t, slice)
+                       : c.work && c.work->bytes >= 0 ? (double)c.work->bytes * share
+                                                      : -1;
   add(r, dur, is_copy ? 0 : c.work ? (double)c.work->flops * share : -1, bytes);
   return true;
 }
@@ -122,10 +125,11 @@ static enum tg_err count_kernels(struct work *w) {
   return TG_OK;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Against the roof: the peak of computation right of the ridge, the memory's left of it. */
-static void put_roof(const struct work *w, const struct row *r, double flop_rate, double byte_rate, struct tg_table *out) {
+static void put_roof(const struct work *w, const struct row *r, double flop_rate, double byte_rate,
+                     struct tg_table *out) {
   /* Elementwise work never reaches matrix units; of the others the fp16 and tf32 figures are those of matrix units. */
   const bool matrix = r->kind == TG__WORK_MATMUL || r->kind == TG__WORK_CONVOLUTION || r->kind == TG__WORK_ATTENTION;
   const enum tg__precision unit = matrix || r->precision == TG__FP64 ? r->precision : TG__FP32;
@@ -139,7 +143,8 @@ static void put_roof(const struct work *w, const struct row *r, double flop_rate
   tg__put_real_if(out, known && ridge > 0, 100 * (by_memory ? byte_rate / w->peaks.bytes : flop_rate / peak));
 }
 
-static void put_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t whole_ns, struct tg_table *out) {
+static void put_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t whole_ns,
+                    struct tg_table *out) {
   const double seconds = (double)r->time_ns / 1e9;
   const bool flops = r->flops_known && r->time_ns > 0, bytes = r->bytes_known && r->time_ns > 0;
   if (w->by == BY_KIND)
@@ -183,7 +188,8 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
     put_row(w, &w->rows[order[i]], &group, whole_ns, out);
   }
   if (whole_ns > 0)
-    tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators", 100.0 * (double)known_ns / (double)whole_ns);
+    tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators",
+                   100.0 * (double)known_ns / (double)whole_ns);
   if (w->peaks_differ)
     tg__table_note(out, "%s", tg__peaks_differ);
   else if (*w->peaks.source)
@@ -197,14 +203,15 @@ done:
   return err;
 }
 
-/* ---- the question ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the question ---------------------------------------------------------------------------- */
 
 static bool has_operators(const struct work *w, uint32_t rank) {
   const struct tg__rank *const r = &w->t->ranks[rank];
   return w->roof.tree.first[r->first_track + r->track_count] > w->roof.tree.first[r->first_track];
 }
 
-/* Of all ranks together nothing can be held against a peak unless it is that of each: which device a row ran on is not told apart. */
+/* Of all ranks together nothing can be held against a peak unless it is that of each: which device a row ran on is
+ * not told apart. */
 static enum tg_err compare_peaks(struct work *w, struct tg_error *e) {
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; r < w->t->rank_count && !err && !w->peaks_differ; r++) {
@@ -221,18 +228,22 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   const char *const by = tg__ask_arg(w->ask, "by");
   w->by = strcmp(by, "kind") == 0 ? BY_KIND : strcmp(by, "kernel") == 0 ? BY_KERNEL : BY_OP;
   enum tg_err err = tg__roof_open(w->t, w->ask, &w->roof, e);
-  if (!err) err = tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->roof.tree, w->by == BY_OP ? by : "name", e);
+  if (!err)
+    err = tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->roof.tree,
+                            w->by == BY_OP ? by : "name", e);
   if (err) return err;
   uint32_t rank = 0;
   while (rank + 1 < w->t->rank_count && !tg__ask_has_rank(w->ask, rank)) rank++;
   if (w->by == BY_KERNEL && !w->roof.on_device[rank])
-    return tg__fail(e, TG_NO_DATA, -1, "the trace holds no device work, which by=kernel is about; record with ProfilerActivity.CUDA");
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "the trace holds no device work, which by=kernel is about; record with ProfilerActivity.CUDA");
   if (!tg__paths_open(&w->keys, w->t)) return tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
   err = tg__peaks_of(w->t, w->ask, rank, w->roof.on_device[rank], &w->peaks, e);
   return err || w->ask->rank != TG_NONE ? err : compare_peaks(w, e);
 }
 
-enum tg_err tg__answer_roofline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__answer_roofline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+                                struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   enum tg_err err = prepare(&w, e);
   if (!err) {

@@ -1,11 +1,12 @@
 /* The work of one call: which formula, and the formulas of what is not a product. */
 #include "analyze/work/work.h"
 
-const char *const tg__work_kinds[] = {"matmul", "convolution", "attention",     "normalisation", "embedding", "elementwise",
-                                      "copy",   "reduction",   "factorisation", "fourier",       "unknown"};
+const char *const tg__work_kinds[] = {"matmul",        "convolution", "attention", "normalisation",
+                                      "embedding",     "elementwise", "copy",      "reduction",
+                                      "factorisation", "fourier",     "unknown"};
 const char *const tg__precision_names[TG__PRECISION_COUNT] = {NULL, "fp64", "fp32", "tf32", "fp16", "fp8", "int8"};
 
-/* ---- types of inputs -------------------------------------------------------------------------------------------------------------- */
+/* ---- types of inputs ------------------------------------------------------------------------- */
 
 static const struct type {
   const char *name;
@@ -34,7 +35,8 @@ static const struct type {
 
 static const struct type *type_of(struct tg__str name) {
   for (size_t i = 0; i < sizeof input_types / sizeof *input_types; i++)
-    if (tg__str_eq(name, (struct tg__str){input_types[i].name, (uint32_t)strlen(input_types[i].name)})) return &input_types[i];
+    if (tg__str_eq(name, (struct tg__str){input_types[i].name, (uint32_t)strlen(input_types[i].name)}))
+      return &input_types[i];
   return NULL;
 }
 
@@ -53,7 +55,8 @@ int64_t tg__type_bytes(struct tg__str name) {
 static bool is_complex(const struct tg__work_call *c, struct tg__str types) {
   struct tg__str name;
   for (unsigned i = 0; i < c->count; i++)
-    if (c->element_bytes[i] > 0 && tg__text_pick(types, i, &name) && tg__str_has_prefix(name, "c10::complex")) return true;
+    if (c->element_bytes[i] > 0 && tg__text_pick(types, i, &name) && tg__str_has_prefix(name, "c10::complex"))
+      return true;
   return false;
 }
 
@@ -77,7 +80,7 @@ static enum tg__precision read_types(struct tg__work_call *c, struct tg__str lis
   return precision;
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static int64_t inputs_bytes(const struct tg__work_call *c) {
   int64_t sum = 0;
@@ -92,10 +95,12 @@ static void read_and_write(const struct tg__work_call *c, struct tg__cost cost, 
   w->bytes = cost.flops < 0 ? -1 : tg__plus(inputs_bytes(c), tg__sized(cost.out_elements, c->element_bytes[like]));
 }
 
-/* ---- formulas of products ------------------------------------------------------------------------------------------------------------- */
+/* ---- formulas of products -------------------------------------------------------------------- */
 
-#define PRODUCT(formula, like, ...)                                                                                                        \
-  static void work_##formula(const struct tg__work_call *c, struct tg__work *w) { read_and_write(c, __VA_ARGS__, like, w); }
+#define PRODUCT(formula, like, ...)                                                                                    \
+  static void work_##formula(const struct tg__work_call *c, struct tg__work *w) {                                      \
+    read_and_write(c, __VA_ARGS__, like, w);                                                                           \
+  }
 PRODUCT(mm, 0, tg__cost_mm(c, 0, 1, 2))
 PRODUCT(addmm, 1, tg__cost_mm(c, 1, 2, 2))
 PRODUCT(bmm, 0, tg__cost_mm(c, 0, 1, 3))
@@ -121,16 +126,19 @@ PRODUCT(attention_backward, 1, tg__cost_attention(c, 1, false, true))
 PRODUCT(attention_heads_inside_backward, 1, tg__cost_attention(c, 1, true, true))
 #undef PRODUCT
 
-/* ---- the others ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the others ------------------------------------------------------------------------------ */
 
-/* Mean, variance, normalising: about so many operations an element; what counts here is that each is read and written. */
+/* Mean, variance, normalising: about so many operations an element; what counts here is that each is read and written.
+ */
 enum { NORMALISATION_FLOPS = 5, NORMALISATION_BACKWARD_FLOPS = 8 };
 
 static void per_element(const struct tg__work_call *c, int64_t flops_each, struct tg__work *w) {
   const int64_t n = c->count ? tg__shape_elements(&c->in[0]) : -1;
   read_and_write(c, (struct tg__cost){n < 0 ? -1 : tg__product_of((const int64_t[]){flops_each, n}, 2), n}, 0, w);
 }
-static void work_normalisation(const struct tg__work_call *c, struct tg__work *w) { per_element(c, NORMALISATION_FLOPS, w); }
+static void work_normalisation(const struct tg__work_call *c, struct tg__work *w) {
+  per_element(c, NORMALISATION_FLOPS, w);
+}
 static void work_normalisation_backward(const struct tg__work_call *c, struct tg__work *w) {
   per_element(c, NORMALISATION_BACKWARD_FLOPS, w);
 }
@@ -157,7 +165,8 @@ static void elementwise(const struct tg__work_call *c, int64_t result_bytes, str
   w->flops = c->count ? broadcast_elements(c) : -1;
   w->bytes = w->flops < 0 ? -1 : tg__plus(inputs_bytes(c), tg__sized(w->flops, result_bytes));
 }
-/* What a result is stored in: tensors with dimensions go before those without, floating-point before integers, wider before narrower. */
+/* What a result is stored in: tensors with dimensions go before those without, floating-point before integers, wider
+ * before narrower. */
 static int64_t promoted_bytes(const struct tg__work_call *c) {
   int64_t best = -1, bytes = 0;
   for (unsigned i = 0; i < c->count; i++) {
@@ -172,7 +181,9 @@ static int64_t promoted_bytes(const struct tg__work_call *c) {
 static void work_elementwise(const struct tg__work_call *c, struct tg__work *w) {
   elementwise(c, c->in_place ? c->element_bytes[0] : promoted_bytes(c), w);
 }
-static void work_comparison(const struct tg__work_call *c, struct tg__work *w) { elementwise(c, c->in_place ? c->element_bytes[0] : 1, w); }
+static void work_comparison(const struct tg__work_call *c, struct tg__work *w) {
+  elementwise(c, c->in_place ? c->element_bytes[0] : 1, w);
+}
 
 /* One number comes out. */
 static void work_loss(const struct tg__work_call *c, struct tg__work *w) {
@@ -197,8 +208,9 @@ static void work_fill(const struct tg__work_call *c, struct tg__work *w) {
 static void work_copy(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2) return;
   w->flops = 0;
-  w->bytes = tg__plus(tg__input_bytes(c, 0),
-                      tg__sized(tg__shape_elements(&c->in[0]), c->element_bytes[1])); /* a source that is broadcast is read again */
+  w->bytes =
+      tg__plus(tg__input_bytes(c, 0), tg__sized(tg__shape_elements(&c->in[0]),
+                                                c->element_bytes[1])); /* a source that is broadcast is read again */
 }
 static void work_clone(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
@@ -206,7 +218,7 @@ static void work_clone(const struct tg__work_call *c, struct tg__work *w) {
   w->bytes = tg__plus(tg__input_bytes(c, 0), tg__input_bytes(c, 0));
 }
 
-#define AS(name, function)                                                                                                                 \
+#define AS(name, function)                                                                                             \
   static void work_##name(const struct tg__work_call *c, struct tg__work *w) { function(c, w); }
 AS(cholesky, tg__factor_cholesky)
 AS(cholesky_inverse, tg__factor_cholesky_inverse)
@@ -230,7 +242,7 @@ AS(grid_sample, tg__grid_sample)
 AS(grid_sample_backward, tg__grid_sample_backward)
 #undef AS
 
-#define MOVE(name)                                                                                                                         \
+#define MOVE(name)                                                                                                     \
   static void work_##name(const struct tg__work_call *c, struct tg__work *w) { tg__move_##name(c, w); }
 MOVE(embedding)
 MOVE(embedding_backward)
@@ -245,7 +257,7 @@ MOVE(resize)
 MOVE(resize_backward)
 #undef MOVE
 
-/* ---- dispatch --------------------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 static const struct formula {
   struct tg__str op;
@@ -293,8 +305,8 @@ struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__s
   w.precision = read_types(&c, types);
   w.kind = f->kind;
   f->work(&c, &w);
-  const bool multiplies =
-      w.kind == TG__WORK_MATMUL || w.kind == TG__WORK_CONVOLUTION || w.kind == TG__WORK_ATTENTION || w.kind == TG__WORK_FACTORISATION;
+  const bool multiplies = w.kind == TG__WORK_MATMUL || w.kind == TG__WORK_CONVOLUTION || w.kind == TG__WORK_ATTENTION ||
+                          w.kind == TG__WORK_FACTORISATION;
   if (multiplies && is_complex(&c, types))
     w.flops = tg__product_of((const int64_t[]){4, w.flops}, 2); /* real ones, for each of complex numbers */
   if (w.flops < 0) w = (struct tg__work){.flops = -1, .bytes = -1, .kind = TG__WORK_UNKNOWN};

@@ -1,10 +1,11 @@
-/* The work of factorisations, of solving with them, of Fourier transforms and of sampling at a grid: leading terms of the operation counts of
- * LAPACK Working Note 41 and of Golub and Van Loan, Matrix Computations; 5 n log2 n of a complex transform, as FFTW's authors count. */
+/* The work of factorisations, of solving with them, of Fourier transforms and of sampling at a grid: leading terms
+ * of the operation counts of LAPACK Working Note 41 and of Golub and Van Loan, Matrix Computations; 5 n log2 n of a
+ * complex transform, as FFTW's authors count. */
 #include "analyze/work/work.h"
 
 #include <math.h>
 
-/* ---- matrices ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 struct matrices { /* a batch of them; m rows or columns, whichever is more, and n of the others */
   double batch, m, n;
@@ -15,7 +16,8 @@ static bool read_matrices(const struct tg__work_call *c, unsigned at, bool squar
   const struct tg__shape *const s = &c->in[at];
   const int64_t rows = s->dim[s->rank - 2], columns = s->dim[s->rank - 1], batch = tg__product_of(s->dim, s->rank - 2);
   if (tg__shape_elements(s) < 0 || batch < 0 || (square && rows != columns)) return false;
-  *out = (struct matrices){(double)batch, (double)(rows > columns ? rows : columns), (double)(rows > columns ? columns : rows)};
+  *out = (struct matrices){(double)batch, (double)(rows > columns ? rows : columns),
+                           (double)(rows > columns ? columns : rows)};
   return true;
 }
 
@@ -68,7 +70,7 @@ void tg__factor_svd(const struct tg__work_call *c, struct tg__work *w) {
     put(c, 0, a.batch * (14 * m * n * n + 8 * n * n * n), a.batch * (2 * m * n + n + n * n), w);
 }
 
-/* ---- solving -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- solving --------------------------------------------------------------------------------- */
 
 /* `per` · n operations for each element of the result. */
 static void solve(const struct tg__work_call *c, unsigned matrix, unsigned right, double per, struct tg__work *w) {
@@ -77,16 +79,17 @@ static void solve(const struct tg__work_call *c, unsigned matrix, unsigned right
   const struct tg__shape *const b = &c->in[right];
   const int64_t elements = tg__shape_elements(b), batch = b->rank > 2 ? tg__product_of(b->dim, b->rank - 2) : 1;
   if (elements < 0 || b->rank < 2 || batch < 0) return;
-  const double results =
-      batch && a.batch > (double)batch ? (double)elements / (double)batch * a.batch : (double)elements; /* one for all matrices */
+  const double results = batch && a.batch > (double)batch ? (double)elements / (double)batch * a.batch
+                                                          : (double)elements; /* one for all matrices */
   put(c, right, per * a.n * results, a.batch * a.n * a.n + (double)elements + results, w);
 }
 void tg__solve_factored(const struct tg__work_call *c, struct tg__work *w) { solve(c, 0, 2, 2, w); }
 void tg__solve_cholesky(const struct tg__work_call *c, struct tg__work *w) { solve(c, 1, 0, 2, w); }
 void tg__solve_triangular(const struct tg__work_call *c, struct tg__work *w) { solve(c, 0, 1, 1, w); }
 
-/* By a QR factorisation: it, Q' to each right side, and the triangle solved for it. Of more unknowns than equations the same with the transpose. Drivers
- * that find the rank, too, do more. A right side of one dimension less is vectors. */
+/* By a QR factorisation: it, Q' to each right side, and the triangle solved for it. Of more unknowns than equations
+ * the same with the transpose. Drivers that find the rank, too, do more. A right side of one dimension less is
+ * vectors. */
 void tg__solve_least_squares(const struct tg__work_call *c, struct tg__work *w) {
   struct matrices a;
   if (c->count < 2 || !read_matrices(c, 0, false, &a)) return;
@@ -98,7 +101,7 @@ void tg__solve_least_squares(const struct tg__work_call *c, struct tg__work *w) 
   put(c, 0, a.batch * (factor + right * each), a.batch * (a.m * a.n + unknowns * right) + (double)given, w);
 }
 
-/* ---- Fourier transforms --------------------------------------------------------------------------------------------------------------- */
+/* ---- Fourier transforms ---------------------------------------------------------------------- */
 
 struct transform {
   double points;        /* of one transform */
@@ -121,7 +124,9 @@ static bool read_transform(const struct tg__work_call *c, struct transform *out)
 }
 
 /* parts: of real numbers half a transform of complex ones; elements of the real or complex side that is whole. */
-static double transform_flops(double parts, double elements, double points) { return parts * 5 * elements * log2(points); }
+static double transform_flops(double parts, double elements, double points) {
+  return parts * 5 * elements * log2(points);
+}
 
 void tg__fft_complex(const struct tg__work_call *c, struct tg__work *w) {
   struct transform t;
@@ -147,9 +152,10 @@ void tg__fft_to_real(const struct tg__work_call *c, struct tg__work *w) {
   put(c, 0, transform_flops(0.5, elements, t.points / (double)t.last * (double)length), given + elements / 2, w);
 }
 
-/* ---- sampling at a grid --------------------------------------------------------------------------------------------------------------- */
+/* ---- sampling at a grid ---------------------------------------------------------------------- */
 
-/* Each element of the result is one operation, as in resizing. input: batch, channels, axes; grid: batch, places, a coordinate for each axis. */
+/* Each element of the result is one operation, as in resizing. input: batch, channels, axes; grid: batch, places, a
+ * coordinate for each axis. */
 void tg__grid_sample(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2 || c->in[0].rank < 4 || c->in[1].rank != c->in[0].rank) return;
   const struct tg__shape *const grid = &c->in[1];

@@ -1,7 +1,7 @@
 /* The work of operators on lists of tensors. */
 #include "analyze/work/work_lists.h"
 
-/* ---- which operators ------------------------------------------------------------------------------------------------------------------ */
+/* ---- which operators ------------------------------------------------------------------------- */
 
 /* reads, writes: which inputs, a bit each; every operator has its result in the shape of a list it was given. */
 static const struct list_op {
@@ -11,13 +11,14 @@ static const struct list_op {
   unsigned reads, writes;
 } list_ops[] = {
 #define LIST_OP(name, kind, flops, reads, writes) {{name, sizeof name - 1}, TG__WORK_##kind, flops, reads, writes},
-    LIST_OP("aten::cat", COPY, 0, 1, 1) LIST_OP("aten::stack", COPY, 0, 1, 1) LIST_OP("aten::_foreach_copy_", COPY, 0, 2, 1)
-        LIST_OP("aten::_foreach_zero_", COPY, 0, 0, 1) LIST_OP("aten::_foreach_norm", REDUCTION, 1, 1, 0)
-            LIST_OP("aten::_fused_adam_", ELEMENTWISE, 13, 1 | 2 | 4 | 8 | 16, 1 | 4 | 8 | 16)
-                LIST_OP("aten::_fused_adamw_", ELEMENTWISE, 14, 1 | 2 | 4 | 8 | 16, 1 | 4 | 8 | 16)
-                    LIST_OP("aten::_fused_sgd_", ELEMENTWISE, 4, 1 | 2 | 4, 1 | 4)
-                        LIST_OP("aten::_fused_adagrad_", ELEMENTWISE, 6, 1 | 2 | 4, 1 | 4)
-                            LIST_OP("aten::_foreach_", ELEMENTWISE, 1, ~0u, 1) /* all others that begin so */
+    LIST_OP("aten::cat", COPY, 0, 1, 1) LIST_OP("aten::stack", COPY, 0, 1, 1)
+        LIST_OP("aten::_foreach_copy_", COPY, 0, 2, 1) LIST_OP("aten::_foreach_zero_", COPY, 0, 0, 1)
+            LIST_OP("aten::_foreach_norm", REDUCTION, 1, 1, 0)
+                LIST_OP("aten::_fused_adam_", ELEMENTWISE, 13, 1 | 2 | 4 | 8 | 16, 1 | 4 | 8 | 16)
+                    LIST_OP("aten::_fused_adamw_", ELEMENTWISE, 14, 1 | 2 | 4 | 8 | 16, 1 | 4 | 8 | 16)
+                        LIST_OP("aten::_fused_sgd_", ELEMENTWISE, 4, 1 | 2 | 4, 1 | 4)
+                            LIST_OP("aten::_fused_adagrad_", ELEMENTWISE, 6, 1 | 2 | 4, 1 | 4)
+                                LIST_OP("aten::_foreach_", ELEMENTWISE, 1, ~0u, 1) /* all others that begin so */
 #undef LIST_OP
 };
 enum { LIST_OPS = sizeof list_ops / sizeof *list_ops };
@@ -31,7 +32,7 @@ static const struct list_op *find(struct tg__str op) {
 
 bool tg__work_takes_lists(struct tg__str op) { return find(op) != NULL; }
 
-/* ---- types ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 enum { TYPES_DIFFER = 0 }; /* else 256 × precision + bytes of an element */
 
@@ -44,7 +45,8 @@ bool tg__list_types_learn(struct tg__list_types *l, struct tg__str dims, struct 
     struct tg__str name;
     int64_t bytes;
     enum tg__precision precision;
-    if (!in[i].rank || !tg__text_pick(types, i, &name) || !tg__type_read(name, &bytes, &precision) || !precision) continue;
+    if (!in[i].rank || !tg__text_pick(types, i, &name) || !tg__type_read(name, &bytes, &precision) || !precision)
+      continue;
     const uint64_t key = shape_hash(&in[i]);
     const uint32_t type = 256 * (uint32_t)precision + (uint32_t)bytes, known = tg__map_get(&l->of, key);
     if (known != type && !tg__map_put(&l->of, key, known == TG_NONE ? type : TYPES_DIFFER)) return false;
@@ -54,7 +56,7 @@ bool tg__list_types_learn(struct tg__list_types *l, struct tg__str dims, struct 
 
 void tg__list_types_free(struct tg__list_types *l) { tg__map_free(&l->of); }
 
-/* ---- work ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 struct list {
   int64_t elements; /* of all its tensors; -1: they do not fit */

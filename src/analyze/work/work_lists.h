@@ -1,6 +1,7 @@
-/* work_lists: the work of operators on lists of tensors: joining them, and what optimizers do to all parameters at once
- * (aten::_foreach_…, aten::_fused_…). The types of tensors in lists are not recorded; they are taken from the single tensors of the same
- * shape in the trace, where those are all of one floating-point type. Definitions: docs/metrics.md. */
+/* work_lists: the work of operators on lists of tensors: joining them, and what optimizers do to all parameters at
+ * once (aten::_foreach_…, aten::_fused_…). The types of tensors in lists are not recorded; they are taken from the
+ * single tensors of the same shape in the trace, where those are all of one floating-point type. Definitions:
+ * docs/metrics.md. */
 #ifndef TG_WORK_LISTS_H
 #define TG_WORK_LISTS_H
 

@@ -7,15 +7,18 @@ static struct tg__cost cost(int64_t flops, int64_t out_elements) {
   return flops < 0 || out_elements < 0 ? unknown : (struct tg__cost){flops, out_elements};
 }
 
-static int64_t dims_product(const struct tg__shape *s, unsigned from, unsigned to) { return tg__product_of(s->dim + from, to - from); }
+static int64_t dims_product(const struct tg__shape *s, unsigned from, unsigned to) {
+  return tg__product_of(s->dim + from, to - from);
+}
 
-/* ---- matrices --------------------------------------------------------------------------------------------------------------------- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 struct tg__cost tg__cost_mm(const struct tg__work_call *c, unsigned a, unsigned b, unsigned rank) {
   if (c->count <= b) return unknown;
   const struct tg__shape *x = &c->in[a], *y = &c->in[b];
   if (x->rank != rank || y->rank != rank || x->dim[rank - 1] != y->dim[rank - 2]) return unknown;
-  const int64_t out = tg__product_of((const int64_t[]){rank == 3 ? x->dim[0] : 1, x->dim[rank - 2], y->dim[rank - 1]}, 3);
+  const int64_t out =
+      tg__product_of((const int64_t[]){rank == 3 ? x->dim[0] : 1, x->dim[rank - 2], y->dim[rank - 1]}, 3);
   return cost(tg__product_of((const int64_t[]){2, out, x->dim[rank - 1]}, 3), out);
 }
 
@@ -33,7 +36,8 @@ int64_t tg__broadcast(const struct tg__shape *x, const struct tg__shape *y, unsi
 struct tg__cost tg__cost_matmul(const struct tg__work_call *c, unsigned a, unsigned b) {
   if (c->count <= b || c->in[a].rank == 0 || c->in[b].rank == 0) return unknown;
   const struct tg__shape *x = &c->in[a], *y = &c->in[b];
-  const int64_t inner = x->dim[x->rank - 1], rows = x->rank > 1 ? x->dim[x->rank - 2] : 1, columns = y->rank > 1 ? y->dim[y->rank - 1] : 1;
+  const int64_t inner = x->dim[x->rank - 1], rows = x->rank > 1 ? x->dim[x->rank - 2] : 1,
+                columns = y->rank > 1 ? y->dim[y->rank - 1] : 1;
   const int64_t other = y->rank > 1 ? y->dim[y->rank - 2] : y->dim[0];
   if (inner != other) return unknown;
   const int64_t out = tg__product_of((const int64_t[]){tg__broadcast(x, y, 2), rows, columns}, 3);
@@ -45,11 +49,13 @@ struct tg__cost tg__cost_linear(const struct tg__work_call *c, unsigned weight) 
   const struct tg__shape *x = &c->in[0], *w = &c->in[weight];
   const int64_t inner = x->dim[x->rank - 1];
   if (w->rank > 2 || w->dim[w->rank - 1] != inner) return unknown;
-  const int64_t out = tg__product_of((const int64_t[]){dims_product(x, 0, x->rank - 1), w->rank == 2 ? w->dim[0] : 1}, 2);
+  const int64_t out =
+      tg__product_of((const int64_t[]){dims_product(x, 0, x->rank - 1), w->rank == 2 ? w->dim[0] : 1}, 2);
   return cost(tg__product_of((const int64_t[]){2, out, inner}, 3), out);
 }
 
-/* Of oneDNN: with another tensor that is added, say, it stands between input and weight, and the bias is not the third that has dimensions. */
+/* Of oneDNN: with another tensor that is added, say, it stands between input and weight, and the bias is not the
+ * third that has dimensions. */
 struct tg__cost tg__cost_linear_pointwise(const struct tg__work_call *c) {
   return tg__cost_linear(c, c->count > 2 && c->in[2].rank == 2 ? 2 : 1);
 }
@@ -67,20 +73,22 @@ struct tg__cost tg__cost_grouped_mm(const struct tg__work_call *c) {
   return cost(tg__product_of((const int64_t[]){2, out, inner}, 3), out);
 }
 
-/* input (…, features), the weights of input and of hidden state: of each row with both. Backward twice that: the gradients of rows and weights. */
+/* input (…, features), the weights of input and of hidden state: of each row with both. Backward twice that: the
+ * gradients of rows and weights. */
 struct tg__cost tg__cost_rnn_layer(const struct tg__work_call *c, bool backward) {
   if (c->count < 3 || c->in[0].rank < 2 || c->in[1].rank != 2 || c->in[2].rank != 2) return unknown;
   const struct tg__shape *x = &c->in[0], *w = &c->in[1], *hidden = &c->in[2];
   if (x->dim[x->rank - 1] != w->dim[1]) return unknown;
   const int64_t rows = dims_product(x, 0, x->rank - 1), weights[] = {tg__shape_elements(w), tg__shape_elements(hidden)};
-  if (rows < 0 || weights[0] < 0 || weights[1] < 0 || weights[0] > INT64_MAX / 4 || weights[1] > INT64_MAX / 4) return unknown;
+  if (rows < 0 || weights[0] < 0 || weights[1] < 0 || weights[0] > INT64_MAX / 4 || weights[1] > INT64_MAX / 4)
+    return unknown;
   const int64_t flops = tg__product_of((const int64_t[]){2, rows, weights[0] + weights[1], backward ? 2 : 1}, 4);
   if (!backward) return cost(flops, tg__product_of((const int64_t[]){rows, hidden->dim[1]}, 2));
   const int64_t inputs = tg__shape_elements(x);
   return cost(flops, inputs < 0 || inputs > INT64_MAX / 4 ? -1 : inputs + weights[0] + weights[1]);
 }
 
-/* ---- convolutions ------------------------------------------------------------------------------------------------------------------- */
+/* ---- convolutions ---------------------------------------------------------------------------- */
 
 struct conv {
   unsigned axes;         /* 1, 2 or 3 */
@@ -91,13 +99,17 @@ static bool conv_of(const struct tg__work_call *c, unsigned input, unsigned weig
   if (c->count <= weight) return false;
   const struct tg__shape *x = &c->in[input], *w = &c->in[weight];
   if (w->rank < 3 || w->rank > 5 || (x->rank != w->rank && x->rank + 1 != w->rank)) return false;
-  *v = (struct conv){w->rank - 2, x->dim + (x->rank + 2 - w->rank), w->dim + 2, x->rank == w->rank ? x->dim[0] : 1, w->dim[0], w->dim[1]};
+  *v = (struct conv){w->rank - 2, x->dim + (x->rank + 2 - w->rank),
+                     w->dim + 2,  x->rank == w->rank ? x->dim[0] : 1,
+                     w->dim[0],   w->dim[1]};
   return true;
 }
 
 /* Operations: every weight meets every position it is laid on, of the output or, transposed, of the input. */
 static int64_t conv_flops(const struct conv *v, const int64_t *positions) {
-  return tg__product_of((const int64_t[]){2, v->batch, v->w0, v->w1, tg__product_of(v->w, v->axes), tg__product_of(positions, v->axes)}, 6);
+  return tg__product_of(
+      (const int64_t[]){2, v->batch, v->w0, v->w1, tg__product_of(v->w, v->axes), tg__product_of(positions, v->axes)},
+      6);
 }
 
 /* A list of one value per axis, or of one for all. */
@@ -111,7 +123,8 @@ static bool per_axis(const struct tg__work_call *c, unsigned index, unsigned axe
   return true;
 }
 
-static struct tg__cost conv(const struct tg__work_call *c, unsigned input, unsigned weight, unsigned stride, unsigned padding, unsigned dilation) {
+static struct tg__cost conv(const struct tg__work_call *c, unsigned input, unsigned weight, unsigned stride,
+                            unsigned padding, unsigned dilation) {
   struct conv v;
   int64_t s[3], p[3], d[3], out[3];
   if (!conv_of(c, input, weight, &v) || !per_axis(c, stride, v.axes, 1, s) || !per_axis(c, padding, v.axes, 0, p) ||
@@ -131,22 +144,25 @@ struct tg__cost tg__cost_conv_pointwise(const struct tg__work_call *c) {
   return has_other ? conv(c, c->in_place, 2, 5, 4, 6) : conv(c, 0, 1, 4, 3, 5);
 }
 
-struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned stride, unsigned padding, unsigned dilation,
-                                        unsigned output_padding, unsigned groups) {
+struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned stride, unsigned padding,
+                                        unsigned dilation, unsigned output_padding, unsigned groups) {
   struct conv v;
   int64_t s[3], p[3], d[3], o[3], out[3], channel_groups;
-  if (!tg__int_pick(c->concrete, groups, &channel_groups) || !conv_of(c, 0, 1, &v) || !per_axis(c, stride, v.axes, 1, s) ||
-      !per_axis(c, padding, v.axes, 0, p) || !per_axis(c, dilation, v.axes, 1, d) || !per_axis(c, output_padding, v.axes, 0, o))
+  if (!tg__int_pick(c->concrete, groups, &channel_groups) || !conv_of(c, 0, 1, &v) ||
+      !per_axis(c, stride, v.axes, 1, s) || !per_axis(c, padding, v.axes, 0, p) ||
+      !per_axis(c, dilation, v.axes, 1, d) || !per_axis(c, output_padding, v.axes, 0, o))
     return unknown;
   for (unsigned i = 0; i < v.axes; i++)
     out[i] = tg__narrow((__int128)(v.x[i] - 1) * s[i] - (__int128)2 * p[i] + (__int128)d[i] * (v.w[i] - 1) + o[i] + 1);
   const int64_t channels = tg__product_of((const int64_t[]){v.w1, channel_groups}, 2);
-  return cost(conv_flops(&v, v.x), tg__product_of((const int64_t[]){v.batch, channels, tg__product_of(out, v.axes)}, 3));
+  return cost(conv_flops(&v, v.x),
+              tg__product_of((const int64_t[]){v.batch, channels, tg__product_of(out, v.axes)}, 3));
 }
 
 static bool is_true(const struct tg__work_call *c, unsigned index) {
   struct tg__str text;
-  return tg__text_pick(c->concrete, index, &text) && text.len > 0 && (*text.ptr == 'T' || *text.ptr == 't' || *text.ptr == '1');
+  return tg__text_pick(c->concrete, index, &text) && text.len > 0 &&
+         (*text.ptr == 'T' || *text.ptr == 't' || *text.ptr == '1');
 }
 
 struct tg__cost tg__cost_convolution(const struct tg__work_call *c) {
@@ -173,20 +189,23 @@ struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c) {
   return cost(once < 0 ? -1 : tg__product_of((const int64_t[]){gradients, once}, 2), out);
 }
 
-/* ---- attention ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- attention ------------------------------------------------------------------------------- */
 
-/* query (…, heads, n, d), key (…, m, d), value (…, m, e): two products forward; backward five, as the scores are computed again.
- * heads_inside: (batch, n, heads, d). A causal mask is not taken off: kernels differ in what they skip. */
+/* query (…, heads, n, d), key (…, m, d), value (…, m, e): two products forward; backward five, as the scores are
+ * computed again. heads_inside: (batch, n, heads, d). A causal mask is not taken off: kernels differ in what they
+ * skip. */
 struct tg__cost tg__cost_attention(const struct tg__work_call *c, unsigned query, bool heads_inside, bool backward) {
   if (c->count < query + 3) return unknown;
   const struct tg__shape *q = &c->in[query], *k = &c->in[query + 1], *v = &c->in[query + 2];
   if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank || (heads_inside && q->rank != 4)) return unknown;
   const unsigned last = q->rank - 1, length = heads_inside ? 1 : last - 1;
   if (q->dim[last] != k->dim[last] || k->dim[length] != v->dim[length]) return unknown;
-  const int64_t heads = heads_inside ? tg__product_of((const int64_t[]){q->dim[0], q->dim[2]}, 2) : dims_product(q, 0, length);
+  const int64_t heads =
+      heads_inside ? tg__product_of((const int64_t[]){q->dim[0], q->dim[2]}, 2) : dims_product(q, 0, length);
   const int64_t d = q->dim[last], e = v->dim[last];
   if (d < 0 || e < 0 || d > INT64_MAX / 8 || e > INT64_MAX / 8) return unknown;
-  const int64_t flops = tg__product_of((const int64_t[]){2, heads, q->dim[length], k->dim[length], backward ? 3 * d + 2 * e : d + e}, 5);
+  const int64_t flops =
+      tg__product_of((const int64_t[]){2, heads, q->dim[length], k->dim[length], backward ? 3 * d + 2 * e : d + e}, 5);
   const int64_t out = tg__product_of((const int64_t[]){heads, q->dim[length], e}, 3);
   if (!backward) return cost(flops, out);
   const int64_t grads[] = {tg__shape_elements(q), tg__shape_elements(k), tg__shape_elements(v)};

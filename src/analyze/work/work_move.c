@@ -5,27 +5,33 @@ int64_t tg__plus(int64_t a, int64_t b) {
   int64_t sum;
   return a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) ? -1 : sum;
 }
-int64_t tg__sized(int64_t elements, int64_t element_bytes) { return tg__product_of((const int64_t[]){elements, element_bytes}, 2); }
+int64_t tg__sized(int64_t elements, int64_t element_bytes) {
+  return tg__product_of((const int64_t[]){elements, element_bytes}, 2);
+}
 int64_t tg__input_bytes(const struct tg__work_call *c, unsigned index) {
   if (c->element_bytes[index] < 0) return -1;
   return tg__sized(tg__shape_elements(&c->in[index]), c->element_bytes[index]);
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Rows of the table that are looked up are read and written; the rest of it is not touched. */
 void tg__move_embedding(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2 || c->in[0].rank == 0) return;
   const int64_t width = c->in[0].dim[c->in[0].rank - 1];
-  const int64_t moved = tg__product_of((const int64_t[]){2, tg__shape_elements(&c->in[1]), width, c->element_bytes[0]}, 4);
+  const int64_t moved =
+      tg__product_of((const int64_t[]){2, tg__shape_elements(&c->in[1]), width, c->element_bytes[0]}, 4);
   w->flops = 0;
   w->bytes = tg__plus(moved, tg__input_bytes(c, 1));
 }
 
 /* What is read once, and the gradient of the whole table, `rows` of it, each written. */
-static void table_gradient(const struct tg__work_call *c, unsigned rows_at, int64_t width, int64_t read, struct tg__work *w) {
+static void table_gradient(const struct tg__work_call *c, unsigned rows_at, int64_t width, int64_t read,
+                           struct tg__work *w) {
   int64_t rows;
-  w->bytes = tg__int_pick(c->concrete, rows_at, &rows) ? tg__plus(read, tg__sized(tg__sized(rows, width), c->element_bytes[0])) : -1;
+  w->bytes = tg__int_pick(c->concrete, rows_at, &rows)
+                 ? tg__plus(read, tg__sized(tg__sized(rows, width), c->element_bytes[0]))
+                 : -1;
 }
 void tg__move_embedding_backward(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2 || c->in[0].rank == 0) return;
@@ -69,7 +75,7 @@ void tg__move_scatter(const struct tg__work_call *c, struct tg__work *w) {
   w->bytes = tg__plus(tg__product_of((const int64_t[]){3, w->flops, c->element_bytes[0]}, 3), tg__input_bytes(c, 2));
 }
 
-/* ---- losses --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 /* Of each row the figure of its target; one number is written. */
 void tg__move_nll(const struct tg__work_call *c, struct tg__work *w) {
@@ -84,7 +90,7 @@ void tg__move_nll_backward(const struct tg__work_call *c, struct tg__work *w) {
   w->bytes = tg__plus(tg__input_bytes(c, 1), tg__input_bytes(c, 2));
 }
 
-/* ---- pooling, resizing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- pooling, resizing ----------------------------------------------------------------------- */
 
 /* gradient, input: what the one says is written in the shape of the other. */
 void tg__move_pool_backward(const struct tg__work_call *c, struct tg__work *w) {
@@ -93,12 +99,14 @@ void tg__move_pool_backward(const struct tg__work_call *c, struct tg__work *w) {
   w->bytes = tg__plus(tg__input_bytes(c, 0), tg__sized(tg__shape_elements(&c->in[1]), c->element_bytes[0]));
 }
 
-/* Input 0 is read, one of the size that input `size_at` says is written; of the larger of the two each element is one operation. */
+/* Input 0 is read, one of the size that input `size_at` says is written; of the larger of the two each element is
+ * one operation. */
 static void resized(const struct tg__work_call *c, unsigned size_at, bool of_axes, struct tg__work *w) {
   struct tg__shape size;
   if (c->count == 0 || c->in[0].rank < 3 || !tg__ints_pick(c->concrete, size_at, &size)) return;
   const struct tg__shape *x = &c->in[0];
-  const unsigned kept = of_axes ? x->rank - 2 : x->rank; /* the list is of the axes behind batch and channels, or of all */
+  const unsigned kept =
+      of_axes ? x->rank - 2 : x->rank; /* the list is of the axes behind batch and channels, or of all */
   if (size.rank != kept) return;
   const int64_t batch = of_axes ? tg__product_of(x->dim, 2) : 1, read = tg__shape_elements(x);
   const int64_t written = tg__product_of((const int64_t[]){batch, tg__shape_elements(&size)}, 2);
