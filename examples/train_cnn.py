@@ -7,6 +7,7 @@
 
 The mistake is where many real ones are: every sample is prepared one pixel row at a time in Python, in the process that trains
 (num_workers=0), so the model waits. `--fixed` prepares whole pictures with array operations."""
+
 import argparse
 import statistics
 import time
@@ -52,9 +53,16 @@ def normalise_whole(picture):
 class Net(nn.Sequential):
     def __init__(self):
         super().__init__(
-            nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(5),
-            nn.Flatten(), nn.Linear(800, 10),
+            nn.Conv2d(3, 16, 3, padding=1),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(5),
+            nn.Flatten(),
+            nn.Linear(800, 10),
         )
 
 

@@ -1,4 +1,5 @@
 """Shared by every pytest folder: where the command line is, and how to run it."""
+
 import os
 import pathlib
 import shutil
@@ -29,13 +30,21 @@ def tachograph_path():
 @pytest.fixture
 def tachograph(tachograph_path, tmp_path):
     """tachograph("ask", file, "steps") → CompletedProcess with text in stdout and stderr. Runs in an empty folder."""
+
     def run(*args, **kwargs):
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **kwargs.pop("env", {})}
         kwargs.setdefault("cwd", tmp_path)
         kwargs.setdefault("timeout", 600)
         if "input" not in kwargs:
             kwargs.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.run([tachograph_path, *map(str, args)], capture_output=True, text=kwargs.pop("text", True), env=environment, **kwargs)
+        return subprocess.run(
+            [tachograph_path, *map(str, args)],
+            capture_output=True,
+            text=kwargs.pop("text", True),
+            env=environment,
+            **kwargs,
+        )
+
     return run
 
 

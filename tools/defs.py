@@ -1,4 +1,5 @@
 """Reads the project's .def lists, for the generators of stubs and docs. A list is lines MACRO(argument, …) between comments."""
+
 import ast
 import pathlib
 import re
@@ -11,7 +12,11 @@ def _arguments(text):
     """Split at commas outside quotes; adjacent string literals join, quotes go."""
     parts = re.findall(r'\s*((?:"(?:\\.|[^"\\])*"\s*)+|[^,"]+)\s*(?:,|$)', text)
     for part in map(str.strip, parts):
-        yield "".join(ast.literal_eval(s) for s in re.findall(r'"(?:\\.|[^"\\])*"', part)) if part.startswith('"') else part
+        yield (
+            "".join(ast.literal_eval(s) for s in re.findall(r'"(?:\\.|[^"\\])*"', part))
+            if part.startswith('"')
+            else part
+        )
 
 
 def _included(path):
@@ -31,7 +36,7 @@ class Question(NamedTuple):
     name: str
     meaning: str
     arguments: list  # (name, default, meaning)
-    columns: list    # (name, type, unit, meaning)
+    columns: list  # (name, type, unit, meaning)
 
 
 def common_arguments():

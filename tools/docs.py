@@ -4,6 +4,7 @@ generated; everything else is written by hand.
 
     tools/docs.py            exit status 1 when a table is out of date
     tools/docs.py --write    rewrite the tables"""
+
 import re
 import sys
 
@@ -27,8 +28,17 @@ def questions():
     for q in defs.questions():
         parts.append(f"### `{q.name}`\n\n{q.meaning[0].upper()}{q.meaning[1:]}.\n")
         if q.arguments:
-            parts.append(table(["argument", "default", "meaning"], [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in q.arguments]) + "\n")
-        parts.append(table(["column", "type", "unit", "meaning"], [(f"`{n}`", TYPES[t], u, m) for n, t, u, m in q.columns]) + "\n")
+            parts.append(
+                table(
+                    ["argument", "default", "meaning"],
+                    [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in q.arguments],
+                )
+                + "\n"
+            )
+        parts.append(
+            table(["column", "type", "unit", "meaning"], [(f"`{n}`", TYPES[t], u, m) for n, t, u, m in q.columns])
+            + "\n"
+        )
     return "\n".join(parts).rstrip("\n")
 
 
@@ -37,7 +47,10 @@ def question_names():
 
 
 def common_arguments():
-    return table(["argument", "default", "meaning"], [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in defs.common_arguments()])
+    return table(
+        ["argument", "default", "meaning"],
+        [(f"`{n}`", f"`{d}`" if d else "", m) for n, d, m in defs.common_arguments()],
+    )
 
 
 def diff_arguments():
@@ -51,29 +64,45 @@ def diff_columns():
 
 
 def losses():
-    return table(["loss", "kind", "meaning"], [(f"`{n}`", k.lower(), m) for _, (n, k, m) in defs.read("src/trace/losses.def")])
+    return table(
+        ["loss", "kind", "meaning"], [(f"`{n}`", k.lower(), m) for _, (n, k, m) in defs.read("src/trace/losses.def")]
+    )
 
 
 def causes():
-    return table(["cause", "meaning"], [(f"`{a[1]}`", a[2]) for m, a in defs.read("src/diagnose/causes.def") if m == "CAUSE"])
+    return table(
+        ["cause", "meaning"], [(f"`{a[1]}`", a[2]) for m, a in defs.read("src/diagnose/causes.def") if m == "CAUSE"]
+    )
 
 
 def errors():
-    return table(["code", "exit status", "meaning"], [(f"`{n}`", s, t) for _, (n, s, t) in defs.read("include/tachograph/err.def")])
+    return table(
+        ["code", "exit status", "meaning"],
+        [(f"`{n}`", s, t) for _, (n, s, t) in defs.read("include/tachograph/err.def")],
+    )
 
 
 def formats():
     rows = []
     lines = defs.read("src/show/formats.def")
     for name, suffix, of_table, of_trace, meaning in (args for macro, args in lines if macro == "FORMAT"):
-        suffix = ", ".join(f"`{s}`" for s in [suffix, *(args[1] for macro, args in lines if macro == "ALSO" and args[0] == name)])
-        rows.append((f"`{name}`", suffix, "yes" if of_table != "NULL" else "", "yes" if of_trace != "NULL" else "", meaning))
+        suffix = ", ".join(
+            f"`{s}`" for s in [suffix, *(args[1] for macro, args in lines if macro == "ALSO" and args[0] == name)]
+        )
+        rows.append(
+            (f"`{name}`", suffix, "yes" if of_table != "NULL" else "", "yes" if of_trace != "NULL" else "", meaning)
+        )
     return table(["format", "suffix", "tables", "traces", "what it is"], rows)
 
 
 def categories():
-    return table(["category in the file", "taken as"],
-                 [(f"`{n}`" if n else "(none)", c.lower().replace("_", " ")) for _, (n, c) in defs.read("src/trace/categories.def")])
+    return table(
+        ["category in the file", "taken as"],
+        [
+            (f"`{n}`" if n else "(none)", c.lower().replace("_", " "))
+            for _, (n, c) in defs.read("src/trace/categories.def")
+        ],
+    )
 
 
 def commands():
@@ -83,7 +112,9 @@ def commands():
         if macro != "COMMAND":
             continue
         name, operands, meaning, example = args
-        parts.append(f"### `tachograph {name}{' ' + operands if operands else ''}`\n\n{meaning[0].upper()}{meaning[1:]}.\n\n```\n{example}\n```\n")
+        parts.append(
+            f"### `tachograph {name}{' ' + operands if operands else ''}`\n\n{meaning[0].upper()}{meaning[1:]}.\n\n```\n{example}\n```\n"
+        )
         options = option_rows(rows, name)
         if options:
             parts.append(table(["option", "meaning"], options) + "\n")
@@ -107,46 +138,71 @@ def every_option():
 
 
 def chunks():
-    return table(["number", "name", "meaning"], [(n, f"`{name}`", m) for _, (name, n, m) in defs.read("src/format/chunks.def")])
+    return table(
+        ["number", "name", "meaning"], [(n, f"`{name}`", m) for _, (name, n, m) in defs.read("src/format/chunks.def")]
+    )
 
 
 def raw(macro, head):
     def make():
         rows = [a for m, a in defs.read("src/format/events.def") if m == macro]
         if macro == "RAW_FIELD":
-            rows = [(offset, kind.replace("_t", "").replace("uint", "u"), f"`{name}`", meaning) for kind, name, offset, meaning in rows]
+            rows = [
+                (offset, kind.replace("_t", "").replace("uint", "u"), f"`{name}`", meaning)
+                for kind, name, offset, meaning in rows
+            ]
         else:
             rows = [(f"`{row[0]}`", *row[1:]) for row in rows]
         return table(head, rows)
+
     return make
 
 
 def raw_inputs():
-    rows = [(f"`{name}`", number, layout, meaning) for _, (name, number, layout, meaning) in defs.read("src/format/inputs.def")]
+    rows = [
+        (f"`{name}`", number, layout, meaning)
+        for _, (name, number, layout, meaning) in defs.read("src/format/inputs.def")
+    ]
     return table(["input", "number", "bytes behind the number", "meaning"], rows)
 
 
 def columns():
     rows = []
     for _, (_, of, field, chunk, width, how) in defs.read("src/trace/columns.def"):
-        rows.append((f"`{chunk}`", f"`{of}.{field}`", width, how.replace("TG_T_", "").replace(" |", ",") if how != "0" else ""))
+        rows.append(
+            (f"`{chunk}`", f"`{of}.{field}`", width, how.replace("TG_T_", "").replace(" |", ",") if how != "0" else "")
+        )
     return table(["chunk", "column", "bytes per value", "transform"], rows)
 
 
-TABLES = {"chunks": chunks, "columns": columns,
-          "raw-fields": raw("RAW_FIELD", ["offset", "type", "field", "meaning"]),
-          "raw-scopes": raw("RAW_SCOPE", ["scope", "number", "category", "meaning"]),
-          "raw-flags": raw("RAW_FLAG", ["flag", "bit", "meaning"]),
-          "raw-dictionaries": raw("RAW_DICTIONARY", ["dictionary", "number", "meaning"]),
-          "raw-counts": raw("RAW_COUNT", ["counter", "position", "loss it is added to", "meaning"]), "raw-inputs": raw_inputs,
-          "questions": questions, "question-names": question_names, "common-arguments": common_arguments, "diff-arguments": diff_arguments,
-          "diff-columns": diff_columns, "losses": losses, "causes": causes,
-          "errors": errors, "formats": formats, "categories": categories, "commands": commands, "every-option": every_option}
+TABLES = {
+    "chunks": chunks,
+    "columns": columns,
+    "raw-fields": raw("RAW_FIELD", ["offset", "type", "field", "meaning"]),
+    "raw-scopes": raw("RAW_SCOPE", ["scope", "number", "category", "meaning"]),
+    "raw-flags": raw("RAW_FLAG", ["flag", "bit", "meaning"]),
+    "raw-dictionaries": raw("RAW_DICTIONARY", ["dictionary", "number", "meaning"]),
+    "raw-counts": raw("RAW_COUNT", ["counter", "position", "loss it is added to", "meaning"]),
+    "raw-inputs": raw_inputs,
+    "questions": questions,
+    "question-names": question_names,
+    "common-arguments": common_arguments,
+    "diff-arguments": diff_arguments,
+    "diff-columns": diff_columns,
+    "losses": losses,
+    "causes": causes,
+    "errors": errors,
+    "formats": formats,
+    "categories": categories,
+    "commands": commands,
+    "every-option": every_option,
+}
 
 
 def refresh(text):
     def fill(match):
         return f"<!-- table: {match.group(1)} -->\n{TABLES[match.group(1)]()}\n<!-- end -->"
+
     return re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", fill, text, flags=re.S)
 
 

@@ -5,6 +5,7 @@
     python3 tools/layers.py --sizes    also list what is over the soft limits (files 600 lines, functions 60)
 
 The law in words stands in CONTRIBUTING.md; change both in one commit."""
+
 import argparse
 import pathlib
 import re
@@ -28,9 +29,17 @@ MAY_INCLUDE = {
 # A header that is neither a front door nor private: what diagnose judges is what these declare, and putting
 # them into analyze.h would show them to everybody.
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
-SIDE_DOORS = {"analyze/whole/steps.h": {"diagnose"}, "analyze/device/gaps.h": {"diagnose"}, "analyze/device/tensor_cores.h": {"diagnose"},
-              "analyze/host/frames.h": {"diagnose"}, "analyze/work/op_inputs.h": {"diagnose"}, "analyze/work/flops.h": {"diagnose"},
-              "trace/summary.h": {"analyze", ""}, "analyze/ranks/summarize.h": {""}, "analyze/ranks/read_run.h": {"", "cli"}}
+SIDE_DOORS = {
+    "analyze/whole/steps.h": {"diagnose"},
+    "analyze/device/gaps.h": {"diagnose"},
+    "analyze/device/tensor_cores.h": {"diagnose"},
+    "analyze/host/frames.h": {"diagnose"},
+    "analyze/work/op_inputs.h": {"diagnose"},
+    "analyze/work/flops.h": {"diagnose"},
+    "trace/summary.h": {"analyze", ""},
+    "analyze/ranks/summarize.h": {""},
+    "analyze/ranks/read_run.h": {"", "cli"},
+}
 
 # third-party header → the only files that may include it (regular expressions on the path below the root)
 GATES = {
@@ -57,7 +66,11 @@ GLOBALS = r"^static (?!const\b|inline\b|_Thread_local\b)(?![^=;]*\*const\b)[^()=
 WORDS = {
     "base": [
         ("a word of the trace domain", DOMAIN, r"$^"),
-        ("printing or ending the process", PRINTING, r"os_process\.c"),  # a forked child that could not become its program
+        (
+            "printing or ending the process",
+            PRINTING,
+            r"os_process\.c",
+        ),  # a forked child that could not become its program
         ("file access outside os.c", FILES, r"os\w*\.c|pages\.c"),
         ("the environment outside os.c", ENVIRONMENT, r"os\w*\.c"),
         ("the C allocator outside mem.c and os.c", MEMORY, r"(mem|os\w*)\.c"),
@@ -67,20 +80,34 @@ WORDS = {
     "cli": [("the environment outside os.c", ENVIRONMENT, r"$^")],
 }
 for _folder in ("format", "trace", "analyze", "diagnose", "show", ""):
-    WORDS.setdefault(_folder, []).extend([
-        ("printing or ending the process", PRINTING, r"$^"),
-        ("file access outside base/os.c", FILES, r"$^"),
-        ("the environment outside base/os.c", ENVIRONMENT, r"$^"),
-        ("the C allocator outside base/mem.c", MEMORY, r"$^"),
-    ])
+    WORDS.setdefault(_folder, []).extend(
+        [
+            ("printing or ending the process", PRINTING, r"$^"),
+            ("file access outside base/os.c", FILES, r"$^"),
+            ("the environment outside base/os.c", ENVIRONMENT, r"$^"),
+            ("the C allocator outside base/mem.c", MEMORY, r"$^"),
+        ]
+    )
 
 SOFT_FILE, HARD_FILE = 600, 1000
 SOFT_FUNCTION, HARD_FUNCTION = 60, 100
-SHARED_NAMES = {"__init__.py", "__init__.pyi", "__main__.py", "profiler.py", "timeline.py", "config.py", "conftest.py", "README.md", "CMakeLists.txt", "py.typed"}
+SHARED_NAMES = {
+    "__init__.py",
+    "__init__.pyi",
+    "__main__.py",
+    "profiler.py",
+    "timeline.py",
+    "config.py",
+    "conftest.py",
+    "README.md",
+    "CMakeLists.txt",
+    "py.typed",
+}
 
 
 def strip_comments(text):
     """The text with comments and the insides of string literals blanked, line numbers unchanged."""
+
     def blank(match):
         s = match.group(0)
         if s[0] == '"':
@@ -88,6 +115,7 @@ def strip_comments(text):
         if s[0] == "'":
             return s
         return re.sub(r"[^\n]", " ", s)
+
     return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", blank, text, flags=re.S)
 
 
@@ -147,8 +175,12 @@ def functions(code):
                 first = number if not head else first
                 head += line
                 if line.rstrip().endswith("{"):
-                    if "(" in head and "=" not in head.split("(")[0] and not head.startswith(("struct", "enum", "union", "typedef")) or (
-                            re.match(r"(struct|enum) \w+ \**\w+\(", head)):
+                    if (
+                        "(" in head
+                        and "=" not in head.split("(")[0]
+                        and not head.startswith(("struct", "enum", "union", "typedef"))
+                        or (re.match(r"(struct|enum) \w+ \**\w+\(", head))
+                    ):
                         start = first
                     else:
                         head = ""
@@ -219,7 +251,9 @@ def main():
         breaks.extend(check_source(path, sizes))
     for path in sorted((ROOT / "python").glob("_re*.[ch]")):
         breaks.extend(check_binding(path))
-        breaks.extend(check_sizes(path.relative_to(ROOT).as_posix(), strip_comments(path.read_text(encoding="utf-8")), sizes))
+        breaks.extend(
+            check_sizes(path.relative_to(ROOT).as_posix(), strip_comments(path.read_text(encoding="utf-8")), sizes)
+        )
     breaks.extend(check_names())
     for line in breaks + (sizes if options.sizes else []):
         print(line)

@@ -4,6 +4,7 @@
     tools/suite.py --build DIR     DIR holds the C build with tests
 
 Writes build/suite.counts ("passed failed skipped") for .ci/run."""
+
 import argparse
 import os
 import pathlib
@@ -45,17 +46,39 @@ def main():
     options = parser.parse_args()
     build = (ROOT / options.build).resolve()
     begin = time.monotonic()
-    environment = dict(os.environ, TACHOGRAPH=str(build / "tachograph"), TACHOGRAPH_LIBRARY=str(build / "libtachograph.so"))
+    environment = dict(
+        os.environ, TACHOGRAPH=str(build / "tachograph"), TACHOGRAPH_LIBRARY=str(build / "libtachograph.so")
+    )
     parts = [
-        run(["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "120", "-j2", "-Q", "--output-log",
-             str(build / "ctest.log"), "--output-junit", str(build / "ctest.xml")], build / "ctest.xml"),
-        run([sys.executable, "-m", "pytest", "-q", "--junit-xml", str(build / "pytest.xml"), *options.pytest_args],
-            build / "pytest.xml", env=environment),
+        run(
+            [
+                "ctest",
+                "--test-dir",
+                str(build),
+                "--output-on-failure",
+                "--timeout",
+                "120",
+                "-j2",
+                "-Q",
+                "--output-log",
+                str(build / "ctest.log"),
+                "--output-junit",
+                str(build / "ctest.xml"),
+            ],
+            build / "ctest.xml",
+        ),
+        run(
+            [sys.executable, "-m", "pytest", "-q", "--junit-xml", str(build / "pytest.xml"), *options.pytest_args],
+            build / "pytest.xml",
+            env=environment,
+        ),
     ]
     if parts[0][1]:
         print((build / "ctest.log").read_text(errors="replace")[-20000:])
-    print(f"C: {parts[0][0]} passed, {parts[0][1]} failed · Python: {parts[1][0]} passed, {parts[1][1]} failed · "
-          f"{time.monotonic() - begin:.0f} s")
+    print(
+        f"C: {parts[0][0]} passed, {parts[0][1]} failed · Python: {parts[1][0]} passed, {parts[1][1]} failed · "
+        f"{time.monotonic() - begin:.0f} s"
+    )
     passed, failed, skipped = (sum(column) for column in zip(*parts))
     (ROOT / "build").mkdir(exist_ok=True)
     (ROOT / "build" / "suite.counts").write_text(f"{passed} {failed} {skipped}\n")

@@ -12,6 +12,7 @@
 
 Times are integer nanoseconds and sizes integer bytes; each column says its unit. `tg.questions()` lists what can be asked.
 torch is imported when something that records is first used; reading needs no torch."""
+
 from __future__ import annotations
 
 import builtins
@@ -29,9 +30,26 @@ __version__ = _read.version
 
 # What records and measures, and which module has it; that module is imported at the first use of the name.
 _RECORDING = {
-    "profiler": ("profile", "_KinetoProfile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction",
-                 "ProfilerActivity", "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig",
-                 "PerformanceMetricsConfig", "ProfilerActivityConfig", "_ExperimentalConfig", "KinetoStepTracker", "RecordScope", "itt"),
+    "profiler": (
+        "profile",
+        "_KinetoProfile",
+        "schedule",
+        "supported_activities",
+        "tensorboard_trace_handler",
+        "ProfilerAction",
+        "ProfilerActivity",
+        "kineto_available",
+        "DeviceType",
+        "record_function",
+        "ExecutionTraceObserver",
+        "CuspyConfig",
+        "PerformanceMetricsConfig",
+        "ProfilerActivityConfig",
+        "_ExperimentalConfig",
+        "KinetoStepTracker",
+        "RecordScope",
+        "itt",
+    ),
     "_events.event_list": ("EventList", "FunctionEvent", "FunctionEventAvg"),
     "_labels.module_labels": ("modules",),
     "_profile.folder": ("session",),
@@ -46,8 +64,21 @@ _RECORDING = {
 _MODULES = ("profiler", "autograd", "timing", "memory")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}
 
-__all__ = ["open", "open_ranks", "questions", "formats", "Trace", "Table", "Column", "Question", "Argument", "ColumnInfo", "TachographError", "__version__",
-           *(name for name in _HOME if not name.startswith("_"))]
+__all__ = [
+    "open",
+    "open_ranks",
+    "questions",
+    "formats",
+    "Trace",
+    "Table",
+    "Column",
+    "Question",
+    "Argument",
+    "ColumnInfo",
+    "TachographError",
+    "__version__",
+    *(name for name in _HOME if not name.startswith("_")),
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -66,6 +97,7 @@ def __dir__() -> list[str]:
 
 class Argument(NamedTuple):
     """An argument of a question: its name, the value it has when not given, what it does."""
+
     name: str
     default: str
     meaning: str
@@ -73,6 +105,7 @@ class Argument(NamedTuple):
 
 class ColumnInfo(NamedTuple):
     """A column of an answer; type is text, int, real or bool."""
+
     name: str
     type: str
     unit: str
@@ -81,6 +114,7 @@ class ColumnInfo(NamedTuple):
 
 class Question(NamedTuple):
     """What can be asked: what it takes, and the columns of its answer."""
+
     name: str
     meaning: str
     arguments: tuple[Argument, ...]
@@ -89,8 +123,10 @@ class Question(NamedTuple):
 
 def questions() -> dict[str, Question]:
     """Every question there is, by name."""
-    return {name: Question(name, meaning, tuple(Argument(*a) for a in arguments), tuple(ColumnInfo(*c) for c in columns))
-            for name, meaning, arguments, columns in _read.questions()}
+    return {
+        name: Question(name, meaning, tuple(Argument(*a) for a in arguments), tuple(ColumnInfo(*c) for c in columns))
+        for name, meaning, arguments, columns in _read.questions()
+    }
 
 
 def formats() -> list[str]:
@@ -152,17 +188,20 @@ class Table(_read.Table):
     def to_arrow(self):
         """A pyarrow.Table over the same memory."""
         import pyarrow
+
         return pyarrow.table(self)
 
     def to_polars(self):
         """A polars.DataFrame over the same memory."""
         import polars
+
         return polars.DataFrame(self)
 
     def to_pandas(self):
         """A pandas.DataFrame: int64, float64 and object columns; Int64 and boolean where an integer or a truth is unknown."""
         import numpy
         import pandas
+
         data = {}
         for name in self.columns:
             column = self.column(name)

@@ -1,10 +1,11 @@
 """Two traces held against each other.
 
-    d = tg.diff("before.tacho", "after.tacho")
-    print(d)                                  # the headline, then what changed most
-    d.table.to_pandas()
-    assert not d.failed("step.p50 > +5%", 'op["aten::conv2d"].self_cpu > +10%')
+d = tg.diff("before.tacho", "after.tacho")
+print(d)                                  # the headline, then what changed most
+d.table.to_pandas()
+assert not d.failed("step.p50 > +5%", 'op["aten::conv2d"].self_cpu > +10%')
 """
+
 from __future__ import annotations
 
 import os
@@ -69,14 +70,25 @@ def _number(value: Any, unit: str) -> str:
 
 
 def _rows_html(table: Any, shown: int = 50) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("by", "name", "quantity", "A", "B", "change", "%", "95 %", "verdict"))
+    head = "".join(
+        f"<th>{name}</th>" for name in ("by", "name", "quantity", "A", "B", "change", "%", "95 %", "verdict")
+    )
     body = []
     for row in list(table)[:shown]:
         unit = row["unit"]
         interval = "" if row["low"] is None else f"{_number(row['low'], unit)} … {_number(row['high'], unit)}"
         share = "" if row["delta_pct"] is None else f"{row['delta_pct']:+.1f}"
-        cells = (row["by"], row["name"], row["quantity"], _number(row["a"], unit), _number(row["b"], unit), _number(row["delta"], unit), share, interval,
-                 row["verdict"])
+        cells = (
+            row["by"],
+            row["name"],
+            row["quantity"],
+            _number(row["a"], unit),
+            _number(row["b"], unit),
+            _number(row["delta"], unit),
+            share,
+            interval,
+            row["verdict"],
+        )
         body.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     more = f"<small>{shown} of {len(table)} rows</small>" if len(table) > shown else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}"
@@ -90,10 +102,13 @@ def diff(a: Any, b: Any, by: Union[str, list[str]] = "all", **arguments: Any) ->
     counts and durations (rules="hta": as HolisticTraceAnalysis does), by="conditions" lists how the traces were made. These three give a
     Table, the rest a Diff."""
     from . import Table, Trace, _texts, open as open_trace
+
     texts = _texts(arguments if "question" in arguments and by == "all" else {"by": by, **arguments})
     opened = [trace if isinstance(trace, Trace) else open_trace(os.fspath(trace)) for trace in (a, b)]
     table = _read.diff(Table, *opened, texts)
     if "question" in texts or texts.get("by") in PLAIN:
         return table
     narrow = ("by", "where", "sort", "limit")
-    return Diff(table, lambda: _read.diff(Table, *opened, {name: text for name, text in texts.items() if name not in narrow}))
+    return Diff(
+        table, lambda: _read.diff(Table, *opened, {name: text for name, text in texts.items() if name not in narrow})
+    )

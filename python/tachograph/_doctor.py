@@ -1,5 +1,6 @@
 """What can be recorded with this Python and its torch, and why not; `tachograph doctor` shows it. Printed: a line for each row, its cells
 (item, value, 1 = fine, advice) apart by tabs."""
+
 from __future__ import annotations
 
 import os
@@ -21,13 +22,17 @@ def rows() -> list[Row]:
     try:
         import torch
     except ImportError as e:
-        return [("torch", f"not found ({e})", False, "only needed to record, not to read: pip install torch"), _recorder(None)]
+        return [
+            ("torch", f"not found ({e})", False, "only needed to record, not to read: pip install torch"),
+            _recorder(None),
+        ]
     return [("torch", torch.__version__, True, ""), _recorder(torch), _collector(torch), *_devices(torch)]
 
 
 def _recorder(torch: Any) -> Row:
     """What opening a recording of everything says, which calibrates the hook and proves it."""
     from ._collect.native import available
+
     usable, reason = available()
     if not usable:
         return "our recorder", f"no: {reason}", False, "torch's own collector records instead, at a higher price"
@@ -47,14 +52,24 @@ def _recorder(torch: Any) -> Row:
 def _collector(torch: Any) -> Row:
     if not torch.profiler.kineto_available():
         return "torch's collector", "no: this torch is built without Kineto", False, "work on devices is not recorded"
-    return "torch's collector", "yes, for " + ", ".join(sorted(a.name for a in torch.profiler.supported_activities())), True, ""
+    return (
+        "torch's collector",
+        "yes, for " + ", ".join(sorted(a.name for a in torch.profiler.supported_activities())),
+        True,
+        "",
+    )
 
 
 # ---- devices ----------------------------------------------------------------------------------------------------------------------
 
+
 def _devices(torch: Any) -> list[Row]:
     """A device that this machine does not have is nothing to mend; one that it has and that cannot be recorded is."""
-    return [("NVIDIA, AMD devices", *_gpu(torch)), ("Intel devices (XPU)", *_xpu(torch)), ("Apple devices (MPS)", *_mps(torch))]
+    return [
+        ("NVIDIA, AMD devices", *_gpu(torch)),
+        ("Intel devices (XPU)", *_xpu(torch)),
+        ("Apple devices (MPS)", *_mps(torch)),
+    ]
 
 
 def _answer(no_device: Optional[str], device: str, unsupported: Optional[str], advice: str) -> tuple[str, bool, str]:
@@ -64,15 +79,25 @@ def _answer(no_device: Optional[str], device: str, unsupported: Optional[str], a
 
 
 def _gpu(torch: Any) -> tuple[str, bool, str]:
-    platform = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {torch.version.hip}" if torch.version.hip else None
+    platform = (
+        f"CUDA {torch.version.cuda}"
+        if torch.version.cuda
+        else f"ROCm {torch.version.hip}"
+        if torch.version.hip
+        else None
+    )
     if platform is None:
         return _answer("this torch is built without CUDA and ROCm", "", None, "")
     if not torch.cuda.is_available():
         return _answer(f"built for {platform}, and no device of that kind can be used here", "", None, "")
     device = f"{platform}: {torch.cuda.device_count()} × {torch.cuda.get_device_name(0)}"
     is_known = torch.profiler.ProfilerActivity.CUDA in torch.profiler.supported_activities()
-    return _answer(None, device, None if is_known else "the collector of this torch has no activity for them",
-                   "install a torch whose Kineto has CUPTI or roctracer; times of launches are recorded")
+    return _answer(
+        None,
+        device,
+        None if is_known else "the collector of this torch has no activity for them",
+        "install a torch whose Kineto has CUPTI or roctracer; times of launches are recorded",
+    )
 
 
 def _xpu(torch: Any) -> tuple[str, bool, str]:
@@ -82,8 +107,12 @@ def _xpu(torch: Any) -> tuple[str, bool, str]:
     if not xpu.is_available():
         return _answer("built for XPU, and no device of that kind can be used here", "", None, "")
     is_known = any(a.name == "XPU" for a in torch.profiler.supported_activities())
-    return _answer(None, f"{xpu.device_count()} × {xpu.get_device_name(0)}", None if is_known else "the collector of this torch has no activity for them",
-                   "install a torch whose Kineto has XPUPTI; times of launches are recorded")
+    return _answer(
+        None,
+        f"{xpu.device_count()} × {xpu.get_device_name(0)}",
+        None if is_known else "the collector of this torch has no activity for them",
+        "install a torch whose Kineto has XPUPTI; times of launches are recorded",
+    )
 
 
 def _mps(torch: Any) -> tuple[str, bool, str]:
@@ -91,4 +120,9 @@ def _mps(torch: Any) -> tuple[str, bool, str]:
         return _answer("this torch is built without MPS", "", None, "")
     if not torch.backends.mps.is_available():
         return _answer("built for MPS, and no device of that kind can be used here", "", None, "")
-    return _answer(None, "", "torch's collector has no activity for them", "torch.mps.profiler.profile() marks the work for Instruments")
+    return _answer(
+        None,
+        "",
+        "torch's collector has no activity for them",
+        "torch.mps.profiler.profile() marks the work for Instruments",
+    )

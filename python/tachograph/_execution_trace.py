@@ -7,6 +7,7 @@
 Both files count the calls of record functions: "External id" here, rf_id there. The file comes from somebody else: it is parsed as JSON
 and nothing else, its size is bounded, and what is no node is left out and counted.
 """
+
 from __future__ import annotations
 
 import gzip
@@ -22,14 +23,33 @@ _PIECE = 1 << 20
 
 class Node:
     """One node. Values and shapes are as the file has them; rf_id is None where it says none."""
-    __slots__ = ("id", "name", "rf_id", "parent", "op_schema", "inputs", "input_shapes", "input_types", "outputs", "output_shapes", "output_types", "attributes")
+
+    __slots__ = (
+        "id",
+        "name",
+        "rf_id",
+        "parent",
+        "op_schema",
+        "inputs",
+        "input_shapes",
+        "input_types",
+        "outputs",
+        "output_shapes",
+        "output_types",
+        "attributes",
+    )
 
     def __init__(self, raw: dict[str, Any]) -> None:
         found = raw.get("attr")
-        attributes = {a["name"]: a.get("value") for a in found if isinstance(a, dict) and isinstance(a.get("name"), str)} if isinstance(found, list) else {}
+        attributes = (
+            {a["name"]: a.get("value") for a in found if isinstance(a, dict) and isinstance(a.get("name"), str)}
+            if isinstance(found, list)
+            else {}
+        )
 
         def field(name: str, default: Any = None) -> Any:
             return raw.get(name, attributes.get(name, default))
+
         self.id, self.name = raw["id"], raw["name"]
         self.rf_id = field("rf_id") if _is_count(field("rf_id")) else None
         self.parent = field("parent", raw.get("ctrl_deps"))
@@ -56,7 +76,12 @@ class ExecutionTrace:
         self.nodes: dict[int, Node] = {}
         self.skipped = 0
         for raw in document["nodes"]:
-            if isinstance(raw, dict) and _is_count(raw.get("id")) and isinstance(raw.get("name"), str) and raw["id"] not in self.nodes:
+            if (
+                isinstance(raw, dict)
+                and _is_count(raw.get("id"))
+                and isinstance(raw.get("name"), str)
+                and raw["id"] not in self.nodes
+            ):
                 self.nodes[raw["id"]] = Node(raw)
             else:
                 self.skipped += 1
@@ -68,7 +93,9 @@ class ExecutionTrace:
 
     def overlaps(self, least: int, most: int) -> bool:
         """Do the external ids of a profiler trace, from least to most, enclose the calls here? Else the two saw different runs."""
-        ids = [n.rf_id for n in self.nodes.values() if n.rf_id is not None and not any(mark in n.name for mark in _MARKS)]
+        ids = [
+            n.rf_id for n in self.nodes.values() if n.rf_id is not None and not any(mark in n.name for mark in _MARKS)
+        ]
         return bool(ids) and least <= min(ids) and most >= max(ids)
 
     def correlate(self, trace: Any, rank: Optional[int] = None) -> list[dict[str, Any]]:
@@ -80,8 +107,10 @@ class ExecutionTrace:
         if not ids:
             raise ValueError('the trace has no operators with an "External id" to tell them by')
         if not self.overlaps(min(ids), max(ids)):
-            raise ValueError(f"the trace counts calls from {min(ids)} to {max(ids)}, which does not enclose those of the execution trace: "
-                             "they were not recorded together")
+            raise ValueError(
+                f"the trace counts calls from {min(ids)} to {max(ids)}, which does not enclose those of the execution trace: "
+                "they were not recorded together"
+            )
         return [{**r, "et_node": self.node_of(r["external_id"])} for r in rows if r["category"] in CATEGORIES]
 
 

@@ -1,4 +1,5 @@
 """A table as HTML for notebooks. Names come from traces, traces from strangers: everything is escaped."""
+
 from html import escape
 
 SHOWN = 50

@@ -1,4 +1,5 @@
 """Do something as soon as a module has been imported, without importing it."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """A line on a terminal that says how much of the files has been read, once that has taken a second."""
+
 from __future__ import annotations
 
 import sys

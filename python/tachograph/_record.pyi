@@ -34,8 +34,17 @@ class State(TypedDict):
     session: int
     why: str
 
-def open(path: Union[str, bytes, os.PathLike[str]], *, features: int = ..., required: int = 0, memory_bytes: int = 0, disk_bytes: int = 0,
-         keep: str = "first", session: int = 0, rank: int = -1) -> None: ...
+def open(
+    path: Union[str, bytes, os.PathLike[str]],
+    *,
+    features: int = ...,
+    required: int = 0,
+    memory_bytes: int = 0,
+    disk_bytes: int = 0,
+    keep: str = "first",
+    session: int = 0,
+    rank: int = -1,
+) -> None: ...
 def resume() -> None: ...
 def pause() -> None: ...
 def toggle(features: int, on: bool, /) -> None: ...
@@ -68,7 +77,12 @@ class record_function:
     def _call_end_callbacks_on_future(self, fut: Any) -> Any: ...
 
 class RecordFunctionFast:
-    def __init__(self, name: str, input_values: Optional[Union[list[Any], tuple[Any, ...]]] = None, keyword_values: Optional[dict[str, Any]] = None) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        input_values: Optional[Union[list[Any], tuple[Any, ...]]] = None,
+        keyword_values: Optional[dict[str, Any]] = None,
+    ) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None: ...
 

@@ -1,4 +1,5 @@
 """What the recorder tells its user: warnings, and lines on the logger "tachograph". Never a word on standard output."""
+
 from __future__ import annotations
 
 import logging

@@ -8,6 +8,7 @@
     tg.memory.reset_peak(); work(); print(tg.memory.peak())
 
 On the CPU, allocations are those of tensors. What is alive without a recording is not known there; peak() is then the process'."""
+
 from __future__ import annotations
 
 import pickle
@@ -40,6 +41,7 @@ def _is_cuda(device: Any) -> bool:
 
 class Peak(NamedTuple):
     """The most memory that was in use."""
+
     bytes: int
     of: str  # what was measured
 
@@ -101,6 +103,7 @@ class History:
             return self
         from ._collect.backend import Recipe, new_recording
         from .profiler import ProfilerActivity
+
         recipe = Recipe(activities=frozenset([ProfilerActivity.CPU]), profile_memory=True, stack_per_op=self.stacks)
         self._recording = new_recording(recipe, "memory")
         self._recording.start()
@@ -121,7 +124,7 @@ class History:
         every, self._base_ns = cpu_entries(trace), base_ns(trace)
         self.dropped = max(0, len(every) - self.max_entries)
         self._totals = _totals(every)
-        self.entries = every[self.dropped:]
+        self.entries = every[self.dropped :]
         self._alive = live_at_end(every)
 
     @property
@@ -132,7 +135,10 @@ class History:
     @property
     def snapshot(self) -> dict:
         """In the layout of torch.cuda.memory._snapshot(), and "dropped"."""
-        return {**(self._snapshot if self._snapshot is not None else snapshot_of(self.entries, self._alive, self._base_ns)), "dropped": self.dropped}
+        return {
+            **(self._snapshot if self._snapshot is not None else snapshot_of(self.entries, self._alive, self._base_ns)),
+            "dropped": self.dropped,
+        }
 
     def dump(self, path: Any) -> None:
         """Write the snapshot as a pickle, as torch.cuda.memory._dump_snapshot does."""
@@ -143,11 +149,14 @@ class History:
         """A text for people: torch's own table on a device; on the CPU the totals, and how many entries were dropped."""
         if self._snapshot is not None:
             return torch_module().cuda.memory_summary(self.device, abbreviated=True)
-        return str(self._totals) + (f"\n{self.dropped} entries dropped, the oldest; max_entries={self.max_entries}" if self.dropped else "")
+        return str(self._totals) + (
+            f"\n{self.dropped} entries dropped, the oldest; max_entries={self.max_entries}" if self.dropped else ""
+        )
 
 
 class Totals(NamedTuple):
     """Sums of a history: bytes, and how many allocations and frees."""
+
     current: int  # allocated in the history and alive at its end
     peak: int
     allocated: int
@@ -156,8 +165,10 @@ class Totals(NamedTuple):
     frees: int
 
     def __str__(self) -> str:
-        return (f"{'current':<18}{human(self.current):>12}\n{'peak':<18}{human(self.peak):>12}\n{'total allocated':<18}{human(self.allocated):>12}\n"
-                f"{'total freed':<18}{human(self.freed):>12}\n{'allocations':<18}{self.allocations:>12}\n{'frees':<18}{self.frees:>12}")
+        return (
+            f"{'current':<18}{human(self.current):>12}\n{'peak':<18}{human(self.peak):>12}\n{'total allocated':<18}{human(self.allocated):>12}\n"
+            f"{'total freed':<18}{human(self.freed):>12}\n{'allocations':<18}{self.allocations:>12}\n{'frees':<18}{self.frees:>12}"
+        )
 
 
 def _totals(entries: list[Entry]) -> Totals:
@@ -200,22 +211,39 @@ def summary(device: Any = None) -> str:
 
 # ---- stages of a step ------------------------------------------------------------------------------------------------------------------
 
-STAGES = ("Start", "After data", "After forward", "After loss", "After backward", "After optimizer step", "After zero_grad")
-WHY = ("", "the batch", "activations kept for backward", "the loss and what it keeps", "gradients came, activations went",
-       "optimizer state, at the first step", "gradients went, if zero_grad sets them to None")
+STAGES = (
+    "Start",
+    "After data",
+    "After forward",
+    "After loss",
+    "After backward",
+    "After optimizer step",
+    "After zero_grad",
+)
+WHY = (
+    "",
+    "the batch",
+    "activations kept for backward",
+    "the loss and what it keeps",
+    "gradients came, activations went",
+    "optimizer state, at the first step",
+    "gradients went, if zero_grad sets them to None",
+)
 PHASES = ("forward", "loss", "backward", "optimizer")
 
 
 class Stage(NamedTuple):
     """Bytes in use at one point of a training step."""
+
     name: str
-    allocated: int           # bytes of live tensors
+    allocated: int  # bytes of live tensors
     reserved: Optional[int]  # bytes the device's allocator holds; None on the CPU, whose allocator keeps none back
-    delta: int               # to the stage before
+    delta: int  # to the stage before
 
 
 class Stages(NamedTuple):
     """rows: the seven stages. peaks: the most that was allocated during each phase, and overall."""
+
     rows: list[Stage]
     peaks: dict[str, int]
     device: str
@@ -228,10 +256,18 @@ class Stages(NamedTuple):
         unused = None if not last.reserved else 1 - last.allocated / last.reserved
         peaks = {name: self.peaks[name] / 1e9 for name in ("forward", "backward", "optimizer")}
         overall = self.peaks["overall"] / 1e9
-        return {**peaks, "peak": overall, "peak_gb": overall, "parameters_gb": parameters / 1e9, "fragmentation_ratio": unused}
+        return {
+            **peaks,
+            "peak": overall,
+            "peak_gb": overall,
+            "parameters_gb": parameters / 1e9,
+            "fragmentation_ratio": unused,
+        }
 
     def __str__(self) -> str:
-        lines = [f"{'stage':<22}{'allocated':>12}{'change':>12}{'' if self.rows[0].reserved is None else 'reserved':>12}"]
+        lines = [
+            f"{'stage':<22}{'allocated':>12}{'change':>12}{'' if self.rows[0].reserved is None else 'reserved':>12}"
+        ]
         for row, why in zip(self.rows, WHY):
             reserved = "" if row.reserved is None else human(row.reserved)
             change = ("+" if row.delta >= 0 else "−") + human(abs(row.delta)) if why else ""
@@ -240,7 +276,9 @@ class Stages(NamedTuple):
         return "\n".join([*lines, f"peaks on {self.device}: {peaks}"])
 
 
-def _run_step(model: Any, loss_fn: Callable, optimizer: Any, batch: Any, device: Any, mark: Callable[[int], None]) -> None:
+def _run_step(
+    model: Any, loss_fn: Callable, optimizer: Any, batch: Any, device: Any, mark: Callable[[int], None]
+) -> None:
     mark(0)
     inputs, target = split_batch(batch, device)
     mark(1)
@@ -263,7 +301,9 @@ def stages(model: Any, loss_fn: Callable, optimizer: Any, batch: Any, *, device:
     measure = _stages_cuda if _is_cuda(where) else _stages_cpu
     allocated, reserved, peaks = measure(where, lambda mark: _run_step(model, loss_fn, optimizer, batch, where, mark))
     before = [allocated[0], *allocated]
-    rows = [Stage(*row) for row in zip(STAGES, allocated, reserved, (now - then for now, then in zip(allocated, before)))]
+    rows = [
+        Stage(*row) for row in zip(STAGES, allocated, reserved, (now - then for now, then in zip(allocated, before)))
+    ]
     # Between mark i and i + 1: data, forward, loss, backward, optimizer, zero_grad.
     return Stages(rows, {**dict(zip(PHASES, peaks[1:5])), "overall": max(peaks)}, str(where))
 
@@ -280,6 +320,7 @@ def _stages_cuda(device: Any, run: Callable) -> tuple[list[int], list[Optional[i
         cuda.reset_peak_memory_stats(device)
         allocated.append(cuda.memory_allocated(device))
         reserved.append(cuda.memory_reserved(device))
+
     run(mark)
     return allocated, reserved, peaks
 
@@ -287,6 +328,7 @@ def _stages_cuda(device: Any, run: Callable) -> tuple[list[int], list[Optional[i
 def _live_bytes() -> int:
     """Of all tensors on the CPU that Python knows, each storage once."""
     import gc
+
     torch = torch_module()
     sizes: dict[int, int] = {}
     for thing in gc.get_objects():
@@ -310,11 +352,15 @@ def _stages_cpu(_device: Any, run: Callable) -> tuple[list[int], list[Optional[i
     def mark(number: int) -> None:
         with record_function(f"tachograph.memory#{number}"):
             pass
+
     base = _live_bytes()
     with History(max_entries=1 << 62, device="cpu", stacks=False) as recorded:
         run(mark)
     trace = recorded._recording.trace()
-    times = {row["name"]: row["start_ns"] for row in trace.sql("SELECT name, start_ns FROM slices WHERE name LIKE 'tachograph.memory#%'")}
+    times = {
+        row["name"]: row["start_ns"]
+        for row in trace.sql("SELECT name, start_ns FROM slices WHERE name LIKE 'tachograph.memory#%'")
+    }
     marks = [times[f"tachograph.memory#{number}"] for number in range(len(STAGES))]
     allocated, peaks = [], []
     now = most = base

@@ -1,12 +1,13 @@
 """The drop-in for torch.profiler: its public names, with the signatures of torch 2.15 on every torch.
 
-    import tachograph as tg
-    with tg.profile(schedule=tg.schedule(wait=1, warmup=1, active=3, repeat=1),
-                    on_trace_ready=tg.tensorboard_trace_handler("log")) as prof:
-        for batch in loader:
-            train_step(batch)
-            prof.step()
-    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))"""
+import tachograph as tg
+with tg.profile(schedule=tg.schedule(wait=1, warmup=1, active=3, repeat=1),
+                on_trace_ready=tg.tensorboard_trace_handler("log")) as prof:
+    for batch in loader:
+        train_step(batch)
+        prof.step()
+print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))"""
+
 from __future__ import annotations
 
 import atexit
@@ -16,7 +17,9 @@ from typing import Any, Callable, Iterable, Optional
 
 import torch
 from torch.autograd import DeviceType, ProfilerActivity
-from torch.autograd.profiler import KinetoStepTracker as KinetoStepTracker  # "as" its own name: a checker of types may find it here
+from torch.autograd.profiler import (
+    KinetoStepTracker as KinetoStepTracker,
+)  # "as" its own name: a checker of types may find it here
 from torch.profiler import RecordScope as RecordScope, itt as itt  # as they are: they record nothing themselves
 
 from . import TachographError, _launch, _torch_own
@@ -30,9 +33,21 @@ from ._profile.step_times import StepTimes
 from ._profile.windows import _KinetoProfile as _KinetoProfile, kineto_available, supported_activities
 from ._say import heard, tell, warn, warn_once
 
-__all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
-           "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig", "PerformanceMetricsConfig",
-           "ProfilerActivityConfig"]
+__all__ = [
+    "profile",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "DeviceType",
+    "record_function",
+    "ExecutionTraceObserver",
+    "CuspyConfig",
+    "PerformanceMetricsConfig",
+    "ProfilerActivityConfig",
+]
 PROFILER_STEP_NAME = "ProfilerStep"
 _ExperimentalConfig = ExperimentalConfig  # as torch calls it
 _WORTH_A_LINE_S = 1.0
@@ -51,24 +66,54 @@ class profile(_KinetoProfile):
     All of torch.profiler.profile; beyond it keep_last=n (of the files that handlers write, only those of the last n windows stay)
     and what _KinetoProfile adds."""
 
-    def __init__(self, *, activities: Optional[Iterable[Any]] = None, schedule: Optional[Callable[[int], Any]] = None,
-                 on_trace_ready: Optional[Callable[..., Any]] = None, record_shapes: bool = False, profile_memory: bool = False,
-                 with_stack: bool = False, with_flops: bool = False, with_modules: bool = False, experimental_config: Any = None,
-                 execution_trace_observer: Any = None, acc_events: bool = False,
-                 custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
-                 use_cuda: Optional[bool] = None, preset: Optional[str] = None, keep_last: Optional[int] = None,
-                 memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto", nvtx: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        activities: Optional[Iterable[Any]] = None,
+        schedule: Optional[Callable[[int], Any]] = None,
+        on_trace_ready: Optional[Callable[..., Any]] = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Optional[Callable[[], str]] = None,
+        post_processing_timeout_s: Optional[float] = None,
+        use_cuda: Optional[bool] = None,
+        preset: Optional[str] = None,
+        keep_last: Optional[int] = None,
+        memory_budget: int = 0,
+        disk_budget: int = 0,
+        backend: str = "auto",
+        nvtx: bool = False,
+    ) -> None:
         if use_cuda is not None:
             warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
             activities = _with_cuda(activities, use_cuda)
         if keep_last is not None and keep_last < 1:
             raise ValueError(f"keep_last={keep_last}: at least one window is kept")
-        super().__init__(activities=activities, record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack,
-                         with_flops=with_flops, with_modules=with_modules, experimental_config=experimental_config,
-                         execution_trace_observer=execution_trace_observer or ExecutionTraceObserver.build_execution_trace_obs_from_env(),
-                         acc_events=acc_events, custom_trace_id_callback=custom_trace_id_callback,
-                         post_processing_timeout_s=post_processing_timeout_s, preset=preset, memory_budget=memory_budget,
-                         disk_budget=disk_budget, backend=backend, nvtx=nvtx)
+        super().__init__(
+            activities=activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer
+            or ExecutionTraceObserver.build_execution_trace_obs_from_env(),
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+            preset=preset,
+            memory_budget=memory_budget,
+            disk_budget=disk_budget,
+            backend=backend,
+            nvtx=nvtx,
+        )
         if schedule is None and preset == "train":
             schedule = Schedule(wait=1, warmup=2, active=3, repeat=1, skip_first=0, skip_first_wait=0)
         self.schedule = schedule or always_record
@@ -163,13 +208,17 @@ class profile(_KinetoProfile):
         if self._owner is None:
             warn(f"{what}(): this profiler was not started, or is stopped already")
         else:
-            warn_once(f"{what}(): this profiler belongs to the process that started it; a forked child can start one of its own")
+            warn_once(
+                f"{what}(): this profiler belongs to the process that started it; a forked child can start one of its own"
+            )
         return False
 
     def _outside_handler(self, what: str) -> None:
         if self._in_handler:
-            raise RuntimeError(f"{what}() was called from inside on_trace_ready, where the window has just ended; of a profiler's controls "
-                               "only stop() works there")
+            raise RuntimeError(
+                f"{what}() was called from inside on_trace_ready, where the window has just ended; of a profiler's controls "
+                "only stop() works there"
+            )
 
     def _enter_step(self) -> None:
         self.step_times.began()
@@ -200,7 +249,9 @@ class profile(_KinetoProfile):
                     warn(action)
         except BaseException:
             if self._recording is None and after is not None:
-                self.current_action = ProfilerAction.NONE  # whatever failed, no window is open: the schedule goes on from there
+                self.current_action = (
+                    ProfilerAction.NONE
+                )  # whatever failed, no window is open: the schedule goes on from there
             raise
 
     def _finished(self, purpose: str) -> Recording:
@@ -219,8 +270,10 @@ class profile(_KinetoProfile):
             return
         steps = max((row["calls"] for row in named if row["name"].startswith(marks)), default=0)
         if steps > 10:
-            tell(f"one window holds {steps} steps ({window.stats.number_of_events:,} events); 3 to 10 are enough to see where the "
-                 "time goes: schedule=schedule(wait=1, warmup=2, active=3, repeat=1), and step() in the loop")
+            tell(
+                f"one window holds {steps} steps ({window.stats.number_of_events:,} events); 3 to 10 are enough to see where the "
+                "time goes: schedule=schedule(wait=1, warmup=2, active=3, repeat=1), and step() in the loop"
+            )
 
     def _trace_ready(self) -> None:
         if self.on_trace_ready is None:
@@ -233,8 +286,10 @@ class profile(_KinetoProfile):
             self._in_handler = False
             self._prune_files()
         if len(self._files) == 2 and self.keep_last is None and self._endless() and self._files[-1]:
-            warn("the schedule has no end (repeat=0): a file is written every cycle for as long as the program runs; "
-                 "give schedule(repeat=…), or profile(keep_last=…) to keep the newest only")
+            warn(
+                "the schedule has no end (repeat=0): a file is written every cycle for as long as the program runs; "
+                "give schedule(repeat=…), or profile(keep_last=…) to keep the newest only"
+            )
 
     def _endless(self) -> bool:
         return isinstance(self.schedule, Schedule) and self.schedule.repeat == 0
@@ -245,8 +300,14 @@ class profile(_KinetoProfile):
                 if os.path.exists(path):
                     os.unlink(path)
 
-    def export_chrome_trace(self, path: str, use_python_export: bool = False, cuda_graph_annotations: Any = None,
-                            graph_lanes: str = "none", default_stream: int = 7) -> None:
+    def export_chrome_trace(
+        self,
+        path: str,
+        use_python_export: bool = False,
+        cuda_graph_annotations: Any = None,
+        graph_lanes: str = "none",
+        default_stream: int = 7,
+    ) -> None:
         super().export_chrome_trace(path, use_python_export, cuda_graph_annotations, graph_lanes, default_stream)
         if self._in_handler:
             self._files[-1].append(os.path.abspath(path))
@@ -257,17 +318,25 @@ class profile(_KinetoProfile):
         if not isinstance(plan, Schedule) or action is ProfilerAction.RECORD_AND_SAVE:
             return
         if self._complete == 0:
-            warn(f"the loop ended before the recording window was complete: {plan.steps_needed} steps were needed "
-                 f"(wait {plan.wait}, warmup {plan.warmup}, active {plan.active}), {self.step_num} were seen"
-                 + ("; nothing was recorded" if action is not ProfilerAction.RECORD else ""))
+            warn(
+                f"the loop ended before the recording window was complete: {plan.steps_needed} steps were needed "
+                f"(wait {plan.wait}, warmup {plan.warmup}, active {plan.active}), {self.step_num} were seen"
+                + ("; nothing was recorded" if action is not ProfilerAction.RECORD else "")
+            )
         elif action is ProfilerAction.RECORD:
-            tell(f"the last window is incomplete: the loop ended at step {self.step_num}; "
-                 f"with schedule(..., repeat={self._complete}) a complete one is the last, which is what an export writes")
+            tell(
+                f"the last window is incomplete: the loop ended at step {self.step_num}; "
+                f"with schedule(..., repeat={self._complete}) a complete one is the last, which is what an export writes"
+            )
 
     def _tell_price(self) -> None:
         """What was recorded and what that has cost; not of a short block, whose one line would be more than it has to say."""
         window = self._windows[-1] if self._windows else None
-        if window is None or not (self.record_steps or window.stats.profiling_window_duration_sec > _WORTH_A_LINE_S) or not heard():
+        if (
+            window is None
+            or not (self.record_steps or window.stats.profiling_window_duration_sec > _WORTH_A_LINE_S)
+            or not heard()
+        ):
             return
         words = [text for text in (window.price_words(), self.step_times.words()) if text]
         if words:

@@ -6,6 +6,7 @@
     print(tg.throughput(model, loader))      # samples/s over the batches there really were
 
 On a device the time is taken by events of the device, not by the host, which only starts the work."""
+
 from __future__ import annotations
 
 import contextlib
@@ -16,7 +17,18 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 from ._measure.device import Clock, resolve, tensors_in, torch_module
 from ._measure.series import Series, Stats, percentile
 
-__all__ = ["timer", "latency", "throughput", "warm_up", "Latency", "Throughput", "Warmup", "Series", "Stats", "percentile"]
+__all__ = [
+    "timer",
+    "latency",
+    "throughput",
+    "warm_up",
+    "Latency",
+    "Throughput",
+    "Warmup",
+    "Series",
+    "Stats",
+    "percentile",
+]
 
 
 class timer:
@@ -27,7 +39,9 @@ class timer:
 
     def __init__(self, device: Any = None):
         if callable(device):
-            raise TypeError("timer(device=None) times a block, or what it decorates as @timer(); of calls of a function: latency(function)")
+            raise TypeError(
+                "timer(device=None) times a block, or what it decorates as @timer(); of calls of a function: latency(function)"
+            )
         self._given = device
         self._clock: Optional[Clock] = None
         self._begun: list[Any] = []
@@ -57,6 +71,7 @@ class timer:
         def timed(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)
+
         return timed
 
     @property
@@ -85,6 +100,7 @@ class timer:
 
 class Warmup(NamedTuple):
     """runs: how many calls were made; stable: whether the last ones agreed with each other."""
+
     runs: int
     stable: bool
     times_ns: list[int]
@@ -106,8 +122,16 @@ def settled(times_ns: list[int], k: int, tolerance: float) -> bool:
     return len(near) >= k - 1 and abs(before[len(before) // 2] - median) <= 2 * tolerance * median
 
 
-def warm_up(call: Callable[[], Any], *, device: Any = None, least: int = 3, most: int = 100, k: int = 5, tolerance: float = 0.1,
-            seconds: float = 30.0) -> Warmup:
+def warm_up(
+    call: Callable[[], Any],
+    *,
+    device: Any = None,
+    least: int = 3,
+    most: int = 100,
+    k: int = 5,
+    tolerance: float = 0.1,
+    seconds: float = 30.0,
+) -> Warmup:
     """Call until the last k runs agree within the tolerance: at least `least` times, at most `most` times or so many seconds."""
     clock = Clock(resolve(device))
     times_ns: list[int] = []
@@ -163,7 +187,9 @@ class Latency(Series):
         return super().__repr__() + (f"\n{self.warmup}" if self.warmup else "") + f"\n[{self.clock}]"
 
 
-def latency(call: Any, *args: Any, iterations: int = 100, warmup: Union[int, str] = "auto", device: Any = None, **kwargs: Any) -> Latency:
+def latency(
+    call: Any, *args: Any, iterations: int = 100, warmup: Union[int, str] = "auto", device: Any = None, **kwargs: Any
+) -> Latency:
     """Time of call(*args, **kwargs), one call at a time, waiting for the device after each.
 
     A module is put into evaluation mode without gradients meanwhile; a function runs as it is. warmup: a number of runs that
@@ -197,8 +223,11 @@ class Throughput(NamedTuple):
     clock: str
 
     def __str__(self) -> str:
-        return (f"{self.samples_per_s:.1f} samples/s, {self.ms_per_batch:.2f} ms a batch "
-                f"({self.batches} batches, {self.samples} samples in {self.seconds:.2f} s)" + (f"\n{self.warmup}" if self.warmup else ""))
+        return (
+            f"{self.samples_per_s:.1f} samples/s, {self.ms_per_batch:.2f} ms a batch "
+            f"({self.batches} batches, {self.samples} samples in {self.seconds:.2f} s)"
+            + (f"\n{self.warmup}" if self.warmup else "")
+        )
 
 
 def batch_samples(batch: Any) -> int:
@@ -215,8 +244,15 @@ def _feed(call: Any, batch: Any) -> Any:
     return call(batch)
 
 
-def throughput(call: Any, batches: Iterable[Any], *, most: int = 100, warmup: Union[int, str] = "auto", samples: Callable[[Any], int] = batch_samples,
-               device: Any = None) -> Throughput:
+def throughput(
+    call: Any,
+    batches: Iterable[Any],
+    *,
+    most: int = 100,
+    warmup: Union[int, str] = "auto",
+    samples: Callable[[Any], int] = batch_samples,
+    device: Any = None,
+) -> Throughput:
     """Samples a second of call(batch) over the batches, at most `most` of them; the time to fetch a batch is part of it.
 
     What counts is the number of batches that really came. Warm-up uses the first batch, again and again, before the clock runs;

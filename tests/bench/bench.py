@@ -7,6 +7,7 @@
 Inputs are made by tests/bench/grow.py in --work (outside the tree, kept for the next run); --inputs takes ready *.json files
 instead, --grow another generator called as TOOL SEED-TRACE OUT --size-mb N. Medians of alternating runs; two cores at most.
 """
+
 import argparse
 import gzip
 import importlib.util
@@ -39,8 +40,20 @@ class Table:
     def add(self, what, value, unit, must=None, aim=None, lower=True, note=""):
         def verdict(bound):
             return None if bound is None else (value <= bound if lower else value >= bound)
-        self.rows.append({"what": what, "value": value, "unit": unit, "must": must, "aim": aim, "must_reached": verdict(must),
-                          "aim_reached": verdict(aim), "lower_is_better": lower, "note": note})
+
+        self.rows.append(
+            {
+                "what": what,
+                "value": value,
+                "unit": unit,
+                "must": must,
+                "aim": aim,
+                "must_reached": verdict(must),
+                "aim_reached": verdict(aim),
+                "lower_is_better": lower,
+                "note": note,
+            }
+        )
         print(self.line(self.rows[-1]), flush=True)
 
     @staticmethod
@@ -50,7 +63,15 @@ class Table:
 
         def bound(name):
             return "" if r[name] is None else "%s %g %s" % (sign, r[name], marks[r[name + "_reached"]])
-        return "%-62s %10.4g %-10s %-14s %-14s %s" % (r["what"], r["value"], r["unit"], bound("must"), bound("aim"), r["note"])
+
+        return "%-62s %10.4g %-10s %-14s %-14s %s" % (
+            r["what"],
+            r["value"],
+            r["unit"],
+            bound("must"),
+            bound("aim"),
+            r["note"],
+        )
 
 
 class Bench:
@@ -76,7 +97,9 @@ class Bench:
     def library(self):
         """The folder of the library that belongs to the program."""
         here = pathlib.Path(self.binary).resolve().parent
-        places = [pathlib.Path(p) for p in (self.args.lib, os.path.dirname(os.environ.get("TACHOGRAPH_LIBRARY", ""))) if p] + [here, here.parent / "lib"]
+        places = [
+            pathlib.Path(p) for p in (self.args.lib, os.path.dirname(os.environ.get("TACHOGRAPH_LIBRARY", ""))) if p
+        ] + [here, here.parent / "lib"]
         return str(next((p for p in places if (p / "libtachograph.so").exists()), here))
 
     # ---- inputs and helpers -----------------------------------------------------------------------------------------------
@@ -93,7 +116,10 @@ class Bench:
                 print("making %s" % path, flush=True)
                 part = path.with_suffix(".part.json")
                 if self.args.grow:
-                    subprocess.run([sys.executable, self.args.grow, self.args.seed_trace, str(part), "--size-mb", str(size)], check=True)
+                    subprocess.run(
+                        [sys.executable, self.args.grow, self.args.seed_trace, str(part), "--size-mb", str(size)],
+                        check=True,
+                    )
                 else:
                     grow.write(part, int(size * 1e6))
                 part.rename(path)
@@ -143,36 +169,73 @@ class Bench:
         self.raw["%d MB, open and overview" % size] = times.raw()
         self.table.add("%d MB: open and overview" % size, median(times.wall["ours"]), "s", note=times.note("ours"))
         if peer:
-            self.table.add("%d MB: simdjson's first DOM parse" % size, median(times.wall["simdjson"]), "s", note=times.note("simdjson"))
-            self.table.add("%d MB: ours / simdjson" % size, times.ratio("ours", "simdjson"), "x", 1.0, 0.5,
-                           note="CPU time %.2f x" % times.cpu_ratio("ours", "simdjson"))
+            self.table.add(
+                "%d MB: simdjson's first DOM parse" % size,
+                median(times.wall["simdjson"]),
+                "s",
+                note=times.note("simdjson"),
+            )
+            self.table.add(
+                "%d MB: ours / simdjson" % size,
+                times.ratio("ours", "simdjson"),
+                "x",
+                1.0,
+                0.5,
+                note="CPU time %.2f x" % times.cpu_ratio("ours", "simdjson"),
+            )
 
     def against_gzip(self, size, path):
         packed = self.packed(path, ".gz")
         times = alternate({"plain": self.overview(path), "gz": self.overview(packed)}, self.args.rounds, self.cores)
         self.raw["%d MB, plain and gz" % size] = times.raw()
-        self.table.add("%d MB: .gz / our own plain" % size, times.ratio("gz", "plain"), "x", 1.25, 1.1,
-                       note="%.2f s, %.0f MB packed, CPU time %.2f x" % (median(times.wall["gz"]), packed.stat().st_size / 1e6, times.cpu_ratio("gz", "plain")))
+        self.table.add(
+            "%d MB: .gz / our own plain" % size,
+            times.ratio("gz", "plain"),
+            "x",
+            1.25,
+            1.1,
+            note="%.2f s, %.0f MB packed, CPU time %.2f x"
+            % (median(times.wall["gz"]), packed.stat().st_size / 1e6, times.cpu_ratio("gz", "plain")),
+        )
 
     def one_and_two(self, size, path):
         command = self.overview(path)
         times = alternate({"one": (command, self.one), "two": (command, self.cores)}, self.args.rounds)
         self.raw["%d MB, one and two cores" % size] = times.raw()
         text = path.stat().st_size / 1e9
-        self.table.add("%d MB: one core" % size, text / median(times.wall["one"]), "GB/s", None, 0.8, lower=False,
-                       note="%.2f GB per CPU second" % (text / median(times.cpu["one"])))
+        self.table.add(
+            "%d MB: one core" % size,
+            text / median(times.wall["one"]),
+            "GB/s",
+            None,
+            0.8,
+            lower=False,
+            note="%.2f GB per CPU second" % (text / median(times.cpu["one"])),
+        )
         if len(self.cores) > 1:
-            self.table.add("%d MB: gain of the second core" % size, times.ratio("one", "two"), "x", None, 1.7, lower=False)
+            self.table.add(
+                "%d MB: gain of the second core" % size, times.ratio("one", "two"), "x", None, 1.7, lower=False
+            )
 
     def memory(self, size, path):
         text = path.stat().st_size
-        for name, file, must, aim in (("plain", path, 0.30, 0.15), (".gz", self.packed(path, ".gz"), 0.45, 0.25),
-                                      (".zst", self.packed(path, ".zst") if shutil.which("zstd") else None, 0.45, 0.25)):
+        for name, file, must, aim in (
+            ("plain", path, 0.30, 0.15),
+            (".gz", self.packed(path, ".gz"), 0.45, 0.25),
+            (".zst", self.packed(path, ".zst") if shutil.which("zstd") else None, 0.45, 0.25),
+        ):
             if file is None:
                 self.skip("%d MB: memory, .zst" % size, "no zstd command")
                 continue
             peak = median(peak_anonymous(self.overview(file), self.cores) for _ in range(min(3, self.args.rounds)))
-            self.table.add("%d MB: anonymous memory, %s" % (size, name), peak / text, "B/B", must, aim, note="%.0f MB" % (peak / 1e6))
+            self.table.add(
+                "%d MB: anonymous memory, %s" % (size, name),
+                peak / text,
+                "B/B",
+                must,
+                aim,
+                note="%.0f MB" % (peak / 1e6),
+            )
 
     def inside(self, size, path, door, tacho):
         """Tables, export and re-opening, without the process around them."""
@@ -180,26 +243,55 @@ class Bench:
         got = json.loads(output([door, str(tacho), *TABLES], self.one))
         for name in TABLES:
             note = "%d rows, %.1f ms" % (got[name]["rows"], got[name]["ms"])
-            self.table.add("%d MB: table %s, over %d events" % (size, name, events), got[name]["ms"] * 1e6 / events, "ns/event", 100, 20, note=note)
-        self.table.add("%d MB: export to Chrome JSON, one core" % size, got["export_bytes"] / 1e3 / got["export_ms"], "MB/s", 500, 1000, lower=False,
-                       note="%.0f MB" % (got["export_bytes"] / 1e6))
+            self.table.add(
+                "%d MB: table %s, over %d events" % (size, name, events),
+                got[name]["ms"] * 1e6 / events,
+                "ns/event",
+                100,
+                20,
+                note=note,
+            )
+        self.table.add(
+            "%d MB: export to Chrome JSON, one core" % size,
+            got["export_bytes"] / 1e3 / got["export_ms"],
+            "MB/s",
+            500,
+            1000,
+            lower=False,
+            note="%.0f MB" % (got["export_bytes"] / 1e6),
+        )
         opens = json.loads(output([door, "--open", str(tacho), "9"], self.cores))["opens_ms"]
-        self.table.add("%d MB: re-open from .tacho, first small answer" % size, median(total for _, total in opens), "ms", 100, 30,
-                       note="%.0f MB file; open alone %.2f ms" % (tacho.stat().st_size / 1e6, median(o for o, _ in opens)))
+        self.table.add(
+            "%d MB: re-open from .tacho, first small answer" % size,
+            median(total for _, total in opens),
+            "ms",
+            100,
+            30,
+            note="%.0f MB file; open alone %.2f ms" % (tacho.stat().st_size / 1e6, median(o for o, _ in opens)),
+        )
 
     def recordings(self, door):
         """A million operators as the recorder left them: opened, asked for operators, exported; on one core."""
         maker = pathlib.Path(self.binary).parent / "raw_make"
         if not maker.exists() or not door:
             return self.skip("recordings", "%s is not built" % maker)
-        for name, more, must in (("names and times", [], 300), ("shapes, stacks, memory", ["shapes", "stacks", "memory"], None)):
+        for name, more, must in (
+            ("names and times", [], 300),
+            ("shapes, stacks, memory", ["shapes", "stacks", "memory"], None),
+        ):
             path = self.work / ("recording-%d.tacho" % len(more))
             if not path.exists():
                 subprocess.run([str(maker), str(path), "1000000", *more], check=True)
             opens = json.loads(output([door, "--open", str(path), "9"], self.one))["opens_ms"]
             got = json.loads(output([door, str(path), "ops"], self.one))
-            self.table.add("recording of 10⁶ operators (%s): open" % name, median(o for o, _ in opens), "ms", must,
-                           note="%.0f MB; operators by name %.0f ms, Chrome JSON %.1f s" % (path.stat().st_size / 1e6, got["ops"]["ms"], got["export_ms"] / 1e3))
+            self.table.add(
+                "recording of 10⁶ operators (%s): open" % name,
+                median(o for o, _ in opens),
+                "ms",
+                must,
+                note="%.0f MB; operators by name %.0f ms, Chrome JSON %.1f s"
+                % (path.stat().st_size / 1e6, got["ops"]["ms"], got["export_ms"] / 1e3),
+            )
 
     def against_hta(self, size, path, python):
         command = [python, str(HERE / "hta_load.py"), str(path)]
@@ -209,8 +301,21 @@ class Bench:
         except Failed as failure:
             return self.skip("%d MB: HTA" % size, str(failure))
         self.raw["%d MB, HTA" % size] = times.raw()
-        self.table.add("%d MB: HTA 0.5.0, load, temporal and kernel breakdown" % size, median(times.wall["hta"]), "s", note="%.2f GB" % (peak / 1e9))
-        self.table.add("%d MB: HTA / ours" % size, times.ratio("hta", "ours"), "x", 60, None, lower=False, note="CPU time %.0f x" % times.cpu_ratio("hta", "ours"))
+        self.table.add(
+            "%d MB: HTA 0.5.0, load, temporal and kernel breakdown" % size,
+            median(times.wall["hta"]),
+            "s",
+            note="%.2f GB" % (peak / 1e9),
+        )
+        self.table.add(
+            "%d MB: HTA / ours" % size,
+            times.ratio("hta", "ours"),
+            "x",
+            60,
+            None,
+            lower=False,
+            note="CPU time %.0f x" % times.cpu_ratio("hta", "ours"),
+        )
 
     def hta_python(self):
         if self.args.hta_python or not self.args.hta:
@@ -219,14 +324,30 @@ class Bench:
         python = home / "bin" / "python"
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-            subprocess.run([str(python), "-m", "pip", "install", "-q", "HolisticTraceAnalysis==0.5.0", "pandas==1.5.3", "numpy<2", "setuptools<81"], check=True)
+            subprocess.run(
+                [
+                    str(python),
+                    "-m",
+                    "pip",
+                    "install",
+                    "-q",
+                    "HolisticTraceAnalysis==0.5.0",
+                    "pandas==1.5.3",
+                    "numpy<2",
+                    "setuptools<81",
+                ],
+                check=True,
+            )
         return str(python)
 
     def run(self):
         peer = self.compile("simdjson_first_parse.cpp", os.environ.get("CXX", "g++"), ["-std=c++17", "-lsimdjson"])
         library = self.library()
-        door = self.compile("door.c", os.environ.get("CC", "cc"),
-                            ["-std=gnu11", "-I" + str(REPO / "include"), "-L" + library, "-ltachograph", "-Wl,-rpath," + library])
+        door = self.compile(
+            "door.c",
+            os.environ.get("CC", "cc"),
+            ["-std=gnu11", "-I" + str(REPO / "include"), "-L" + library, "-ltachograph", "-Wl,-rpath," + library],
+        )
         python = self.hta_python()
         self.recordings(door)
         for size, path in self.inputs().items():
@@ -238,7 +359,7 @@ class Bench:
             subprocess.run([self.binary, "convert", str(path), "-o", str(tacho)], check=True, stdout=subprocess.DEVNULL)
             if door:
                 self.inside(size, path, door, tacho)
-            if python and size <= 600:                     # a gigabyte needs more memory than small machines have
+            if python and size <= 600:  # a gigabyte needs more memory than small machines have
                 self.against_hta(size, path, python)
             if not python:
                 self.skip("%d MB: HTA" % size, "give --hta-python, or --hta to install it")
@@ -246,8 +367,13 @@ class Bench:
 
 def markdown(about, rows):
     """The figures as docs/performance.md shows them."""
-    lines = ["%(cpu)s, %(cores)d cores, %(gb).0f GB, Linux %(kernel)s; load average before the run %(load_before).1f." % {**about, "gb": about["memory_bytes"] / 1e9},
-             "", "| what | measured | must | aim | |", "| --- | ---: | ---: | ---: | --- |"]
+    lines = [
+        "%(cpu)s, %(cores)d cores, %(gb).0f GB, Linux %(kernel)s; load average before the run %(load_before).1f."
+        % {**about, "gb": about["memory_bytes"] / 1e9},
+        "",
+        "| what | measured | must | aim | |",
+        "| --- | ---: | ---: | ---: | --- |",
+    ]
     marks = {None: "", True: "", False: " **missed**"}
     for r in rows:
         sign = "≤" if r["lower_is_better"] else "≥"
@@ -270,10 +396,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=lambda s: [int(x) for x in s.split(",")], default=[150, 500, 1000])
     parser.add_argument("--rounds", type=int, default=5)
-    for name, text in (("--bin", "the tachograph command"), ("--lib", "folder of libtachograph.so"), ("--inputs", "folder of ready *.json traces"),
-                       ("--grow", "another generator"), ("--seed-trace", "what --grow starts from"), ("--work", "where inputs are kept"),
-                       ("--hta-python", "a Python that has HTA 0.5.0"), ("--out", "write the figures as JSON"),
-                       ("--docs", "rewrite the figures in this document")):
+    for name, text in (
+        ("--bin", "the tachograph command"),
+        ("--lib", "folder of libtachograph.so"),
+        ("--inputs", "folder of ready *.json traces"),
+        ("--grow", "another generator"),
+        ("--seed-trace", "what --grow starts from"),
+        ("--work", "where inputs are kept"),
+        ("--hta-python", "a Python that has HTA 0.5.0"),
+        ("--out", "write the figures as JSON"),
+        ("--docs", "rewrite the figures in this document"),
+    ):
         parser.add_argument(name, help=text)
     parser.add_argument("--hta", action="store_true", help="install HTA 0.5.0 into an environment of its own")
     args = parser.parse_args()
@@ -284,13 +417,29 @@ def main():
     bench = Bench(args)
     bench.run()
     missed = [r for r in bench.table.rows if r["must_reached"] is False]
-    print("\n%d of %d bounds reached" % (sum(r["must_reached"] is True for r in bench.table.rows),
-                                        sum(r["must_reached"] is not None for r in bench.table.rows)))
+    print(
+        "\n%d of %d bounds reached"
+        % (
+            sum(r["must_reached"] is True for r in bench.table.rows),
+            sum(r["must_reached"] is not None for r in bench.table.rows),
+        )
+    )
     for r in missed:
         print("  missed: " + Table.line(r))
     if args.out:
-        pathlib.Path(args.out).write_text(json.dumps({"machine": about, "rounds": args.rounds, "results": bench.table.rows, "not_measured": bench.skipped,
-                                                      "seconds": bench.raw}, indent=1) + "\n")
+        pathlib.Path(args.out).write_text(
+            json.dumps(
+                {
+                    "machine": about,
+                    "rounds": args.rounds,
+                    "results": bench.table.rows,
+                    "not_measured": bench.skipped,
+                    "seconds": bench.raw,
+                },
+                indent=1,
+            )
+            + "\n"
+        )
     if args.docs:
         rewrite(pathlib.Path(args.docs), markdown(about, bench.table.rows))
     return 0

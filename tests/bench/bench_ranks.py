@@ -9,6 +9,7 @@ collectives whose arrival differs by rank and clocks that are off by a known off
 of the two largest files plus 1 MB a rank: of the question ranks, of the report, of findings, of a question that adds up over the ranks, of
 a diff of the folder with itself, of check, of converting each rank, and of Python's open with a question that adds up and one about a rank, above the interpreter's own. Exit
 status 1 when a limit is missed or an offset is not found."""
+
 import argparse
 import json
 import pathlib
@@ -21,7 +22,7 @@ import grow  # noqa: E402
 import measure  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COLLECTIVES = 8          # a step
+COLLECTIVES = 8  # a step
 TRANSFER_NS = 300_000
 LATE_RANK, LATE_NS = 3, 900_000
 
@@ -40,7 +41,9 @@ def steps(size):
         end = max(loop.now, loop.device)
         loop.now = loop.device = end + COLLECTIVES * 2_000_000
         length = '"dur": %d.%03d' % divmod(loop.now - begin, 1000)
-        text = re.sub(r'"dur": [0-9.]+', length, text, count=1)  # the step, which comes first, lasts until its collectives are done
+        text = re.sub(
+            r'"dur": [0-9.]+', length, text, count=1
+        )  # the step, which comes first, lasts until its collectives are done
         made.append((text, end))
         done += len(text) + 1700 * COLLECTIVES
     return made
@@ -53,15 +56,41 @@ def collectives(rank, world, step, end):
         came = begin + 50_000 + (rank * 37) % 100 * 1000 + (LATE_NS if rank == LATE_RANK else 0)
         last = begin + 50_000 + 99_000 + LATE_NS
         correlation = 1_000_000_000 + number
-        params = ('"Collective name": "allreduce", "In msg nelems": 1048576, "Out msg nelems": 1048576, "Group size": %d, "dtype": "Float",'
-                  ' "Process Group Name": "0", "Process Group Description": "default_pg", "Seq": %d, "Rank": %d' % (world, number, rank))
+        params = (
+            '"Collective name": "allreduce", "In msg nelems": 1048576, "Out msg nelems": 1048576, "Group size": %d, "dtype": "Float",'
+            ' "Process Group Name": "0", "Process Group Description": "default_pg", "Seq": %d, "Rank": %d'
+            % (world, number, rank)
+        )
         kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
         text = grow.SLICE
         ahead = offset_ns(rank)
         out.append(text % ("cpu_op", "record_param_comms", 2201, 2202, grow.stamp(begin + ahead), 20, 0, params))
-        out.append(text % ("cuda_runtime", "cudaLaunchKernelExC", 2201, 2202, grow.stamp(begin + 5000 + ahead), 5, 0, '"correlation": %d' % correlation))
-        out.append(text % ("kernel", kernel, 0, 20, grow.stamp(came + ahead), (last + TRANSFER_NS - came) // 1000, 0,
-                           '"device": 0, "stream": 20, "correlation": %d' % correlation))
+        out.append(
+            text
+            % (
+                "cuda_runtime",
+                "cudaLaunchKernelExC",
+                2201,
+                2202,
+                grow.stamp(begin + 5000 + ahead),
+                5,
+                0,
+                '"correlation": %d' % correlation,
+            )
+        )
+        out.append(
+            text
+            % (
+                "kernel",
+                kernel,
+                0,
+                20,
+                grow.stamp(came + ahead),
+                (last + TRANSFER_NS - came) // 1000,
+                0,
+                '"device": 0, "stream": 20, "correlation": %d' % correlation,
+            )
+        )
     return ",\n" + ",\n".join(out)
 
 
@@ -118,12 +147,19 @@ def main():
     found = check(args.bin, folder, args.ranks, cores)
     python = "import sys, tachograph; run = tachograph.open(sys.argv[1], progress=False); run.ask('ops'); run.ask('events', rank=0, limit=10)"
     packed = tempfile.TemporaryDirectory(dir=args.cache)
-    others = {"report": [args.bin, "report", str(folder)], "ask ops": [args.bin, "ask", str(folder), "ops"],
-              "ask findings": [args.bin, "ask", str(folder), "findings"], "check": [args.bin, "check", str(folder)],
-              "convert": [args.bin, "convert", str(folder), "-o", packed.name],
-              "Python": [args.python, "-c", python, str(folder)]}
+    others = {
+        "report": [args.bin, "report", str(folder)],
+        "ask ops": [args.bin, "ask", str(folder), "ops"],
+        "ask findings": [args.bin, "ask", str(folder), "findings"],
+        "check": [args.bin, "check", str(folder)],
+        "convert": [args.bin, "convert", str(folder), "-o", packed.name],
+        "Python": [args.python, "-c", python, str(folder)],
+    }
     start = measure.peak_anonymous([args.python, "-c", "import tachograph"], cores)
-    peaks = {name: measure.peak_anonymous(command, cores) - (start if name == "Python" else 0) for name, command in others.items()}
+    peaks = {
+        name: measure.peak_anonymous(command, cores) - (start if name == "Python" else 0)
+        for name, command in others.items()
+    }
     packed.cleanup()
     print("%d ranks, %.0f MB, %.2f GB/s parsed" % (args.ranks, sum(sizes) / 1e6, sizes[0] / parse / 1e9))
     print("wall   %8.2f s   limit %8.2f s   %s" % (wall, wall_limit, times.note("all ranks")))

@@ -5,6 +5,7 @@
 
 The trace is made by grow.py in --work (outside the tree, kept for the next run). Each round is a process of its own that opens the trace
 and asks in the order of `tachograph questions`, so that the first question that needs the operator forest, say, pays for it. Medians."""
+
 import argparse
 import json
 import os
@@ -38,8 +39,21 @@ def library(args):
 
 def compiled(folder, work):
     out = work / "every_question"
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", str(HERE / "every_question.c"), "-o", str(out), "-I" + str(REPO / "include"),
-                    "-L" + str(folder), "-ltachograph", "-Wl,-rpath," + str(folder)], check=True)
+    subprocess.run(
+        [
+            os.environ.get("CC", "cc"),
+            "-std=gnu11",
+            "-O2",
+            str(HERE / "every_question.c"),
+            "-o",
+            str(out),
+            "-I" + str(REPO / "include"),
+            "-L" + str(folder),
+            "-ltachograph",
+            "-Wl,-rpath," + str(folder),
+        ],
+        check=True,
+    )
     return str(out)
 
 
@@ -56,7 +70,10 @@ def grown(work, size):
 def medians(runs):
     """[(question, CPU seconds, rows, exit status)] in the order asked."""
     first = runs[0]["questions"]
-    return [(q["name"], statistics.median(r["questions"][i]["cpu_ms"] for r in runs) / 1e3, q["rows"], q["status"]) for i, q in enumerate(first)]
+    return [
+        (q["name"], statistics.median(r["questions"][i]["cpu_ms"] for r in runs) / 1e3, q["rows"], q["status"])
+        for i, q in enumerate(first)
+    ]
 
 
 def check(what, value, unit, must):
@@ -87,19 +104,38 @@ def main():
     questions = medians(runs)
     events = next(rows for name, _, rows, _ in questions if name == "events")
     print("%(cpu)s, Linux %(kernel)s, load %(load_before).2f" % about, flush=True)
-    print("%s, %.0f MB, %d events with a duration, %d rounds\n" % (path.name, path.stat().st_size / 1e6, events, args.rounds))
+    print(
+        "%s, %.0f MB, %d events with a duration, %d rounds\n"
+        % (path.name, path.stat().st_size / 1e6, events, args.rounds)
+    )
     for name, seconds, rows, status in sorted(questions, key=lambda q: -q[1]):
-        print("%-22s %9.4f s   %s" % (name, seconds, "%d rows" % rows if not status else "no data" if status == NO_DATA else "status %d" % status))
+        print(
+            "%-22s %9.4f s   %s"
+            % (
+                name,
+                seconds,
+                "%d rows" % rows if not status else "no data" if status == NO_DATA else "status %d" % status,
+            )
+        )
     cost = {name: seconds for name, seconds, _, _ in questions}
     whole = statistics.median(sum(q["cpu_ms"] for q in r["questions"]) for r in runs) / 1e3
     opened, asked = (statistics.median(r[k] for r in runs) / 1e3 for k in ("opened_kb", "asked_kb"))
-    print("\nanonymous memory: %.0f MB after opening, %.0f MB with what is kept between questions (%.2f bytes a byte of the file)\n" %
-          (opened, asked, (asked - opened) * 1e6 / path.stat().st_size))
-    bounds = [check("all %d questions, one core" % len(questions), whole, "s", ALL_MUST_S),
-              check("critical path", cost["critical_path"] * 1e6 / events, "us an event", PATH_MUST_US),
-              check("frequent kernel sequences", cost["sequences"], "s", SEQUENCES_MUST_S)]
+    print(
+        "\nanonymous memory: %.0f MB after opening, %.0f MB with what is kept between questions (%.2f bytes a byte of the file)\n"
+        % (opened, asked, (asked - opened) * 1e6 / path.stat().st_size)
+    )
+    bounds = [
+        check("all %d questions, one core" % len(questions), whole, "s", ALL_MUST_S),
+        check("critical path", cost["critical_path"] * 1e6 / events, "us an event", PATH_MUST_US),
+        check("frequent kernel sequences", cost["sequences"], "s", SEQUENCES_MUST_S),
+    ]
     if args.out:
-        pathlib.Path(args.out).write_text(json.dumps({"machine": about, "trace": str(path), "questions": questions, "bounds": bounds, "runs": runs}, indent=1) + "\n")
+        pathlib.Path(args.out).write_text(
+            json.dumps(
+                {"machine": about, "trace": str(path), "questions": questions, "bounds": bounds, "runs": runs}, indent=1
+            )
+            + "\n"
+        )
     return 0
 
 

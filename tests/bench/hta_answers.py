@@ -8,6 +8,7 @@ Each package works through the notebook in a process of its own, on one core, an
 asked of the engine in a third process, without pandas. A call on which HTA fails, or that it has not ended within --patience seconds of
 CPU, is listed as such and the notebook goes on. HTA is looked for where tests/python/peers.py makes it.
 """
+
 import argparse
 import json
 import os
@@ -28,17 +29,24 @@ WHOLE = "(whole)"
 
 # ---- side by side ---------------------------------------------------------------------------------------------------------------------
 
+
 def worked(python, side, path, patience, threads=1):
     """{what: {cpu, peak, failed}} in order, and under WHOLE the process' own CPU time and peak."""
     core = {min(os.sched_getaffinity(0))}
     command = [str(python), str(HERE / "hta_notebook.py"), side, str(path), str(patience)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, core))
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, core)
+    )
     answers = {}
     for line in child.stdout:
         answer = json.loads(line)
         answers[answer.pop("what")] = answer
     _, status, used = os.wait4(child.pid, 0)
-    answers[WHOLE] = {"cpu": used.ru_utime + used.ru_stime, "peak": used.ru_maxrss * 1024, "failed": "ended with status %d" % status if status else ""}
+    answers[WHOLE] = {
+        "cpu": used.ru_utime + used.ru_stime,
+        "peak": used.ru_maxrss * 1024,
+        "failed": "ended with status %d" % status if status else "",
+    }
     return answers
 
 
@@ -72,8 +80,16 @@ def summary_of(size, theirs, ours, engine):
     both = [w for w in ours if w != WHOLE and w in theirs and not theirs[w]["failed"]]
     total = [sum(side[w]["cpu"] for w in both) for side in (theirs, ours)]
     peak = [side[WHOLE]["peak"] for side in (theirs, ours, engine)]
-    return {"what": "%s: the notebook" % size, "hta_s": total[0], "facade_s": total[1], "hta_mb": peak[0] / 1e6, "facade_mb": peak[1] / 1e6,
-            "engine_mb": peak[2] / 1e6, "bare_mb": ours["imports"]["peak"] / 1e6, "calls": len(both)}
+    return {
+        "what": "%s: the notebook" % size,
+        "hta_s": total[0],
+        "facade_s": total[1],
+        "hta_mb": peak[0] / 1e6,
+        "facade_mb": peak[1] / 1e6,
+        "engine_mb": peak[2] / 1e6,
+        "bare_mb": ours["imports"]["peak"] / 1e6,
+        "calls": len(both),
+    }
 
 
 def column(seconds, against=None):
@@ -86,19 +102,44 @@ def column(seconds, against=None):
 def say(row):
     if "hta_mb" in row:
         ratio, less = row["hta_s"] / row["facade_s"], row["hta_mb"] / row["facade_mb"]
-        print("%-36s %9.2f s, ours %.3f s: %.0f x (%s; %d calls both answer)" % (row["what"], row["hta_s"], row["facade_s"], ratio,
-                                                                            "ok" if ratio >= NOTEBOOK else "NO", row["calls"]))
-        print("%-36s %9.0f MB, ours %.0f MB: %.1f x less (%s); without the %.0f MB of Python with pandas %.1f x; the questions alone %.0f MB: %.1f x" % (
-            "  peak memory", row["hta_mb"], row["facade_mb"], less, "ok" if less >= MEMORY else "NO", row["bare_mb"],
-            (row["hta_mb"] - row["bare_mb"]) / max(row["facade_mb"] - row["bare_mb"], 1), row["engine_mb"], row["hta_mb"] / row["engine_mb"]))
+        print(
+            "%-36s %9.2f s, ours %.3f s: %.0f x (%s; %d calls both answer)"
+            % (row["what"], row["hta_s"], row["facade_s"], ratio, "ok" if ratio >= NOTEBOOK else "NO", row["calls"])
+        )
+        print(
+            "%-36s %9.0f MB, ours %.0f MB: %.1f x less (%s); without the %.0f MB of Python with pandas %.1f x; the questions alone %.0f MB: %.1f x"
+            % (
+                "  peak memory",
+                row["hta_mb"],
+                row["facade_mb"],
+                less,
+                "ok" if less >= MEMORY else "NO",
+                row["bare_mb"],
+                (row["hta_mb"] - row["bare_mb"]) / max(row["facade_mb"] - row["bare_mb"], 1),
+                row["engine_mb"],
+                row["hta_mb"] / row["engine_mb"],
+            )
+        )
         return
     theirs = row.get("hta_s")
-    line = "%-36s %11s %s %s" % (row["what"], "-" if theirs is None else "%9.3f s" % theirs, column(row.get("engine_s"), theirs), column(row["facade_s"], theirs))
-    print(line + (" %5.0f x" % row["from_file"] if theirs is not None else "  HTA fails: %s" % row["hta"]) + (" OURS FAILED: %s" % row["failed"] if row["failed"] else ""))
+    line = "%-36s %11s %s %s" % (
+        row["what"],
+        "-" if theirs is None else "%9.3f s" % theirs,
+        column(row.get("engine_s"), theirs),
+        column(row["facade_s"], theirs),
+    )
+    print(
+        line
+        + (" %5.0f x" % row["from_file"] if theirs is not None else "  HTA fails: %s" % row["hta"])
+        + (" OURS FAILED: %s" % row["failed"] if row["failed"] else "")
+    )
 
 
 def shown(made):
-    print("%-36s %11s %24s %24s %7s" % ("CPU seconds of a call by itself", "HTA", "the question", "the façade", "from file"))
+    print(
+        "%-36s %11s %24s %24s %7s"
+        % ("CPU seconds of a call by itself", "HTA", "the question", "the façade", "from file")
+    )
     for row in made:
         say(row)
     sys.stdout.flush()
@@ -127,7 +168,9 @@ def main():
     if not args.hta_python and not args.theirs:
         print("not measured: HTA 0.5.0 is not installed (python tests/python/peers.py make, or --hta-python)")
         return 0
-    traces = {pathlib.Path(p).name: p for p in args.traces} or {"%s MB" % mb: grown(args.work, int(mb)) for mb in args.sizes.split(",")}
+    traces = {pathlib.Path(p).name: p for p in args.traces} or {
+        "%s MB" % mb: grown(args.work, int(mb)) for mb in args.sizes.split(",")
+    }
     before = json.loads(args.theirs.read_text()) if args.theirs else {}
     kept = {}
     for size, path in traces.items():

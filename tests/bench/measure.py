@@ -1,4 +1,5 @@
 """Running a command and measuring it: wall time of the whole process, and the peak of its anonymous memory."""
+
 import os
 import statistics
 import subprocess
@@ -14,6 +15,7 @@ def start(command, cores, out):
     def pin():
         if cores:
             os.sched_setaffinity(0, cores)
+
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, preexec_fn=pin)
 
 
@@ -23,7 +25,10 @@ def finish(child, command):
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != 0:
-        raise Failed("%s: status %d: %s" % (" ".join(command)[:200], child.returncode, err.decode("utf-8", "replace").strip()[-300:]))
+        raise Failed(
+            "%s: status %d: %s"
+            % (" ".join(command)[:200], child.returncode, err.decode("utf-8", "replace").strip()[-300:])
+        )
     return usage.ru_utime + usage.ru_stime
 
 
@@ -56,6 +61,7 @@ def peak_anonymous(command, cores=None):
             except (OSError, ValueError):
                 return
             done.wait(0.002)
+
     sampler = threading.Thread(target=sample)
     sampler.start()
     try:
@@ -111,4 +117,10 @@ def machine():
                 model = line.split(":", 1)[1].strip()
                 break
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {"cpu": model, "cores": os.cpu_count(), "memory_bytes": memory, "kernel": os.uname().release, "load_before": os.getloadavg()[0]}
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_bytes": memory,
+        "kernel": os.uname().release,
+        "load_before": os.getloadavg()[0],
+    }

@@ -6,6 +6,7 @@
 Cost per record: thread CPU time of blocks of about 2 ms; all contenders take turns, block by block, in a shuffled order; the
 figure is the median of the differences to the bare block of the same round. Whole steps: the same with one step or more a block,
 CPU time of the process. --long adds the runs of 10^7 operators. One thread of torch everywhere."""
+
 import argparse
 import contextlib
 import ctypes
@@ -46,6 +47,7 @@ EVERYTHING = SHAPES | _record.STACKS | _record.MODULES | _record.MEMORY
 
 # ---- contenders: each is a context manager around a block ----------------------------------------------------------------------
 
+
 @contextlib.contextmanager
 def bare():
     yield
@@ -53,14 +55,18 @@ def bare():
 
 def ours(features, folder, required=None):
     """required: what must be had of the features, all of them unless said."""
+
     @contextlib.contextmanager
     def around():
-        _record.open(os.path.join(folder, "bench.tacho"), features=features, required=features if required is None else required)
+        _record.open(
+            os.path.join(folder, "bench.tacho"), features=features, required=features if required is None else required
+        )
         _record.resume()
         try:
             yield
         finally:
             _record.close()
+
     return around
 
 
@@ -73,6 +79,7 @@ def theirs(**flags):
             yield
         finally:
             prof.stop()
+
     return around
 
 
@@ -81,9 +88,30 @@ class Floor:
 
     def __init__(self, folder):
         library = os.path.join(folder, "floor.so")
-        built = platform.machine() == "x86_64" and shutil.which("cc") and subprocess.run(
-            ["cc", "-O2", "-shared", "-fPIC", *("-I%s" % path for path in (HERE.parents[1] / "src", HERE.parents[1] / "include", sysconfig.get_paths()["include"])),
-             "-o", library, HERE / "floor.c", "-ldl"])
+        built = (
+            platform.machine() == "x86_64"
+            and shutil.which("cc")
+            and subprocess.run(
+                [
+                    "cc",
+                    "-O2",
+                    "-shared",
+                    "-fPIC",
+                    *(
+                        "-I%s" % path
+                        for path in (
+                            HERE.parents[1] / "src",
+                            HERE.parents[1] / "include",
+                            sysconfig.get_paths()["include"],
+                        )
+                    ),
+                    "-o",
+                    library,
+                    HERE / "floor.c",
+                    "-ldl",
+                ]
+            )
+        )
         self.calls = ctypes.PyDLL(library) if built and built.returncode == 0 else None
 
     def contenders(self, *which):
@@ -98,11 +126,15 @@ class Floor:
                 yield
             finally:
                 self.calls.floor_off()
+
         return on
 
     def add(self, table, label, extra, count):
-        texts = {"floor": "torch's own callbacks, empty", "floor clock": "the same, reading the clock twice",
-                 "floor boxed": "torch's own callbacks, empty, arguments boxed"}
+        texts = {
+            "floor": "torch's own callbacks, empty",
+            "floor clock": "the same, reading the clock twice",
+            "floor boxed": "torch's own callbacks, empty, arguments boxed",
+        }
         for name in texts:
             if name in extra:
                 per_record(table, "%s: %s" % (label, texts[name]), extra, count, name)
@@ -150,18 +182,31 @@ def per_record(table, what, extra, count, name, **bounds):
 
 # ---- figures --------------------------------------------------------------------------------------------------------------------
 
+
 def records(table, args, folder):
     floor = Floor(folder)
     for label, make in (("torch.add", workloads.add_loop), ("4-op mix", workloads.mix_loop)):
         run = make(2000)
         count = records_of(run, NAMES, folder)
-        extra = compare(run, {"bare": bare, "names": ours(NAMES, folder), "shapes": ours(SHAPES, folder), "torch": theirs(),
-                              "torch shapes": theirs(record_shapes=True), **floor.contenders("floor", "floor clock", "floor boxed")}, args.rounds)
+        extra = compare(
+            run,
+            {
+                "bare": bare,
+                "names": ours(NAMES, folder),
+                "shapes": ours(SHAPES, folder),
+                "torch": theirs(),
+                "torch shapes": theirs(record_shapes=True),
+                **floor.contenders("floor", "floor clock", "floor boxed"),
+            },
+            args.rounds,
+        )
         floor.add(table, label, extra, count)
         ours_names = per_record(table, label + ": names, times, sequence", extra, count, "names", must=90)
         base = per_record(table, label + ": torch.profiler()", extra, count, "torch")
         table.add(label + ": ours / torch.profiler()", ours_names / base, "x", must=0.4)
-        ours_shapes = per_record(table, label + ": with shapes, types, strides, scalars", extra, count, "shapes", must=150, aim=130)
+        ours_shapes = per_record(
+            table, label + ": with shapes, types, strides, scalars", extra, count, "shapes", must=150, aim=130
+        )
         base = per_record(table, label + ": torch.profiler(record_shapes=True)", extra, count, "torch shapes")
         table.add(label + ": ours / torch.profiler(record_shapes=True)", ours_shapes / base, "x", must=0.45)
 
@@ -172,8 +217,11 @@ def everything(table, args, folder):
 
         def run():
             workloads.at_depth(20, loop)
+
         count = records_of(run, NAMES, folder)
-        extra = compare(run, {"bare": bare, "all": ours(EVERYTHING, folder), "torch all": theirs(**ALL_FLAGS)}, args.rounds)
+        extra = compare(
+            run, {"bare": bare, "all": ours(EVERYTHING, folder), "torch all": theirs(**ALL_FLAGS)}, args.rounds
+        )
         mine = per_record(table, label + ", depth 20: everything on", extra, count, "all", must=220, aim=180)
         base = per_record(table, label + ", depth 20: torch.profiler with all flags", extra, count, "torch all")
         table.add(label + ", depth 20: everything on, ours / torch.profiler", mine / base, "x", must=0.3)
@@ -185,10 +233,15 @@ def presets(table, args, folder):
 
     def run():
         workloads.at_depth(20, loop)
+
     count = records_of(run, NAMES, folder)
 
     names = {"lean": _record.LEAN, "default": _record.DEFAULT, "deep": _record.DEEP}
-    extra = compare(run, {"bare": bare, **{name: ours(features, folder, _record.OPS) for name, features in names.items()}}, args.rounds)
+    extra = compare(
+        run,
+        {"bare": bare, **{name: ours(features, folder, _record.OPS) for name, features in names.items()}},
+        args.rounds,
+    )
     for name in names:
         per_record(table, "preset %s (4-op mix, depth 20)" % name, extra, count, name)
 
@@ -221,11 +274,24 @@ def modules(table, args, folder):
         with torch.no_grad():
             for _ in range(100):
                 flat(x)
+
     for what, run, must in (("within a module", inside, 5), ("a module for every operator", each, None)):
         count = records_of(run, NAMES, folder)
-        extra = compare(run, {"bare": bare, "stacks": ours(NAMES | _record.STACKS, folder),
-                              "both": ours(NAMES | _record.STACKS | _record.MODULES, folder)}, args.rounds)
-        table.add("module path, per operator, " + what, (extra["both"][0] - extra["stacks"][0]) / count, "ns/record", must=must)
+        extra = compare(
+            run,
+            {
+                "bare": bare,
+                "stacks": ours(NAMES | _record.STACKS, folder),
+                "both": ours(NAMES | _record.STACKS | _record.MODULES, folder),
+            },
+            args.rounds,
+        )
+        table.add(
+            "module path, per operator, " + what,
+            (extra["both"][0] - extra["stacks"][0]) / count,
+            "ns/record",
+            must=must,
+        )
 
 
 class Sine(torch.nn.Module):
@@ -241,8 +307,11 @@ class Pointers:
         self.function, self.set = ctypes.py_object(torch.nn.Module._wrapped_call_impl), library.floor_pointer_set
         self.set.argtypes = ctypes.py_object, ctypes.c_void_p
         library.floor_pointer.restype = library.floor_pointer_around.restype = ctypes.c_void_p
-        self.all = {"bare": library.floor_pointer(self.function), "empty": library.floor_pointer_around(self.function, 0),
-                    "clock": library.floor_pointer_around(self.function, 1)}
+        self.all = {
+            "bare": library.floor_pointer(self.function),
+            "empty": library.floor_pointer_around(self.function, 0),
+            "clock": library.floor_pointer_around(self.function, 1),
+        }
         _record.open(os.path.join(folder, "spans.tacho"), features=features, disk_bytes=4 << 30)
         _record.resume()
         self.all["ours"] = library.floor_pointer(self.function)
@@ -252,6 +321,7 @@ class Pointers:
         def at(pointer):
             self.set(self.function, pointer)
             yield
+
         return {name: functools.partial(at, pointer) for name, pointer in self.all.items()}
 
     def close(self):
@@ -272,8 +342,12 @@ def module_spans(table, args, folder):
             def run():
                 for _ in range(12):
                     model(x)
+
             extra = compare(run, pointers.contenders(), args.rounds * 25)
-            for name, text in (("empty", "a function around nn.Module's that does nothing"), ("clock", "the same, reading the clock twice")):
+            for name, text in (
+                ("empty", "a function around nn.Module's that does nothing"),
+                ("clock", "the same, reading the clock twice"),
+            ):
                 table.add("module call, %s: %s" % (what, text), extra[name][0] / (12 * 9), "ns")
             per_record(table, "module span, " + what, extra, 12 * 9, "ours", must=must)
     finally:
@@ -284,8 +358,18 @@ def memory(table, args, folder):
     def run():
         for _ in range(1000):
             torch.empty(64)
-    extra = compare(run, {"bare": bare, "names": ours(NAMES, folder), "memory": ours(NAMES | _record.MEMORY, folder),
-                          "torch": theirs(), "torch memory": theirs(profile_memory=True)}, args.rounds)
+
+    extra = compare(
+        run,
+        {
+            "bare": bare,
+            "names": ours(NAMES, folder),
+            "memory": ours(NAMES | _record.MEMORY, folder),
+            "torch": theirs(),
+            "torch memory": theirs(profile_memory=True),
+        },
+        args.rounds,
+    )
     table.add("allocation and free, a pair", (extra["memory"][0] - extra["names"][0]) / 1000, "ns", must=20)
     table.add("the same in torch.profiler", (extra["torch memory"][0] - extra["torch"][0]) / 1000, "ns")
 
@@ -298,12 +382,14 @@ def annotations(table, args, folder):
             for _ in range(n):
                 with make("name"):
                     pass
+
         return run
 
     def empty(n):
         def run():
             for _ in range(n):
                 pass
+
         return run
 
     def cost(run, n):
@@ -315,6 +401,7 @@ def annotations(table, args, folder):
             empty(n)()
             values.append((middle - begin - (time.thread_time_ns() - middle)) / n)
         return median(values)
+
     table.add("record_function, not recording", cost(block(ours_type, 20000), 20000), "ns", must=80, aim=61)
     table.add("torch.profiler.record_function, not recording", cost(block(theirs_type, 500), 500), "ns")
     with ours(NAMES, folder)():
@@ -328,9 +415,14 @@ def calls(table, args, folder):
     def run():
         for _ in range(20000):
             leaf()
-    extra = compare(run, {"bare": bare, "calls": ours(_record.CALLS, folder), "torch": theirs(with_stack=True)}, args.rounds)
+
+    extra = compare(
+        run, {"bare": bare, "calls": ours(_record.CALLS, folder), "torch": theirs(with_stack=True)}, args.rounds
+    )
     mine = extra["calls"][0] / 20000
-    table.add("call timeline, per call of a Python function", mine, "ns", must=45 if sys.version_info >= (3, 12) else None)
+    table.add(
+        "call timeline, per call of a Python function", mine, "ns", must=45 if sys.version_info >= (3, 12) else None
+    )
     table.add("the same in torch.profiler(with_stack=True)", extra["torch"][0] / 20000, "ns")
     table.add("call timeline: ours / torch", mine / (extra["torch"][0] / 20000), "x", must=0.75)
 
@@ -358,6 +450,7 @@ def inflation(make, rounds, clock, folder):
     def run():
         for _ in range(times):
             step()
+
     _record.open(os.path.join(folder, "steps.tacho"), features=EVERYTHING)
     try:
         extra = compare(run, {"bare": bare, "all": resumed, "torch": theirs()}, rounds, clock)
@@ -377,8 +470,13 @@ def whole_steps(table, args, folder):
             table.add("%s step, %s: ours, everything on" % (label, whose), mine, "x", note="%.3g ms a step bare" % ms)
             table.add("%s step, %s: torch.profiler()" % (label, whose), other, "x")
             table.add("%s step, %s: ours / theirs" % (label, whose), mine / other, "x", must=1.15 if is_bound else None)
-        table.add("steps, %s: geometric mean of ours / theirs" % whose, product ** (1 / len(workloads.STEPS)), "x",
-                  must=1.0 if is_bound else None, aim=0.7 if is_bound else None)
+        table.add(
+            "steps, %s: geometric mean of ours / theirs" % whose,
+            product ** (1 / len(workloads.STEPS)),
+            "x",
+            must=1.0 if is_bound else None,
+            aim=0.7 if is_bound else None,
+        )
 
 
 def resident():
@@ -390,7 +488,7 @@ def stops(table, args, folder):
     path = os.path.join(folder, "stop.tacho")
     a, b = torch.ones(2), torch.ones(2)
     for exponent in (5, 6, 7) if args.long else (5, 6):
-        count = 10 ** exponent
+        count = 10**exponent
         before, most = resident(), 0
         _record.open(path, features=EVERYTHING, disk_bytes=4 << 30)
         _record.resume()
@@ -401,11 +499,28 @@ def stops(table, args, folder):
         peak = _record.state()["peak_memory_bytes"]
         begin = time.perf_counter()
         made = _record.close()
-        table.add("stop after 10^%d operators" % exponent, (time.perf_counter() - begin) * 1e3, "ms", must=200, aim=50,
-                  note="%d records, %d lost" % (made["records"], made["lost"]))
-        table.add("memory while recording 10^%d operators" % exponent, peak / 2**20, "MiB", must=64, note="anonymous growth %.1f MiB" % (most / 2**20))
-        table.add("disk, raw, after 10^%d operators" % exponent, round(os.path.getsize(path) / made["records"], 1), "B/record", must=32,
-                  note="three records an operator: it, its allocation, its free")
+        table.add(
+            "stop after 10^%d operators" % exponent,
+            (time.perf_counter() - begin) * 1e3,
+            "ms",
+            must=200,
+            aim=50,
+            note="%d records, %d lost" % (made["records"], made["lost"]),
+        )
+        table.add(
+            "memory while recording 10^%d operators" % exponent,
+            peak / 2**20,
+            "MiB",
+            must=64,
+            note="anonymous growth %.1f MiB" % (most / 2**20),
+        )
+        table.add(
+            "disk, raw, after 10^%d operators" % exponent,
+            round(os.path.getsize(path) / made["records"], 1),
+            "B/record",
+            must=32,
+            note="three records an operator: it, its allocation, its free",
+        )
         if exponent == 6:
             packed = os.path.join(folder, "packed.tacho")
             tg.open(path).save(packed)
@@ -423,13 +538,20 @@ def many_threads(table, args, folder):
         for _ in range(500):
             torch.add(a, b)
         gate.wait()
+
     threads = [threading.Thread(target=work) for _ in range(200)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
     made = _record.close()
-    table.add("memory with 200 threads", made["peak_memory_bytes"] / 2**20, "MiB", must=64, note="%d records, %d lost" % (made["records"], made["lost"]))
+    table.add(
+        "memory with 200 threads",
+        made["peak_memory_bytes"] / 2**20,
+        "MiB",
+        must=64,
+        note="%d records, %d lost" % (made["records"], made["lost"]),
+    )
 
 
 WHOLE_RUN = """
@@ -461,9 +583,24 @@ print(json.dumps(time.perf_counter() - begin))
 
 def whole_run(table, args, folder):
     def seconds(kind, export):
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", WHOLE_RUN, str(args.ops), kind, str(int(export)), os.path.join(folder, "out.json")],
-                              check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-c",
+                WHOLE_RUN,
+                str(args.ops),
+                kind,
+                str(int(export)),
+                os.path.join(folder, "out.json"),
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return float(done.stdout.strip().splitlines()[-1])
+
     base = median(seconds("bare", False) for _ in range(3))
     for export, must, aim, label in ((True, 8, 20, "record, stop and JSON"), (False, 20, 50, "record and stop")):
         mine = median(seconds("ours", export) for _ in range(3)) - base
@@ -479,6 +616,7 @@ def tables(table, args, folder):
     def run(n):
         for _ in range(n):
             torch.add(a, b)
+
     with tg.profile(activities=[tg.ProfilerActivity.CPU]) as prof:
         run(args.ops)
     begin = time.perf_counter()
@@ -505,6 +643,7 @@ def afterwards(table, args, folder):
         for _ in range(20):
             step()
         return time.thread_time_ns() - begin
+
     differences, around = [], ours(EVERYTHING, folder)
     for _ in range(args.rounds * 5):
         ratios = []
@@ -519,12 +658,31 @@ def afterwards(table, args, folder):
     differences.sort()
     n = len(differences)
     low, high = differences[int(n / 2 - 0.98 * n**0.5)], differences[min(n - 1, int(n / 2 + 0.98 * n**0.5) + 1)]
-    table.add("step after stop against never started: median difference", median(differences) * 100, "%",
-              note="95 %% interval %.2f to %.2f %%" % (low * 100, high * 100))
+    table.add(
+        "step after stop against never started: median difference",
+        median(differences) * 100,
+        "%",
+        note="95 %% interval %.2f to %.2f %%" % (low * 100, high * 100),
+    )
     table.add("the interval's wider end", max(abs(low), abs(high)) * 100, "%", must=1)
 
 
-FIGURES = (records, everything, presets, modules, module_spans, memory, annotations, calls, whole_steps, stops, many_threads, tables, whole_run, afterwards)
+FIGURES = (
+    records,
+    everything,
+    presets,
+    modules,
+    module_spans,
+    memory,
+    annotations,
+    calls,
+    whole_steps,
+    stops,
+    many_threads,
+    tables,
+    whole_run,
+    afterwards,
+)
 
 
 def main():
@@ -545,7 +703,10 @@ def main():
                 figure(table, args, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print("%d of %d bounds reached" % (sum(r["must_reached"] is True for r in table.rows), sum(r["must_reached"] is not None for r in table.rows)))
+    print(
+        "%d of %d bounds reached"
+        % (sum(r["must_reached"] is True for r in table.rows), sum(r["must_reached"] is not None for r in table.rows))
+    )
     if args.out:
         pathlib.Path(args.out).write_text(json.dumps(table.rows, indent=1))
     if args.docs:

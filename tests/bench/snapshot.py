@@ -5,6 +5,7 @@
 
 Two files are made once in DIR (default: the system's folder for temporary files): with stacks of about 20 frames, which is what
 _record_memory_history() gives, and without. The reader runs on one core. `must` are 300 MB/s of CPU time and as much memory as the file has bytes."""
+
 import argparse
 import pathlib
 import pickle
@@ -21,15 +22,30 @@ LOAD = "import pickle, gc, sys; gc.disable(); pickle.load(open(sys.argv[1], 'rb'
 
 def make(events, frames):
     r = random.Random(1)
-    known = [{"filename": f"/usr/lib/python3/package/module_{i % 40}.py", "line": i * 7 % 900, "name": f"function_{i}"} for i in range(400)]
+    known = [
+        {"filename": f"/usr/lib/python3/package/module_{i % 40}.py", "line": i * 7 % 900, "name": f"function_{i}"}
+        for i in range(400)
+    ]
     stacks = [[known[r.randrange(400)] for _ in range(frames)] for _ in range(300)]
     live, trace, base, time_us = {}, [], 0x7F0000000000, 1_700_000_000_000_000
 
     def add(action, addr, size):
         nonlocal time_us
         time_us += r.randrange(1, 50)
-        trace.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": time_us, "compile_context": "N/A", "user_metadata": "",
-                      "pool_id": (0, 0), "frames": list(r.choice(stacks))})
+        trace.append(
+            {
+                "action": action,
+                "addr": addr,
+                "size": size,
+                "stream": 0,
+                "time_us": time_us,
+                "compile_context": "N/A",
+                "user_metadata": "",
+                "pool_id": (0, 0),
+                "frames": list(r.choice(stacks)),
+            }
+        )
+
     while len(trace) < events:
         if live and (len(live) > 500 or r.random() < 0.45):
             addr = next(iter(live))
@@ -41,10 +57,24 @@ def make(events, frames):
             if addr not in live:
                 live[addr] = 512 * r.randrange(1, 2000)
                 add("alloc", addr, live[addr])
-    blocks = [{"address": a, "size": s, "requested_size": s, "state": "active_allocated", "frames": list(stacks[0])} for a, s in sorted(live.items())]
-    segment = {"device": 0, "address": base, "total_size": 1 << 32, "allocated_size": sum(live.values()), "active_size": sum(live.values()),
-               "requested_size": sum(live.values()), "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False,
-               "frames": list(stacks[0]), "blocks": blocks}
+    blocks = [
+        {"address": a, "size": s, "requested_size": s, "state": "active_allocated", "frames": list(stacks[0])}
+        for a, s in sorted(live.items())
+    ]
+    segment = {
+        "device": 0,
+        "address": base,
+        "total_size": 1 << 32,
+        "allocated_size": sum(live.values()),
+        "active_size": sum(live.values()),
+        "requested_size": sum(live.values()),
+        "stream": 0,
+        "segment_type": "large",
+        "segment_pool_id": (0, 0),
+        "is_expandable": False,
+        "frames": list(stacks[0]),
+        "blocks": blocks,
+    }
     return {"segments": [segment], "device_traces": [trace], "allocator_settings": {}, "external_annotations": []}
 
 
@@ -70,8 +100,12 @@ def main():
         seconds, peer = statistics.median(ours), statistics.median(theirs)
         memory, peer_memory = measure.peak_anonymous(ours_command, core), measure.peak_anonymous(theirs_command, core)
         print(f"snapshot of {args.events} events, {frames} frames each, {size / 1e6:.0f} MB:")
-        print(f"  read               {size / seconds / 1e6:8.0f} MB/s   must 300   (pickle.load alone {size / peer / 1e6:.0f} MB/s, {peer / seconds:.1f} x)")
-        print(f"  memory             {memory / size:8.2f} x the file   must 1   (pickle.load {peer_memory / size:.2f} x)")
+        print(
+            f"  read               {size / seconds / 1e6:8.0f} MB/s   must 300   (pickle.load alone {size / peer / 1e6:.0f} MB/s, {peer / seconds:.1f} x)"
+        )
+        print(
+            f"  memory             {memory / size:8.2f} x the file   must 1   (pickle.load {peer_memory / size:.2f} x)"
+        )
 
 
 if __name__ == "__main__":

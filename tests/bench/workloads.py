@@ -1,4 +1,5 @@
 """What the recorder's bench records: loops of tiny operators and three whole training steps, built from fixed seeds."""
+
 import torch
 from torch import nn
 
@@ -23,9 +24,26 @@ class Block(nn.Module):
 
 
 def resnet18():
-    widths = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
-    return nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
-                         *[Block(*w) for w in widths], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+    widths = [
+        (64, 64, 1),
+        (64, 64, 1),
+        (64, 128, 2),
+        (128, 128, 1),
+        (128, 256, 2),
+        (256, 256, 1),
+        (256, 512, 2),
+        (512, 512, 1),
+    ]
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        *[Block(*w) for w in widths],
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(512, 10),
+    )
 
 
 def training_step(model, x, y):
@@ -36,6 +54,7 @@ def training_step(model, x, y):
         optimizer.zero_grad()
         loss_of(model(x), y).backward()
         optimizer.step()
+
     return step
 
 
@@ -68,6 +87,7 @@ def tiny():
     def step():
         for _ in range(200):
             torch.add(a, b)
+
     return step
 
 
@@ -82,6 +102,7 @@ def add_loop(n):
     def run():
         for _ in range(n):
             add(a, b)
+
     return run
 
 
@@ -96,6 +117,7 @@ def mix_loop(n):
             torch.mul(a, 2.0, out=out)
             torch.mm(a, b, out=out)
             out.fill_(1.0)
+
     return run
 
 

@@ -1,4 +1,5 @@
 """The command line as a user meets it: exit status, what is said on which stream, where output goes."""
+
 import csv
 import gzip
 import io
@@ -14,7 +15,26 @@ import time
 
 import pytest
 
-COMMANDS = ["run", "report", "ask", "top", "memory", "questions", "diff", "check", "convert", "summarize", "merge", "export", "sql", "doctor", "completion", "man", "version", "help"]
+COMMANDS = [
+    "run",
+    "report",
+    "ask",
+    "top",
+    "memory",
+    "questions",
+    "diff",
+    "check",
+    "convert",
+    "summarize",
+    "merge",
+    "export",
+    "sql",
+    "doctor",
+    "completion",
+    "man",
+    "version",
+    "help",
+]
 
 
 def slice_event(name, ts, dur, **more):
@@ -96,7 +116,14 @@ def test_every_question_can_be_described(tachograph):
 
 
 def test_sql(tachograph, trace):
-    table = answer(tachograph("sql", trace, "SELECT name, count(*) AS n, sum(dur_ns) AS ns FROM slices GROUP BY name ORDER BY name", "--json"))
+    table = answer(
+        tachograph(
+            "sql",
+            trace,
+            "SELECT name, count(*) AS n, sum(dur_ns) AS ns FROM slices GROUP BY name ORDER BY name",
+            "--json",
+        )
+    )
     assert table["rows"] == [[f"op{i}", 10, 20_000] for i in range(5)]
     schema = answer(tachograph("sql", "--schema", "--json"))
     assert ["slices", "dur_ns"] in [row[:2] for row in schema["rows"]]
@@ -107,23 +134,40 @@ def test_sql(tachograph, trace):
 
 
 def test_status_2_for_calls_that_make_no_sense(tachograph, trace):
-    for call in (["ask"], ["ask", trace], ["ask", trace, "ops", "more"], ["frobnicate"], ["ask", trace, "ops", "--by"], ["report", trace, "--format", "csv"],
-                 ["ask", trace, "ops", "--limit", "many"], ["ask", trace, "ops", "--threads", "0"], ["ask", trace, "ops", "--color", "mauve"],
-                 ["ask", trace, "ops", "--json", "--format", "csv"], ["ask", trace, "ops", "--json=yes"], ["completion", "tcsh"], ["export", trace],
-                 ["export", trace, "--to", "chrome", "--json"], ["convert", "-"], ["--nonsense"]):
+    for call in (
+        ["ask"],
+        ["ask", trace],
+        ["ask", trace, "ops", "more"],
+        ["frobnicate"],
+        ["ask", trace, "ops", "--by"],
+        ["report", trace, "--format", "csv"],
+        ["ask", trace, "ops", "--limit", "many"],
+        ["ask", trace, "ops", "--threads", "0"],
+        ["ask", trace, "ops", "--color", "mauve"],
+        ["ask", trace, "ops", "--json", "--format", "csv"],
+        ["ask", trace, "ops", "--json=yes"],
+        ["completion", "tcsh"],
+        ["export", trace],
+        ["export", trace, "--to", "chrome", "--json"],
+        ["convert", "-"],
+        ["--nonsense"],
+    ):
         run = tachograph(*call)
         assert run.returncode == 2, call
         assert run.stderr.startswith("tachograph: ") and "next: tachograph" in run.stderr, call
 
 
-@pytest.mark.parametrize("call, suggestion", [
-    (["reprot", "x.json"], "report"),
-    (["ask", "x.json", "opps"], "ops"),
-    (["ask", "x.json", "ops", "--limt", "3"], "--limit"),
-    (["export", "x.json", "--to", "chrom"], "chrome"),
-    (["help", "exprot"], "export"),
-    (["questions", "kernel"], "kernels"),
-])
+@pytest.mark.parametrize(
+    "call, suggestion",
+    [
+        (["reprot", "x.json"], "report"),
+        (["ask", "x.json", "opps"], "ops"),
+        (["ask", "x.json", "ops", "--limt", "3"], "--limit"),
+        (["export", "x.json", "--to", "chrom"], "chrome"),
+        (["help", "exprot"], "export"),
+        (["questions", "kernel"], "kernels"),
+    ],
+)
 def test_misspelt_words_are_answered_with_the_nearest(tachograph, call, suggestion):
     run = tachograph(*call)
     assert run.returncode == 2
@@ -142,7 +186,15 @@ def test_status_3_when_the_trace_lacks_the_data(tachograph, trace):
     assert run.stdout == ""
 
 
-@pytest.mark.parametrize("content, word", [(b"", "empty"), (b"hello", "not a trace"), (b'{"traceEvents":[]}', "no events"), (b"PK\x03\x04zip", "a zip archive")])
+@pytest.mark.parametrize(
+    "content, word",
+    [
+        (b"", "empty"),
+        (b"hello", "not a trace"),
+        (b'{"traceEvents":[]}', "no events"),
+        (b"PK\x03\x04zip", "a zip archive"),
+    ],
+)
 def test_status_4_for_what_is_no_trace(tachograph, tmp_path, content, word):
     path = tmp_path / "file.json"
     path.write_bytes(content)
@@ -172,7 +224,12 @@ def test_errors_as_json(tachograph):
     run = tachograph("ask", "none.json", "ops", "--json")
     assert run.returncode == 4
     error = json.loads(run.stdout)["error"]
-    assert error["code"] == "NOT_FOUND" and error["status"] == 4 and "none.json" in error["text"] and error["offset"] is None
+    assert (
+        error["code"] == "NOT_FOUND"
+        and error["status"] == 4
+        and "none.json" in error["text"]
+        and error["offset"] is None
+    )
     error = json.loads(tachograph("ask", "none.json", "--json").stdout)["error"]
     assert error["code"] == "USAGE" and error["next"] == "tachograph ask --help"
 
@@ -182,7 +239,14 @@ def test_errors_as_json(tachograph):
 
 def test_check_of_a_sane_file(tachograph, trace):
     table = answer(tachograph("check", trace, "--json"))
-    assert [column(table, name)[0] for name in ("events_read", "events_kept", "skipped", "cut", "bent", "valid")] == [50, 50, 0, 0, 0, True]
+    assert [column(table, name)[0] for name in ("events_read", "events_kept", "skipped", "cut", "bent", "valid")] == [
+        50,
+        50,
+        0,
+        0,
+        0,
+        True,
+    ]
 
 
 def test_check_counts_what_is_lost(tachograph, tmp_path):
@@ -221,7 +285,9 @@ def test_fifo(tachograph, tmp_path):
 
 def test_directory_and_glob_are_one_trace(tachograph, tmp_path):
     for rank in range(2):
-        (tmp_path / f"rank{rank}.json").write_text(trace_text(4, distributedInfo={"rank": rank, "world_size": 2, "backend": "gloo"}))
+        (tmp_path / f"rank{rank}.json").write_text(
+            trace_text(4, distributedInfo={"rank": rank, "world_size": 2, "backend": "gloo"})
+        )
     for path in (tmp_path, tmp_path / "rank*.json"):
         assert column(answer(tachograph("ask", path, "events", "--json")), "rank") == [0] * 4 + [1] * 4
 
@@ -230,16 +296,25 @@ def test_findings_of_a_report_are_objects(tachograph, tmp_path):
     events = []
     for k in range(4):  # 0.6 of each ms in the loader: two workers have it ready beside the rest of 0.4
         at, load = 1000 * k, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-        events += [slice_event(f"ProfilerStep#{k}", at, 1000, cat="user_annotation"),
-                   slice_event(load, at, 600, cat="user_annotation", args={"Call stack": "train.py(9): train"}),
-                   slice_event("aten::add", at + 600, 400)]
+        events += [
+            slice_event(f"ProfilerStep#{k}", at, 1000, cat="user_annotation"),
+            slice_event(load, at, 600, cat="user_annotation", args={"Call stack": "train.py(9): train"}),
+            slice_event("aten::add", at + 600, 400),
+        ]
     path = tmp_path / "slow.json"
     path.write_text(json.dumps({"traceEvents": events}))
     report = answer(tachograph("report", path, "--json"))
     assert report["step_ms"] == 1.0
     [finding] = report["findings"]
-    wanted = {"cause": "loader-in-main-process", "severity": "high", "file": "train.py", "line": 9, "share_pct": 60, "cost_ns": 600_000,
-              "saving_ms_per_step": 0.6}
+    wanted = {
+        "cause": "loader-in-main-process",
+        "severity": "high",
+        "file": "train.py",
+        "line": 9,
+        "share_pct": 60,
+        "cost_ns": 600_000,
+        "saving_ms_per_step": 0.6,
+    }
     assert {key: finding[key] for key in wanted} == wanted
     assert 0 < finding["confidence"] < 1 and finding["method"] and finding["evidence"] and finding["advice"]
 
@@ -275,7 +350,7 @@ def test_progress_is_shown_on_a_terminal_once_a_second_has_passed(tachograph_pat
 
     def slowly(stdin):
         for i in range(16):
-            stdin.write(text[len(text) * i // 16:len(text) * (i + 1) // 16])
+            stdin.write(text[len(text) * i // 16 : len(text) * (i + 1) // 16])
             stdin.flush()
             time.sleep(0.1)
         stdin.close()
@@ -283,6 +358,7 @@ def test_progress_is_shown_on_a_terminal_once_a_second_has_passed(tachograph_pat
     def at_once(stdin):
         stdin.write(trace_text(10).encode())
         stdin.close()
+
     status, shown = run_on_a_terminal([tachograph_path, "ask", "-", "ops"], slowly)
     assert status == 0
     assert re.search(r"\rreading [\d.]+ .?B  [\d.]+ .?B/s", shown)
@@ -341,7 +417,12 @@ def test_export_tells_what_it_wrote(tachograph, trace, tmp_path):
 
 def test_reader_that_leaves_is_no_error(tachograph_path, trace, tmp_path):
     (tmp_path / "long.json").write_text(trace_text(20000))
-    process = subprocess.Popen([tachograph_path, "ask", "long.json", "events", "--limit", "all"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [tachograph_path, "ask", "long.json", "events", "--limit", "all"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     process.stdout.read(10)
     process.stdout.close()
     assert process.stderr.read() == b""
@@ -353,14 +434,20 @@ def test_full_disk_and_closed_output_are_errors(tachograph_path, trace):
     with open("/dev/full", "wb") as full:
         run = subprocess.run([tachograph_path, "ask", trace, "ops"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert run.returncode == 4 and "No space left" in run.stderr
-    run = subprocess.run(["sh", "-c", '"$0" ask "$1" ops >&-', tachograph_path, trace], stderr=subprocess.PIPE, text=True)
+    run = subprocess.run(
+        ["sh", "-c", '"$0" ask "$1" ops >&-', tachograph_path, trace], stderr=subprocess.PIPE, text=True
+    )
     assert run.returncode == 4 and "standard output" in run.stderr
 
 
 def test_interrupted_writing_leaves_no_half_file(tachograph_path, trace, tmp_path):
     """The output is a large file; the signal comes as soon as its temporary beginning is there."""
     (tmp_path / "long.json").write_text(trace_text(300_000))
-    process = subprocess.Popen([tachograph_path, "export", "long.json", "--to", "chrome", "-o", "out.json.gz"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [tachograph_path, "export", "long.json", "--to", "chrome", "-o", "out.json.gz"],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+    )
     while process.poll() is None and not any(name.startswith("out.json.gz.part") for name in os.listdir(tmp_path)):
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
@@ -381,7 +468,9 @@ def test_every_command_explains_itself_with_an_example(tachograph, command):
     assert not re.findall(r"--\w*_\w*", run.stdout)
 
 
-@pytest.mark.parametrize("call", [["help"], ["man"], ["version"], ["doctor"], ["questions"], ["completion", "bash"], ["ask", "--help"]])
+@pytest.mark.parametrize(
+    "call", [["help"], ["man"], ["version"], ["doctor"], ["questions"], ["completion", "bash"], ["ask", "--help"]]
+)
 def test_json_everywhere(tachograph, call):
     table = answer(tachograph(*call, "--json"))
     assert list(table) == ["question", "columns", "rows", "notes", "losses"] and table["rows"]
@@ -407,13 +496,19 @@ def test_doctor_advises_only_on_what_is_missing(tachograph):
 
 
 def test_doctor_measures_peaks_that_roofline_takes(tachograph, tmp_path):
-    value, advice = next((value, advice) for item, value, _, advice in answer(tachograph("doctor", "--json"))["rows"] if item == "peak, measured now")
+    value, advice = next(
+        (value, advice)
+        for item, value, _, advice in answer(tachograph("doctor", "--json"))["rows"]
+        if item == "peak, measured now"
+    )
     assert re.search(r" TFLOP/s in fp32, .* GB/s, on \d+ threads?$", value)
     tflops, gbs = (float(advice.split(f"--peak_{name} ")[1].split()[0]) for name in ("tflops", "gbs"))
     assert 0.001 < tflops < 100 and 0.1 < gbs < 10_000
     shapes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["float", "float"]}
     (tmp_path / "mm.json").write_text(json.dumps({"traceEvents": [slice_event("aten::mm", 0, 1000, args=shapes)]}))
-    row = answer(tachograph(*advice.split(": tachograph ")[1].replace("FILE", str(tmp_path / "mm.json")).split(), "--json"))
+    row = answer(
+        tachograph(*advice.split(": tachograph ")[1].replace("FILE", str(tmp_path / "mm.json")).split(), "--json")
+    )
     assert column(row, "peak_pct") == [pytest.approx(100 * 2 * 512**3 / 1e-3 / (tflops * 1e12), rel=1e-6)]
 
 
@@ -433,8 +528,15 @@ def test_bash_completion_completes(tachograph, tmp_path):
 
     def complete(*words):
         script = 'source complete.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tachograph; printf "%s\\n" "${COMPREPLY[@]}"'
-        run = subprocess.run(["bash", "-c", script, "bash", "tachograph", *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            ["bash", "-c", script, "bash", "tachograph", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return run.stdout.split()
+
     assert complete("ex") == ["export"]
     assert complete("ask", "x.json", "ste") == ["steps"]
     assert complete("ask", "x.json", "steps", "--lim") == ["--limit"]

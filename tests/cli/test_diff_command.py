@@ -1,4 +1,5 @@
 """tachograph diff and --fail-if: what is printed where, and with which exit status."""
+
 import json
 
 import pytest
@@ -9,8 +10,29 @@ def loop(path, us, name="aten::mm", steps=5, batch=8):
     events = []
     for k in range(steps):
         at = 1000 + k * (us + 20)
-        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": 1, "tid": 1, "ts": at, "dur": us + 10})
-        events.append({"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 5, "dur": us, "args": {"Input Dims": [[batch, 4], [4, 4]]}})
+        events.append(
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{k}",
+                "pid": 1,
+                "tid": 1,
+                "ts": at,
+                "dur": us + 10,
+            }
+        )
+        events.append(
+            {
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": name,
+                "pid": 1,
+                "tid": 1,
+                "ts": at + 5,
+                "dur": us,
+                "args": {"Input Dims": [[batch, 4], [4, 4]]},
+            }
+        )
     path.write_text(json.dumps({"traceEvents": events}))
     return path
 
@@ -35,8 +57,14 @@ def test_page(tachograph, pair):
 
 def test_json_csv_and_markdown(tachograph, pair, tmp_path):
     answer = json.loads(tachograph("diff", *pair, "--json", "--by", "op", "--where", 'quantity = "self_cpu"').stdout)
-    assert answer["question"] == "diff" and answer["rows"] == [["op", "aten::mm", "self_cpu", "ns", 90000, 100000, 10000, pytest.approx(100 / 9), 10000, 10000, "slower"]]
-    assert tachograph("diff", *pair, "-f", "csv", "--by", "step").stdout.splitlines()[1].startswith("step,step,p50,ns,100000,110000,10000,10,")
+    assert answer["question"] == "diff" and answer["rows"] == [
+        ["op", "aten::mm", "self_cpu", "ns", 90000, 100000, 10000, pytest.approx(100 / 9), 10000, 10000, "slower"]
+    ]
+    assert (
+        tachograph("diff", *pair, "-f", "csv", "--by", "step")
+        .stdout.splitlines()[1]
+        .startswith("step,step,p50,ns,100000,110000,10000,10,")
+    )
     tachograph("diff", *pair, "--markdown", "-o", tmp_path / "diff.md")
     assert (tmp_path / "diff.md").read_text().startswith("### B is 10.0 % slower")
     for wrong in (["--markdown", "--json"], ["--markdown", "--by", "name"]):
@@ -44,10 +72,17 @@ def test_json_csv_and_markdown(tachograph, pair, tmp_path):
         assert done.returncode == 2 and "--markdown" in done.stderr
 
 
-@pytest.mark.parametrize("tests, status, said", [
-    (["step.p50 > +5%"], 1, "step p50 is 0.1 ms in A and 0.11 ms in B (+10.0 %)"), (["step.p50 > +15%"], 0, ""),
-    (["step.p50 > +15%", "op.self_cpu >= 10us"], 1, "op.self_cpu >= 10us holds: aten::mm"), (["step.p5 > 1%"], 2, "did you mean p50?"),
-    (["memory.peak > 1%"], 3, "profile_memory=True"), (["step.p50 > +5%", "nonsense > 1"], 2, "no kind 'nonsense'")])
+@pytest.mark.parametrize(
+    "tests, status, said",
+    [
+        (["step.p50 > +5%"], 1, "step p50 is 0.1 ms in A and 0.11 ms in B (+10.0 %)"),
+        (["step.p50 > +15%"], 0, ""),
+        (["step.p50 > +15%", "op.self_cpu >= 10us"], 1, "op.self_cpu >= 10us holds: aten::mm"),
+        (["step.p5 > 1%"], 2, "did you mean p50?"),
+        (["memory.peak > 1%"], 3, "profile_memory=True"),
+        (["step.p50 > +5%", "nonsense > 1"], 2, "no kind 'nonsense'"),
+    ],
+)
 def test_fail_if(tachograph, pair, tests, status, said):
     words = [word for test in tests for word in ("--fail-if", test)]
     done = tachograph("diff", *pair, "--by", "category", *words)
@@ -75,10 +110,20 @@ def test_other_work_is_not_judged(tachograph, tmp_path):
     assert done.returncode == 2 and "did you mean batch_size?" in done.stderr
 
 
-@pytest.mark.parametrize("words, said", [(["--by", "opp"], "did you mean op?"), (["--least", "much"], "is not a share"), (["--lest", "1%"], "--least"),
-                                         (["--limit", "few"], "is not a number of rows"), (["--by", "name", "--rules", "his"], "exact and hta"),
-                                         (["--question", "opps"], "did you mean ops?"), (["--question", "ops", "--columns", "cpu"], "did you mean cpu_ns?"),
-                                         (["--min-us", "3"], "a diff takes no argument 'min_us'"), (["--by", "name", "--device", "tpu"], "all, cpu and gpu")])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--by", "opp"], "did you mean op?"),
+        (["--least", "much"], "is not a share"),
+        (["--lest", "1%"], "--least"),
+        (["--limit", "few"], "is not a number of rows"),
+        (["--by", "name", "--rules", "his"], "exact and hta"),
+        (["--question", "opps"], "did you mean ops?"),
+        (["--question", "ops", "--columns", "cpu"], "did you mean cpu_ns?"),
+        (["--min-us", "3"], "a diff takes no argument 'min_us'"),
+        (["--by", "name", "--device", "tpu"], "all, cpu and gpu"),
+    ],
+)
 def test_nonsense(tachograph, pair, words, said):
     done = tachograph("diff", *pair, *words)
     assert done.returncode == 2 and said in done.stderr, done.stderr
@@ -119,7 +164,9 @@ def test_which_side_lacks_the_data(tachograph, pair):
     later.write_text(b.read_text().replace("ProfilerStep#", "ProfilerStep#1"))
     for words in ([], ["--question", "ops"], ["--by", "name"]):
         done = tachograph("diff", a, later, "--step", "3", *words)
-        assert done.returncode == 3 and done.stderr.startswith("tachograph: B: step 3 is not in rank 0, which has 5 steps numbered 10 to 14")
+        assert done.returncode == 3 and done.stderr.startswith(
+            "tachograph: B: step 3 is not in rank 0, which has 5 steps numbered 10 to 14"
+        )
         assert f"next: tachograph report {later}" in done.stderr
         assert tachograph("diff", later, a, "--step", "3", *words).stderr.startswith("tachograph: A: step 3")
 
@@ -134,7 +181,9 @@ def with_devices(path, into, *names):
 def test_equal_devices_are_counted(tachograph, pair):
     a = with_devices(pair[0], pair[0].with_name("two.json"), "V100", "V100")
     b = with_devices(pair[1], pair[1].with_name("four.json"), "V100", "A100", "A100", "A100")
-    assert tachograph("diff", a, b).stdout.startswith("No verdict: devices differ, 2 x V100 in A and V100, 3 x A100 in B;")
+    assert tachograph("diff", a, b).stdout.startswith(
+        "No verdict: devices differ, 2 x V100 in A and V100, 3 x A100 in B;"
+    )
 
 
 def test_names_in_notes_are_text_alone(tachograph, pair):

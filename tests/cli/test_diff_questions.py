@@ -1,4 +1,5 @@
 """tachograph diff --question: which rows of two recordings are the same, where their names are not."""
+
 import json
 
 import pytest
@@ -9,7 +10,17 @@ def write(path, first=0, steps=5, us=90, rank=None, pid=1, tid=1, extra=()):
     events = [*extra]
     for k in range(steps):
         at = 1000 + k * (us + 20)
-        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{first + k}", "pid": pid, "tid": tid, "ts": at, "dur": us + 10})
+        events.append(
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{first + k}",
+                "pid": pid,
+                "tid": tid,
+                "ts": at,
+                "dur": us + 10,
+            }
+        )
         events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": pid, "tid": tid, "ts": at + 5, "dur": us})
     said = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": 2}}
     path.write_text(json.dumps({**said, "traceEvents": events}))
@@ -19,12 +30,16 @@ def write(path, first=0, steps=5, us=90, rank=None, pid=1, tid=1, extra=()):
 @pytest.fixture
 def compare(tachograph, tmp_path):
     def ask(a, b, question, *options):
-        a, b = (write(tmp_path / f"{name}.json", **how) if isinstance(how, dict) else how for name, how in (("a", a), ("b", b)))
+        a, b = (
+            write(tmp_path / f"{name}.json", **how) if isinstance(how, dict) else how
+            for name, how in (("a", a), ("b", b))
+        )
         done = tachograph("diff", a, b, "--question", question, *options, "--json")
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         names = [column["name"] for column in answer["columns"]]
         return [dict(zip(names, row)) for row in answer["rows"]], answer["notes"]
+
     return ask
 
 
@@ -36,8 +51,12 @@ def in_order(names):
 def test_steps_that_count_on_are_matched_in_order(compare, first):
     rows, notes = compare({}, {"first": first, "us": 100}, "steps")
     assert sorted((int(row["step_a"]), int(row["step_b"])) for row in rows) == [(k, first + k) for k in range(5)]
-    assert {(row["in"], row["total_ns_a"], row["total_ns_b"], row["total_ns_delta"]) for row in rows} == {("both", 100_000, 110_000, 10_000)}
-    assert {(row["name_a"][:13], row["name_b"]) for row in rows} == {("ProfilerStep#", f"ProfilerStep#{first + k}") for k in range(5)}
+    assert {(row["in"], row["total_ns_a"], row["total_ns_b"], row["total_ns_delta"]) for row in rows} == {
+        ("both", 100_000, 110_000, 10_000)
+    }
+    assert {(row["name_a"][:13], row["name_b"]) for row in rows} == {
+        ("ProfilerStep#", f"ProfilerStep#{first + k}") for k in range(5)
+    }
     assert notes == [in_order("step, name")]
 
 
@@ -57,7 +76,9 @@ def test_keys_are_taken_as_given(compare):
 
 def test_two_ranks_of_one_run(compare):
     rows, notes = compare({"rank": 0}, {"rank": 1, "us": 100}, "steps")
-    assert {(row["in"], row["rank_a"], row["rank_b"], row["total_ns_delta"]) for row in rows} == {("both", 0, 1, 10_000)}
+    assert {(row["in"], row["rank_a"], row["rank_b"], row["total_ns_delta"]) for row in rows} == {
+        ("both", 0, 1, 10_000)
+    }
     assert notes == [in_order("rank")]
 
 
@@ -78,10 +99,25 @@ def test_a_thread_more_before_the_others(compare):
 
 def test_what_is_true_of_a_row_does_not_name_it(compare):
     def kernel(percent):
-        return {"extra": [{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1001, "dur": 50,
-                           "args": {"device": 0, "stream": 7, "est. achieved occupancy %": percent}}]}
+        return {
+            "extra": [
+                {
+                    "ph": "X",
+                    "cat": "kernel",
+                    "name": "gemm",
+                    "pid": 0,
+                    "tid": 7,
+                    "ts": 1001,
+                    "dur": 50,
+                    "args": {"device": 0, "stream": 7, "est. achieved occupancy %": percent},
+                }
+            ]
+        }
+
     rows, notes = compare(kernel(10), kernel(50), "kernels")
-    assert [(row["name"], row["in"], row["low_occupancy_a"], row["low_occupancy_b"]) for row in rows] == [("gemm", "both", True, False)] and notes == []
+    assert [(row["name"], row["in"], row["low_occupancy_a"], row["low_occupancy_b"]) for row in rows] == [
+        ("gemm", "both", True, False)
+    ] and notes == []
 
 
 def test_texts_of_both_sides_are_shown(compare):
@@ -93,4 +129,6 @@ def test_texts_of_both_sides_are_shown(compare):
 def test_the_longest_difference_comes_first(compare):
     slow = [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 10, "dur": 400}]
     rows, _ = compare({"extra": [{**slow[0], "dur": 100}]}, {"extra": slow, "us": 100}, "events", "--limit", "1")
-    assert [(row["name"], row["dur_ns_delta"]) for row in rows] == [("aten::add", 300_000)]  # of others the start is as much as 40 us later
+    assert [(row["name"], row["dur_ns_delta"]) for row in rows] == [
+        ("aten::add", 300_000)
+    ]  # of others the start is as much as 40 us later

@@ -1,4 +1,5 @@
 """Folders as they lie about: ranks that are missing, twice, cut or empty, and files that are none; each gets an answer and a note."""
+
 import gzip
 import json
 
@@ -10,25 +11,83 @@ def rank_events(rank, steps=4, late_us=0, swap=False, size=2):
     events = []
     for step in range(steps):
         t = 1000 + 1000 * step
-        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": t, "dur": 900})
+        events.append(
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{step}",
+                "pid": 1,
+                "tid": 1,
+                "ts": t,
+                "dur": 900,
+            }
+        )
         kinds = ["allreduce", "allgather"]
         for k, kind in enumerate(reversed(kinds) if swap and step == 2 else kinds):
             number, begin, end = 2 * step + k, t + 400 + 150 * k + late_us, t + 550 + 150 * k
-            args = {"Collective name": kind, "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": size, "dtype": "Float",
-                    "Process Group Name": "0", "Seq": number}
-            kernel = {"allreduce": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "allgather": "ncclDevKernel_AllGather_RING_LL"}[kind]
-            events.append({"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": begin - 30, "dur": 10, "args": args})
-            events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": begin - 28, "dur": 5,
-                           "args": {"correlation": number}})
-            events.append({"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": begin, "dur": end - begin,
-                           "args": {"device": 0, "stream": 7, "correlation": number}})
+            args = {
+                "Collective name": kind,
+                "In msg nelems": 1024,
+                "Out msg nelems": 1024,
+                "Group size": size,
+                "dtype": "Float",
+                "Process Group Name": "0",
+                "Seq": number,
+            }
+            kernel = {
+                "allreduce": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                "allgather": "ncclDevKernel_AllGather_RING_LL",
+            }[kind]
+            events.append(
+                {
+                    "ph": "X",
+                    "cat": "cpu_op",
+                    "name": "record_param_comms",
+                    "pid": 1,
+                    "tid": 1,
+                    "ts": begin - 30,
+                    "dur": 10,
+                    "args": args,
+                }
+            )
+            events.append(
+                {
+                    "ph": "X",
+                    "cat": "cuda_runtime",
+                    "name": "cudaLaunchKernel",
+                    "pid": 1,
+                    "tid": 1,
+                    "ts": begin - 28,
+                    "dur": 5,
+                    "args": {"correlation": number},
+                }
+            )
+            events.append(
+                {
+                    "ph": "X",
+                    "cat": "kernel",
+                    "name": kernel,
+                    "pid": 0,
+                    "tid": 7,
+                    "ts": begin,
+                    "dur": end - begin,
+                    "args": {"device": 0, "stream": 7, "correlation": number},
+                }
+            )
     return events
 
 
 def write(path, rank, world=2, **how):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world},
-                                "traceEvents": rank_events(rank, **how)}))
+    path.write_text(
+        json.dumps(
+            {
+                "schemaVersion": 1,
+                "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world},
+                "traceEvents": rank_events(rank, **how),
+            }
+        )
+    )
 
 
 @pytest.fixture
@@ -45,13 +104,19 @@ def notes(tachograph, folder, question="ranks"):
 
 
 def test_a_healthy_folder_has_nothing_to_say_but_its_clocks(tachograph, folder):
-    assert notes(tachograph, folder) == ["clocks are aligned on the ends of collectives: by up to 0 ns, half of the ends within 0 ns (the question clocks says more)"]
+    assert notes(tachograph, folder) == [
+        "clocks are aligned on the ends of collectives: by up to 0 ns, half of the ends within 0 ns (the question clocks says more)"
+    ]
 
 
 def test_an_empty_file_is_named_wherever_health_is_asked(tachograph, folder):
     (folder / "rank2.json").write_text("")
     check = tachograph("check", folder)
-    assert check.returncode == 1 and f"not read: {folder}/rank2.json: the file is empty" in check.stdout and "everything" not in check.stdout
+    assert (
+        check.returncode == 1
+        and f"not read: {folder}/rank2.json: the file is empty" in check.stdout
+        and "everything" not in check.stdout
+    )
     assert "1 file not read (rank2.json)" in tachograph("report", folder).stdout
     losses = tachograph("ask", folder, "losses").stdout
     assert "rank2.json" in losses and "the file is empty" in losses and "rank0.json" not in losses
@@ -61,7 +126,11 @@ def test_a_folder_with_nothing_but_an_empty_file(tachograph, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "rank0.json").write_text("")
     run = tachograph("report", tmp_path / "run")
-    assert run.returncode == 4 and "the only file that may be a trace cannot be read" in run.stderr and "the file is empty" in run.stderr
+    assert (
+        run.returncode == 4
+        and "the only file that may be a trace cannot be read" in run.stderr
+        and "the file is empty" in run.stderr
+    )
 
 
 @pytest.mark.parametrize("command", ["report", "ask"])
@@ -69,7 +138,10 @@ def test_folders_of_folders_are_pointed_at(tachograph, tmp_path, command):
     for host in "ab":
         write(tmp_path / "runs" / host / "rank0.json", 0)
     run = tachograph(command, tmp_path / "runs", *(["ranks"] if command == "ask" else []))
-    assert run.returncode == 4 and f"the folders in it hold 2: name one of the folders, or all of them as '{tmp_path}/runs/*/*'" in run.stderr
+    assert (
+        run.returncode == 4
+        and f"the folders in it hold 2: name one of the folders, or all of them as '{tmp_path}/runs/*/*'" in run.stderr
+    )
     assert tachograph("ask", f"{tmp_path}/runs/*/*", "ranks").returncode == 0
 
 
@@ -82,7 +154,9 @@ def test_a_folder_for_each_rank_is_one_run(tachograph, folder, tmp_path, names):
     (tmp_path / "apart" / "config.yaml").write_text("lr: 1")
     (tmp_path / "apart" / "logs").mkdir()
     for question in ("ranks", "collectives", "kernels"):
-        together, apart = (json.loads(tachograph("ask", place, question, "--json").stdout) for place in (folder, tmp_path / "apart"))
+        together, apart = (
+            json.loads(tachograph("ask", place, question, "--json").stdout) for place in (folder, tmp_path / "apart")
+        )
         assert together["rows"] == apart["rows"] and len(apart["rows"]) > 0
     assert "2 ranks of 2" in tachograph("report", tmp_path / "apart").stdout
 
@@ -115,7 +189,10 @@ def test_ranks_of_two_runs_in_one_folder(tachograph, folder):
     write(folder / "other.json", 1, late_us=40)
     said = notes(tachograph, folder)
     assert "2 files say that they are rank 1, and each is counted as a rank of its own: other.json, rank1.json" in said
-    assert "collectives in which more files take part than their group has ranks: 8; files of several runs, or of one rank twice, lie together" in said
+    assert (
+        "collectives in which more files take part than their group has ranks: 8; files of several runs, or of one rank twice, lie together"
+        in said
+    )
 
 
 def test_files_of_one_rank_are_named_everywhere(tachograph, folder, tmp_path):
@@ -125,21 +202,38 @@ def test_files_of_one_rank_are_named_everywhere(tachograph, folder, tmp_path):
     for question in ("overview", "kernels", "ops", "annotations", "ranks", "findings", "modules", "rows"):
         run = tachograph("ask", folder, question, "--json")
         assert run.returncode == 3 or json.loads(run.stdout)["notes"].count(said) == 1, question
-    assert "2 files say that they are rank 0, and this is the first of them alone: rank0.json, rank1.json" in tachograph("ask", folder, "kernels", "--rank", "0").stdout
+    assert (
+        "2 files say that they are rank 0, and this is the first of them alone: rank0.json, rank1.json"
+        in tachograph("ask", folder, "kernels", "--rank", "0").stdout
+    )
     check = tachograph("check", folder)
     assert check.returncode == 0 and said in check.stdout
     assert "several files say that they are rank 0" in tachograph("report", folder).stdout
     write(tmp_path / "one.json", 1)
     assert f"A: {said}" in tachograph("diff", folder, tmp_path / "one.json").stdout
-    assert "B: 2 files say that they are rank 0, and this is the first" in tachograph("diff", tmp_path / "one.json", folder, "--rank-b", "0", "--question", "kernels").stdout
+    assert (
+        "B: 2 files say that they are rank 0, and this is the first"
+        in tachograph("diff", tmp_path / "one.json", folder, "--rank-b", "0", "--question", "kernels").stdout
+    )
 
 
 def test_many_ranks_twice(tachograph, folder):
-    for name, rank in (("copy0.json", 0), ("copy1.json", 1), ("copy1b.json", 1), ("copy1c.json", 1), ("copy1d.json", 1)):
+    for name, rank in (
+        ("copy0.json", 0),
+        ("copy1.json", 1),
+        ("copy1b.json", 1),
+        ("copy1c.json", 1),
+        ("copy1d.json", 1),
+    ):
         write(folder / name, rank)
-    assert "2 files say that they are rank 0 (so it is with 1 more rank), and each is counted as a rank of its own: copy0.json, rank0.json" in notes(tachograph, folder)
-    assert ("5 files say that they are rank 1, and this is the first of them alone: copy1.json, copy1b.json, copy1c.json, copy1d.json, \u2026"
-            in tachograph("ask", folder, "kernels", "--rank", "1").stdout)
+    assert (
+        "2 files say that they are rank 0 (so it is with 1 more rank), and each is counted as a rank of its own: copy0.json, rank0.json"
+        in notes(tachograph, folder)
+    )
+    assert (
+        "5 files say that they are rank 1, and this is the first of them alone: copy1.json, copy1b.json, copy1c.json, copy1d.json, \u2026"
+        in tachograph("ask", folder, "kernels", "--rank", "1").stdout
+    )
 
 
 @pytest.mark.parametrize("behind, lost", [(b"", 0), (b"\0" * 512, 0), (b"rubbish", 1), ("again", 0)])
@@ -147,18 +241,24 @@ def test_what_is_behind_a_packed_file(tachograph, folder, behind, lost):
     """Padding is no loss, something else is one; a further member goes on with the text."""
     text = (folder / "rank0.json").read_bytes()
     packed = folder / "rank0.json.gz"
-    packed.write_bytes(gzip.compress(text) + behind if behind != "again" else gzip.compress(text[:999]) + gzip.compress(text[999:]))
+    packed.write_bytes(
+        gzip.compress(text) + behind if behind != "again" else gzip.compress(text[:999]) + gzip.compress(text[999:])
+    )
     (folder / "rank0.json").unlink()
     check = tachograph("check", packed)
     losses = json.loads(tachograph("ask", packed, "losses", "--json").stdout)["rows"]
     assert check.returncode == lost and [row[2] for row in losses] == ["cut_packed"] * lost
-    assert ("everything was read as written" in check.stdout) == (not lost) and ("the input is cut or damaged in 1 place" in check.stdout) == bool(lost)
+    assert ("everything was read as written" in check.stdout) == (not lost) and (
+        "the input is cut or damaged in 1 place" in check.stdout
+    ) == bool(lost)
 
 
 def test_collectives_called_in_another_order(tachograph, folder):
     write(folder / "rank1.json", 1, swap=True)
-    assert ("the ranks do not call the same collectives in the same order: numbers of a group that stand for one kind on some ranks and for another elsewhere: 2"
-            in notes(tachograph, folder, "collectives"))
+    assert (
+        "the ranks do not call the same collectives in the same order: numbers of a group that stand for one kind on some ranks and for another elsewhere: 2"
+        in notes(tachograph, folder, "collectives")
+    )
 
 
 def test_groups_that_the_ranks_see_differently(tachograph, folder):
@@ -178,7 +278,9 @@ def test_a_file_for_each_rank(tachograph, folder, tmp_path):
     out = tmp_path / "packed"
     run = tachograph("convert", folder, "-o", f"{out}/", "--json")
     assert run.returncode == 1 and "rank9.json" in run.stdout and "the file is empty" in run.stdout
-    assert [row[:2] for row in json.loads(run.stdout)["rows"]] == [[rank, f"{out}/rank{rank:04}.tacho"] for rank in range(2)]
+    assert [row[:2] for row in json.loads(run.stdout)["rows"]] == [
+        [rank, f"{out}/rank{rank:04}.tacho"] for rank in range(2)
+    ]
     assert sorted(f.name for f in out.iterdir()) == ["rank0000.tacho", "rank0001.tacho"]
     for question in ("collectives", "steps"):
         rows = [json.loads(tachograph("ask", place, question, "--json").stdout)["rows"] for place in (folder, out)]
@@ -190,7 +292,9 @@ def test_a_file_for_each_rank(tachograph, folder, tmp_path):
         run = tachograph("export", folder, "--to", name, "-o", target)
         assert run.returncode == 0, run.stderr
         for rank in range(2):
-            assert tachograph("export", folder / f"rank{rank}.json", "--to", name, "-o", tmp_path / "one").returncode == 0
+            assert (
+                tachograph("export", folder / f"rank{rank}.json", "--to", name, "-o", tmp_path / "one").returncode == 0
+            )
             assert (target / f"rank000{rank}{suffix}").read_bytes() == (tmp_path / "one").read_bytes()
 
 
@@ -201,7 +305,12 @@ def test_a_file_for_each_of_those_that_do_not_say_their_rank(tachograph, tmp_pat
     write(tmp_path / "run" / "x.json", 3)
     write(tmp_path / "run" / "y.json", 3)
     assert tachograph("convert", tmp_path / "run", "-o", f"{tmp_path}/out/").returncode == 0
-    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["a.tacho", "b.tacho", "rank0003-2.tacho", "rank0003.tacho"]
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == [
+        "a.tacho",
+        "b.tacho",
+        "rank0003-2.tacho",
+        "rank0003.tacho",
+    ]
     assert tachograph("convert", tmp_path / "run", "-o", "/dev/null/x/").returncode != 0
 
 
@@ -210,7 +319,9 @@ def test_a_diff_of_one_rank_of_a_large_folder(tachograph, folder, tmp_path):
     for name, late in (("a", 0), ("b", 60)):
         for rank in range(2):
             write(tmp_path / name / f"rank{rank}.json", rank, steps=12, late_us=late * rank)
-    alone = json.loads(tachograph("diff", tmp_path / "a" / "rank1.json", tmp_path / "b" / "rank1.json", "--json").stdout)
+    alone = json.loads(
+        tachograph("diff", tmp_path / "a" / "rank1.json", tmp_path / "b" / "rank1.json", "--json").stdout
+    )
     for name in "ab":
         (tmp_path / name / "zz.json").write_bytes(b" " * (17 << 20))
     run = tachograph("diff", tmp_path / "a", tmp_path / "b", "--rank", "1", "--json")

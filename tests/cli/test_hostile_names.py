@@ -1,4 +1,5 @@
 """Names that would drive a terminal, deceive a reader or break a file: whatever writes them must take their power away."""
+
 import json
 import re
 
@@ -14,16 +15,39 @@ TABLES = {"text": [], "json": ["--json"], "csv": ["--format", "csv"]}
 
 def events():
     for step in range(3):
-        yield {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": step * 100000, "dur": 99000}
+        yield {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{step}",
+            "pid": 1,
+            "tid": 1,
+            "ts": step * 100000,
+            "dur": 99000,
+        }
         for i, name in enumerate(HOSTILE):
             at, number = step * 100000 + i * 5000, 100 * step + i + 1
             host = {"ph": "X", "pid": 1, "tid": 1, "ts": at}
             link = {"correlation": number, "External id": number}
             yield {**host, "cat": "python_function", "name": f"{name}.py(3): {name}", "dur": 3200}
             yield {**host, "cat": "user_annotation", "name": name, "dur": 3100}
-            yield {**host, "cat": "cpu_op", "name": name, "dur": 3000, "args": {"External id": number, "Call stack": name, "Input type": [name], "Input Dims": [[2]]}}
+            yield {
+                **host,
+                "cat": "cpu_op",
+                "name": name,
+                "dur": 3000,
+                "args": {"External id": number, "Call stack": name, "Input type": [name], "Input Dims": [[2]]},
+            }
             yield {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 100, "dur": 50, "args": link}
-            yield {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at + 1000, "dur": 2000, "args": {**link, "device": 0, "stream": 7}}
+            yield {
+                "ph": "X",
+                "cat": "kernel",
+                "name": name,
+                "pid": 0,
+                "tid": 7,
+                "ts": at + 1000,
+                "dur": 2000,
+                "args": {**link, "device": 0, "stream": 7},
+            }
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +57,17 @@ def traces(tmp_path_factory):
         "traceName": HOSTILE[0],
         "deviceProperties": [{"id": 0, "name": HOSTILE[0]}],
         "distributedInfo": {"backend": HOSTILE[1], "rank": 0, "world_size": 1},
-        "traceEvents": [{"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": HOSTILE[3]}}, *events()],
+        "traceEvents": [
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": HOSTILE[3]}},
+            *events(),
+        ],
     }
     folder = tmp_path_factory.mktemp("hostile")
     escaped, raw = folder / "escaped.json", folder / "raw.json"
     escaped.write_text(json.dumps(document))
-    raw.write_bytes(json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass").replace(b"half", b"h\xff\xc0\xaf\x9b"))
+    raw.write_bytes(
+        json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass").replace(b"half", b"h\xff\xc0\xaf\x9b")
+    )
     return escaped, raw
 
 
@@ -67,7 +96,15 @@ def test_no_table_hands_a_name_to_the_terminal(tachograph, traces, form):
 
 def test_no_command_hands_a_name_to_the_terminal(tachograph, traces):
     for trace in traces:
-        for words in (["report"], ["report", "--json"], ["check"], ["top"], ["diff", trace], ["diff", trace, "--markdown"], ["diff", trace, "--json"]):
+        for words in (
+            ["report"],
+            ["report", "--json"],
+            ["check"],
+            ["top"],
+            ["diff", trace],
+            ["diff", trace, "--markdown"],
+            ["diff", trace, "--json"],
+        ):
             assert tame(tachograph(words[0], trace, *words[1:], text=False))
         assert "red" in tame(tachograph("sql", trace, "select name from slices", text=False))
 
@@ -105,7 +142,9 @@ def test_the_next_command_can_be_copied(tachograph, traces, tmp_path):
 
 def lacking(tachograph, tmp_path, name):
     """What is said when the trace lacks the data of a question."""
-    (tmp_path / name).write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}')
+    (tmp_path / name).write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}'
+    )
     done = tachograph("ask", name, "memory")
     assert done.returncode == 3
     return done.stderr
@@ -117,6 +156,13 @@ def test_a_failed_threshold_names_its_row_without_its_power(tachograph, traces, 
         if event.get("name", "").startswith("\x1b") and event.get("cat") == "kernel":
             event["dur"] *= 2
     (tmp_path / "slower.json").write_text(json.dumps(slower))
-    done = tachograph("diff", traces[0], tmp_path / "slower.json", "--fail-if", 'kernel["\x1b[31mred\x1b[0m"].device > +5%', text=False)
+    done = tachograph(
+        "diff",
+        traces[0],
+        tmp_path / "slower.json",
+        "--fail-if",
+        'kernel["\x1b[31mred\x1b[0m"].device > +5%',
+        text=False,
+    )
     assert done.returncode == 1 and b"threshold failed" in done.stderr
     tame(done)

@@ -1,4 +1,5 @@
 """examples/plain.c: a C program without Python and torch records itself, and the command line reads it."""
+
 import json
 import pathlib
 import subprocess
@@ -34,7 +35,9 @@ def test_export(tachograph, recording):
         assert step["ts"] <= load["ts"] and load["ts"] + load["dur"] <= step["ts"] + step["dur"] + 0.002
         assert load["dur"] >= 4900 and compute["dur"] >= 2900
         assert load["tid"] == step["tid"] != compute["tid"]
-    assert {e["tid"] for e in events if e["name"] == "thread_name" and "worker" in e["args"]["name"]} == {e["tid"] for e in spans["compute"]}
+    assert {e["tid"] for e in events if e["name"] == "thread_name" and "worker" in e["args"]["name"]} == {
+        e["tid"] for e in spans["compute"]
+    }
     assert [e["args"]["value"] for e in events if e["ph"] == "C" and e["name"] == "items"] == [32, 64, 96]
 
 

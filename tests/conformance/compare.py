@@ -1,8 +1,17 @@
 """Walks a section of the oracle beside our answer in the same form and counts every value."""
+
 import math
 
-LABELS = {"policy", "columns"}          # they name things; they are no answers
-MAPS = {"memory", "categories", "phases", "types", "idle", "queue", "bandwidth"}   # keys are data: one of ours that the oracle lacks is a difference
+LABELS = {"policy", "columns"}  # they name things; they are no answers
+MAPS = {
+    "memory",
+    "categories",
+    "phases",
+    "types",
+    "idle",
+    "queue",
+    "bandwidth",
+}  # keys are data: one of ours that the oracle lacks is a difference
 
 
 class Absent:
@@ -40,7 +49,7 @@ def close(want, got, path):
 TIMES = {"sum", "max", "min", "mean", "std", "dev_self", "dev_total", "host_self", "host_total"}
 
 
-NO_TIMES = (".gpu.", ".queue.", ".bandwidth.")     # shares, lengths of queues, GB/s
+NO_TIMES = (".gpu.", ".queue.", ".bandwidth.")  # shares, lengths of queues, GB/s
 
 
 def is_time(path):

@@ -1,4 +1,5 @@
 """Trace diff: our totals by name, by HTA's rules, against what HTA's TraceDiff gave, value by value."""
+
 from compare import Count, walk
 from engine import Refused
 
@@ -14,14 +15,37 @@ def us(ns):
 def as_hta(rows, labels):
     """Our rows in the form of the oracle: counts, sums, and the rows it kept, by name."""
     a, b = labels
-    found = {row["name"]: {"name": row["name"], a + "_counts": row["calls_a"], a + "_total_duration": us(row["total_a_ns"]),
-                           b + "_counts": row["calls_b"], b + "_total_duration": us(row["total_b_ns"]), "diff_counts": row["calls_delta"],
-                           "diff_duration": us(row["total_delta_ns"]),
-                           "counts_change_categories": "=+-"[(row["calls_delta"] > 0) - (row["calls_delta"] < 0)]} for row in rows}
-    sums = {key: sum(row[key] for row in found.values()) for key in (
-        a + "_counts", b + "_counts", a + "_total_duration", b + "_total_duration", "diff_counts", "diff_duration")}
+    found = {
+        row["name"]: {
+            "name": row["name"],
+            a + "_counts": row["calls_a"],
+            a + "_total_duration": us(row["total_a_ns"]),
+            b + "_counts": row["calls_b"],
+            b + "_total_duration": us(row["total_b_ns"]),
+            "diff_counts": row["calls_delta"],
+            "diff_duration": us(row["total_delta_ns"]),
+            "counts_change_categories": "=+-"[(row["calls_delta"] > 0) - (row["calls_delta"] < 0)],
+        }
+        for row in rows
+    }
+    sums = {
+        key: sum(row[key] for row in found.values())
+        for key in (
+            a + "_counts",
+            b + "_counts",
+            a + "_total_duration",
+            b + "_total_duration",
+            "diff_counts",
+            "diff_duration",
+        )
+    }
     marks = [row["counts_change_categories"] for row in found.values()]
-    return {"names": len(found), "change": {mark: marks.count(mark) for mark in set(marks)}, "sums": sums, "rows": found}
+    return {
+        "names": len(found),
+        "change": {mark: marks.count(mark) for mark in set(marks)},
+        "sums": sums,
+        "rows": found,
+    }
 
 
 def compare_side(count, path, want, rows, labels):
@@ -39,7 +63,9 @@ def compare_pair(engine, folder, oracle, errors):
         return None
     count = Count()
     labels = (want["control"], want["test"])
-    files = [next(p for p in sorted(folder.iterdir()) if p.name == name or p.name.startswith(name + ".")) for name in labels]
+    files = [
+        next(p for p in sorted(folder.iterdir()) if p.name == name or p.name.startswith(name + ".")) for name in labels
+    ]
     steps = [",".join(map(str, chosen)) for chosen in want["selected"]]
     for side in SIDES:
         try:

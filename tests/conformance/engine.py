@@ -1,4 +1,5 @@
 """The engine under test, as the conformance run sees it: answers to questions as lists of dicts."""
+
 import json
 import os
 import pathlib
@@ -57,6 +58,7 @@ class Package:
 
     def __init__(self):
         import tachograph
+
         self.package = tachograph
         self.path, self.trace = None, None
 

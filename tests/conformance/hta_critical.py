@@ -3,11 +3,17 @@
 reference.py computes neither, so HolisticTraceAnalysis' own figures count. They are written per launch-edge setting and window as
 {"zero_weight_launch_edge_0": {"all": {…}, "ProfilerStep_1": {…}}}; a window is an annotation and the instance behind the last _.
 """
+
 from compare import GONE, walk
 from engine import Refused
 
-TYPES = {"operator": "critical_path_operator", "dependency": "critical_path_dependency", "launch_delay": "critical_path_kernel_launch_delay",
-         "kernel_delay": "critical_path_kernel_kernel_delay", "sync_dependency": "critical_path_sync_dependency"}
+TYPES = {
+    "operator": "critical_path_operator",
+    "dependency": "critical_path_dependency",
+    "launch_delay": "critical_path_kernel_launch_delay",
+    "kernel_delay": "critical_path_kernel_kernel_delay",
+    "sync_dependency": "critical_path_sync_dependency",
+}
 # Windows whose label is not the annotation itself.
 ANNOTATIONS = {"alexnet_forward": "[param|pytorch.model.alex_net|0|0|0|measure|forward]"}
 
@@ -18,15 +24,22 @@ def us(ns):
 
 def critical_path(ask, arguments):
     """One path in the form of the oracle."""
-    whole, = ask("critical_path", by="rank", **arguments)
+    (whole,) = ask("critical_path", by="rank", **arguments)
     kinds = ask("critical_path", by="kind", **arguments)
     bounds = ask("critical_path", by="bound", **arguments)
-    return {"success": True, "graph_nodes": whole["graph_nodes"], "graph_edges": whole["graph_edges"], "path_nodes": whole["nodes"],
-            "path_events": whole["events"], "path_edges": whole["edges"], "path_weight": us(whole["weight_ns"]),
-            "graph_edges_by_type": {TYPES[k["kind"]]: k["graph_edges"] for k in kinds},
-            "path_edges_by_type": {TYPES[k["kind"]]: k["edges"] for k in kinds if k["edges"]},
-            "path_weight_by_type": {TYPES[k["kind"]]: us(k["weight_ns"]) for k in kinds if k["edges"]},
-            "breakdown_us_by_bound": {b["bound_by"]: us(b["weight_ns"]) for b in bounds}}
+    return {
+        "success": True,
+        "graph_nodes": whole["graph_nodes"],
+        "graph_edges": whole["graph_edges"],
+        "path_nodes": whole["nodes"],
+        "path_events": whole["events"],
+        "path_edges": whole["edges"],
+        "path_weight": us(whole["weight_ns"]),
+        "graph_edges_by_type": {TYPES[k["kind"]]: k["graph_edges"] for k in kinds},
+        "path_edges_by_type": {TYPES[k["kind"]]: k["edges"] for k in kinds if k["edges"]},
+        "path_weight_by_type": {TYPES[k["kind"]]: us(k["weight_ns"]) for k in kinds if k["edges"]},
+        "breakdown_us_by_bound": {b["bound_by"]: us(b["weight_ns"]) for b in bounds},
+    }
 
 
 def compare_paths(ask, want, count):
@@ -54,7 +67,12 @@ def compare_cupti(ask, want, count):
     for r in ask("cupti", by="counter"):
         counters.setdefault(r["event"], {})[r["counter"]] = int(r["value"])
     for k, first in enumerate(want["first"]):
-        got = {"name": rows[k]["name"], "top": rows[k]["top_level_op"], "bottom": rows[k]["bottom_level_op"], **counters[rows[k]["event"]]}
+        got = {
+            "name": rows[k]["name"],
+            "top": rows[k]["top_level_op"],
+            "bottom": rows[k]["bottom_level_op"],
+            **counters[rows[k]["event"]],
+        }
         walk(count, "cupti_counters.first[%d]" % k, first, {key: got.get(key, GONE) for key in first})
 
 

@@ -1,5 +1,6 @@
 """The façade with hta_compat=True beside what HolisticTraceAnalysis prints: every number below hta.units.UNIT, and hta.memory_timeline.
 Left out are errors and timings. It asks the installed package, not a command line."""
+
 import collections
 import contextlib
 import math
@@ -8,10 +9,28 @@ import warnings
 
 from compare import MISSING, Absent, Count  # noqa: F401
 
-KEYS = ({"rank", "stream", "idle_category"}, {"kernel_type", "name", "rank"}, {"('rank', '')", "('stream', '')"}, {"('rank', '')", "('name', '')"},
-        {"kernel_type"}, {"name", "rank"}, {"aten_op_name", "kernel_sequence"}, {"pattern"}, {"correlation"}, {"rank"}, {"name"})
-CUT = {"kernels_unlimited": 120, "kernels_default": 120, "first": 5, "top": None, "rows": None, "cpu_user_annotation_breakdown": 60,
-       "gpu_user_annotation_breakdown": 60}  # lists that the oracle cuts
+KEYS = (
+    {"rank", "stream", "idle_category"},
+    {"kernel_type", "name", "rank"},
+    {"('rank', '')", "('stream', '')"},
+    {"('rank', '')", "('name', '')"},
+    {"kernel_type"},
+    {"name", "rank"},
+    {"aten_op_name", "kernel_sequence"},
+    {"pattern"},
+    {"correlation"},
+    {"rank"},
+    {"name"},
+)
+CUT = {
+    "kernels_unlimited": 120,
+    "kernels_default": 120,
+    "first": 5,
+    "top": None,
+    "rows": None,
+    "cpu_user_annotation_breakdown": 60,
+    "gpu_user_annotation_breakdown": 60,
+}  # lists that the oracle cuts
 LEFT_OUT = {"load", "_seconds", "error"}
 WINDOWS = {"alexnet_forward": "|measure|forward]"}  # how the oracle abbreviates an annotation
 
@@ -31,11 +50,16 @@ def records(frame):
 
 # ---- one function per section: from the façade's frames to the oracle's form -------------------------------------------------------
 
+
 def kernel_breakdown(t, want):
     types, default = t.get_gpu_kernel_breakdown(visualize=False)
-    unlimited = t.get_gpu_kernel_breakdown(visualize=False, num_kernels=10 ** 6)[1]
-    return {"types": records(types), "kernels_default": records(default), "kernels_unlimited": records(unlimited),
-            "kernels_unlimited_rows": len(unlimited)}
+    unlimited = t.get_gpu_kernel_breakdown(visualize=False, num_kernels=10**6)[1]
+    return {
+        "types": records(types),
+        "kernels_default": records(default),
+        "kernels_unlimited": records(unlimited),
+        "kernels_unlimited_rows": len(unlimited),
+    }
 
 
 def idle(t, want):
@@ -52,9 +76,13 @@ def queue_summary(t, want):
 def queue_series(t, want):
     series = t.get_queue_length_time_series(ranks=t.t.get_ranks())
     blocked = t.get_time_spent_blocked_on_full_queue(series, max_queue_length=want["max_queue_length"])
-    return {"points": {str(r): len(f) for r, f in series.items()}, "max": {str(r): plain(f["queue_length"].max()) for r, f in series.items()},
-            "min": {str(r): plain(f["queue_length"].min()) for r, f in series.items()}, "max_queue_length": want["max_queue_length"],
-            "blocked": [] if blocked is None else records(blocked)}
+    return {
+        "points": {str(r): len(f) for r, f in series.items()},
+        "max": {str(r): plain(f["queue_length"].max()) for r, f in series.items()},
+        "min": {str(r): plain(f["queue_length"].min()) for r, f in series.items()},
+        "max_queue_length": want["max_queue_length"],
+        "blocked": [] if blocked is None else records(blocked),
+    }
 
 
 def bandwidth(t, want):
@@ -66,9 +94,16 @@ def launch_stats(t, want):
     result = {}
     for rank, f in t.get_cuda_kernel_launch_stats(ranks=t.t.get_ranks(), visualize=False).items():
         cpu, gpu, delay = f["cpu_duration"], f["gpu_duration"], f["launch_delay"]
-        result[str(rank)] = {"rows": len(f), "cpu_sum": plain(cpu.sum()), "gpu_sum": plain(gpu.sum()), "delay_sum": plain(delay.sum()),
-                             "short_kernels": int(((cpu <= 50) & (gpu < cpu)).sum()), "runtime_outliers": int((cpu > 50).sum()),
-                             "launch_delay_outliers": int((delay > 100).sum()), "first": records(f.head(5))}
+        result[str(rank)] = {
+            "rows": len(f),
+            "cpu_sum": plain(cpu.sum()),
+            "gpu_sum": plain(gpu.sum()),
+            "delay_sum": plain(delay.sum()),
+            "short_kernels": int(((cpu <= 50) & (gpu < cpu)).sum()),
+            "runtime_outliers": int((cpu > 50).sum()),
+            "launch_delay_outliers": int((delay > 100).sum()),
+            "first": records(f.head(5)),
+        }
     return result
 
 
@@ -84,8 +119,13 @@ def sequences(t, want):
             continue
         with scratch() as folder:
             f = t.get_frequent_cuda_kernel_sequences(operator_name=op, output_dir=folder, min_pattern_len=1)
-        result[op] = {"patterns": len(f), "count_sum": plain(f["count"].sum()), "gpu_sum": plain(f["GPU kernel duration (us)"].sum()),
-                      "cpu_sum": plain(f["CPU op duration (us)"].sum()), "top": records(f)}
+        result[op] = {
+            "patterns": len(f),
+            "count_sum": plain(f["count"].sum()),
+            "gpu_sum": plain(f["GPU kernel duration (us)"].sum()),
+            "cpu_sum": plain(f["CPU op duration (us)"].sum()),
+            "top": records(f),
+        }
     return result
 
 
@@ -93,6 +133,7 @@ def annotations(use_gpu):
     def section(t, want):
         frame = t.get_gpu_user_annotation_breakdown(use_gpu_annotation=use_gpu, visualize=False)
         return None if frame is None else records(frame)
+
     return section
 
 
@@ -108,6 +149,7 @@ def kernels_annotated(t, want):
 @contextlib.contextmanager
 def scratch():
     import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         yield folder
 
@@ -125,7 +167,9 @@ def environment(name, value):
 def one_path(t, window):
     annotation, _, instance = ("", "", "") if window == "all" else window.rpartition("_")
     annotation = WINDOWS.get(annotation, annotation)
-    graph, success = t.critical_path_analysis(rank=t.t.get_ranks()[0], annotation=annotation, instance_id=int(instance) if instance else None)
+    graph, success = t.critical_path_analysis(
+        rank=t.t.get_ranks()[0], annotation=annotation, instance_id=int(instance) if instance else None
+    )
     by_type = collections.Counter(e.type.value for e in graph.critical_path_edges_set)
     weight = collections.Counter()
     for edge in graph.critical_path_edges_set:
@@ -134,10 +178,19 @@ def one_path(t, window):
     for row in records(graph.get_critical_path_breakdown()):
         bound[row["bound_by"]] += row["duration"]
     edges = collections.Counter(edge.type.value for edge in graph.edge_objects())
-    return {"success": success, "graph_nodes": graph.number_of_nodes(), "graph_edges": graph.number_of_edges(), "graph_edges_by_type": edges,
-            "path_nodes": len(graph.critical_path_nodes), "path_events": len(graph.critical_path_events_set),
-            "path_edges": len(graph.critical_path_edges_set), "path_edges_by_type": by_type, "path_weight_by_type": weight,
-            "path_weight": sum(weight.values()), "breakdown_us_by_bound": bound}
+    return {
+        "success": success,
+        "graph_nodes": graph.number_of_nodes(),
+        "graph_edges": graph.number_of_edges(),
+        "graph_edges_by_type": edges,
+        "path_nodes": len(graph.critical_path_nodes),
+        "path_events": len(graph.critical_path_events_set),
+        "path_edges": len(graph.critical_path_edges_set),
+        "path_edges_by_type": by_type,
+        "path_weight_by_type": weight,
+        "path_weight": sum(weight.values()),
+        "breakdown_us_by_bound": bound,
+    }
 
 
 def critical_path(t, want):
@@ -151,8 +204,15 @@ def critical_path(t, want):
 def cupti(t, want):
     frame = t.get_cupti_counter_data_with_operators()[0]
     counters = want["counter_sums"]
-    first = [{"name": row["s_name"] if "s_name" in frame.columns else row["name"], "top": row["top_level_op"], "bottom": row["bottom_level_op"],
-              **{c: row[c] for c in counters}} for row in records(frame.head(len(want["first"])))]
+    first = [
+        {
+            "name": row["s_name"] if "s_name" in frame.columns else row["name"],
+            "top": row["top_level_op"],
+            "bottom": row["bottom_level_op"],
+            **{c: row[c] for c in counters},
+        }
+        for row in records(frame.head(len(want["first"])))
+    ]
     return {"rows": len(frame), "counter_sums": {c: plain(frame[c].sum()) for c in counters}, "first": first}
 
 
@@ -161,17 +221,26 @@ SECTIONS = {
     "profiler_steps": lambda t, want: t.get_profiler_steps(),
     "temporal_breakdown": lambda t, want: records(t.get_temporal_breakdown(visualize=False)),
     "comm_comp_overlap": lambda t, want: records(t.get_comm_comp_overlap(visualize=False)),
-    "gpu_kernel_breakdown": kernel_breakdown, "idle_time_breakdown": idle, "queue_length_summary": queue_summary,
-    "queue_length_series": queue_series, "memory_bw_summary": bandwidth, "cuda_kernel_launch_stats": launch_stats,
-    "aten_op_kernels_and_delay": op_delays, "frequent_sequences_min1": sequences, "gpu_user_annotation_breakdown": annotations(True),
-    "cpu_user_annotation_breakdown": annotations(False), "gpu_kernels_with_user_annotations": kernels_annotated,
-    "critical_path": critical_path, "cupti_counters": cupti,
+    "gpu_kernel_breakdown": kernel_breakdown,
+    "idle_time_breakdown": idle,
+    "queue_length_summary": queue_summary,
+    "queue_length_series": queue_series,
+    "memory_bw_summary": bandwidth,
+    "cuda_kernel_launch_stats": launch_stats,
+    "aten_op_kernels_and_delay": op_delays,
+    "frequent_sequences_min1": sequences,
+    "gpu_user_annotation_breakdown": annotations(True),
+    "cpu_user_annotation_breakdown": annotations(False),
+    "gpu_kernels_with_user_annotations": kernels_annotated,
+    "critical_path": critical_path,
+    "cupti_counters": cupti,
     "potential_stragglers_1": lambda t, want: t.get_potential_stragglers(num_candidates=1),
     "potential_stragglers_2": lambda t, want: t.get_potential_stragglers(num_candidates=2),
 }
 
 
 # ---- counting -----------------------------------------------------------------------------------------------------------------------
+
 
 def close(want, got, path):
     """Integers exactly, decimals to 1e-9 or 1 ns, percentages to 0.005."""
@@ -239,6 +308,7 @@ def walk_list(count, path, want, got):
 
 def open_unit(path):
     from tachograph.hta.trace_analysis import TraceAnalysis
+
     if path.is_dir():
         return TraceAnalysis(trace_dir=str(path), hta_compat=True)
     return TraceAnalysis(trace_files=[str(path)], trace_dir="", hta_compat=True)
@@ -257,7 +327,9 @@ def compare(path, unit, count, errors):
         try:
             got = SECTIONS[name](analysis, want)
         except Exception as error:  # whatever it is, it is an answer that is missing
-            errors.append(f"{path.name}, {name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            errors.append(
+                f"{path.name}, {name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            )
             got = MISSING
         walk(count, name, want, got)
 
@@ -275,11 +347,24 @@ def missing():
 def compare_timeline(folder, want, count):
     """A raw memory timeline beside the trace."""
     from tachograph.hta.memory_analysis import MemoryAnalysis
+
     path = next(p for p in sorted(folder.iterdir()) if "timeline" in p.name)
     analysis = MemoryAnalysis(str(path), hta_compat=True)
     totals = analysis.sizes.sum(axis=1)
     peak = int(totals.argmax())
-    walk(count, "memory_timeline", want, {
-        "snapshots": len(totals), "first_time": int(analysis.times[0]), "last_time": int(analysis.times[-1]), "peak_total": int(totals[peak]),
-        "peak_index": peak, "peak_time": int(analysis.times[peak]), "peak_by_category": analysis.sizes[peak].tolist(),
-        "final": analysis.sizes[-1].tolist(), "max_by_category": analysis.sizes.max(axis=0).tolist()})
+    walk(
+        count,
+        "memory_timeline",
+        want,
+        {
+            "snapshots": len(totals),
+            "first_time": int(analysis.times[0]),
+            "last_time": int(analysis.times[-1]),
+            "peak_total": int(totals[peak]),
+            "peak_index": peak,
+            "peak_time": int(analysis.times[peak]),
+            "peak_by_category": analysis.sizes[peak].tolist(),
+            "final": analysis.sizes[-1].tolist(),
+            "max_by_category": analysis.sizes.max(axis=0).tolist(),
+        },
+    )

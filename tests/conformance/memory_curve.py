@@ -1,9 +1,19 @@
 """PyTorch's raw memory timeline beside the oracle: the question memory_timeline, brought into the form of `memory_timeline()`."""
+
 from compare import GONE, Count, walk
 from engine import Refused
 
 # As the raw file numbers them.
-CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown")
+CATEGORIES = (
+    "parameter",
+    "optimizer_state",
+    "input",
+    "temporary",
+    "activation",
+    "gradient",
+    "autograd_detail",
+    "unknown",
+)
 
 
 def shaped(entries, rows):
@@ -11,8 +21,15 @@ def shaped(entries, rows):
     levels = [[row[c] for c in CATEGORIES] for row in rows]
     totals = [row["total"] for row in rows]
     peak = totals.index(max(totals))
-    return {"entries": entries, "snapshots": len(rows), "peak_total": totals[peak], "peak_index": peak, "peak_by_category": levels[peak],
-            "final": levels[-1], "max_by_category": [max(level[i] for level in levels) for i in range(len(CATEGORIES))]}
+    return {
+        "entries": entries,
+        "snapshots": len(rows),
+        "peak_total": totals[peak],
+        "peak_index": peak,
+        "peak_by_category": levels[peak],
+        "final": levels[-1],
+        "max_by_category": [max(level[i] for level in levels) for i in range(len(CATEGORIES))],
+    }
 
 
 def compare_timeline(engine, folder, document, errors):

@@ -1,5 +1,6 @@
 """What the TensorBoard plugin's analysis gives and the plain reference does not: modules, tensor cores, memory by operator, and which
 of its seven recommendations it makes. Ours with tensor=plugin where name lists decide."""
+
 import json
 from collections import Counter as Sums
 
@@ -10,10 +11,15 @@ from shape import us
 NO_DATA = 3
 # what the plugin's text holds → our causes for the same rule, in its order. Where one rank has more work, ours names it instead of the
 # communication that the others spend waiting for it.
-RULES = {"data loading": ("loader-in-main-process", "loader-too-slow"), "DistributedDataParallel instead": ("data-parallel-threads",),
-         "Nccl backend": ("slow-collective-backend",), "cost on communication": ("communication-not-overlapped", "rank-straggler"),
-         "low utilization": ("idle-device",), "Tensor Cores eligible": ("mixed-precision-unused",),
-         "GPU memory": ("device-memory-nearly-full",)}
+RULES = {
+    "data loading": ("loader-in-main-process", "loader-too-slow"),
+    "DistributedDataParallel instead": ("data-parallel-threads",),
+    "Nccl backend": ("slow-collective-backend",),
+    "cost on communication": ("communication-not-overlapped", "rank-straggler"),
+    "low utilization": ("idle-device",),
+    "Tensor Cores eligible": ("mixed-precision-unused",),
+    "GPU memory": ("device-memory-nearly-full",),
+}
 COUNTS = {"occurences": "calls", "operators": "ops"}
 TIMES = {"host": "cpu_ns", "self_host": "python_ns", "device": "device_ns", "self_device": "self_device_ns"}
 MEMORY = ("calls", "net_bytes", "self_net_bytes", "allocations", "self_allocations", "alloc_bytes", "self_alloc_bytes")
@@ -46,24 +52,40 @@ def modules(want, engine, path, rank):
     sums = {}
     for row in ask_all(engine, path, "modules", rank):
         if row["depth"] is not None:
-            sums.setdefault(row["name"], Sums()).update({column: row[column] or 0 for column in (*COUNTS.values(), *TIMES.values())})
-    return flat(want["tree"]), {name: {**{key: s[column] for key, column in COUNTS.items()},
-                                       **{key + "_us": us(s[column]) for key, column in TIMES.items()}} for name, s in sums.items()}
+            sums.setdefault(row["name"], Sums()).update(
+                {column: row[column] or 0 for column in (*COUNTS.values(), *TIMES.values())}
+            )
+    return flat(want["tree"]), {
+        name: {
+            **{key: s[column] for key, column in COUNTS.items()},
+            **{key + "_us": us(s[column]) for key, column in TIMES.items()},
+        }
+        for name, s in sums.items()
+    }
 
 
 def recommendations(want, engine, path, rank):
     causes = {row["cause"] for row in ask_all(engine, path, "findings", rank)}
-    return ({rule: any(rule in text for text in want) for rule in RULES}, {rule: bool(causes & set(ours)) for rule, ours in RULES.items()})
+    return (
+        {rule: any(rule in text for text in want) for rule in RULES},
+        {rule: bool(causes & set(ours)) for rule, ours in RULES.items()},
+    )
 
 
 def tensor_cores(want, engine, path, rank):
     """Share of kernel time, and the mark of each kernel. (The plugin's figures by operator follow from its links.)"""
-    rows = [r for r in ask_all(engine, path, "kernels", rank, tensor="plugin") if (r["category"] or "").lower() == "kernel"]
+    rows = [
+        r for r in ask_all(engine, path, "kernels", rank, tensor="plugin") if (r["category"] or "").lower() == "kernel"
+    ]
     time = sum(r["total_ns"] for r in rows)
-    ours = {"used_ratio_pct": 100 * sum(r["total_ns"] for r in rows if r["tensor_cores"]) / time if time else None,
-            "kernels": {r["name"]: r["tensor_cores"] for r in rows}}
-    theirs = {"used_ratio_pct": want["ratio"] if want["ratio"] is None else 100 * want["ratio"],
-              "kernels": {row[0]: row[1] == "Yes" for row in want["rows"]}}
+    ours = {
+        "used_ratio_pct": 100 * sum(r["total_ns"] for r in rows if r["tensor_cores"]) / time if time else None,
+        "kernels": {r["name"]: r["tensor_cores"] for r in rows},
+    }
+    theirs = {
+        "used_ratio_pct": want["ratio"] if want["ratio"] is None else 100 * want["ratio"],
+        "kernels": {row[0]: row[1] == "Yes" for row in want["rows"]},
+    }
     return theirs, ours
 
 
@@ -107,8 +129,12 @@ def compare_counters(engine, folder, count):
     for device in sorted({e["pid"] for e in events if e["ph"] == "C" and e["name"].endswith(" Utilization")}):
         points = [e for e in events if e["ph"] == "C" and e["name"] == "GPU %d Utilization" % device][2:-1]
         rows = [r for r in engine.ask(folder / "input.json", "device_metrics", by="time") if r["device"] == device]
-        walk(count, "counters.%d" % device, [{"ts": e["ts"], "utilization_pct": e["args"]["GPU Utilization"]} for e in points],
-             [{"ts": r["start_ns"] // 1000, "utilization_pct": r["utilization_pct"]} for r in rows])
+        walk(
+            count,
+            "counters.%d" % device,
+            [{"ts": e["ts"], "utilization_pct": e["args"]["GPU Utilization"]} for e in points],
+            [{"ts": r["start_ns"] // 1000, "utilization_pct": r["utilization_pct"]} for r in rows],
+        )
 
 
 def compare_unit(engine, path, unit, count):

@@ -3,6 +3,7 @@
 `tb.units.UNIT.distributed` against collectives (rules=plugin), steps, overview and tracks; `hta.units.UNIT.potential_stragglers_N`
 against stragglers (rules=hta). Values that the plugin gets wrong are counted against the corrected ones where the oracle has them
 (exact_policy's comp_comm_overlap_other stands for the computation and communication of traces whose collective kernels it misses)."""
+
 from compare import GONE, Count, close
 from engine import Refused
 
@@ -30,15 +31,26 @@ class Views:
 
     def comm_ops(self, rank):
         rows = self.ask("collectives", rank, rules="plugin", by="rank")
-        return {r["kind"]: [r["calls"], r["bytes"], round_half_even(r["bytes"] / r["calls"]), us(r["total_ns"]),
-                            round_half_even(us(r["total_ns"]) / r["calls"]), us(r["transfer_ns"]),
-                            round_half_even(us(r["transfer_ns"]) / r["calls"])] for r in rows}
+        return {
+            r["kind"]: [
+                r["calls"],
+                r["bytes"],
+                round_half_even(r["bytes"] / r["calls"]),
+                us(r["total_ns"]),
+                round_half_even(us(r["total_ns"]) / r["calls"]),
+                us(r["transfer_ns"]),
+                round_half_even(us(r["transfer_ns"]) / r["calls"]),
+            ]
+            for r in rows
+        }
 
     def waits(self, rank):
         """Per step [transfer, synchronising]; `all` is the mean over the steps that the plugin lists, cut to whole microseconds."""
         rows = self.ask("collectives", rank, rules="plugin", by="step")
         steps = {r["step"] or "None": [us(r["transfer_ns"]), us(r["wait_ns"])] for r in rows if r["calls"]}
-        return {**steps, "all": [int(sum(s[k] for s in steps.values()) / len(steps)) for k in range(2)]} if steps else {}
+        return (
+            {**steps, "all": [int(sum(s[k] for s in steps.values()) / len(steps)) for k in range(2)]} if steps else {}
+        )
 
     def overlaps(self, rank):
         """Per step [computation alone, both, communication alone, neither]."""
@@ -46,15 +58,24 @@ class Views:
         for r in self.ask("steps", rank):
             computation, communication, both, neither = (us(r[c]) for c in PARTS)
             steps[r["step"]] = [computation - both, both, communication - both, neither]
-        return {**steps, "all": [int(sum(s[k] for s in steps.values()) / len(steps)) for k in range(4)]} if steps else {}
+        return (
+            {**steps, "all": [int(sum(s[k] for s in steps.values()) / len(steps)) for k in range(4)]} if steps else {}
+        )
 
     def devices(self, rank):
         """Of the devices that ran anything: name and bytes of memory."""
         used = {int(r["pid"]) for r in self.ask("tracks", rank) if r["kind"] == "device"}
         facts = {r["quantity"]: r for r in self.ask("overview", rank) if r["group"] in ("device", "property")}
-        return {"GPU%d" % d: {"Name": facts[str(d)]["text"], "Memory Raw": facts["%d total_memory" % d]["value"],
-                              "Compute Capability": "%d.%d" % (facts["%d compute_major" % d]["value"], facts["%d compute_minor" % d]["value"])}
-                for d in sorted(used) if str(d) in facts}
+        return {
+            "GPU%d" % d: {
+                "Name": facts[str(d)]["text"],
+                "Memory Raw": facts["%d total_memory" % d]["value"],
+                "Compute Capability": "%d.%d"
+                % (facts["%d compute_major" % d]["value"], facts["%d compute_minor" % d]["value"]),
+            }
+            for d in sorted(used)
+            if str(d) in facts
+        }
 
 
 def round_half_even(x):

@@ -10,6 +10,7 @@ knows. Prints every difference and, last, `N of M values agree`.
 Exit status: 0 when every difference is one that defects.json names, both values of it, and every one it names is there; 1 otherwise, also when
 a quantity could not be compared; 2 when there is nothing to compare.
 """
+
 import argparse
 import json
 import pathlib
@@ -29,7 +30,7 @@ import hta_ops  # noqa: E402
 from shape import BOTH_RULES, NOT_COUNTED, SECTIONS, types_all_ranks  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-CLOSING = set("EeF")            # phases that end what another event began
+CLOSING = set("EeF")  # phases that end what another event began
 
 
 def unit_path(folder, unit):
@@ -47,7 +48,7 @@ class Asker:
 
     def __init__(self, engine, path, rank, rules=None):
         self.engine, self.path, self.rank, self.rules, self.kept = engine, path, rank, rules, {}
-        self.want = None        # the section of the oracle that is compared
+        self.want = None  # the section of the oracle that is compared
 
     def __call__(self, question, **args):
         if self.rank is not None:
@@ -80,7 +81,9 @@ def compare_unit(engine, path, policy, count, errors, rules=None):
             try:
                 got = SECTIONS[name](ask)
             except Refused as refusal:
-                errors.append("%s rank %s, %s: exit %d: %s" % (path.name, rank, name, refusal.status, refusal.text.split("\n")[0]))
+                errors.append(
+                    "%s rank %s, %s: exit %d: %s" % (path.name, rank, name, refusal.status, refusal.text.split("\n")[0])
+                )
                 got = GONE
             except (KeyError, IndexError, TypeError) as error:
                 errors.append("%s rank %s, %s: the answer lacks %r" % (path.name, rank, name, error))
@@ -106,8 +109,10 @@ def compare_malformed(engine, path, want, count):
         kept, status, text = 0, refusal.status, refusal.text
     low, high = want["events_kept_min"], want["events_kept_max"]
     wanted = re.search(r"\bexit (\d+)", note)
-    rules = [("events_kept", "%d to %d" % (low, high), kept, low <= kept <= high),
-             ("exit", int(wanted.group(1)) if wanted else 0, status, status == (int(wanted.group(1)) if wanted else 0))]
+    rules = [
+        ("events_kept", "%d to %d" % (low, high), kept, low <= kept <= high),
+        ("exit", int(wanted.group(1)) if wanted else 0, status, status == (int(wanted.group(1)) if wanted else 0)),
+    ]
     if wanted:
         rules.append(("message", "one line", text.split("\n")[0], bool(text.strip())))
     if re.search(r"\b(counted|noted|flagged)\b", note):
@@ -123,7 +128,9 @@ def load_defects():
     """{place of a difference: (defect, the oracle's value, ours)}: a value that is wrong in another way is none of them."""
     named = {}
     for d in json.loads((HERE / "defects.json").read_text()):
-        assert d["values"] and d["defect"] and d["why"] and d["test"], "an entry of defects.json lacks values, defect, why or test"
+        assert d["values"] and d["defect"] and d["why"] and d["test"], (
+            "an entry of defects.json lacks values, defect, why or test"
+        )
         assert not named.keys() & d["values"].keys(), "defects.json names a value twice"
         named.update({path: (d["defect"], *pair) for path, pair in d["values"].items()})
     return named
@@ -155,8 +162,15 @@ class Report:
             named += defect is not None
             if not self.quiet or defect is None:
                 shown = got.text if isinstance(got, Absent) else json.dumps(got, ensure_ascii=False)
-                print("  %s: oracle %s, ours %s%s" % (prefix + path[:300], json.dumps(want, ensure_ascii=False), shown,
-                                                     "  (%s)" % defect if defect else ""))
+                print(
+                    "  %s: oracle %s, ours %s%s"
+                    % (
+                        prefix + path[:300],
+                        json.dumps(want, ensure_ascii=False),
+                        shown,
+                        "  (%s)" % defect if defect else "",
+                    )
+                )
         for place in {p for p in self.defects if p.startswith(prefix)} - {prefix + d[0] for d in count.differences}:
             self.fail("%s: a difference of defects.json that is none any more" % place)
         self.rows.append((trace, unit, count.total, count.agree, len(count.differences) - named, named))
@@ -190,7 +204,9 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=pathlib.Path, required=True)
     parser.add_argument("--oracle", type=pathlib.Path, required=True)
-    parser.add_argument("--bin", help="the tachograph command (default: the newest build of this tree, the installed one, the package)")
+    parser.add_argument(
+        "--bin", help="the tachograph command (default: the newest build of this tree, the installed one, the package)"
+    )
     parser.add_argument("--only", help="comma-separated trace folders")
     parser.add_argument("--rules", choices=["hta"], help="compare answers by HolisticTraceAnalysis' rules instead")
     parser.add_argument("--quiet", action="store_true", help="do not list named defects")
@@ -207,7 +223,9 @@ def main(argv=None):
         pair = diff.compare_pair(engine, args.traces / oracle.stem, document, errors)
         if pair:
             report.unit(oracle.stem, "trace diff", pair, errors)
-        timeline = None if args.rules else memory_curve.compare_timeline(engine, args.traces / oracle.stem, document, errors)
+        timeline = (
+            None if args.rules else memory_curve.compare_timeline(engine, args.traces / oracle.stem, document, errors)
+        )
         if timeline:
             report.unit(oracle.stem, "memory timeline", timeline, errors)
         units = (document.get("reference") or {}).get("units") or {}
@@ -217,7 +235,9 @@ def main(argv=None):
             count = Count()
             path = unit_path(args.traces / oracle.stem, unit)
             hta_ops.compare_unit(engine, path, peer, count)
-            hta_critical.compare(Asker(engine, path, min(peer["ranks"]) if len(peer["ranks"]) > 1 else None), peer, count)
+            hta_critical.compare(
+                Asker(engine, path, min(peer["ranks"]) if len(peer["ranks"]) > 1 else None), peer, count
+            )
             report.unit(oracle.stem, unit + " (HTA itself)", count, [])
         for unit, peer in () if args.rules else ((document.get("tb") or {}).get("units") or {}).items():
             count = Count()
@@ -232,12 +252,18 @@ def main(argv=None):
             path = unit_path(folder, unit) if folder.is_dir() else folder
             compare_unit(engine, path, policy, count, errors, args.rules)
             report.unit(oracle.stem, unit, count, errors)
-            across = None if args.rules else ranks.compare_unit(engine, path, document, unit, len(policy["ranks"]) > 1, errors)
+            across = (
+                None
+                if args.rules
+                else ranks.compare_unit(engine, path, document, unit, len(policy["ranks"]) > 1, errors)
+            )
             if across and across.total:
                 report.unit(oracle.stem, unit + " across ranks", across, errors)
     for expected in [] if args.rules else sorted(args.traces.glob("*/expected.json")):
         wants = json.loads(expected.read_text())
-        if (only and expected.parent.name not in only) or not all(isinstance(w, dict) and "events_kept_min" in w for w in _values(wants)):
+        if (only and expected.parent.name not in only) or not all(
+            isinstance(w, dict) and "events_kept_min" in w for w in _values(wants)
+        ):
             continue
         count = Count()
         for name, want in wants.items():

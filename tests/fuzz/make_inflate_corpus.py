@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/fuzz/corpus/fuzz_inflate: small packed files of every shape the unpacker tells apart. The first byte of each is
 the target's piece size. Needs the zstd command for the zstd ones."""
+
 import gzip
 import pathlib
 import struct
@@ -27,7 +28,7 @@ def header_with(flags, extra):
 
 
 def damaged(data, at):
-    return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1:]
+    return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
 
 
 def cases():
@@ -41,7 +42,7 @@ def cases():
     yield "gz_padded", packed + bytes(64)
     yield "gz_rubbish", packed + b"\x1f\x8b\x08rubbish"
     yield "gz_cut_header", packed[:7]
-    yield "gz_cut_body", packed[:len(packed) // 2]
+    yield "gz_cut_body", packed[: len(packed) // 2]
     yield "gz_cut_trailer", packed[:-3]
     yield "gz_bad_checksum", damaged(packed, len(packed) - 6)
     yield "gz_bad_length", damaged(packed, len(packed) - 2)
@@ -58,7 +59,7 @@ def cases():
     yield "zst_two", zstd(TEXT[:500]) + zstd(TEXT[500:])
     yield "zst_skippable", b"\x50\x2a\x4d\x18" + struct.pack("<I", 5) + b"hello" + frame
     yield "zst_rubbish", frame + b"rubbish"
-    yield "zst_cut", frame[:len(frame) // 2]
+    yield "zst_cut", frame[: len(frame) // 2]
     yield "zst_bad", damaged(frame, len(frame) // 2)
     yield "zst_window", frame[:4] + b"\x00\xf8" + frame[6:]  # asks for a window of gigabytes
 

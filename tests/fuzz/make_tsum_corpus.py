@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the corpus of fuzz_tsum: small summaries of made-up runs, whole, cut and with a byte changed. Run it when the format changes:
 
-    make_tsum_corpus.py tests/fuzz/corpus/fuzz_tsum build/tachograph"""
+make_tsum_corpus.py tests/fuzz/corpus/fuzz_tsum build/tachograph"""
+
 import pathlib
 import random
 import struct
@@ -28,7 +29,7 @@ def record(data):
     at = 16
     while True:
         kind, part, length = struct.unpack_from("<2xHIQ", data, at)
-        payload = data[at + 32:at + 32 + length]
+        payload = data[at + 32 : at + 32 + length]
         if kind == 129 and part == 0:
             rows, packed = struct.unpack_from("<I2xB", payload)
             return pyarrow.Codec("zstd").decompress(payload[16:], rows).to_pybytes() if packed else payload[16:]
@@ -40,13 +41,17 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        runs = {"two": (test_ranks.simple_run(), {}), "groups": (test_ranks.make_run(1, groups=("0", "1")), {}),
-                "uneven": (test_ranks.make_run(2, numbered=False, whole=False), {}), "gloo": (test_ranks.make_run(3, numbered=False), {"device": False})}
+        runs = {
+            "two": (test_ranks.simple_run(), {}),
+            "groups": (test_ranks.make_run(1, groups=("0", "1")), {}),
+            "uneven": (test_ranks.make_run(2, numbered=False, whole=False), {}),
+            "gloo": (test_ranks.make_run(3, numbered=False), {"device": False}),
+        }
         for name, (run, how) in runs.items():
             data = summary(binary, folder, run, **how)
             (out / name).write_bytes(b"\0" + data)
             (out / (name + "-record")).write_bytes(b"\2" + record(data))
-            (out / (name + "-cut")).write_bytes(b"\0" + data[:len(data) * 2 // 3])
+            (out / (name + "-cut")).write_bytes(b"\0" + data[: len(data) * 2 // 3])
             bad = bytearray(data)
             bad[rnd.randrange(80, len(bad))] ^= 64
             (out / (name + "-bent")).write_bytes(b"\0" + bytes(bad))

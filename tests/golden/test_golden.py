@@ -1,5 +1,6 @@
 """Every question to every golden trace, and the report, compared exactly with checked-in text. `make accept` rewrites; git
 shows the change, and whoever commits it answers for it."""
+
 import difflib
 import pathlib
 import sys
@@ -38,7 +39,13 @@ QUESTIONS = {
     "roofline": [[], ["--by", "kind"]],
     "mfu": [[]],
     "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"], ["--by", "category"]],
-    "memory_blocks": [[], ["--by", "category"], ["--by", "op"], ["--by", "layer"], ["--by", "line", "--category", "activation"]],
+    "memory_blocks": [
+        [],
+        ["--by", "category"],
+        ["--by", "op"],
+        ["--by", "layer"],
+        ["--by", "line", "--category", "activation"],
+    ],
     "memory_timeline": [[], ["--by", "peak"], ["--by", "final"]],
     "leaks": [[]],
     "fragmentation": [[], ["--by", "time"]],
@@ -47,10 +54,21 @@ QUESTIONS = {
     "stacks": [[], ["--by", "function"], ["--by", "file"], ["--by", "module"], ["--by", "stack"]],
     "tracks": [[]],
     "events": [[], ["--by", "mark"]],
-    "rows": [[], ["--by", "rank"], ["--by", "step"], ["--by", "name", "--side", "device"], ["--rules", "hta", "--steps", "without_last"]],
+    "rows": [
+        [],
+        ["--by", "rank"],
+        ["--by", "step"],
+        ["--by", "name", "--side", "device"],
+        ["--rules", "hta", "--steps", "without_last"],
+    ],
     "document": [[]],
     "op_kernels": [[], ["--by", "op"], ["--by", "call"], ["--rules", "hta"]],
-    "sequences": [["--min_length", "1"], ["--op", "ProfilerStep", "--min_length", "2"], ["--op", "aten::", "--min_length", "1", "--rules", "hta"], ["--min_length", "1", "--by", "event", "--top_k", "1"]],
+    "sequences": [
+        ["--min_length", "1"],
+        ["--op", "ProfilerStep", "--min_length", "2"],
+        ["--op", "aten::", "--min_length", "1", "--rules", "hta"],
+        ["--min_length", "1", "--by", "event", "--top_k", "1"],
+    ],
     "kernel_annotations": [["--side", "cpu"], ["--by", "annotation"], ["--by", "annotation", "--rules", "hta"]],
     "call_graph": [[], ["--rules", "hta"]],
     "call_stack": [[], ["--event", "1", "--rules", "hta"]],
@@ -59,12 +77,28 @@ QUESTIONS = {
     "losses": [[]],
     "findings": [[]],
     "ranks": [[], ["--by", "step"]],
-    "collectives": [[], ["--by", "group"], ["--by", "collective"], ["--by", "part"], ["--by", "rank"], ["--by", "rank", "--rules", "plugin"], ["--by", "step", "--rules", "plugin"]],
+    "collectives": [
+        [],
+        ["--by", "group"],
+        ["--by", "collective"],
+        ["--by", "part"],
+        ["--by", "rank"],
+        ["--by", "rank", "--rules", "plugin"],
+        ["--by", "step", "--rules", "plugin"],
+    ],
     "stragglers": [[], ["--rules", "hta"]],
     "clocks": [[]],
     "spread": [[], ["--by", "op"]],
     "cupti": [[]],
-    "critical_path": [["--by", "edge"], [], ["--by", "bound"], ["--by", "kind"], ["--by", "event"], ["--by", "rank"], ["--by", "edge", "--rules", "hta"]],
+    "critical_path": [
+        ["--by", "edge"],
+        [],
+        ["--by", "bound"],
+        ["--by", "kind"],
+        ["--by", "event"],
+        ["--by", "rank"],
+        ["--by", "edge", "--rules", "hta"],
+    ],
     "device_metrics": [[], ["--tensor", "plugin"], ["--by", "time"]],
     "totals": [[], ["--by", "track"]],
     "op_classes": [[]],
@@ -105,12 +139,16 @@ def test_answers_are_the_accepted_ones(tachograph, traces, name, command, accept
     assert path.exists(), f"{path.name} is missing for {name}: run make accept and look at it"
     want = path.read_text(encoding="utf-8")
     if got != want:
-        pytest.fail("".join(difflib.unified_diff(want.splitlines(True), got.splitlines(True), "accepted", "now", n=2)), pytrace=False)
+        pytest.fail(
+            "".join(difflib.unified_diff(want.splitlines(True), got.splitlines(True), "accepted", "now", n=2)),
+            pytrace=False,
+        )
 
 
 def test_every_question_has_a_golden():
     sys.path.insert(0, str(HERE.parent.parent / "tools"))
     import defs
+
     assert {q.name for q in defs.questions()} == set(QUESTIONS)
 
 

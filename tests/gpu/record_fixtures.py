@@ -7,6 +7,7 @@ Each recording runs in a process of its own, is packed with gzip, must stay with
 with what it holds. Without torch or without a GPU nothing is recorded; that is said in one line and is no failure.
 --device cpu records those that need no GPU, to try the script out.
 """
+
 import argparse
 import collections
 import contextlib
@@ -24,10 +25,17 @@ RECORDINGS = {}
 
 def recording(gpu=True, modules=()):
     """Registers a function (torch, device, path) that writes one trace (or pickle) to path."""
+
     def register(function):
-        RECORDINGS[function.__name__] = {"function": function, "gpu": gpu, "modules": modules, "what": function.__doc__.strip(),
-                                         "suffix": ".pickle" if function.__name__.endswith("snapshot") else ".json"}
+        RECORDINGS[function.__name__] = {
+            "function": function,
+            "gpu": gpu,
+            "modules": modules,
+            "what": function.__doc__.strip(),
+            "suffix": ".pickle" if function.__name__.endswith("snapshot") else ".json",
+        }
         return function
+
     return register
 
 
@@ -37,8 +45,14 @@ def recording(gpu=True, modules=()):
 def small_net(torch, device):
     torch.manual_seed(0)
     nn = torch.nn
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
-                         nn.Linear(128, 10)).to(device)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(128, 10),
+    ).to(device)
 
 
 def batch(torch, device):
@@ -53,8 +67,12 @@ def activities(torch, device):
 def profiled(torch, device, path, work, steps=3, warmup=2, **options):
     """Runs work(k) for each step, records the steps after the warm-up, writes the trace."""
     schedule = torch.profiler.schedule(wait=0, warmup=warmup, active=steps)
-    with torch.profiler.profile(activities=activities(torch, device), schedule=schedule,
-                                on_trace_ready=lambda p: p.export_chrome_trace(str(path)), **options) as prof:
+    with torch.profiler.profile(
+        activities=activities(torch, device),
+        schedule=schedule,
+        on_trace_ready=lambda p: p.export_chrome_trace(str(path)),
+        **options,
+    ) as prof:
         for k in range(warmup + steps):
             work(k)
             prof.step()
@@ -73,6 +91,7 @@ def training(torch, device):
         out.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+
     return step
 
 
@@ -85,7 +104,9 @@ def eager_training(torch, device, path):
 @recording(gpu=False)
 def with_stack(torch, device, path):
     """one step with Python frames and modules"""
-    profiled(torch, device, path, training(torch, device), steps=1, with_stack=True, with_modules=True, record_shapes=True)
+    profiled(
+        torch, device, path, training(torch, device), steps=1, with_stack=True, with_modules=True, record_shapes=True
+    )
 
 
 @recording(modules=("triton",))
@@ -94,7 +115,7 @@ def compiled_triton(torch, device, path):
     net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.GELU(), torch.nn.LayerNorm(256)).to(device)
     compiled, x = torch.compile(net), torch.randn(64, 256, device=device)
     for _ in range(3):
-        compiled(x).sum().backward()                # compile outside the recording
+        compiled(x).sum().backward()  # compile outside the recording
     profiled(torch, device, path, lambda _: compiled(x).sum().backward(), record_shapes=True)
 
 
@@ -126,6 +147,7 @@ def several_streams(torch, device, path):
                 (square @ square).relu_()
         pinned.to(device, non_blocking=True)
         torch.cuda.synchronize()
+
     profiled(torch, device, path, step)
 
 
@@ -146,6 +168,7 @@ def sync_events(torch, device, path):
             y.relu_()
         two.synchronize()
         torch.cuda.synchronize()
+
     profiled(torch, device, path, step, experimental_config=config)
 
 
@@ -161,6 +184,7 @@ def nccl_one_rank(torch, device, path):
             torch.distributed.all_reduce(x)
             torch.distributed.broadcast(x, 0)
             (x * 2).sum()
+
         profiled(torch, device, path, step)
     finally:
         torch.distributed.destroy_process_group()
@@ -200,18 +224,29 @@ def pack(raw, folder, limit):
         raise ValueError("%d bytes packed, more than %d" % (len(packed), limit))
     out = folder / (raw.name + ".gz")
     out.write_bytes(packed)
-    entry = {"file": out.name, "bytes": len(data), "packed_bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
+    entry = {
+        "file": out.name,
+        "bytes": len(data),
+        "packed_bytes": len(packed),
+        "sha256": hashlib.sha256(packed).hexdigest(),
+    }
     counts = contents(data)
     return {**entry, "categories": counts} if counts is not None else entry
 
 
 def missing(names):
     import importlib.util
+
     return [n for n in names if importlib.util.find_spec(n) is None]
 
 
 def about(torch, device):
-    out = {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None), "python": sys.version.split()[0]}
+    out = {
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "hip": getattr(torch.version, "hip", None),
+        "python": sys.version.split()[0],
+    }
     if device == "cuda":
         out["device"] = torch.cuda.get_device_name(0)
         with contextlib.suppress(Exception):
@@ -221,6 +256,7 @@ def about(torch, device):
 
 def record_one(name, device, path):
     import torch
+
     RECORDINGS[name]["function"](torch, device, pathlib.Path(path))
 
 
@@ -252,7 +288,10 @@ def in_a_process(device):
         command = [sys.executable, os.path.abspath(__file__), str(path), "--device", device, "--one", name]
         child = subprocess.run(command, capture_output=True, text=True, timeout=600)
         if child.returncode:
-            raise ValueError("failed: " + (child.stderr.strip().splitlines() or ["status %d" % child.returncode])[-1][:300])
+            raise ValueError(
+                "failed: " + (child.stderr.strip().splitlines() or ["status %d" % child.returncode])[-1][:300]
+            )
+
     return run
 
 
@@ -292,6 +331,7 @@ def main(argv=None):
         print("nothing recorded: %s" % reason)
         return 0
     import torch
+
     args.out.mkdir(parents=True, exist_ok=True)
     entries = record_all(names, args.device, args.out, int(args.max_mb * 1e6), in_a_process(args.device))
     manifest = {"recorded_with": about(torch, args.device), "recordings": entries}

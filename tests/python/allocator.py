@@ -2,6 +2,7 @@
 
 torch rounds what is asked for up to 512 bytes, or as its settings say, and leaves a block of the large pool whole where no more than 1 MiB would be left; its history tells
 what was asked for. Statistics are kept as torch keeps them, from where the recording begins."""
+
 from collections import defaultdict
 
 from snapshots import FRAMES, entry
@@ -16,7 +17,11 @@ def rounded(size, divisions):
     if parts < 2 or size <= 512 * parts:
         return -(-size // 512) * 512
     low = 1 << size.bit_length() - 1
-    return size if size == low else next(low + low * k // parts for k in range(1, parts + 1) if low + low * k // parts >= size)
+    return (
+        size
+        if size == low
+        else next(low + low * k // parts for k in range(1, parts + 1) if low + low * k // parts >= size)
+    )
 
 
 class Block:
@@ -26,7 +31,15 @@ class Block:
 
 class Segment:
     def __init__(self, address, size, pool, stream, small, expandable, frames):
-        self.address, self.size, self.pool, self.stream, self.small, self.expandable, self.frames = address, size, pool, stream, small, expandable, frames
+        self.address, self.size, self.pool, self.stream, self.small, self.expandable, self.frames = (
+            address,
+            size,
+            pool,
+            stream,
+            small,
+            expandable,
+            frames,
+        )
         self.blocks = [Block(address, size)]
 
     def merge(self):
@@ -42,8 +55,17 @@ class Segment:
 class Allocator:
     """draw: a random.Random. what happened is in trace; after event i of the trace the blocks in use are states[i], {address: size}."""
 
-    def __init__(self, device, draw, pools=((0, 0), (0, 1), (3, 0)), streams=(0, 7), splits_all=False, divisions=(0,) * 16):
-        self.device, self.draw, self.pools, self.streams, self.splits_all, self.divisions = device, draw, pools, streams, splits_all, divisions
+    def __init__(
+        self, device, draw, pools=((0, 0), (0, 1), (3, 0)), streams=(0, 7), splits_all=False, divisions=(0,) * 16
+    ):
+        self.device, self.draw, self.pools, self.streams, self.splits_all, self.divisions = (
+            device,
+            draw,
+            pools,
+            streams,
+            splits_all,
+            divisions,
+        )
         self.segments, self.trace, self.states, self.time = [], [], [], 1_700_000_000_000_000 + draw.randrange(1000)
         self.top = BASE + device * (1 << 40)
         self.live, self.sizes_by_stack, self.recording = {}, {}, True
@@ -51,7 +73,7 @@ class Allocator:
 
     def stack(self):
         first = self.draw.randrange(len(FRAMES) - 6)
-        return FRAMES[first:first + self.draw.randrange(0, 6)]
+        return FRAMES[first : first + self.draw.randrange(0, 6)]
 
     def note(self, action, addr, size, frames=None, **more):
         self.time += self.draw.randrange(0, 30)
@@ -74,9 +96,19 @@ class Allocator:
     def alloc(self):
         small = self.draw.random() < 0.5
         requested = self.draw.randrange(1, MIB + 1) if small else self.draw.randrange(MIB + 1, 30 * MIB)
-        size, pool, stream, frames = rounded(requested, self.divisions), self.draw.choice(self.pools), self.draw.choice(self.streams), self.stack()
-        fitting = [(s, b) for s in self.segments if (s.pool, s.stream, s.small) == (pool, stream, small)
-                   for b in s.blocks if b.state == "inactive" and b.size >= size]
+        size, pool, stream, frames = (
+            rounded(requested, self.divisions),
+            self.draw.choice(self.pools),
+            self.draw.choice(self.streams),
+            self.stack(),
+        )
+        fitting = [
+            (s, b)
+            for s in self.segments
+            if (s.pool, s.stream, s.small) == (pool, stream, small)
+            for b in s.blocks
+            if b.state == "inactive" and b.size >= size
+        ]
         if not fitting:
             fitting = [self.grow(size, pool, stream, small, frames)]
         segment, block = min(fitting, key=lambda p: p[1].size)
@@ -86,7 +118,13 @@ class Allocator:
             block.size = size
         block.state, block.requested, block.frames = "active_allocated", requested, frames
         self.live[block.address] = requested
-        for metric, by in (("allocation", 1), ("active", 1), ("allocated_bytes", block.size), ("active_bytes", block.size), ("requested_bytes", requested)):
+        for metric, by in (
+            ("allocation", 1),
+            ("active", 1),
+            ("allocated_bytes", block.size),
+            ("active_bytes", block.size),
+            ("requested_bytes", requested),
+        ):
             self.change(metric, small, by)
         self.note("alloc", block.address, requested, frames or None, stream=stream, pool_id=pool)
 
@@ -99,7 +137,14 @@ class Allocator:
         self.change("reserved_bytes", small, total)
         if not expandable:
             self.change("segment", small, 1)
-        self.note("segment_map" if expandable else "segment_alloc", segment.address, total, frames or None, stream=stream, pool_id=pool)
+        self.note(
+            "segment_map" if expandable else "segment_alloc",
+            segment.address,
+            total,
+            frames or None,
+            stream=stream,
+            pool_id=pool,
+        )
         return segment, segment.blocks[0]
 
     def some(self, state):
@@ -131,7 +176,13 @@ class Allocator:
             self.change("reserved_bytes", segment.small, -segment.size)
             if not segment.expandable:
                 self.change("segment", segment.small, -1)
-            self.note("segment_unmap" if segment.expandable else "segment_free", segment.address, segment.size, stream=segment.stream, pool_id=segment.pool)
+            self.note(
+                "segment_unmap" if segment.expandable else "segment_free",
+                segment.address,
+                segment.size,
+                stream=segment.stream,
+                pool_id=segment.pool,
+            )
 
     def step(self):
         dice = self.draw.random()
@@ -165,23 +216,55 @@ class Allocator:
 
     def inactive_split(self, small):
         """Free blocks that are a part of a segment, as torch counts them: not those of expandable segments."""
-        sizes = [b.size for s in self.segments for b in s.blocks if s.small == small and not s.expandable and b.state == "inactive" and b.size < s.size]
+        sizes = [
+            b.size
+            for s in self.segments
+            for b in s.blocks
+            if s.small == small and not s.expandable and b.state == "inactive" and b.size < s.size
+        ]
         return len(sizes), sum(sizes)
 
     def as_segments(self):
         rows = []
         for s in self.segments:
-            blocks = [{"address": b.address, "size": b.size, "requested_size": b.requested, "state": b.state, "frames": b.frames} for b in s.blocks]
+            blocks = [
+                {
+                    "address": b.address,
+                    "size": b.size,
+                    "requested_size": b.requested,
+                    "state": b.state,
+                    "frames": b.frames,
+                }
+                for b in s.blocks
+            ]
             used = [b for b in s.blocks if b.state == "active_allocated"]
             active = [b for b in s.blocks if b.state != "inactive"]
-            rows.append({"device": self.device, "address": s.address, "total_size": s.size, "stream": s.stream, "segment_type": "small" if s.small else "large",
-                         "allocated_size": sum(b.size for b in used), "active_size": sum(b.size for b in active),
-                         "requested_size": sum(b.requested for b in active), "segment_pool_id": s.pool, "is_expandable": s.expandable, "frames": s.frames,
-                         "blocks": blocks})
+            rows.append(
+                {
+                    "device": self.device,
+                    "address": s.address,
+                    "total_size": s.size,
+                    "stream": s.stream,
+                    "segment_type": "small" if s.small else "large",
+                    "allocated_size": sum(b.size for b in used),
+                    "active_size": sum(b.size for b in active),
+                    "requested_size": sum(b.requested for b in active),
+                    "segment_pool_id": s.pool,
+                    "is_expandable": s.expandable,
+                    "frames": s.frames,
+                    "blocks": blocks,
+                }
+            )
         return rows
 
 
 def snapshot_of(allocators, devices):
     traces = {a.device: a.trace for a in allocators}
-    return {"segments": [s for a in allocators for s in a.as_segments()], "device_traces": [traces.get(d, []) for d in range(devices)],
-            "allocator_settings": {"roundup_power2_divisions": {str(1 << k): n for k, n in enumerate(allocators[0].divisions)}}, "external_annotations": []}
+    return {
+        "segments": [s for a in allocators for s in a.as_segments()],
+        "device_traces": [traces.get(d, []) for d in range(devices)],
+        "allocator_settings": {
+            "roundup_power2_divisions": {str(1 << k): n for k, n in enumerate(allocators[0].divisions)}
+        },
+        "external_annotations": [],
+    }

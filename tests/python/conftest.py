@@ -1,4 +1,5 @@
 """Fixtures of the tests of the Python package."""
+
 import json
 import os
 import pathlib
@@ -11,7 +12,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformanc
 from engine import Package, open_engine  # noqa: E402
 
 # No verdict of hypothesis' hangs on how long something took; where nobody looks at a failure twice, the examples are always the same.
-settings.register_profile("tests", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ)
+settings.register_profile(
+    "tests", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
+)
 settings.load_profile("tests")
 
 
@@ -28,9 +31,11 @@ def engine():
 def opened(tmp_path_factory):
     """opened(document): the trace of a dict in Kineto's words."""
     import tachograph as tg
+
     path = tmp_path_factory.mktemp("opened") / "trace.json"
 
     def open_document(document):
         path.write_text(json.dumps(document))
         return tg.open(path)
+
     return open_document

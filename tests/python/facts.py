@@ -1,5 +1,6 @@
 """What a Chrome trace of a CPU program says, in a form that two recordings of the same program must agree on. Reads the JSON alone,
 with nothing of tachograph's."""
+
 import collections
 import decimal
 import gzip
@@ -48,8 +49,17 @@ class Facts:
                 continue
             args = e.get("args", {})
             number = args.get("Sequence number")
-            found[(e["name"], around, json.dumps(args.get("Input Dims")), json.dumps(args.get("Input type")),
-                   json.dumps(args.get("Input Strides")), json.dumps(args.get("Concrete Inputs")), None if number is None else number - self.first_number)] += 1
+            found[
+                (
+                    e["name"],
+                    around,
+                    json.dumps(args.get("Input Dims")),
+                    json.dumps(args.get("Input type")),
+                    json.dumps(args.get("Input Strides")),
+                    json.dumps(args.get("Concrete Inputs")),
+                    None if number is None else number - self.first_number,
+                )
+            ] += 1
         return found
 
     def links(self):
@@ -61,7 +71,9 @@ class Facts:
         for e in self.events:
             if e.get("cat") == "fwdbwd" and e.get("ph") in "sf":
                 ends[e["id"]][e["ph"]] = at[(e["tid"], nanoseconds(e["ts"]))]
-        return collections.Counter((pair["s"][0], pair["f"][0]) for pair in ends.values() if pair.get("s") and pair.get("f"))
+        return collections.Counter(
+            (pair["s"][0], pair["f"][0]) for pair in ends.values() if pair.get("s") and pair.get("f")
+        )
 
     def memory(self):
         """Bytes allocated, by the innermost operator at that moment on that thread; and all bytes allocated."""
@@ -79,7 +91,10 @@ class Facts:
 
     def stacks(self, belongs):
         """Counter of (operator, frames innermost first) over the frames that `belongs` keeps."""
-        return collections.Counter((e["name"], tuple(f for f in e.get("args", {}).get("Call stack", "").split(";") if belongs(f))) for e, _ in self.ops)
+        return collections.Counter(
+            (e["name"], tuple(f for f in e.get("args", {}).get("Call stack", "").split(";") if belongs(f)))
+            for e, _ in self.ops
+        )
 
     def modules(self):
         """Counter of (operator, module calls around it, outermost first) by the time of nn.Module spans on the thread."""

@@ -1,6 +1,7 @@
 """The calls of HolisticTraceAnalysis' public tutorials, once each, by keyword and by position: the same text runs on either package.
 
-    python hta_calls.py PACKAGE DIR OUT.pickle     PACKAGE: hta or tachograph.hta; DIR: the traces; answers as plain values"""
+python hta_calls.py PACKAGE DIR OUT.pickle     PACKAGE: hta or tachograph.hta; DIR: the traces; answers as plain values"""
+
 import importlib
 import logging
 import os
@@ -18,8 +19,11 @@ def plain(value):
         return {k: plain(v) for k, v in value.items()}
     if hasattr(value, "columns"):
         value = value.reset_index()
-        return {"columns": [str(c) for c in value.columns], "kinds": [str(d.kind) if d.kind in "if" else "O" for d in value.dtypes],
-                "rows": [list(row) for row in value.itertuples(index=False, name=None)]}
+        return {
+            "columns": [str(c) for c in value.columns],
+            "kinds": [str(d.kind) if d.kind in "if" else "O" for d in value.dtypes],
+            "rows": [list(row) for row in value.itertuples(index=False, name=None)],
+        }
     return value.item() if hasattr(value, "item") and not hasattr(value, "index") else value
 
 
@@ -36,11 +40,24 @@ def calls(t, folder):
     yield "queue from series", lambda: t.get_queue_length_summary_from_time_series(series)
     yield "blocked", lambda: t.get_time_spent_blocked_on_full_queue(series, 2)
     yield "bandwidth", lambda: t.get_memory_bw_summary([0, 1])
-    yield "launches", lambda: t.get_cuda_kernel_launch_stats(ranks=[0], runtime_cutoff=50, launch_delay_cutoff=100, include_memory_events=True, visualize=False)
+    yield (
+        "launches",
+        lambda: t.get_cuda_kernel_launch_stats(
+            ranks=[0], runtime_cutoff=50, launch_delay_cutoff=100, include_memory_events=True, visualize=False
+        ),
+    )
     yield "annotations", lambda: t.get_gpu_user_annotation_breakdown(use_gpu_annotation=False, visualize=False)
     yield "steps", lambda: t.get_profiler_steps()
-    yield "sequences", lambda: t.get_frequent_cuda_kernel_sequences(operator_name="aten::", output_dir=folder, min_pattern_len=1, rank=0, top_k=2)
-    yield "op delays", lambda: t.get_aten_op_kernels_and_delay(ranks=[0], sort_by=["occurrence_count", "aten_op_name"])[0]
+    yield (
+        "sequences",
+        lambda: t.get_frequent_cuda_kernel_sequences(
+            operator_name="aten::", output_dir=folder, min_pattern_len=1, rank=0, top_k=2
+        ),
+    )
+    yield (
+        "op delays",
+        lambda: t.get_aten_op_kernels_and_delay(ranks=[0], sort_by=["occurrence_count", "aten_op_name"])[0],
+    )
 
 
 def run(package, traces, **how):

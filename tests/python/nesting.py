@@ -1,4 +1,5 @@
 """Do the slices of a Chrome trace nest? Per pid and tid no two may overlap in part; a viewer would drop one of them."""
+
 import collections
 import decimal
 import json

@@ -1,13 +1,20 @@
 """Random traces of what traces.py never makes, for the same slow references: several devices whose streams have the same numbers, collectives on two
 streams at once, graphs (one call, many kernels everywhere), device work without a correlation, steps of several threads that overlap, operators that
 overlap in part or are empty or begin and end with what is around them, annotations of one name in each other, and times at the ends of what fits."""
+
 import random
 
 import traces
 from traces import Event
 
 STREAMS = (0, 7, 20, 23)
-BASES = (0, -10**15, -999, 2**53 * 1000, 1_690_000_000_123_456_000)      # ns; 2**53 us is where doubles lose whole microseconds
+BASES = (
+    0,
+    -(10**15),
+    -999,
+    2**53 * 1000,
+    1_690_000_000_123_456_000,
+)  # ns; 2**53 us is where doubles lose whole microseconds
 
 
 class Builder:
@@ -42,19 +49,52 @@ class Builder:
         if kind == "call":
             return self.call(pid, tid, a, b)
         if kind == "op":
-            self.add(self.rnd.choice(("aten::mm", "aten::mm", "aten::add_", "aten::relu")), pid, tid, "cpu_op", a, b - a, {"External id": self.fresh()})
+            self.add(
+                self.rnd.choice(("aten::mm", "aten::mm", "aten::add_", "aten::relu")),
+                pid,
+                tid,
+                "cpu_op",
+                a,
+                b - a,
+                {"External id": self.fresh()},
+            )
         elif kind == "annotation":
-            self.add(self.rnd.choice(("forward", "Optimizer.step#SGD.step")), pid, tid, "user_annotation", a, b - a, None)
+            self.add(
+                self.rnd.choice(("forward", "Optimizer.step#SGD.step")), pid, tid, "user_annotation", a, b - a, None
+            )
         else:
-            self.add(self.rnd.choice(("train.py(1): f0", "train.py(2): f1")), pid, tid, "python_function", a, b - a, {"Python id": self.fresh(), "Python parent id": None})
+            self.add(
+                self.rnd.choice(("train.py(1): f0", "train.py(2): f1")),
+                pid,
+                tid,
+                "python_function",
+                a,
+                b - a,
+                {"Python id": self.fresh(), "Python parent id": None},
+            )
         if depth < 4:
             self.inside(pid, tid, a, b, depth + 1)
 
     def call(self, pid, tid, a, b):
         number = self.fresh()
-        name = self.rnd.choice(("cudaLaunchKernel",) * 3 + ("cuLaunchKernel", "cudaMemcpyAsync", "cudaGraphLaunch", "cudaStreamSynchronize"))
-        self.add(name, pid, tid, "cuda_driver" if name.startswith("cuL") else "cuda_runtime", a, b - a, {"correlation": number})
-        for _ in range({"cudaGraphLaunch": self.rnd.randint(2, 6), "cudaStreamSynchronize": 0}.get(name, self.rnd.choice((0, 1, 1)))):
+        name = self.rnd.choice(
+            ("cudaLaunchKernel",) * 3
+            + ("cuLaunchKernel", "cudaMemcpyAsync", "cudaGraphLaunch", "cudaStreamSynchronize")
+        )
+        self.add(
+            name,
+            pid,
+            tid,
+            "cuda_driver" if name.startswith("cuL") else "cuda_runtime",
+            a,
+            b - a,
+            {"correlation": number},
+        )
+        for _ in range(
+            {"cudaGraphLaunch": self.rnd.randint(2, 6), "cudaStreamSynchronize": 0}.get(
+                name, self.rnd.choice((0, 1, 1))
+            )
+        ):
             self.work(self.at(a - 5 * self.grain, b + 60 * self.grain), number)
 
     # ---- device ----
@@ -67,9 +107,20 @@ class Builder:
         dur = self.rnd.choice((0, self.rnd.randint(0, 50), 50, 300)) * self.grain
         if cat == "kernel":
             name = name or self.rnd.choice(traces.KERNELS)[0]
-            args.update({"grid": [2, 1, 1], "block": [64, 1, 1], "blocks per SM": self.rnd.choice((0.25, 1, 12)), "est. achieved occupancy %": self.rnd.choice((0, 25, 60))})
+            args.update(
+                {
+                    "grid": [2, 1, 1],
+                    "block": [64, 1, 1],
+                    "blocks per SM": self.rnd.choice((0.25, 1, 12)),
+                    "est. achieved occupancy %": self.rnd.choice((0, 25, 60)),
+                }
+            )
         else:
-            name = self.rnd.choice(("Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)")) if cat == "gpu_memcpy" else "Memset (Device)"
+            name = (
+                self.rnd.choice(("Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)"))
+                if cat == "gpu_memcpy"
+                else "Memset (Device)"
+            )
             args.update({"bytes": 4096, "memory bandwidth (GB/s)": self.rnd.randint(0, 8) / 4})
         self.add(name, device, stream, cat, start, dur, args)
 
@@ -90,7 +141,10 @@ class Builder:
     def memory(self, pid, tids, span):
         """On every thread and of every device; what one thread took another frees."""
         live, edges = [], [t for e in self.events if e.cat == "cpu_op" for t in (e.ts, e.end)]
-        times = {self.rnd.choice(edges) if edges and self.rnd.random() < 0.5 else self.at(self.base, self.base + span) for _ in range(self.rnd.randint(0, 14))}
+        times = {
+            self.rnd.choice(edges) if edges and self.rnd.random() < 0.5 else self.at(self.base, self.base + span)
+            for _ in range(self.rnd.randint(0, 14))
+        }
         for k, ts in enumerate(sorted(times)):
             if live and self.rnd.random() < 0.5:
                 kind, device, address, size = live.pop(self.rnd.randrange(len(live)))
@@ -100,7 +154,9 @@ class Builder:
                 address, size = 4096 * (k + 1), self.rnd.choice((512, 1024, 4096))
                 live.append((kind, device, address, size))
             args = {"Device Type": kind, "Device Id": device, "Addr": address, "Bytes": size}
-            self.events.append(Event("i", "[memory]", pid, self.rnd.choice(tids), "cpu_instant_event", ts, None, args, {"s": "t"}))
+            self.events.append(
+                Event("i", "[memory]", pid, self.rnd.choice(tids), "cpu_instant_event", ts, None, args, {"s": "t"})
+            )
 
     # ---- steps ----
 
@@ -119,7 +175,7 @@ def build(seed, size=70, grain=1000, steps=2, threads=2, devices=2, memory=False
     base, span, pid = rnd.choice(BASES) // grain * grain, 200 * grain, rnd.choice((4711, "worker"))
     b = Builder(rnd, size, grain, base, list(range(devices)))
     tids = [4711 + k for k in range(threads)]
-    b.steps(pid, tids[:rnd.choice((1, threads))] if steps else (), steps, span)
+    b.steps(pid, tids[: rnd.choice((1, threads))] if steps else (), steps, span)
     for tid in tids:
         b.inside(pid, tid, base, base + span, 0)
     b.collectives(span)

@@ -1,4 +1,5 @@
 """What the system says of this process, for tests that look whether something was left behind; and waiting for what comes in its own time."""
+
 import contextlib
 import os
 import time

@@ -5,6 +5,7 @@
 
 They want old packages (pandas 1.5.3, numpy < 2), which is why they cannot share ours.
 """
+
 import json
 import math
 import os
@@ -28,8 +29,11 @@ def find():
 def make(folder=None):
     folder = pathlib.Path(folder or os.environ.get("PEERS_ENV", DEFAULT))
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES],
-                   check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES],
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
     (folder / "peers.done").write_text("\n".join(PACKAGES) + "\n")
     return folder / "bin" / "python"
 
@@ -64,6 +68,7 @@ def attempt(function):
 
 def ask_hta(path):
     from hta.trace_analysis import TraceAnalysis
+
     try:
         t = TraceAnalysis(trace_files={0: path}, trace_dir=os.path.dirname(path))
     except Exception as error:
@@ -82,9 +87,25 @@ def ask_hta(path):
 def ask_plugin(path):
     from torch_tb_profiler.profiler.data import RunProfileData
     from torch_tb_profiler.profiler.run_generator import RunGenerator
-    names = ["overview", "operation_pie_by_name", "operation_table_by_name", "operation_pie_by_name_input", "operation_table_by_name_input",
-             "kernel_op_table", "kernel_pie", "kernel_table", "tc_pie", "gpu_metrics", "gpu_summary", "module_stats", "has_runtime", "has_kernel",
-             "has_communication", "has_memcpy_or_memset"]
+
+    names = [
+        "overview",
+        "operation_pie_by_name",
+        "operation_table_by_name",
+        "operation_pie_by_name_input",
+        "operation_table_by_name_input",
+        "kernel_op_table",
+        "kernel_pie",
+        "kernel_table",
+        "tc_pie",
+        "gpu_metrics",
+        "gpu_summary",
+        "module_stats",
+        "has_runtime",
+        "has_kernel",
+        "has_communication",
+        "has_memcpy_or_memset",
+    ]
 
     def generate():
         data = RunProfileData.parse("worker", "span", path, os.path.dirname(path))
@@ -92,6 +113,7 @@ def ask_plugin(path):
         data.analyze()
         profile = RunGenerator("worker", None, data).generate_run_profile()
         return {name: plain(getattr(profile, name)) for name in names}
+
     answer = attempt(generate)
     return answer if isinstance(answer, dict) else {"load": answer}
 
@@ -99,6 +121,7 @@ def ask_plugin(path):
 def ask(path):
     import logging
     import warnings
+
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as folder:

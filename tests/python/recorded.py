@@ -1,4 +1,5 @@
 """Shared by the tests of stacks and of module spans: a function, and the trace of it."""
+
 import decimal
 import json
 import sys
@@ -35,7 +36,11 @@ class Recorded:
         return [[frame for frame in e["args"]["Call stack"].split(";") if frame] for e in self.named(name)]
 
     def modules(self):
-        return {(e["name"].removeprefix("nn.Module: "), e["args"].get("Module path", "")) for e in self.events if e["name"].startswith("nn.Module: ")}
+        return {
+            (e["name"].removeprefix("nn.Module: "), e["args"].get("Module path", ""))
+            for e in self.events
+            if e["name"].startswith("nn.Module: ")
+        }
 
 
 @pytest.fixture

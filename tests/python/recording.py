@@ -1,4 +1,5 @@
 """Shared by the tests of the recorder's Python side: which backends there are, and how a trace file is looked at."""
+
 import gzip
 import json
 import pathlib

@@ -1,5 +1,6 @@
 """Slow, plain answers to the questions, straight from the definitions (questions.def): no index, no sharing, quadratic where
 that is the obvious way. Input: the content of traces.py, never a file. One rank at a time; times in ns."""
+
 import collections
 import fractions
 import math
@@ -36,8 +37,14 @@ def figures(durations):
     n = len(durations)
     mean = fractions.Fraction(sum(durations), n)
     var = sum((d - mean) ** 2 for d in durations) / (n - 1) if n > 1 else None
-    return {"calls": n, "total_ns": sum(durations), "min_ns": min(durations), "max_ns": max(durations), "mean_ns": float(mean),
-            "std_ns": math.sqrt(var) if var is not None else None}
+    return {
+        "calls": n,
+        "total_ns": sum(durations),
+        "min_ns": min(durations),
+        "max_ns": max(durations),
+        "mean_ns": float(mean),
+        "std_ns": math.sqrt(var) if var is not None else None,
+    }
 
 
 def quantile(values, q):
@@ -74,7 +81,7 @@ def parents(track):
         out[e.i] = None
         for p in ordered[:k]:
             if p.ts <= e.ts and e.end <= p.end and (e.ts < p.end or p.ts == e.ts):
-                out[e.i] = p                # later in this order = further inside
+                out[e.i] = p  # later in this order = further inside
     return out
 
 
@@ -88,8 +95,15 @@ def events(rank_events):
             while p is not None:
                 depth, p = depth + 1, up[p.i]
             inside = sum(c.dur for c in track if up[c.i] is e)
-            rows[e.i] = {"name": e.name, "category": e.cat, "start_ns": e.ts, "dur_ns": e.dur, "self_ns": e.dur - inside,
-                         "depth": depth, "parent": up[e.i]}
+            rows[e.i] = {
+                "name": e.name,
+                "category": e.cat,
+                "start_ns": e.ts,
+                "dur_ns": e.dur,
+                "self_ns": e.dur - inside,
+                "depth": depth,
+                "parent": up[e.i],
+            }
     return rows
 
 
@@ -97,8 +111,11 @@ def tracks(rank_events):
     out = {}
     for key, track in group_by(slices(rank_events), track_of).items():
         out[(str(track[0].pid), str(track[0].tid))] = {
-            "slices": len(track), "first_ns": min(e.ts for e in track), "last_ns": max(e.end for e in track),
-            "busy_ns": covered([(e.ts, e.end) for e in track])}
+            "slices": len(track),
+            "first_ns": min(e.ts for e in track),
+            "last_ns": max(e.end for e in track),
+            "busy_ns": covered([(e.ts, e.end) for e in track]),
+        }
     return out
 
 
@@ -116,17 +133,25 @@ def kernels(rank_events):
     work = [e for e in slices(rank_events) if e.cat in DEVICE]
     everything = sum(e.dur for e in work)
     for (cat, name), group in group_by(work, lambda e: (e.cat, e.name)).items():
-        out[(cat, name)] = {**figures([e.dur for e in group]), "type": TYPE_OF.get(name, "MEMORY"),
-                            "pct": 100 * sum(e.dur for e in group) / everything if everything else None}
+        out[(cat, name)] = {
+            **figures([e.dur for e in group]),
+            "type": TYPE_OF.get(name, "MEMORY"),
+            "pct": 100 * sum(e.dur for e in group) / everything if everything else None,
+        }
         if cat == "kernel":
-            out[(cat, name)].update(blocks_per_sm=weighted(group, "blocks per SM"), occupancy_pct=weighted(group, "est. achieved occupancy %"))
+            out[(cat, name)].update(
+                blocks_per_sm=weighted(group, "blocks per SM"),
+                occupancy_pct=weighted(group, "est. achieved occupancy %"),
+            )
     return out
 
 
 def annotations(rank_events):
     sides = {"user_annotation": "cpu", "gpu_user_annotation": "gpu"}
     found = [e for e in slices(rank_events) if e.cat in sides]
-    return {key: figures([e.dur for e in group]) for key, group in group_by(found, lambda e: (sides[e.cat], e.name)).items()}
+    return {
+        key: figures([e.dur for e in group]) for key, group in group_by(found, lambda e: (sides[e.cat], e.name)).items()
+    }
 
 
 def memory(rank_events):
@@ -148,10 +173,19 @@ def memory(rank_events):
         allocated = [arg(e, "Total Allocated") for e in group if arg(e, "Total Allocated") is not None]
         reserved = [arg(e, "Total Reserved") for e in group if arg(e, "Total Reserved") is not None]
         out["CPU" if kind == 0 else "GPU%d" % ident] = {
-            "events": len(group), "allocations": sum(s > 0 for s in sizes), "alloc_bytes": sum(s for s in sizes if s > 0),
-            "free_bytes": -sum(s for s in sizes if s <= 0), "net_bytes": sum(sizes), "peak_net_bytes": max(sums),
-            "peak_allocated_bytes": max(allocated, default=None), "peak_reserved_bytes": max(reserved, default=None),
-            "with_addr": len(group), "paired": paired, "never_freed": len(live), "free_without_alloc": strangers}
+            "events": len(group),
+            "allocations": sum(s > 0 for s in sizes),
+            "alloc_bytes": sum(s for s in sizes if s > 0),
+            "free_bytes": -sum(s for s in sizes if s <= 0),
+            "net_bytes": sum(sizes),
+            "peak_net_bytes": max(sums),
+            "peak_allocated_bytes": max(allocated, default=None),
+            "peak_reserved_bytes": max(reserved, default=None),
+            "with_addr": len(group),
+            "paired": paired,
+            "never_freed": len(live),
+            "free_without_alloc": strangers,
+        }
     return out
 
 
@@ -159,8 +193,11 @@ def memory(rank_events):
 
 
 def in_op_tree(e):
-    return e.cat == "cpu_op" or (e.cat == "user_annotation" and e.name.startswith(("ProfilerStep#", "Optimizer.step", "enumerate(Data"))) \
+    return (
+        e.cat == "cpu_op"
+        or (e.cat == "user_annotation" and e.name.startswith(("ProfilerStep#", "Optimizer.step", "enumerate(Data")))
         or (e.cat == "python_function" and arg(e, "Python module id") is not None)
+    )
 
 
 def is_operator(e):
@@ -179,7 +216,11 @@ def op_forest(rank_events, belongs=in_op_tree):
         open_nodes = []
         for e in sorted(track, key=lambda e: (e.ts, -e.dur, belongs is in_op_tree and e.cat != "python_function", e.i)):
             node = Node(e)
-            open_nodes = [n for n in open_nodes if (e.ts < n.event.end or (e.dur == 0 and n.event.ts == e.ts)) and e.end <= n.event.end]
+            open_nodes = [
+                n
+                for n in open_nodes
+                if (e.ts < n.event.end or (e.dur == 0 and n.event.ts == e.ts)) and e.end <= n.event.end
+            ]
             if open_nodes:
                 node.parent = open_nodes[-1]
                 node.parent.children.append(node)
@@ -195,8 +236,14 @@ def owner(nodes, call):
         for n in nodes:
             if n.event.cat == "cpu_op" and arg(n.event, "External id") == wanted:
                 return "external_id", n
-    around = [n for n in nodes if track_of(n.event) == track_of(call) and n.event.ts <= call.ts < max(n.event.end, n.event.ts + 1) and is_operator(n.event)]
-    return ("containment", around[-1]) if around else ("none", None)         # the one that began last
+    around = [
+        n
+        for n in nodes
+        if track_of(n.event) == track_of(call)
+        and n.event.ts <= call.ts < max(n.event.end, n.event.ts + 1)
+        and is_operator(n.event)
+    ]
+    return ("containment", around[-1]) if around else ("none", None)  # the one that began last
 
 
 def host_call(rank_events, work):
@@ -209,8 +256,15 @@ def host_call(rank_events, work):
 def launches(rank_events):
     nodes = op_forest(rank_events)
     work = [e for e in slices(rank_events) if e.cat in DEVICE]
-    out = {"device_events": len(work), "with_host_call": 0, "without_host_call": 0, "op_by_external_id": 0, "op_by_containment": 0,
-           "op_by_none": 0, "call_ns": 0}
+    out = {
+        "device_events": len(work),
+        "with_host_call": 0,
+        "without_host_call": 0,
+        "op_by_external_id": 0,
+        "op_by_containment": 0,
+        "op_by_none": 0,
+        "call_ns": 0,
+    }
     delays = []
     for e in work:
         call = host_call(rank_events, e)
@@ -224,15 +278,23 @@ def launches(rank_events):
     if work:
         out["match_pct"] = 100 * out["with_host_call"] / len(work)
     if delays:
-        out.update(delay_mean_ns=sum(delays) / len(delays), delay_max_ns=max(delays), delay_p50_ns=quantile(delays, fractions.Fraction(1, 2)),
-                   delay_p99_ns=quantile(delays, fractions.Fraction(99, 100)))
+        out.update(
+            delay_mean_ns=sum(delays) / len(delays),
+            delay_max_ns=max(delays),
+            delay_p50_ns=quantile(delays, fractions.Fraction(1, 2)),
+            delay_p99_ns=quantile(delays, fractions.Fraction(99, 100)),
+        )
     return out
 
 
 def merge_doubles(node):
     """An operator whose only child is an operator of the same name is one call of it, with the child's host calls."""
-    while is_operator(node.event) and len(node.children) == 1 and is_operator(node.children[0].event) \
-            and node.children[0].event.name == node.event.name:
+    while (
+        is_operator(node.event)
+        and len(node.children) == 1
+        and is_operator(node.children[0].event)
+        and node.children[0].event.name == node.event.name
+    ):
         only = node.children[0]
         node.calls += only.calls
         node.children = only.children
@@ -248,7 +310,13 @@ def ops(rank_events):
             node = owner(nodes, call)[1]
             if node is not None:
                 correlation = arg(call, "correlation")
-                work = [] if correlation in taken else [e.dur for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == correlation]
+                work = (
+                    []
+                    if correlation in taken
+                    else [
+                        e.dur for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == correlation
+                    ]
+                )
                 taken.add(correlation)
                 node.calls.append((call.dur, sum(work)))
     roots = [n for n in nodes if n.parent is None]
@@ -259,13 +327,16 @@ def ops(rank_events):
         device = own + sum(visit(c) for c in node.children)
         e = node.event
         if is_operator(e) and e.name not in DDP and not e.name.startswith("Optimizer."):
-            row = table.setdefault(e.name, dict.fromkeys(("calls", "cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns"), 0))
+            row = table.setdefault(
+                e.name, dict.fromkeys(("calls", "cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns"), 0)
+            )
             row["calls"] += 1
             row["cpu_ns"] += e.dur
             row["self_cpu_ns"] += e.dur - sum(c.event.dur for c in node.children) - sum(host for host, _ in node.calls)
             row["device_ns"] += device
             row["self_device_ns"] += own
         return device
+
     for n in roots:
         merge_doubles(n)
     for n in roots:
@@ -292,7 +363,7 @@ def shown_name(e):
 def without_doubles(nodes):
     """{file position: node}: what is the only child of a node of the same name is that node."""
     stands_for = {}
-    for n in nodes:                                             # a parent comes before its children
+    for n in nodes:  # a parent comes before its children
         if n.event.i in stands_for:
             continue
         stands_for[n.event.i] = n
@@ -318,7 +389,9 @@ def add_device_time(rank_events, stands_for, sums):
         if not is_call(call) or arg(call, "correlation") in taken:
             continue
         taken.add(arg(call, "correlation"))
-        work = sum(e.dur for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == arg(call, "correlation"))
+        work = sum(
+            e.dur for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == arg(call, "correlation")
+        )
         op = owner(operators, call)[1]
         if op is not None:
             node = stands_for[op.event.i]
@@ -344,8 +417,17 @@ def add_memory(rank_events, nodes, stands_for, sums):
     return left
 
 
-SUMS = ("calls", "cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns", "cpu_memory_bytes", "self_cpu_memory_bytes",
-        "device_memory_bytes", "self_device_memory_bytes")
+SUMS = (
+    "calls",
+    "cpu_ns",
+    "self_cpu_ns",
+    "device_ns",
+    "self_device_ns",
+    "cpu_memory_bytes",
+    "self_cpu_memory_bytes",
+    "device_memory_bytes",
+    "self_device_memory_bytes",
+)
 
 
 def key_averages(rank_events, python):
@@ -363,17 +445,25 @@ def key_averages(rank_events, python):
         row["start_ns"] = min(row["start_ns"], start)
         for name, value in values.items():
             row[name] += value
+
     for n in nodes:
         e = n.event
         if stands_for[e.i] is n and (python or e.cat != "python_function"):
             inside = sum(c.event.dur for c in n.children)
-            add((shown_name(e), False, e.cat == "user_annotation"), e.ts,
-                sums[e.i] | {"calls": 1, "cpu_ns": e.dur, "self_cpu_ns": e.dur - inside})
+            add(
+                (shown_name(e), False, e.cat == "user_annotation"),
+                e.ts,
+                sums[e.i] | {"calls": 1, "cpu_ns": e.dur, "self_cpu_ns": e.dur - inside},
+            )
     for e in slices(rank_events):
         if e.cat in DEVICE:
             add((e.name, True, False), e.ts, {"calls": 1, "device_ns": e.dur, "self_device_ns": e.dur})
     for e, side in left:
-        add((e.name, False, None), e.ts, {"calls": 1, "%s_memory_bytes" % side: arg(e, "Bytes"), "self_%s_memory_bytes" % side: arg(e, "Bytes")})
+        add(
+            (e.name, False, None),
+            e.ts,
+            {"calls": 1, "%s_memory_bytes" % side: arg(e, "Bytes"), "self_%s_memory_bytes" % side: arg(e, "Bytes")},
+        )
     return rows
 
 
@@ -403,7 +493,11 @@ def moved_steps(found, work, launched_by):
     """Steps hold the device work they launched and none of earlier ones; those at the end without theirs are left out."""
     steps = [Step(e) for e in sorted(found, key=lambda e: (e.ts, e.end, e.i))]
     for s in steps:
-        s.work = [d for d in work if launched_by[d.i] is not None and s.start <= launched_by[d.i].ts and launched_by[d.i].end <= s.end]
+        s.work = [
+            d
+            for d in work
+            if launched_by[d.i] is not None and s.start <= launched_by[d.i].ts and launched_by[d.i].end <= s.end
+        ]
     used = {d.i for s in steps for d in s.work}
     if not used:
         return steps
@@ -418,7 +512,7 @@ def moved_steps(found, work, launched_by):
     if len(steps) > 1:
         last = max(k for k, s in enumerate(steps) if s.work)
         short = last > 0 and 10 * len(steps[last].work) < 8 * len(steps[last - 1].work)
-        steps = steps[:last if short else last + 1]
+        steps = steps[: last if short else last + 1]
     return steps
 
 
@@ -428,6 +522,7 @@ def overlap_length(step, a, b=None):
 
     def on(intervals, p, q):
         return any(s <= p and q <= t for s, t in intervals)
+
     return sum(q - p for p, q in zip(points, points[1:]) if on(a, p, q) and (b is None or on(b, p, q)))
 
 
@@ -447,9 +542,18 @@ def steps(rank_events):
             on = [name for name, r in zip(PARTS, roles) if any(a <= p and q <= b for a, b in r)]
             parts[on[0] if on else "other_ns"] += q - p
         computing = roles[0] or roles[6]
-        row.update(parts, step=s.event.name.split("#")[1], name=s.event.name, start_ns=s.start, total_ns=s.end - s.start, host_ns=s.event.dur,
-                   computation_ns=overlap_length(s, computing), all_communication_ns=overlap_length(s, roles[3]),
-                   overlap_ns=overlap_length(s, computing, roles[3]), device_events=len(s.work))
+        row.update(
+            parts,
+            step=s.event.name.split("#")[1],
+            name=s.event.name,
+            start_ns=s.start,
+            total_ns=s.end - s.start,
+            host_ns=s.event.dur,
+            computation_ns=overlap_length(s, computing),
+            all_communication_ns=overlap_length(s, roles[3]),
+            overlap_ns=overlap_length(s, computing, roles[3]),
+            device_events=len(s.work),
+        )
         row["neither_ns"] = row["total_ns"] - row["computation_ns"] - row["all_communication_ns"] + row["overlap_ns"]
         rows.append(row)
     return rows
@@ -461,7 +565,9 @@ def steps(rank_events):
 def gaps(rank_events):
     """{(device, start, length)}: idle between the first and the last device work."""
     out = set()
-    for device, work in group_by([e for e in slices(rank_events) if e.cat in DEVICE], lambda e: arg(e, "device")).items():
+    for device, work in group_by(
+        [e for e in slices(rank_events) if e.cat in DEVICE], lambda e: arg(e, "device")
+    ).items():
         for e in work:
             later = [w.ts for w in work if w.ts > e.end]
             if later and not any(w.ts <= e.end < w.end or w.ts == e.end for w in work if w is not e and w.end > e.end):

@@ -21,8 +21,16 @@ def runs_of(story):
         earlier = max([stop for _, stop in story.passes if stop < begin], default=0)
         for layer, backward in nodes.items():
             inside = [(m[1], m[2]) for m in story.slices if m[5] == layer and earlier < m[1] < begin]
-            (forward,) = [(s[1], s[2]) for s in story.slices if s[4] == "op" and s[0] == 1 and any(a < s[1] and s[2] < b for a, b in inside)
-                          and not any(o is not s and o[4] == "op" and o[0] == 1 and o[1] <= s[1] and s[2] <= o[2] for o in story.slices)]
+            (forward,) = [
+                (s[1], s[2])
+                for s in story.slices
+                if s[4] == "op"
+                and s[0] == 1
+                and any(a < s[1] and s[2] < b for a, b in inside)
+                and not any(
+                    o is not s and o[4] == "op" and o[0] == 1 and o[1] <= s[1] and s[2] <= o[2] for o in story.slices
+                )
+            ]
             found.append((Run(layer, forward, backward), begin))
     found.sort(key=lambda f: f[0].forward)
     for (run, begin), after in zip(found, [*found[1:], None]):
@@ -39,12 +47,20 @@ def judge(story, runs):
     for b in story.followed():
         b["category"] = story.judge(b)[0]
         begun = [r for r in runs if b["made"] is not None and r.forward[0] <= b["made"]]
-        in_backward = b["made"] is not None and any(story.slices[i][4] == "backward" for i in story.around(b["track"], b["made"]))
+        in_backward = b["made"] is not None and any(
+            story.slices[i][4] == "backward" for i in story.around(b["track"], b["made"])
+        )
         b["maker"] = begun[-1] if begun and b["made"] <= begun[-1].forward[1] and not in_backward else None
         begun = [r for r in runs if b["freed"] is not None and r.forward[0] < b["freed"]]
         user = begun[-1] if begun and b["category"] in ("temporary", "activation", "input") else None
-        b["user"] = user if user and b["freed"] <= user.next and (b["made"] is None or b["made"] < user.forward[0]) else None
-        b["own"] = b["maker"] is not None and b["category"] == "activation" and (b["freed"] is None or b["freed"] >= b["maker"].backward[0])
+        b["user"] = (
+            user if user and b["freed"] <= user.next and (b["made"] is None or b["made"] < user.forward[0]) else None
+        )
+        b["own"] = (
+            b["maker"] is not None
+            and b["category"] == "activation"
+            and (b["freed"] is None or b["freed"] >= b["maker"].backward[0])
+        )
         yield b
 
 
@@ -83,7 +99,13 @@ def checkpoint(story):
         changed += [(b["made"], b["bytes"], False)] if b["made"] is not None else []
         changed += [(freed, -b["bytes"], False)] if freed is not None else []
     for run in runs:
-        mine = [(t, s) for b in blocks if b["maker"] is run for t, s in ((b["made"], b["bytes"]), (b["freed"], -b["bytes"])) if t is not None and t <= run.forward[1]]
+        mine = [
+            (t, s)
+            for b in blocks
+            if b["maker"] is run
+            for t, s in ((b["made"], b["bytes"]), (b["freed"], -b["bytes"]))
+            if t is not None and t <= run.forward[1]
+        ]
         changed.append((run.backward[0], peak(0, [(t, s, False) for t, s in mine]), True))
     before = sum(b["bytes"] for b in blocks if b["made"] is None)
     layers = {}

@@ -1,6 +1,7 @@
 """The critical path by its definition in docs/metrics.md, slowly: a random run, its graph built by looking at everything each time,
 and the longest path by relaxing every edge until nothing changes. No two starts or ends of a run fall together, so nothing depends on
 how ties are resolved."""
+
 import json
 import random
 
@@ -16,8 +17,8 @@ class Run:
     def __init__(self, seed, size, span, threads=2, devices=1, recorded=True):
         self.rnd, self.span, self.recorded = random.Random(seed), span, recorded
         self.used, self.events, self.next_id = set(), [], 100
-        self.free = {}      # (device, stream) → when it is done
-        self.records = []   # cudaEventRecord: (correlation, device, stream)
+        self.free = {}  # (device, stream) → when it is done
+        self.records = []  # cudaEventRecord: (correlation, device, stream)
         self.streams = [(d, s) for d in range(devices) for s in (7, 20)]
         for tid in range(1, threads + 1):
             self.fill(tid, 1000, 1000 + span, size // threads, 0)
@@ -54,8 +55,20 @@ class Run:
             here = end
 
     def call(self, tid, start, end):
-        name = self.rnd.choice(["cudaLaunchKernel"] * 4 + ["cudaMemcpyAsync", "cudaGraphLaunch", "cudaHostAlloc", "cudaMalloc", "cudaStreamSynchronize",
-                                "cudaDeviceSynchronize", "cudaEventRecord", "cudaEventSynchronize", "cudaStreamWaitEvent"])
+        name = self.rnd.choice(
+            ["cudaLaunchKernel"] * 4
+            + [
+                "cudaMemcpyAsync",
+                "cudaGraphLaunch",
+                "cudaHostAlloc",
+                "cudaMalloc",
+                "cudaStreamSynchronize",
+                "cudaDeviceSynchronize",
+                "cudaEventRecord",
+                "cudaEventSynchronize",
+                "cudaStreamWaitEvent",
+            ]
+        )
         self.next_id += 1
         number, (device, stream) = self.next_id, self.rnd.choice(self.streams)
         self.add("cuda_runtime", name, start, end, 1, tid, correlation=number)
@@ -68,17 +81,35 @@ class Run:
             self.wait(name, start, end, number, device, stream)
 
     def work(self, call, start, number, device, stream):
-        begin = self.at(max(start, self.free.get((device, stream), 0)) + 1, start + self.span // self.rnd.choice((2, 10, 40)))
+        begin = self.at(
+            max(start, self.free.get((device, stream), 0)) + 1, start + self.span // self.rnd.choice((2, 10, 40))
+        )
         end = self.at(begin + 1, begin + self.span // 20)
         self.free[device, stream] = end
         copy = call == "cudaMemcpyAsync"
-        name = "Memcpy HtoD (Pageable -> Device)" if copy else self.rnd.choice(["gemm", "ncclDevKernel_AllReduce", "add"])
-        self.add("gpu_memcpy" if copy else "kernel", name, begin, end, device, stream, device=device, stream=stream, correlation=number)
+        name = (
+            "Memcpy HtoD (Pageable -> Device)" if copy else self.rnd.choice(["gemm", "ncclDevKernel_AllReduce", "add"])
+        )
+        self.add(
+            "gpu_memcpy" if copy else "kernel",
+            name,
+            begin,
+            end,
+            device,
+            stream,
+            device=device,
+            stream=stream,
+            correlation=number,
+        )
 
     def wait(self, call, start, end, number, device, stream):
         args = {"device": device, "stream": stream, "correlation": number}
-        kind = {"cudaStreamSynchronize": "Stream Sync", "cudaDeviceSynchronize": "Context Sync", "cudaEventSynchronize": "Event Sync",
-                "cudaStreamWaitEvent": "Stream Wait Event"}.get(call)
+        kind = {
+            "cudaStreamSynchronize": "Stream Sync",
+            "cudaDeviceSynchronize": "Context Sync",
+            "cudaEventSynchronize": "Event Sync",
+            "cudaStreamWaitEvent": "Stream Wait Event",
+        }.get(call)
         if kind is None:
             return
         if kind in WAITS[2:]:
@@ -92,11 +123,22 @@ class Run:
 
 def document(events, shift=0, scale=1, stream=lambda s: s, order=None):
     out = []
-    for e in (events if order is None else [events[i] for i in order]):
+    for e in events if order is None else [events[i] for i in order]:
         args = {k: stream(v) if k in ("stream", "wait_on_stream") else v for k, v in e["args"].items()}
         tid = stream(e["tid"]) if "stream" in args else e["tid"]
         start, dur = e["start"] * scale + shift, (e["end"] - e["start"]) * scale
-        out.append({"ph": "X", "cat": e["cat"], "name": e["name"], "pid": e["pid"], "tid": tid, "ts": us(start), "dur": us(dur), "args": args})
+        out.append(
+            {
+                "ph": "X",
+                "cat": e["cat"],
+                "name": e["name"],
+                "pid": e["pid"],
+                "tid": tid,
+                "ts": us(start),
+                "dur": us(dur),
+                "args": args,
+            }
+        )
     return json.dumps({"traceEvents": out}, ensure_ascii=False).replace('"§', "").replace('§"', "")
 
 
@@ -113,7 +155,9 @@ class Graph:
     def __init__(self, events, launch_edges=True):
         self.events, self.edges, self.launch_edges = events, {}, launch_edges
         everything = range(len(events))
-        self.host = [i for i in everything if events[i]["cat"] in ("cpu_op", "cuda_runtime") or events[i]["name"] == LOADER]
+        self.host = [
+            i for i in everything if events[i]["cat"] in ("cpu_op", "cuda_runtime") or events[i]["name"] == LOADER
+        ]
         self.work = [i for i in everything if events[i]["cat"] in ("kernel", "gpu_memcpy")]
         self.waits = [i for i in everything if events[i]["cat"] == "cuda_sync"]
         self.call_of = {events[i]["args"]["correlation"]: i for i in self.host if "correlation" in events[i]["args"]}
@@ -132,7 +176,9 @@ class Graph:
 
     def weight(self, pair):
         kind, free, _ = self.edges[pair]
-        return 0 if free or kind in ("dependency", "sync_dependency") else max(0, self.time(pair[1]) - self.time(pair[0]))
+        return (
+            0 if free or kind in ("dependency", "sync_dependency") else max(0, self.time(pair[1]) - self.time(pair[0]))
+        )
 
     def place(self, i):
         return self.events[i]["args"]["device"], self.events[i]["args"]["stream"]
@@ -194,7 +240,10 @@ class Graph:
 
     def launched(self, place, tid=None, until=None, since=None):
         """Work launched last on a stream until a time, or first since one by a thread."""
-        on = sorted((k for k in self.work if self.place(k) == place), key=lambda k: (self.events[self.launch(k)]["start"], self.events[k]["start"]))
+        on = sorted(
+            (k for k in self.work if self.place(k) == place),
+            key=lambda k: (self.events[self.launch(k)]["start"], self.events[k]["start"]),
+        )
         start = lambda k: self.events[self.launch(k)]["start"]  # noqa: E731
         if until is not None:
             return next((k for k in reversed(on) if start(k) <= until), None)
@@ -240,7 +289,11 @@ class Graph:
         idle = (before is None or self.events[before]["end"] < start) and (ends is None or ends < start)
         if idle:
             self.add((call, False), (i, False), "launch_delay")
-        elif before is not None and self.events[i]["start"] - self.events[before]["end"] < LIMIT and (ends is None or ends < self.events[before]["end"]):
+        elif (
+            before is not None
+            and self.events[i]["start"] - self.events[before]["end"] < LIMIT
+            and (ends is None or ends < self.events[before]["end"])
+        ):
             self.add((before, True), (i, False), "kernel_delay", False, before)
         if self.launch_edges and not idle:
             self.add((call, False), (i, False), "launch_delay", True)
@@ -254,7 +307,7 @@ class Graph:
         reached = {n: 0 for n in distance}  # edges on the way, to tell a circle of weight 0
         for _ in range(len(distance) + 1):
             changed = False
-            for (a, b) in self.edges:
+            for a, b in self.edges:
                 d = distance[a] + self.weight((a, b))
                 if d > distance[b]:
                     distance[b], changed = d, True
@@ -272,6 +325,8 @@ class Graph:
     def longest(self):
         distance = self.relax()
         if distance is None:
-            self.edges = {p: e for p, e in self.edges.items() if not (self.is_tie(p) and self.time(p[0]) >= self.time(p[1]))}
+            self.edges = {
+                p: e for p, e in self.edges.items() if not (self.is_tie(p) and self.time(p[0]) >= self.time(p[1]))
+            }
             distance = self.relax()
         return max(distance.values(), default=0)

@@ -1,4 +1,5 @@
 """Slow, plain answers to the questions about devices, under both sets of rules. Input: the content of traces.py; times in ns."""
+
 import collections
 import fractions
 import math
@@ -9,7 +10,7 @@ from reference import DEVICE, TYPE_OF, arg, figures, group_by, quantile, slices
 
 TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 STEP = re.compile(r"ProfilerStep#\d+$")
-QUEUE_CALLS = ("cudaLaunchKernel", "cuLaunchKernel", "cudaMemcpyAsync")          # of those that traces.py makes
+QUEUE_CALLS = ("cudaLaunchKernel", "cuLaunchKernel", "cudaMemcpyAsync")  # of those that traces.py makes
 STATS_CALLS = ("cudaLaunchKernel", "cudaMemcpyAsync")
 
 Work = collections.namedtuple("Work", "name start end device stream type order launch")
@@ -31,7 +32,9 @@ class Exact:
             if e.cat not in DEVICE:
                 continue
             call, place = calls.get(arg(e, "correlation")), (arg(e, "device"), arg(e, "stream"))
-            self.work.append(Work(e.name, e.ts, e.end, *place, TYPE_OF.get(e.name, "MEMORY"), e.i, call.ts if call else None))
+            self.work.append(
+                Work(e.name, e.ts, e.end, *place, TYPE_OF.get(e.name, "MEMORY"), e.i, call.ts if call else None)
+            )
             if call:
                 self.pairs.append(Pair(call.ts, call.end, call.i, e.ts, e.end, e.i, *place))
         starts = [e.ts for e in self.events]
@@ -47,7 +50,7 @@ class Exact:
 def hta_type(name):
     if name.startswith("nccl"):
         return "COMMUNICATION"
-    return "MEMORY" if name.startswith(("Memcpy", "Memset")) else "COMPUTATION"      # names of traces.py alone
+    return "MEMORY" if name.startswith(("Memcpy", "Memset")) else "COMPUTATION"  # names of traces.py alone
 
 
 class Row:
@@ -89,13 +92,21 @@ class Hta:
             if r.stream == -1:
                 continue
             launch = r.link if r.link is None or any(o is r.link for o in rows) else None
-            if r.link is None and r.corr >= 0:       # "has no partner" is 0, and so is the index of the first event
+            if r.link is None and r.corr >= 0:  # "has no partner" is 0, and so is the index of the first event
                 launch = next((o for o in rows if o.index == 0), None)
-            self.work.append(Work(r.e.name, r.ts, r.end, None, r.stream, hta_type(r.e.name), r.index, launch.ts if launch else None))
+            self.work.append(
+                Work(r.e.name, r.ts, r.end, None, r.stream, hta_type(r.e.name), r.index, launch.ts if launch else None)
+            )
         calls = {r.corr: r for r in rows if r.e.name in QUEUE_CALLS and r.link is not None and r.link.index > 0}
         self.queue_pairs = [self.pair(calls[r.corr], r) for r in rows if r.stream != -1 and r.corr in calls]
         some = {r.corr for r in rows if r.e.name in STATS_CALLS}
-        self.pairs = [self.pair(c, r) for c in rows if c.stream == -1 and c.corr in some for r in rows if r.stream != -1 and r.corr == c.corr]
+        self.pairs = [
+            self.pair(c, r)
+            for c in rows
+            if c.stream == -1 and c.corr in some
+            for r in rows
+            if r.stream != -1 and r.corr == c.corr
+        ]
         self.reach = max(r.ts for r in rows) - min(r.ts for r in rows) if rows else 0
 
     @staticmethod
@@ -141,9 +152,20 @@ def breakdown(m):
     if not m.work:
         return {}
     total, busy, compute = span(m.work), union(m.work), union(of_type(m, "COMPUTATION"))
-    return {(): {"kernel_time_ns": total, "busy_ns": busy, "compute_ns": compute, "non_compute_ns": busy - compute, "idle_ns": total - busy,
-                 "communication_ns": union(of_type(m, "COMMUNICATION")), "memory_ns": union(of_type(m, "MEMORY")),
-                 "summed_ns": sum(w.end - w.start for w in m.work), "busy_pct": percent(busy, total), "idle_pct": percent(total - busy, total)}}
+    return {
+        (): {
+            "kernel_time_ns": total,
+            "busy_ns": busy,
+            "compute_ns": compute,
+            "non_compute_ns": busy - compute,
+            "idle_ns": total - busy,
+            "communication_ns": union(of_type(m, "COMMUNICATION")),
+            "memory_ns": union(of_type(m, "MEMORY")),
+            "summed_ns": sum(w.end - w.start for w in m.work),
+            "busy_pct": percent(busy, total),
+            "idle_pct": percent(total - busy, total),
+        }
+    }
 
 
 def kernel_types(m):
@@ -161,12 +183,21 @@ def overlap(m):
         return {}
     both = sum(v["total_ns"] for k, v in kernel_types(m).items() if "COMPUTATION overlapping COMMUNICATION" in k)
     busy = union(of_type(m, "COMMUNICATION"))
-    return {(): {"communication_ns": busy, "overlap_ns": both, "exposed_ns": busy - both, "overlap_pct": percent(both, busy)}}
+    return {
+        (): {
+            "communication_ns": busy,
+            "overlap_ns": both,
+            "exposed_ns": busy - both,
+            "overlap_pct": percent(both, busy),
+        }
+    }
 
 
 def kernel_breakdown(m):
-    return {k: {c: v for c, v in figures([w.end - w.start for w in g]).items() if c != "std_ns"}
-            for k, g in group_by(m.work, lambda w: (w.type, w.name)).items()}
+    return {
+        k: {c: v for c, v in figures([w.end - w.start for w in g]).items() if c != "std_ns"}
+        for k, g in group_by(m.work, lambda w: (w.type, w.name)).items()
+    }
 
 
 def spread(values, names):
@@ -190,16 +221,22 @@ def idle(m, delay_ns):
             gaps.setdefault("host_wait" if late else "kernel_wait" if gap < delay_ns else "other", []).append(gap)
         total = sum(map(sum, gaps.values()))
         for cause, v in gaps.items():
-            out[place + (cause,)] = {"idle_ns": sum(v), "intervals": len(v), "pct": percent(sum(v), total),
-                                     **spread(v, ("mean_ns", "std_ns", "min_ns", "p25_ns", "p50_ns", "p75_ns", "max_ns"))}
+            out[place + (cause,)] = {
+                "idle_ns": sum(v),
+                "intervals": len(v),
+                "pct": percent(sum(v), total),
+                **spread(v, ("mean_ns", "std_ns", "min_ns", "p25_ns", "p50_ns", "p75_ns", "max_ns")),
+            }
     return out
 
 
 def queue_points(m):
     out = {}
     for place, pairs in group_by(m.queue_pairs, lambda p: (p.device, p.stream)).items():
-        changes = sorted([(p.call_start, -1, p.call_order, 1) for p in pairs] + [(p.start, 1, p.order, -1) for p in pairs])
-        out[place] = [(c[0], sum(d for *_, d in changes[:k + 1])) for k, c in enumerate(changes)]
+        changes = sorted(
+            [(p.call_start, -1, p.call_order, 1) for p in pairs] + [(p.start, 1, p.order, -1) for p in pairs]
+        )
+        out[place] = [(c[0], sum(d for *_, d in changes[: k + 1])) for k, c in enumerate(changes)]
     return out
 
 
@@ -208,8 +245,12 @@ def queue(m):
     for place, points in queue_points(m).items():
         lengths, reach = [n for _, n in points], points[-1][0] - points[0][0]
         area = sum((b - a) * n for (a, n), (b, _) in zip(points, points[1:]))
-        out[place] = {"points": len(points), "negative": sum(n < 0 for n in lengths), "time_mean": area / reach if reach else None,
-                      **spread(lengths, ("mean", "std", "min", "p25", "p50", "p75", "max"))}
+        out[place] = {
+            "points": len(points),
+            "negative": sum(n < 0 for n in lengths),
+            "time_mean": area / reach if reach else None,
+            **spread(lengths, ("mean", "std", "min", "p25", "p50", "p75", "max")),
+        }
     return out
 
 
@@ -223,20 +264,40 @@ def queue_full(m, limit):
 
 def copy_bandwidth(m, rank):
     out = {}
-    for kind, work in group_by(of_type(m, "MEMORY"), lambda w: "Memset" if w.name.startswith("Memset") else w.name[:11]).items():
-        rate = {w.order: fractions.Fraction(arg(next(e for e in rank.events if e.i == w.order), "memory bandwidth (GB/s)")) for w in work}
+    for kind, work in group_by(
+        of_type(m, "MEMORY"), lambda w: "Memset" if w.name.startswith("Memset") else w.name[:11]
+    ).items():
+        rate = {
+            w.order: fractions.Fraction(arg(next(e for e in rank.events if e.i == w.order), "memory bandwidth (GB/s)"))
+            for w in work
+        }
         ends = [(w.end if w.end != w.start else w.start + m.shortest, 0, w.order, -rate[w.order]) for w in work]
         changes = sorted(ends + [(w.start, 1, w.order, rate[w.order]) for w in work], key=lambda c: c[:3])
-        running = [sum(c[3] for c in changes[:k + 1]) for k in range(len(changes))]
+        running = [sum(c[3] for c in changes[: k + 1]) for k in range(len(changes))]
         busy, above = sum(w.end - w.start for w in work), [r for r in running if r > 0]
-        out[kind] = {"copies": len(work), "bytes": 4096 * len(work), "total_ns": busy, "points": len(above),
-                     **spread(above, [c + "_gbps" for c in ("mean", "std", "min", "p25", "p50", "p75", "max")])}
+        out[kind] = {
+            "copies": len(work),
+            "bytes": 4096 * len(work),
+            "total_ns": busy,
+            "points": len(above),
+            **spread(above, [c + "_gbps" for c in ("mean", "std", "min", "p25", "p50", "p75", "max")]),
+        }
     return out
 
 
 def launch_stats(m, call_ns, delay_ns):
     late = [max(0, p.start - p.call_end) for p in m.pairs]
-    calls, device = ([getattr(p, b) - getattr(p, a) for p in m.pairs] for a, b in (("call_start", "call_end"), ("start", "end")))
-    return {(): {"launches": len(m.pairs), "call_ns": sum(calls), "device_ns": sum(device), "delay_ns": sum(late),
-                 "short_kernels": sum(c <= call_ns and d < c for c, d in zip(calls, device)),
-                 "call_outliers": sum(c > call_ns for c in calls), "delay_outliers": sum(x > delay_ns for x in late)}}
+    calls, device = (
+        [getattr(p, b) - getattr(p, a) for p in m.pairs] for a, b in (("call_start", "call_end"), ("start", "end"))
+    )
+    return {
+        (): {
+            "launches": len(m.pairs),
+            "call_ns": sum(calls),
+            "device_ns": sum(device),
+            "delay_ns": sum(late),
+            "short_kernels": sum(c <= call_ns and d < c for c, d in zip(calls, device)),
+            "call_outliers": sum(c > call_ns for c in calls),
+            "delay_outliers": sum(x > delay_ns for x in late),
+        }
+    }

@@ -1,5 +1,6 @@
 """The statistics of a diff once more, slow and plain: blocks of steps drawn with the same random numbers, percentiles widened by
 Student's distribution, and the choice among many by Benjamini and Hochberg."""
+
 import math
 
 MASK = (1 << 64) - 1
@@ -32,7 +33,14 @@ def student_tail(t, freedom):
     """P(|T| > t), by integrating the density with Simpson's rule over an angle: t = sqrt(freedom) tan(angle)."""
     top, steps = math.atan(t / math.sqrt(freedom)), 4000
     width = top / steps
-    area = sum((1 if k in (0, steps) else 4 if k % 2 else 2) * math.cos(k * width) ** (freedom - 1) for k in range(steps + 1)) * width / 3
+    area = (
+        sum(
+            (1 if k in (0, steps) else 4 if k % 2 else 2) * math.cos(k * width) ** (freedom - 1)
+            for k in range(steps + 1)
+        )
+        * width
+        / 3
+    )
     whole = math.sqrt(math.pi) * math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)) / 2
     return 1 - area / whole
 

@@ -1,4 +1,5 @@
 """Memory of made-up training steps, and what each block was for, by looking at everything: no cleverness, quadratic, a page long."""
+
 import random
 
 BACKWARD = "autograd::engine::evaluate_function: AddmmBackward0"
@@ -51,7 +52,7 @@ class Story:
         r, end = self.random, STEPS * STEP_US + 2000
         times = r.sample(range(1000, end - 1), 2 * 60 + 8)
         for i in range(60):
-            addr, first, second = 0x1000 + 0x100 * r.randint(0, 200), *sorted(times[2 * i:2 * i + 2])
+            addr, first, second = 0x1000 + 0x100 * r.randint(0, 200), *sorted(times[2 * i : 2 * i + 2])
             if r.random() < 0.5:  # more of them soon freed
                 second = min(second, first + r.randint(1, 60))
             size = r.randint(1, 5000)
@@ -59,15 +60,24 @@ class Story:
             if r.random() < 0.85 and second > first:
                 self.events.append((r.choice((1, 1, 2)), second + 0.25, -size, addr))
         for i, kind in enumerate(("parameter", "gradient", "optimizer_state", "buffer")):
-            self.tensors.append((kind, f"layers.{i}.weight" + (".exp_avg" if kind == "optimizer_state" else ""), 100 + i, 0x900000 + 0x100 * i))
+            self.tensors.append(
+                (
+                    kind,
+                    f"layers.{i}.weight" + (".exp_avg" if kind == "optimizer_state" else ""),
+                    100 + i,
+                    0x900000 + 0x100 * i,
+                )
+            )
             if r.random() < 0.5:
                 self.events.append((1, times[120 + i] + 0.75, -(100 + i), 0x900000 + 0x100 * i))
         self.events.sort(key=lambda e: e[1])
 
     def trace(self, shift=0, scale=1, order=None, tracks=None):
         """The same story as Kineto events; moved, stretched, in another order, on threads of other names."""
+
         def ts(us):
             return us * scale + shift
+
         tracks = tracks or {1: 11, 2: 12}
         out = []
         for i, (track, start, stop, name, kind, module) in enumerate(self.slices):
@@ -75,12 +85,44 @@ class Story:
             if i in self.sequences:
                 args |= {"Sequence number": self.sequences[i], "Fwd thread id": 1 if kind == "backward" else 0}
             cat = {"module": "python_function", "op": "cpu_op", "backward": "cpu_op"}.get(kind, "user_annotation")
-            out.append({"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tracks[track], "ts": ts(start), "dur": (stop - start) * scale, "args": args})
-        out += [{"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[tensor]", "pid": 1, "tid": tracks[1], "ts": ts(999),
-                 "args": {"Kind": kind, "Tensor": name, "Bytes": size, "Addr": addr, "Device Type": 0, "Device Id": -1}}
-                for kind, name, size, addr in self.tensors]
-        out += [{"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tracks[track], "ts": ts(when),
-                 "args": {"Bytes": size, "Addr": addr, "Device Type": 0, "Device Id": -1}} for track, when, size, addr in self.events]
+            out.append(
+                {
+                    "ph": "X",
+                    "cat": cat,
+                    "name": name,
+                    "pid": 1,
+                    "tid": tracks[track],
+                    "ts": ts(start),
+                    "dur": (stop - start) * scale,
+                    "args": args,
+                }
+            )
+        out += [
+            {
+                "ph": "i",
+                "s": "t",
+                "cat": "cpu_instant_event",
+                "name": "[tensor]",
+                "pid": 1,
+                "tid": tracks[1],
+                "ts": ts(999),
+                "args": {"Kind": kind, "Tensor": name, "Bytes": size, "Addr": addr, "Device Type": 0, "Device Id": -1},
+            }
+            for kind, name, size, addr in self.tensors
+        ]
+        out += [
+            {
+                "ph": "i",
+                "s": "t",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "pid": 1,
+                "tid": tracks[track],
+                "ts": ts(when),
+                "args": {"Bytes": size, "Addr": addr, "Device Type": 0, "Device Id": -1},
+            }
+            for track, when, size, addr in self.events
+        ]
         if order is not None:
             random.Random(order).shuffle(out)
         return {"traceEvents": out}
@@ -89,7 +131,10 @@ class Story:
 
     def around(self, track, ts):
         """Slices around a moment, outermost first."""
-        return sorted((i for i, s in enumerate(self.slices) if s[0] == track and s[1] <= ts < s[2]), key=lambda i: (self.slices[i][1], -self.slices[i][2]))
+        return sorted(
+            (i for i, s in enumerate(self.slices) if s[0] == track and s[1] <= ts < s[2]),
+            key=lambda i: (self.slices[i][1], -self.slices[i][2]),
+        )
 
     def followed(self):
         """Every block as a dict: bytes, made, freed, and where that was; in the order they were taken."""
@@ -121,14 +166,20 @@ class Story:
             return b["told"], b["name"].removesuffix(".exp_avg").rsplit(".", 1)[0], None
         if b["made"] is None:
             return "unknown", None, None
+
         def is_op(i):
             return self.slices[i][4] in ("op", "backward")
+
         made = self.around(b["track"], b["made"])
         ops = [i for i in made if is_op(i)]
         kinds = {self.slices[i][4]: i for i in made}
         top = ops[0] if ops else None
         node = kinds.get("backward")
-        module = self.module_of_node[node] if node is not None else next((self.slices[i][5] for i in reversed(made) if self.slices[i][4] == "module"), None)
+        module = (
+            self.module_of_node[node]
+            if node is not None
+            else next((self.slices[i][5] for i in reversed(made) if self.slices[i][4] == "module"), None)
+        )
         freed_ops = [i for i in b.get("freed_at", ()) if is_op(i)]
         same = top is not None and bool(freed_ops) and freed_ops[0] == top
         return self.category(b, kinds, top, same, module), module, self.slices[ops[-1]][3] if ops else None
@@ -141,7 +192,9 @@ class Story:
         if same:
             return "temporary"
         if "optimizer" in kinds:
-            return "temporary" if freed is not None and freed <= self.slices[kinds["optimizer"]][2] else "optimizer_state"
+            return (
+                "temporary" if freed is not None and freed <= self.slices[kinds["optimizer"]][2] else "optimizer_state"
+            )
         if "loader" in kinds or (top is not None and "module" not in kinds and self.slices[top][3].startswith(SOURCES)):
             return "input"
         if top is None:
@@ -159,7 +212,11 @@ class Story:
             step = None if made is None else sum(start <= made for start in starts) - 1
             if step is not None and 0 < step < STEPS - 1 and (freed is None or freed > end):
                 sites.setdefault((op, module), []).append((step, size))
-        return {site: (len(taken), sum(size for _, size in taken)) for site, taken in sites.items() if {s for s, _ in taken} == set(range(1, STEPS - 1))}
+        return {
+            site: (len(taken), sum(size for _, size in taken))
+            for site, taken in sites.items()
+            if {s for s, _ in taken} == set(range(1, STEPS - 1))
+        }
 
     def levels(self):
         """[(ts, {category: bytes})] after each change; what was there before is in the first."""

@@ -1,5 +1,6 @@
 """Slow, plain answers to the questions about operators and the device work they launched, from the definitions in docs/metrics.md. As
 reference.py: input is the content of traces.py, one rank at a time, times in ns; quadratic where that is the obvious way."""
+
 import collections
 
 from reference import DEVICE, group_by, host_call, in_order, op_forest, owner, parents, slices, track_of
@@ -48,10 +49,16 @@ def op_kernels(events, by):
     out = {}
     for key, calls in rows.items():
         n = len(calls)
-        out[key] = {"calls": n, "sequences": len({c[2] for c in calls}), "kernels": sum(len(c[1]) for c in calls), "op_ns": sum(c[0].dur for c in calls),
-                    "device_ns": sum(w.dur for c in calls for _, w in c[1]), "start_ns": min(c[0].ts for c in calls),
-                    "launch_delay_ns": sum(c[1][0][0].ts - c[0].ts for c in calls) / n,
-                    "runtime_delay_ns": sum(c[1][0][1].ts - c[1][0][0].ts for c in calls) / n}
+        out[key] = {
+            "calls": n,
+            "sequences": len({c[2] for c in calls}),
+            "kernels": sum(len(c[1]) for c in calls),
+            "op_ns": sum(c[0].dur for c in calls),
+            "device_ns": sum(w.dur for c in calls for _, w in c[1]),
+            "start_ns": min(c[0].ts for c in calls),
+            "launch_delay_ns": sum(c[1][0][0].ts - c[0].ts for c in calls) / n,
+            "runtime_delay_ns": sum(c[1][0][1].ts - c[1][0][0].ts for c in calls) / n,
+        }
     return out
 
 
@@ -86,8 +93,16 @@ def sequences(events, wanted, least):
             pattern = "|".join([root.name] + [w.name for w in sorted(work, key=lambda w: (w.ts, w.i))])
             rows.setdefault((root.name, pattern), []).append((root, work))
             inside += [(e, pattern) for e in slices(events) if e.i in of and of[e.i] is root]
-    return {key: {"count": len(found), "kernels": len(found[0][1]), "kernel_ns": sum(w.dur for _, work in found for w in work),
-                  "op_ns": sum(root.dur for root, _ in found), "start_ns": min(root.ts for root, _ in found)} for key, found in rows.items()}, inside
+    return {
+        key: {
+            "count": len(found),
+            "kernels": len(found[0][1]),
+            "kernel_ns": sum(w.dur for _, work in found for w in work),
+            "op_ns": sum(root.dur for root, _ in found),
+            "start_ns": min(root.ts for root, _ in found),
+        }
+        for key, found in rows.items()
+    }, inside
 
 
 # ---- kernel_annotations ----------------------------------------------------------------------------------------------------------
@@ -102,7 +117,11 @@ def shares_time(work, annotation):
 
 
 def gpu_annotation(events, work):
-    found = [a for a in slices(events) if a.cat == "gpu_user_annotation" and track_of(a) == track_of(work) and shares_time(work, a)]
+    found = [
+        a
+        for a in slices(events)
+        if a.cat == "gpu_user_annotation" and track_of(a) == track_of(work) and shares_time(work, a)
+    ]
     return min(found, key=lambda a: (a.dur, a.ts, a.i), default=None)
 
 
@@ -121,7 +140,10 @@ def cpu_annotation(events, work, up, nodes):
 def kernel_annotations(events, side):
     """[(device work, annotation or None)]"""
     up, nodes = all_parents(events), op_forest(events)
-    return [(w, gpu_annotation(events, w) if side == "gpu" else cpu_annotation(events, w, up, nodes)) for w in device_work(events)]
+    return [
+        (w, gpu_annotation(events, w) if side == "gpu" else cpu_annotation(events, w, up, nodes))
+        for w in device_work(events)
+    ]
 
 
 # ---- call_graph ------------------------------------------------------------------------------------------------------------------
@@ -138,7 +160,7 @@ def hang_backward(events, up):
         homes = [ranges for k, ranges in main.items() if k[:2] == key[:2]]
         if key in main or len(homes) != 1 or not any("autograd::" in e.name for e in thread):
             continue
-        around = parents(homes[0])          # of the ranges alone
+        around = parents(homes[0])  # of the ranges alone
         for e in thread:
             if up[e.i] is not None:
                 continue
@@ -167,13 +189,24 @@ def call_graph(events):
 
     def height(e):
         return 0 if e.cat in DEVICE else max([1] + [height(k) + 1 for k in kids[e.i]])
+
     out = {}
     for e in nodes:
         work = below(e)
         first, last = min((w.ts for w in work), default=None), max((w.end for w in work), default=None)
-        out[e.i] = (e, up[e.i], {"depth": sum(1 for _ in up_from(e, up)) - 1, "height": height(e), "kernels": len(work),
-                                 "kernel_ns": sum(w.dur for w in work), "first_ns": first, "last_ns": last,
-                                 "kernel_span_ns": last - first if work else None})
+        out[e.i] = (
+            e,
+            up[e.i],
+            {
+                "depth": sum(1 for _ in up_from(e, up)) - 1,
+                "height": height(e),
+                "kernels": len(work),
+                "kernel_ns": sum(w.dur for w in work),
+                "first_ns": first,
+                "last_ns": last,
+                "kernel_span_ns": last - first if work else None,
+            },
+        )
     return out
 
 
@@ -187,13 +220,13 @@ def hta_parents(thread):
         ends = [e for e in thread if e.dur > 0 and e.end == now]
         starts = sorted((e for e in thread if e.ts == now), key=lambda e: (-e.dur, e.i))
         longer = [e for e in starts if e.dur > 0]
-        for phase in (("end", "start", "empty") if longer else ("start", "empty", "end")):
+        for phase in ("end", "start", "empty") if longer else ("start", "empty", "end"):
             if phase == "end":
-                del stack[max(0, len(stack) - len(ends)):]
+                del stack[max(0, len(stack) - len(ends)) :]
             elif phase == "start":
                 for e in starts:
                     out[e.i] = stack[-1] if stack else None
                     stack.append(e)
             else:
-                del stack[len(stack) - (len(starts) - len(longer)):]
+                del stack[len(stack) - (len(starts) - len(longer)) :]
     return out

@@ -1,7 +1,9 @@
 """The slow reference for what the views show: devices, totals, classes, the largest entries, modules, memory by operator. By brute
 force, from the definitions in docs/metrics.md."""
+
 import reference
 from reference import DDP, DEVICE, arg, covered, group_by, is_operator, op_forest, slices, track_of
+
 
 def devices(rank_events):
     return sorted({arg(e, "device") for e in slices(rank_events) if e.cat == "kernel"})
@@ -21,8 +23,12 @@ def measure(kernels, start, end):
                 occupied += b - a
                 weighted += (b - a) * arg(e, "est. achieved occupancy %")
     inside = [e for e in kernels if max(e.ts, start) < min(e.end, end) and arg(e, "blocks per SM", 0) > 0]
-    return {"busy_ns": busy, "utilization_pct": 100 * busy / length if length else None,
-            "sm_efficiency_pct": 100 * sm / length if length and inside else None, "occupancy_pct": weighted / occupied if occupied else None}
+    return {
+        "busy_ns": busy,
+        "utilization_pct": 100 * busy / length if length else None,
+        "sm_efficiency_pct": 100 * sm / length if length and inside else None,
+        "occupancy_pct": weighted / occupied if occupied else None,
+    }
 
 
 def of_device(rank_events, device):
@@ -35,8 +41,15 @@ def device_metrics(rank_events):
     if not steps:
         return None
     start, end = steps[0]["start_ns"], steps[-1]["start_ns"] + steps[-1]["total_ns"]
-    return {d: {"start_ns": start, "dur_ns": end - start, "kernels": len(of_device(rank_events, d)),
-                **measure(of_device(rank_events, d), start, end)} for d in devices(rank_events)}
+    return {
+        d: {
+            "start_ns": start,
+            "dur_ns": end - start,
+            "kernels": len(of_device(rank_events, d)),
+            **measure(of_device(rank_events, d), start, end),
+        }
+        for d in devices(rank_events)
+    }
 
 
 def device_curve(rank_events, width):
@@ -65,14 +78,23 @@ def forest(rank_events):
             node = reference.owner(nodes, call)[1]
             if node is not None:
                 correlation = arg(call, "correlation")
-                work = [] if correlation in taken else [e for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == correlation]
+                work = (
+                    []
+                    if correlation in taken
+                    else [e for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == correlation]
+                )
                 taken.add(correlation)
                 node.calls.append((call, work))
     stands_for = {}
     for n in nodes:
         if n not in stands_for:
             stands_for[n] = n
-            while is_operator(n.event) and len(n.children) == 1 and is_operator(n.children[0].event) and n.children[0].event.name == n.event.name:
+            while (
+                is_operator(n.event)
+                and len(n.children) == 1
+                and is_operator(n.children[0].event)
+                and n.children[0].event.name == n.event.name
+            ):
                 only = n.children[0]
                 stands_for[only] = n
                 n.calls += only.calls
@@ -90,13 +112,23 @@ def totals(rank_events):
     everything = slices(rank_events)
     nodes = [n for n in forest(rank_events)[0] if in_table(n.event)]
     work = [e for e in everything if e.cat in DEVICE]
-    per_thread = [covered([(n.event.ts, n.event.end) for n in group]) for group in group_by(nodes, lambda n: track_of(n.event)).values()]
+    per_thread = [
+        covered([(n.event.ts, n.event.end) for n in group])
+        for group in group_by(nodes, lambda n: track_of(n.event)).values()
+    ]
     runtime = sum(call.dur for n in nodes for call, _ in n.calls)
-    return {"wall_ns": max(e.end for e in everything) - min(e.ts for e in everything) if everything else 0,
-            "cpu_ns": covered([(n.event.ts, n.event.end) for n in nodes]), "thread_cpu_ns": sum(per_thread), "runtime_ns": runtime,
-            "self_cpu_ns": sum(n.event.dur - sum(c.event.dur for c in n.children) for n in nodes) - runtime,
-            "nested_cpu_ns": sum(n.event.dur for n in nodes), "ops": len(nodes), "device_ns": covered([(e.ts, e.end) for e in work]),
-            "device_sum_ns": sum(e.dur for e in work), "device_events": len(work)}
+    return {
+        "wall_ns": max(e.end for e in everything) - min(e.ts for e in everything) if everything else 0,
+        "cpu_ns": covered([(n.event.ts, n.event.end) for n in nodes]),
+        "thread_cpu_ns": sum(per_thread),
+        "runtime_ns": runtime,
+        "self_cpu_ns": sum(n.event.dur - sum(c.event.dur for c in n.children) for n in nodes) - runtime,
+        "nested_cpu_ns": sum(n.event.dur for n in nodes),
+        "ops": len(nodes),
+        "device_ns": covered([(e.ts, e.end) for e in work]),
+        "device_sum_ns": sum(e.dur for e in work),
+        "device_events": len(work),
+    }
 
 
 def top(rank_events, device):
@@ -104,15 +136,25 @@ def top(rank_events, device):
     if device:
         for e in slices(rank_events):
             if e.cat in DEVICE:
-                rows.setdefault((e.name, {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}[e.cat]), []).append(e.dur)
+                rows.setdefault(
+                    (e.name, {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}[e.cat]), []
+                ).append(e.dur)
     else:
         for n in forest(rank_events)[0]:
             if in_table(n.event):
                 own = n.event.dur - sum(c.event.dur for c in n.children) - sum(call.dur for call, _ in n.calls)
                 rows.setdefault((n.event.name, "operator"), []).append(own)
     whole = sum(map(sum, rows.values()))
-    return {key: {"calls": len(v), "total_ns": sum(v), "total_ms": sum(v) / 1e6, "pct": 100 * sum(v) / whole if whole > 0 else 0.0,
-                  "mean_ns": sum(v) / len(v)} for key, v in rows.items()}
+    return {
+        key: {
+            "calls": len(v),
+            "total_ns": sum(v),
+            "total_ms": sum(v) / 1e6,
+            "pct": 100 * sum(v) / whole if whole > 0 else 0.0,
+            "mean_ns": sum(v) / len(v),
+        }
+        for key, v in rows.items()
+    }
 
 
 # ---- memory -----------------------------------------------------------------------------------------------------------------------
@@ -133,8 +175,20 @@ def memory_ops(rank_events):
         figures, own = (arg(e, "Bytes"), arg(e, "Bytes") > 0, max(arg(e, "Bytes"), 0)), True
         while node is not None:
             if in_table(node.event):
-                row = sums.setdefault((device, node.event.name), dict.fromkeys(
-                    ("net_bytes", "self_net_bytes", "allocations", "self_allocations", "alloc_bytes", "self_alloc_bytes"), 0))
+                row = sums.setdefault(
+                    (device, node.event.name),
+                    dict.fromkeys(
+                        (
+                            "net_bytes",
+                            "self_net_bytes",
+                            "allocations",
+                            "self_allocations",
+                            "alloc_bytes",
+                            "self_alloc_bytes",
+                        ),
+                        0,
+                    ),
+                )
                 for name, value in zip(("net_bytes", "allocations", "alloc_bytes"), figures):
                     row[name] += value
                     row["self_" + name] += value * own
@@ -162,7 +216,9 @@ def places(nodes):
             place = around + (n.event.name.removeprefix("nn.Module: "),) if is_frame(n) else around
             if inside and is_frame(n) and not is_frame(n.parent):  # computed again: the place it had, if that is around
                 name = place[-1]
-                place = max((around[:k + 1] for k, label in enumerate(around) if label == name), key=len, default=place)
+                place = max(
+                    (around[: k + 1] for k, label in enumerate(around) if label == name), key=len, default=place
+                )
             if autograd and not inside:
                 place = group = group or around
             elif not inside and place:
@@ -176,14 +232,30 @@ def modules(rank_events):
     place_of, rows = places(nodes), {}
 
     def row(place):
-        return rows.setdefault(place, dict.fromkeys(("calls", "recomputed", "ops", "self_cpu_ns", "python_ns", "self_device_ns", "backward_ops",
-                                                     "backward_self_cpu_ns", "backward_self_device_ns"), 0))
+        return rows.setdefault(
+            place,
+            dict.fromkeys(
+                (
+                    "calls",
+                    "recomputed",
+                    "ops",
+                    "self_cpu_ns",
+                    "python_ns",
+                    "self_device_ns",
+                    "backward_ops",
+                    "backward_self_cpu_ns",
+                    "backward_self_device_ns",
+                ),
+                0,
+            ),
+        )
+
     for n in nodes:
         place, backward = place_of[n]
         if not (is_frame(n) or is_operator(n.event)):
             continue
         for k in range(len(place)):
-            row(place[:k + 1])
+            row(place[: k + 1])
         r, side = row(place), "backward_" if backward and place else ""
         own = n.event.dur - sum(c.event.dur for c in n.children)
         r[side + "self_cpu_ns"] += own

@@ -2,6 +2,7 @@
 
 A run is a list of ranks; a rank is a dict with number, base (ns that its file says to add), steps [(number, start, end)] and
 collectives [dict(kind, group, seq, bytes, call, start, end)] in the order they were asked for, all in the rank's own time."""
+
 import collections
 import math
 import statistics
@@ -56,8 +57,10 @@ def half_away(x):
 
 def drift_of(samples, offset):
     """(offset, gain, origin) of samples [(at, ahead)] by time; gain 0 where no drift is taken."""
+
     def spread(values, middle):
         return low_median([abs(v - middle) for v in values])
+
     at, ahead = zip(*sorted(samples, key=lambda x: x[0]))
     third = len(at) // 3
     if len(at) < 16 or at[-1] - at[0] < 10**9:
@@ -77,9 +80,14 @@ class Clock:
         self.offset, self.low, self.high, self.count, self.gain, self.origin = 0, None, None, 0, 0, 0
         if samples:
             self.count = len(samples)
-            self.offset, self.gain, self.origin = drift_of([(x[3], x[0]) for x in samples], low_median([x[0] for x in samples]))
+            self.offset, self.gain, self.origin = drift_of(
+                [(x[3], x[0]) for x in samples], low_median([x[0] for x in samples])
+            )
             gained = [half_away(self.gain * (x[3] - self.origin)) if self.gain else 0 for x in samples]
-            self.low, self.high = max(x[1] - g for x, g in zip(samples, gained)), min(x[2] - g for x, g in zip(samples, gained))
+            self.low, self.high = (
+                max(x[1] - g for x, g in zip(samples, gained)),
+                min(x[2] - g for x, g in zip(samples, gained)),
+            )
             if self.low <= self.high:
                 self.offset = min(max(self.offset, self.low), self.high)
 
@@ -127,10 +135,25 @@ def parts(run):
         others = [p[2] for p in placed if p[0] != last]
         for i, c, start, end in placed:
             wait = min(came, end) - start
-            out.append({"key": key, "rank": run[i]["number"], "kind": c["kind"], "group": c["group"], "start": start, "skew": came - min(p[2] for p in placed),
-                        "bytes": c["bytes"], "total": end - start, "shared": shared(members), "wait": wait, "transfer": end - start - wait,
-                        "last": run[last]["number"], "is_last": i == last, "step": step_of(run[i], c),
-                        "late": came - low_median(others) if i == last and others else 0})
+            out.append(
+                {
+                    "key": key,
+                    "rank": run[i]["number"],
+                    "kind": c["kind"],
+                    "group": c["group"],
+                    "start": start,
+                    "skew": came - min(p[2] for p in placed),
+                    "bytes": c["bytes"],
+                    "total": end - start,
+                    "shared": shared(members),
+                    "wait": wait,
+                    "transfer": end - start - wait,
+                    "last": run[last]["number"],
+                    "is_last": i == last,
+                    "step": step_of(run[i], c),
+                    "late": came - low_median(others) if i == last and others else 0,
+                }
+            )
     return out
 
 

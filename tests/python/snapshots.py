@@ -1,4 +1,5 @@
 """Memory snapshots as torch.cuda.memory._dump_snapshot writes them, of an allocator that is simulated: what its history must say is known."""
+
 import random
 
 FRAMES = [{"filename": f"/site/pkg/module_{i % 7}.py", "line": 10 + i, "name": f"function_{i}"} for i in range(40)]
@@ -7,7 +8,16 @@ MIB = 1 << 20
 
 def entry(action, addr, size, time_us, frames=None, **more):
     key = "device_free" if action == "oom" else "addr"
-    made = {"action": action, key: addr, "size": size, "stream": 0, "time_us": time_us, "compile_context": "N/A", "user_metadata": "", "pool_id": (0, 0)}
+    made = {
+        "action": action,
+        key: addr,
+        "size": size,
+        "stream": 0,
+        "time_us": time_us,
+        "compile_context": "N/A",
+        "user_metadata": "",
+        "pool_id": (0, 0),
+    }
     if frames is not None:
         made["frames"] = frames
     return {**made, **more}
@@ -30,7 +40,7 @@ class Device:
         if not self.stacks:
             return None
         first = self.r.randrange(8)
-        return FRAMES[first:first + self.r.randrange(1, 12)]
+        return FRAMES[first : first + self.r.randrange(1, 12)]
 
     def add(self, action, addr, size, frames=None, **more):
         self.time += self.r.randrange(1, 40)
@@ -64,20 +74,58 @@ class Device:
         for addr, asked in sorted(self.live.items()):
             size = asked + 100
             if addr > at:
-                blocks.append({"address": at, "size": addr - at, "requested_size": 0, "state": "inactive", "frames": []})
-            blocks.append({"address": addr, "size": size, "requested_size": asked, "state": "active_allocated", "frames": self.frames_of.get(addr) or []})
+                blocks.append(
+                    {"address": at, "size": addr - at, "requested_size": 0, "state": "inactive", "frames": []}
+                )
+            blocks.append(
+                {
+                    "address": addr,
+                    "size": size,
+                    "requested_size": asked,
+                    "state": "active_allocated",
+                    "frames": self.frames_of.get(addr) or [],
+                }
+            )
             at = addr + size
-        blocks.append({"address": at, "size": self.base + self.segment_bytes - at, "requested_size": 0, "state": "inactive", "frames": []})
+        blocks.append(
+            {
+                "address": at,
+                "size": self.base + self.segment_bytes - at,
+                "requested_size": 0,
+                "state": "inactive",
+                "frames": [],
+            }
+        )
         used = sum(self.live.values()) + 100 * len(self.live)
-        return {"device": self.number, "address": self.base, "total_size": self.segment_bytes, "allocated_size": used, "active_size": used,
-                "requested_size": used - 100 * len(self.live), "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False,
-                "frames": FRAMES[:3], "blocks": blocks}
+        return {
+            "device": self.number,
+            "address": self.base,
+            "total_size": self.segment_bytes,
+            "allocated_size": used,
+            "active_size": used,
+            "requested_size": used - 100 * len(self.live),
+            "stream": 0,
+            "segment_type": "large",
+            "segment_pool_id": (0, 0),
+            "is_expandable": False,
+            "frames": FRAMES[:3],
+            "blocks": blocks,
+        }
 
 
 def snapshot(devices):
     """devices: list of Device or None (one that was never used)."""
-    return {"segments": [d.segment() for d in devices if d], "device_traces": [d.trace if d else [] for d in devices],
-            "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False", "max_split_size": -1, "expandable_segments": False,
-                                   "roundup_power2_divisions": {"1": 0, "2": 0}},
-            "external_annotations": [{"name": "step", "stage": "START", "device": 0, "time_us": 1_700_000_000_000_010},
-                                     {"name": "step", "stage": "END", "device": 0, "time_us": 1_700_000_000_000_500}]}
+    return {
+        "segments": [d.segment() for d in devices if d],
+        "device_traces": [d.trace if d else [] for d in devices],
+        "allocator_settings": {
+            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False",
+            "max_split_size": -1,
+            "expandable_segments": False,
+            "roundup_power2_divisions": {"1": 0, "2": 0},
+        },
+        "external_annotations": [
+            {"name": "step", "stage": "START", "device": 0, "time_us": 1_700_000_000_000_010},
+            {"name": "step", "stage": "END", "device": 0, "time_us": 1_700_000_000_000_500},
+        ],
+    }

@@ -1,4 +1,5 @@
 """tachograph.autograd.profiler: the older face of the profiler, used as torch.autograd.profiler is."""
+
 import inspect
 import json
 
@@ -31,17 +32,24 @@ def test_every_public_name_is_there():
 
 
 def test_every_keyword_is_taken():
-    ours, theirs = (inspect.signature(cls.__init__).parameters for cls in (profiler.profile, torch.autograd.profiler.profile))
+    ours, theirs = (
+        inspect.signature(cls.__init__).parameters for cls in (profiler.profile, torch.autograd.profiler.profile)
+    )
     assert set(theirs) <= set(ours)
     assert all(ours[name].kind == theirs[name].kind and ours[name].default == theirs[name].default for name in theirs)
 
 
-@pytest.mark.parametrize("name", ["table", "key_averages", "total_average", "export_chrome_trace", "export_stacks", "toggle_collection_dynamic"])
+@pytest.mark.parametrize(
+    "name",
+    ["table", "key_averages", "total_average", "export_chrome_trace", "export_stacks", "toggle_collection_dynamic"],
+)
 def test_every_method_takes_what_torchs_takes(name):
     if not hasattr(torch.autograd.profiler.profile, name):
         pytest.skip(f"torch {torch.__version__} has no {name}")
-    ours, theirs = (inspect.signature(getattr(cls, name)).parameters for cls in (profiler.profile, torch.autograd.profiler.profile))
-    assert list(theirs) == list(ours)[:len(theirs)]
+    ours, theirs = (
+        inspect.signature(getattr(cls, name)).parameters for cls in (profiler.profile, torch.autograd.profiler.profile)
+    )
+    assert list(theirs) == list(ours)[: len(theirs)]
 
 
 def test_results(prof):
@@ -58,10 +66,16 @@ def test_results_of_the_collector(prof, tmp_path):
     events = prof.kineto_results.events()
     assert [e.name() for e in events] == [e.trace_name for e in prof.function_events]
     block = next(e for e in events if e.name() == "block")
-    assert block.end_ns() - block.start_ns() == block.duration_ns() > 0 and block.is_user_annotation() and block.scope() == 7
+    assert (
+        block.end_ns() - block.start_ns() == block.duration_ns() > 0
+        and block.is_user_annotation()
+        and block.scope() == 7
+    )
     prof.kineto_results.save(str(tmp_path / "a.json"))
     prof.export_chrome_trace(str(tmp_path / "b.json"))  # a second time, which torch refuses
-    names = {e["name"] for e in json.loads((tmp_path / "b.json").read_text())["traceEvents"] if e.get("cat") == "cpu_op"}
+    names = {
+        e["name"] for e in json.loads((tmp_path / "b.json").read_text())["traceEvents"] if e.get("cat") == "cpu_op"
+    }
     assert "aten::mm" in names
 
 
@@ -77,7 +91,9 @@ def test_stacks_alone_are_enough(tmp_path):
     made.export_stacks(str(tmp_path / "stacks.txt"))
     lines = (tmp_path / "stacks.txt").read_text().splitlines()
     assert lines and len({line.rsplit(" ", 1)[0] for line in lines}) == len(lines)
-    assert any("test_autograd_profiler.py" in line for line in lines) and all(int(line.rsplit(" ", 1)[1]) > 0 for line in lines)
+    assert any("test_autograd_profiler.py" in line for line in lines) and all(
+        int(line.rsplit(" ", 1)[1]) > 0 for line in lines
+    )
 
 
 def test_disabled_does_nothing():

@@ -2,6 +2,7 @@
 
 TG_SLOW=1 tries every cut, every bit and a string of 1 GB; without it a sample and 64 MB.
 """
+
 import bz2
 import gzip
 import json
@@ -28,8 +29,10 @@ TAIL = '\n],\n"displayTimeUnit": "ms",\n"traceName": "made by a test"\n}\n'
 
 
 def event(k, name="aten::mm", more=""):
-    return ('  {\n    "ph": "X", "cat": "cpu_op", "name": "%s", "pid": 7, "tid": 7,\n    "ts": %d.125, "dur": 80.5,\n'
-            '    "args": {"External id": %d, "Input Dims": [[2, 3], []]%s}\n  }' % (name, 1000 + 100 * k, k + 1, more))
+    return (
+        '  {\n    "ph": "X", "cat": "cpu_op", "name": "%s", "pid": 7, "tid": 7,\n    "ts": %d.125, "dur": 80.5,\n'
+        '    "args": {"External id": %d, "Input Dims": [[2, 3], []]%s}\n  }' % (name, 1000 + 100 * k, k + 1, more)
+    )
 
 
 def document(n=12, **how):
@@ -37,7 +40,9 @@ def document(n=12, **how):
 
 
 def tachograph(*args, stdin=None, timeout=600, **how):
-    run = subprocess.run([BINARY, *map(str, args)], stdin=stdin or subprocess.DEVNULL, capture_output=True, timeout=timeout, **how)
+    run = subprocess.run(
+        [BINARY, *map(str, args)], stdin=stdin or subprocess.DEVNULL, capture_output=True, timeout=timeout, **how
+    )
     return run.returncode, run.stdout.decode("utf-8", "replace"), run.stderr.decode("utf-8", "replace")
 
 
@@ -70,13 +75,30 @@ def put(folder, name, data):
 # ---- nothing to read ------------------------------------------------------------------------------------------------------------
 
 NOT_TRACES = {
-    "empty.json": b"", "blank.json": b" \n\t\n", "text.json": b"step 1 took 12 ms\nstep 2 took 13 ms\n", "number.json": b"17",
-    "string.json": b'"traceEvents"', "object.json": b'{"a": 1}', "null.json": b"null", "list.json": b"[]", "no_events.json": b'{"traceEvents": []}',
-    "events_not_list.json": b'{"traceEvents": 5}', "html.json": b"<!DOCTYPE html><html></html>", "png.json": b"\x89PNG\r\n\x1a\n" + bytes(64),
-    "zip.json": b"PK\x03\x04" + bytes(64), "elf.json": b"\x7fELF" + bytes(64), "pickle.json": b"\x80\x04\x95" + bytes(64), "zeros.json": bytes(4096),
-    "empty.json.gz": gzip.compress(b""), "magic_alone.json.gz": b"\x1f\x8b", "bad_header.json.gz": b"\x1f\x8b\x08" + b"\xff" * 40,
-    "magic_alone.json.zst": b"\x28\xb5\x2f\xfd", "empty.tacho": b"", "not.tacho": b"tachograph, but not really\n",
-    "brackets.json": b"[" * 1_000_000, "braces.json": b'{"a":' * 1_000_000,
+    "empty.json": b"",
+    "blank.json": b" \n\t\n",
+    "text.json": b"step 1 took 12 ms\nstep 2 took 13 ms\n",
+    "number.json": b"17",
+    "string.json": b'"traceEvents"',
+    "object.json": b'{"a": 1}',
+    "null.json": b"null",
+    "list.json": b"[]",
+    "no_events.json": b'{"traceEvents": []}',
+    "events_not_list.json": b'{"traceEvents": 5}',
+    "html.json": b"<!DOCTYPE html><html></html>",
+    "png.json": b"\x89PNG\r\n\x1a\n" + bytes(64),
+    "zip.json": b"PK\x03\x04" + bytes(64),
+    "elf.json": b"\x7fELF" + bytes(64),
+    "pickle.json": b"\x80\x04\x95" + bytes(64),
+    "zeros.json": bytes(4096),
+    "empty.json.gz": gzip.compress(b""),
+    "magic_alone.json.gz": b"\x1f\x8b",
+    "bad_header.json.gz": b"\x1f\x8b\x08" + b"\xff" * 40,
+    "magic_alone.json.zst": b"\x28\xb5\x2f\xfd",
+    "empty.tacho": b"",
+    "not.tacho": b"tachograph, but not really\n",
+    "brackets.json": b"[" * 1_000_000,
+    "braces.json": b'{"a":' * 1_000_000,
 }
 
 
@@ -92,9 +114,13 @@ def test_not_a_trace(tmp_path, name):
 
 TEXT = '{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
 CURES = {
-    "utf16": (TEXT.encode("utf-16"), "UTF-8"), "utf16_le": (TEXT.encode("utf-16-le"), "UTF-8"), "utf16_be": (TEXT.encode("utf-16-be"), "UTF-8"),
-    "utf32": (TEXT.encode("utf-32"), "UTF-8"), "twice": (gzip.compress(gzip.compress(TEXT.encode())), "packed twice"),
-    "bzip2": (bz2.compress(TEXT.encode()), "bzip2"), "xz": (lzma.compress(TEXT.encode()), "xz"),
+    "utf16": (TEXT.encode("utf-16"), "UTF-8"),
+    "utf16_le": (TEXT.encode("utf-16-le"), "UTF-8"),
+    "utf16_be": (TEXT.encode("utf-16-be"), "UTF-8"),
+    "utf32": (TEXT.encode("utf-32"), "UTF-8"),
+    "twice": (gzip.compress(gzip.compress(TEXT.encode())), "packed twice"),
+    "bzip2": (bz2.compress(TEXT.encode()), "bzip2"),
+    "xz": (lzma.compress(TEXT.encode()), "xz"),
     "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n", "git lfs pull"),
 }
 
@@ -107,7 +133,9 @@ def test_what_to_do_with_a_trace_in_a_wrapping_we_do_not_read(tmp_path, kind):
 
 
 def test_zeros_before_the_text_are_no_utf16(tmp_path):
-    status, out, _ = tachograph("ask", put(tmp_path, "trace.json", bytes(3) + TEXT.encode()), "events", "--by", "slice", "--json")
+    status, out, _ = tachograph(
+        "ask", put(tmp_path, "trace.json", bytes(3) + TEXT.encode()), "events", "--by", "slice", "--json"
+    )
     assert status == 0 and len(json.loads(out)["rows"]) == 1
 
 
@@ -158,7 +186,13 @@ def test_cut_at_every_byte(tmp_path):
         want = whole_events(data[:cut].decode())
         assert (status, kept) == ((0, want) if want else (4, 0)), (cut, status, kept, want, err)
         inside = data[:cut].decode().rstrip().rstrip(",")
-        if want and whole_events(inside) == want and not inside.endswith("}") and want < 12 and not inside.endswith("["):
+        if (
+            want
+            and whole_events(inside) == want
+            and not inside.endswith("}")
+            and want < 12
+            and not inside.endswith("[")
+        ):
             assert "cut_end" in losses, (cut, losses)
 
 
@@ -197,7 +231,13 @@ def test_every_bit(tmp_path):
         bent[bit // 8] ^= 1 << bit % 8
         status, kept, _, err = read(put(tmp_path, "bent.json", bytes(bent)))
         if first <= bit // 8 < last:
-            assert status == 0 and 4 <= kept <= 6, "bit %d (%r became %r): kept %d\n%s" % (bit, chr(data[bit // 8]), chr(bent[bit // 8]), kept, err)
+            assert status == 0 and 4 <= kept <= 6, "bit %d (%r became %r): kept %d\n%s" % (
+                bit,
+                chr(data[bit // 8]),
+                chr(bent[bit // 8]),
+                kept,
+                err,
+            )
 
 
 @pytest.mark.parametrize("packing", ("gz", "tacho"))
@@ -216,15 +256,36 @@ def test_bits_of_packed_files(tmp_path, packing):
         read(put(tmp_path, "bent." + packing, bytes(bent)))
 
 
-@pytest.mark.parametrize("damage", ['"dur": NaN', '"dur": -1.-500', '"dur": 0.-05', '"bad": "\\p"', '"say": "he said "no" twice"', '"v": N/A', '"x": tru',
-                                    '"dims": [[2", 3], []]', '"dims": [[2, 3, []', '"dims": {"a": [1}'])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        '"dur": NaN',
+        '"dur": -1.-500',
+        '"dur": 0.-05',
+        '"bad": "\\p"',
+        '"say": "he said "no" twice"',
+        '"v": N/A',
+        '"x": tru',
+        '"dims": [[2", 3], []]',
+        '"dims": [[2, 3, []',
+        '"dims": {"a": [1}',
+    ],
+)
 def test_damaged_event_costs_itself_alone(tmp_path, damage):
     bad = event(5).replace('"dur": 80.5', '"dur": 80.5, ' + damage if "dur" not in damage else damage)
     text = HEAD + ",\n".join(bad if k == 5 else event(k) for k in range(12)) + TAIL
     status, kept, losses, err = read(put(tmp_path, "damaged.json", text))
     assert status == 0 and kept in (11, 12) and losses, (kept, losses, err)
-    one_line = "[" + ",".join(json.dumps({"ph": "X", "name": "n", "pid": 1, "tid": 1, "ts": k, "dur": 1}) if k != 5 else "{%s}" % bad.strip()[1:-1].replace("\n", "")
-                              for k in range(60)) + "]"
+    one_line = (
+        "["
+        + ",".join(
+            json.dumps({"ph": "X", "name": "n", "pid": 1, "tid": 1, "ts": k, "dur": 1})
+            if k != 5
+            else "{%s}" % bad.strip()[1:-1].replace("\n", "")
+            for k in range(60)
+        )
+        + "]"
+    )
     status, kept, losses, err = read(put(tmp_path, "one_line.json", one_line))
     assert status == 0 and kept in (59, 60) and losses, (kept, losses, err)
 
@@ -237,13 +298,16 @@ def test_deep_nesting(tmp_path):
     text = HEAD + ",\n".join([event(0), event(1, more=deep), event(2)]) + TAIL
     status, kept, _, _ = read(put(tmp_path, "deep.json", text))
     assert status == 0 and kept in (2, 3)
-    text = HEAD.replace('"schemaVersion": 1', '"deep": ' + '{"a":' * 1_000_000 + "1" + "}" * 1_000_000) + event(0) + TAIL
+    text = (
+        HEAD.replace('"schemaVersion": 1', '"deep": ' + '{"a":' * 1_000_000 + "1" + "}" * 1_000_000) + event(0) + TAIL
+    )
     status, kept, _, _ = read(put(tmp_path, "deep_head.json", text))
     assert (status, kept) in ((0, 1), (4, 0))
 
 
 def feed(path, pieces):
     """Writes pieces into a FIFO, in a thread; a reader that leaves early is fine."""
+
     def work():
         try:
             with open(path, "wb") as f:
@@ -251,6 +315,7 @@ def feed(path, pieces):
                     f.write(p)
         except BrokenPipeError:
             pass
+
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
@@ -261,7 +326,11 @@ def test_fifo_with_huge_string(tmp_path):
     os.mkfifo(fifo)
     size = (1024 if SLOW else 64) * MB
     before, after = event(1).split("aten::mm")
-    pieces = [(HEAD + event(0) + ",\n" + before).encode(), *[b"A" * MB] * (size // MB), (after + ",\n" + event(2) + TAIL).encode()]
+    pieces = [
+        (HEAD + event(0) + ",\n" + before).encode(),
+        *[b"A" * MB] * (size // MB),
+        (after + ",\n" + event(2) + TAIL).encode(),
+    ]
     thread = feed(fifo, pieces)
     status, kept, losses, err = read(fifo, timeout=600)
     thread.join(timeout=600)
@@ -296,7 +365,13 @@ print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024, file=sys.stderr
 
 def peak_rss(command):
     """(status, output, peak resident bytes)"""
-    done = subprocess.run([sys.executable, "-S", "-c", MEASURE, *map(str, command)], capture_output=True, text=True, errors="replace", check=True)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", MEASURE, *map(str, command)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=True,
+    )
     status, rss = done.stderr.split()
     return int(status), done.stdout, int(rss)
 
@@ -337,7 +412,7 @@ def test_standard_input_and_fifo(tmp_path):
             assert read("-", stdin=f)[:2] == (0, 40)
         fifo = tmp_path / ("fifo%d" % len(data))
         os.mkfifo(fifo)
-        thread = feed(fifo, [data[k:k + 100] for k in range(0, len(data), 100)])
+        thread = feed(fifo, [data[k : k + 100] for k in range(0, len(data), 100)])
         assert read(fifo)[:2] == (0, 40)
         thread.join(timeout=10)
     assert read("-")[0] == 4
@@ -356,8 +431,11 @@ def test_tacho_through_a_pipe(tmp_path):
     assert through[:3] == (0, 40, set())
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    thread = feed(fifo, [whole[k:k + 100] for k in range(0, len(whole), 100)])
-    assert tachograph("convert", fifo, "-o", tmp_path / "again.tacho")[0] == 0 and (tmp_path / "again.tacho").read_bytes() == whole
+    thread = feed(fifo, [whole[k : k + 100] for k in range(0, len(whole), 100)])
+    assert (
+        tachograph("convert", fifo, "-o", tmp_path / "again.tacho")[0] == 0
+        and (tmp_path / "again.tacho").read_bytes() == whole
+    )
     thread.join(timeout=10)
     with subprocess.Popen(["cat", str(summary)], stdout=subprocess.PIPE) as pipe:
         assert tachograph("ask", "-", "ranks", stdin=pipe.stdout)[1] == tachograph("ask", summary, "ranks")[1] != ""
@@ -371,8 +449,12 @@ def test_file_shrinks_while_read(tmp_path):
     text = document(120_000).encode()
     for delay in (0.001, 0.004, 0.012, 0.03, 0.06) if not SLOW else [k / 1000 for k in range(60)]:
         path = put(tmp_path, "shrinks.json", text)
-        child = subprocess.Popen([BINARY, "ask", str(path), "overview", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            [BINARY, "ask", str(path), "overview", "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         time.sleep(delay)
         os.truncate(path, 1000)
         out, err = child.communicate(timeout=600)

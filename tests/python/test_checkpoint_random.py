@@ -1,4 +1,5 @@
 """checkpoint and cupti against looking at everything, on made-up runs."""
+
 import random
 from collections import defaultdict
 
@@ -24,7 +25,12 @@ def test_what_checkpoints_would_save(opened, seed):
     except tg.TachographError as e:
         assert e.code == "NO_DATA" and not layers
         return
-    got = {r["layer"]: tuple(r[c] for c in ("blocks", "activation_bytes", "freed_bytes", "kept_bytes", "saving_bytes", "recompute_ns")) for r in rows}
+    got = {
+        r["layer"]: tuple(
+            r[c] for c in ("blocks", "activation_bytes", "freed_bytes", "kept_bytes", "saving_bytes", "recompute_ns")
+        )
+        for r in rows
+    }
     total = got.pop("(all)")
     assert got == layers
     sums = [sum(row[k] for row in layers.values()) for k in range(6)]
@@ -49,7 +55,10 @@ def test_what_must_not_change_an_answer(opened, seed, how):
 # ---- counters of kernels ------------------------------------------------------------------------------------------------------------------
 
 HEAD, TAIL = "smsp__sass_thread_inst_executed_op_", "_pred_on.sum"
-WEIGHTS = {HEAD + kind + TAIL: weight for kind, weight in (("ffma", 2), ("hfma", 2), ("dfma", 2), ("fadd", 1), ("hmul", 1), ("dadd", 1))}
+WEIGHTS = {
+    HEAD + kind + TAIL: weight
+    for kind, weight in (("ffma", 2), ("hfma", 2), ("dfma", 2), ("fadd", 1), ("hmul", 1), ("dadd", 1))
+}
 COUNTERS = [*WEIGHTS, "dram__bytes_read.sum", HEAD + "ffma_pred_off.sum", HEAD + "integer" + TAIL]
 
 
@@ -75,7 +84,18 @@ class Calls:
         self.r.shuffle(self.events)
 
     def add(self, cat, name, start, stop, thread, args):
-        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": thread, "ts": start, "dur": stop - start, "args": args})
+        self.events.append(
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": 1,
+                "tid": thread,
+                "ts": start,
+                "dur": stop - start,
+                "args": args,
+            }
+        )
 
     def call(self, thread, around):
         """No two threads begin anything at the same moment."""
@@ -114,15 +134,30 @@ def test_counters_of_kernels_and_their_operators(opened, seed):
     def flops(counters):
         known = [WEIGHTS[c] * v for c, v in counters.items() if c in WEIGHTS]
         return sum(known) if known else None
-    assert [(r["name"], r["op_stack"], r["top_level_op"], r["bottom_level_op"], r["flops"]) for r in trace.ask("cupti", sort="start_ns asc")] == \
-        [(name, " > ".join(s) or None, s[0] if s else None, s[-1] if s else None, flops(counters)) for (name, counters), s in zip(calls.ranges, stacks)]
-    each = [(s[-1] if s else None, name, c, v) for (name, counters), s in zip(calls.ranges, stacks) for c, v in counters.items()]
-    assert sorted((str(r["bottom_level_op"]), r["name"], r["counter"], r["value"], str(r["flops"])) for r in trace.ask("cupti", by="counter")) == \
-        sorted((str(op), name, c, v, str(flops({c: v}))) for op, name, c, v in each)
+
+    assert [
+        (r["name"], r["op_stack"], r["top_level_op"], r["bottom_level_op"], r["flops"])
+        for r in trace.ask("cupti", sort="start_ns asc")
+    ] == [
+        (name, " > ".join(s) or None, s[0] if s else None, s[-1] if s else None, flops(counters))
+        for (name, counters), s in zip(calls.ranges, stacks)
+    ]
+    each = [
+        (s[-1] if s else None, name, c, v)
+        for (name, counters), s in zip(calls.ranges, stacks)
+        for c, v in counters.items()
+    ]
+    assert sorted(
+        (str(r["bottom_level_op"]), r["name"], r["counter"], r["value"], str(r["flops"]))
+        for r in trace.ask("cupti", by="counter")
+    ) == sorted((str(op), name, c, v, str(flops({c: v}))) for op, name, c, v in each)
     for by, key in (("op", lambda op, c: (op, c)), ("total", lambda op, c: (None, c))):
         want = defaultdict(lambda: [0, 0])
         for op, _, c, v in each:
             want[key(op, c)][0] += v
             want[key(op, c)][1] += 1
-        got = {(r["bottom_level_op"] if by == "op" else None, r["counter"]): (r["value"], r["flops"], r["ranges"]) for r in trace.ask("cupti", by=by)}
+        got = {
+            (r["bottom_level_op"] if by == "op" else None, r["counter"]): (r["value"], r["flops"], r["ranges"])
+            for r in trace.ask("cupti", by=by)
+        }
         assert got == {k: (v, WEIGHTS[k[1]] * v if k[1] in WEIGHTS else None, n) for k, (v, n) in want.items()}

@@ -1,5 +1,6 @@
 """Columns and ways to ask that the random tests of whole questions leave out, each against a slow count over the events of random traces: who launched what,
 what stands around a gap, work by stream, and device time inside annotations and frames."""
+
 import collections
 
 import pytest
@@ -31,10 +32,22 @@ def bag(rows):
 
 
 def check_launches_by_event(rank, ask):
-    want = [(work.name, call.name if call else "", op, int(call is not None), call.dur if call else 0, max(0, work.ts - call.end) if call else None)
-            for work, call, op in launched_by(rank)]
+    want = [
+        (
+            work.name,
+            call.name if call else "",
+            op,
+            int(call is not None),
+            call.dur if call else 0,
+            max(0, work.ts - call.end) if call else None,
+        )
+        for work, call, op in launched_by(rank)
+    ]
     rows = ask("launches", by="event")
-    assert bag(want) == bag((r["kernel"], r["call"] or "", r["op"] or "", r["with_host_call"], r["call_ns"] or 0, r["delay_max_ns"]) for r in rows)
+    assert bag(want) == bag(
+        (r["kernel"], r["call"] or "", r["op"] or "", r["with_host_call"], r["call_ns"] or 0, r["delay_max_ns"])
+        for r in rows
+    )
 
 
 def check_launches_by_call(rank, ask):
@@ -42,8 +55,12 @@ def check_launches_by_call(rank, ask):
     want = {}
     for name, pairs in groups.items():
         delays = [max(0, w.ts - c.end) for w, c in pairs if c]
-        want[name] = {"device_events": len(pairs), "call_ns": sum(c.dur for _, c in pairs if c), "delay_max_ns": max(delays, default=None),
-                      "delay_p50_ns": quantile(delays, reference.fractions.Fraction(1, 2)) if delays else None}
+        want[name] = {
+            "device_events": len(pairs),
+            "call_ns": sum(c.dur for _, c in pairs if c),
+            "delay_max_ns": max(delays, default=None),
+            "delay_p50_ns": quantile(delays, reference.fractions.Fraction(1, 2)) if delays else None,
+        }
     check_rows("launches", want, ask("launches", by="call"), lambda r: r["call"] or "")
 
 
@@ -55,7 +72,11 @@ def check_gaps(rank, ask):
         assert r["before"] in {w.name for w, _, _ in on_device if w.end == r["start_ns"]}
         after = [x for x in on_device if x[0].ts == end]
         assert (r["after"], r["op"] or "") in {(w.name, op) for w, _, op in after}
-        kinds = {"none" if c is None else "queued" if c.end <= r["start_ns"] else "held up" for w, c, _ in after if w.name == r["after"]}
+        kinds = {
+            "none" if c is None else "queued" if c.end <= r["start_ns"] else "held up"
+            for w, c, _ in after
+            if w.name == r["after"]
+        }
         assert (r["cause"] if r["cause"] in ("none", "queued") else "held up") in kinds
     want = {}
     for r in rows:
@@ -68,19 +89,28 @@ def check_gaps(rank, ask):
 def check_kernels_by_stream(rank, ask):
     """A kernel that states no occupancy counts as 0 in the mean, as with the plugin, and not at all in what is low."""
     want, said = {}, "est. achieved occupancy %"
-    for (device, stream, name, cat), work in reference.group_by(device_work(rank), lambda e: (arg(e, "device"), arg(e, "stream"), e.name, e.cat)).items():
+    for (device, stream, name, cat), work in reference.group_by(
+        device_work(rank), lambda e: (arg(e, "device"), arg(e, "stream"), e.name, e.cat)
+    ).items():
         stated = [e for e in work if arg(e, said) is not None]
         time, area = sum(e.dur for e in stated), sum(e.dur * arg(e, said) for e in stated)
         low = 1.0 * area / time < 30 if time and reference.TYPE_OF.get(name) == "COMPUTATION" else None
-        want[("device %d stream %d" % (device, stream), cat, name)] = {"calls": len(work), "total_ns": sum(e.dur for e in work), "low_occupancy": low,
-                                                                     "max_ns": max(e.dur for e in work), "min_ns": min(e.dur for e in work)}
+        want[("device %d stream %d" % (device, stream), cat, name)] = {
+            "calls": len(work),
+            "total_ns": sum(e.dur for e in work),
+            "low_occupancy": low,
+            "max_ns": max(e.dur for e in work),
+            "min_ns": min(e.dur for e in work),
+        }
     check_rows("kernels", want, ask("kernels", by="stream"), lambda r: (r["group"], r["category"], r["name"]))
 
 
 def check_idle_intervals(rank, ask):
     """A gap of a stream lies between what ended last and what began next; what it is called needs the launch."""
     want = []
-    for (device, stream), work in reference.group_by(launched_by(rank), lambda x: (arg(x[0], "device"), arg(x[0], "stream"))).items():
+    for (device, stream), work in reference.group_by(
+        launched_by(rank), lambda x: (arg(x[0], "device"), arg(x[0], "stream"))
+    ).items():
         work.sort(key=lambda x: x[0].ts)
         for k in range(1, len(work)):
             end = max(w.end for w, _, _ in work[:k])
@@ -88,8 +118,18 @@ def check_idle_intervals(rank, ask):
                 same = [x for x in work if x[0].ts == work[k][0].ts]
                 launches = {c.ts if c else None for _, c, _ in same}
                 gap = work[k][0].ts - end
-                causes = {"host_wait" if c is not None and c > end else "kernel_wait" if gap < 30_000 else "other" for c in launches}
-                want.append(((device, stream, end, gap), {w.name for w, _, _ in work[:k] if w.end == end}, {x[0].name for x in same}, causes))
+                causes = {
+                    "host_wait" if c is not None and c > end else "kernel_wait" if gap < 30_000 else "other"
+                    for c in launches
+                }
+                want.append(
+                    (
+                        (device, stream, end, gap),
+                        {w.name for w, _, _ in work[:k] if w.end == end},
+                        {x[0].name for x in same},
+                        causes,
+                    )
+                )
     rows = {(r["device"], r["stream"], r["start_ns"], r["idle_ns"]): r for r in ask("idle", by="interval")}
     assert rows.keys() == {key for key, *_ in want}
     for key, before, after, causes in want:
@@ -102,7 +142,11 @@ def check_annotations(rank, ask):
     marked = {track_of(e) for e in slices(rank.events) if e.cat == "user_annotation"}
     for e in slices(rank.events):
         if e.cat == "user_annotation":
-            sums[e.name] += sum(w.dur for w, c in found if e.ts <= c.ts < e.end and (track_of(c) == track_of(e) or track_of(c) not in marked))
+            sums[e.name] += sum(
+                w.dur
+                for w, c in found
+                if e.ts <= c.ts < e.end and (track_of(c) == track_of(e) or track_of(c) not in marked)
+            )
     assert sums == {r["name"]: r["device_ns"] for r in ask("annotations") if r["side"] == "cpu"}
 
 
@@ -110,7 +154,11 @@ def check_stacks(rank, ask):
     if not reference.stacks_by_function(rank.events):
         return
     names = {e.name for e in slices(rank.events) if e.cat == "python_function"}
-    total, own, found = collections.Counter(dict.fromkeys(names, 0)), collections.Counter(dict.fromkeys(names, 0)), launched_by(rank)
+    total, own, found = (
+        collections.Counter(dict.fromkeys(names, 0)),
+        collections.Counter(dict.fromkeys(names, 0)),
+        launched_by(rank),
+    )
     for track in reference.group_by([e for e in slices(rank.events) if e.cat == "python_function"], track_of).values():
         up = reference.parents(track)
         for work, call, _ in found:
@@ -125,8 +173,18 @@ def check_stacks(rank, ask):
     assert rows == {name: (total[name], own[name]) for name in names}
 
 
-CHECKS = {c.__name__[6:]: c for c in (check_launches_by_event, check_launches_by_call, check_gaps, check_kernels_by_stream, check_idle_intervals,
-                                      check_annotations, check_stacks)}
+CHECKS = {
+    c.__name__[6:]: c
+    for c in (
+        check_launches_by_event,
+        check_launches_by_call,
+        check_gaps,
+        check_kernels_by_stream,
+        check_idle_intervals,
+        check_annotations,
+        check_stacks,
+    )
+}
 
 
 @pytest.mark.parametrize("what", CHECKS)
@@ -154,6 +212,12 @@ def test_spread(engine, content, spelling):
         for name, of_rank in sums.items():
             totals, r = {k: sum(v) for k, v in of_rank.items()}, got[name]
             least, most = min(totals.values()), max(totals.values())
-            assert (r["ranks"], r["calls"], r["total_ns"]) == (len(totals), sum(map(len, of_rank.values())), sum(totals.values()))
+            assert (r["ranks"], r["calls"], r["total_ns"]) == (
+                len(totals),
+                sum(map(len, of_rank.values())),
+                sum(totals.values()),
+            )
             assert (r["least_ns"], r["most_ns"], r["spread_ns"]) == (least, most, most - least)
-            assert (totals[r["least_rank"]], totals[r["most_rank"]]) == (least, most) and r["mean_ns"] == pytest.approx(sum(totals.values()) / len(totals))
+            assert (totals[r["least_rank"]], totals[r["most_rank"]]) == (least, most) and r["mean_ns"] == pytest.approx(
+                sum(totals.values()) / len(totals)
+            )

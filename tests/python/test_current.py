@@ -1,4 +1,5 @@
 """What is generated is up to date, and the law holds: each of these is a program of tools/ that must exit with 0."""
+
 import pathlib
 import re
 import subprocess
@@ -15,18 +16,36 @@ def test_tool_finds_nothing(tool):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize(
+    "document",
+    [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
+    ],
+)
 def test_documents_name_what_exists(document):
     """Links, paths in backticks, functions and make targets that a document names are in the tree."""
     path = ROOT / document
     text = path.read_text(encoding="utf-8")
-    code = "".join(p.read_text(encoding="utf-8") for folder in ("src", "include") for p in (ROOT / folder).rglob("*") if p.is_file())
+    code = "".join(
+        p.read_text(encoding="utf-8")
+        for folder in ("src", "include")
+        for p in (ROOT / folder).rglob("*")
+        if p.is_file()
+    )
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     paths = [p for p in re.findall(r"`((?:src|include|python|tests|tools|docs|examples)/[\w./-]+)`", text)]
-    missing = [link for link in links if not (path.parent / link).exists()] + [p for p in paths if not (ROOT / p).exists()]
+    missing = [link for link in links if not (path.parent / link).exists()] + [
+        p for p in paths if not (ROOT / p).exists()
+    ]
     missing += [name for name in re.findall(r"\b(tg_\w*[a-z0-9])\b", text) if name not in code]
-    missing += [target for target in re.findall(r"`make ([a-z-]+)`", text) if not re.search(f"^{target}:", makefile, flags=re.M)]
+    missing += [
+        target for target in re.findall(r"`make ([a-z-]+)`", text) if not re.search(f"^{target}:", makefile, flags=re.M)
+    ]
     assert missing == []
 
 
@@ -42,15 +61,30 @@ def broken_tree(tmp_path, **files):
 
 
 BREAKS = {
-    "upward include": ({"base__x_c": '/* x */\n#include "trace/trace.h"\n', "trace__trace_h": "/* t */\n"}, "src/base/x.c:2: base must not include trace"),
-    "private header": ({"trace__x_c": '/* x */\n#include "base/inner.h"\n', "base__inner_h": "/* i */\n"}, "src/trace/x.c:2: base/inner.h is private"),
+    "upward include": (
+        {"base__x_c": '/* x */\n#include "trace/trace.h"\n', "trace__trace_h": "/* t */\n"},
+        "src/base/x.c:2: base must not include trace",
+    ),
+    "private header": (
+        {"trace__x_c": '/* x */\n#include "base/inner.h"\n', "base__inner_h": "/* i */\n"},
+        "src/trace/x.c:2: base/inner.h is private",
+    ),
     "gate": ({"show__x_c": "/* x */\n#include <sqlite3.h>\n"}, "src/show/x.c:2: sqlite3.h may be included only by"),
-    "printing": ({"trace__x_c": '/* x */\nvoid f(void) {\n  printf("x");\n}\n'}, "src/trace/x.c:3: printing or ending the process"),
+    "printing": (
+        {"trace__x_c": '/* x */\nvoid f(void) {\n  printf("x");\n}\n'},
+        "src/trace/x.c:3: printing or ending the process",
+    ),
     "mutable global": ({"analyze__x_c": "/* x */\nstatic int calls = 0;\n"}, "src/analyze/x.c:2: a mutable global"),
     "domain word": ({"base__x_c": "/* x */\nint kernel;\n"}, "src/base/x.c:2: a word of the trace domain"),
-    "name twice": ({"base__x_c": "/* x */\n", "trace__x_c": "/* x */\n"}, "src/trace/x.c:1: the name is taken by src/base/x.c"),
+    "name twice": (
+        {"base__x_c": "/* x */\n", "trace__x_c": "/* x */\n"},
+        "src/trace/x.c:1: the name is taken by src/base/x.c",
+    ),
     "no comment": ({"base__x_c": "int a;\n"}, "src/base/x.c:1: no comment at the top"),
-    "long function": ({"base__x_c": "/* x */\nvoid f(void) {\n" + "  ;\n" * 100 + "}\n"}, "src/base/x.c:2: f has 102 lines, the limit is 100"),
+    "long function": (
+        {"base__x_c": "/* x */\nvoid f(void) {\n" + "  ;\n" * 100 + "}\n"},
+        "src/base/x.c:2: f has 102 lines, the limit is 100",
+    ),
 }
 
 
@@ -68,5 +102,6 @@ def test_layers_accepts_what_is_allowed(tmp_path):
         base__base_h="/* base */\n",
         trace__trace_h='/* trace */\n#include "base/base.h"\n',
         analyze__x_c='/* x: printf( in a comment is fine */\n#include "trace/trace.h"\nstatic const int limit = 3;\nstatic int f(int a) {\n'
-                     '  const char *s = "exit(1)";\n  return a + limit + (s != 0);\n}\n')
+        '  const char *s = "exit(1)";\n  return a + limit + (s != 0);\n}\n',
+    )
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,5 @@
 """data_hidden: the prediction by hand and by brute force, and held against what a loop does once workers load for it."""
+
 import json
 import random
 
@@ -29,9 +30,14 @@ def loop(path, steps, kind="Single"):
 def test_by_hand(tmp_path):
     """64 of 104 µs are loading: one worker needs 64 for the next batch, two 32, and then the other 40 µs are what counts."""
     table = loop(tmp_path / "t.json", [(64, 40)] * 3).ask("data_hidden", workers=[1, 2])
-    assert [(r["workers"], r["step_ns"], r["data_ns"], r["compute_ns"], r["best_ns"], r["saving_ns"], r["bound"]) for r in table] == [
-        (1, 104000, 64000, 40000, 64000, 40000, "data"), (2, 104000, 64000, 40000, 40000, 64000, "compute"),
-        (None, 104000, 64000, 40000, 40000, 64000, "compute")]
+    assert [
+        (r["workers"], r["step_ns"], r["data_ns"], r["compute_ns"], r["best_ns"], r["saving_ns"], r["bound"])
+        for r in table
+    ] == [
+        (1, 104000, 64000, 40000, 64000, 40000, "data"),
+        (2, 104000, 64000, 40000, 40000, 64000, "compute"),
+        (None, 104000, 64000, 40000, 40000, 64000, "compute"),
+    ]
     assert table.notes == ["rank 0: data is hidden from 2 workers on, if as many cores are free: 0.10 → 0.04 ms a step"]
 
 
@@ -42,7 +48,9 @@ def test_random_loops(tmp_path, seed):
     data, rest = (1000 * sum(s[i] for s in steps) / len(steps) for i in (0, 1))
     for row in loop(tmp_path / "t.json", steps).ask("data_hidden", workers=[1, 2, 3, 7]):
         want = min(data + rest, max(data / row["workers"] if row["workers"] else 0, rest))
-        assert row["best_ns"] == pytest.approx(want, rel=1e-12) and row["saving_pct"] == pytest.approx(100 * (data + rest - want) / (data + rest))
+        assert row["best_ns"] == pytest.approx(want, rel=1e-12) and row["saving_pct"] == pytest.approx(
+            100 * (data + rest - want) / (data + rest)
+        )
 
 
 def test_twice_as_long_and_names_of_threads(tmp_path):
@@ -61,7 +69,9 @@ def test_twice_as_long_and_names_of_threads(tmp_path):
 def test_a_loader_with_workers(tmp_path):
     trace = loop(tmp_path / "t.json", [(64, 40)] * 3, kind="Multi")
     table = trace.ask("data_hidden")
-    assert [(r["workers"], r["data_ns"], r["best_ns"]) for r in table] == [(None, None, 40000)] and "workers_now" in table.notes[0]
+    assert [(r["workers"], r["data_ns"], r["best_ns"]) for r in table] == [
+        (None, None, 40000)
+    ] and "workers_now" in table.notes[0]
     found = {r["workers"]: r["best_ns"] for r in trace.ask("data_hidden", workers=[2, 4, 8], workers_now=2)}
     assert found == {2: 104000, 4: 52000, 8: 40000, None: 40000}  # two at work all the time: 208 µs a batch
 
@@ -94,7 +104,10 @@ def test_prediction_against_measurement(tmp_path):
     def record(workers):
         loader = iter(torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=workers))
         path = tmp_path / f"workers{workers}.json"
-        with tg.profile(schedule=tg.schedule(wait=4, warmup=2, active=8), on_trace_ready=lambda prof: prof.export_chrome_trace(str(path))) as prof:
+        with tg.profile(
+            schedule=tg.schedule(wait=4, warmup=2, active=8),
+            on_trace_ready=lambda prof: prof.export_chrome_trace(str(path)),
+        ) as prof:
             for _ in range(14):
                 batch = next(loader)
                 time.sleep(0.045)

@@ -1,4 +1,5 @@
 """The demo's program under `tachograph run`: the report must name what was planted, and with the cure it must shrink."""
+
 import json
 import pathlib
 import re
@@ -15,8 +16,28 @@ PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "
 
 def record(folder, *options):
     """The answer of the run, and its words for people. Five steps are recorded, with every call of a Python function."""
-    done = subprocess.run([sys.executable, "-m", "tachograph", "run", "--json", "-o", folder, "--preset", "deep", "--steps", "5", PROGRAM, "--steps", "34", *options],
-                          capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tachograph",
+            "run",
+            "--json",
+            "-o",
+            folder,
+            "--preset",
+            "deep",
+            "--steps",
+            "5",
+            PROGRAM,
+            "--steps",
+            "34",
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 

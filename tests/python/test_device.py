@@ -1,4 +1,5 @@
 """The questions about devices against reference_device.py on random traces, what must not change, and the four features they carry."""
+
 import copy
 import json
 
@@ -26,6 +27,7 @@ def ask_or_nothing(ask, rank, question, **args):
 def check_all(m, rank, ask, **rules):
     def rows(question, **args):
         return ask_or_nothing(ask, rank, question, **args, **rules)
+
     delay = 8 * 1000
     check_rows("breakdown", slow.breakdown(m), rows("breakdown"), lambda r: ())
     check_rows("overlap", slow.overlap(m), rows("overlap"), lambda r: ())
@@ -64,12 +66,18 @@ def test_overlap_of_each_step(engine, content, spelling):
             for row in steps:
                 begin, end = row["start_ns"], row["start_ns"] + row["total_ns"]
                 points = sorted({begin, end, *(t for w in work for t in (w.start, w.end) if begin < t < end)})
-                pieces = [(b - a, {w.type for w in work if w.start <= a and b <= w.end}) for a, b in zip(points, points[1:])]
+                pieces = [
+                    (b - a, {w.type for w in work if w.start <= a and b <= w.end}) for a, b in zip(points, points[1:])
+                ]
                 both, one = {"COMPUTATION", "COMMUNICATION"}, {"COMMUNICATION"}
-                want[row["step"]] = {"communication_ns": sum(n for n, on in pieces if on >= one), "overlap_ns": sum(n for n, on in pieces if on >= both),
-                                     "computation_ns": sum(n for n, on in pieces if "COMPUTATION" in on), "total_ns": row["total_ns"]}
+                want[row["step"]] = {
+                    "communication_ns": sum(n for n, on in pieces if on >= one),
+                    "overlap_ns": sum(n for n, on in pieces if on >= both),
+                    "computation_ns": sum(n for n, on in pieces if "COMPUTATION" in on),
+                    "total_ns": row["total_ns"],
+                }
             rows = [r for r in ask("overlap", by="step") if r["step"]]
-            if len(want) == len(steps):                       # each number once
+            if len(want) == len(steps):  # each number once
                 check_rows("overlap by step", want, rows, lambda r: str(r["step"]))
 
 
@@ -86,9 +94,19 @@ def test_as_hta_counts(engine, content, spelling):
 
 # ---- what must not change, and what must change how ---------------------------------------------------------------------------------
 
-QUESTIONS = (("breakdown", {}), ("overlap", {}), ("kernel_types", {}), ("kernel_breakdown", {}), ("idle", {"delay_us": 0}), ("queue", {}), ("queue", {"by": "series"}),
-             ("queue", {"by": "full", "max_length": 2}), ("copy_bandwidth", {}), ("launch_stats", {"call_us": 0, "delay_us": 0}))
-NUMBERS = ("event", "track")                # running numbers follow the order of arrival
+QUESTIONS = (
+    ("breakdown", {}),
+    ("overlap", {}),
+    ("kernel_types", {}),
+    ("kernel_breakdown", {}),
+    ("idle", {"delay_us": 0}),
+    ("queue", {}),
+    ("queue", {"by": "series"}),
+    ("queue", {"by": "full", "max_length": 2}),
+    ("copy_bandwidth", {}),
+    ("launch_stats", {"call_us": 0, "delay_us": 0}),
+)
+NUMBERS = ("event", "track")  # running numbers follow the order of arrival
 
 
 def answers(ranks):
@@ -101,11 +119,20 @@ def answers(ranks):
 
 
 @FEW
-@given(content=DEVICE, shift=st.integers(-10**12, 10**15))
+@given(content=DEVICE, shift=st.integers(-(10**12), 10**15))
 def test_shift_moves_times_alone(engine, content, shift):
     ranks = traces.build(**content)
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, ranks, 1, plain=True, shift_ns=shift) as b:
-        moved = [(q, [{k: v + shift if k in ("ts_ns", "start_ns") and v is not None else v for k, v in r.items()} for r in rows]) for q, rows in answers(a)]
+        moved = [
+            (
+                q,
+                [
+                    {k: v + shift if k in ("ts_ns", "start_ns") and v is not None else v for k, v in r.items()}
+                    for r in rows
+                ],
+            )
+            for q, rows in answers(a)
+        ]
         assert_same(moved, answers(b))
 
 
@@ -113,7 +140,7 @@ def test_shift_moves_times_alone(engine, content, shift):
 @given(content=DEVICE, seed=st.integers(0, 2**32))
 def test_order_of_events_changes_nothing(engine, content, seed):
     ranks = traces.build(**content, span=10**7)
-    for rank in ranks:                      # what begins at once is told apart by its place in the file
+    for rank in ranks:  # what begins at once is told apart by its place in the file
         starts = [e.ts for e in rank.events if e.ph == "X"]
         assume(len(starts) == len(set(starts)))
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.shuffled(ranks, seed), 1, plain=True) as b:
@@ -132,7 +159,10 @@ def test_stream_numbers_change_streams_alone(engine, content):
             elif e.name == "ac2g" and e.ph == "f":
                 e.tid += 1000
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, renamed, 1, plain=True) as b:
-        back = [(q, [{k: v - 1000 if k == "stream" and v is not None else v for k, v in r.items()} for r in rows]) for q, rows in answers(b)]
+        back = [
+            (q, [{k: v - 1000 if k == "stream" and v is not None else v for k, v in r.items()} for r in rows])
+            for q, rows in answers(b)
+        ]
         assert_same(answers(a), back)
 
 
@@ -143,8 +173,23 @@ def test_twice_as_slow(engine, content):
     ranks = traces.build(**content)
     assume(all(e.dur for r in ranks for e in r.events if e.cat in ("gpu_memcpy", "gpu_memset")))
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.slowed(ranks), 1, plain=True) as b:
-        doubled = [(q, [{k: 2 * v if k.endswith("_ns") and v is not None else v / 2 if k == "rate_gbps" and v is not None else v for k, v in r.items()}
-                        for r in rows]) for q, rows in answers(a)]
+        doubled = [
+            (
+                q,
+                [
+                    {
+                        k: 2 * v
+                        if k.endswith("_ns") and v is not None
+                        else v / 2
+                        if k == "rate_gbps" and v is not None
+                        else v
+                        for k, v in r.items()
+                    }
+                    for r in rows
+                ],
+            )
+            for q, rows in answers(a)
+        ]
         assert_same(doubled, answers(b))
 
 
@@ -162,8 +207,10 @@ def x(cat, name, ts, dur, tid=1, pid=1, **args):
 
 
 def launched(name, call_at, ts, dur, corr, stream=7, cat="kernel", **args):
-    return [x("cuda_runtime", "cudaLaunchKernel", call_at, 2, correlation=corr),
-            x(cat, name, ts, dur, tid=stream, pid=0, device=0, stream=stream, correlation=corr, **args)]
+    return [
+        x("cuda_runtime", "cudaLaunchKernel", call_at, 2, correlation=corr),
+        x(cat, name, ts, dur, tid=stream, pid=0, device=0, stream=stream, correlation=corr, **args),
+    ]
 
 
 def test_busy_is_a_union(engine, tmp_path):
@@ -172,15 +219,27 @@ def test_busy_is_a_union(engine, tmp_path):
     events += launched("a", 0, 0, 60, 1) + launched("b", 5, 25, 35, 2, stream=8) + launched("c", 10, 85, 15, 3)
     path = write(tmp_path, events)
     (row,) = engine.ask(path, "breakdown")
-    assert (row["kernel_time_ns"], row["busy_ns"], row["idle_ns"], row["summed_ns"], row["busy_pct"]) == (100_000, 75_000, 25_000, 110_000, 75)
+    assert (row["kernel_time_ns"], row["busy_ns"], row["idle_ns"], row["summed_ns"], row["busy_pct"]) == (
+        100_000,
+        75_000,
+        25_000,
+        110_000,
+        75,
+    )
     (gpu,) = [r for r in engine.ask(path, "overview") if r["group"] == "gpu" and r["quantity"].endswith("utilization")]
     assert gpu["value"] == 75
 
 
-@pytest.mark.parametrize("meanwhile, cause", [
-    (x("cpu_op", "aten::sort", 105, 90), "host"), (x("cuda_runtime", "cudaDeviceSynchronize", 100, 95), "sync"),
-    (x("user_annotation", "enumerate(DataLoader)#_Iter.__next__", 100, 96), "data"), (x("cuda_runtime", "cudaMemcpy", 101, 94), "copy"),
-    (None, "python")])
+@pytest.mark.parametrize(
+    "meanwhile, cause",
+    [
+        (x("cpu_op", "aten::sort", 105, 90), "host"),
+        (x("cuda_runtime", "cudaDeviceSynchronize", 100, 95), "sync"),
+        (x("user_annotation", "enumerate(DataLoader)#_Iter.__next__", 100, 96), "data"),
+        (x("cuda_runtime", "cudaMemcpy", 101, 94), "copy"),
+        (None, "python"),
+    ],
+)
 def test_idle_intervals_have_causes(engine, tmp_path, meanwhile, cause):
     """The device is idle from 100 to 200; the work that ends it is launched at 196."""
     events = launched("a", 0, 10, 90, 1) + launched("b", 196, 200, 50, 2) + ([meanwhile] if meanwhile else [])
@@ -196,7 +255,10 @@ def test_idle_between_kernels(engine, tmp_path):
     path = write(tmp_path, launched("a", 0, 10, 90, 1) + launched("b", 3, 120, 30, 2) + launched("c", 6, 190, 10, 3))
     assert {g["cause"] for g in engine.ask(path, "gaps")} == {"queued"}
     assert {r["cause"]: r["idle_ns"] for r in engine.ask(path, "idle")} == {"kernel_wait": 20_000, "other": 40_000}
-    assert {r["cause"]: r["idle_ns"] for r in engine.ask(path, "idle", delay_us=50)} == {"kernel_wait": 60_000, "other": 0}
+    assert {r["cause"]: r["idle_ns"] for r in engine.ask(path, "idle", delay_us=50)} == {
+        "kernel_wait": 60_000,
+        "other": 0,
+    }
 
 
 def test_copy_traffic(engine, tmp_path):
@@ -204,23 +266,56 @@ def test_copy_traffic(engine, tmp_path):
     events = []
     for step in range(2):
         t = 20_000 * step
-        events += [x("user_annotation", "ProfilerStep#%d" % step, t, 19_000), x("python_function", "train.py(12): load_weights", t + 1, 60),
-                   x("python_function", "<built-in method to of Tensor object at 0x7f00>", t + 1, 59),
-                   x("cpu_op", "aten::to", t + 2, 50, **{"External id": 9 + step}),
-                   x("cuda_runtime", "cudaMemcpyAsync", t + 3, 40, correlation=step + 1, **{"External id": 9 + step}),
-                   x("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", t + 100, 10_000, tid=7, pid=0, device=0, stream=7, correlation=step + 1,
-                     bytes=100_000_000, **{"memory bandwidth (GB/s)": 10})]
+        events += [
+            x("user_annotation", "ProfilerStep#%d" % step, t, 19_000),
+            x("python_function", "train.py(12): load_weights", t + 1, 60),
+            x("python_function", "<built-in method to of Tensor object at 0x7f00>", t + 1, 59),
+            x("cpu_op", "aten::to", t + 2, 50, **{"External id": 9 + step}),
+            x("cuda_runtime", "cudaMemcpyAsync", t + 3, 40, correlation=step + 1, **{"External id": 9 + step}),
+            x(
+                "gpu_memcpy",
+                "Memcpy HtoD (Pageable -> Device)",
+                t + 100,
+                10_000,
+                tid=7,
+                pid=0,
+                device=0,
+                stream=7,
+                correlation=step + 1,
+                bytes=100_000_000,
+                **{"memory bandwidth (GB/s)": 10},
+            ),
+        ]
     path = write(tmp_path, events)
     (row,) = engine.ask(path, "copy_bandwidth", by="op")
-    assert (row["kind"], row["direction"], row["op"], row["line"]) == ("Memcpy HtoD", "host to device", "aten::to", "train.py(12): load_weights")
+    assert (row["kind"], row["direction"], row["op"], row["line"]) == (
+        "Memcpy HtoD",
+        "host to device",
+        "aten::to",
+        "train.py(12): load_weights",
+    )
     assert (row["copies"], row["bytes"], row["total_ns"], row["rate_gbps"]) == (2, 200_000_000, 20_000_000, 10)
     (row,) = engine.ask(path, "copy_bandwidth", by="op", step=1)
     assert (row["copies"], row["bytes"]) == (1, 100_000_000)
 
 
-@pytest.mark.parametrize("stated, mean", [(10, 10), (2.5, 2.5), (0.125, 0.125), ("10", 10), (True, None), (None, None), ([1], None)])
+@pytest.mark.parametrize(
+    "stated, mean", [(10, 10), (2.5, 2.5), (0.125, 0.125), ("10", 10), (True, None), (None, None), ([1], None)]
+)
 def test_bandwidth_is_what_is_stated(engine, tmp_path, stated, mean):
-    path = write(tmp_path, launched("Memcpy HtoD (Pinned -> Device)", 0, 100, 50, 1, cat="gpu_memcpy", bytes=4096, **{"memory bandwidth (GB/s)": stated}))
+    path = write(
+        tmp_path,
+        launched(
+            "Memcpy HtoD (Pinned -> Device)",
+            0,
+            100,
+            50,
+            1,
+            cat="gpu_memcpy",
+            bytes=4096,
+            **{"memory bandwidth (GB/s)": stated},
+        ),
+    )
     (row,) = engine.ask(path, "copy_bandwidth")
     assert (row["copies"], row["bytes"], row["mean_gbps"], row["points"]) == (1, 4096, mean, 0 if mean is None else 1)
 
@@ -228,23 +323,37 @@ def test_bandwidth_is_what_is_stated(engine, tmp_path, stated, mean):
 def test_communication_share_and_overlap(engine, tmp_path):
     """A step of 100 ms, 40 ms of it in a collective, 10 ms of those hidden under computing: a share of 40 %, 25 % overlap."""
     events = [x("user_annotation", "ProfilerStep#3", 0, 100_000)]
-    events += launched("gemm", 10, 1000, 50_000, 1) + launched("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 41_000, 40_000, 2, stream=20)
+    events += launched("gemm", 10, 1000, 50_000, 1) + launched(
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 41_000, 40_000, 2, stream=20
+    )
     path = write(tmp_path, events)
     (row,) = engine.ask(path, "overlap", by="step")
-    assert (row["step"], row["communication_ns"], row["overlap_ns"], row["exposed_ns"]) == ("3", 40_000_000, 10_000_000, 30_000_000)
+    assert (row["step"], row["communication_ns"], row["overlap_ns"], row["exposed_ns"]) == (
+        "3",
+        40_000_000,
+        10_000_000,
+        30_000_000,
+    )
     assert (row["overlap_pct"], row["share_pct"], row["total_ns"]) == (25, 40, 100_000_000)
 
 
 def test_counters_in_a_chrome_trace(tachograph, tmp_path):
     """Two launches at 0 and 5, their work at 10 and 70: the queue of stream 7 is 1, 2, 1, 0 long; one copy of 4.5 GB/s from 70 to 90."""
-    events = launched("a", 0, 10, 60, 1) + launched("Memcpy HtoD (Pinned -> Device)", 5, 70, 20, 2, cat="gpu_memcpy", **{"memory bandwidth (GB/s)": 4.5})
+    events = launched("a", 0, 10, 60, 1) + launched(
+        "Memcpy HtoD (Pinned -> Device)", 5, 70, 20, 2, cat="gpu_memcpy", **{"memory bandwidth (GB/s)": 4.5}
+    )
     path, out = write(tmp_path, events), tmp_path / "out.json"
     assert tachograph("export", path, "--to", "chrome", "--counters", "all", "-o", out).returncode == 0
     written = json.loads(out.read_text())["traceEvents"]
     counters = [e for e in written if e["ph"] == "C"]
     assert [e for e in written if e["ph"] != "C"] == events
     assert all(e["pid"] == 0 for e in counters)
-    assert [(e["ts"], e["id"], e["args"]["Queue Length"]) for e in counters if e["name"] == "Queue Length"] == [(0, 7, 1), (5, 7, 2), (10, 7, 1), (70, 7, 0)]
+    assert [(e["ts"], e["id"], e["args"]["Queue Length"]) for e in counters if e["name"] == "Queue Length"] == [
+        (0, 7, 1),
+        (5, 7, 2),
+        (10, 7, 1),
+        (70, 7, 0),
+    ]
     assert [(e["ts"], e["args"]["Memcpy BW"]) for e in counters if e["name"] == "Memcpy HtoD"] == [(70, 4.5), (90, 0)]
     assert len(counters) == 6
     wrong = tachograph("export", path, "--to", "chrome", "--counters", "everything", "-o", out)
@@ -256,6 +365,11 @@ def test_rules_that_do_not_go_together(tachograph, tmp_path):
     for question, by in (("breakdown", "device"), ("overlap", "step")):
         done = tachograph("ask", path, question, "--by", by, "--rules", "hta")
         assert done.returncode == 2 and "rules=exact" in done.stderr
-    for wrong in (("idle", "--delay-us", "soon"), ("queue", "--max-length", "-3"), ("kernel_breakdown", "--ratio", "2"), ("queue", "--rules", "htb")):
+    for wrong in (
+        ("idle", "--delay-us", "soon"),
+        ("queue", "--max-length", "-3"),
+        ("kernel_breakdown", "--ratio", "2"),
+        ("queue", "--rules", "htb"),
+    ):
         assert tachograph("ask", path, *wrong).returncode == 2
     assert tachograph("ask", write(tmp_path, [x("cpu_op", "aten::mm", 0, 5)], "cpu.json"), "idle").returncode == 3

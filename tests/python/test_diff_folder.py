@@ -1,5 +1,6 @@
 """Diffs of folders too large to be held at once: their ranks are looked at one after the other, and the figures are those of all of them,
 worked out by hand from what each rank was given to do."""
+
 import json
 
 import pytest
@@ -14,7 +15,9 @@ def write_rank(path, rank, slow_us, peak):
     events = []
 
     def add(name, start, dur, cat="cpu_op", tid=1, pid=1, **args):
-        events.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": dur, "args": args})
+        events.append(
+            {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": dur, "args": args}
+        )
 
     for s in range(STEPS[rank]):
         begin = 10_000 * s
@@ -26,10 +29,36 @@ def write_rank(path, rank, slow_us, peak):
             add("cudaLaunchKernel", begin + 101, 1, "cuda_runtime", correlation=s + 1)
             add("gemm_kernel", begin + 200, 50, "kernel", 7, 0, device=0, stream=7, correlation=s + 1)
     for at, size, total in ((5, peak, peak), (6, -peak, 0)):
-        events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": at, "s": "t",
-                       "args": {"Device Type": 0, "Device Id": -1, "Addr": 64, "Bytes": size, "Total Allocated": total, "Total Reserved": 0}})
-    path.write_text(json.dumps({"schemaVersion": 1, "padding": PADDING, "traceEvents": events, "baseTimeNanoseconds": 1_000_000_000,
-                                "distributedInfo": {"rank": rank, "world_size": 3, "backend": "nccl"}}))
+        events.append(
+            {
+                "ph": "i",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "pid": 1,
+                "tid": 1,
+                "ts": at,
+                "s": "t",
+                "args": {
+                    "Device Type": 0,
+                    "Device Id": -1,
+                    "Addr": 64,
+                    "Bytes": size,
+                    "Total Allocated": total,
+                    "Total Reserved": 0,
+                },
+            }
+        )
+    path.write_text(
+        json.dumps(
+            {
+                "schemaVersion": 1,
+                "padding": PADDING,
+                "traceEvents": events,
+                "baseTimeNanoseconds": 1_000_000_000,
+                "distributedInfo": {"rank": rank, "world_size": 3, "backend": "nccl"},
+            }
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +82,10 @@ def test_figures_are_means_over_the_steps_every_rank_has(folders):
     found = rows(diff)
     step = 1000 * sum(1000 + 100 * r + s for r in STEPS for s in range(5)) / 15
     assert found["step", "step", "mean"] == (pytest.approx(step), pytest.approx(step), "no difference")
-    assert found["step", "step", "p50"][:2] == (1_102_000, 1_102_000)  # of steps whose figure is the mean over ranks: 1100 + s us
+    assert found["step", "step", "p50"][:2] == (
+        1_102_000,
+        1_102_000,
+    )  # of steps whose figure is the mean over ranks: 1100 + s us
     assert found["op", "a", "calls"][:2] == (2, 2)
     assert found["op", "a", "cpu"][:2] == (6000, 6000)
     assert found["op", "b", "calls"][:2] == (pytest.approx(1 / 3), pytest.approx(1 / 3))

@@ -1,5 +1,6 @@
 """tg.diff on random traces: its figures a step are those of the other questions, divided by the steps; what renames streams, swaps
 sides or holds a trace against itself changes nothing but what it must."""
+
 import pathlib
 import tempfile
 
@@ -13,9 +14,24 @@ import traces
 
 tg = pytest.importorskip("tachograph")
 SETTINGS = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-CONTENT = st.fixed_dictionaries({"seed": st.integers(0, 2**32), "size": st.integers(20, 90), "grain": st.sampled_from((250, 1000)),
-                                 "steps": st.integers(1, 4), "python": st.booleans(), "gpu": st.booleans(), "memory": st.booleans()})
-FIGURES = {"calls": "calls", "cpu": "cpu_ns", "self_cpu": "self_cpu_ns", "device": "device_ns", "self_device": "self_device_ns"}
+CONTENT = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32),
+        "size": st.integers(20, 90),
+        "grain": st.sampled_from((250, 1000)),
+        "steps": st.integers(1, 4),
+        "python": st.booleans(),
+        "gpu": st.booleans(),
+        "memory": st.booleans(),
+    }
+)
+FIGURES = {
+    "calls": "calls",
+    "cpu": "cpu_ns",
+    "self_cpu": "self_cpu_ns",
+    "device": "device_ns",
+    "self_device": "self_device_ns",
+}
 
 
 def opened(content, folder, change=None):
@@ -98,7 +114,9 @@ def in_modules(events):
         host = n.event.dur - sum(c.event.dur for c in n.children) - sum(call.dur for call, _ in n.calls)
         device = sum(e.dur for _, work in n.calls for e in work)
         own = {"calls": 1, "self_cpu": host, "self_device": device}
-        figures = [(k, {"cpu": host, "device": device} | (own if k == len(path) else {})) for k in range(1, len(path) + 1)]
+        figures = [
+            (k, {"cpu": host, "device": device} | (own if k == len(path) else {})) for k in range(1, len(path) + 1)
+        ]
         for k, row in figures:
             for quantity, value in row.items():
                 key = " / ".join(path[:k]), quantity
@@ -123,8 +141,10 @@ def test_modules_and_memory(one, other):
     for side, content in zip("ab", (one, other)):
         events = traces.build(**content)[0].events
         modules = in_modules(events)
-        peaks = {device: row["peak_net_bytes"] if row["peak_allocated_bytes"] is None else row["peak_allocated_bytes"]
-                 for device, row in reference.memory(events).items()}
+        peaks = {
+            device: row["peak_net_bytes"] if row["peak_allocated_bytes"] is None else row["peak_allocated_bytes"]
+            for device, row in reference.memory(events).items()
+        }
         for (by, name, quantity), row in found.items():
             if by in ("module", "memory"):
                 want = modules.get((name, quantity), 0) if by == "module" else peaks.get(name, 0)

@@ -1,4 +1,5 @@
 """The programs printed in docs/api.md and README.md do what they say."""
+
 import json
 import os
 import pathlib
@@ -22,9 +23,32 @@ def folder(tmp_path):
     """trace.json.gz, and the same before and after and as two ranks: two steps, operators in both with shapes, more than five calls of one. A memory
     snapshot with one block."""
     import gzip
-    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": 100 * i, "dur": 100} for i in (1, 2)]
-    events += [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 100 + 20 * i, "dur": 10, "args": {"Input Dims": [[8], [8]]}}
-               for i in range(8)]
+
+    events = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{i}",
+            "pid": 1,
+            "tid": 1,
+            "ts": 100 * i,
+            "dur": 100,
+        }
+        for i in (1, 2)
+    ]
+    events += [
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "aten::add",
+            "pid": 1,
+            "tid": 1,
+            "ts": 100 + 20 * i,
+            "dur": 10,
+            "args": {"Input Dims": [[8], [8]]},
+        }
+        for i in range(8)
+    ]
     (tmp_path / "ranks").mkdir()
     for name in ("trace", "before", "after"):
         (tmp_path / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
@@ -51,9 +75,15 @@ def build_c(folder, number, library):
     if not shutil.which("cc") or not library.exists():
         pytest.skip("no C compiler, or the library is not built")
     (folder / "program.c").write_text(blocks("docs/api.md", "c")[number])
-    subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-I", ROOT / "include", "program.c", library, "-o", "program"], cwd=folder, check=True)
+    subprocess.run(
+        ["cc", "-std=c11", "-Wall", "-Werror", "-I", ROOT / "include", "program.c", library, "-o", "program"],
+        cwd=folder,
+        check=True,
+    )
     environment = dict(os.environ, LD_LIBRARY_PATH=str(library.parent))
-    return lambda *args: subprocess.run([folder / "program", *args], cwd=folder, capture_output=True, text=True, env=environment)
+    return lambda *args: subprocess.run(
+        [folder / "program", *args], cwd=folder, capture_output=True, text=True, env=environment
+    )
 
 
 def test_c_that_reads(folder):
@@ -67,14 +97,24 @@ def test_c_that_records(folder, tachograph):
     run = build_c(folder, 1, "libtachograph-capture.so")
     done = run()
     assert (done.returncode, done.stdout) == (0, "0 lost\n")
-    answer = tachograph("sql", "run.tacho", "SELECT name, count(*) AS n FROM slices WHERE category = 'user_annotation' GROUP BY name ORDER BY name", "--json", cwd=folder)
+    answer = tachograph(
+        "sql",
+        "run.tacho",
+        "SELECT name, count(*) AS n FROM slices WHERE category = 'user_annotation' GROUP BY name ORDER BY name",
+        "--json",
+        cwd=folder,
+    )
     assert json.loads(answer.stdout)["rows"] == [["ProfilerStep#1", 3], ["load", 3]]
 
 
 def test_commands(folder, tachograph):
     """Every `tachograph …` line of the README, but for those on files the test does not have."""
     lines = [line.split("#")[0].strip() for block in blocks("README.md", "") for line in block.splitlines()]
-    commands = [line for line in lines if line.startswith("tachograph ") and "gaps" not in line and "demo-out" not in line and "train.py" not in line]
+    commands = [
+        line
+        for line in lines
+        if line.startswith("tachograph ") and "gaps" not in line and "demo-out" not in line and "train.py" not in line
+    ]
     assert len(commands) > 5
     for command in commands:
         words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)][1:]

@@ -1,4 +1,5 @@
 """experimental_event_tree(): the same operators, allocations and frames as torch's own tree of the same program, and torch's tools walk it."""
+
 import warnings
 from collections import Counter
 
@@ -71,9 +72,14 @@ def test_operators_stand_under_the_same_ones(ours, torchs):
 
 def test_allocations_stand_under_the_same_ones(ours, torchs):
     """Without frees: which of them fall into an operator depends on when Python lets go of a tensor."""
+
     def found(prof):
-        return Counter((e.parent.name, e.extra_fields.alloc_size) for e in tree(prof)
-                       if e.tag.name == "Allocation" and e.parent.tag.name == "TorchOp" and e.extra_fields.alloc_size > 0)
+        return Counter(
+            (e.parent.name, e.extra_fields.alloc_size)
+            for e in tree(prof)
+            if e.tag.name == "Allocation" and e.parent.tag.name == "TorchOp" and e.extra_fields.alloc_size > 0
+        )
+
     assert found(ours) == found(torchs)
 
 
@@ -82,17 +88,32 @@ def test_an_operator_tells_its_inputs(ours, torchs):
         event = next(e for e in tree(prof) if e.name == "aten::addmm")
         assert isinstance(event.extra_fields, torch._C._profiler._ExtraFields_TorchOp) and event.typed[0] == event.tag
         return [(i.sizes, i.strides, i.dtype, i.dim) if hasattr(i, "sizes") else i for i in event.extra_fields.inputs]
-    assert inputs(ours) == inputs(torchs) == [([8], [1], torch.float32, 1), ([2, 8], [8, 1], torch.float32, 2), ([8, 8], [1, 8], torch.float32, 2), 1, 1]
+
+    assert (
+        inputs(ours)
+        == inputs(torchs)
+        == [([8], [1], torch.float32, 1), ([2, 8], [8, 1], torch.float32, 2), ([8, 8], [1, 8], torch.float32, 2), 1, 1]
+    )
 
 
 def test_frames_tell_where_they_are(ours):
     events = tree(ours)
     run = next(e for e in events if e.name.endswith(": run"))
     assert run.tag.name == "PyCall" and run.extra_fields.callsite.function_name == "run"
-    assert run.extra_fields.callsite.file_name.endswith("test_event_tree.py") and f"({run.extra_fields.callsite.line_number})" in run.name
-    assert {e.extra_fields.module.cls_name for e in events if e.tag.name == "PyCall" and e.extra_fields.module} == {"Sequential", "Linear", "ReLU"}
+    assert (
+        run.extra_fields.callsite.file_name.endswith("test_event_tree.py")
+        and f"({run.extra_fields.callsite.line_number})" in run.name
+    )
+    assert {e.extra_fields.module.cls_name for e in events if e.tag.name == "PyCall" and e.extra_fields.module} == {
+        "Sequential",
+        "Linear",
+        "ReLU",
+    }
     label = next(e for e in events if e.name == "a label")
-    assert label.extra_fields.scope == torch._C._profiler.RecordScope.USER_SCOPE and label.end_time_ns > label.start_time_ns
+    assert (
+        label.extra_fields.scope == torch._C._profiler.RecordScope.USER_SCOPE
+        and label.end_time_ns > label.start_time_ns
+    )
 
 
 def test_torchs_rules_find_what_they_find_in_torchs_tree(ours, torchs):

@@ -1,4 +1,5 @@
 """Execution traces: both schemas, the join to a profiler trace, and files that are something else."""
+
 import gzip
 import json
 
@@ -8,18 +9,45 @@ tachograph = pytest.importorskip("tachograph")
 
 
 def old_node(number, name, rf_id):
-    return {"name": name, "id": number, "rf_id": rf_id, "parent": 1, "op_schema": f"{name}()", "inputs": [[6, 7, 0, 4, 4, "cpu"]], "input_shapes": [[2, 2]],
-            "input_types": ["Tensor(float)"], "outputs": [], "output_shapes": [], "output_types": []}
+    return {
+        "name": name,
+        "id": number,
+        "rf_id": rf_id,
+        "parent": 1,
+        "op_schema": f"{name}()",
+        "inputs": [[6, 7, 0, 4, 4, "cpu"]],
+        "input_shapes": [[2, 2]],
+        "input_types": ["Tensor(float)"],
+        "outputs": [],
+        "output_shapes": [],
+        "output_types": [],
+    }
 
 
 def new_node(number, name, rf_id):
-    return {"id": number, "name": name, "ctrl_deps": 1, "inputs": {"values": [[6, 7, 0, 4, 4, "cpu"]], "shapes": [[2, 2]], "types": ["Tensor(float)"]},
-            "outputs": {"values": [], "shapes": [], "types": []},
-            "attr": [{"name": "rf_id", "type": "uint64", "value": rf_id}, {"name": "op_schema", "type": "string", "value": f"{name}()"}]}
+    return {
+        "id": number,
+        "name": name,
+        "ctrl_deps": 1,
+        "inputs": {"values": [[6, 7, 0, 4, 4, "cpu"]], "shapes": [[2, 2]], "types": ["Tensor(float)"]},
+        "outputs": {"values": [], "shapes": [], "types": []},
+        "attr": [
+            {"name": "rf_id", "type": "uint64", "value": rf_id},
+            {"name": "op_schema", "type": "string", "value": f"{name}()"},
+        ],
+    }
 
 
 def execution_trace(node=old_node):
-    return {"schema": "1.0.1", "pid": 1, "nodes": [node(2, "[pytorch|profiler|execution_trace|thread]", 0), node(5, "aten::mm", 3), node(4, "aten::linear", 2)]}
+    return {
+        "schema": "1.0.1",
+        "pid": 1,
+        "nodes": [
+            node(2, "[pytorch|profiler|execution_trace|thread]", 0),
+            node(5, "aten::mm", 3),
+            node(4, "aten::linear", 2),
+        ],
+    }
 
 
 def event(cat, name, start, dur, **args):
@@ -29,10 +57,19 @@ def event(cat, name, start, dur, **args):
 @pytest.fixture
 def trace(tmp_path):
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [
-        event("user_annotation", "step", 0, 90, **{"External id": 1}), event("cpu_op", "aten::linear", 1, 50, **{"External id": 2}),
-        event("cpu_op", "aten::mm", 2, 30, **{"External id": 3}), event("cuda_runtime", "cudaLaunchKernel", 3, 4, **{"External id": 3, "correlation": 9}),
-        event("cpu_op", "aten::relu", 60, 5, **{"External id": 4})]}))
+    path.write_text(
+        json.dumps(
+            {
+                "traceEvents": [
+                    event("user_annotation", "step", 0, 90, **{"External id": 1}),
+                    event("cpu_op", "aten::linear", 1, 50, **{"External id": 2}),
+                    event("cpu_op", "aten::mm", 2, 30, **{"External id": 3}),
+                    event("cuda_runtime", "cudaLaunchKernel", 3, 4, **{"External id": 3, "correlation": 9}),
+                    event("cpu_op", "aten::relu", 60, 5, **{"External id": 4}),
+                ]
+            }
+        )
+    )
     return tachograph.open(str(path))
 
 
@@ -47,11 +84,23 @@ def put(tmp_path, document, pack=False):
 @pytest.mark.parametrize("node", (old_node, new_node))
 def test_join(tmp_path, trace, node, pack):
     et = tachograph.load_execution_trace(put(tmp_path, execution_trace(node), pack))
-    assert {n.id: (n.name, n.rf_id, n.parent, n.op_schema, n.input_shapes, n.input_types, n.inputs) for n in et.nodes.values()} == {
+    assert {
+        n.id: (n.name, n.rf_id, n.parent, n.op_schema, n.input_shapes, n.input_types, n.inputs)
+        for n in et.nodes.values()
+    } == {
         number: (name, rf_id, 1, name + "()", [[2, 2]], ["Tensor(float)"], [[6, 7, 0, 4, 4, "cpu"]])
-        for number, name, rf_id in ((2, "[pytorch|profiler|execution_trace|thread]", 0), (5, "aten::mm", 3), (4, "aten::linear", 2))}
+        for number, name, rf_id in (
+            (2, "[pytorch|profiler|execution_trace|thread]", 0),
+            (5, "aten::mm", 3),
+            (4, "aten::linear", 2),
+        )
+    }
     assert [(r["name"], r["category"], r["external_id"], r["et_node"]) for r in et.correlate(trace)] == [
-        ("step", "user_annotation", 1, None), ("aten::linear", "cpu_op", 2, 4), ("aten::mm", "cpu_op", 3, 5), ("aten::relu", "cpu_op", 4, None)]
+        ("step", "user_annotation", 1, None),
+        ("aten::linear", "cpu_op", 2, 4),
+        ("aten::mm", "cpu_op", 3, 5),
+        ("aten::relu", "cpu_op", 4, None),
+    ]
 
 
 def test_of_another_run(tmp_path, trace):
@@ -63,13 +112,29 @@ def test_of_another_run(tmp_path, trace):
 
 def test_what_is_no_node_is_counted(tmp_path):
     document = execution_trace()
-    document["nodes"] += [5, None, {"id": "6", "name": "x"}, {"name": "y"}, old_node(5, "again", 8), {"id": 8, "name": "z", "rf_id": "soon", "attr": 3, "inputs": None}]
+    document["nodes"] += [
+        5,
+        None,
+        {"id": "6", "name": "x"},
+        {"name": "y"},
+        old_node(5, "again", 8),
+        {"id": 8, "name": "z", "rf_id": "soon", "attr": 3, "inputs": None},
+    ]
     et = tachograph.load_execution_trace(put(tmp_path, document))
     assert (et.skipped, sorted(et.nodes), et.nodes[8].rf_id, et.nodes[8].inputs) == (5, [2, 4, 5, 8], None, [])
 
 
-@pytest.mark.parametrize("data, why", ((b"[]", "not an object with a list of nodes"), (b'{"nodes": {}}', "list of nodes"), (b"", "is not JSON"), (b'{"nodes": [', "is not JSON"),
-                                       (b'{"nodes": [\xff]}', "is not JSON"), (b'{"nodes": ' + b"[" * 200_000, "too deep|is not JSON")))
+@pytest.mark.parametrize(
+    "data, why",
+    (
+        (b"[]", "not an object with a list of nodes"),
+        (b'{"nodes": {}}', "list of nodes"),
+        (b"", "is not JSON"),
+        (b'{"nodes": [', "is not JSON"),
+        (b'{"nodes": [\xff]}', "is not JSON"),
+        (b'{"nodes": ' + b"[" * 200_000, "too deep|is not JSON"),
+    ),
+)
 def test_other_files(tmp_path, data, why):
     with pytest.raises(ValueError, match=why):
         tachograph.load_execution_trace(put(tmp_path, data))

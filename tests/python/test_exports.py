@@ -1,4 +1,5 @@
 """Every export is read back by somebody else's reader and compared with what went in, event by event."""
+
 import collections
 import csv
 import decimal
@@ -86,10 +87,16 @@ LINES = [
     ('{"ph":"s","cat":"ac2g","name":"ac2g","id":41,"pid":1,"tid":1,"ts":3}', SAME),
     ('{"ph":"t","cat":"ac2g","name":"ac2g","id":41,"pid":1,"tid":1,"ts":3}', SAME),
     ('{"ph":"f","cat":"ac2g","name":"ac2g","id":41,"pid":0,"tid":7,"ts":4,"bp":"e"}', SAME),
-    ('{"ph":"X","cat":"f","name":"v2 flow","bind_id":"0x9","flow_in":true,"flow_out":false,"pid":1,"tid":3,"ts":1,"dur":1}', SAME),
+    (
+        '{"ph":"X","cat":"f","name":"v2 flow","bind_id":"0x9","flow_in":true,"flow_out":false,"pid":1,"tid":3,"ts":1,"dur":1}',
+        SAME,
+    ),
     ('{"ph":"P","name":"sample","pid":1,"tid":1,"ts":13,"sf":5}', SAME),
     ('{"ph":"N","name":"object","id":"0x5","pid":1,"tid":1,"ts":13}', SAME),
-    ('{"ph":"O","name":"object","id":"0x5","pid":1,"tid":1,"ts":14,"args":{"snapshot":{"deep":[1,[2,{"x":null}]]}}}', SAME),
+    (
+        '{"ph":"O","name":"object","id":"0x5","pid":1,"tid":1,"ts":14,"args":{"snapshot":{"deep":[1,[2,{"x":null}]]}}}',
+        SAME,
+    ),
     ('{"ph":"D","name":"object","id":"0x5","pid":1,"tid":1,"ts":15}', SAME),
     ('{"ph":"R","name":"mark","pid":1,"tid":1,"ts":15}', SAME),
     ('{"ph":"c","name":"clock_sync","pid":1,"tid":1,"ts":15,"args":{"sync_id":"s"}}', SAME),
@@ -105,17 +112,37 @@ LINES = [
     ('{"ph":"X","cat":"t","name":"epoch","pid":2,"tid":1,"ts":1694039968955744.123,"dur":99999999999.999}', SAME),
     ('{"ph":"X","cat":"t","name":"early","pid":2,"tid":2,"ts":-5.5,"dur":1}', SAME),
     ('{"ph":"i","name":"no time","pid":1,"tid":1}', SAME),
-    ('{"ph":"X","cat":"e","name":"q\\" b\\\\ n\\n t\\t u\\u0001 \\u00e9 \\ud83d\\ude00 / \\/ \\u2028","pid":3,"tid":1,"ts":1,"dur":1}', SAME),
+    (
+        '{"ph":"X","cat":"e","name":"q\\" b\\\\ n\\n t\\t u\\u0001 \\u00e9 \\ud83d\\ude00 / \\/ \\u2028","pid":3,"tid":1,"ts":1,"dur":1}',
+        SAME,
+    ),
     ('{"ph":"X","cat":"e","name":"lone \\ud800 half","pid":3,"tid":1,"ts":3,"dur":1}', SAME),
     ('{"ph":"X","cat":"e\\"","name":"","pid":3,"tid":1,"ts":5,"dur":1,"args":{"":"","k\\"\\n":"\\u0000"}}', SAME),
-    ('{"ph":"i","name":"numbers","pid":1,"tid":1,"ts":1,"args":{"max":9223372036854775807,"min":-9223372036854775808,'
-     '"more":18446744073709551616,"dec":0.10,"tiny":1e-7,"huge":1E+300,"neg":-0.001,"minus zero":-0.0,"long":0.12345678901234567890}}', SAME),
-    ('{"ph":"i","name":"values","pid":1,"tid":1,"ts":1,"args":{"t":true,"f":false,"n":null,"l":[1,"a",null,[]],"o":{"a":{}},"s":"1"}}', SAME),
-    ('{"ph":"i","name":"not JSON","pid":1,"tid":1,"ts":1,"args":{"nan":NaN,"inf":-Infinity,"na":N/A,"list":[1,NaN]}}',
-     '{"ph":"i","name":"not JSON","pid":1,"tid":1,"ts":1,"args":{"nan":"NaN","inf":"-Infinity","na":"N/A","list":[1,"NaN"]}}'),
-    ('{"ph":"X","cat":"t","name":"text time","pid":1,"tid":9,"ts":"12.5","dur":"3"}', '{"ph":"X","cat":"t","name":"text time","pid":1,"tid":9,"ts":12.5,"dur":3}'),
-    ('{"ph":"X","cat":"t","name":"negative dur","pid":1,"tid":8,"ts":1,"dur":-1.-500}', '{"ph":"X","cat":"t","name":"negative dur","pid":1,"tid":8,"ts":1,"dur":0}'),
-    ('{"ph":"X","cat":"t","name":"bad \\p escape","pid":1,"tid":8,"ts":2,"dur":1}', '{"ph":"X","cat":"t","name":"bad \\\\p escape","pid":1,"tid":8,"ts":2,"dur":1}'),
+    (
+        '{"ph":"i","name":"numbers","pid":1,"tid":1,"ts":1,"args":{"max":9223372036854775807,"min":-9223372036854775808,'
+        '"more":18446744073709551616,"dec":0.10,"tiny":1e-7,"huge":1E+300,"neg":-0.001,"minus zero":-0.0,"long":0.12345678901234567890}}',
+        SAME,
+    ),
+    (
+        '{"ph":"i","name":"values","pid":1,"tid":1,"ts":1,"args":{"t":true,"f":false,"n":null,"l":[1,"a",null,[]],"o":{"a":{}},"s":"1"}}',
+        SAME,
+    ),
+    (
+        '{"ph":"i","name":"not JSON","pid":1,"tid":1,"ts":1,"args":{"nan":NaN,"inf":-Infinity,"na":N/A,"list":[1,NaN]}}',
+        '{"ph":"i","name":"not JSON","pid":1,"tid":1,"ts":1,"args":{"nan":"NaN","inf":"-Infinity","na":"N/A","list":[1,"NaN"]}}',
+    ),
+    (
+        '{"ph":"X","cat":"t","name":"text time","pid":1,"tid":9,"ts":"12.5","dur":"3"}',
+        '{"ph":"X","cat":"t","name":"text time","pid":1,"tid":9,"ts":12.5,"dur":3}',
+    ),
+    (
+        '{"ph":"X","cat":"t","name":"negative dur","pid":1,"tid":8,"ts":1,"dur":-1.-500}',
+        '{"ph":"X","cat":"t","name":"negative dur","pid":1,"tid":8,"ts":1,"dur":0}',
+    ),
+    (
+        '{"ph":"X","cat":"t","name":"bad \\p escape","pid":1,"tid":8,"ts":2,"dur":1}',
+        '{"ph":"X","cat":"t","name":"bad \\\\p escape","pid":1,"tid":8,"ts":2,"dur":1}',
+    ),
 ]
 WANT = [want or line for line, want in LINES]
 HEAD = '{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"d\\u00e9vice"}],"odd":NaN,"traceEvents":'
@@ -129,7 +156,15 @@ def text_of(head, tail, lines):
 def test_every_kind_of_event_comes_back(tachograph, tmp_path):
     path = write(tmp_path, text_of(HEAD, TAIL, [line for line, _ in LINES]))
     got = load(export(tachograph, path, "--to", "chrome"))
-    assert list(got) == ["schemaVersion", "deviceProperties", "odd", "traceEvents", "displayTimeUnit", "traceName", "after"]
+    assert list(got) == [
+        "schemaVersion",
+        "deviceProperties",
+        "odd",
+        "traceEvents",
+        "displayTimeUnit",
+        "traceName",
+        "after",
+    ]
     assert got["odd"] == "NaN" and got["after"] == {"a": ["1", "2"]} and got["deviceProperties"][0]["name"] == "dévice"
     assert len(got["traceEvents"]) == len(WANT)
     for event, want in zip(got["traceEvents"], WANT):
@@ -137,9 +172,12 @@ def test_every_kind_of_event_comes_back(tachograph, tmp_path):
 
 
 def test_members_keep_the_order_of_their_args_and_kineto_order_themselves(tachograph, tmp_path):
-    path = write(tmp_path, '[{"name":"n","args":{"z":1,"a":2},"dur":1,"ts":3,"tid":1,"id":5,"pid":1,"cat":"x","ph":"X"}]')
+    path = write(
+        tmp_path, '[{"name":"n","args":{"z":1,"a":2},"dur":1,"ts":3,"tid":1,"id":5,"pid":1,"cat":"x","ph":"X"}]'
+    )
     assert export(tachograph, path, "--to", "chrome") == (
-        b'[\n{"ph":"X","cat":"x","name":"n","pid":1,"tid":1,"ts":3,"dur":1,"id":5,"args":{"z":1,"a":2}}\n]\n')
+        b'[\n{"ph":"X","cat":"x","name":"n","pid":1,"tid":1,"ts":3,"dur":1,"id":5,"args":{"z":1,"a":2}}\n]\n'
+    )
 
 
 def test_a_bare_array_stays_one(tachograph, tmp_path):
@@ -158,15 +196,18 @@ def test_the_native_file_between_changes_nothing(tachograph, tmp_path):
 
 
 def test_bytes_that_are_not_utf8_become_replacement_characters(tachograph, tmp_path):
-    path = write(tmp_path, b'[{"ph":"i","name":"a\xff\xc3(b","pid":1,"tid":1,"ts":1,"args":{"\xfe":"\xed\xa0\x80","l":["\x80"]}}]')
-    event, = load(export(tachograph, path, "--to", "chrome"))
+    path = write(
+        tmp_path,
+        b'[{"ph":"i","name":"a\xff\xc3(b","pid":1,"tid":1,"ts":1,"args":{"\xfe":"\xed\xa0\x80","l":["\x80"]}}]',
+    )
+    (event,) = load(export(tachograph, path, "--to", "chrome"))
     assert event["name"] == "a\ufffd\ufffd(b"
     assert event["args"] == {"\ufffd": "\ud800", "l": ["\ufffd"]}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_traces_come_back(tachograph, tmp_path, seed):
-    rank, = traces.build(seed, size=80, span=random.Random(seed).choice((30, 1000)))
+    (rank,) = traces.build(seed, size=80, span=random.Random(seed).choice((30, 1000)))
     path = traces.write([rank], tmp_path, seed)
     document = load(export(tachograph, path, "--to", "chrome", "--lanes", "keep"))
     events = document if isinstance(document, list) else document["traceEvents"]
@@ -185,7 +226,10 @@ def test_random_traces_come_back(tachograph, tmp_path, seed):
 
 @pytest.mark.parametrize("name", [None, "made elsewhere"])
 def test_chrome_file_of_others_keeps_its_name_or_none(tachograph, tmp_path, name):
-    document = {"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}], **({"traceName": name} if name else {})}
+    document = {
+        "traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}],
+        **({"traceName": name} if name else {}),
+    }
     path = write(tmp_path, json.dumps(document))
     assert tachograph("export", path, "-o", tmp_path / "out.json").returncode == 0
     assert json.loads((tmp_path / "out.json").read_text()).get("traceName") == name
@@ -195,11 +239,24 @@ def test_chrome_file_of_others_keeps_its_name_or_none(tachograph, tmp_path, name
 
 
 def kernel(name, start, dur, corr, tid=7):
-    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": tid, "ts": start, "dur": dur, "args": {"device": 0, "stream": tid, "correlation": corr}}
+    return {
+        "ph": "X",
+        "cat": "kernel",
+        "name": name,
+        "pid": 0,
+        "tid": tid,
+        "ts": start,
+        "dur": dur,
+        "args": {"device": 0, "stream": tid, "correlation": corr},
+    }
 
 
 OVERLAPPING = [
-    kernel("k1", 10, 10, 1), kernel("k2", 15, 10, 2), kernel("k3", 16, 20, 3), kernel("k4", 26, 2, 4), kernel("taken", 0, 1, 9, tid=1000007),
+    kernel("k1", 10, 10, 1),
+    kernel("k2", 15, 10, 2),
+    kernel("k3", 16, 20, 3),
+    kernel("k4", 26, 2, 4),
+    kernel("taken", 0, 1, 9, tid=1000007),
     {"ph": "f", "cat": "ac2g", "name": "ac2g", "id": 2, "pid": 0, "tid": 7, "ts": 15, "bp": "e"},
     {"ph": "f", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 0, "tid": 7, "ts": 10, "bp": "e"},
     {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7"}},
@@ -212,7 +269,13 @@ def test_overlaps_go_to_tids_of_their_own(tachograph, tmp_path):
     got = load(export(tachograph, path, "--to", "chrome"))
     assert nesting.overlaps(got) == []
     tids = {e["name"]: e["tid"] for e in got if e["ph"] == "X"}
-    assert tids == {"k1": "7", "k2": "2000007", "k3": "3000007", "k4": "7", "taken": "1000007"}  # 1000007 belongs to somebody
+    assert tids == {
+        "k1": "7",
+        "k2": "2000007",
+        "k3": "3000007",
+        "k4": "7",
+        "taken": "1000007",
+    }  # 1000007 belongs to somebody
     assert [e["tid"] for e in got if e["ph"] == "f"] == ["2000007", "7"]  # a flow's end stays with its kernel
     names = {e["tid"]: e["args"]["name"] for e in got if e["name"] == "thread_name"}
     assert names == {"7": "stream 7", "2000007": "stream 7 (overlap 1)", "3000007": "stream 7 (overlap 2)"}
@@ -223,7 +286,7 @@ def test_overlaps_go_to_tids_of_their_own(tachograph, tmp_path):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_split_random_traces_nest(tachograph, tmp_path, seed):
-    rank, = traces.build(seed, size=120, span=30)
+    (rank,) = traces.build(seed, size=120, span=30)
     path = traces.write([rank], tmp_path, seed)
     document = load(export(tachograph, path, "--to", "chrome"))
     events = document if isinstance(document, list) else document["traceEvents"]
@@ -235,11 +298,25 @@ def two_ranks(tmp_path):
     folder = tmp_path / "ranks"
     folder.mkdir()
     for rank, base in ((0, 5000), (1, 7000)):
-        document = {"distributedInfo": {"rank": rank, "world_size": 2}, "baseTimeNanoseconds": base, "traceEvents": [
-            {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}},
-            {"ph": "X", "cat": "cuda_runtime", "name": "launch %d" % rank, "pid": 100, "tid": 100, "ts": 1, "dur": 1, "args": {"correlation": 1}},
-            {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 100, "tid": 100, "ts": 1},
-            kernel("kernel %d" % rank, 3, 1, 1)]}
+        document = {
+            "distributedInfo": {"rank": rank, "world_size": 2},
+            "baseTimeNanoseconds": base,
+            "traceEvents": [
+                {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}},
+                {
+                    "ph": "X",
+                    "cat": "cuda_runtime",
+                    "name": "launch %d" % rank,
+                    "pid": 100,
+                    "tid": 100,
+                    "ts": 1,
+                    "dur": 1,
+                    "args": {"correlation": 1},
+                },
+                {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 100, "tid": 100, "ts": 1},
+                kernel("kernel %d" % rank, 3, 1, 1),
+            ],
+        }
         (folder / ("rank-%d.json" % rank)).write_text(json.dumps(document))
     return folder
 
@@ -261,9 +338,28 @@ def test_ranks_share_one_document_without_mixing(tachograph, tmp_path):
 def test_one_step_is_what_it_launched(tachograph, tmp_path):
     events = [{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}}]
     for k in range(3):
-        events += [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#%d" % k, "pid": 1, "tid": 1, "ts": 100 * k, "dur": 100},
-                   {"ph": "X", "cat": "cuda_runtime", "name": "launch %d" % k, "pid": 1, "tid": 1, "ts": 100 * k + 90, "dur": 5, "args": {"correlation": k + 1}},
-                   kernel("kernel %d" % k, 100 * k + 110, 5, k + 1)]
+        events += [
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": "ProfilerStep#%d" % k,
+                "pid": 1,
+                "tid": 1,
+                "ts": 100 * k,
+                "dur": 100,
+            },
+            {
+                "ph": "X",
+                "cat": "cuda_runtime",
+                "name": "launch %d" % k,
+                "pid": 1,
+                "tid": 1,
+                "ts": 100 * k + 90,
+                "dur": 5,
+                "args": {"correlation": k + 1},
+            },
+            kernel("kernel %d" % k, 100 * k + 110, 5, k + 1),
+        ]
     path = write(tmp_path, json.dumps(events))
     got = load(export(tachograph, path, "--to", "chrome", "--step", 1))
     assert [e["name"] for e in got] == ["process_name", "ProfilerStep#1", "launch 1", "kernel 1"]
@@ -288,14 +384,19 @@ class Decoded:
     """A .pftrace as the perfetto package's own classes read it: events with their interned strings put back."""
 
     def __init__(self, data):
-        pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="the package perfetto is not installed")
+        pb = pytest.importorskip(
+            "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="the package perfetto is not installed"
+        )
         trace = pb.Trace()
         trace.ParseFromString(data)
         size = trace.ByteSize()
         trace.DiscardUnknownFields()
         assert trace.ByteSize() == size  # every field is one Perfetto knows
         self.tracks, self.slices, self.instants, self.counters, self.flows = {}, [], [], [], {}
-        interned = {key: {} for key in ("event_categories", "event_names", "debug_annotation_names", "debug_annotation_string_values")}
+        interned = {
+            key: {}
+            for key in ("event_categories", "event_names", "debug_annotation_names", "debug_annotation_string_values")
+        }
         stacks = collections.defaultdict(list)
         begins, ends = {}, {}
         assert trace.packet[0].sequence_flags == 1
@@ -319,9 +420,16 @@ class Decoded:
                 assert packet.timestamp >= start
                 begin["dur"] = packet.timestamp - start
                 continue
-            event = {"track": self.tracks[e.track_uuid], "ts": packet.timestamp, "name": interned["event_names"].get(e.name_iid),
-                     "cat": [interned["event_categories"][c] for c in e.category_iids],
-                     "args": dict(annotation(a, interned["debug_annotation_names"], interned["debug_annotation_string_values"]) for a in e.debug_annotations)}
+            event = {
+                "track": self.tracks[e.track_uuid],
+                "ts": packet.timestamp,
+                "name": interned["event_names"].get(e.name_iid),
+                "cat": [interned["event_categories"][c] for c in e.category_iids],
+                "args": dict(
+                    annotation(a, interned["debug_annotation_names"], interned["debug_annotation_string_values"])
+                    for a in e.debug_annotations
+                ),
+            }
             if e.type == pb.TrackEvent.TYPE_SLICE_BEGIN:
                 # slices of a track nest when times never run backwards while one is open
                 assert not stacks[e.track_uuid] or packet.timestamp >= stacks[e.track_uuid][-1][1]
@@ -333,7 +441,9 @@ class Decoded:
                 self.instants.append(event)
             else:
                 assert e.type == pb.TrackEvent.TYPE_COUNTER
-                self.counters.append((self.tracks[e.track_uuid].name, packet.timestamp, getattr(e, e.WhichOneof("counter_value_field"))))
+                self.counters.append(
+                    (self.tracks[e.track_uuid].name, packet.timestamp, getattr(e, e.WhichOneof("counter_value_field")))
+                )
         assert not any(stacks.values()) and begins.keys() == ends.keys()
         self.flows = sorted((begins[f]["name"], ends[f]["name"]) for f in begins)
 
@@ -348,7 +458,7 @@ class Decoded:
 def want_annotation(v):
     if isinstance(v, bool):
         return ("bool_value", v)
-    if isinstance(v, int) and -2**63 <= v < 2**63:
+    if isinstance(v, int) and -(2**63) <= v < 2**63:
         return ("int_value", v)
     if isinstance(v, float):
         return ("double_value", v)
@@ -359,7 +469,7 @@ def want_annotation(v):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_perfetto_has_every_event(tachograph, tmp_path, seed):
-    rank, = traces.build(seed, size=80, span=random.Random(seed).choice((30, 1000)))
+    (rank,) = traces.build(seed, size=80, span=random.Random(seed).choice((30, 1000)))
     got = Decoded(export(tachograph, traces.write([rank], tmp_path, seed), "--to", "perfetto"))
     shift = -min([0] + [e.ts for e in rank.events if e.ts is not None])
 
@@ -386,15 +496,50 @@ def test_perfetto_tracks_flows_and_odd_values(tachograph, tmp_path):
         {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "python"}},
         {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "args": {"labels": "GPU 0"}},
         {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7"}},
-        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 100, "tid": 101, "ts": -1, "dur": 9, "args": {"Sequence number": 4, "Fwd thread id": 0}},
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 100, "tid": 101, "ts": 1, "dur": 1, "args": {"correlation": 5}},
-        kernel("k1", 3, 4, 5), kernel("k2", 4, 4, 5),
-        {"ph": "X", "cat": "cpu_op", "name": "MmBackward0", "pid": 100, "tid": 102, "ts": 20, "dur": 2, "args": {"Sequence number": 4, "Fwd thread id": 1}},
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "aten::mm",
+            "pid": 100,
+            "tid": 101,
+            "ts": -1,
+            "dur": 9,
+            "args": {"Sequence number": 4, "Fwd thread id": 0},
+        },
+        {
+            "ph": "X",
+            "cat": "cuda_runtime",
+            "name": "cudaGraphLaunch",
+            "pid": 100,
+            "tid": 101,
+            "ts": 1,
+            "dur": 1,
+            "args": {"correlation": 5},
+        },
+        kernel("k1", 3, 4, 5),
+        kernel("k2", 4, 4, 5),
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "MmBackward0",
+            "pid": 100,
+            "tid": 102,
+            "ts": 20,
+            "dur": 2,
+            "args": {"Sequence number": 4, "Fwd thread id": 1},
+        },
         {"ph": "s", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 100, "tid": 101, "ts": -1},
         {"ph": "f", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 100, "tid": 102, "ts": 20, "bp": "e"},
         {"ph": "C", "name": "memory", "pid": 100, "ts": 5, "args": {"Bytes": 12, "share": 0.5}},
-        {"ph": "i", "name": "odd", "pid": "Spans", "tid": "Tröt", "ts": 6, "s": "g",
-         "args": {"big": 2**70, "yes": True, "none": None, "list": [1, "x"], "text": "a\"b", "low": -2**62}},
+        {
+            "ph": "i",
+            "name": "odd",
+            "pid": "Spans",
+            "tid": "Tröt",
+            "ts": 6,
+            "s": "g",
+            "args": {"big": 2**70, "yes": True, "none": None, "list": [1, "x"], "text": 'a"b', "low": -(2**62)},
+        },
     ]
     got = Decoded(export(tachograph, write(tmp_path, json.dumps(events)), "--to", "perfetto"))
     slices = {s["name"]: s for s in got.slices}
@@ -408,9 +553,16 @@ def test_perfetto_tracks_flows_and_odd_values(tachograph, tmp_path):
     assert sorted(got.counters) == [("memory Bytes", 6000, 12), ("memory share", 6000, 0.5)]
     units = {t.name: t.counter.unit for t in got.tracks.values() if t.HasField("counter")}
     assert units == {"memory Bytes": 3, "memory share": 0}
-    odd, = got.instants
-    assert odd["args"] == {"event.s": ("string_value", "g"), "big": ("string_value", str(2**70)), "yes": ("bool_value", True),
-                           "none": want_annotation(None), "list": want_annotation([1, "x"]), "text": ("string_value", 'a"b'), "low": ("int_value", -2**62)}
+    (odd,) = got.instants
+    assert odd["args"] == {
+        "event.s": ("string_value", "g"),
+        "big": ("string_value", str(2**70)),
+        "yes": ("bool_value", True),
+        "none": want_annotation(None),
+        "list": want_annotation([1, "x"]),
+        "text": ("string_value", 'a"b'),
+        "low": ("int_value", -(2**62)),
+    }
     assert got.place(odd["track"]) == ("process Spans", "thread Tröt")
 
 
@@ -424,11 +576,13 @@ def op(name, start, dur, cat="cpu_op", tid=1, **args):
 STACKS = [
     op("ProfilerStep#1", 0, 1000, "user_annotation"),  # no frame: it would split every stack
     op("train.py(10): main; it", 10, 900, "python_function"),
-    op("aten::linear", 100, 300), op("aten::mm", 150, 100),
+    op("aten::linear", 100, 300),
+    op("aten::mm", 150, 100),
     op("cudaLaunchKernel", 200, 20, "cuda_runtime", correlation=7),
     op("aten::linear", 500, 100),
     op("aten::mm", 2000, 50, tid=2),
-    kernel("gemm", 300, 77, 7), kernel("orphan", 900, 5, 99),
+    kernel("gemm", 300, 77, 7),
+    kernel("orphan", 900, 5, 99),
 ]
 CPU_STACKS = {
     "train.py(10): main, it": 500_000,
@@ -452,7 +606,9 @@ def test_folded_stacks_have_self_times(tachograph, tmp_path):
     path = write(tmp_path, json.dumps(STACKS))
     assert folded(export(tachograph, path, "--to", "folded")) == CPU_STACKS
     assert folded(export(tachograph, path, "--to", "folded", "--metric", "device")) == {
-        "train.py(10): main, it;aten::linear;aten::mm;cudaLaunchKernel;gemm": 77_000, "orphan": 5_000}
+        "train.py(10): main, it;aten::linear;aten::mm;cudaLaunchKernel;gemm": 77_000,
+        "orphan": 5_000,
+    }
     assert tachograph("export", path, "--to", "folded", "--metric", "wall").returncode == 2
 
 
@@ -461,7 +617,10 @@ def scope(data):
     document = json.loads(data)
     assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     frames = document["shared"]["frames"]
-    assert all(isinstance(f["name"], str) and isinstance(f.get("line", 0), int) and isinstance(f.get("file", ""), str) for f in frames)
+    assert all(
+        isinstance(f["name"], str) and isinstance(f.get("line", 0), int) and isinstance(f.get("file", ""), str)
+        for f in frames
+    )
     profiles = {}
     for p in document["profiles"]:
         assert p["type"] == "sampled" and p["unit"] == "nanoseconds" and len(p["samples"]) == len(p["weights"])
@@ -476,15 +635,24 @@ def test_speedscope_follows_the_clock(tachograph, tmp_path):
     assert {"name": "main; it", "file": "train.py", "line": 10} in frames
     main, linear, mm, launch = "main; it", "aten::linear", "aten::mm", "cudaLaunchKernel"
     first, second = profiles.values()
-    assert first == [([main], 90_000), ([main, linear], 50_000), ([main, linear, mm], 50_000), ([main, linear, mm, launch], 20_000),
-                     ([main, linear, mm], 30_000), ([main, linear], 150_000), ([main], 100_000), ([main, linear], 100_000), ([main], 310_000)]
+    assert first == [
+        ([main], 90_000),
+        ([main, linear], 50_000),
+        ([main, linear, mm], 50_000),
+        ([main, linear, mm, launch], 20_000),
+        ([main, linear, mm], 30_000),
+        ([main, linear], 150_000),
+        ([main], 100_000),
+        ([main, linear], 100_000),
+        ([main], 310_000),
+    ]
     assert second == [([mm], 50_000)]
 
 
 @pytest.mark.parametrize("metric", ["cpu", "device"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_speedscope_and_folded_agree(tachograph, tmp_path, seed, metric):
-    rank, = traces.build(seed, size=100)
+    (rank,) = traces.build(seed, size=100)
     path = traces.write([rank], tmp_path, seed)
     stacks = folded(export(tachograph, path, "--to", "folded", "--metric", metric))
     _, profiles = scope(export(tachograph, path, "--to", "speedscope", "--metric", metric))
@@ -505,7 +673,12 @@ def test_json_and_csv_list_the_same_rows(tachograph, tmp_path):
     assert len(answer["rows"]) == len(WANT)
     for row, text in zip(answer["rows"], WANT):
         want, got = json.loads(text), dict(zip(names, row))
-        assert (got["name"], got["phase"], got["category"], got["args"]) == (want["name"], want["ph"], want.get("cat"), want.get("args"))
+        assert (got["name"], got["phase"], got["category"], got["args"]) == (
+            want["name"],
+            want["ph"],
+            want.get("cat"),
+            want.get("args"),
+        )
         assert got["start_ns"] == (nesting.nanoseconds(load(text)["ts"]) if "ts" in want else None)
         assert got["dur_ns"] == (nesting.nanoseconds(load(text)["dur"]) if "dur" in want else got["dur_ns"])
     text = export(tachograph, path, "--to", "csv", "--formulas", "keep").decode("utf-8", "surrogatepass")
@@ -516,8 +689,12 @@ def test_json_and_csv_list_the_same_rows(tachograph, tmp_path):
             if name == "args":
                 assert (json.loads(cell) if cell else None) == value
             else:
-                shown = ("" if value is None else str(value)).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-                assert cell == shown.translate({0x01: 0xFFFD, 0x2028: 0xFFFD})  # what steers a terminal or ends a line: JSON alone keeps it
+                shown = (
+                    ("" if value is None else str(value)).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+                )
+                assert cell == shown.translate(
+                    {0x01: 0xFFFD, 0x2028: 0xFFFD}
+                )  # what steers a terminal or ends a line: JSON alone keeps it
 
 
 def test_every_answer_is_the_documented_object(tachograph, tmp_path):
@@ -537,7 +714,14 @@ def test_every_answer_is_the_documented_object(tachograph, tmp_path):
 
 def test_sql_gives_what_ask_gives(tachograph, tmp_path):
     path = write(tmp_path, json.dumps(STACKS))
-    sql = json.loads(tachograph("sql", path, "SELECT name, count(*), sum(dur_ns) FROM slices WHERE category = 'kernel' GROUP BY name ORDER BY name", "--json").stdout)
+    sql = json.loads(
+        tachograph(
+            "sql",
+            path,
+            "SELECT name, count(*), sum(dur_ns) FROM slices WHERE category = 'kernel' GROUP BY name ORDER BY name",
+            "--json",
+        ).stdout
+    )
     assert sql["rows"] == [["gemm", 1, 77000], ["orphan", 1, 5000]]
     run = tachograph("sql", path, "DROP TABLE slices")
     assert run.returncode == 2 and "may" in run.stderr or "only a SELECT" in run.stderr

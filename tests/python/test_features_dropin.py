@@ -1,4 +1,5 @@
 """What scripts written for torch.profiler lean on beside its signatures: errors, attributes, texts."""
+
 import json
 import time
 
@@ -37,7 +38,10 @@ def test_stacks_that_were_not_recorded_are_an_error(prof, tmp_path):
 def test_paths_may_be_objects(prof, tmp_path):
     prof.export_chrome_trace(tmp_path / "trace.json")
     prof.export_chrome_trace(tmp_path / "trace.json.gz")
-    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"] and (tmp_path / "trace.json.gz").stat().st_size > 0
+    assert (
+        json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        and (tmp_path / "trace.json.gz").stat().st_size > 0
+    )
 
 
 def test_a_folder_that_is_not_there_is_told_by_the_path_given(prof, tmp_path):
@@ -51,7 +55,10 @@ def test_a_folder_that_is_not_there_is_told_by_the_path_given(prof, tmp_path):
 
 
 def test_wrong_sort_key_is_a_sentence(prof):
-    with pytest.raises(AttributeError, match=r"has no attribute 'calls' to sort by; did you mean sort_by='count'\? There are cpu_time, "):
+    with pytest.raises(
+        AttributeError,
+        match=r"has no attribute 'calls' to sort by; did you mean sort_by='count'\? There are cpu_time, ",
+    ):
         prof.key_averages().table(sort_by="calls")
     with pytest.raises(AttributeError, match=r"has no attribute 'zzz' to sort by\. There are cpu_time, "):
         prof.key_averages().table(sort_by="zzz")
@@ -63,7 +70,9 @@ def test_events_have_no_column_of_overloads_unless_asked_for(prof):
     assert head[:2] == ["Name", "Self"]
     if "capture_overload_names:" not in (torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""):
         return  # this torch does not tell them
-    with tg.profile(activities=[CPU], experimental_config=tg._ExperimentalConfig(capture_overload_names=True)) as captured:
+    with tg.profile(
+        activities=[CPU], experimental_config=tg._ExperimentalConfig(capture_overload_names=True)
+    ) as captured:
         torch.ones(2).add(1)
     assert "Overload Name" in captured.events().table()
 
@@ -75,6 +84,7 @@ def test_views_list_their_attributes(prof):
 
     def public(thing):
         return {name for name in dir(thing) if not name.startswith("_")}
+
     assert public(other.events()[0]) <= public(prof.events()[0])
     assert public(other.key_averages()[0]) <= public(prof.key_averages()[0])
     assert public(other.profiler.kineto_results.events()[0]) <= public(prof.profiler.kineto_results.events()[0])
@@ -82,8 +92,16 @@ def test_views_list_their_attributes(prof):
 
 
 def test_the_inner_profiler_has_what_torchs_has(prof):
-    own_workings = {"config", "create_trace_id", "default_trace_id", "kineto_activities", "profiler_kind", "profiling_end_time_ns",
-                    "profiling_start_time_ns", "use_mtia"}  # use_mtia: of 2.4
+    own_workings = {
+        "config",
+        "create_trace_id",
+        "default_trace_id",
+        "kineto_activities",
+        "profiler_kind",
+        "profiling_end_time_ns",
+        "profiling_start_time_ns",
+        "use_mtia",
+    }  # use_mtia: of 2.4
     names = {name for name in dir(torch.autograd.profiler.profile()) if not name.startswith("_")}
     assert {name for name in names if not hasattr(prof.profiler, name)} <= own_workings
     assert prof.profiler.trace_id == prof.get_trace_id() and not prof.profiler.use_cuda
@@ -102,8 +120,15 @@ def test_nvtx_ranges_are_labels(backend, monkeypatch):
         torch.ones(2).mul(2)
         nvtx.range_pop()
         nvtx.mark("a moment")
-    assert native.calls == [("rangePushA", "before the window"), ("rangePop",), ("rangePushA", "outer"), ("rangePushA", "step 3"), ("rangePop",),
-                            ("rangePop",), ("markA", "a moment")]
+    assert native.calls == [
+        ("rangePushA", "before the window"),
+        ("rangePop",),
+        ("rangePushA", "outer"),
+        ("rangePushA", "step 3"),
+        ("rangePop",),
+        ("rangePop",),
+        ("markA", "a moment"),
+    ]
     assert nvtx._nvtx is native
     events = {event.name: event for event in prof.events()}
     assert events["step 3"].cpu_parent is events["outer"] and events["outer"].is_user_annotation
@@ -138,6 +163,7 @@ class Slow(torch.autograd.Function):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_phases_without_labels(backend):
     """Loader 20 ms, backward 30 ms, optimizer 10 ms, and 5 ms of Python in between, each a step."""
+
     class Data(torch.utils.data.Dataset):
         def __len__(self):
             return 8
@@ -153,7 +179,9 @@ def test_phases_without_labels(backend):
 
     model = torch.nn.Linear(4, 4)
     optimizer = Optimizer(model.parameters(), 0.1)
-    with tg.profile(activities=[CPU], backend=backend, schedule=tg.schedule(wait=1, warmup=1, active=4, repeat=1)) as prof:
+    with tg.profile(
+        activities=[CPU], backend=backend, schedule=tg.schedule(wait=1, warmup=1, active=4, repeat=1)
+    ) as prof:
         for x in torch.utils.data.DataLoader(Data()):
             optimizer.zero_grad()
             Slow.apply(model(x)).sum().backward()
@@ -165,25 +193,43 @@ def test_phases_without_labels(backend):
     for name, least in (("data", 20), ("backward", 30), ("optimizer", 10), ("other", 5)):
         assert least <= getattr(found, name), (name, found)
     assert 0 < found.forward < found.backward
-    assert [line.split()[0] for line in str(found).splitlines()] == ["data", "forward", "backward", "optimizer", "other"]
+    assert [line.split()[0] for line in str(found).splitlines()] == [
+        "data",
+        "forward",
+        "backward",
+        "optimizer",
+        "other",
+    ]
 
 
 def test_phases_by_hand(tmp_path):
     """Two steps of 100 us. The first: loader 10-30, forward 30-50 (an operator in another), backward 50-70 on another thread, optimizer
     70-90. The second: nothing but an operator that began 10 us before it and ends 20 us into it."""
+
     def event(name, ts, dur, category="cpu_op", tid=1):
         return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": tid, "args": {}}
+
     label = "user_annotation"
-    events = [event("ProfilerStep#0", 0, 100, label), event("ProfilerStep#1", 110, 100, label),
-              event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 20, label), event("aten::stack", 12, 5),
-              event("aten::linear", 30, 20), event("aten::addmm", 35, 10), event("aten::sin", 100, 30, tid=3),
-              event("autograd::engine::evaluate_function: AddmmBackward0", 50, 20, tid=2), event("aten::mm", 55, 5, tid=2),
-              event("Optimizer.step#SGD.step", 70, 20, label), event("aten::add_", 75, 5)]
+    events = [
+        event("ProfilerStep#0", 0, 100, label),
+        event("ProfilerStep#1", 110, 100, label),
+        event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 20, label),
+        event("aten::stack", 12, 5),
+        event("aten::linear", 30, 20),
+        event("aten::addmm", 35, 10),
+        event("aten::sin", 100, 30, tid=3),
+        event("autograd::engine::evaluate_function: AddmmBackward0", 50, 20, tid=2),
+        event("aten::mm", 55, 5, tid=2),
+        event("Optimizer.step#SGD.step", 70, 20, label),
+        event("aten::add_", 75, 5),
+    ]
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
     with tg.open(tmp_path / "trace.json") as trace:
         found = phases(trace)
     # A step: half of 20 us of loader, of 20 + 20 of forward, of 20 of backward, of 20 of optimizer, and of the rest, 200 - 100.
     assert found == (0.01, 0.02, 0.01, 0.01, 0.05, 2)
-    (tmp_path / "empty.json").write_text('{"traceEvents": [{"ph": "X", "name": "a", "cat": "kernel", "pid": 0, "tid": 7, "ts": 0, "dur": 1}]}')
+    (tmp_path / "empty.json").write_text(
+        '{"traceEvents": [{"ph": "X", "name": "a", "cat": "kernel", "pid": 0, "tid": 7, "ts": 0, "dur": 1}]}'
+    )
     with tg.open(tmp_path / "empty.json") as trace:
         assert phases(trace) == (0, 0, 0, 0, 0, 0)

@@ -7,6 +7,7 @@ Allowed to differ, and why:
 - frames outside the program under test: each profiler's own start and stop are on them;
 - names beyond ASCII: torch writes "unknown" for them (test_names_beyond_ascii);
 - bytes freed: torch does not see frees of blocks that are older than the profile, we do."""
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,6 +15,7 @@ from torch import nn  # noqa: E402
 
 import tachograph as tg  # noqa: E402
 from facts import Facts  # noqa: E402
+
 
 def mlp():
     torch.manual_seed(0)
@@ -25,18 +27,22 @@ def mlp():
         loss = model(torch.ones(4, 8)).pow(2).sum()
         loss.backward()
         optimizer.step()
+
     return step
 
 
 def convolution():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 5))
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 5)
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     def step():
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(torch.ones(2, 3, 8, 8)), torch.tensor([0, 1])).backward()
         optimizer.step()
+
     return step
 
 
@@ -46,6 +52,7 @@ def attention():
 
     def step():
         model(torch.ones(2, 5, 16)).sum().backward()
+
     return step
 
 
@@ -59,6 +66,7 @@ def views_and_scalars():
         torch.nn.functional.pad(d, (1, 2), value=3.0)
         a.index_fill_(1, torch.tensor([0]), 7.0)
         torch.clamp(a, min=None, max=3).bool().any()
+
     return step
 
 
@@ -79,9 +87,10 @@ def own_function():
     def step():
         y = Square.apply(x)
         (y * 3).sum().backward()
-        g, = torch.autograd.grad((x ** 3).sum(), x, create_graph=True)
+        (g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
         g.sum().backward()
         x.grad = None
+
     return step
 
 
@@ -94,7 +103,10 @@ def both(request, tmp_path_factory):
     folder, found = tmp_path_factory.mktemp("fidelity"), []
     flags = dict(record_shapes=True, profile_memory=True, with_stack=True)
     verbose = torch._C._profiler._ExperimentalConfig(verbose=True)
-    for name, module, more in (("theirs", torch.profiler, {"experimental_config": verbose}), ("ours", tg, {"backend": "native"})):
+    for name, module, more in (
+        ("theirs", torch.profiler, {"experimental_config": verbose}),
+        ("ours", tg, {"backend": "native"}),
+    ):
         step = request.param()  # anew: optimizers count their steps
         for _ in range(2):
             step()
@@ -107,7 +119,10 @@ def both(request, tmp_path_factory):
 
 def same(theirs, ours):
     missing, extra = theirs - ours, ours - theirs
-    assert not missing and not extra, "only torch's: %s\nonly ours: %s" % (list(missing.items())[:8], list(extra.items())[:8])
+    assert not missing and not extra, "only torch's: %s\nonly ours: %s" % (
+        list(missing.items())[:8],
+        list(extra.items())[:8],
+    )
 
 
 def test_operations(both):
@@ -126,7 +141,12 @@ def test_memory(both):
 
 def test_stacks(both):
     def belongs(frame):
-        return ("test_fidelity.py" in frame and not frame.endswith(": both")) or "torch/nn" in frame or "torch/optim" in frame
+        return (
+            ("test_fidelity.py" in frame and not frame.endswith(": both"))
+            or "torch/nn" in frame
+            or "torch/optim" in frame
+        )
+
     theirs, ours = (facts.stacks(belongs) for facts in both)
     assert any(frames for _, frames in theirs)
     same(theirs, ours)
@@ -137,8 +157,11 @@ def test_modules(both):
 
 
 def test_names_beyond_ascii(tmp_path):
-    name = "größer \U0001f682 \"quoted\" \\ \n"
-    with tg.profile(activities=[tg.ProfilerActivity.CPU], backend="native") as prof, torch.profiler.record_function(name):
+    name = 'größer \U0001f682 "quoted" \\ \n'
+    with (
+        tg.profile(activities=[tg.ProfilerActivity.CPU], backend="native") as prof,
+        torch.profiler.record_function(name),
+    ):
         torch.ones(1)
     prof.export_chrome_trace(str(tmp_path / "t.json"))
     assert [e["name"] for e, _ in Facts(tmp_path / "t.json").ops if e["cat"] == "user_annotation"] == [name]

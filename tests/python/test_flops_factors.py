@@ -1,4 +1,5 @@
 """Operations of factorisations and transforms, against textbook algorithms whose operations are counted one by one; bytes against the tensors."""
+
 import math
 
 import pytest
@@ -38,7 +39,7 @@ def triangular(n, right):
 
 
 def inverse_of_factored(n):
-    inverse = sum(triangular(n - j, 1) for j in range(n))                    # of the factor, column by column
+    inverse = sum(triangular(n - j, 1) for j in range(n))  # of the factor, column by column
     return inverse + sum(2 * (n - j) for j in range(n) for _ in range(j + 1))  # times its transpose, one half
 
 
@@ -66,31 +67,106 @@ def definite(n=N, dtype=torch.float64):
 
 CASES = [
     ("cholesky", lambda: torch.linalg.cholesky(definite()), leading(cholesky, N), 2 * N * N),
-    ("complex cholesky", lambda: torch.linalg.cholesky(definite(dtype=torch.complex128)), 4 * leading(cholesky, N), 4 * N * N),
+    (
+        "complex cholesky",
+        lambda: torch.linalg.cholesky(definite(dtype=torch.complex128)),
+        4 * leading(cholesky, N),
+        4 * N * N,
+    ),
     ("lu", lambda: torch.linalg.lu_factor(definite()), leading(lu, N, N), 2 * N * N),
-    ("tall lu", lambda: torch.linalg.lu_factor(torch.randn(BATCH, M, N, dtype=torch.float64)), leading(lu, M, N), 2 * M * N),
-    ("wide lu", lambda: torch.linalg.lu_factor(torch.randn(BATCH, N, M, dtype=torch.float64)), leading(lu, N, M), 2 * M * N),
-    ("solve", lambda: torch.linalg.solve(definite(), torch.randn(BATCH, N, K, dtype=torch.float64)),
-     leading(lu, N, N) + 2 * leading(triangular, N, K), 2 * N * N + N * N + 2 * N * K),
-    ("inverse", lambda: torch.linalg.inv(definite()), leading(lu, N, N) + 2 * leading(triangular, N, N), 2 * N * N + 3 * N * N),
+    (
+        "tall lu",
+        lambda: torch.linalg.lu_factor(torch.randn(BATCH, M, N, dtype=torch.float64)),
+        leading(lu, M, N),
+        2 * M * N,
+    ),
+    (
+        "wide lu",
+        lambda: torch.linalg.lu_factor(torch.randn(BATCH, N, M, dtype=torch.float64)),
+        leading(lu, N, M),
+        2 * M * N,
+    ),
+    (
+        "solve",
+        lambda: torch.linalg.solve(definite(), torch.randn(BATCH, N, K, dtype=torch.float64)),
+        leading(lu, N, N) + 2 * leading(triangular, N, K),
+        2 * N * N + N * N + 2 * N * K,
+    ),
+    (
+        "inverse",
+        lambda: torch.linalg.inv(definite()),
+        leading(lu, N, N) + 2 * leading(triangular, N, N),
+        2 * N * N + 3 * N * N,
+    ),
     ("determinant", lambda: torch.linalg.det(definite()), leading(lu, N, N), 2 * N * N),
-    ("triangular", lambda: torch.linalg.solve_triangular(definite(), torch.randn(BATCH, N, K, dtype=torch.float64), upper=True),
-     leading(triangular, N, K), N * N + 2 * N * K),
-    ("cholesky_solve", lambda: torch.cholesky_solve(torch.randn(BATCH, N, K, dtype=torch.float64), definite()), 2 * leading(triangular, N, K),
-     N * N + 2 * N * K),
+    (
+        "triangular",
+        lambda: torch.linalg.solve_triangular(definite(), torch.randn(BATCH, N, K, dtype=torch.float64), upper=True),
+        leading(triangular, N, K),
+        N * N + 2 * N * K,
+    ),
+    (
+        "cholesky_solve",
+        lambda: torch.cholesky_solve(torch.randn(BATCH, N, K, dtype=torch.float64), definite()),
+        2 * leading(triangular, N, K),
+        N * N + 2 * N * K,
+    ),
     ("cholesky_inverse", lambda: torch.cholesky_inverse(definite()), leading(inverse_of_factored, N), 2 * N * N),
-    ("qr", lambda: torch.linalg.qr(torch.randn(BATCH, M, N, dtype=torch.float64)), leading(householder, M, N), 2 * M * N + N * N),
-    ("wide qr", lambda: torch.linalg.qr(torch.randn(BATCH, N, M, dtype=torch.float64)), leading(householder, N, M), 2 * M * N + N * N),
-    ("least squares", lambda: torch.linalg.lstsq(torch.randn(BATCH, M, N, dtype=torch.float64), torch.randn(BATCH, M, K, dtype=torch.float64)),
-     leading(least_squares, M, N, K), M * N + M * K + N * K),
-    ("of more unknowns", lambda: torch.linalg.lstsq(torch.randn(BATCH, N, M, dtype=torch.float64), torch.randn(BATCH, N, K, dtype=torch.float64)),
-     leading(least_squares, M, N, K), M * N + N * K + M * K),
-    ("of one right side", lambda: torch.linalg.lstsq(torch.randn(BATCH, M, N, dtype=torch.float64), torch.randn(BATCH, M, dtype=torch.float64)),
-     2 * N * N * (M - N / 3) + 4 * M * N - N * N, M * N + M + N),
+    (
+        "qr",
+        lambda: torch.linalg.qr(torch.randn(BATCH, M, N, dtype=torch.float64)),
+        leading(householder, M, N),
+        2 * M * N + N * N,
+    ),
+    (
+        "wide qr",
+        lambda: torch.linalg.qr(torch.randn(BATCH, N, M, dtype=torch.float64)),
+        leading(householder, N, M),
+        2 * M * N + N * N,
+    ),
+    (
+        "least squares",
+        lambda: torch.linalg.lstsq(
+            torch.randn(BATCH, M, N, dtype=torch.float64), torch.randn(BATCH, M, K, dtype=torch.float64)
+        ),
+        leading(least_squares, M, N, K),
+        M * N + M * K + N * K,
+    ),
+    (
+        "of more unknowns",
+        lambda: torch.linalg.lstsq(
+            torch.randn(BATCH, N, M, dtype=torch.float64), torch.randn(BATCH, N, K, dtype=torch.float64)
+        ),
+        leading(least_squares, M, N, K),
+        M * N + N * K + M * K,
+    ),
+    (
+        "of one right side",
+        lambda: torch.linalg.lstsq(
+            torch.randn(BATCH, M, N, dtype=torch.float64), torch.randn(BATCH, M, dtype=torch.float64)
+        ),
+        2 * N * N * (M - N / 3) + 4 * M * N - N * N,
+        M * N + M + N,
+    ),
     # Golub and Van Loan, figure 8.6.1 and sections 8.3 and 7.5: what they state
-    ("svd", lambda: torch.linalg.svd(torch.randn(BATCH, M, N, dtype=torch.float64), full_matrices=False), 14 * M * N**2 + 8 * N**3, 2 * M * N + N + N * N),
-    ("full svd", lambda: torch.linalg.svd(torch.randn(BATCH, N, M, dtype=torch.float64)), 4 * M**2 * N + 8 * M * N**2 + 9 * N**3, M * N + M * M + N + N * N),
-    ("singular values", lambda: torch.linalg.svdvals(torch.randn(BATCH, M, N, dtype=torch.float64)), 4 * M * N**2 - 4 / 3 * N**3, M * N + N),
+    (
+        "svd",
+        lambda: torch.linalg.svd(torch.randn(BATCH, M, N, dtype=torch.float64), full_matrices=False),
+        14 * M * N**2 + 8 * N**3,
+        2 * M * N + N + N * N,
+    ),
+    (
+        "full svd",
+        lambda: torch.linalg.svd(torch.randn(BATCH, N, M, dtype=torch.float64)),
+        4 * M**2 * N + 8 * M * N**2 + 9 * N**3,
+        M * N + M * M + N + N * N,
+    ),
+    (
+        "singular values",
+        lambda: torch.linalg.svdvals(torch.randn(BATCH, M, N, dtype=torch.float64)),
+        4 * M * N**2 - 4 / 3 * N**3,
+        M * N + N,
+    ),
     ("eigh", lambda: torch.linalg.eigh(definite()), 9 * N**3, 2 * N * N),
     ("eigvalsh", lambda: torch.linalg.eigvalsh(definite()), 4 / 3 * N**3, 2 * N * N),
     ("eig", lambda: torch.linalg.eig(definite()), 25 * N**3, 2 * N * N),
@@ -119,9 +195,19 @@ FFT = [
     ("along the first axis", lambda: torch.fft.fft(torch.randn(32, 5) + 0j, dim=0), 5 * transforms(32), 8 * 5 * 32 * 2),
     ("fft2", lambda: torch.fft.fft2(torch.randn(4, 16, 32) + 0j), 4 * transforms(16, 32), 8 * 4 * 512 * 2),
     ("rfft", lambda: torch.fft.rfft(torch.randn(4, 64)), 4 * transforms(64) / 2, 4 * 4 * 64 + 8 * 4 * 33),
-    ("rfft2", lambda: torch.fft.rfft2(torch.randn(4, 16, 32)), 4 * transforms(16, 32) / 2, 4 * 4 * 512 + 8 * 4 * 16 * 17),
+    (
+        "rfft2",
+        lambda: torch.fft.rfft2(torch.randn(4, 16, 32)),
+        4 * transforms(16, 32) / 2,
+        4 * 4 * 512 + 8 * 4 * 16 * 17,
+    ),
     ("irfft", lambda: torch.fft.irfft(torch.randn(4, 33) + 0j), 4 * transforms(64) / 2, 8 * 4 * 33 + 4 * 4 * 64),
-    ("irfft2", lambda: torch.fft.irfft2(torch.randn(4, 16, 17) + 0j), 4 * transforms(16, 32) / 2, 8 * 4 * 16 * 17 + 4 * 4 * 512),
+    (
+        "irfft2",
+        lambda: torch.fft.irfft2(torch.randn(4, 16, 17) + 0j),
+        4 * transforms(16, 32) / 2,
+        8 * 4 * 16 * 17 + 4 * 4 * 512,
+    ),
 ]
 
 
@@ -144,6 +230,7 @@ def test_sampling_at_a_grid(axes, places):
 
 class Count:
     """Numbers that count what is done with them."""
+
     done = 0
 
     @classmethod
@@ -166,9 +253,20 @@ def align(log_probs, labels):
     states = [0] + [x for label in labels for x in (label, 0)]
     now = [log_probs[0][0], log_probs[0][states[1]]] + [-math.inf] * (len(states) - 2)
     for at_time in log_probs[1:]:
-        now = [Count.of(1, sum_of_exponentials([now[s], now[s - 1] if s else -math.inf,
-                                                now[s - 2] if s > 1 and x and x != states[s - 2] else -math.inf]) + at_time[x])
-               for s, x in enumerate(states)]
+        now = [
+            Count.of(
+                1,
+                sum_of_exponentials(
+                    [
+                        now[s],
+                        now[s - 1] if s else -math.inf,
+                        now[s - 2] if s > 1 and x and x != states[s - 2] else -math.inf,
+                    ]
+                )
+                + at_time[x],
+            )
+            for s, x in enumerate(states)
+        ]
     return -math.log(math.exp(now[-1]) + math.exp(now[-2]))
 
 
@@ -186,7 +284,10 @@ def test_alignments(behind_each_other):
         assert align(log_probs[:, i].tolist(), labels[i].tolist()) == pytest.approx(losses[i].item(), rel=1e-4)
     rows = {r["name"]: r for r in rows_of(lambda: F.ctc_loss(log_probs, targets, *given).backward())}
     forward, states = rows["aten::_ctc_loss"], sum(2 * n + 1 for n in lengths)
-    assert forward["flops"] == Count.done and forward["bytes"] == 4 * (log_probs.numel() + times * states) + 8 * targets.numel()
+    assert (
+        forward["flops"] == Count.done
+        and forward["bytes"] == 4 * (log_probs.numel() + times * states) + 8 * targets.numel()
+    )
     # the same from the end; both together and into the class's sum: 1 + 8; of each class exp, +, -, exp, -, x
     kept = batch * times * (2 * longest + 1)
     backward = rows["aten::_ctc_loss_backward"]
@@ -200,13 +301,21 @@ def test_distances_of_all_pairs():
     pairs = sum(3 for _ in range(3) for _ in range(7) for _ in range(5) for _ in range(4))
     for how in (dict(p=1.0), dict(), dict(p=3.0), dict(compute_mode="donot_use_mm_for_euclid_dist")):
         rows = {r["name"]: r for r in rows_of(lambda: torch.cdist(x, y, **how))}
-        assert (rows["aten::_cdist_forward"]["flops"], rows["aten::_cdist_forward"]["bytes"]) == (pairs, 4 * (84 + 60 + 105)), how
+        assert (rows["aten::_cdist_forward"]["flops"], rows["aten::_cdist_forward"]["bytes"]) == (
+            pairs,
+            4 * (84 + 60 + 105),
+        ), how
     for how, points in ((dict(), 30), (dict(compute_mode="use_mm_for_euclid_dist"), 7)):
         rows = rows_of(lambda: torch.cdist(torch.randn(3, points, 4), y, **how))
         assert {r["kind"] for r in rows if "_cdist_forward" in r["name"]} <= {"unknown"}
-        assert sum(r["flops"] for r in rows if r["kind"] == "matmul") == 2 * 3 * points * 5 * (4 + 2)  # with the squares as two more columns
+        assert sum(r["flops"] for r in rows if r["kind"] == "matmul") == 2 * 3 * points * 5 * (
+            4 + 2
+        )  # with the squares as two more columns
     rows = {r["name"]: r for r in rows_of(lambda: torch.pdist(torch.randn(7, 4)))}
-    assert (rows["aten::_pdist_forward"]["flops"], rows["aten::_pdist_forward"]["bytes"]) == (3 * 4 * sum(range(7)), 4 * (28 + sum(range(7))))
+    assert (rows["aten::_pdist_forward"]["flops"], rows["aten::_pdist_forward"]["bytes"]) == (
+        3 * 4 * sum(range(7)),
+        4 * (28 + sum(range(7))),
+    )
 
 
 def test_sums_of_segments():

@@ -1,4 +1,5 @@
 """Small training programs whole: their products as torch.utils.flop_counter counts them, or by hand where it does not; MFU and coverage from the rows."""
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -25,7 +26,7 @@ def unet(m, x):
 
 def experts(m, x):
     weights = m["gate"](x).softmax(-1)
-    return sum(weights[:, i:i + 1] * m[f"e{i}"](x) for i in range(3))
+    return sum(weights[:, i : i + 1] * m[f"e{i}"](x) for i in range(3))
 
 
 def cell(m, x):
@@ -52,18 +53,52 @@ def attention(batch, heads, queries, keys, width):
 
 
 PROGRAMS = {  # made when asked for, or its tensors would stay: model, inputs, operations beyond what the flop counter sees
-    "unet": lambda: (Lambda(unet, a=nn.Conv2d(3, 8, 3, 2, 1), b=nn.ConvTranspose2d(8, 4, 4, 2, 1), c=nn.Conv2d(7, 2, 1)), [(2, 3, 16, 16)], 0),
-    "experts": lambda: (Lambda(experts, gate=nn.Linear(16, 3), **{f"e{i}": nn.Linear(16, 16) for i in range(3)}), [(6, 16)], 0),
-    "cross attention": lambda: (Lambda(lambda m, a, b: m["m"](a, b, b)[0], m=nn.MultiheadAttention(32, 4, batch_first=True)), [(2, 5, 32), (2, 7, 32)], 0),
+    "unet": lambda: (
+        Lambda(unet, a=nn.Conv2d(3, 8, 3, 2, 1), b=nn.ConvTranspose2d(8, 4, 4, 2, 1), c=nn.Conv2d(7, 2, 1)),
+        [(2, 3, 16, 16)],
+        0,
+    ),
+    "experts": lambda: (
+        Lambda(experts, gate=nn.Linear(16, 3), **{f"e{i}": nn.Linear(16, 16) for i in range(3)}),
+        [(6, 16)],
+        0,
+    ),
+    "cross attention": lambda: (
+        Lambda(lambda m, a, b: m["m"](a, b, b)[0], m=nn.MultiheadAttention(32, 4, batch_first=True)),
+        [(2, 5, 32), (2, 7, 32)],
+        0,
+    ),
     "recurrent cell": lambda: (Lambda(cell, cell=nn.GRUCell(8, 16)), [(3, 5, 8)], 0),
-    "convolutions": lambda: (Lambda(lambda m, x, y: m["a"](x).sum() + m["b"](y).sum(), a=nn.Conv1d(4, 6, 3, dilation=2), b=nn.Conv3d(2, 3, (1, 3, 3), padding="same")),
-                             [(2, 4, 20), (1, 2, 3, 8, 8)], 0),
+    "convolutions": lambda: (
+        Lambda(
+            lambda m, x, y: m["a"](x).sum() + m["b"](y).sum(),
+            a=nn.Conv1d(4, 6, 3, dilation=2),
+            b=nn.Conv3d(2, 3, (1, 3, 3), padding="same"),
+        ),
+        [(2, 4, 20), (1, 2, 3, 8, 8)],
+        0,
+    ),
     "mixed precision": lambda: (Lambda(mixed, a=nn.Linear(64, 128), b=nn.Linear(128, 10)), [(8, 64)], 0),
-    "encoder": lambda: (Lambda(lambda m, x: m["h"](m["l"](x)), l=nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0), h=nn.Linear(32, 50)),
-                        [(2, 10, 32)], attention(2, 4, 10, 10, 8)),
-    "grouped queries": lambda: (Lambda(shared_keys, q=nn.Linear(32, 32), k=nn.Linear(32, 16)), [(2, 6, 32)], attention(2, 4, 6, 6, 8)),
+    "encoder": lambda: (
+        Lambda(
+            lambda m, x: m["h"](m["l"](x)),
+            l=nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0),
+            h=nn.Linear(32, 50),
+        ),
+        [(2, 10, 32)],
+        attention(2, 4, 10, 10, 8),
+    ),
+    "grouped queries": lambda: (
+        Lambda(shared_keys, q=nn.Linear(32, 32), k=nn.Linear(32, 16)),
+        [(2, 6, 32)],
+        attention(2, 4, 6, 6, 8),
+    ),
     # 4 rows, 5 x (8 x 9): the first product forward and for the weight's gradient, the second forward; inputs want no gradient
-    "bilinear": lambda: (Lambda(lambda m, a, b: m["b"](a, b), b=nn.Bilinear(8, 9, 5)), [(4, 8), (4, 9)], 2 * 4 * 5 * (8 * 9 + 8 * 9 + 9)),
+    "bilinear": lambda: (
+        Lambda(lambda m, a, b: m["b"](a, b), b=nn.Bilinear(8, 9, 5)),
+        [(4, 8), (4, 9)],
+        2 * 4 * 5 * (8 * 9 + 8 * 9 + 9),
+    ),
 }
 
 
@@ -77,13 +112,17 @@ def test_programs(name):
         optimizer.zero_grad()
         model(*inputs).float().sum().backward()
         optimizer.step()
+
     step()
     with FlopCounterMode(display=False) as counter:
         step()
     seen = counter.get_total_flops()
     if any("for_cpu" in str(op) for counts in counter.get_flop_counts().values() for op in counts):
         unseen = 0  # a newer counter knows attention on a CPU
-    with tg.profile(activities=[tg.ProfilerActivity.CPU], record_shapes=True) as prof, tg.record_function("ProfilerStep#0"):
+    with (
+        tg.profile(activities=[tg.ProfilerActivity.CPU], record_shapes=True) as prof,
+        tg.record_function("ProfilerStep#0"),
+    ):
         step()
     answer = prof.trace.ask("roofline")
     rows = answer.to_dicts()

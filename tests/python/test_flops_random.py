@@ -1,5 +1,6 @@
 """Operations of random products, convolutions and attention: as torch.utils.flop_counter counts them, and from first principles where it counts
 otherwise (groups in the gradient of a weight, vectors, complex numbers, what it does not know)."""
+
 import math
 import random
 
@@ -51,25 +52,35 @@ def matrix_case(draw, dtype=torch.float32):
     b, n, k, m = (draw.randint(1, 6) for _ in range(4))
     n, k, m = n + 1, k + 1, m + 1  # a product with a dimension of 1 may become one of vectors
     alpha = draw.choice([{}, {"alpha": 2, "beta": 3}])
-    name, shapes, function = draw.choice([
-        ("mm", [(n, k), (k, m)], torch.mm),
-        ("mm of transposed", [(k, n), (m, k)], lambda x, y: torch.mm(x.t(), y.t())),
-        ("addmm", [draw.choice([(m,), (n, m), (1, m)]), (n, k), (k, m)], lambda c, x, y: torch.addmm(c, x, y, **alpha)),
-        ("bmm", [(b, n, k), (b, k, m)], torch.bmm),
-        ("baddbmm", [draw.choice([(b, n, m), (1, m)]), (b, n, k), (b, k, m)], lambda c, x, y: torch.baddbmm(c, x, y, **alpha)),
-        ("matmul", [(b, n, k), (k, m)], torch.matmul),
-        ("matmul, broadcast", [(b, 1, n, k), (3, k, m)], torch.matmul),
-        ("matmul of many", [(2, b, n, k), (2, b, k, m)], torch.matmul),
-        ("linear", [(b, 2, k), (m, k), (m,)], F.linear),
-        ("linear without bias", [(n, k), (m, k)], F.linear),
-        ("tensordot", [(n, 3, k), (k, 3, m)], lambda x, y: torch.tensordot(x, y, dims=([1, 2], [1, 0]))),
-        ("chain", [(n, k), (k, m), (m, n)], lambda *a: torch.linalg.multi_dot(a)),
-        ("einsum", [(b, n, k), (b, k, m)], lambda x, y: torch.einsum("bik,bkj->bij", x, y)),
-        ("einsum of attention", [(2, n, b, k), (2, m, b, k)], lambda x, y: torch.einsum("bihd,bjhd->bhij", x, y)),
-        ("einsum that sums", [(n, k), (k, m)], lambda x, y: torch.einsum("ik,kj->j", x, y)),
-        ("einsum of three", [(n, k), (k, m), (m, n)], lambda x, y, z: torch.einsum("ab,bc,cd->ad", x, y, z)),
-        ("outer einsum", [(b, n), (b, m)], lambda x, y: torch.einsum("bi,bj->bij", x, y)),
-    ])
+    name, shapes, function = draw.choice(
+        [
+            ("mm", [(n, k), (k, m)], torch.mm),
+            ("mm of transposed", [(k, n), (m, k)], lambda x, y: torch.mm(x.t(), y.t())),
+            (
+                "addmm",
+                [draw.choice([(m,), (n, m), (1, m)]), (n, k), (k, m)],
+                lambda c, x, y: torch.addmm(c, x, y, **alpha),
+            ),
+            ("bmm", [(b, n, k), (b, k, m)], torch.bmm),
+            (
+                "baddbmm",
+                [draw.choice([(b, n, m), (1, m)]), (b, n, k), (b, k, m)],
+                lambda c, x, y: torch.baddbmm(c, x, y, **alpha),
+            ),
+            ("matmul", [(b, n, k), (k, m)], torch.matmul),
+            ("matmul, broadcast", [(b, 1, n, k), (3, k, m)], torch.matmul),
+            ("matmul of many", [(2, b, n, k), (2, b, k, m)], torch.matmul),
+            ("linear", [(b, 2, k), (m, k), (m,)], F.linear),
+            ("linear without bias", [(n, k), (m, k)], F.linear),
+            ("tensordot", [(n, 3, k), (k, 3, m)], lambda x, y: torch.tensordot(x, y, dims=([1, 2], [1, 0]))),
+            ("chain", [(n, k), (k, m), (m, n)], lambda *a: torch.linalg.multi_dot(a)),
+            ("einsum", [(b, n, k), (b, k, m)], lambda x, y: torch.einsum("bik,bkj->bij", x, y)),
+            ("einsum of attention", [(2, n, b, k), (2, m, b, k)], lambda x, y: torch.einsum("bihd,bjhd->bhij", x, y)),
+            ("einsum that sums", [(n, k), (k, m)], lambda x, y: torch.einsum("ik,kj->j", x, y)),
+            ("einsum of three", [(n, k), (k, m), (m, n)], lambda x, y, z: torch.einsum("ab,bc,cd->ad", x, y, z)),
+            ("outer einsum", [(b, n), (b, m)], lambda x, y: torch.einsum("bi,bj->bij", x, y)),
+        ]
+    )
     grads = [draw.random() < 0.7 for _ in shapes]
     return name, lambda: backward(function(*(rand(*s, dtype=dtype, grad=g) for s, g in zip(shapes, grads))))
 
@@ -98,9 +109,13 @@ def test_a_product_of_complex_numbers_is_four_of_real_ones(seed, dtype):
 @given(n=st.integers(2, 9), k=st.integers(2, 9))
 def test_products_with_a_vector(n, k):
     """Which flop_counter does not count."""
-    bodies = [lambda: torch.mv(rand(n, k, grad=False), rand(k, grad=False)), lambda: torch.dot(rand(k, grad=False), rand(k, grad=False)),
-              lambda: torch.addmv(rand(n, grad=False), rand(n, k, grad=False), rand(k, grad=False)),
-              lambda: torch.matmul(rand(3, n, k, grad=False), rand(k, grad=False)), lambda: torch.matmul(rand(k, grad=False), rand(k, n, grad=False))]
+    bodies = [
+        lambda: torch.mv(rand(n, k, grad=False), rand(k, grad=False)),
+        lambda: torch.dot(rand(k, grad=False), rand(k, grad=False)),
+        lambda: torch.addmv(rand(n, grad=False), rand(n, k, grad=False), rand(k, grad=False)),
+        lambda: torch.matmul(rand(3, n, k, grad=False), rand(k, grad=False)),
+        lambda: torch.matmul(rand(k, grad=False), rand(k, n, grad=False)),
+    ]
     assert flops_of(bodies) == 2 * (n * k + k + n * k + 3 * n * k + n * k)
 
 
@@ -142,12 +157,27 @@ def random_conv(draw, groups):
     weight = (channels, filters // groups, *kernel) if transposed else (filters, channels // groups, *kernel)
     function = getattr(F, f"conv{'_transpose' if transposed else ''}{axes}d")
     more = {"output_padding": [draw.randint(0, max(s, d) - 1) for s, d in zip(stride, dilation)]} if transposed else {}
-    positions = size if transposed else [(x + 2 * p - d * (w - 1) - 1) // s + 1 for x, p, d, w, s in zip(size, padding, dilation, kernel, stride)]
+    positions = (
+        size
+        if transposed
+        else [(x + 2 * p - d * (w - 1) - 1) // s + 1 for x, p, d, w, s in zip(size, padding, dilation, kernel, stride)]
+    )
 
     def body():
         bias = rand(filters) if draw_bias else None
-        backward(function(rand(batch, channels, *size, grad=x_grad), rand(*weight, grad=w_grad), bias, stride=stride, padding=padding, dilation=dilation,
-                          groups=groups, **more))
+        backward(
+            function(
+                rand(batch, channels, *size, grad=x_grad),
+                rand(*weight, grad=w_grad),
+                bias,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                groups=groups,
+                **more,
+            )
+        )
+
     draw_bias = draw.random() < 0.5
     once = 2 * batch * math.prod(weight) * math.prod(positions)
     return body, once * (1 + x_grad + w_grad)
@@ -175,6 +205,7 @@ def test_convolutions_that_pad_by_name():
     def body():
         F.conv2d(rand(2, 4, 9, 9, grad=False), rand(6, 4, 3, 3, grad=False), padding="same")
         F.conv1d(rand(4, 9, grad=False), rand(6, 4, 3, grad=False))  # without a batch
+
     assert flops_of([body]) == theirs_of([body]) == 2 * 2 * 6 * 4 * 9 * 81 + 2 * 6 * 4 * 3 * 7
 
 
@@ -193,9 +224,14 @@ def test_attention(seed):
     masked = not causal and draw.random() < 0.3
 
     def body():
-        q, k, v = rand(batch, heads, length, width, grad=grad), rand(batch, groups, other, width, grad=grad), rand(batch, groups, other, width, grad=grad)
+        q, k, v = (
+            rand(batch, heads, length, width, grad=grad),
+            rand(batch, groups, other, width, grad=grad),
+            rand(batch, groups, other, width, grad=grad),
+        )
         mask = torch.zeros(length, other) if masked else None
         backward(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=heads != groups))
+
     rows = rows_of([body])
     one = 2 * batch * heads * length * other * width
     forward = sum(r["flops"] for r in rows if r["kind"] == "attention" and "backward" not in r["name"])

@@ -1,4 +1,5 @@
 """One folder, one answer: every question to ranks that are held at once and to the same ranks read one after the other, down to order and notes."""
+
 import itertools
 import json
 import math
@@ -9,18 +10,46 @@ import tachograph as tg
 
 import traces
 
-BLANKS = 17 << 20  # a file of blanks beside the ranks, which is no trace, makes the folder one that is read rank by rank
+BLANKS = (
+    17 << 20
+)  # a file of blanks beside the ranks, which is no trace, makes the folder one that is read rank by rank
 VALUES = {  # of the argument by
-    "steps": "step summary annotation whole", "events": "slice mark", "gaps": "gap cause", "breakdown": "rank device", "overlap": "rank step",
-    "kernel_types": "rank all", "idle": "stream cause interval", "queue": "summary series full", "copy_bandwidth": "summary series op",
-    "device_metrics": "device time", "totals": "rank track", "mfu": "step rank", "memory": "device time peak op category",
-    "memory_blocks": "block category op module layer line", "memory_timeline": "time peak final", "fragmentation": "device time",
-    "segments": "segment block pool", "op_kernels": "sequence op call", "sequences": "pattern event", "kernel_annotations": "kernel annotation",
-    "forward_backward": "op call", "critical_path": "op bound kind event edge rank", "cupti": "range counter op total", "launches": "rank call event",
-    "launch_stats": "rank kernel call event", "ops": "name shape overload stack module step name+step", "kernels": "name op config stream",
-    "stacks": "line function file module stack", "roofline": "name shape module step kind kernel", "rows": "event rank step name",
-    "key_averages": "name shape+overload event step stack module", "modules": "tree class", "ranks": "rank step",
-    "collectives": "kind group collective part rank step", "spread": "kernel op"}
+    "steps": "step summary annotation whole",
+    "events": "slice mark",
+    "gaps": "gap cause",
+    "breakdown": "rank device",
+    "overlap": "rank step",
+    "kernel_types": "rank all",
+    "idle": "stream cause interval",
+    "queue": "summary series full",
+    "copy_bandwidth": "summary series op",
+    "device_metrics": "device time",
+    "totals": "rank track",
+    "mfu": "step rank",
+    "memory": "device time peak op category",
+    "memory_blocks": "block category op module layer line",
+    "memory_timeline": "time peak final",
+    "fragmentation": "device time",
+    "segments": "segment block pool",
+    "op_kernels": "sequence op call",
+    "sequences": "pattern event",
+    "kernel_annotations": "kernel annotation",
+    "forward_backward": "op call",
+    "critical_path": "op bound kind event edge rank",
+    "cupti": "range counter op total",
+    "launches": "rank call event",
+    "launch_stats": "rank kernel call event",
+    "ops": "name shape overload stack module step name+step",
+    "kernels": "name op config stream",
+    "stacks": "line function file module stack",
+    "roofline": "name shape module step kind kernel",
+    "rows": "event rank step name",
+    "key_averages": "name shape+overload event step stack module",
+    "modules": "tree class",
+    "ranks": "rank step",
+    "collectives": "kind group collective part rank step",
+    "spread": "kernel op",
+}
 QUESTIONS = list(tg.questions())
 KINDS = {  # of ranks: what each has
     "even": [dict(steps=2), dict(steps=2), dict(steps=2)],
@@ -44,15 +73,20 @@ def written(request, tmp_path_factory):
     ranks = []
     for number, kind in enumerate(KINDS[request.param]):
         (rank,) = traces.build(70 + 10 * number + len(request.param), size=90, grain=(7, 1000)[number % 2], **kind)
-        rank.number, rank.world = (0 if number == 1 and request.param == "two say they are one" else number), len(KINDS[request.param])
-        rank.devices[:1] = [{**rank.devices[0], "name": "NVIDIA H100"}] if rank.devices and number != 2 else rank.devices[:1]
+        rank.number, rank.world = (
+            (0 if number == 1 and request.param == "two say they are one" else number),
+            len(KINDS[request.param]),
+        )
+        rank.devices[:1] = (
+            [{**rank.devices[0], "name": "NVIDIA H100"}] if rank.devices and number != 2 else rank.devices[:1]
+        )
         shapes(rank, has=number == 1)
         ranks.append(rank)
     small, large = (tmp_path_factory.mktemp(name) for name in ("small", "large"))
     traces.write(ranks, small, 1, plain=True)
     if request.param == "one is damaged":
         text = (file := sorted(small.iterdir())[1]).read_bytes()
-        file.write_bytes(text[:2 * len(text) // 3])
+        file.write_bytes(text[: 2 * len(text) // 3])
     for path in small.iterdir():
         os.link(path, large / path.name)
     for folder, blanks in ((small, 10), (large, BLANKS)):
@@ -75,7 +109,12 @@ def said(folder, question, **arguments):
     rows = json.loads(json.dumps(table.to_dicts()).replace(path, ""))
     if question == "overview":
         rows = [row for row in rows if row["quantity"] != "path" or row.pop("text", None)]
-    return {"columns": table.columns, "rows": rows, "notes": [note.replace(path, "") for note in table.notes], "losses": table.losses}
+    return {
+        "columns": table.columns,
+        "rows": rows,
+        "notes": [note.replace(path, "") for note in table.notes],
+        "losses": table.losses,
+    }
 
 
 def is_same(a, b):
@@ -97,7 +136,14 @@ def compare(small, large):
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_whichever_way_the_ranks_are_read(folders, question):
     takes = {a.name for a in tg.questions()[question].arguments}
-    more = [{}, {"rank": "1"}, {"step": "1"}, {"step": "99"}, {"limit": "3"}, {"sort": "-" + tg.questions()[question].columns[-1].name}]
+    more = [
+        {},
+        {"rank": "1"},
+        {"step": "1"},
+        {"step": "99"},
+        {"limit": "3"},
+        {"sort": "-" + tg.questions()[question].columns[-1].name},
+    ]
     for by, arguments in itertools.product(VALUES.get(question, "").split() or [None], more):
         if set(arguments) <= takes:
             arguments = {**arguments, **({"by": by} if by else {})}
@@ -111,23 +157,42 @@ def test_what_a_rank_lacks_is_said_whether_or_not_others_have_it(folders):
         lacking = [a for a in answers if "error" in a]
         notes = said(folder, "kernels")["notes"]
         assert [n for n in notes if "left out; of the first: the trace holds no device work" in n] == [
-            n for n in notes if n.startswith(f"{len(lacking)} of {len(ranks)} rank") and lacking]
-        assert all(a["error"][0] == "NO_DATA" and a["error"][1].startswith(f"rank {r} holds no device work")
-                   for r, a in zip(ranks, answers) if "error" in a)
+            n for n in notes if n.startswith(f"{len(lacking)} of {len(ranks)} rank") and lacking
+        ]
+        assert all(
+            a["error"][0] == "NO_DATA" and a["error"][1].startswith(f"rank {r} holds no device work")
+            for r, a in zip(ranks, answers)
+            if "error" in a
+        )
 
 
 def test_steps_are_found_rank_by_rank(tmp_path):
     """Rank 0 has ProfilerStep annotations, rank 1 a loop of its own annotation: one is no reason to find none in the other."""
+
     def events(name, count):
-        return [{"ph": "X", "cat": "user_annotation", "name": name(i), "pid": 1, "tid": 1, "ts": 1000 * i, "dur": 900} for i in range(count)] + [
-            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1000 * i + 10, "dur": 500} for i in range(count)]
+        return [
+            {"ph": "X", "cat": "user_annotation", "name": name(i), "pid": 1, "tid": 1, "ts": 1000 * i, "dur": 900}
+            for i in range(count)
+        ] + [
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1000 * i + 10, "dur": 500}
+            for i in range(count)
+        ]
+
     for folder, blanks in (("small", 10), ("large", BLANKS)):
         (tmp_path / folder).mkdir()
         for rank, (name, count) in enumerate([(lambda i: f"ProfilerStep#{i + 3}", 4), (lambda i: "turn", 6)]):
-            (tmp_path / folder / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events(name, count)}))
+            (tmp_path / folder / f"rank{rank}.json").write_text(
+                json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events(name, count)})
+            )
         (tmp_path / folder / "zz.json").write_bytes(b" " * blanks)
         table = tg.open(tmp_path / folder).ask("steps")
-        assert [(r["rank"], int(r["step"])) for r in table.to_dicts()] == [(0, n) for n in (3, 4, 5, 6)] + [(1, n) for n in range(6)]
+        assert [(r["rank"], int(r["step"])) for r in table.to_dicts()] == [(0, n) for n in (3, 4, 5, 6)] + [
+            (1, n) for n in range(6)
+        ]
         assert "rank 1: the trace has no ProfilerStep: the annotation turn is taken as the step" in table.notes
-        kinds = {r["rank"]: r["text"] for r in tg.open(tmp_path / folder).ask("overview").to_dicts() if r["quantity"] == "step_kind"}
+        kinds = {
+            r["rank"]: r["text"]
+            for r in tg.open(tmp_path / folder).ask("overview").to_dicts()
+            if r["quantity"] == "step_kind"
+        }
         assert kinds == {0: "ProfilerStep", 1: "annotation"}

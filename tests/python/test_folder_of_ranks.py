@@ -1,5 +1,6 @@
 """Folders as they lie on disks: other files beside the ranks, ranks of which some lack what others have. What is said of a folder does not
 depend on whether its ranks are held at once or, as they are large, one after the other."""
+
 import json
 
 import pytest
@@ -8,7 +9,16 @@ PADDING = "x" * 17_000_000  # a folder of more than 16 MB is read rank by rank
 
 
 def slice_(category, name, ts, dur, tid=1, **args):
-    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "pid": 0 if category == "kernel" else 1, "tid": tid, "args": args}
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "ts": ts,
+        "dur": dur,
+        "pid": 0 if category == "kernel" else 1,
+        "tid": tid,
+        "args": args,
+    }
 
 
 def steps(count):
@@ -16,9 +26,29 @@ def steps(count):
 
 
 OPERATORS = [slice_("cpu_op", "aten::mm", 10, 20, **{"Input Dims": [[8, 8], [8, 8]], "Input type": ["float", "float"]})]
-KERNELS = OPERATORS + [slice_("cuda_runtime", "cudaLaunchKernel", 12, 2, correlation=1), slice_("kernel", "sgemm", 20, 40, 7, device=0, stream=7, correlation=1)]
-MEMORY = [{"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 20,
-           "args": {"Device Type": 1, "Device Id": 0, "Addr": 64, "Bytes": 512, "Total Allocated": 512, "Total Reserved": 1024}}]
+KERNELS = OPERATORS + [
+    slice_("cuda_runtime", "cudaLaunchKernel", 12, 2, correlation=1),
+    slice_("kernel", "sgemm", 20, 40, 7, device=0, stream=7, correlation=1),
+]
+MEMORY = [
+    {
+        "ph": "i",
+        "s": "t",
+        "cat": "cpu_instant_event",
+        "name": "[memory]",
+        "pid": 1,
+        "tid": 1,
+        "ts": 20,
+        "args": {
+            "Device Type": 1,
+            "Device Id": 0,
+            "Addr": 64,
+            "Bytes": 512,
+            "Total Allocated": 512,
+            "Total Reserved": 1024,
+        },
+    }
+]
 
 
 def write(path, rank, events, device=None, padding=""):
@@ -37,7 +67,9 @@ def table(tachograph, *words):
     return [dict(zip(names, row)) for row in answer["rows"]], answer["notes"]
 
 
-@pytest.mark.parametrize("other", ['{"lr": 0.1}', '{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "", '{"note": "' + "x" * 100_000 + '"}'])
+@pytest.mark.parametrize(
+    "other", ['{"lr": 0.1}', '{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "", '{"note": "' + "x" * 100_000 + '"}']
+)
 def test_rank_folders_are_found_beside_files_that_are_no_traces(tachograph, tmp_path, other):
     for rank in range(2):
         write(tmp_path / f"rank_{rank}" / "trace.json", rank, OPERATORS)
@@ -64,7 +96,9 @@ class TestRanksOfWhichSomeLackIt:
         assert [row["rank"] for row in table(tachograph, "ask", tmp_path, question)[0]] == [1]
         # a rank that launches, though not in this step, has one
         rows = table(tachograph, "ask", tmp_path, question, "--step", "1")[0]
-        assert [(row["rank"], row["device_events" if question == "launches" else "launches"]) for row in rows] == [(1, 0)]
+        assert [(row["rank"], row["device_events" if question == "launches" else "launches"]) for row in rows] == [
+            (1, 0)
+        ]
 
     def test_leaks_need_steps_of_the_rank_whose_memory_is_known(self, tachograph, tmp_path, padding):
         write(tmp_path / "rank0.json", 0, steps(2) + OPERATORS + MEMORY, padding=padding)
@@ -72,11 +106,22 @@ class TestRanksOfWhichSomeLackIt:
         done = tachograph("ask", tmp_path, "leaks")
         assert done.returncode == 3 and "the trace has 2 steps" in done.stderr
 
-    @pytest.mark.parametrize("devices, share", [(("NVIDIA H100", "NVIDIA H100"), True), (("NVIDIA H100", "NVIDIA A100"), False), (("NVIDIA H100", "AMD X"), False)])
+    @pytest.mark.parametrize(
+        "devices, share",
+        [
+            (("NVIDIA H100", "NVIDIA H100"), True),
+            (("NVIDIA H100", "NVIDIA A100"), False),
+            (("NVIDIA H100", "AMD X"), False),
+        ],
+    )
     def test_no_peak_is_held_against_work_on_another_device(self, tachograph, tmp_path, padding, devices, share):
         for rank, device in enumerate(devices):
             write(tmp_path / f"rank{rank}.json", rank, KERNELS, device=device, padding=padding * (1 - rank))
         rows, notes = table(tachograph, "ask", tmp_path, "roofline")
-        assert (rows[0]["name"], rows[0].get("peak_pct") is not None, rows[0].get("bound") is not None) == ("aten::mm", share, share)
+        assert (rows[0]["name"], rows[0].get("peak_pct") is not None, rows[0].get("bound") is not None) == (
+            "aten::mm",
+            share,
+            share,
+        )
         assert share or any("peaks" in note for note in notes)
         assert table(tachograph, "ask", tmp_path, "roofline", "--rank", "0")[0][0]["peak_pct"] is not None

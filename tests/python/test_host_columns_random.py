@@ -1,4 +1,5 @@
 """Memory and tensor cores by operator, memory by category, and data_hidden: each against a slow count over the events of random traces."""
+
 import collections
 import random
 import statistics
@@ -19,7 +20,14 @@ def build(content):
     """Some kernels use tensor cores; of every other trace memory is taken and freed just when operators begin and end."""
     ranks = traces.build(**{**content, "ranks": 1, "gpu": True, "memory": True})
     memory = sorted((e for e in ranks[0].events if e.name == "[memory]"), key=lambda e: e.ts)
-    edges = sorted({t for e in slices(ranks[0].events) if e.cat == "cpu_op" and memory and track_of(e) == track_of(memory[0]) for t in (e.ts, e.end)})
+    edges = sorted(
+        {
+            t
+            for e in slices(ranks[0].events)
+            if e.cat == "cpu_op" and memory and track_of(e) == track_of(memory[0])
+            for t in (e.ts, e.end)
+        }
+    )
     if content["seed"] % 2 and len(edges) >= len(memory):
         for e, t in zip(memory, sorted(random.Random(content["seed"]).sample(edges, len(memory)))):
             e.ts = t
@@ -51,7 +59,13 @@ def as_one(nodes):
     out = {}
     for n in nodes:
         p = n.parent
-        double = p is not None and reference.is_operator(p.event) and reference.is_operator(n.event) and len(p.children) == 1 and p.event.name == n.event.name
+        double = (
+            p is not None
+            and reference.is_operator(p.event)
+            and reference.is_operator(n.event)
+            and len(p.children) == 1
+            and p.event.name == n.event.name
+        )
         out[n] = out[p] if double else n
     return out
 
@@ -64,6 +78,7 @@ def check_ops(rank, ask):
         sums[one[node]]["self_" + what] += value
         for n in {one[n] for n in up_from(node)}:
             sums[n][what] += value
+
     memory = [e for e in rank.events if e.name == "[memory]"]
     for e in memory:
         node = operator_at(nodes, e)
@@ -102,7 +117,15 @@ def check_memory_by_op(rank, ask):
         if e.name == "[memory]":
             node, size = operator_at(nodes, e), arg(e, "Bytes")
             row = want.setdefault((device_of(e), node.event.name if node else None), collections.Counter())
-            row.update({"events": 1, "allocations": int(size > 0), "alloc_bytes": max(size, 0), "free_bytes": max(-size, 0), "net_bytes": size})
+            row.update(
+                {
+                    "events": 1,
+                    "allocations": int(size > 0),
+                    "alloc_bytes": max(size, 0),
+                    "free_bytes": max(-size, 0),
+                    "net_bytes": size,
+                }
+            )
     check_rows("memory", want, ask("memory", by="op") if want else [], lambda r: (r["device"], r["op"]))
 
 
@@ -126,39 +149,74 @@ def check_memory_by_category(rank, ask):
     found = blocks_by_hand(rank.events)
     if not found:
         return
-    held, want = {(r["device"], r["bytes"], r["made_ns"], r["freed_ns"]): r["category"] for r in ask("memory_blocks")}, {}
+    held, want = (
+        {(r["device"], r["bytes"], r["made_ns"], r["freed_ns"]): r["category"] for r in ask("memory_blocks")},
+        {},
+    )
     for device, blocks in found.items():
         times = [None, *sorted({t for b in blocks for t in b[1:] if t is not None})]
 
         def alive(t, of):
             """None: before all changes."""
-            return sum(size for size, made, freed in of if made is None and t is None or
-                       t is not None and (made is None or made <= t) and (freed is None or freed > t))
-        peak = max(times, key=lambda t: alive(t, blocks))      # of equal ones the first
+            return sum(
+                size
+                for size, made, freed in of
+                if made is None
+                and t is None
+                or t is not None
+                and (made is None or made <= t)
+                and (freed is None or freed > t)
+            )
+
+        peak = max(times, key=lambda t: alive(t, blocks))  # of equal ones the first
         for category, of in reference.group_by(blocks, lambda b: held[(device, *b)]).items():
             taken, freed = [b[0] for b in of if b[1] is not None], [b[0] for b in of if b[2] is not None]
-            want[device, category] = {"ts_ns": peak, "events": len(taken) + len(freed), "allocations": len(taken), "alloc_bytes": sum(taken), "free_bytes": sum(freed),
-                                      "net_bytes": alive(peak, of), "peak_net_bytes": max(alive(t, of) for t in times)}
+            want[device, category] = {
+                "ts_ns": peak,
+                "events": len(taken) + len(freed),
+                "allocations": len(taken),
+                "alloc_bytes": sum(taken),
+                "free_bytes": sum(freed),
+                "net_bytes": alive(peak, of),
+                "peak_net_bytes": max(alive(t, of) for t in times),
+            }
     check_rows("memory", want, ask("memory", by="category"), lambda r: (r["device"], r["category"]))
 
 
 def check_data_hidden(rank, ask):
-    loading = [e for e in slices(rank.events) if e.name.startswith("enumerate(DataLoader)") and e.cat in ("cpu_op", "user_annotation")]
+    loading = [
+        e
+        for e in slices(rank.events)
+        if e.name.startswith("enumerate(DataLoader)") and e.cat in ("cpu_op", "user_annotation")
+    ]
     steps = ask("steps")
     if not loading or not steps or steps[0]["name"] == "whole recording":
         return
-    windows = {e.name: (e.ts, e.end) for e in slices(rank.events) if e.cat == "user_annotation" and e.name.startswith("ProfilerStep#")}
+    windows = {
+        e.name: (e.ts, e.end)
+        for e in slices(rank.events)
+        if e.cat == "user_annotation" and e.name.startswith("ProfilerStep#")
+    }
     if not all(s["name"] in windows for s in steps):
-        return      # told by something else
+        return  # told by something else
     step = statistics.mean(s["total_ns"] for s in steps)
-    inside = [reference.covered([(max(e.ts, a), min(e.end, z)) for e in loading if e.ts < z and e.end > a]) for a, z in (windows[s["name"]] for s in steps)]
+    inside = [
+        reference.covered([(max(e.ts, a), min(e.end, z)) for e in loading if e.ts < z and e.end > a])
+        for a, z in (windows[s["name"]] for s in steps)
+    ]
     data, rest = statistics.mean(inside), step - statistics.mean(s["dataloader_ns"] for s in steps)
     want = {}
     for workers in (1, 2, 5, None):
         share = data / workers if workers else 0
         best = min(step, max(share, rest))
-        want[workers] = {"step_ns": float(step), "data_ns": float(data), "compute_ns": float(rest), "best_ns": float(best), "saving_ns": float(step - best),
-                         "bound": "data" if share > rest else "compute"}
+        want[workers] = {
+            "step_ns": float(step),
+            "data_ns": float(data),
+            "compute_ns": float(rest),
+            "best_ns": float(best),
+            "saving_ns": float(step - best),
+            "bound": "data" if share > rest else "compute",
+        }
     check_rows("data_hidden", want, ask("data_hidden", workers="1,2,5"), lambda r: r["workers"])
 
 

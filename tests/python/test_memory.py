@@ -1,4 +1,5 @@
 """tachograph.memory: allocations whose sizes are known, because the test makes the tensors."""
+
 import pickle
 import time
 
@@ -36,8 +37,14 @@ def test_frames_name_the_line_that_asked():
     with tg.memory.history(device="cpu") as history:
         kept = tensor(300)
     entry = next(entry for entry in history.entries if entry.size == 300_000)
-    assert kept.numel() and [frame.name for frame in entry.frames[:2]] == ["tensor", "test_frames_name_the_line_that_asked"]
-    assert entry.frames[0].filename.endswith("test_memory.py") and entry.frames[0].line == tensor.__code__.co_firstlineno + 1
+    assert kept.numel() and [frame.name for frame in entry.frames[:2]] == [
+        "tensor",
+        "test_frames_name_the_line_that_asked",
+    ]
+    assert (
+        entry.frames[0].filename.endswith("test_memory.py")
+        and entry.frames[0].line == tensor.__code__.co_firstlineno + 1
+    )
 
 
 def test_the_oldest_entries_are_dropped_and_counted(tmp_path):
@@ -69,6 +76,7 @@ def test_the_pickle_has_the_layout_of_torchs_own(tmp_path):
     assert block["state"] == "active_allocated" and block["address"] == alive.data_ptr()
     assert history.snapshot == snapshot
     from torch.cuda import _memory_viz
+
     assert "TOTAL MEM: 390.6KiB" in _memory_viz.trace(snapshot)  # torch's own reader takes it
 
 
@@ -121,10 +129,22 @@ def test_peak_of_the_process_sees_what_came_and_went():
 
 
 def test_stages_of_a_step_are_told_apart():
-    model = torch.nn.Sequential(torch.nn.Linear(500, 1000, bias=False), torch.nn.ReLU(), torch.nn.Linear(1000, 10, bias=False))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(500, 1000, bias=False), torch.nn.ReLU(), torch.nn.Linear(1000, 10, bias=False)
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    result = tg.memory.stages(model, torch.nn.functional.mse_loss, optimizer, (torch.randn(100, 500), torch.randn(100, 10)), device="cpu")
-    assert [row.name for row in result.rows] == ["Start", "After data", "After forward", "After loss", "After backward", "After optimizer step", "After zero_grad"]
+    result = tg.memory.stages(
+        model, torch.nn.functional.mse_loss, optimizer, (torch.randn(100, 500), torch.randn(100, 10)), device="cpu"
+    )
+    assert [row.name for row in result.rows] == [
+        "Start",
+        "After data",
+        "After forward",
+        "After loss",
+        "After backward",
+        "After optimizer step",
+        "After zero_grad",
+    ]
     delta = {row.name: row.delta for row in result.rows}
     parameters = 4 * (500 * 1000 + 1000 * 10)
     activations = 4 * 100 * 1000
@@ -138,8 +158,20 @@ def test_stages_of_a_step_are_told_apart():
     assert max(result.peaks[name] for name in ("forward", "loss", "backward", "optimizer")) == result.peaks["overall"]
     assert result.peaks["forward"] - result.rows[1].allocated >= 2 * activations  # both outputs at once
     figures = result.result(model)
-    assert list(figures) == ["forward", "backward", "optimizer", "peak", "peak_gb", "parameters_gb", "fragmentation_ratio"]
-    assert figures["parameters_gb"] == parameters / 1e9 and figures["peak"] == result.peaks["overall"] / 1e9 and figures["fragmentation_ratio"] is None
+    assert list(figures) == [
+        "forward",
+        "backward",
+        "optimizer",
+        "peak",
+        "peak_gb",
+        "parameters_gb",
+        "fragmentation_ratio",
+    ]
+    assert (
+        figures["parameters_gb"] == parameters / 1e9
+        and figures["peak"] == result.peaks["overall"] / 1e9
+        and figures["fragmentation_ratio"] is None
+    )
     assert "activations" in str(result) and "peaks on cpu" in str(result)
 
 

@@ -1,5 +1,6 @@
 """Memory events as old, foreign and damaged traces have them: without addresses, totals, kind or number of a device, with totals below zero,
 frees of what was never seen, addresses taken twice, several devices. Every question about memory against a plain walk over the events."""
+
 import random
 
 import pytest
@@ -21,14 +22,31 @@ def build(seed):
         args = {"Bytes": r.choice((512, 1024, 77, 0, 4096)) * r.choice((1, -1))}
         args |= {key: value for key, value in (("Device Type", kind), ("Device Id", number)) if value is not None}
         if told == "all" or (told != "no address" and r.random() < 0.7):
-            args["Addr"] = r.choice((0x7f00, 0x7f01, 0x7f02, 0x7fffffffffffff00, 0x10))
+            args["Addr"] = r.choice((0x7F00, 0x7F01, 0x7F02, 0x7FFFFFFFFFFFFF00, 0x10))
         if told != "no totals" and r.random() < 0.8:
             args["Total Allocated"] = r.choice((5, -5, 1000, 10**12))
             if r.random() < 0.7:
                 args["Total Reserved"] = r.choice((2000, -1, 10**13))
-        events.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": r.randint(1, 4), "ts": ts, "args": args})
-    ops = [(tid, r.choice(("aten::mm", "aten::empty")), 1000 + r.randint(0, 150), r.randint(1, 60)) for tid in range(1, r.randint(1, 4))]
-    return events + [{"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": tid, "ts": at, "dur": dur} for tid, name, at, dur in ops]
+        events.append(
+            {
+                "ph": "i",
+                "s": "t",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "pid": 1,
+                "tid": r.randint(1, 4),
+                "ts": ts,
+                "args": args,
+            }
+        )
+    ops = [
+        (tid, r.choice(("aten::mm", "aten::empty")), 1000 + r.randint(0, 150), r.randint(1, 60))
+        for tid in range(1, r.randint(1, 4))
+    ]
+    return events + [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": tid, "ts": at, "dur": dur}
+        for tid, name, at, dur in ops
+    ]
 
 
 def device_of(args):
@@ -41,8 +59,14 @@ def by_device(events):
     found = {}
     for e in events:
         if e["name"] == "[memory]":
-            around = [o["name"] for o in events if o["ph"] == "X" and o["tid"] == e["tid"] and o["ts"] <= e["ts"] < o["ts"] + o["dur"]]
-            found.setdefault(device_of(e["args"]), []).append((e["ts"] * 1000, e["args"], around[0] if around else None))
+            around = [
+                o["name"]
+                for o in events
+                if o["ph"] == "X" and o["tid"] == e["tid"] and o["ts"] <= e["ts"] < o["ts"] + o["dur"]
+            ]
+            found.setdefault(device_of(e["args"]), []).append(
+                (e["ts"] * 1000, e["args"], around[0] if around else None)
+            )
     return found
 
 
@@ -75,7 +99,7 @@ def followed(events):
 
 def alive(blocks, events, last):
     """(bytes, number) of the blocks in use after event number `last`."""
-    return [(b[0], b[3]) for b in followed(events[:last + 1]) if b[3] is not None and b[2] is None]
+    return [(b[0], b[3]) for b in followed(events[: last + 1]) if b[3] is not None and b[2] is None]
 
 
 @FEW
@@ -87,10 +111,20 @@ def test_totals_curve_and_operators(opened, seed):
     assert rows.keys() == devices.keys()
     for device, found in devices.items():
         sizes, row = [args["Bytes"] for _, args, _ in found], rows[device]
-        sums = [0] + [sum(sizes[:k + 1]) for k in range(len(sizes))]
-        assert (row["events"], row["allocations"], row["net_bytes"]) == (len(sizes), sum(s > 0 for s in sizes), sums[-1])
-        assert (row["alloc_bytes"], row["free_bytes"]) == (sum(s for s in sizes if s > 0), -sum(s for s in sizes if s < 0))
-        assert row["peak_net_bytes"] == max(sums) and row["ts_ns"] == ([None] + [ts for ts, _, _ in found])[sums.index(max(sums))]
+        sums = [0] + [sum(sizes[: k + 1]) for k in range(len(sizes))]
+        assert (row["events"], row["allocations"], row["net_bytes"]) == (
+            len(sizes),
+            sum(s > 0 for s in sizes),
+            sums[-1],
+        )
+        assert (row["alloc_bytes"], row["free_bytes"]) == (
+            sum(s for s in sizes if s > 0),
+            -sum(s for s in sizes if s < 0),
+        )
+        assert (
+            row["peak_net_bytes"] == max(sums)
+            and row["ts_ns"] == ([None] + [ts for ts, _, _ in found])[sums.index(max(sums))]
+        )
         for column, key in (("peak_allocated_bytes", "Total Allocated"), ("peak_reserved_bytes", "Total Reserved")):
             assert row[column] == max((args[key] for _, args, _ in found if key in args), default=None)
         taken, paired, strangers = set(), 0, 0
@@ -102,17 +136,24 @@ def test_totals_curve_and_operators(opened, seed):
                 taken.discard(args["Addr"])
         assert (row["paired"], row["never_freed"], row["free_without_alloc"]) == (paired, len(taken), strangers)
     order = [(device_of(e["args"]), e["ts"] * 1000, e["args"]) for e in events if e["name"] == "[memory]"]
-    assert [(r["device"], r["ts_ns"], r["peak_allocated_bytes"], r["peak_reserved_bytes"]) for r in trace.ask("memory", by="time")] == \
-        [(device, ts, args.get("Total Allocated"), args.get("Total Reserved")) for device, ts, args in order]
+    assert [
+        (r["device"], r["ts_ns"], r["peak_allocated_bytes"], r["peak_reserved_bytes"])
+        for r in trace.ask("memory", by="time")
+    ] == [(device, ts, args.get("Total Allocated"), args.get("Total Reserved")) for device, ts, args in order]
     want = {}
     for device, found in devices.items():
         for _, args, op in found:
             at = want.setdefault((device, op), [0, 0, 0, 0])
             for k, value in enumerate((1, args["Bytes"] > 0, max(args["Bytes"], 0), max(-args["Bytes"], 0))):
                 at[k] += value
-    assert {(r["device"], r["op"]): [r["events"], r["allocations"], r["alloc_bytes"], r["free_bytes"]] for r in trace.ask("memory", by="op")} == want
-    assert {(r["device"], r["op"]): (r["self_net_bytes"], r["self_allocations"], r["self_alloc_bytes"]) for r in ask(trace, "memory_ops")} == \
-        {key: (v[2] - v[3], v[1], v[2]) for key, v in want.items() if key[1]}
+    assert {
+        (r["device"], r["op"]): [r["events"], r["allocations"], r["alloc_bytes"], r["free_bytes"]]
+        for r in trace.ask("memory", by="op")
+    } == want
+    assert {
+        (r["device"], r["op"]): (r["self_net_bytes"], r["self_allocations"], r["self_alloc_bytes"])
+        for r in ask(trace, "memory_ops")
+    } == {key: (v[2] - v[3], v[1], v[2]) for key, v in want.items() if key[1]}
 
 
 @FEW
@@ -122,9 +163,15 @@ def test_blocks_and_what_is_alive(opened, seed):
     trace, devices = opened({"traceEvents": events}), by_device(events)
     told = {device: followed(found) for device, found in devices.items()}
     want = sorted(((device, *b[:3]) for device, blocks in told.items() for b in blocks), key=str)
-    assert sorted(((r["device"], r["bytes"], r["made_ns"], r["freed_ns"]) for r in ask(trace, "memory_blocks")), key=str) == want
-    levels = sorted((device, ts, sum(b[0] for b in blocks if (b[1] is None or b[1] <= ts) and (b[2] is None or b[2] > ts)))
-                    for device, blocks in told.items() for ts in {t for b in blocks for t in b[1:3] if t is not None})
+    assert (
+        sorted(((r["device"], r["bytes"], r["made_ns"], r["freed_ns"]) for r in ask(trace, "memory_blocks")), key=str)
+        == want
+    )
+    levels = sorted(
+        (device, ts, sum(b[0] for b in blocks if (b[1] is None or b[1] <= ts) and (b[2] is None or b[2] > ts)))
+        for device, blocks in told.items()
+        for ts in {t for b in blocks for t in b[1:3] if t is not None}
+    )
     assert sorted((r["device"], r["ts_ns"], r["total"]) for r in ask(trace, "memory_timeline")) == levels
     if not any("Addr" in args for found in devices.values() for _, args, _ in found):
         assert ask(trace, "memory_state") == ask(trace, "memory_stacks") == []
@@ -133,7 +180,7 @@ def test_blocks_and_what_is_alive(opened, seed):
     assert sorted((r["device"], r["bytes"], r["event"]) for r in trace.ask("memory_state", at="end")) == end
     peak = []
     for device, found in devices.items():
-        net = [sum(args["Bytes"] for _, args, _ in found[:k + 1]) for k in range(len(found))]
+        net = [sum(args["Bytes"] for _, args, _ in found[: k + 1]) for k in range(len(found))]
         said = [args.get("Total Allocated", net[k]) for k, (_, args, _) in enumerate(found)]
         peak += [(device, *b) for b in alive(told, found, said.index(max(said)))]
     assert sorted((r["device"], r["bytes"], r["event"]) for r in trace.ask("memory_state")) == sorted(peak)
@@ -143,7 +190,9 @@ def test_blocks_and_what_is_alive(opened, seed):
 @given(st.integers(0, 2**32))
 def test_counters(opened, seed):
     events = build(seed)
-    rows = {(r["device"], r["metric"]): r for r in opened({"traceEvents": events}).ask("memory_stats") if r["pool"] == "all"}
+    rows = {
+        (r["device"], r["metric"]): r for r in opened({"traceEvents": events}).ask("memory_stats") if r["pool"] == "all"
+    }
     for device, found in by_device(events).items():
         live = {args["Addr"]: -args["Bytes"] for _, args, _ in reversed(found) if "Addr" in args and args["Bytes"]}
         live = {addr: size for addr, size in live.items() if size > 0}  # what was given back first was there before
@@ -168,9 +217,22 @@ def test_counters(opened, seed):
 
 def test_a_block_whose_free_is_missing_ends_where_its_place_is_taken(opened):
     def event(ts, size):
-        return {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": {"Bytes": size, "Addr": 64, "Device Type": 1, "Device Id": 0}}
+        return {
+            "ph": "i",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 1,
+            "tid": 1,
+            "ts": ts,
+            "args": {"Bytes": size, "Addr": 64, "Device Type": 1, "Device Id": 0},
+        }
+
     trace = opened({"traceEvents": [event(1, 512), event(2, 1024), event(3, -1024), event(4, -1024)]})
     row = trace.ask("memory_stacks").to_dicts()[0]
     assert (row["peak_bytes"], row["end_bytes"], row["alloc_bytes"], row["allocations"]) == (1024, 0, 1536, 2)
     rows = {r["metric"]: r for r in trace.ask("memory_stats") if r["pool"] == "all"}
-    assert (rows["allocated_bytes"]["current"], rows["allocated_bytes"]["peak"], rows["allocation"]["freed"]) == (0, 1024, 2)
+    assert (rows["allocated_bytes"]["current"], rows["allocated_bytes"]["peak"], rows["allocation"]["freed"]) == (
+        0,
+        1024,
+        2,
+    )

@@ -1,4 +1,5 @@
 """What memory of a real training step is for: recorded here on the CPU, against what the program itself knows."""
+
 import inspect
 import json
 import re
@@ -26,7 +27,9 @@ def one_thread():
 def record(work, times=1):
     """The trace of so many calls of work, each a step where there are several; one more comes before them."""
     schedule = tg.schedule(wait=0, warmup=1, active=times, repeat=1) if times > 1 else None
-    with tg.profile(activities=[CPU], profile_memory=True, record_shapes=True, with_stack=True, schedule=schedule, backend="native") as prof:
+    with tg.profile(
+        activities=[CPU], profile_memory=True, record_shapes=True, with_stack=True, schedule=schedule, backend="native"
+    ) as prof:
         for _ in range(times + 1 if schedule else 1):
             work()
             prof.step()
@@ -38,6 +41,7 @@ def training(model, optimizer, *inputs, loss=lambda y: y.square().mean()):
         optimizer.zero_grad()
         loss(model(*inputs)).backward()
         optimizer.step()
+
     return step
 
 
@@ -66,7 +70,7 @@ def test_curve_of_a_step(tmp_path):
     peak = trace.ask("memory_timeline", by="peak").to_dicts()[0]
     assert peak["ts_ns"] == at and before + most >= peak["total"] > most
     top = max(range(len(rows)), key=lambda i: rows[i]["activation"])
-    forward = [row["activation"] for row in rows[:top + 1]]
+    forward = [row["activation"] for row in rows[: top + 1]]
     # Linear needs its input, GELU its own: of 12 results of 128 kB all but the last are kept, and the last for the square.
     assert forward == sorted(forward) and forward[-1] >= 12 * 256 * 128 * 4
     assert rows[-1]["activation"] <= 8 and rows[-1]["temporary"] == 0
@@ -84,8 +88,13 @@ def test_parameters_gradients_and_state(optimizer, states):
     assert size == (37 * 11 + 11) * 4
     most = by_category(trace, "peak_net_bytes")
     assert (most["parameter"], most["gradient"]) == (size, size)
-    assert most.get("optimizer_state", 0) == states * size + (4 * 2 if states else 0)  # Adam counts its steps in a float for each parameter
-    told = {row["tensor"]: row["bytes"] for row in trace.ask("memory_blocks", where='known == "registered" and category == "parameter"').to_dicts()}
+    assert most.get("optimizer_state", 0) == states * size + (
+        4 * 2 if states else 0
+    )  # Adam counts its steps in a float for each parameter
+    told = {
+        row["tensor"]: row["bytes"]
+        for row in trace.ask("memory_blocks", where='known == "registered" and category == "parameter"').to_dicts()
+    }
     assert told == {"weight": 37 * 11 * 4, "bias": 11 * 4}
 
 
@@ -98,6 +107,7 @@ def test_state_and_parameters_that_are_made_while_recording():
         step = training(model, torch.optim.Adam(model.parameters()), torch.randn(8, 50))
         step()
         kept.append((model, step))
+
     most = by_category(record(work), "peak_net_bytes")
     model = kept[0][0]
     assert most["parameter"] == bytes_of(model.parameters()) and most["gradient"] == bytes_of(model.parameters())
@@ -114,9 +124,12 @@ def test_a_block_says_where_it_was_made():
         tensor = torch.empty(123_457)
         tensor.fill_(0)
         del tensor
+
     trace = record(work)
     [block] = trace.ask("memory_blocks", where="bytes == 493828").to_dicts()
-    assert block["line"] == f"{block['line'].split('(')[0]}({lines['made']}): work" and block["line"].split("(")[0].endswith("test_memory_training.py")
+    assert block["line"] == f"{block['line'].split('(')[0]}({lines['made']}): work" and block["line"].split("(")[
+        0
+    ].endswith("test_memory_training.py")
     assert (block["op"], block["known"], block["tensor"]) == ("aten::empty", "place", None)
     assert block["freed_ns"] - block["made_ns"] == block["held_ns"] > 0
 
@@ -132,7 +145,10 @@ def test_the_largest_allocator_is_the_score_of_math_attention(tachograph, tmp_pa
     q, k, v = (torch.randn(batch, heads, length, size, requires_grad=True) for _ in range(3))
     record(lambda: Attention()(q, k, v).sum().backward()).export(tmp_path / "t.json", "chrome")
     done = tachograph("memory", tmp_path / "t.json", "--top", "10", "--where", 'category != "input"', "--json")
-    rows = [dict(zip([c["name"] for c in json.loads(done.stdout)["columns"]], row)) for row in json.loads(done.stdout)["rows"]]
+    rows = [
+        dict(zip([c["name"] for c in json.loads(done.stdout)["columns"]], row))
+        for row in json.loads(done.stdout)["rows"]
+    ]
     assert len(rows) >= 10
     assert rows[0]["bytes"] == batch * heads * length * length * 4
     assert any("at the peak" in note for note in json.loads(done.stdout)["notes"])
@@ -148,6 +164,7 @@ def test_activations_and_their_owners():
     def note(tensor):
         saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
+
     with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
         output = model(x).square().mean()
     parameters = {p.untyped_storage().data_ptr() for p in model.parameters()} | {x.untyped_storage().data_ptr()}
@@ -155,19 +172,33 @@ def test_activations_and_their_owners():
     del output
     step = training(model, torch.optim.SGD(model.parameters(), 0.1), x)
     step()
-    rows = record(step).ask("memory_blocks", category="activation", where='freed_by ~ "Backward" and bytes > 8', limit=10).to_dicts()
+    rows = (
+        record(step)
+        .ask("memory_blocks", category="activation", where='freed_by ~ "Backward" and bytes > 8', limit=10)
+        .to_dicts()
+    )
     assert sorted(row["bytes"] for row in rows) == want == [32 * 64 * 4, 32 * 256 * 4]
     relu, last = rows
-    assert (relu["module"], relu["forward_op"], relu["freed_by"]) == ("1", "aten::relu", "autograd::engine::evaluate_function: ReluBackward0")
+    assert (relu["module"], relu["forward_op"], relu["freed_by"]) == (
+        "1",
+        "aten::relu",
+        "autograd::engine::evaluate_function: ReluBackward0",
+    )
     assert (last["module"], last["forward_op"]) == ("2", "aten::linear") and all(row["held_ns"] > 0 for row in rows)
 
 
 def test_layers_that_are_equal_cost_the_same():
     """F089: twelve layers, the sequence first, so that each layer's result is what the next one keeps."""
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1), 12, nn.LayerNorm(32), enable_nested_tensor=False)
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1), 12, nn.LayerNorm(32), enable_nested_tensor=False
+    )
     step = training(encoder, torch.optim.SGD(encoder.parameters(), 0.1), torch.randn(16, 4, 32))
     step()
-    rows = [r for r in record(step).ask("memory_blocks", by="layer", category="activation").to_dicts() if (r["module"] or "").startswith("layers.")]
+    rows = [
+        r
+        for r in record(step).ask("memory_blocks", by="layer", category="activation").to_dicts()
+        if (r["module"] or "").startswith("layers.")
+    ]
     sizes = [row["peak_bytes"] for row in rows]
     assert sorted(row["module"] for row in rows) == sorted(f"layers.{i}" for i in range(12))
     assert max(sizes) <= 1.01 * min(sizes) and min(sizes) > 100_000
@@ -180,9 +211,12 @@ def test_leaks_are_found_with_their_line():
     def leaking():
         step()
         kept.append(model(torch.ones(4, 64)).detach())
+
     line = leaking.__code__.co_firstlineno + 2
     rows = record(leaking, times=6).ask("leaks").to_dicts()
-    assert [(r["steps"], r["blocks"], r["bytes_per_step"], r["module"] is not None) for r in rows] == [(4, 4, 4 * 64 * 4, True)]
+    assert [(r["steps"], r["blocks"], r["bytes_per_step"], r["module"] is not None) for r in rows] == [
+        (4, 4, 4 * 64 * 4, True)
+    ]
     assert f"test_memory_training.py({line}): leaking" in rows[0]["line"]
     healthy = record(step, times=6).ask("leaks")
     assert len(healthy) == 0 and any("nothing grows" in note for note in healthy.notes)
@@ -213,6 +247,7 @@ def classifier(kept):
         handle = model[1].register_forward_hook(lambda module, inputs, output: kept.append(output.detach().exp()))
         forward_backward()
         handle.remove()
+
     return forward_backward, losses_with_their_graph, a_dict_that_grows, a_hook_that_remembers
 
 
@@ -253,6 +288,7 @@ def healthy_ways():
         window.append(None)
         if len(window) % 3 == 0:
             table[len(window)] = torch.ones(1000)  # not in each step: no growth from step to step that is certain
+
     return [forward_backward, keeps_the_last, fills_a_table_once, accumulates, evaluates_now_and_then]
 
 
@@ -265,7 +301,11 @@ def test_healthy_steps_leak_nothing(which):
 
 def programs():
     """Three that take memory differently: (name, what to record)."""
-    model, x, images = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.LayerNorm(256), nn.Linear(256, 64)), torch.randn(32, 64), torch.randn(8, 3, 32, 32)
+    model, x, images = (
+        nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.LayerNorm(256), nn.Linear(256, 64)),
+        torch.randn(32, 64),
+        torch.randn(8, 3, 32, 32),
+    )
     step = training(model, torch.optim.Adam(model.parameters()), x)
     seer = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 30 * 30, 10)).eval()
     optimizer, losses = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9), []
@@ -282,6 +322,7 @@ def programs():
         losses.append(model(x).square().mean())
         optimizer.step()
         losses.clear()
+
     return {"train": step, "infer": infer, "accumulate": accumulate}
 
 
@@ -291,6 +332,7 @@ def test_totals_are_those_of_torchs_own_timeline(name):
     and calls activation what no backward needs, the categories differ (docs/metrics.md)."""
     from torch.profiler import ProfilerActivity, profile
     from torch.profiler._memory_profiler import Action
+
     work = programs()[name]
     work()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True) as prof:
@@ -309,7 +351,9 @@ def test_totals_are_those_of_torchs_own_timeline(name):
     trace = record(work)
     (peak,), (final,) = (trace.ask("memory_timeline", by=by).to_dicts() for by in ("peak", "final"))
     seen = ("parameter", "gradient", "optimizer_state", "input")
-    unseen = sum(final[c] for c in seen) - sum(size for category, size in ends.values() if category and category.name.lower() in seen)
+    unseen = sum(final[c] for c in seen) - sum(
+        size for category, size in ends.values() if category and category.name.lower() in seen
+    )
     assert unseen >= 0  # of other models of the program, which no operator of the recording was given
     assert (peak["total"] - unseen, final["total"] - unseen) == (most, now)
 
@@ -328,8 +372,16 @@ class Stack(nn.Module):
 
 LAYERS = {
     "encoder": (lambda: nn.TransformerEncoderLayer(32, 4, 128, batch_first=True), (8, 64, 32)),
-    "perceptron": (lambda: nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Linear(512, 64), nn.LayerNorm(64)), (512, 64)),
-    "convolution": (lambda: nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()), (4, 8, 32, 32)),
+    "perceptron": (
+        lambda: nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Linear(512, 64), nn.LayerNorm(64)),
+        (512, 64),
+    ),
+    "convolution": (
+        lambda: nn.Sequential(
+            nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()
+        ),
+        (4, 8, 32, 32),
+    ),
 }
 
 
@@ -346,7 +398,11 @@ def test_what_checkpoints_would_save(kind):
         del model, x, step
     plain, real = (trace.ask("memory_timeline", by="peak")["total"][0] for trace in traces)
     *layers, total = traces[0].ask("checkpoint").to_dicts()
-    assert total["layer"] == "(all)" and total["peak_bytes"] == plain and total["saving_bytes"] == plain - total["peak_after_bytes"]
+    assert (
+        total["layer"] == "(all)"
+        and total["peak_bytes"] == plain
+        and total["saving_bytes"] == plain - total["peak_after_bytes"]
+    )
     assert abs(total["peak_after_bytes"] - real) <= 0.15 * real and real < 0.8 * plain
     numbered = [row for row in layers if row["layer"].startswith("layers.")]
     assert len(numbered) == 6 and all(row["saving_bytes"] > 0 and row["recompute_ns"] > 0 for row in numbered)
@@ -357,5 +413,9 @@ def test_activations_that_are_made_again_are_activations():
     model, x = Stack(LAYERS["perceptron"][0], True), torch.randn(512, 64)
     step = training(model, torch.optim.SGD(model.parameters(), 0.01), x)
     step()
-    blocks = record(step).ask("memory_blocks", category="activation", where='forward_op == "aten::gelu" or op == "aten::gelu"').to_dicts()
+    blocks = (
+        record(step)
+        .ask("memory_blocks", category="activation", where='forward_op == "aten::gelu" or op == "aten::gelu"')
+        .to_dicts()
+    )
     assert blocks and {row["module"].rsplit(".", 1)[-1] for row in blocks} == {"1"}

@@ -1,5 +1,6 @@
 """What every question must do when all times move, all times double, the events stand in another order, or the streams have other numbers: exactly that and
 no more. Asked in each of the ways that have a golden, of the golden traces and of random ones; a new question is in it by having a golden."""
+
 import copy
 import json
 import pathlib
@@ -20,11 +21,33 @@ from engine import Refused  # noqa: E402
 
 QUESTIONS = {q.name: q for q in defs.questions()}
 UNITS = {q.name: {name: unit for name, _, unit, _ in q.columns} for q in QUESTIONS.values()}
-SHIFT_US = 10**9        # a multiple of every bucket's width
-STAMPS = {"start_ns", "ts_ns", "first_ns", "last_ns", "made_ns", "freed_ns"}    # times of the clock; the other times are lengths
+SHIFT_US = 10**9  # a multiple of every bucket's width
+STAMPS = {
+    "start_ns",
+    "ts_ns",
+    "first_ns",
+    "last_ns",
+    "made_ns",
+    "freed_ns",
+}  # times of the clock; the other times are lengths
 # Running numbers follow the order of arrival, of tracks the order of their streams.
-NUMBERS = {"id", "parent", "cause", "track", "event", "slice", "index", "index_correlation", "annotation_event", "forward_event", "forward",
-           "from_event", "to_event", "from_index", "to_index"}
+NUMBERS = {
+    "id",
+    "parent",
+    "cause",
+    "track",
+    "event",
+    "slice",
+    "index",
+    "index_correlation",
+    "annotation_event",
+    "forward_event",
+    "forward",
+    "from_event",
+    "to_event",
+    "from_index",
+    "to_index",
+}
 PROSE = {"file", "evidence", "advice"}
 RATE = "memory bandwidth (GB/s)"
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "Kernel", "Memcpy"}
@@ -53,7 +76,9 @@ def events(document):
 
 
 def golden(name):
-    return [parse(build()) for path, build in make_traces.TRACES.items() if path.split("/")[0].removesuffix(".json") == name]
+    return [
+        parse(build()) for path, build in make_traces.TRACES.items() if path.split("/")[0].removesuffix(".json") == name
+    ]
 
 
 def made(seed, ranks):
@@ -61,8 +86,20 @@ def made(seed, ranks):
     return [parse(traces.document(rank, traces.Speller(random.Random(0), plain=True))) for rank in content]
 
 
-SOURCES = {name: (golden, name) for name in ("cpu_training", "gpu_training", "amd_training", "names_of_2021", "memory_events", "memory_training", "every_phase",
-                                             "python_stacks", "two_ranks")}
+SOURCES = {
+    name: (golden, name)
+    for name in (
+        "cpu_training",
+        "gpu_training",
+        "amd_training",
+        "names_of_2021",
+        "memory_events",
+        "memory_training",
+        "every_phase",
+        "python_stacks",
+        "two_ranks",
+    )
+}
 SOURCES.update({"random %d" % seed: (made, seed, 1 + seed % 2) for seed in range(2)})
 
 
@@ -135,7 +172,9 @@ def ask(engine, path, question, args, without=()):
 
 def settled(rows):
     """In an order of their own; sums of reals in another order differ in their last digits."""
-    return sorted(repr(sorted((k, float("%.10g" % v) if isinstance(v, float) else v) for k, v in row.items())) for row in rows)
+    return sorted(
+        repr(sorted((k, float("%.10g" % v) if isinstance(v, float) else v) for k, v in row.items())) for row in rows
+    )
 
 
 def pair(tmp_path, source, change):
@@ -150,7 +189,11 @@ def each(row, change):
 
 def fact(row, change):
     """A row of overview: its number, and the same in words."""
-    return {**row, "value": None if row["value"] is None else change(row["value"]), "text": row["text"] and str(change(int(row["text"])))}
+    return {
+        **row,
+        "value": None if row["value"] is None else change(row["value"]),
+        "text": row["text"] and str(change(int(row["text"]))),
+    }
 
 
 # ---- what must follow ----------------------------------------------------------------------------------------------------------------
@@ -166,21 +209,33 @@ def after_slowing(question, row):
     if question == "overview" and row["unit"] == "ns":
         return fact(row, lambda v: 2 * v)
     units = UNITS[question]
-    return each(row, lambda k, v: 2 * v if units.get(k) in ("ns", "us", "ms") else v / 2 if units.get(k, "").endswith("/s") else v)
+    return each(
+        row,
+        lambda k, v: 2 * v if units.get(k) in ("ns", "us", "ms") else v / 2 if units.get(k, "").endswith("/s") else v,
+    )
 
 
 def after_renaming(question, row):
     if question == "tracks" and row["kind"] == "device":
         row = {**row, "tid": str(int(row["tid"]) + 1000)}
-    return each(row, lambda k, v: v + 1000 if k == "stream" and v >= 0 else renumbered(v) if k in ("group", "name") else v)
+    return each(
+        row, lambda k, v: v + 1000 if k == "stream" and v >= 0 else renumbered(v) if k in ("group", "name") else v
+    )
 
 
 # What follows otherwise, and why. HTA rounds times that have fractions, goes by the order of the file, and takes stream 0 for the host.
-EXCEPT = {"order": lambda source, question, args: "rules" in args or "event" in args,                       # event: a running number
-          "streams": lambda source, question, args: ("rules" in args and source not in ("gpu_training", "names_of_2021", "python_stacks"))
-          or (source == "amd_training" and question in ("overview", "tracks")),                            # the name of its process stands on stream 0
-          "slow": lambda source, question, args: ("rules" in args and source == "amd_training") or question in ("findings", "document")
-          or (question == "steps" and args == {"by": "summary"})}  # limits in time; the head of the file, word for word; means in whole nanoseconds
+EXCEPT = {
+    "order": lambda source, question, args: "rules" in args or "event" in args,  # event: a running number
+    "streams": lambda source, question, args: (
+        ("rules" in args and source not in ("gpu_training", "names_of_2021", "python_stacks"))
+        or (source == "amd_training" and question in ("overview", "tracks"))
+    ),  # the name of its process stands on stream 0
+    "slow": lambda source, question, args: (
+        ("rules" in args and source == "amd_training")
+        or question in ("findings", "document")
+        or (question == "steps" and args == {"by": "summary"})
+    ),
+}  # limits in time; the head of the file, word for word; means in whole nanoseconds
 
 
 def asked(change, source):
@@ -189,7 +244,10 @@ def asked(change, source):
 
 def compare(engine, paths, questions, after, without=(), ways=lambda question, args: (args, args)):
     """One file after the other: the engine holds one open."""
-    left, right = ([ask(engine, path, q, tuple(ways(q, args))[k], without) for q, args in questions] for k, path in enumerate(paths))
+    left, right = (
+        [ask(engine, path, q, tuple(ways(q, args))[k], without) for q, args in questions]
+        for k, path in enumerate(paths)
+    )
     for (question, args), before, now in zip(questions, left, right):
         assert settled(after(question, row) for row in before) == settled(now), (question, args)
     assert sum("refused" not in row for rows in left for row in rows) > 100
@@ -212,7 +270,11 @@ def test_streams(engine, tmp_path, source):
 
 def thresholds(question, args):
     """Lengths of time among the arguments: as they are, and twice as long."""
-    lengths = {name: float(args.get(name, default.replace("auto", "1000"))) for name, default, _ in QUESTIONS[question].arguments if name.endswith("_us")}
+    lengths = {
+        name: float(args.get(name, default.replace("auto", "1000")))
+        for name, default, _ in QUESTIONS[question].arguments
+        if name.endswith("_us")
+    }
     return ({**args, **{k: "%g" % (by * v) for k, v in lengths.items()}} for by in (1, 2))
 
 
@@ -226,5 +288,9 @@ def test_every_question_answers_somewhere(engine, tmp_path):
     answered = set()
     for source, (build, *which) in SOURCES.items():
         path = write(build(*which), tmp_path / source.replace(" ", "_"))
-        answered |= {question for question, args in ASKED if any("refused" not in row for row in ask(engine, path, question, args))}
+        answered |= {
+            question
+            for question, args in ASKED
+            if any("refused" not in row for row in ask(engine, path, question, args))
+        }
     assert QUESTIONS.keys() - answered == {"segments", "cupti"}

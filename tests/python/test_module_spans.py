@@ -1,4 +1,5 @@
 """Spans of modules: each call of a module from its begin to its end, through a pointer in nn.Module's function that nobody sees."""
+
 import collections
 import copy
 import ctypes
@@ -58,8 +59,11 @@ class Block(nn.Module):
 
 def spans(result):
     """Every span of a module, outermost first where they begin together, as (thread, start, end, name, path)."""
-    found = [(e["tid"], e["ts"], e["ts"] + e["dur"], e["name"].removeprefix("nn.Module: "), e["args"].get("Module path", "")) for e in result.events
-             if e["name"].startswith("nn.Module: ")]
+    found = [
+        (e["tid"], e["ts"], e["ts"] + e["dur"], e["name"].removeprefix("nn.Module: "), e["args"].get("Module path", ""))
+        for e in result.events
+        if e["name"].startswith("nn.Module: ")
+    ]
     return sorted(found, key=lambda s: (s[0], s[1], -s[2]))
 
 
@@ -79,15 +83,30 @@ def test_spans_lie_around_their_operators(run, features):
     model, x = Block(Leaf(), Block(Leaf()), nn.Identity()), torch.ones(3)
     result = run(features, lambda: [model(x, again=2) for _ in range(3)])
     among = spans(result)
-    assert names(result) == {"Block_0": 3, "Leaf_0": 6, "Block_1": 6, "Leaf_1": 6, "Identity_0": 18, "Identity_1": 6, "Identity_2": 6}
+    assert names(result) == {
+        "Block_0": 3,
+        "Leaf_0": 6,
+        "Block_1": 6,
+        "Leaf_1": 6,
+        "Identity_0": 18,
+        "Identity_1": 6,
+        "Identity_2": 6,
+    }
     operators = [e for e in result.events if e["cat"] == "cpu_op"]
     assert collections.Counter(e["name"] for e in operators) == {"aten::cos": 9, "aten::sin": 12, "aten::neg": 9}
     for e in operators:
         inside = around(e, among)
         assert " / ".join(s[3] for s in inside) == e["args"]["Module Hierarchy"]
         assert inside[-1][4] == e["args"].get("Module path", "")
-    assert {s[3]: s[4] for s in among} == {"Block_0": "", "Leaf_0": "parts.0", "Identity_0": "idle", "Block_1": "parts.1", "Leaf_1": "parts.1.parts.0",
-                                           "Identity_1": "parts.1.idle", "Identity_2": "parts.2"}
+    assert {s[3]: s[4] for s in among} == {
+        "Block_0": "",
+        "Leaf_0": "parts.0",
+        "Identity_0": "idle",
+        "Block_1": "parts.1",
+        "Leaf_1": "parts.1.parts.0",
+        "Identity_1": "parts.1.idle",
+        "Identity_2": "parts.2",
+    }
 
 
 def test_a_module_in_itself(run):
@@ -108,12 +127,23 @@ def test_every_way_to_call(run):
             return super().__call__(*args, **kwargs)
 
     model, through, x = Block(Leaf()), Through(), torch.ones(2)
-    ways = [lambda: model(x), lambda: model(x, 1), lambda: model(x, again=1), lambda: model(x=x), lambda: model(*[x], **{"again": 1}),
-            lambda: model.__call__(x), lambda: list(map(model, [x]))[0], lambda: nn.Module.__call__(*(model, x)), lambda: through(x) * 0 + model(x)]
+    ways = [
+        lambda: model(x),
+        lambda: model(x, 1),
+        lambda: model(x, again=1),
+        lambda: model(x=x),
+        lambda: model(*[x], **{"again": 1}),
+        lambda: model.__call__(x),
+        lambda: list(map(model, [x]))[0],
+        lambda: nn.Module.__call__(*(model, x)),
+        lambda: through(x) * 0 + model(x),
+    ]
     want = model(x)
     result = run(SPANS, lambda: [way() for way in ways])
     assert all(torch.equal(got, want) for got in result.result)
-    count = len(ways) - (sys.version_info < (3, 12))  # 3.11 calls the bound method's function as it calls any from Python
+    count = len(ways) - (
+        sys.version_info < (3, 12)
+    )  # 3.11 calls the bound method's function as it calls any from Python
     assert names(result)["Block_0"] >= count and names(result)["Through_0"] == 1
 
 
@@ -144,7 +174,11 @@ def test_an_exception_goes_through(run):
     result = run(SPANS, work)
     assert result.result is error
     among = spans(result)
-    assert [s[3] for s in among] == ["Block_0", "Fails_0", "Leaf_0"] and among[0][2] >= among[1][2] and among[2][1] >= among[0][2]
+    assert (
+        [s[3] for s in among] == ["Block_0", "Fails_0", "Leaf_0"]
+        and among[0][2] >= among[1][2]
+        and among[2][1] >= among[0][2]
+    )
 
 
 def test_threads(run):
@@ -161,7 +195,9 @@ def test_threads(run):
     by_thread = collections.Counter(s[0] for s in spans(result))
     assert sum(by_thread.values()) == 4 * 20 * 5 and all(n % (20 * 5) == 0 for n in by_thread.values())
     among = spans(result)
-    assert all(" / ".join(s[3] for s in around(e, among)) == e["args"]["Module Hierarchy"] for e in result.named("aten::sin"))
+    assert all(
+        " / ".join(s[3] for s in around(e, among)) == e["args"]["Module Hierarchy"] for e in result.named("aten::sin")
+    )
 
 
 def test_a_recording_that_ends_in_a_call(tmp_path):
@@ -225,7 +261,11 @@ def test_the_function_stays_what_it_is(run):
 
     def work():
         inside.append(words()[PLACE])
-        assert nn.Module._wrapped_call_impl is FUNCTION and FUNCTION.__code__ is code and dict(nn.Module.__dict__) == namespace
+        assert (
+            nn.Module._wrapped_call_impl is FUNCTION
+            and FUNCTION.__code__ is code
+            and dict(nn.Module.__dict__) == namespace
+        )
         model(x)
 
     run(SPANS, work)
@@ -318,8 +358,16 @@ def test_traced_scripted_copied(run):
         scripted = torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
 
     def work():
-        return [torch.jit.trace(model, x)(x), torch.fx.symbolic_trace(model)(x), copy.deepcopy(model)(x), torch.export.export(model, (x,)).module()(x)], \
-            scripted(x), pickle.loads(pickle.dumps(nn.Linear(2, 2)))(x)
+        return (
+            [
+                torch.jit.trace(model, x)(x),
+                torch.fx.symbolic_trace(model)(x),
+                copy.deepcopy(model)(x),
+                torch.export.export(model, (x,)).module()(x),
+            ],
+            scripted(x),
+            pickle.loads(pickle.dumps(nn.Linear(2, 2)))(x),
+        )
 
     result = run(SPANS, work)
     assert all(torch.allclose(got, want) for got in result.result[0])

@@ -1,4 +1,5 @@
 """Every question with a slow reference on the traces of odd_traces.py, and what those showed to be wrong, by hand. TG_EXAMPLES: how many traces (12)."""
+
 import json
 import os
 
@@ -18,8 +19,16 @@ import test_property
 from test_property import SETTINGS, Written
 
 SOME = settings(SETTINGS, max_examples=int(os.environ.get("TG_EXAMPLES", "12")))
-CONTENT = st.fixed_dictionaries({"seed": st.integers(0, 2**32), "size": st.integers(3, 90), "grain": st.sampled_from((1, 250, 1000, 40_000)),
-                                 "steps": st.integers(0, 4), "threads": st.integers(1, 3), "devices": st.integers(1, 3)})
+CONTENT = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32),
+        "size": st.integers(3, 90),
+        "grain": st.sampled_from((1, 250, 1000, 40_000)),
+        "steps": st.integers(0, 4),
+        "threads": st.integers(1, 3),
+        "devices": st.integers(1, 3),
+    }
+)
 MEMORY = {"memory", "memory_ops", "key_averages", "memory_by_op", "memory_by_category"}
 
 
@@ -32,7 +41,9 @@ def check_op_kernels(rank, ask):
         want = reference_ops.op_kernels(rank.events, by)
         columns = sorted(next(iter(want.values()), {}))
         theirs = [(key[0], *test_ops.picked(row, columns)) for key, row in want.items()]
-        assert test_ops.bag((r["op"], *test_ops.picked(r, columns)) for r in ask("op_kernels", by=by)) == test_ops.bag(theirs), by
+        assert test_ops.bag((r["op"], *test_ops.picked(r, columns)) for r in ask("op_kernels", by=by)) == test_ops.bag(
+            theirs
+        ), by
 
 
 def check_sequences(rank, ask):
@@ -41,7 +52,9 @@ def check_sequences(rank, ask):
         columns = sorted(next(iter(want.values()), {}))
         theirs = [(*key, *test_ops.picked(row, columns)) for key, row in want.items()]
         rows = ask("sequences", op=wanted, min_length=1)
-        assert test_ops.bag((r["op"], r["pattern"], *test_ops.picked(r, columns)) for r in rows) == test_ops.bag(theirs), wanted
+        assert test_ops.bag((r["op"], r["pattern"], *test_ops.picked(r, columns)) for r in rows) == test_ops.bag(
+            theirs
+        ), wanted
 
 
 def check_call_graph(rank, ask):
@@ -51,13 +64,22 @@ def check_call_graph(rank, ask):
 
     def place(e):
         return {"name": e.name, "start_ns": e.ts, "dur_ns": e.dur} if e is not None else None
-    assert test_ops.bag(test_ops.line(r, rows.get(r["parent"]), figures) for r in rows.values()) == \
-        test_ops.bag(test_ops.line({**place(e), **row}, place(up), figures) for e, up, row in want.values())
+
+    assert test_ops.bag(test_ops.line(r, rows.get(r["parent"]), figures) for r in rows.values()) == test_ops.bag(
+        test_ops.line({**place(e), **row}, place(up), figures) for e, up, row in want.values()
+    )
 
 
-CHECKS = {**test_property.CHECKS, **test_plugin.CHECKS, "device": check_device, "op_kernels": check_op_kernels, "sequences": check_sequences, "call_graph": check_call_graph,
-          **{name + " columns": check for name, check in test_columns_random.CHECKS.items()},
-          **{name + " of the host": check for name, check in test_host_columns_random.CHECKS.items()}}
+CHECKS = {
+    **test_property.CHECKS,
+    **test_plugin.CHECKS,
+    "device": check_device,
+    "op_kernels": check_op_kernels,
+    "sequences": check_sequences,
+    "call_graph": check_call_graph,
+    **{name + " columns": check for name, check in test_columns_random.CHECKS.items()},
+    **{name + " of the host": check for name, check in test_host_columns_random.CHECKS.items()},
+}
 
 
 @pytest.mark.parametrize("what", CHECKS)
@@ -85,19 +107,52 @@ def test_as_hta_counts(engine, content):
 def asked(engine, tmp_path, question, *events, **args):
     """events: (name, category, start, end in us, args), all of one thread but for those with a stream."""
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [
-        {"ph": "X", "name": name, "cat": cat, "pid": 0 if "stream" in more else 9, "tid": more.get("stream", 9), "ts": start, "dur": end - start, "args": more}
-        for name, cat, start, end, more in events]}))
+    path.write_text(
+        json.dumps(
+            {
+                "traceEvents": [
+                    {
+                        "ph": "X",
+                        "name": name,
+                        "cat": cat,
+                        "pid": 0 if "stream" in more else 9,
+                        "tid": more.get("stream", 9),
+                        "ts": start,
+                        "dur": end - start,
+                        "args": more,
+                    }
+                    for name, cat, start, end, more in events
+                ]
+            }
+        )
+    )
     return engine.ask(path, question, **args)
 
 
 def test_a_range_left_open_takes_nothing_out_of_the_function_that_began_it(engine, tmp_path):
     """As __enter__ of the profiler's ranges: the range begins in the call and outlives it, and what the call calls then is still its."""
-    frames = (("t.py(1): run", 0, 100), ("p.py(5): __enter__", 10, 30), ("p.py(9): push", 20, 25), ("t.py(7): work", 40, 60))
-    rows = asked(engine, tmp_path, "stacks", ("my range", "user_annotation", 15, 90, {}), *((n, "python_function", a, b, {"Python id": a}) for n, a, b in frames),
-                 ("cudaLaunchKernel", "cuda_runtime", 22, 23, {"correlation": 7}), ("k", "kernel", 30, 33, {"device": 0, "stream": 7, "correlation": 7}), by="function")
+    frames = (
+        ("t.py(1): run", 0, 100),
+        ("p.py(5): __enter__", 10, 30),
+        ("p.py(9): push", 20, 25),
+        ("t.py(7): work", 40, 60),
+    )
+    rows = asked(
+        engine,
+        tmp_path,
+        "stacks",
+        ("my range", "user_annotation", 15, 90, {}),
+        *((n, "python_function", a, b, {"Python id": a}) for n, a, b in frames),
+        ("cudaLaunchKernel", "cuda_runtime", 22, 23, {"correlation": 7}),
+        ("k", "kernel", 30, 33, {"device": 0, "stream": 7, "correlation": 7}),
+        by="function",
+    )
     assert {r["name"]: (r["cpu_ns"], r["self_cpu_ns"], r["device_ns"]) for r in rows} == {
-        "t.py(1): run": (100_000, 60_000, 3000), "p.py(5): __enter__": (20_000, 15_000, 3000), "p.py(9): push": (5000, 5000, 3000), "t.py(7): work": (20_000, 20_000, 0)}
+        "t.py(1): run": (100_000, 60_000, 3000),
+        "p.py(5): __enter__": (20_000, 15_000, 3000),
+        "p.py(9): push": (5000, 5000, 3000),
+        "t.py(7): work": (20_000, 20_000, 0),
+    }
     stacks = {r["name"] for r in engine.ask(tmp_path / "trace.json", "stacks", by="stack")}
     assert "t.py(1): run;p.py(5): __enter__;p.py(9): push" in stacks
 
@@ -105,12 +160,32 @@ def test_a_range_left_open_takes_nothing_out_of_the_function_that_began_it(engin
 def test_a_call_belongs_to_the_operator_it_starts_in_whatever_overlaps_that(engine, tmp_path):
     """The step begins inside the operator and outlives it; of two operators that overlap in part the later one has the call, until it ends."""
     work = [("k%d" % n, "kernel", 200 + n, 201 + n, {"device": 0, "stream": 7, "correlation": n}) for n in range(1, 5)]
-    calls = [("cudaLaunchKernel", "cuda_runtime", at, at + 1, {"correlation": n}) for n, at in ((1, 20), (2, 45), (3, 55), (4, 70))]
-    rows = asked(engine, tmp_path, "launches", ("aten::a", "cpu_op", 0, 50, {}), ("ProfilerStep#1", "user_annotation", 10, 100, {}), ("aten::b", "cpu_op", 40, 60, {}),
-                 ("aten::short", "cpu_op", 30, 35, {}), *calls, *work, by="event")
+    calls = [
+        ("cudaLaunchKernel", "cuda_runtime", at, at + 1, {"correlation": n})
+        for n, at in ((1, 20), (2, 45), (3, 55), (4, 70))
+    ]
+    rows = asked(
+        engine,
+        tmp_path,
+        "launches",
+        ("aten::a", "cpu_op", 0, 50, {}),
+        ("ProfilerStep#1", "user_annotation", 10, 100, {}),
+        ("aten::b", "cpu_op", 40, 60, {}),
+        ("aten::short", "cpu_op", 30, 35, {}),
+        *calls,
+        *work,
+        by="event",
+    )
     assert {r["kernel"]: r["op"] for r in rows} == {"k1": "aten::a", "k2": "aten::b", "k3": "aten::b", "k4": None}
 
 
 def test_an_empty_step_is_over_when_the_next_begins(engine, tmp_path):
-    rows = asked(engine, tmp_path, "steps", ("ProfilerStep#2", "user_annotation", 5, 50, {}), ("ProfilerStep#1", "user_annotation", 5, 5, {}), ("aten::a", "cpu_op", 6, 9, {}))
+    rows = asked(
+        engine,
+        tmp_path,
+        "steps",
+        ("ProfilerStep#2", "user_annotation", 5, 50, {}),
+        ("ProfilerStep#1", "user_annotation", 5, 5, {}),
+        ("aten::a", "cpu_op", 6, 9, {}),
+    )
     assert [(r["step"], r["total_ns"]) for r in rows] == [("1", 0), ("2", 45_000)]

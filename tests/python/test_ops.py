@@ -1,5 +1,6 @@
 """op_kernels, sequences, kernel_annotations, call_graph, call_stack and forward_backward on random traces, against reference_ops.py;
 and what must not change when the same content is shifted, stretched, renamed or written in another order."""
+
 import collections
 import copy
 import json
@@ -19,9 +20,22 @@ import traces
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
 from engine import Refused  # noqa: E402
 
-SETTINGS = settings(max_examples=int(os.environ.get("TG_EXAMPLES", "12")), deadline=None, report_multiple_bugs=False, print_blob=False, suppress_health_check=list(HealthCheck))
-CONTENT = st.fixed_dictionaries({
-    "seed": st.integers(0, 2**32), "size": st.integers(20, 80), "grain": st.sampled_from((1, 250, 1000)), "steps": st.integers(0, 3), "python": st.booleans()})
+SETTINGS = settings(
+    max_examples=int(os.environ.get("TG_EXAMPLES", "12")),
+    deadline=None,
+    report_multiple_bugs=False,
+    print_blob=False,
+    suppress_health_check=list(HealthCheck),
+)
+CONTENT = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32),
+        "size": st.integers(20, 80),
+        "grain": st.sampled_from((1, 250, 1000)),
+        "steps": st.integers(0, 3),
+        "python": st.booleans(),
+    }
+)
 KEY = ("name", "start_ns", "dur_ns")
 
 
@@ -37,10 +51,43 @@ def backward_thread(rnd, rank, host, span):
         b = a + rnd.randint(3, 40)
         corr = 900_000 + k
         add = rank.events.append
-        add(traces.Event("X", "autograd::engine::evaluate_function: MmBackward0", pid, tid, "cpu_op", a, b - a, {"External id": 800_000 + 2 * k}))
+        add(
+            traces.Event(
+                "X",
+                "autograd::engine::evaluate_function: MmBackward0",
+                pid,
+                tid,
+                "cpu_op",
+                a,
+                b - a,
+                {"External id": 800_000 + 2 * k},
+            )
+        )
         add(traces.Event("X", "MmBackward0", pid, tid, "cpu_op", a + 1, b - a - 1, {"External id": 800_001 + 2 * k}))
-        add(traces.Event("X", "cudaLaunchKernel", pid, tid, "cuda_runtime", a + 2, 1, {"correlation": corr, "External id": 800_001 + 2 * k}))
-        add(traces.Event("X", "gemm_kernel<float, 8>", 0, 7, "kernel", b, rnd.randint(0, 9), {"device": 0, "stream": 7, "correlation": corr}))
+        add(
+            traces.Event(
+                "X",
+                "cudaLaunchKernel",
+                pid,
+                tid,
+                "cuda_runtime",
+                a + 2,
+                1,
+                {"correlation": corr, "External id": 800_001 + 2 * k},
+            )
+        )
+        add(
+            traces.Event(
+                "X",
+                "gemm_kernel<float, 8>",
+                0,
+                7,
+                "kernel",
+                b,
+                rnd.randint(0, 9),
+                {"device": 0, "stream": 7, "correlation": corr},
+            )
+        )
     for _ in range(rnd.randint(0, 2)):
         a = first + rnd.randrange(span)
         add(traces.Event("X", "## backward ##", pid, host[0].tid, "user_annotation", a, rnd.randint(1, span), None))
@@ -51,8 +98,18 @@ def gpu_annotations(rnd, rank):
     for _ in range(rnd.randint(1, 8) if work else 0):
         one, other = rnd.choice(work), rnd.choice(work)
         start, end = min(one.ts, other.ts), max(one.end, other.end)
-        rank.events.append(traces.Event("X", rnd.choice(("forward", "## forward ##", "ProfilerStep#3")), one.pid, one.tid, "gpu_user_annotation", start,
-                                        rnd.choice((0, 1, end - start)), {"device": one.pid, "stream": one.tid}))
+        rank.events.append(
+            traces.Event(
+                "X",
+                rnd.choice(("forward", "## forward ##", "ProfilerStep#3")),
+                one.pid,
+                one.tid,
+                "gpu_user_annotation",
+                start,
+                rnd.choice((0, 1, end - start)),
+                {"device": one.pid, "stream": one.tid},
+            )
+        )
 
 
 def pairs_of(rank):
@@ -64,7 +121,19 @@ def pairs_of(rank):
     pairs = list(zip(forward, backward))
     for k, (f, b) in enumerate(pairs):
         for ph, e in (("s", f), ("f", b)):
-            rank.events.append(traces.Event(ph, "fwdbwd", e.pid, e.tid, "fwdbwd", e.ts, None, None, {"id": 70_000 + k} | ({"bp": "e"} if ph == "f" else {})))
+            rank.events.append(
+                traces.Event(
+                    ph,
+                    "fwdbwd",
+                    e.pid,
+                    e.tid,
+                    "fwdbwd",
+                    e.ts,
+                    None,
+                    None,
+                    {"id": 70_000 + k} | ({"bp": "e"} if ph == "f" else {}),
+                )
+            )
     return pairs
 
 
@@ -132,25 +201,37 @@ def test_op_kernels(engine, content):
         for by in ("sequence", "op", "call"):
             want = reference_ops.op_kernels(rank.events, by)
             columns = sorted(next(iter(want.values()), {}))
-            theirs = [(key[0], None if key[1] is None else " -> ".join(key[1]), *picked(row, columns)) for key, row in want.items()]
+            theirs = [
+                (key[0], None if key[1] is None else " -> ".join(key[1]), *picked(row, columns))
+                for key, row in want.items()
+            ]
             ours = [(r["op"], r["sequence"], *picked(r, columns)) for r in ask("op_kernels", by=by)]
             assert bag(ours) == bag(theirs), by
 
 
 @SETTINGS
-@given(content=CONTENT, wanted=st.sampled_from(("", "aten::", "Backward", "train.py", "forward", "no such name")), least=st.integers(1, 3))
+@given(
+    content=CONTENT,
+    wanted=st.sampled_from(("", "aten::", "Backward", "train.py", "forward", "no such name")),
+    least=st.integers(1, 3),
+)
 def test_sequences(engine, content, wanted, least):
     rank, _ = build(content)
     want, inside = reference_ops.sequences(rank.events, wanted, least)
     with Asked(engine, rank) as ask:
         rows = ask("sequences", op=wanted, min_length=least)
-        assert {(r["op"], r["pattern"]): {c: r[c] for c in ("count", "kernels", "kernel_ns", "op_ns", "start_ns")} for r in rows} == want
+        assert {
+            (r["op"], r["pattern"]): {c: r[c] for c in ("count", "kernels", "kernel_ns", "op_ns", "start_ns")}
+            for r in rows
+        } == want
         assert len(rows) == len(want) and [r["count"] for r in rows] == sorted((r["count"] for r in rows), reverse=True)
         assert ask("sequences", op=wanted, min_length=least, top_k=2) == rows[:2]
         place, events = {r["pattern"]: r["place"] for r in rows}, {r["id"]: r for r in ask("events")}
         assert [r["place"] for r in rows] == list(range(1, len(rows) + 1))
         marked = ask("sequences", op=wanted, min_length=least, by="event")
-        assert bag((events[r["event"]]["name"], r["start_ns"], r["place"]) for r in marked) == bag((e.name, e.ts, place[p]) for e, p in inside)
+        assert bag((events[r["event"]]["name"], r["start_ns"], r["place"]) for r in marked) == bag(
+            (e.name, e.ts, place[p]) for e, p in inside
+        )
 
 
 @SETTINGS
@@ -164,16 +245,23 @@ def test_kernel_annotations(engine, content):
             if not any(e.cat == cat for e in rank.events):
                 assert rows == []
                 continue
-            assert bag((r["kernel"], r["start_ns"], r["device_ns"], r["annotation"]) for r in rows) == \
-                bag((w.name, w.ts, w.dur, a.name if a else None) for w, a in want)
+            assert bag((r["kernel"], r["start_ns"], r["device_ns"], r["annotation"]) for r in rows) == bag(
+                (w.name, w.ts, w.dur, a.name if a else None) for w, a in want
+            )
             sums = collections.Counter()
             for w, a in want:
                 sums[a.name if a else None] += w.dur
-            assert {r["annotation"]: r["device_ns"] for r in ask("kernel_annotations", side=side, by="annotation")} == dict(sums)
+            assert {
+                r["annotation"]: r["device_ns"] for r in ask("kernel_annotations", side=side, by="annotation")
+            } == dict(sums)
 
 
 def line(row, parent, figures):
-    return tuple(row[c] for c in KEY) + (tuple(parent[c] for c in KEY) if parent else None,) + tuple(row[c] for c in figures)
+    return (
+        tuple(row[c] for c in KEY)
+        + (tuple(parent[c] for c in KEY) if parent else None,)
+        + tuple(row[c] for c in figures)
+    )
 
 
 @SETTINGS
@@ -185,10 +273,12 @@ def test_call_graph_and_call_stack(engine, content):
 
     def place(e):
         return {"name": e.name, "start_ns": e.ts, "dur_ns": e.dur} if e is not None else None
+
     with Asked(engine, rank) as ask:
         rows = {r["id"]: r for r in ask("call_graph")}
-        assert bag(line(r, rows.get(r["parent"]), figures) for r in rows.values()) == \
-            bag(line({**place(e), **row}, place(up), figures) for e, up, row in want.values())
+        assert bag(line(r, rows.get(r["parent"]), figures) for r in rows.values()) == bag(
+            line({**place(e), **row}, place(up), figures) for e, up, row in want.values()
+        )
         kids = collections.defaultdict(list)
         for r in rows.values():
             kids[r["parent"]].append(r["id"])
@@ -202,8 +292,9 @@ def test_call_graph_and_call_stack(engine, content):
                 above.append(up)
                 up = rows[up]["parent"]
             got = ask("call_stack", event=event)
-            assert bag((r["relation"], r["id"]) for r in got) == \
-                bag([("itself", event)] + [("ancestor", x) for x in above] + [("descendant", x) for x in below])
+            assert bag((r["relation"], r["id"]) for r in got) == bag(
+                [("itself", event)] + [("ancestor", x) for x in above] + [("descendant", x) for x in below]
+            )
             assert [r["start_ns"] for r in got] == sorted(r["start_ns"] for r in got)
             assert {r["id"] for r in ask("call_stack", event=event, ancestors=0)} == {event, *below}
 
@@ -215,8 +306,19 @@ def test_forward_backward(engine, content):
     graph = reference_ops.call_graph(rank.events)
     with Asked(engine, rank) as ask:
         rows = ask("forward_backward", by="call")
-        assert bag((r["forward"], r["backward"], r["forward_ns"], r["backward_ns"], r["forward_device_ns"], r["backward_device_ns"]) for r in rows) == \
-            bag((f.name, b.name, f.dur, b.dur, graph[f.i][2]["kernel_ns"], graph[b.i][2]["kernel_ns"]) for f, b in pairs)
+        assert bag(
+            (
+                r["forward"],
+                r["backward"],
+                r["forward_ns"],
+                r["backward_ns"],
+                r["forward_device_ns"],
+                r["backward_device_ns"],
+            )
+            for r in rows
+        ) == bag(
+            (f.name, b.name, f.dur, b.dur, graph[f.i][2]["kernel_ns"], graph[b.i][2]["kernel_ns"]) for f, b in pairs
+        )
         sums = collections.Counter((f.name, b.name) for f, b in pairs)
         assert {(r["forward"], r["backward"]): r["calls"] for r in ask("forward_backward")} == dict(sums)
 
@@ -226,44 +328,87 @@ def test_forward_backward(engine, content):
 def test_call_stacks_as_hta_builds_them(engine, content):
     """Nesting by its stack, on threads that are not connected; times in whole microseconds, which it does not round."""
     rank, _ = build({**content, "grain": 1000, "steps": 0})
-    rank.events = [e for e in rank.events if not isinstance(e.pid, str) and not isinstance(e.tid, str) and "autograd::" not in e.name and e.ph == "X"]
+    rank.events = [
+        e
+        for e in rank.events
+        if not isinstance(e.pid, str) and not isinstance(e.tid, str) and "autograd::" not in e.name and e.ph == "X"
+    ]
     for e in rank.events:
         e.ts, e.dur = e.ts // 1000 * 1000, e.dur // 1000 * 1000
     assume(rank.events)
     number(rank)
-    threads = reference.group_by([e for e in rank.events if e.cat not in reference.DEVICE + ("gpu_user_annotation",)], reference.track_of)
+    threads = reference.group_by(
+        [e for e in rank.events if e.cat not in reference.DEVICE + ("gpu_user_annotation",)], reference.track_of
+    )
     want = []
     for thread in threads.values():
         up, by_place = reference_ops.hta_parents(thread), {e.i: e for e in thread}
-        want += [(e.name, e.ts, up[e.i].ts if up[e.i] else None, sum(1 for _ in reference_ops.up_from(e, up)) - 1) for e in by_place.values()]
+        want += [
+            (e.name, e.ts, up[e.i].ts if up[e.i] else None, sum(1 for _ in reference_ops.up_from(e, up)) - 1)
+            for e in by_place.values()
+        ]
     with Asked(engine, rank) as ask:
         rows = {r["id"]: r for r in ask("call_graph", rules="hta")}
         host = [r for r in rows.values() if r["category"] not in reference.DEVICE + ("gpu_user_annotation",)]
-        assert bag((r["name"], r["start_ns"], rows[r["parent"]]["start_ns"] if r["parent"] is not None else None, r["depth"]) for r in host) == bag(want)
+        assert bag(
+            (r["name"], r["start_ns"], rows[r["parent"]]["start_ns"] if r["parent"] is not None else None, r["depth"])
+            for r in host
+        ) == bag(want)
 
 
 # ---- what must not change, and what must change how ---------------------------------------------------------------------------------
 
-QUESTIONS = (("op_kernels", {}), ("op_kernels", {"by": "call"}), ("sequences", {"min_length": 1}), ("sequences", {"op": "Backward", "min_length": 1}),
-             ("kernel_annotations", {}), ("kernel_annotations", {"side": "cpu"}), ("kernel_annotations", {"by": "annotation"}), ("call_graph", {}),
-             ("forward_backward", {}))
+QUESTIONS = (
+    ("op_kernels", {}),
+    ("op_kernels", {"by": "call"}),
+    ("sequences", {"min_length": 1}),
+    ("sequences", {"op": "Backward", "min_length": 1}),
+    ("kernel_annotations", {}),
+    ("kernel_annotations", {"side": "cpu"}),
+    ("kernel_annotations", {"by": "annotation"}),
+    ("call_graph", {}),
+    ("forward_backward", {}),
+)
 INSTANTS = {"start_ns", "first_ns", "last_ns"}
-LENGTHS = {"dur_ns", "op_ns", "device_ns", "launch_delay_ns", "runtime_delay_ns", "kernel_ns", "mean_ns", "kernel_span_ns", "forward_ns", "backward_ns",
-           "forward_device_ns", "backward_device_ns"}
-NUMBERS = {"id", "parent", "event", "track", "annotation_event", "forward_event", "forward"}  # of slices: they follow the order of the file
+LENGTHS = {
+    "dur_ns",
+    "op_ns",
+    "device_ns",
+    "launch_delay_ns",
+    "runtime_delay_ns",
+    "kernel_ns",
+    "mean_ns",
+    "kernel_span_ns",
+    "forward_ns",
+    "backward_ns",
+    "forward_device_ns",
+    "backward_device_ns",
+}
+NUMBERS = {
+    "id",
+    "parent",
+    "event",
+    "track",
+    "annotation_event",
+    "forward_event",
+    "forward",
+}  # of slices: they follow the order of the file
 
 
 def answers(ask, change=lambda column, value: value, leave_out=()):
     out = []
     for question, args in QUESTIONS:
         numbers = NUMBERS - ({"forward"} if question == "forward_backward" else set())
-        rows = [{c: near(v if v is None else change(c, v)) for c, v in r.items() if c not in leave_out and c not in numbers} for r in ask(question, **args)]
+        rows = [
+            {c: near(v if v is None else change(c, v)) for c, v in r.items() if c not in leave_out and c not in numbers}
+            for r in ask(question, **args)
+        ]
         out.append((question, args, bag(rows)))
     return out
 
 
 @SETTINGS
-@given(content=CONTENT, shift=st.integers(-10**12, 10**15))
+@given(content=CONTENT, shift=st.integers(-(10**12), 10**15))
 def test_shift_moves_instants_alone(engine, content, shift):
     rank, _ = build(content)
     with Asked(engine, rank) as a, Asked(engine, rank, shift) as b:
@@ -313,6 +458,7 @@ def test_names_of_streams_change_nothing(engine, content):
 def test_patterns_are_marked_in_an_export(tachograph, tmp_path):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
     import make_traces
+
     trace = tmp_path / "trace.json"
     trace.write_text(make_traces.TRACES["gpu_training.json"]())
 
@@ -327,13 +473,19 @@ def test_patterns_are_marked_in_an_export(tachograph, tmp_path):
                 if not e["args"]:
                     del e["args"]
         return events, marks
+
     plain, none = marked()
     assert none == []
     events, marks = marked("--patterns", "aten::linear", "--min_length", "1")
     assert events == plain
-    assert bag(marks) == bag([(name, {"aten::linear|volta_sgemm_128x64_nn": 2}) for name in
-                              ("aten::linear", "aten::addmm", "cudaLaunchKernel", "volta_sgemm_128x64_nn")] * 2)
-    events, marks = marked("--patterns", "ProfilerStep", "--top_k", "1")          # both occur once: the earlier one
+    assert bag(marks) == bag(
+        [
+            (name, {"aten::linear|volta_sgemm_128x64_nn": 2})
+            for name in ("aten::linear", "aten::addmm", "cudaLaunchKernel", "volta_sgemm_128x64_nn")
+        ]
+        * 2
+    )
+    events, marks = marked("--patterns", "ProfilerStep", "--top_k", "1")  # both occur once: the earlier one
     assert events == plain and len(marks) == 19 and len({json.dumps(p) for _, p in marks}) == 1
     assert list(marks[0][1].values()) == [1] and next(iter(marks[0][1])).startswith("ProfilerStep#0|Memcpy HtoD")
     assert tachograph("export", str(trace), "--to", "chrome", "--patterns", "x", "--top_k", "none").returncode == 2

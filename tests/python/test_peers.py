@@ -2,6 +2,7 @@
 
 They need an environment of their own (tests/python/peers.py): these tests run when it is there, or with PEERS=1, which makes it.
 """
+
 import json
 import pathlib
 import random
@@ -17,12 +18,17 @@ import peers  # noqa: E402
 
 @pytest.fixture(scope="module")
 def ask():
-    python = peers.found_or_made() or pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
+    python = peers.found_or_made() or pytest.skip(
+        "the peers are not installed: python tests/python/peers.py make, or PEERS=1"
+    )
 
     def run(path):
-        done = subprocess.run([str(python), peers.__file__, "ask", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [str(python), peers.__file__, "ask", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+        )
         assert done.returncode == 0, done.stderr.decode()[-2000:]
         return json.loads(done.stdout)
+
     return run
 
 
@@ -33,7 +39,18 @@ def training(seed, overlap_us=0):
     device_free = {7: now, 20: now}
 
     def add(cat, name, pid, tid, ts, dur, **args):
-        events.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": round(ts, 3), "dur": round(dur + 0.0, 3), "args": args})
+        events.append(
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": pid,
+                "tid": tid,
+                "ts": round(ts, 3),
+                "dur": round(dur + 0.0, 3),
+                "args": args,
+            }
+        )
 
     for step in range(3, 6):
         begin = now
@@ -41,32 +58,98 @@ def training(seed, overlap_us=0):
             length = rnd.randint(40, 90)
             ident = 1000 * step + k
             op = rnd.choice(("aten::mm", "aten::conv2d", "aten::add_", "aten::copy_"))
-            add("cpu_op", op, 42, 42, now, length, **{"External id": ident, "Input Dims": [[rnd.randint(1, 4), 8]], "Input type": ["float"]})
+            add(
+                "cpu_op",
+                op,
+                42,
+                42,
+                now,
+                length,
+                **{"External id": ident, "Input Dims": [[rnd.randint(1, 4), 8]], "Input type": ["float"]},
+            )
             add("cpu_op", op + "_inner", 42, 42, now + 5, length - 10, **{"External id": ident + 500})
             correlation += 1
             copy, collective = op == "aten::copy_", k % 7 == 3
             call = "cudaMemcpyAsync" if copy else "cudaLaunchKernel"
             add("cuda_runtime", call, 42, 42, now + 10, 8, **{"External id": ident + 500, "correlation": correlation})
-            events.append({"ph": "s", "id": correlation, "pid": 42, "tid": 42, "ts": round(now + 10, 3), "cat": "ac2g", "name": "ac2g"})
+            events.append(
+                {
+                    "ph": "s",
+                    "id": correlation,
+                    "pid": 42,
+                    "tid": 42,
+                    "ts": round(now + 10, 3),
+                    "cat": "ac2g",
+                    "name": "ac2g",
+                }
+            )
             stream = 20 if collective else 7
             start = max(now + 20, device_free[stream] - overlap_us)
             dur = rnd.randint(20, 120) + 0.125
-            name = "ncclKernel_AllReduce_RING_LL_Sum_float" if collective else "Memcpy HtoD (Pageable -> Device)" if copy else "sgemm_%d" % rnd.randint(0, 3)
+            name = (
+                "ncclKernel_AllReduce_RING_LL_Sum_float"
+                if collective
+                else "Memcpy HtoD (Pageable -> Device)"
+                if copy
+                else "sgemm_%d" % rnd.randint(0, 3)
+            )
             args = {"External id": ident + 500, "device": 0, "stream": stream, "context": 1, "correlation": correlation}
-            args.update({"bytes": 4096, "memory bandwidth (GB/s)": 1.5} if copy else
-                        {"grid": [8, 1, 1], "block": [128, 1, 1], "registers per thread": 32, "shared memory": 0, "blocks per SM": 0.1, "warps per SM": 0.4,
-                         "est. achieved occupancy %": 25, "queued": 0})
+            args.update(
+                {"bytes": 4096, "memory bandwidth (GB/s)": 1.5}
+                if copy
+                else {
+                    "grid": [8, 1, 1],
+                    "block": [128, 1, 1],
+                    "registers per thread": 32,
+                    "shared memory": 0,
+                    "blocks per SM": 0.1,
+                    "warps per SM": 0.4,
+                    "est. achieved occupancy %": 25,
+                    "queued": 0,
+                }
+            )
             add("gpu_memcpy" if copy else "kernel", name, 0, stream, start, dur, **args)
-            events.append({"ph": "f", "id": correlation, "pid": 0, "tid": stream, "ts": round(start, 3), "cat": "ac2g", "name": "ac2g", "bp": "e"})
+            events.append(
+                {
+                    "ph": "f",
+                    "id": correlation,
+                    "pid": 0,
+                    "tid": stream,
+                    "ts": round(start, 3),
+                    "cat": "ac2g",
+                    "name": "ac2g",
+                    "bp": "e",
+                }
+            )
             device_free[stream] = start + dur
             now += length + rnd.randint(1, 30)
         add("user_annotation", "ProfilerStep#%d" % step, 42, 42, begin, now - begin, **{"External id": step})
         now += 3
     rnd.shuffle(events)
-    return {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 2}, "deviceProperties": [
-        {"id": 0, "name": "Test GPU", "totalGlobalMem": 1 << 34, "computeMajor": 8, "computeMinor": 0, "maxThreadsPerMultiprocessor": 2048,
-         "maxThreadsPerBlock": 1024, "regsPerBlock": 65536, "regsPerMultiprocessor": 65536, "warpSize": 32, "sharedMemPerBlock": 49152,
-         "sharedMemPerMultiprocessor": 167936, "numSms": 108, "sharedMemPerBlockOptin": 166912}], "traceEvents": events, "traceName": "test.json"}
+    return {
+        "schemaVersion": 1,
+        "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 2},
+        "deviceProperties": [
+            {
+                "id": 0,
+                "name": "Test GPU",
+                "totalGlobalMem": 1 << 34,
+                "computeMajor": 8,
+                "computeMinor": 0,
+                "maxThreadsPerMultiprocessor": 2048,
+                "maxThreadsPerBlock": 1024,
+                "regsPerBlock": 65536,
+                "regsPerMultiprocessor": 65536,
+                "warpSize": 32,
+                "sharedMemPerBlock": 49152,
+                "sharedMemPerMultiprocessor": 167936,
+                "numSms": 108,
+                "sharedMemPerBlockOptin": 166912,
+            }
+        ],
+        "traceEvents": events,
+        "traceName": "test.json",
+    }
 
 
 def check(ask, tachograph, original, exported, *how):
@@ -128,17 +211,31 @@ with module.profile(activities=[module.ProfilerActivity.CPU], record_shapes=True
 
 
 def modules_of(rows):
-    return [[name, number, calls, operators, modules_of(inner)] for name, number, calls, operators, *_, inner in rows or []]
+    return [
+        [name, number, calls, operators, modules_of(inner)] for name, number, calls, operators, *_, inner in rows or []
+    ]
 
 
 def without_times(answer):
     """What a peer says of a program but for how long it took. The plugin also says whether operators have call stacks: ours do."""
     plugin = answer["plugin"]
-    tables = {name: sorted((row["name"], row.get("input_shape"), row["calls"]) for row in plugin[name]["data"])
-              for name in ("operation_table_by_name", "operation_table_by_name_input")}
-    flags = {name: plugin[name] for name in plugin if name.startswith("has_") or name.startswith("kernel") or name == "gpu_metrics"}
+    tables = {
+        name: sorted((row["name"], row.get("input_shape"), row["calls"]) for row in plugin[name]["data"])
+        for name in ("operation_table_by_name", "operation_table_by_name_input")
+    }
+    flags = {
+        name: plugin[name]
+        for name in plugin
+        if name.startswith("has_") or name.startswith("kernel") or name == "gpu_metrics"
+    }
     steps = [row[0] for row in plugin["overview"]["steps"]["rows"]]
-    return {"hta": answer["hta"], "tables": tables, "flags": flags, "modules": modules_of(plugin["module_stats"]), "steps": steps}
+    return {
+        "hta": answer["hta"],
+        "tables": tables,
+        "flags": flags,
+        "modules": modules_of(plugin["module_stats"]),
+        "steps": steps,
+    }
 
 
 def test_peers_say_of_our_recording_what_they_say_of_torchs(ask, tmp_path):
@@ -147,7 +244,9 @@ def test_peers_say_of_our_recording_what_they_say_of_torchs(ask, tmp_path):
     answers = []
     for by in ("torch", "tachograph"):
         path = tmp_path / f"{by}.json"
-        subprocess.run([sys.executable, "-c", RECORD, by, str(path)], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.run(
+            [sys.executable, "-c", RECORD, by, str(path)], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         answers.append(without_times(ask(path)))
     theirs, ours = answers
     assert theirs["tables"]["operation_table_by_name"] and theirs["modules"] and len(theirs["steps"]) == 3

@@ -1,5 +1,6 @@
 """The inputs of the TensorBoard profiler plugin's own unit tests, and the values it asserts for them. Where a test of the plugin
 asserts one of its defects, the right value stands here and the comment says so. Times are in microseconds, as the plugin counts."""
+
 import json
 import math
 import pathlib
@@ -11,7 +12,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
 from engine import Refused  # noqa: E402
 
-PARTS = ("kernel_ns", "memcpy_ns", "memset_ns", "communication_ns", "runtime_ns", "dataloader_ns", "cpu_exec_ns", "other_ns", "total_ns")
+PARTS = (
+    "kernel_ns",
+    "memcpy_ns",
+    "memset_ns",
+    "communication_ns",
+    "runtime_ns",
+    "dataloader_ns",
+    "cpu_exec_ns",
+    "other_ns",
+    "total_ns",
+)
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
@@ -22,7 +33,9 @@ class Case:
         self.engine, self.path, self.events, self.correlation = engine, folder / "trace.json", [], 5000
 
     def slice(self, cat, name, ts, dur, tid, **args):
-        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args})
+        self.events.append(
+            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
+        )
 
     def op(self, name, ts, dur, external=None, tid=123, cat="cpu_op", **args):
         self.slice(cat, name, ts, dur, tid, **args, **({} if external is None else {"External id": external}))
@@ -33,8 +46,18 @@ class Case:
     def work(self, ts, dur, name="kernel", cat="kernel", correlation=None, external=None, device=0, **args):
         if external is not None:
             args["External id"] = external
-        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": device, "tid": 7, "ts": ts, "dur": dur,
-                            "args": {"device": device, "stream": 7, "correlation": correlation or 1, **args}})
+        self.events.append(
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": device,
+                "tid": 7,
+                "ts": ts,
+                "dur": dur,
+                "args": {"device": device, "stream": 7, "correlation": correlation or 1, **args},
+            }
+        )
 
     def call(self, ts, dur, external, *work, tid=123, correlation=None):
         """A runtime call and what it launches: (start, length) or (start, length, more)."""
@@ -46,8 +69,22 @@ class Case:
 
     def memory(self, device, changes):
         for ts, size in changes:
-            self.events.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 123, "ts": ts,
-                                "args": {"Device Type": int(device != "CPU"), "Device Id": 0 if device != "CPU" else -1, "Bytes": size}})
+            self.events.append(
+                {
+                    "ph": "i",
+                    "s": "t",
+                    "cat": "cpu_instant_event",
+                    "name": "[memory]",
+                    "pid": 1,
+                    "tid": 123,
+                    "ts": ts,
+                    "args": {
+                        "Device Type": int(device != "CPU"),
+                        "Device Id": 0 if device != "CPU" else -1,
+                        "Bytes": size,
+                    },
+                }
+            )
 
     def ask(self, question, **args):
         self.path.write_text(json.dumps({"traceEvents": self.events}))
@@ -58,8 +95,10 @@ class Case:
 
     def ops(self):
         """{name: (calls, host total, host self, device total, device self)}"""
-        return {r["name"]: (r["calls"], *(r[c] / 1000 for c in ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")))
-                for r in self.ask("ops")}
+        return {
+            r["name"]: (r["calls"], *(r[c] / 1000 for c in ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")))
+            for r in self.ask("ops")
+        }
 
 
 @pytest.fixture
@@ -80,7 +119,10 @@ def test_all_categories(case):
     case.call(405, 5, 4, (430, 15), tid=456)
     assert case.costs() == [[15, 10, 5, 0, 30, 180, 35, 125, 400]]
     assert case.ops() == {"aten::to": (1, 60, 60, 0, 0), "aten::nll_loss_backward": (1, 70, 35, 30, 30)}
-    assert {(r["name"], r["group"]) for r in case.ask("ops", by="shape")} == {("aten::to", ""), ("aten::nll_loss_backward", "")}
+    assert {(r["name"], r["group"]) for r in case.ask("ops", by="shape")} == {
+        ("aten::to", ""),
+        ("aten::nll_loss_backward", ""),
+    }
     [kernel] = [r for r in case.ask("kernels", by="op") if r["category"] == "kernel"]
     assert (kernel["group"], kernel["calls"]) == ("aten::nll_loss_backward", 1)
     assert {kernel[c] for c in ("total_ns", "mean_ns", "min_ns", "max_ns")} == {15000}
@@ -233,9 +275,19 @@ def test_device_copies_of_steps_are_no_steps(case):
 def gpu_case(case):
     case.op("aten::mat_mul", 100, 100, 2)
     case.op("aten::mm", 120, 70, 4)
-    for name, ts, dur, blocks, occupancy, external in (("A", 130, 10, .5, .6, 4), ("B", 135, 15, .6, .1, 2), ("B", 150, 0, .3, .2, 2),
-                                                       ("A", 145, 25, .3, 1.0, 4), ("A", 200, 20, 10.5, .3, 2)):
-        case.call(ts - 5, 1, external, (ts, dur, {"name": name, "device": 1, "blocks per SM": blocks, "est. achieved occupancy %": occupancy}))
+    for name, ts, dur, blocks, occupancy, external in (
+        ("A", 130, 10, 0.5, 0.6, 4),
+        ("B", 135, 15, 0.6, 0.1, 2),
+        ("B", 150, 0, 0.3, 0.2, 2),
+        ("A", 145, 25, 0.3, 1.0, 4),
+        ("A", 200, 20, 10.5, 0.3, 2),
+    ):
+        case.call(
+            ts - 5,
+            1,
+            external,
+            (ts, dur, {"name": name, "device": 1, "blocks per SM": blocks, "est. achieved occupancy %": occupancy}),
+        )
     case.step(1, 100, 120, 9)  # the plugin's test sets its window by hand: 100 to 220
 
 
@@ -250,21 +302,42 @@ def test_gpu_utilization(case):
     assert [r["start_ns"] for r in curve] == [10_000 * k for k in range(10, 22)]
     assert [r["utilization_pct"] / 100 for r in curve] == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1]
     # 130-135 .5, to 140 1, to 145 .6, to 150 .9, to 170 .3, 170-200 nothing (the plugin leaves a float residue there), 200-220 1
-    assert [r["sm_efficiency_pct"] for r in curve] == pytest.approx([0, 0, 0, 75, 75, 30, 30, 0, 0, 0, 100, 100], abs=1e-9)
+    assert [r["sm_efficiency_pct"] for r in curve] == pytest.approx(
+        [0, 0, 0, 75, 75, 30, 30, 0, 0, 0, 100, 100], abs=1e-9
+    )
     groups = {(r["group"], r["name"]): (r["blocks_per_sm"], r["occupancy_pct"]) for r in case.ask("kernels", by="op")}
-    assert groups == {("aten::mat_mul", "B"): (pytest.approx(.6), pytest.approx(.1)), ("aten::mm", "A"): (pytest.approx(12.5 / 35), pytest.approx(31 / 35)),
-                      ("aten::mat_mul", "A"): (pytest.approx(10.5), pytest.approx(.3))}
+    assert groups == {
+        ("aten::mat_mul", "B"): (pytest.approx(0.6), pytest.approx(0.1)),
+        ("aten::mm", "A"): (pytest.approx(12.5 / 35), pytest.approx(31 / 35)),
+        ("aten::mat_mul", "A"): (pytest.approx(10.5), pytest.approx(0.3)),
+    }
     names = {r["name"]: (r["blocks_per_sm"], r["occupancy_pct"]) for r in case.ask("kernels")}
-    assert names == {"B": (pytest.approx(.6), pytest.approx(.1)), "A": (pytest.approx(222.5 / 55), pytest.approx(37 / 55))}
+    assert names == {
+        "B": (pytest.approx(0.6), pytest.approx(0.1)),
+        "A": (pytest.approx(222.5 / 55), pytest.approx(37 / 55)),
+    }
 
 
 def test_gpu_utilization_kernel_out_of_step(case):
     case.step(2, 100, 100, 1)
-    for name, ts, length, external, start, dur, blocks, occupancy in (("aten::mat_mul", 10, 10, 2, 60, 20, .5, .6), ("aten::mm", 220, 20, 4, 240, 25, 10.5, .3)):
+    for name, ts, length, external, start, dur, blocks, occupancy in (
+        ("aten::mat_mul", 10, 10, 2, 60, 20, 0.5, 0.6),
+        ("aten::mm", 220, 20, 4, 240, 25, 10.5, 0.3),
+    ):
         case.op(name, ts, length, external)
-        case.call(ts + 1, 1, external, (start, dur, {"name": "A", "blocks per SM": blocks, "est. achieved occupancy %": occupancy}))
+        case.call(
+            ts + 1,
+            1,
+            external,
+            (start, dur, {"name": "A", "blocks per SM": blocks, "est. achieved occupancy %": occupancy}),
+        )
     [row] = case.ask("device_metrics")
-    assert (row["utilization_pct"], row["sm_efficiency_pct"], row["occupancy_pct"], row["kernels"]) == (0, None, None, 2)
+    assert (row["utilization_pct"], row["sm_efficiency_pct"], row["occupancy_pct"], row["kernels"]) == (
+        0,
+        None,
+        None,
+        2,
+    )
     [kernel] = case.ask("kernels")
     assert (kernel["blocks_per_sm"], kernel["occupancy_pct"]) == (pytest.approx(272.5 / 45), pytest.approx(19.5 / 45))
 
@@ -275,9 +348,18 @@ def test_tensor_core(case, rules):
     case.op("op_no_tc", 205, 10, 4)
     case.op("aten::cudnn_convolution", 215, 10, 5)
     case.call(206, 1, 4, (300, 10, {"name": "kernel_no_tc"}))
-    case.call(216, 1, 5, (310, 15, {"name": "volta_fp16_s884cudnn_fp16_256x128_ldg8_splitK_relu_f2f_exp_small_nhwc_tn_v1"}))
-    ops = {r["name"]: (r["tensor_eligible"], r["self_tensor_pct"] or 0, r["tensor_pct"]) for r in case.ask("ops", tensor=rules)}
-    assert ops == {"aten::conv2d": (True, 0, 60), "op_no_tc": (False, 0, 0), "aten::cudnn_convolution": (True, 100, 100)}
+    case.call(
+        216, 1, 5, (310, 15, {"name": "volta_fp16_s884cudnn_fp16_256x128_ldg8_splitK_relu_f2f_exp_small_nhwc_tn_v1"})
+    )
+    ops = {
+        r["name"]: (r["tensor_eligible"], r["self_tensor_pct"] or 0, r["tensor_pct"])
+        for r in case.ask("ops", tensor=rules)
+    }
+    assert ops == {
+        "aten::conv2d": (True, 0, 60),
+        "op_no_tc": (False, 0, 0),
+        "aten::cudnn_convolution": (True, 100, 100),
+    }
     kernels = {r["group"]: (r["tensor_cores"], r["op_eligible"]) for r in case.ask("kernels", by="op", tensor=rules)}
     assert kernels == {"op_no_tc": (False, False), "aten::cudnn_convolution": (True, True)}
     [device] = case.ask("device_metrics", tensor=rules)
@@ -286,8 +368,14 @@ def test_tensor_core(case, rules):
 
 def test_hopper_kernels_use_tensor_cores(case):
     """bf16 products on Hopper and Blackwell, which the plugin's list does not know."""
-    for k, name in enumerate(("nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNT", "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc",
-                              "void cutlass::device_kernel<flash::FlashAttnFwdSm90<…>>", "cutlass3x_sm100_tensorop_s256x256x16gemm_bf16")):
+    for k, name in enumerate(
+        (
+            "nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNT",
+            "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc",
+            "void cutlass::device_kernel<flash::FlashAttnFwdSm90<…>>",
+            "cutlass3x_sm100_tensorop_s256x256x16gemm_bf16",
+        )
+    ):
         case.op("aten::mm", 100 + 10 * k, 5, k + 1)
         case.call(101 + 10 * k, 1, k + 1, (200 + 10 * k, 10, {"name": name}))
     assert [r["tensor_cores"] for r in case.ask("kernels")] == [True] * 4
@@ -299,13 +387,38 @@ def test_group_by_kernel_columns(case):
     for k, op in enumerate(("op1", "op2")):
         case.op(op, 100 * k, 90, k + 1)
     for op, z, dur in ((1, 16, 15), (1, 16, 10), (1, 64, 13), (2, 16, 17)):
-        case.call(100 * op - 50, 1, op, (1000, dur, {"name": "kernel1", "grid": [16, 1, 1], "block": [16, 16, z], "registers per thread": 18,
-                                                     "shared memory": 0}))
+        case.call(
+            100 * op - 50,
+            1,
+            op,
+            (
+                1000,
+                dur,
+                {
+                    "name": "kernel1",
+                    "grid": [16, 1, 1],
+                    "block": [16, 16, z],
+                    "registers per thread": 18,
+                    "shared memory": 0,
+                },
+            ),
+        )
     rows = case.ask("kernels", by="config")
-    got = {(r["group"].split(" ")[1], r["group"].split("block ")[1].split(" reg")[0]): (r["calls"], r["total_ns"], r["mean_ns"], r["min_ns"], r["max_ns"])
-           for r in rows}
-    assert got == {("op1", "[16, 16, 16]"): (2, 25000, 12500, 10000, 15000), ("op1", "[16, 16, 64]"): (1, 13000, 13000, 13000, 13000),
-                   ("op2", "[16, 16, 16]"): (1, 17000, 17000, 17000, 17000)}
+    got = {
+        (r["group"].split(" ")[1], r["group"].split("block ")[1].split(" reg")[0]): (
+            r["calls"],
+            r["total_ns"],
+            r["mean_ns"],
+            r["min_ns"],
+            r["max_ns"],
+        )
+        for r in rows
+    }
+    assert got == {
+        ("op1", "[16, 16, 16]"): (2, 25000, 12500, 10000, 15000),
+        ("op1", "[16, 16, 64]"): (1, 13000, 13000, 13000, 13000),
+        ("op2", "[16, 16, 16]"): (1, 17000, 17000, 17000, 17000),
+    }
 
 
 def test_group_by_kernel_columns_invalid_input(case):
@@ -314,14 +427,24 @@ def test_group_by_kernel_columns_invalid_input(case):
     for dur, missing in enumerate((["grid"], ["block"], ["registers per thread"], ["shared memory"], list(whole)), 1):
         case.call(50, 1, 1, (1000, dur, {"name": "kernel1", **{k: v for k, v in whole.items() if k not in missing}}))
     rows = sorted(case.ask("kernels", by="config"), key=lambda r: r["total_ns"])
-    assert [(r["calls"], r["total_ns"], r["group"].count("?")) for r in rows] == [(1, 1000, 1), (1, 2000, 1), (1, 3000, 1), (1, 4000, 1), (1, 5000, 4)]
+    assert [(r["calls"], r["total_ns"], r["group"].count("?")) for r in rows] == [
+        (1, 1000, 1),
+        (1, 2000, 1),
+        (1, 3000, 1),
+        (1, 4000, 1),
+        (1, 5000, 4),
+    ]
 
 
 def test_what_kernels_do_not_state_is_unknown(case):
     """Where others of its name state it, it counts as 0 in the mean, as in the plugin, which shows 0 for B."""
     case.op("aten::add", 0, 90, 1)
-    for name, dur, more in (("A", 10, {"blocks per SM": 10, "est. achieved occupancy %": 40}), ("A", 10, {}), ("B", 5, {}),
-                            ("C", 5, {"blocks per SM": 0, "est. achieved occupancy %": 0})):
+    for name, dur, more in (
+        ("A", 10, {"blocks per SM": 10, "est. achieved occupancy %": 40}),
+        ("A", 10, {}),
+        ("B", 5, {}),
+        ("C", 5, {"blocks per SM": 0, "est. achieved occupancy %": 0}),
+    ):
         case.call(50, 1, 1, (1000, dur, {"name": name, **more}))
     got = {r["name"]: (r["blocks_per_sm"], r["occupancy_pct"], r["low_occupancy"]) for r in case.ask("kernels")}
     assert got == {"A": (5, 20, False), "B": (None, None, None), "C": (0, 0, True)}
@@ -346,25 +469,83 @@ def test_tensor_cores_beyond_known_operators(case, rules, share, eligible):
 def test_memory_view(case):
     case.step(1, 50, 400)
     case.step(2, 500, 500)
-    for name, ts, dur in (("aten::to", 10, 10), ("aten::to", 200, 60), ("aten::nll_loss_backward", 340, 70), ("aten::to", 510, 150),
-                          ("aten::copy_", 520, 100), ("aten::liner", 700, 100), ("aten::t", 705, 40), ("aten::transpose", 710, 30),
-                          ("aten::tranas_stride", 720, 10), ("aten::addmm", 750, 40), ("aten::to", 900, 100)):
+    for name, ts, dur in (
+        ("aten::to", 10, 10),
+        ("aten::to", 200, 60),
+        ("aten::nll_loss_backward", 340, 70),
+        ("aten::to", 510, 150),
+        ("aten::copy_", 520, 100),
+        ("aten::liner", 700, 100),
+        ("aten::t", 705, 40),
+        ("aten::transpose", 710, 30),
+        ("aten::tranas_stride", 720, 10),
+        ("aten::addmm", 750, 40),
+        ("aten::to", 900, 100),
+    ):
         case.op(name, ts, dur)
     case.op(LOADER, 100, 180, cat="user_annotation")
     case.memory("CPU", [(90, 4), (150, 4), (200, 4), (450, 1000000), (729, 50), (746, 100), (749, -100)])
-    case.memory("GPU0", [(210, 4), (265, 4), (300, 4), (350, 10), (360, -10), (515, 100), (520, 100), (600, -100), (690, 100), (701, 100),
-                         (796, -100), (708, 100), (742, -100), (715, 50), (735, -50), (725, 50), (728, -50), (747, 20), (760, 30), (780, -30),
-                         (795, 10), (799, -10)])
+    case.memory(
+        "GPU0",
+        [
+            (210, 4),
+            (265, 4),
+            (300, 4),
+            (350, 10),
+            (360, -10),
+            (515, 100),
+            (520, 100),
+            (600, -100),
+            (690, 100),
+            (701, 100),
+            (796, -100),
+            (708, 100),
+            (742, -100),
+            (715, 50),
+            (735, -50),
+            (725, 50),
+            (728, -50),
+            (747, 20),
+            (760, 30),
+            (780, -30),
+            (795, 10),
+            (799, -10),
+        ],
+    )
     got = {}
     for r in case.ask("memory_ops"):
-        figures = [r[c] for c in ("self_net_bytes", "self_alloc_bytes", "self_allocations", "net_bytes", "alloc_bytes", "allocations", "calls")]
+        figures = [
+            r[c]
+            for c in (
+                "self_net_bytes",
+                "self_alloc_bytes",
+                "self_allocations",
+                "net_bytes",
+                "alloc_bytes",
+                "allocations",
+                "calls",
+            )
+        ]
         got.setdefault(r["device"], {})[r["op"].removeprefix("aten::")] = figures
     assert got == {
-        "GPU0": {"to": [104, 104, 2, 104, 204, 3, 4], "nll_loss_backward": [0, 10, 1, 0, 10, 1, 1], "copy_": [0, 100, 1, 0, 100, 1, 1],
-                 "addmm": [0, 30, 1, 0, 30, 1, 1], "tranas_stride": [0, 50, 1, 0, 50, 1, 1], "transpose": [0, 50, 1, 0, 100, 2, 1],
-                 "t": [0, 100, 1, 0, 200, 3, 1], "liner": [20, 130, 3, 20, 360, 7, 1]},
-        "CPU": {"to": [4, 4, 1, 4, 4, 1, 4], "liner": [0, 100, 1, 50, 150, 2, 1], "tranas_stride": [50, 50, 1, 50, 50, 1, 1],
-                "transpose": [0, 0, 0, 50, 50, 1, 1], "t": [0, 0, 0, 50, 50, 1, 1]}}
+        "GPU0": {
+            "to": [104, 104, 2, 104, 204, 3, 4],
+            "nll_loss_backward": [0, 10, 1, 0, 10, 1, 1],
+            "copy_": [0, 100, 1, 0, 100, 1, 1],
+            "addmm": [0, 30, 1, 0, 30, 1, 1],
+            "tranas_stride": [0, 50, 1, 0, 50, 1, 1],
+            "transpose": [0, 50, 1, 0, 100, 2, 1],
+            "t": [0, 100, 1, 0, 200, 3, 1],
+            "liner": [20, 130, 3, 20, 360, 7, 1],
+        },
+        "CPU": {
+            "to": [4, 4, 1, 4, 4, 1, 4],
+            "liner": [0, 100, 1, 50, 150, 2, 1],
+            "tranas_stride": [50, 50, 1, 50, 50, 1, 1],
+            "transpose": [0, 0, 0, 50, 50, 1, 1],
+            "t": [0, 0, 0, 50, 50, 1, 1],
+        },
+    }
 
 
 def test_memory_curve(case):
@@ -406,8 +587,16 @@ def test_build_module_hierarchy(case):
         case.op("aten::addmm", 100 * k + 20, 30)
     frame(case, 50, 1, "nn.Module: Conv2", 400, 100, 100)
     rows = [r for r in case.ask("modules") if r["depth"] is not None]
-    assert [(r["name"], r["depth"], r["calls"], r["ops"]) for r in rows] == [("MyModule", 0, 3, 0), ("Linear", 1, 3, 3), ("Conv2", 0, 1, 0)]
-    assert [(r["cpu_ns"] / 1000, r["self_cpu_ns"] / 1000, r["python_ns"] / 1000) for r in rows] == [(240, 90, 90), (150, 150, 60), (100, 100, 100)]
+    assert [(r["name"], r["depth"], r["calls"], r["ops"]) for r in rows] == [
+        ("MyModule", 0, 3, 0),
+        ("Linear", 1, 3, 3),
+        ("Conv2", 0, 1, 0),
+    ]
+    assert [(r["cpu_ns"] / 1000, r["self_cpu_ns"] / 1000, r["python_ns"] / 1000) for r in rows] == [
+        (240, 90, 90),
+        (150, 150, 60),
+        (100, 100, 100),
+    ]
 
 
 def test_two_forward_operators_below_one_backward_node(case):
@@ -420,7 +609,18 @@ def test_two_forward_operators_below_one_backward_node(case):
     for number, (name, ts) in enumerate((("AddBackward0", 205), ("MmBackward0", 225)), 1):
         case.op(name, ts, 15, **{"Sequence number": 3 - number, "Fwd thread id": 1})
         for ph, at in (("s", (20, 32)[2 - number]), ("f", ts)):
-            case.events.append({"ph": ph, "id": number, "pid": 1, "tid": 123, "ts": at, "cat": "fwdbwd", "name": "fwdbwd", **({"bp": "e"} if ph == "f" else {})})
+            case.events.append(
+                {
+                    "ph": ph,
+                    "id": number,
+                    "pid": 1,
+                    "tid": 123,
+                    "ts": at,
+                    "cat": "fwdbwd",
+                    "name": "fwdbwd",
+                    **({"bp": "e"} if ph == "f" else {}),
+                }
+            )
     case.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 260, 10)
     rows = {r["name"]: r for r in case.ask("modules")}
     assert rows["Linear_0"]["backward_cpu_ns"] == 60_000 and rows["Linear_0"]["backward_ops"] == 2
@@ -438,9 +638,22 @@ def distributed(case):
     return [v / 1000 for v in (r["computation_ns"] - both, both, r["all_communication_ns"] - both, r["neither_ns"])]
 
 
-@pytest.mark.parametrize("broadcast, k1, add, k2, reduce, k3, costs, overlap", [
-    ((0, 75), (16, 16), (100, 20), (130, 161), (160, 75), (162, 1556), [105, 0, 0, 75, 0, 0, 20, 35, 235], [30, 75, 75, 55]),
-    ((0, 20), (8, 31), (25, 20), (30, 161), (160, 75), (562, 1058), None, [121, 40, 74, 0])])
+@pytest.mark.parametrize(
+    "broadcast, k1, add, k2, reduce, k3, costs, overlap",
+    [
+        (
+            (0, 75),
+            (16, 16),
+            (100, 20),
+            (130, 161),
+            (160, 75),
+            (162, 1556),
+            [105, 0, 0, 75, 0, 0, 20, 35, 235],
+            [30, 75, 75, 55],
+        ),
+        ((0, 20), (8, 31), (25, 20), (30, 161), (160, 75), (562, 1058), None, [121, 40, 74, 0]),
+    ],
+)
 def test_distributed_nccl(case, broadcast, k1, add, k2, reduce, k3, costs, overlap):
     case.op("nccl:broadcast", *broadcast, 146)
     case.work(*k1, "ncclKernel_Broadcast_RING_LL_Sum_int8_t", external=146)
@@ -453,20 +666,29 @@ def test_distributed_nccl(case, broadcast, k1, add, k2, reduce, k3, costs, overl
     assert distributed(case) == overlap
 
 
-GLOO = [([(16, 38), (25, 36), (66, 18)], [(110, 18), (120, 36)], (0, 20), (30, 101)),
-        ([(20, 28), (28, 30), (77, 6)], [(88, 38), (130, 16)], (0, 30), (70, 70))]
+GLOO = [
+    ([(16, 38), (25, 36), (66, 18)], [(110, 18), (120, 36)], (0, 20), (30, 101)),
+    ([(20, 28), (28, 30), (77, 6)], [(88, 38), (130, 16)], (0, 30), (70, 70)),
+]
 
 
-@pytest.mark.parametrize("worker, costs, overlap", [(0, [101, 0, 0, 39, 0, 0, 16, 0, 156], [31, 70, 39, 16]),
-                                                    (1, [70, 0, 0, 44, 0, 0, 20, 12, 146], [16, 54, 44, 32])])
+@pytest.mark.parametrize(
+    "worker, costs, overlap",
+    [
+        (0, [101, 0, 0, 39, 0, 0, 16, 0, 156], [31, 70, 39, 16]),
+        (1, [70, 0, 0, 44, 0, 0, 20, 12, 146], [16, 54, 44, 32]),
+    ],
+)
 def test_distributed_gloo_gpu(case, worker, costs, overlap):
     gloo(case, worker, lambda span: case.work(*span, "add", external=9))
     assert case.costs(by="whole") == [costs]
     assert distributed(case) == overlap
 
 
-@pytest.mark.parametrize("worker, costs, overlap", [(0, [0, 0, 0, 109, 0, 0, 47, 0, 156], [47, 74, 35, 0]),
-                                                    (1, [0, 0, 0, 98, 0, 0, 36, 12, 146], [36, 64, 34, 12])])
+@pytest.mark.parametrize(
+    "worker, costs, overlap",
+    [(0, [0, 0, 0, 109, 0, 0, 47, 0, 156], [47, 74, 35, 0]), (1, [0, 0, 0, 98, 0, 0, 36, 12, 146], [36, 64, 34, 12])],
+)
 def test_distributed_gloo_cpu(case, worker, costs, overlap):
     gloo(case, worker, lambda span: case.op("aten::mul", *span, 10, tid=789))
     assert case.costs(by="whole") == [costs]
@@ -514,7 +736,7 @@ def test_external_id_that_is_the_correlation(case):
     frame(case, 1, None, "nn.Module: Net_0", 0, 100, 0)
     case.op("aten::mm", 10, 50, 1)
     case.call(20, 5, 900, (200, 25), correlation=900)  # in the operator
-    case.call(70, 5, 901, (230, 7), correlation=901)   # in the module alone, as Triton launches
+    case.call(70, 5, 901, (230, 7), correlation=901)  # in the module alone, as Triton launches
     assert case.ops()["aten::mm"][3] == 25
     assert [r["device_ns"] for r in case.ask("modules") if r["name"] == "Net_0"] == [32_000]
 
@@ -529,7 +751,10 @@ def test_times_are_exact(case):
     assert row["cpu_ns"] == 500 * 333
 
 
-@pytest.mark.parametrize("kernel", ["Cijk_Ailk_Bljk_BBS_BH_MT32x32x64_MI16x16x16x1_SN_1LDSB0", "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32"])
+@pytest.mark.parametrize(
+    "kernel",
+    ["Cijk_Ailk_Bljk_BBS_BH_MT32x32x64_MI16x16x16x1_SN_1LDSB0", "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32"],
+)
 def test_no_advice_where_matrix_instructions_are_used(case, kernel):
     case.step(1, 0, 1000)
     case.op("aten::mm", 10, 50, 1)
@@ -551,7 +776,14 @@ def test_collective_kernels_by_name(case):
 def test_no_nccl_without_device_work(case):
     case.step(1, 0, 100)
     case.op("DistributedDataParallel.forward", 10, 80)
-    case.path.write_text(json.dumps({"deviceProperties": [{"id": 0, "name": "A100", "computeMajor": 8, "computeMinor": 0}], "traceEvents": case.events}))
+    case.path.write_text(
+        json.dumps(
+            {
+                "deviceProperties": [{"id": 0, "name": "A100", "computeMajor": 8, "computeMinor": 0}],
+                "traceEvents": case.events,
+            }
+        )
+    )
     assert "slow-collective-backend" not in {r["cause"] for r in case.engine.ask(case.path, "findings")}
 
 
@@ -595,17 +827,33 @@ def two_workers(engine, folder, build):
     for rank in (0, 1):
         case = Case(engine, folder)
         build(case, rank)
-        (run / ("rank%d.json" % rank)).write_text(json.dumps({"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}, "traceEvents": case.events}))
+        (run / ("rank%d.json" % rank)).write_text(
+            json.dumps(
+                {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}, "traceEvents": case.events}
+            )
+        )
     return run
 
 
 def communication(engine, run):
     """({worker: [transfer, synchronising]}, {(worker, kind): [calls, size, mean size, time, mean time, transfer, mean transfer]})"""
-    waits = {r["rank"]: [r["transfer_ns"] / 1000, r["wait_ns"] / 1000] for r in engine.ask(run, "collectives", by="step", rules="plugin") if r["calls"]}
+    waits = {
+        r["rank"]: [r["transfer_ns"] / 1000, r["wait_ns"] / 1000]
+        for r in engine.ask(run, "collectives", by="step", rules="plugin")
+        if r["calls"]
+    }
     table = {}
     for r in engine.ask(run, "collectives", by="rank", rules="plugin"):
         means = [round(v / r["calls"]) for v in (r["bytes"], r["total_ns"] / 1000, r["transfer_ns"] / 1000)]
-        table[r["rank"], r["kind"].partition(":")[2]] = [r["calls"], r["bytes"], means[0], r["total_ns"] / 1000, means[1], r["transfer_ns"] / 1000, means[2]]
+        table[r["rank"], r["kind"].partition(":")[2]] = [
+            r["calls"],
+            r["bytes"],
+            means[0],
+            r["total_ns"] / 1000,
+            means[1],
+            r["transfer_ns"] / 1000,
+            means[2],
+        ]
     return waits, table
 
 
@@ -615,7 +863,10 @@ def collective(case, name, ts, dur, external, tid):
 
 
 def test_distributed_nccl_of_two(engine, tmp_path):
-    spans = [((0, 75), (16, 16), (100, 20), (130, 161), (162, 1556)), ((0, 20), (8, 31), (25, 20), (30, 161), (562, 1058))]
+    spans = [
+        ((0, 75), (16, 16), (100, 20), (130, 161), (162, 1556)),
+        ((0, 20), (8, 31), (25, 20), (30, 161), (562, 1058)),
+    ]
 
     def build(case, rank):
         broadcast, first, add, middle, last = spans[rank]
@@ -625,10 +876,15 @@ def test_distributed_nccl_of_two(engine, tmp_path):
         case.work(*middle, "add", external=150)
         collective(case, "nccl:all_reduce", 160, 75, 2513, 456)
         case.work(*last, KINDS["all_reduce"], external=2513)
+
     waits, table = communication(engine, two_workers(engine, tmp_path, build))
     assert waits == {0: [1169, 464], 1: [1169, 3]}
-    assert table == {(0, "broadcast"): [1, 212480, 212480, 75, 75, 36, 36], (0, "all_reduce"): [1, 8196000, 8196000, 1558, 1558, 1133, 1133],
-                     (1, "broadcast"): [1, 212480, 212480, 39, 39, 36, 36], (1, "all_reduce"): [1, 8196000, 8196000, 1133, 1133, 1133, 1133]}
+    assert table == {
+        (0, "broadcast"): [1, 212480, 212480, 75, 75, 36, 36],
+        (0, "all_reduce"): [1, 8196000, 8196000, 1558, 1558, 1133, 1133],
+        (1, "broadcast"): [1, 212480, 212480, 39, 39, 36, 36],
+        (1, "all_reduce"): [1, 8196000, 8196000, 1133, 1133, 1133, 1133],
+    }
 
 
 @pytest.mark.parametrize("on_device", [True, False])
@@ -641,7 +897,12 @@ def test_distributed_gloo_of_two(engine, tmp_path, on_device):
             collective(case, "gloo:all_reduce", ts, dur, 110 + k, 300 + k)
         case.op("aten::add_", *add, 9)
         case.work(*span, "add", external=9) if on_device else case.op("aten::mul", *span, 10, tid=789)
+
     waits, table = communication(engine, two_workers(engine, tmp_path, build))
     assert waits == {0: [75, 34], 1: [78, 20]}
-    assert table == {(0, "broadcast"): [3, 637440, 212480, 63, 21, 41, 14], (0, "all_reduce"): [2, 16392000, 8196000, 46, 23, 34, 17],
-                     (1, "broadcast"): [3, 637440, 212480, 44, 15, 44, 15], (1, "all_reduce"): [2, 16392000, 8196000, 54, 27, 34, 17]}
+    assert table == {
+        (0, "broadcast"): [3, 637440, 212480, 63, 21, 41, 14],
+        (0, "all_reduce"): [2, 16392000, 8196000, 46, 23, 34, 17],
+        (1, "broadcast"): [3, 637440, 212480, 44, 15, 44, 15],
+        (1, "all_reduce"): [2, 16392000, 8196000, 54, 27, 34, 17],
+    }

@@ -1,4 +1,5 @@
 """Which collector records, and what is said when it is not ours."""
+
 import json
 import subprocess
 import sys
@@ -51,11 +52,15 @@ def test_what_only_torch_has():
     assert kind(activities=[{CPU: ["CPU_OP", "USER_ANNOTATION"]}]) == "kineto"
 
 
-@pytest.mark.parametrize("more, why", [
-    (dict(), None), (dict(with_stack=True, profile_memory=True), None),
-    (dict(activities=[{CPU: ["CPU_OP"]}]), "single activity types"),
-    (dict(experimental_config=tg._ExperimentalConfig(performance_events=["cycles"])), "performance events"),
-])
+@pytest.mark.parametrize(
+    "more, why",
+    [
+        (dict(), None),
+        (dict(with_stack=True, profile_memory=True), None),
+        (dict(activities=[{CPU: ["CPU_OP"]}]), "single activity types"),
+        (dict(experimental_config=tg._ExperimentalConfig(performance_events=["cycles"])), "performance events"),
+    ],
+)
 def test_why_it_is_torch(more, why):
     reason = tg.profile(**{"activities": [CPU], **more})._recipe().only_kineto()
     assert reason is None if why is None else reason.startswith(why)
@@ -65,11 +70,19 @@ def test_why_it_is_torch(more, why):
 def test_failed_self_test(monkeypatch):
     """One sentence with the evidence, once; then torch's collector does it."""
     import tachograph._collect.native
-    monkeypatch.setattr(tachograph._collect.native, "available", lambda: (False, "operators: this torch is not understood: 17 is not 4"))
-    with pytest.warns(UserWarning, match="^recording with torch's own collector: operators: this torch is not understood: 17 is not 4$") as caught:
+
+    monkeypatch.setattr(
+        tachograph._collect.native, "available", lambda: (False, "operators: this torch is not understood: 17 is not 4")
+    )
+    with pytest.warns(
+        UserWarning,
+        match="^recording with torch's own collector: operators: this torch is not understood: 17 is not 4$",
+    ) as caught:
         assert [kind(), kind()] == ["kineto", "kineto"]
     assert len([w for w in caught if "own collector" in str(w.message)]) == 1 and caught[0].filename == __file__
-    with pytest.raises(RuntimeError, match="backend='native' cannot be had here: operators: this torch is not understood"):
+    with pytest.raises(
+        RuntimeError, match="backend='native' cannot be had here: operators: this torch is not understood"
+    ):
         tg.profile(backend="native").start()
     assert kind() == "kineto"
 
@@ -78,8 +91,11 @@ def test_failed_self_test(monkeypatch):
 def test_process_that_is_recorded_already(tmp_path):
     """As under `tachograph run`: the script's own profiler works beside it, by torch's collector, and the labels reach both."""
     from tachograph._collect.native import NativeRecording
+
     with NativeRecording(tmp_path / "main.tacho"):
-        with pytest.warns(UserWarning, match="^recording with torch's own collector: this process is being recorded already"):
+        with pytest.warns(
+            UserWarning, match="^recording with torch's own collector: this process is being recorded already"
+        ):
             assert kind() == "kineto"
         with pytest.raises(RuntimeError, match="this process is being recorded already"):
             tg.profile(backend="native").start()
@@ -92,21 +108,30 @@ def test_process_that_is_recorded_already(tmp_path):
 def test_feature_that_cannot_be_had(monkeypatch):
     """Operators are recorded without it, and a warning says what is missing."""
     from tachograph import _record
+
     state = _record.state
-    monkeypatch.setattr(_record, "state", lambda: {**state(), "missing": _record.MEMORY, "why": "memory: no slot was found"})
+    monkeypatch.setattr(
+        _record, "state", lambda: {**state(), "missing": _record.MEMORY, "why": "memory: no slot was found"}
+    )
     with pytest.warns(UserWarning, match="^not everything asked for can be recorded here: memory: no slot was found$"):
         assert kind(profile_memory=True) == "native"
 
 
 # ---- tachograph doctor ------------------------------------------------------------------------------------------------------------
 
+
 def test_doctor_tells_what_can_be_recorded():
-    run = subprocess.run([sys.executable, "-m", "tachograph", "doctor", "--json"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "tachograph", "doctor", "--json"], capture_output=True, text=True, check=True
+    )
     rows = {item: (value, fine) for item, value, fine, _ in json.loads(run.stdout)["rows"]}
     assert rows["torch"] == (torch.__version__, True)
     usable = "native" in BACKENDS
     assert rows["our recorder"][1] == usable and rows["our recorder"][0].startswith("yes" if usable else "no: ")
-    assert rows["torch's collector"] == ("yes, for " + ", ".join(sorted(a.name for a in torch.profiler.supported_activities())), True)
+    assert rows["torch's collector"] == (
+        "yes, for " + ", ".join(sorted(a.name for a in torch.profiler.supported_activities())),
+        True,
+    )
     assert rows["NVIDIA, AMD devices"][0].startswith("yes, " if torch.cuda.is_available() else "no: ")
 
 
@@ -126,22 +151,33 @@ def devices(cuda=None, hip=None, cuda_here=False, activities=(), mps=(False, Fal
     named = types.SimpleNamespace
     kinds = named(CUDA=named(name="CUDA"))
     usable = [kinds.CUDA if name == "CUDA" else named(name=name) for name in activities]
-    return named(version=named(cuda=cuda, hip=hip), profiler=named(ProfilerActivity=kinds, supported_activities=lambda: usable),
-                 cuda=named(is_available=lambda: cuda_here, device_count=lambda: 2, get_device_name=lambda i: "H"),
-                 xpu=named(_is_compiled=lambda: xpu[0], is_available=lambda: xpu[1], device_count=lambda: 1, get_device_name=lambda i: "X"),
-                 backends=named(mps=named(is_built=lambda: mps[0], is_available=lambda: mps[1])))
+    return named(
+        version=named(cuda=cuda, hip=hip),
+        profiler=named(ProfilerActivity=kinds, supported_activities=lambda: usable),
+        cuda=named(is_available=lambda: cuda_here, device_count=lambda: 2, get_device_name=lambda i: "H"),
+        xpu=named(
+            _is_compiled=lambda: xpu[0],
+            is_available=lambda: xpu[1],
+            device_count=lambda: 1,
+            get_device_name=lambda i: "X",
+        ),
+        backends=named(mps=named(is_built=lambda: mps[0], is_available=lambda: mps[1])),
+    )
 
 
-@pytest.mark.parametrize("given, row, value, fine", [
-    ({}, 0, "no: this torch is built without CUDA and ROCm", True),
-    ({"cuda": "13.2"}, 0, "no: built for CUDA 13.2, and no device of that kind can be used here", True),
-    ({"cuda": "13.2", "cuda_here": True, "activities": ["CUDA"]}, 0, "yes, CUDA 13.2: 2 × H", True),
-    ({"hip": "7.0", "cuda_here": True}, 0, "no: the collector of this torch has no activity for them", False),
-    ({}, 1, "no: this torch is built without XPU", True),
-    ({"xpu": (True, True), "activities": ["XPU"]}, 1, "yes, 1 × X", True),
-    ({"mps": (True, False)}, 2, "no: built for MPS, and no device of that kind can be used here", True),
-    ({"mps": (True, True)}, 2, "no: torch's collector has no activity for them", False),
-])
+@pytest.mark.parametrize(
+    "given, row, value, fine",
+    [
+        ({}, 0, "no: this torch is built without CUDA and ROCm", True),
+        ({"cuda": "13.2"}, 0, "no: built for CUDA 13.2, and no device of that kind can be used here", True),
+        ({"cuda": "13.2", "cuda_here": True, "activities": ["CUDA"]}, 0, "yes, CUDA 13.2: 2 × H", True),
+        ({"hip": "7.0", "cuda_here": True}, 0, "no: the collector of this torch has no activity for them", False),
+        ({}, 1, "no: this torch is built without XPU", True),
+        ({"xpu": (True, True), "activities": ["XPU"]}, 1, "yes, 1 × X", True),
+        ({"mps": (True, False)}, 2, "no: built for MPS, and no device of that kind can be used here", True),
+        ({"mps": (True, True)}, 2, "no: torch's collector has no activity for them", False),
+    ],
+)
 def test_doctor_on_devices(given, row, value, fine):
     _, said, is_fine, advice = _doctor._devices(devices(**given))[row]
     assert (said, is_fine) == (value, fine) and bool(advice) != is_fine

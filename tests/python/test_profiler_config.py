@@ -1,4 +1,5 @@
 """Activities, configuration classes and experimental configurations as torch 2.15 takes them, and older spellings."""
+
 import dataclasses
 import inspect
 import json
@@ -13,9 +14,20 @@ import tachograph as tg
 from recording import CPU, CUDA, needs_no_cuda
 from tachograph._collect.config import ExperimentalConfig, read_experimental
 
-FIELDS_15 = ["verbose", "performance_events", "enable_cuda_sync_events", "adjust_profiler_step", "disable_external_correlation",
-             "profile_all_threads", "capture_overload_names", "record_python_gc_info", "expose_kineto_event_metadata",
-             "custom_profiler_config", "adjust_timestamps", "trace_only"]
+FIELDS_15 = [
+    "verbose",
+    "performance_events",
+    "enable_cuda_sync_events",
+    "adjust_profiler_step",
+    "disable_external_correlation",
+    "profile_all_threads",
+    "capture_overload_names",
+    "record_python_gc_info",
+    "expose_kineto_event_metadata",
+    "custom_profiler_config",
+    "adjust_timestamps",
+    "trace_only",
+]
 
 
 # torch 2.4 records all types of an activity, which we say.
@@ -26,14 +38,17 @@ CANNOT_SELECT = pytest.mark.filterwarnings("ignore:torch .* cannot select activi
 # ---- activities --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("activities, error, text", [
-    ([CPU, CPU], ValueError, "^Activity ProfilerActivity.CPU specified more than once$"),
-    ([CPU, {CPU: ["CPU_OP"]}], ValueError, "^Activity ProfilerActivity.CPU specified more than once$"),
-    (["cpu"], TypeError, "^Expected ProfilerActivity or dict, got <class 'str'>$"),
-    ([{"cpu": []}], TypeError, "^Expected ProfilerActivity or dict, got <class 'str'>$"),
-    ([], AssertionError, "^No valid profiler activities found$"),
-    ([{CPU: "CPU_OP"}], TypeError, "a list of names"),
-])
+@pytest.mark.parametrize(
+    "activities, error, text",
+    [
+        ([CPU, CPU], ValueError, "^Activity ProfilerActivity.CPU specified more than once$"),
+        ([CPU, {CPU: ["CPU_OP"]}], ValueError, "^Activity ProfilerActivity.CPU specified more than once$"),
+        (["cpu"], TypeError, "^Expected ProfilerActivity or dict, got <class 'str'>$"),
+        ([{"cpu": []}], TypeError, "^Expected ProfilerActivity or dict, got <class 'str'>$"),
+        ([], AssertionError, "^No valid profiler activities found$"),
+        ([{CPU: "CPU_OP"}], TypeError, "a list of names"),
+    ],
+)
 def test_wrong_activities(activities, error, text):
     with pytest.raises(error, match=text):
         tg.profile(activities=activities)
@@ -94,9 +109,11 @@ def test_timeout():
 def test_configuration_classes():
     assert repr(tg.CuspyConfig(enable_graph_dependencies=True)) == (
         "CuspyConfig(enable_cuda_sync_events=False, enable_environment_counters=False, enable_graph_dependencies=True, "
-        "enable_event_node_ids=False)")
+        "enable_event_node_ids=False)"
+    )
     assert repr(tg.PerformanceMetricsConfig(["sm__cycles"])) == (
-        "PerformanceMetricsConfig(metric_names=['sm__cycles'], sampling_interval_ms=None, lookback_window_ms=None)")
+        "PerformanceMetricsConfig(metric_names=['sm__cycles'], sampling_interval_ms=None, lookback_window_ms=None)"
+    )
     assert repr(tg.ProfilerActivityConfig()) == "ProfilerActivityConfig(activity_types=None, profiler_configs=[])"
     for config in (tg.CuspyConfig(), tg.PerformanceMetricsConfig([]), tg.ProfilerActivityConfig()):
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -123,10 +140,41 @@ class Torch:
         return self.state
 
 
-@pytest.mark.parametrize("state", [
-    (["metric"], True, True, [b"cycles"], True, True, True, True, True, True, True, "{}", True, True),  # 2.13: 14 members, metrics first
-    (True, [b"cycles"], True, True, True, True, True, True, True, b"{}", True, True),                    # 2.15: 12 members, verbose first
-])
+@pytest.mark.parametrize(
+    "state",
+    [
+        (
+            ["metric"],
+            True,
+            True,
+            [b"cycles"],
+            True,
+            True,
+            True,
+            True,
+            True,
+            True,
+            True,
+            "{}",
+            True,
+            True,
+        ),  # 2.13: 14 members, metrics first
+        (
+            True,
+            [b"cycles"],
+            True,
+            True,
+            True,
+            True,
+            True,
+            True,
+            True,
+            b"{}",
+            True,
+            True,
+        ),  # 2.15: 12 members, verbose first
+    ],
+)
 def test_state_of_torch(state):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -141,8 +189,20 @@ def test_short_state_of_an_older_torch():
     assert config == ExperimentalConfig(verbose=True, enable_cuda_sync_events=True)
 
 
-@pytest.mark.parametrize("name", ["verbose", "enable_cuda_sync_events", "profile_all_threads", "capture_overload_names", "record_python_gc_info",
-                                  "trace_only", "adjust_timestamps", "disable_external_correlation", "expose_kineto_event_metadata"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "verbose",
+        "enable_cuda_sync_events",
+        "profile_all_threads",
+        "capture_overload_names",
+        "record_python_gc_info",
+        "trace_only",
+        "adjust_timestamps",
+        "disable_external_correlation",
+        "expose_kineto_event_metadata",
+    ],
+)
 def test_own_class_of_this_torch(name):
     theirs = torch._C._profiler._ExperimentalConfig
     if f"{name}:" not in theirs.__init__.__doc__:
@@ -187,17 +247,37 @@ def test_graph_lanes(tmp_path):
 
 def test_graph_annotations(tmp_path):
     from tachograph._profile.graph_lanes import bake_annotations
+
     path = tmp_path / "gpu.json"
 
     def kernel(name, node):
-        return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"stream": 7, "graph node id": node}}
+        return {
+            "ph": "X",
+            "cat": "kernel",
+            "name": name,
+            "pid": 0,
+            "tid": 7,
+            "ts": 1,
+            "dur": 1,
+            "args": {"stream": 7, "graph node id": node},
+        }
+
     path.write_text(json.dumps({"traceEvents": [kernel("a", 5), kernel("b", 6), kernel("c", 0)]}))
     bake_annotations(str(path), {5: {"layer": 3, "stream": 20, "Process Group Description": "tp"}}, "all", 9)
     document = json.loads(path.read_text())
     a, b, c, *rows = document["traceEvents"]
     assert document["cudaGraphInlineAnnotated"] is True
-    assert (a["tid"], a["args"]) == (20, {"stream": 20, "graph node id": 5, "layer": "3", "annotated_stream": "20",
-                                         "Process Group Description": "tp", "original_stream": 7})
+    assert (a["tid"], a["args"]) == (
+        20,
+        {
+            "stream": 20,
+            "graph node id": 5,
+            "layer": "3",
+            "annotated_stream": "20",
+            "Process Group Description": "tp",
+            "original_stream": 7,
+        },
+    )
     assert (b["tid"], b["args"]["stream"], b["args"]["original_stream"]) == (9, 9, 7)
     assert c["tid"] == 7 and "original_stream" not in c["args"]
     assert {(r["tid"], r["args"]["name"]) for r in rows} == {(20, "tp"), (9, "stream 9 ")}
@@ -222,7 +302,11 @@ def test_execution_trace(tmp_path):
     observer = tg.ExecutionTraceObserver().register_callback(str(path))
     assert observer.is_registered and not observer.is_running() and observer.get_output_file_path() == str(path)
     seen = []
-    with tg.profile(activities=[CPU], schedule=tg.schedule(wait=1, warmup=0 + 1, active=1, repeat=1), execution_trace_observer=observer) as prof:
+    with tg.profile(
+        activities=[CPU],
+        schedule=tg.schedule(wait=1, warmup=0 + 1, active=1, repeat=1),
+        execution_trace_observer=observer,
+    ) as prof:
         for operator in (torch.sin, torch.cos, torch.tan, torch.exp):
             operator(torch.ones(2))
             seen.append(observer.is_running())
@@ -239,6 +323,6 @@ def test_execution_trace_by_environment(monkeypatch):
     with tg.profile(activities=[CPU]) as prof:
         torch.ones(2).add(1)
         path = prof.execution_trace_observer.get_output_file_path()
-    assert path.endswith(".et.json") and os.path.isdir(path[:-len(".json")] + "_resources")
+    assert path.endswith(".et.json") and os.path.isdir(path[: -len(".json")] + "_resources")
     assert "aten::add" in {node["name"] for node in json.loads(open(path).read())["nodes"]}
     os.unlink(path)

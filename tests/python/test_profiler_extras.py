@@ -1,4 +1,5 @@
 """What profile() has beyond torch.profiler: labels for modules, session folders, its own price, budgets, advice."""
+
 import json
 import logging
 import os
@@ -34,12 +35,16 @@ def test_module_labels(backend):
             with pytest.raises(RuntimeError):
                 model(torch.ones(2, 5))  # the first layer fails, and its label ends all the same
         model(torch.ones(2, 4))
-    assert list(model.state_dict()) == keys and not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert list(model.state_dict()) == keys and not any(
+        m._forward_hooks or m._forward_pre_hooks for m in model.modules()
+    )
     labels = names(prof, "user_annotation", "module_")
     assert sorted(labels) == ["module_0", "module_0", "module_1.0", "module_1.1"]
     rows = {row["id"]: row for row in prof.trace.ask("events")}
     relus = [row for row in rows.values() if row["name"] == "aten::relu"]
-    assert [rows[row["parent"]]["name"] for row in relus if row["parent"] is not None] == ["module_1.0"]  # the other one has no label
+    assert [rows[row["parent"]]["name"] for row in relus if row["parent"] is not None] == [
+        "module_1.0"
+    ]  # the other one has no label
 
 
 def test_all_modules(backend):
@@ -61,7 +66,9 @@ def test_session(backend, tmp_path):
 
 
 def told(caplog):
-    return [r.getMessage() for r in caplog.records if "events recorded" in r.getMessage() or "a step took" in r.getMessage()]
+    return [
+        r.getMessage() for r in caplog.records if "events recorded" in r.getMessage() or "a step took" in r.getMessage()
+    ]
 
 
 def test_price_of_steps_is_told(backend, caplog, monkeypatch):
@@ -75,24 +82,35 @@ def test_price_of_steps_is_told(backend, caplog, monkeypatch):
             torch.ones(2)
             clock.now += 6_000_000 if prof._recording is not None and prof._recording.running else 4_000_000
             prof.step()
-    assert len(prof.step_times.without_ns) == 6 and len(prof.step_times.with_ns) == 6  # the first and the warm-up step do not count
+    assert (
+        len(prof.step_times.without_ns) == 6 and len(prof.step_times.with_ns) == 6
+    )  # the first and the warm-up step do not count
     assert prof.step_times.inflation_pct() == 50
     (line,) = told(caplog)
-    assert line.endswith("a step took 6.000 ms while recorded (n = 6), 4.000 ms else (n = 6): +50.0 % (95 % interval +50.0 to +50.0)")
+    assert line.endswith(
+        "a step took 6.000 ms while recorded (n = 6), 4.000 ms else (n = 6): +50.0 % (95 % interval +50.0 to +50.0)"
+    )
 
 
 def test_few_steps_say_nothing_of_the_price(caplog):
     """One step outside the window is no measure: what is said is an estimate from what an event costs."""
     caplog.set_level(logging.INFO, "tachograph")
-    with tg.profile(activities=[CPU], schedule=tg.schedule(wait=1, warmup=1, active=3, repeat=1), backend="native") as prof:
+    with tg.profile(
+        activities=[CPU], schedule=tg.schedule(wait=1, warmup=1, active=3, repeat=1), backend="native"
+    ) as prof:
         loop(prof, 5)
     window = prof._windows[-1]
     each_ns = window.price_words().rsplit("(", 1)[1].split(" ns")[0]
     (line,) = told(caplog)
-    events, lost, share, cost = re.fullmatch(r"(\d+) events recorded, (\d+) lost, about (\d+\.\d) % of the window "
-                                             r"\((\d+) ns of CPU an event on this machine\)", line).groups()
+    events, lost, share, cost = re.fullmatch(
+        r"(\d+) events recorded, (\d+) lost, about (\d+\.\d) % of the window "
+        r"\((\d+) ns of CPU an event on this machine\)",
+        line,
+    ).groups()
     assert (int(events), lost, cost) == (window.stats.number_of_events, "0", each_ns)
-    assert float(share) == pytest.approx(100 * int(events) * int(cost) / (window.stats.profiling_window_duration_sec * 1e9), rel=0.05, abs=0.1)
+    assert float(share) == pytest.approx(
+        100 * int(events) * int(cost) / (window.stats.profiling_window_duration_sec * 1e9), rel=0.05, abs=0.1
+    )
 
 
 def test_names_of_memory_are_no_events():
@@ -164,7 +182,10 @@ def test_step_times(monkeypatch):
     assert times.inflation_pct() == pytest.approx(15) and times.interval_pct() == pytest.approx((10, 20))
     assert times.words().endswith(": +15.0 % (95 % interval +10.0 to +20.0)")
     times.with_ns = [60] * 3 + [160] * 3  # half a width 50 % of 100: of no use
-    assert times.words() == "a step took 0.000 ms while recorded (n = 6), 0.000 ms else (n = 6): steps differ too much among themselves to tell what recording adds"
+    assert (
+        times.words()
+        == "a step took 0.000 ms while recorded (n = 6), 0.000 ms else (n = 6): steps differ too much among themselves to tell what recording adds"
+    )
 
 
 def test_advice_after_a_long_window(backend, caplog):
@@ -193,11 +214,14 @@ def test_disk_budget(caplog):
     lost = prof._windows[-1].lost
     assert lost > 0
     assert any(f"{lost:,} records were lost" in r.getMessage() for r in caplog.records)
-    size = sum(os.path.getsize(os.path.join(prof._windows[-1].directory, f)) for f in os.listdir(prof._windows[-1].directory))
+    size = sum(
+        os.path.getsize(os.path.join(prof._windows[-1].directory, f)) for f in os.listdir(prof._windows[-1].directory)
+    )
     assert size <= 2 << 20
 
 
 # ---- labels for Nsight ------------------------------------------------------------------------------------------------------------
+
 
 @needs_no_cuda
 def test_nvtx_needs_cuda(backend):
@@ -217,11 +241,18 @@ def test_nvtx_ranges_are_made_in_windows(monkeypatch):
     def ranges(record_shapes):
         kinds.append(record_shapes)
         return torch.autograd.profiler.emit_itt(record_shapes=record_shapes)
+
     monkeypatch.setattr(torch.autograd.profiler, "emit_nvtx", ranges)
     monkeypatch.setattr(_nvtx, "unavailable", lambda: None)
     monkeypatch.setattr(torch._C._itt, "is_available", lambda: True)
     seen = []
-    with tg.profile(activities=[CPU], backend="native", nvtx=True, record_shapes=True, schedule=quiet_schedule(wait=1, warmup=1, active=1)) as prof:
+    with tg.profile(
+        activities=[CPU],
+        backend="native",
+        nvtx=True,
+        record_shapes=True,
+        schedule=quiet_schedule(wait=1, warmup=1, active=1),
+    ) as prof:
         for _ in range(6):
             torch.ones(3)
             seen.append(on())

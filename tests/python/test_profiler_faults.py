@@ -1,4 +1,5 @@
 """Misuse and bad moments: each works, or ends in one clear sentence, and the next recording is as good as the first."""
+
 import contextlib
 import os
 import subprocess
@@ -38,14 +39,18 @@ def a_recording_works_afterwards(profile):
 def run_program(backend, body, **kwargs):
     """A program of its own; `profile` in it is on that backend. → what it wrote to standard output, and to standard error."""
     head = f"import os, sys, functools, torch, tachograph as tg\nprofile = functools.partial(tg.profile, backend={backend!r}, activities=[tg.ProfilerActivity.CPU])\n"
-    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(body)], capture_output=True, text=True, timeout=600, **kwargs)
+    done = subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(body)], capture_output=True, text=True, timeout=600, **kwargs
+    )
     return done.returncode, done.stdout, done.stderr
 
 
 def test_two_at_once(profile):
     with profile() as first:
         torch.ones(2).sin()
-        with pytest.raises(RuntimeError, match="another tachograph profiler is recording in this process: stop it first"):
+        with pytest.raises(
+            RuntimeError, match="another tachograph profiler is recording in this process: stop it first"
+        ):
             profile().start()
         torch.ones(2).cos()
     assert {"aten::sin", "aten::cos"} <= set(names(first))
@@ -92,7 +97,10 @@ def test_torch_profiler_started_within(profile, backend, theirs, order):
         return
     if order == "nested":
         ends[0]()
-    with pytest.warns(UserWarning, match="all of this window is lost" if order == "nested" else "what came before is lost to this window"):
+    with pytest.warns(
+        UserWarning,
+        match="all of this window is lost" if order == "nested" else "what came before is lost to this window",
+    ):
         ends[1]()
     if order == "crossed":
         with contextlib.suppress(RuntimeError):  # torch up to 2.5: it is not running
@@ -102,7 +110,9 @@ def test_torch_profiler_started_within(profile, backend, theirs, order):
 
 def test_a_signal_handler_that_records_while_another_profiler_starts(backend):
     """The handler comes in where the package decides who records: it must not wait for the thread that it interrupts."""
-    status, out, err = run_program(backend, """
+    status, out, err = run_program(
+        backend,
+        """
         import signal
         from tachograph._collect import backend as _backend
         def handler(*_):
@@ -118,7 +128,8 @@ def test_a_signal_handler_that_records_while_another_profiler_starts(backend):
         _backend.weakref.ref, _backend.weakref.finalize = interrupted, __import__("weakref").finalize
         with profile() as outer: torch.ones(2).sin()
         print("aten::sin" in {e.name for e in outer.events()})
-        """)
+        """,
+    )
     assert (status, out) == (0, "True\nTrue\n"), err
 
 
@@ -129,6 +140,7 @@ def test_refused_by_one_that_has_ended_by_now(monkeypatch):
     def claim(recording):
         monkeypatch.undo()
         raise _backend.Busy("another was recording")
+
     monkeypatch.setattr(_backend, "_claim", claim)
     with pytest.raises(_backend.Busy):
         tg.profile(activities=[CPU]).start()
@@ -177,6 +189,7 @@ def test_controls_inside_the_handler(profile):
             with pytest.raises(RuntimeError, match="was called from inside on_trace_ready") as caught:
                 control()
             said.append(str(caught.value).split("(")[0])
+
     with profile(schedule=tg.schedule(wait=0, warmup=1, active=1, repeat=1), on_trace_ready=handler) as prof:
         loop(prof, 3)
     assert said == ["step", "start"]
@@ -188,6 +201,7 @@ def test_stop_inside_the_handler(profile):
     def handler(prof):
         windows.append(steps(prof))
         prof.stop()
+
     prof = profile(schedule=tg.schedule(wait=0, warmup=1, active=1), on_trace_ready=handler)
     prof.start()
     loop(prof, 2)
@@ -199,6 +213,7 @@ def test_stop_inside_the_handler(profile):
 def test_handler_that_fails(profile):
     def handler(prof):
         raise OSError("disk full")
+
     with pytest.raises(OSError, match="disk full"):
         with profile(on_trace_ready=handler) as prof:
             torch.ones(2).sin()
@@ -208,6 +223,7 @@ def test_handler_that_fails(profile):
 def test_window_that_cannot_begin(profile, monkeypatch, tmp_path):
     """The reason is what is raised, not what comes of it at the end of the block; a later window begins."""
     import tempfile
+
     prof = profile(schedule=tg.schedule(wait=1, warmup=1, active=1, repeat=2))
     with pytest.raises(FileNotFoundError):
         with prof:
@@ -224,6 +240,7 @@ def test_schedule_that_fails(profile):
         if n == 2:
             raise LookupError("step 2")
         return tg.ProfilerAction.RECORD
+
     with pytest.raises(LookupError):
         with profile(schedule=plan) as prof:
             loop(prof, 4)
@@ -242,19 +259,26 @@ def test_other_threads(profile, backend):
             loop(prof, 2)
         except RuntimeError as e:
             failures.append(str(e))
+
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
     if backend == "kineto":
-        assert failures == ["torch's own collector must be stopped by the thread that started it; with backend='native' any thread may"]
+        assert failures == [
+            "torch's own collector must be stopped by the thread that started it; with backend='native' any thread may"
+        ]
     else:
         assert failures == []
     prof.stop()
-    assert steps(prof) == ([1] if failures else [1, 2])  # torch's collector sees the thread it was started on, and autograd's
+    assert steps(prof) == (
+        [1] if failures else [1, 2]
+    )  # torch's collector sees the thread it was started on, and autograd's
 
 
 def test_forked_child(backend):
-    status, out, err = run_program(backend, """
+    status, out, err = run_program(
+        backend,
+        """
         prof = profile(schedule=tg.schedule(wait=0, warmup=1, active=2, repeat=1))
         prof.start(); torch.ones(2).sin(); prof.step(); torch.ones(2).cos()
         child = os.fork()
@@ -266,7 +290,8 @@ def test_forked_child(backend):
         found = {row["name"] for row in prof.trace.ask("events")}
         assert {"aten::cos", "aten::tan"} <= found and os.path.isdir(prof._windows[0].directory)
         print("whole")
-        """)
+        """,
+    )
     assert (status, out) == (0, "whole\n"), err
     assert err.count("this profiler belongs to the process that started it") == 2  # from step() and from stop()
 
@@ -274,7 +299,9 @@ def test_forked_child(backend):
 def test_children_are_in_the_trace_and_not_in_the_table(backend):
     if backend != "native":
         pytest.skip("torch's collector does not follow children")
-    status, out, err = run_program(backend, """
+    status, out, err = run_program(
+        backend,
+        """
         with profile() as prof:
             torch.ones(2).sin()
             child = os.fork()
@@ -284,16 +311,20 @@ def test_children_are_in_the_trace_and_not_in_the_table(backend):
             os.waitpid(child, 0)
         print("aten::erf" in {row["name"] for row in prof.trace.ask("events")}, {"aten::sin", "aten::erf"} & {e.name for e in prof.events()},
               {"aten::sin", "aten::erf"} & {row.key for row in prof.key_averages()})
-        """)
+        """,
+    )
     assert (status, out) == (0, "True {'aten::sin'} {'aten::sin'}\n"), err
 
 
 def test_interpreter_exit(backend, tmp_path):
-    status, _, err = run_program(backend, f"""
+    status, _, err = run_program(
+        backend,
+        f"""
         prof = profile(on_trace_ready=tg.tensorboard_trace_handler({str(tmp_path)!r}))
         prof.start()
         torch.ones(2).sin()
-        """)
+        """,
+    )
     assert status == 0
     assert "the program ends while a profiler is running: it is stopped now" in err
     (name,) = os.listdir(tmp_path)
@@ -301,11 +332,14 @@ def test_interpreter_exit(backend, tmp_path):
 
 
 def test_sys_exit_within_the_block(backend, tmp_path):
-    status, _, _ = run_program(backend, f"""
+    status, _, _ = run_program(
+        backend,
+        f"""
         with profile(on_trace_ready=tg.tensorboard_trace_handler({str(tmp_path)!r})):
             torch.ones(2).sin()
             sys.exit(3)
-        """)
+        """,
+    )
     assert status == 3
     (name,) = os.listdir(tmp_path)
     assert "aten::sin" in names(tmp_path / name)
@@ -324,6 +358,7 @@ def test_target_that_cannot_be_written(profile, tmp_path):
 
 def test_temporary_folder_that_cannot_be_written(profile, monkeypatch, tmp_path):
     import tempfile
+
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(OSError):
         profile().start()
@@ -332,6 +367,7 @@ def test_temporary_folder_that_cannot_be_written(profile, monkeypatch, tmp_path)
 
 def test_folder_that_is_removed_while_it_records(profile):
     import shutil
+
     prof = profile()
     prof.start()
     torch.ones(2).sin()
@@ -342,7 +378,9 @@ def test_folder_that_is_removed_while_it_records(profile):
 
 
 def test_no_file_may_be_opened_any_more():
-    status, out, err = run_program("native", """
+    status, out, err = run_program(
+        "native",
+        """
         import torch._dynamo
         with profile(): torch.ones(2)
         files = []
@@ -355,24 +393,31 @@ def test_no_file_may_be_opened_any_more():
         print(said)
         with profile() as prof: torch.ones(2).sin()
         print("aten::sin" in {e.name for e in prof.events()})
-        """)
+        """,
+    )
     assert status == 0 and out.endswith("True\n"), err
     assert "Too many open files; close some files or allow this process more of them (ulimit -n)" in out
 
 
 def test_disk_that_takes_no_more():
-    status, out, err = run_program("native", """
+    status, out, err = run_program(
+        "native",
+        """
         import logging, resource
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
         a = torch.ones(3)
         with profile() as prof:
             for _ in range(50000): torch.add(a, a)
         print(len(prof.events()))
-    """)
+    """,
+    )
     assert status == 0, err
     kept = int(out)
     assert 1000 < kept < (1 << 20) // 32
-    assert f"{50000 - kept:,} records were lost: the file could not grow any more (File too large)" in err and "budget" not in err
+    assert (
+        f"{50000 - kept:,} records were lost: the file could not grow any more (File too large)" in err
+        and "budget" not in err
+    )
 
 
 def test_many_windows(profile):

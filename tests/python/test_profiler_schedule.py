@@ -1,4 +1,5 @@
 """schedule() against a list of steps written out, and every transition of a profiler against the table of torch's behaviour."""
+
 import inspect
 import itertools
 import random
@@ -10,7 +11,12 @@ torch = pytest.importorskip("torch")
 import tachograph as tg
 from tachograph._profile.schedule import TRANSITIONS
 
-NONE, WARMUP, RECORD, SAVE = tg.ProfilerAction.NONE, tg.ProfilerAction.WARMUP, tg.ProfilerAction.RECORD, tg.ProfilerAction.RECORD_AND_SAVE
+NONE, WARMUP, RECORD, SAVE = (
+    tg.ProfilerAction.NONE,
+    tg.ProfilerAction.WARMUP,
+    tg.ProfilerAction.RECORD,
+    tg.ProfilerAction.RECORD_AND_SAVE,
+)
 
 FIRST_WAIT = "skip_first_wait" in inspect.signature(torch.profiler.schedule).parameters  # torch 2.4 has no such keyword
 
@@ -22,7 +28,12 @@ def written_out(steps, wait, warmup, active, repeat, skip_first, skip_first_wait
         if repeat and cycle == repeat:
             plan += [NONE] * steps
             break
-        plan += [NONE] * (0 if skip_first_wait and cycle == 0 else wait) + [WARMUP] * warmup + [RECORD] * (active - 1) + [SAVE]
+        plan += (
+            [NONE] * (0 if skip_first_wait and cycle == 0 else wait)
+            + [WARMUP] * warmup
+            + [RECORD] * (active - 1)
+            + [SAVE]
+        )
         cycle += 1
     return plan[:steps]
 
@@ -30,7 +41,14 @@ def written_out(steps, wait, warmup, active, repeat, skip_first, skip_first_wait
 @pytest.mark.parametrize("repeat, skip_first, skip_first_wait", list(itertools.product((0, 1, 2), (0, 3), (0, 1))))
 def test_every_step(repeat, skip_first, skip_first_wait):
     for wait, warmup, active in itertools.product((0, 1, 3), (1, 2), (1, 2, 5)):
-        arguments = dict(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first, skip_first_wait=skip_first_wait)
+        arguments = dict(
+            wait=wait,
+            warmup=warmup,
+            active=active,
+            repeat=repeat,
+            skip_first=skip_first,
+            skip_first_wait=skip_first_wait,
+        )
         plan = tg.schedule(**arguments)
         expected = written_out(40, **arguments)
         assert [plan(n) for n in range(40)] == expected
@@ -40,7 +58,9 @@ def test_every_step(repeat, skip_first, skip_first_wait):
         assert plan.steps_needed == expected.index(SAVE) + 1
 
 
-@pytest.mark.parametrize("wrong", [dict(wait=-1), dict(warmup=-1), dict(active=0), dict(repeat=-1), dict(skip_first=-1)])
+@pytest.mark.parametrize(
+    "wrong", [dict(wait=-1), dict(warmup=-1), dict(active=0), dict(repeat=-1), dict(skip_first=-1)]
+)
 def test_wrong_arguments(wrong):
     arguments = {**dict(wait=1, warmup=1, active=1, repeat=1), **wrong}
     messages = []
@@ -63,16 +83,27 @@ def test_no_warmup_warns():
 
 def test_describe():
     plan = tg.schedule(wait=1, warmup=2, active=3, repeat=1)
-    assert plan.describe() == "3 of 6 steps are recorded: step 0 not recorded; steps 1-2 warm-up; steps 3-5 recorded (window 1)"
-    assert plan.describe(2) == "0 of 2 steps are recorded: step 0 not recorded; step 1 warm-up; the first window needs 6 steps"
+    assert (
+        plan.describe()
+        == "3 of 6 steps are recorded: step 0 not recorded; steps 1-2 warm-up; steps 3-5 recorded (window 1)"
+    )
+    assert (
+        plan.describe(2)
+        == "0 of 2 steps are recorded: step 0 not recorded; step 1 warm-up; the first window needs 6 steps"
+    )
     assert plan.describe(8).endswith("steps 3-5 recorded (window 1); steps 6-7 not recorded")
     twice = tg.schedule(wait=0, warmup=1, active=1)
-    assert twice.describe() == ("2 of 4 steps are recorded: step 0 warm-up; step 1 recorded (window 1); step 2 warm-up; "
-                                "step 3 recorded (window 2); and so on for ever")
+    assert twice.describe() == (
+        "2 of 4 steps are recorded: step 0 warm-up; step 1 recorded (window 1); step 2 warm-up; "
+        "step 3 recorded (window 2); and so on for ever"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         back_to_back = tg.schedule(wait=0, warmup=0, active=2, repeat=2)
-    assert back_to_back.describe() == "4 of 4 steps are recorded: steps 0-1 recorded (window 1); steps 2-3 recorded (window 2)"
+    assert (
+        back_to_back.describe()
+        == "4 of 4 steps are recorded: steps 0-1 recorded (window 1); steps 2-3 recorded (window 2)"
+    )
     assert repr(plan) == "schedule(wait=1, warmup=2, active=3, repeat=1, skip_first=0, skip_first_wait=0)"
 
 

@@ -1,5 +1,6 @@
 """The same program under torch.profiler and under tachograph. Allowed differences, all of them where this torch is not 2.15 or where
 torch breaks off: named at the test that meets them."""
+
 import glob
 import inspect
 import os
@@ -25,8 +26,12 @@ def program(package, folder, backend, **options):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     if package is tg:
         options["backend"] = backend
-    prof = package.profile(activities=[CPU], schedule=package.schedule(wait=1, warmup=1, active=2, repeat=1, skip_first=1),
-                           on_trace_ready=package.tensorboard_trace_handler(str(folder)), **options)
+    prof = package.profile(
+        activities=[CPU],
+        schedule=package.schedule(wait=1, warmup=1, active=2, repeat=1, skip_first=1),
+        on_trace_ready=package.tensorboard_trace_handler(str(folder)),
+        **options,
+    )
     with prof:
         for _ in range(6):
             with package.record_function("forward"):
@@ -42,7 +47,10 @@ def program(package, folder, backend, **options):
 @pytest.fixture(scope="module", params=BACKENDS)
 def both(request, tmp_path_factory):
     folders = [tmp_path_factory.mktemp(name) for name in ("theirs", "ours")]
-    profilers = [program(package, folder, request.param, record_shapes=True) for package, folder in zip((torch.profiler, tg), folders)]
+    profilers = [
+        program(package, folder, request.param, record_shapes=True)
+        for package, folder in zip((torch.profiler, tg), folders)
+    ]
     return profilers, folders
 
 
@@ -72,7 +80,9 @@ def test_files(both):
     (theirs,), (ours,) = (glob.glob(str(folder / "*")) for folder in both[1])
     assert re.sub(r"\d{15,}", "N", os.path.basename(ours)) == re.sub(r"\d{15,}", "N", os.path.basename(theirs))
     theirs, ours = load(theirs), load(ours)
-    assert set(ours) - MEMBERS_SINCE - {"conditions"} == set(theirs) - MEMBERS_SINCE  # versions and threads, for a later diff
+    assert (
+        set(ours) - MEMBERS_SINCE - {"conditions"} == set(theirs) - MEMBERS_SINCE
+    )  # versions and threads, for a later diff
     assert ours["schemaVersion"] == theirs["schemaVersion"] and ours["displayTimeUnit"] == theirs["displayTimeUnit"]
 
     def count(document, key):
@@ -81,12 +91,17 @@ def test_files(both):
             if event["ph"] in "Xi":
                 found[event.get(key)] = found.get(event.get(key), 0) + 1
         return found
+
     assert count(ours, "cat") == count(theirs, "cat")
     assert {name: n for name, n in count(ours, "name").items() if name} == count(theirs, "name")
 
-
     def processes(document):
-        return {e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name" and e["pid"] == os.getpid()}
+        return {
+            e["args"]["name"]
+            for e in document["traceEvents"]
+            if e["name"] == "process_name" and e["pid"] == os.getpid()
+        }
+
     assert processes(ours) == processes(theirs)
 
 
@@ -97,7 +112,10 @@ def test_document_is_called_by_its_path(both, tmp_path):
     assert load(tmp_path / "named.json")["traceName"] == handled
 
 
-@pytest.mark.skipif("capture_overload_names:" not in torch._C._profiler._ExperimentalConfig.__init__.__doc__, reason="this torch knows no overloads")
+@pytest.mark.skipif(
+    "capture_overload_names:" not in torch._C._profiler._ExperimentalConfig.__init__.__doc__,
+    reason="this torch knows no overloads",
+)
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_overloads_in_names(backend, captured, tmp_path):
@@ -107,14 +125,29 @@ def test_overloads_in_names(backend, captured, tmp_path):
         with package.profile(activities=[CPU], experimental_config=config, **more) as prof:
             (torch.ones(3, requires_grad=True) + 1).sum().backward()
         prof.export_chrome_trace(str(tmp_path / "trace.json"))
-        found.append(sorted(e["name"] for e in load(tmp_path / "trace.json")["traceEvents"] if e.get("cat") == "cpu_op"))
+        found.append(
+            sorted(e["name"] for e in load(tmp_path / "trace.json")["traceEvents"] if e.get("cat") == "cpu_op")
+        )
     assert found[0] == found[1] and ("aten::add.Tensor" in found[1]) == captured
 
 
 def test_attributes(both):
     theirs, ours = both[0]
-    for name in ("record_shapes", "with_stack", "with_flops", "with_modules", "profile_memory", "acc_events", "activities", "step_num",
-                 "record_steps", "preset_metadata", "has_cudagraphs", "mem_tl", "use_device"):
+    for name in (
+        "record_shapes",
+        "with_stack",
+        "with_flops",
+        "with_modules",
+        "profile_memory",
+        "acc_events",
+        "activities",
+        "step_num",
+        "record_steps",
+        "preset_metadata",
+        "has_cudagraphs",
+        "mem_tl",
+        "use_device",
+    ):
         assert hasattr(ours, name)
         if not OLD or hasattr(theirs, name):
             assert getattr(ours, name) == getattr(theirs, name), name
@@ -139,7 +172,9 @@ def test_window_that_ended_in_warmup(backend):
     """Nothing was recorded: an empty list in both; torch says nothing about it."""
     lengths = []
     for package, more in ((torch.profiler, {}), (tg, {"backend": backend})):
-        with package.profile(activities=[CPU], schedule=package.schedule(wait=1, warmup=2, active=3, repeat=1), **more) as prof:
+        with package.profile(
+            activities=[CPU], schedule=package.schedule(wait=1, warmup=2, active=3, repeat=1), **more
+        ) as prof:
             for _ in range(2):
                 torch.ones(2)
                 prof.step()
@@ -152,7 +187,9 @@ def test_window_that_ended_in_warmup(backend):
 def test_accumulated_events(backend):
     counts = []
     for package, more in ((torch.profiler, {}), (tg, {"backend": backend})):
-        with package.profile(activities=[CPU], schedule=package.schedule(wait=0, warmup=1, active=1, repeat=3), acc_events=True, **more) as prof:
+        with package.profile(
+            activities=[CPU], schedule=package.schedule(wait=0, warmup=1, active=1, repeat=3), acc_events=True, **more
+        ) as prof:
             for _ in range(6):
                 torch.ones(2).erf()
                 prof.step()
@@ -160,7 +197,10 @@ def test_accumulated_events(backend):
     assert counts[0] == counts[1] and counts[1]["aten::erf"] == 3
 
 
-@pytest.mark.skipif("profile_all_threads:" not in torch._C._profiler._ExperimentalConfig.__init__.__doc__, reason="this torch sees one thread")
+@pytest.mark.skipif(
+    "profile_all_threads:" not in torch._C._profiler._ExperimentalConfig.__init__.__doc__,
+    reason="this torch sees one thread",
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("all_threads", [False, True])
 def test_threads_of_a_table(backend, all_threads):

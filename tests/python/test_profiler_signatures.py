@@ -1,4 +1,5 @@
 """Signatures and names of the drop-in, against those of torch 2.15 as they stand written here, and against the torch that is installed."""
+
 import inspect
 import subprocess
 import sys
@@ -10,30 +11,82 @@ import tachograph as tg
 from tachograph import profiler
 
 NOTHING = inspect.Parameter.empty
-PROFILE = {"activities": None, "schedule": None, "on_trace_ready": None, "record_shapes": False, "profile_memory": False, "with_stack": False,
-           "with_flops": False, "with_modules": False, "experimental_config": None, "execution_trace_observer": None, "acc_events": False,
-           "custom_trace_id_callback": None, "post_processing_timeout_s": None}
-PROFILE_OURS = {"use_cuda", "preset", "keep_last", "memory_budget", "disk_budget", "backend", "nvtx"}  # use_cuda: gone from 2.15, still passed
+PROFILE = {
+    "activities": None,
+    "schedule": None,
+    "on_trace_ready": None,
+    "record_shapes": False,
+    "profile_memory": False,
+    "with_stack": False,
+    "with_flops": False,
+    "with_modules": False,
+    "experimental_config": None,
+    "execution_trace_observer": None,
+    "acc_events": False,
+    "custom_trace_id_callback": None,
+    "post_processing_timeout_s": None,
+}
+PROFILE_OURS = {
+    "use_cuda",
+    "preset",
+    "keep_last",
+    "memory_budget",
+    "disk_budget",
+    "backend",
+    "nvtx",
+}  # use_cuda: gone from 2.15, still passed
 LOW_LEVEL = {name: value for name, value in PROFILE.items() if name not in ("schedule", "on_trace_ready")}
 
 METHODS = {
-    "start": {}, "stop": {}, "prepare_trace": {}, "start_trace": {}, "stop_trace": {}, "step": {}, "events": {}, "wait_for_exports": {},
-    "take_pending_cuspy_export": {}, "get_trace_id": {}, "_memory_profile": {}, "_stats": {}, "_get_distributed_info": {},
-    "export_chrome_trace": {"path": NOTHING, "use_python_export": False, "cuda_graph_annotations": None, "graph_lanes": "none",
-                            "default_stream": 7},
+    "start": {},
+    "stop": {},
+    "prepare_trace": {},
+    "start_trace": {},
+    "stop_trace": {},
+    "step": {},
+    "events": {},
+    "wait_for_exports": {},
+    "take_pending_cuspy_export": {},
+    "get_trace_id": {},
+    "_memory_profile": {},
+    "_stats": {},
+    "_get_distributed_info": {},
+    "export_chrome_trace": {
+        "path": NOTHING,
+        "use_python_export": False,
+        "cuda_graph_annotations": None,
+        "graph_lanes": "none",
+        "default_stream": 7,
+    },
     "export_stacks": {"path": NOTHING, "metric": "self_cpu_time_total"},
     "toggle_collection_dynamic": {"enable": NOTHING, "activities": NOTHING},
-    "key_averages": {"group_by_input_shape": False, "group_by_stack_n": 0, "group_by_overload_name": False,
-                     "include_python_functions": False},
+    "key_averages": {
+        "group_by_input_shape": False,
+        "group_by_stack_n": 0,
+        "group_by_overload_name": False,
+        "include_python_functions": False,
+    },
     "add_metadata": {"key": NOTHING, "value": NOTHING},
     "add_metadata_json": {"key": NOTHING, "value": NOTHING},
     "preset_metadata_json": {"key": NOTHING, "value": NOTHING},
     "export_memory_timeline": {"path": NOTHING, "device": None},
     "set_custom_trace_id_callback": {"callback": NOTHING},
 }
-PUBLIC = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
-          "kineto_available", "DeviceType", "record_function", "ExecutionTraceObserver", "CuspyConfig", "PerformanceMetricsConfig",
-          "ProfilerActivityConfig"]
+PUBLIC = [
+    "profile",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "DeviceType",
+    "record_function",
+    "ExecutionTraceObserver",
+    "CuspyConfig",
+    "PerformanceMetricsConfig",
+    "ProfilerActivityConfig",
+]
 
 
 def parameters(function):
@@ -42,15 +95,19 @@ def parameters(function):
 
 def test_profile():
     found = parameters(tg.profile)
-    assert list(found)[:len(PROFILE)] == list(PROFILE)
+    assert list(found)[: len(PROFILE)] == list(PROFILE)
     assert {name: found[name] for name in PROFILE} == PROFILE
     assert set(found) - set(PROFILE) == PROFILE_OURS
-    assert all(p.kind is p.KEYWORD_ONLY for name, p in inspect.signature(tg.profile.__init__).parameters.items() if name != "self")
+    assert all(
+        p.kind is p.KEYWORD_ONLY
+        for name, p in inspect.signature(tg.profile.__init__).parameters.items()
+        if name != "self"
+    )
 
 
 def test_low_level_profile():
     found = parameters(tg._KinetoProfile)
-    assert list(found)[:len(LOW_LEVEL)] == list(LOW_LEVEL)
+    assert list(found)[: len(LOW_LEVEL)] == list(LOW_LEVEL)
     assert {name: found[name] for name in LOW_LEVEL} == LOW_LEVEL
 
 
@@ -61,9 +118,21 @@ def test_method(name):
 
 
 def test_functions():
-    assert parameters(tg.schedule) == {"wait": NOTHING, "warmup": NOTHING, "active": NOTHING, "repeat": 0, "skip_first": 0, "skip_first_wait": 0}
+    assert parameters(tg.schedule) == {
+        "wait": NOTHING,
+        "warmup": NOTHING,
+        "active": NOTHING,
+        "repeat": 0,
+        "skip_first": 0,
+        "skip_first_wait": 0,
+    }
     assert all(p.kind is p.KEYWORD_ONLY for p in inspect.signature(tg.schedule).parameters.values())
-    assert parameters(tg.tensorboard_trace_handler) == {"dir_name": NOTHING, "worker_name": None, "use_gzip": False, "use_python_export": False}
+    assert parameters(tg.tensorboard_trace_handler) == {
+        "dir_name": NOTHING,
+        "worker_name": None,
+        "use_gzip": False,
+        "use_python_export": False,
+    }
     assert parameters(tg.supported_activities) == parameters(tg.kineto_available) == {}
 
 
@@ -91,18 +160,24 @@ def test_nothing_of_the_installed_torch_is_missing():
     for name, member in vars(torch.profiler.ExecutionTraceObserver).items():
         assert hasattr(tg.ExecutionTraceObserver, name)
     theirs, ours = ([(a.name, a.value) for a in package.ProfilerAction] for package in (torch.profiler, tg))
-    assert theirs == (ours if hasattr(torch.profiler.ProfilerAction, "DEVICE_STOPPED") else ours[:4])  # torch 2.4 has four
+    assert theirs == (
+        ours if hasattr(torch.profiler.ProfilerAction, "DEVICE_STOPPED") else ours[:4]
+    )  # torch 2.4 has four
     assert tg.ProfilerActivity is torch.profiler.ProfilerActivity
 
 
 def test_import_is_cheap():
     """`import tachograph` and reading a trace load no torch; the first name that records does."""
-    program = ("import sys, tachograph as tg; assert 'torch' not in sys.modules; tg.questions(); dir(tg); "
-               "assert 'torch' not in sys.modules; tg.profile; assert 'torch' in sys.modules")
+    program = (
+        "import sys, tachograph as tg; assert 'torch' not in sys.modules; tg.questions(); dir(tg); "
+        "assert 'torch' not in sys.modules; tg.profile; assert 'torch' in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_reading_works_without_torch():
-    program = ("import sys; sys.modules['torch'] = None; import tachograph as tg; assert tg.questions()\n"
-               "try: tg.profile\nexcept ImportError as e: assert 'torch' in str(e)\nelse: raise SystemExit('no error')")
+    program = (
+        "import sys; sys.modules['torch'] = None; import tachograph as tg; assert tg.questions()\n"
+        "try: tg.profile\nexcept ImportError as e: assert 'torch' in str(e)\nelse: raise SystemExit('no error')"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,4 +1,5 @@
 """Windows of the drop-in profiler, on every backend: which steps are recorded, what is written, what the user is told."""
+
 import gc
 import logging
 import os
@@ -37,15 +38,18 @@ class Files:
 # ---- which steps -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plan, count, expected", [
-    (dict(wait=1, warmup=1, active=3, repeat=1), 6, [[2, 3, 4]]),
-    (dict(wait=1, warmup=2, active=3, repeat=1), 11, [[3, 4, 5]]),
-    (dict(wait=1, warmup=4, active=5, repeat=1), 11, [[5, 6, 7, 8, 9]]),
-    (dict(wait=1, warmup=1, active=3), 12, [[2, 3, 4], [7, 8, 9], [12]]),
-    (dict(wait=1, warmup=4, active=5, repeat=1), 8, [[5, 6, 7, 8]]),
-    (dict(wait=2, warmup=1, active=1, repeat=2, skip_first=1, skip_first_wait=1), 9, [[2], [6]]),
-    (dict(wait=0, warmup=0, active=2, repeat=2), 6, [[0, 1], [2, 3]]),
-])
+@pytest.mark.parametrize(
+    "plan, count, expected",
+    [
+        (dict(wait=1, warmup=1, active=3, repeat=1), 6, [[2, 3, 4]]),
+        (dict(wait=1, warmup=2, active=3, repeat=1), 11, [[3, 4, 5]]),
+        (dict(wait=1, warmup=4, active=5, repeat=1), 11, [[5, 6, 7, 8, 9]]),
+        (dict(wait=1, warmup=1, active=3), 12, [[2, 3, 4], [7, 8, 9], [12]]),
+        (dict(wait=1, warmup=4, active=5, repeat=1), 8, [[5, 6, 7, 8]]),
+        (dict(wait=2, warmup=1, active=1, repeat=2, skip_first=1, skip_first_wait=1), 9, [[2], [6]]),
+        (dict(wait=0, warmup=0, active=2, repeat=2), 6, [[0, 1], [2, 3]]),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:the loop ended before", "ignore:the schedule has no end")
 def test_recorded_steps(profile, tmp_path, plan, count, expected):
     files = Files(tmp_path)
@@ -99,8 +103,9 @@ def test_counts_of_a_linear_layer(profile):
         for _ in range(5):
             layer(x).sum().backward()
     calls = {row["name"]: row["calls"] for row in prof.trace.ask("ops")}
-    assert {name: calls[name] for name in ("aten::addmm", "aten::mm", "aten::sum", "aten::linear", "AddmmBackward0")} == {
-        "aten::addmm": 5, "aten::mm": 5, "aten::sum": 10, "aten::linear": 5, "AddmmBackward0": 5}
+    assert {
+        name: calls[name] for name in ("aten::addmm", "aten::mm", "aten::sum", "aten::linear", "AddmmBackward0")
+    } == {"aten::addmm": 5, "aten::mm": 5, "aten::sum": 10, "aten::linear": 5, "AddmmBackward0": 5}
 
 
 def test_optimizer_and_loader_are_marked(profile):
@@ -131,7 +136,9 @@ def test_exception_propagates_and_the_trace_is_written(profile, tmp_path):
 
 
 def test_loop_that_ends_too_early(profile):
-    with pytest.warns(UserWarning, match=r"6 steps were needed \(wait 1, warmup 2, active 3\), 2 were seen; nothing was recorded") as caught:
+    with pytest.warns(
+        UserWarning, match=r"6 steps were needed \(wait 1, warmup 2, active 3\), 2 were seen; nothing was recorded"
+    ) as caught:
         with profile(activities=[CPU], schedule=tg.schedule(wait=1, warmup=2, active=3, repeat=1)) as prof:
             loop(prof, 2)
     assert caught[0].filename == __file__
@@ -158,7 +165,11 @@ def test_complete_window_says_nothing(profile):
 def test_handler_is_called_once_a_window(profile):
     for repeat in (1, 2):
         called = []
-        with profile(activities=[CPU], schedule=tg.schedule(wait=1, warmup=1, active=1, repeat=repeat), on_trace_ready=called.append) as prof:
+        with profile(
+            activities=[CPU],
+            schedule=tg.schedule(wait=1, warmup=1, active=1, repeat=repeat),
+            on_trace_ready=called.append,
+        ) as prof:
             loop(prof, 8)
         assert called == [prof] * repeat
 
@@ -185,7 +196,10 @@ def test_export_any_number_of_times(profile, tmp_path):
         torch.ones(3).add(1)
     for name in ("second.json", "third.json.gz", "fourth.json"):
         prof.export_chrome_trace(str(tmp_path / name), use_python_export=name.startswith("fourth"))
-    documents = [load(files.paths[0]), *(load(tmp_path / name) for name in ("second.json", "third.json.gz", "fourth.json"))]
+    documents = [
+        load(files.paths[0]),
+        *(load(tmp_path / name) for name in ("second.json", "third.json.gz", "fourth.json")),
+    ]
     assert all(document == documents[0] for document in documents)
     assert documents[0]["traceName"] == files.paths[0]
     assert sorted(os.listdir(tmp_path)) == ["fourth.json", "second.json", "third.json.gz", "window0.json"]
@@ -194,8 +208,11 @@ def test_export_any_number_of_times(profile, tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_tensorboard_handler(profile, tmp_path, packed):
     folder = tmp_path / "logs" / "rank_0"
-    with profile(activities=[CPU], schedule=tg.schedule(wait=0, warmup=1, active=1, repeat=2),
-                 on_trace_ready=tg.tensorboard_trace_handler(str(folder), use_gzip=packed)) as prof:
+    with profile(
+        activities=[CPU],
+        schedule=tg.schedule(wait=0, warmup=1, active=1, repeat=2),
+        on_trace_ready=tg.tensorboard_trace_handler(str(folder), use_gzip=packed),
+    ) as prof:
         loop(prof, 5)
     found = sorted(os.listdir(folder))
     pattern = rf".+_{os.getpid()}\.\d+\.pt\.trace\.json" + (r"\.gz" if packed else "")
@@ -210,6 +227,7 @@ def test_handler_names_and_errors(tmp_path):
     class Exporter:
         def export_chrome_trace(self, path, use_python_export):
             self.path = path
+
     exporter = Exporter()
     tg.tensorboard_trace_handler(tmp_path / "a", worker_name="worker7", use_gzip=True)(exporter)
     assert re.fullmatch(r"worker7\.\d{19}\.pt\.trace\.json\.gz", os.path.basename(exporter.path))
@@ -221,8 +239,12 @@ def test_handler_names_and_errors(tmp_path):
 def test_keep_last(profile, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with profile(activities=[CPU], schedule=tg.schedule(wait=1, warmup=1, active=3), keep_last=1,
-                     on_trace_ready=tg.tensorboard_trace_handler(str(tmp_path))) as prof:
+        with profile(
+            activities=[CPU],
+            schedule=tg.schedule(wait=1, warmup=1, active=3),
+            keep_last=1,
+            on_trace_ready=tg.tensorboard_trace_handler(str(tmp_path)),
+        ) as prof:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 loop(prof, 12)
@@ -234,7 +256,9 @@ def test_keep_last(profile, tmp_path):
 
 def test_endless_schedule_is_told(profile, tmp_path):
     with pytest.warns(UserWarning, match=r"the schedule has no end \(repeat=0\)") as caught:
-        with profile(activities=[CPU], schedule=tg.schedule(wait=0, warmup=1, active=2), on_trace_ready=Files(tmp_path)) as prof:
+        with profile(
+            activities=[CPU], schedule=tg.schedule(wait=0, warmup=1, active=2), on_trace_ready=Files(tmp_path)
+        ) as prof:
             loop(prof, 7)  # two windows, and one that the end cuts
     assert sum("no end" in str(w.message) for w in caught) == 1
 
@@ -248,17 +272,23 @@ def test_one_line_for_each_file(profile, tmp_path, caplog):
     size = os.path.getsize(tmp_path / "trace.json")
     shown = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB"
     count = sum(e["ph"] == "X" for e in load(tmp_path / "trace.json")["traceEvents"])
-    assert lines == [f"{tmp_path}/trace.json ({shown}, {count} events); what is in it: tachograph report {tmp_path}/trace.json"]
+    assert lines == [
+        f"{tmp_path}/trace.json ({shown}, {count} events); what is in it: tachograph report {tmp_path}/trace.json"
+    ]
 
 
 def test_line_reaches_standard_error_alone(tmp_path):
-    program = ("import torch, tachograph as tg\nwith tg.profile(activities=[tg.ProfilerActivity.CPU], backend='kineto') as p: torch.ones(2)\n"
-               f"p.export_chrome_trace({str(tmp_path / 'a.json')!r})")
+    program = (
+        "import torch, tachograph as tg\nwith tg.profile(activities=[tg.ProfilerActivity.CPU], backend='kineto') as p: torch.ones(2)\n"
+        f"p.export_chrome_trace({str(tmp_path / 'a.json')!r})"
+    )
     program += f"\nimport os; os.environ['TACHOGRAPH_QUIET'] = '1'; tg.log.handlers.clear(); p.export_chrome_trace({str(tmp_path / 'b.json')!r})"
     program = program.replace("tg.log", "__import__('logging').getLogger('tachograph')")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "" and os.path.exists(tmp_path / "b.json")
-    assert [line.split(" (")[0] for line in done.stderr.splitlines() if line.startswith("tachograph:")] == [f"tachograph: {tmp_path}/a.json"]
+    assert [line.split(" (")[0] for line in done.stderr.splitlines() if line.startswith("tachograph:")] == [
+        f"tachograph: {tmp_path}/a.json"
+    ]
 
 
 def test_private_folder_goes_with_the_profiler(profile):
@@ -275,12 +305,18 @@ def test_private_folder_goes_with_the_profiler(profile):
 
 
 @needs_no_cuda
-@pytest.mark.parametrize("activities, text", [
-    ([CPU, CUDA], "^CUDA is not available, disabling CUDA profiling$"),
-    ([CUDA], "^CUDA is not available, disabling CUDA profiling; recording the CPU instead$"),
-    ([CPU, XPU], "^XPU is not available, disabling XPU profiling$"),
-    ([XPU, CUDA], "^CUDA is not available, disabling CUDA profiling; XPU is not available, disabling XPU profiling; recording the CPU instead$"),
-])
+@pytest.mark.parametrize(
+    "activities, text",
+    [
+        ([CPU, CUDA], "^CUDA is not available, disabling CUDA profiling$"),
+        ([CUDA], "^CUDA is not available, disabling CUDA profiling; recording the CPU instead$"),
+        ([CPU, XPU], "^XPU is not available, disabling XPU profiling$"),
+        (
+            [XPU, CUDA],
+            "^CUDA is not available, disabling CUDA profiling; XPU is not available, disabling XPU profiling; recording the CPU instead$",
+        ),
+    ],
+)
 def test_device_that_is_not_there(profile, activities, text):
     with pytest.warns(UserWarning, match=text) as caught:
         with profile(activities=activities) as prof:
@@ -336,6 +372,7 @@ def test_modules(profile):
 
 def test_with_modules_warns():
     import tachograph._say
+
     tachograph._say._said.clear()
     with pytest.warns(FutureWarning, match="with_modules"):
         tg.profile(with_modules=True)
@@ -426,8 +463,12 @@ def test_metadata_that_is_no_json(text):
 def test_trace_ids(profile, tmp_path):
     numbers = iter(range(10))
     files = Files(tmp_path)
-    prof = profile(activities=[CPU], schedule=tg.schedule(wait=0, warmup=1, active=1, repeat=2), on_trace_ready=files,
-                   custom_trace_id_callback=lambda: f"run{next(numbers)}")
+    prof = profile(
+        activities=[CPU],
+        schedule=tg.schedule(wait=0, warmup=1, active=1, repeat=2),
+        on_trace_ready=files,
+        custom_trace_id_callback=lambda: f"run{next(numbers)}",
+    )
     assert prof.get_trace_id() is None
     with prof:
         loop(prof, 2)

@@ -1,5 +1,6 @@
 """Random valid traces with a known answer by construction: every question against the slow reference, and what must not change
 when the same content is written, ordered, shifted or named differently. TG_EXAMPLES: how many traces a test tries (25)."""
+
 import collections
 import copy
 import math
@@ -19,12 +20,26 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformanc
 import shape  # noqa: E402
 from run import Asker  # noqa: E402
 
-SETTINGS = settings(max_examples=int(os.environ.get("TG_EXAMPLES", "25")), deadline=None, report_multiple_bugs=False, print_blob=False, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=int(os.environ.get("TG_EXAMPLES", "25")),
+    deadline=None,
+    report_multiple_bugs=False,
+    print_blob=False,
+    suppress_health_check=list(HealthCheck),
+)
 # Times lie on a grid of 1000 points, so equal times, touching and empty slices are common.
-CONTENT = st.fixed_dictionaries({
-    "seed": st.integers(0, 2**32), "ranks": st.sampled_from((1, 1, 1, 2, 3)), "size": st.integers(3, 90),
-    "grain": st.sampled_from((1, 250, 1000, 40_000)), "steps": st.integers(0, 4), "python": st.booleans(), "gpu": st.booleans(),
-    "memory": st.booleans()})
+CONTENT = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32),
+        "ranks": st.sampled_from((1, 1, 1, 2, 3)),
+        "size": st.integers(3, 90),
+        "grain": st.sampled_from((1, 250, 1000, 40_000)),
+        "steps": st.integers(0, 4),
+        "python": st.booleans(),
+        "gpu": st.booleans(),
+        "memory": st.booleans(),
+    }
+)
 
 
 def askers(engine, ranks, path):
@@ -94,11 +109,16 @@ def check_events(rank, ask):
     columns = ("name", "category", "start_ns", "dur_ns", "self_ns", "depth")
 
     def line(values, parent):
-        return tuple(values[c] for c in columns) + ((parent["name"], parent["start_ns"], parent["dur_ns"]) if parent else ())
+        return tuple(values[c] for c in columns) + (
+            (parent["name"], parent["start_ns"], parent["dur_ns"]) if parent else ()
+        )
+
     got = sorted(map(repr, ((token[r["track"]], line(r, rows.get(r["parent"]))) for r in rows.values())))
     wanted, by_place = reference.events(rank.events), {e.i: e for e in rank.events}
-    want = sorted(repr(((str(by_place[i].pid), str(by_place[i].tid)), line(w, wanted[w["parent"].i] if w["parent"] else None)))
-                  for i, w in wanted.items())
+    want = sorted(
+        repr(((str(by_place[i].pid), str(by_place[i].tid)), line(w, wanted[w["parent"].i] if w["parent"] else None)))
+        for i, w in wanted.items()
+    )
     assert got == want
     marks = ask("events", by="mark")
     assert sorted((r["phase"], r["name"]) for r in marks) == sorted((e.ph, e.name) for e in rank.events if e.ph != "X")
@@ -135,6 +155,7 @@ def check_ops(rank, ask):
 def check_key_averages(rank, ask):
     def key(row):
         return row["name"], row["device"], None if row["category"] is None else row["category"] == "user_annotation"
+
     for python in (0, 1):
         rows = ask("key_averages", python=python)
         check_rows("key_averages", reference.key_averages(rank.events, python), rows, key)
@@ -143,7 +164,7 @@ def check_key_averages(rank, ask):
     inside = collections.Counter()
     for row in one_each:
         inside[row["parent"]] += row["cpu_ns"]
-    for row in one_each:                                          # total = self + children, whatever overlaps
+    for row in one_each:  # total = self + children, whatever overlaps
         assert row["event"] is None or row["cpu_ns"] == row["self_cpu_ns"] + inside[row["event"]]
 
 
@@ -170,8 +191,24 @@ def check_losses(rank, ask):
     assert {r["loss"] for r in ask.engine.ask(ask.path, "losses")} <= {"bent_text_time"}
 
 
-CHECKS = {c.__name__[6:]: c for c in (check_overview, check_events, check_tracks, check_kernels, check_annotations, check_memory,
-                                      check_launches, check_ops, check_key_averages, check_steps, check_gaps, check_stacks, check_losses)}
+CHECKS = {
+    c.__name__[6:]: c
+    for c in (
+        check_overview,
+        check_events,
+        check_tracks,
+        check_kernels,
+        check_annotations,
+        check_memory,
+        check_launches,
+        check_ops,
+        check_key_averages,
+        check_steps,
+        check_gaps,
+        check_stacks,
+        check_losses,
+    )
+}
 
 
 @pytest.mark.parametrize("question", CHECKS)
@@ -185,8 +222,19 @@ def test_question(engine, question, content, spelling):
 
 # ---- what must not change, and what must change how -------------------------------------------------------------------------------
 
-QUESTIONS = (("steps", {}), ("ops", {}), ("key_averages", {"python": 1}), ("kernels", {}), ("launches", {}), ("gaps", {}), ("memory", {}), ("annotations", {}),
-             ("stacks", {"by": "function"}), ("tracks", {}), ("events", {"by": "slice"}))
+QUESTIONS = (
+    ("steps", {}),
+    ("ops", {}),
+    ("key_averages", {"python": 1}),
+    ("kernels", {}),
+    ("launches", {}),
+    ("gaps", {}),
+    ("memory", {}),
+    ("annotations", {}),
+    ("stacks", {"by": "function"}),
+    ("tracks", {}),
+    ("events", {"by": "slice"}),
+)
 TIMES = {"start_ns", "ts_ns", "first_ns", "last_ns"}
 
 
@@ -197,7 +245,7 @@ def answers(ranks, leave_out=(), questions=QUESTIONS):
         for question, args in questions:
             try:
                 rows = ask(question, **args)
-            except Exception as refusal:                      # the same refusal is an answer too
+            except Exception as refusal:  # the same refusal is an answer too
                 rows = [{"refused": type(refusal).__name__}]
             rows = [{k: v for k, v in r.items() if k not in leave_out} for r in rows]
             out.append((question, sorted(rows, key=repr)))
@@ -224,11 +272,14 @@ def test_spelling_changes_nothing(engine, content, one, other):
 
 
 @SETTINGS
-@given(content=CONTENT, shift=st.integers(-10**12, 10**15))
+@given(content=CONTENT, shift=st.integers(-(10**12), 10**15))
 def test_shift_moves_times_alone(engine, content, shift):
     ranks = traces.build(**content)
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, ranks, 1, plain=True, shift_ns=shift) as b:
-        moved = [(q, [{k: v + shift if k in TIMES and v is not None else v for k, v in r.items()} for r in rows]) for q, rows in answers(a)]
+        moved = [
+            (q, [{k: v + shift if k in TIMES and v is not None else v for k, v in r.items()} for r in rows])
+            for q, rows in answers(a)
+        ]
         assert_same(moved, answers(b))
 
 
@@ -237,7 +288,7 @@ def test_shift_moves_times_alone(engine, content, shift):
 def test_order_of_events_changes_nothing(engine, content, seed):
     """Where no two slices begin at once, that is: among those the file's order decides which is the outer one."""
     ranks = traces.build(**content, span=10**7)
-    numbers = {"id", "parent", "cause", "track", "event"}             # running numbers follow the order of arrival
+    numbers = {"id", "parent", "cause", "track", "event"}  # running numbers follow the order of arrival
     for rank in ranks:
         starts = [(e.pid, e.tid, e.ts) for e in rank.events if e.ph == "X"]
         stamps = [(e.ts, e.name) for e in rank.events if e.name == "[memory]"]
@@ -256,12 +307,12 @@ def test_stream_names_change_tracks_alone(engine, content):
             if e.cat in reference.DEVICE:
                 e.tid = e.args["stream"] = e.tid + 1000
             elif e.name == "ac2g" and e.ph == "f":
-                e.tid += 1000                               # the end of a flow stands on a stream too
+                e.tid += 1000  # the end of a flow stands on a stream too
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, renamed, 1, plain=True) as b:
         left, right = answers(a), answers(b)
         for question, rows in right:
             for row in rows if question == "tracks" else ():
-                if row["pid"] in ("0", "1"):                # a device; the process has another number
+                if row["pid"] in ("0", "1"):  # a device; the process has another number
                     row["tid"], row["name"] = str(int(row["tid"]) - 1000), None
         for question, rows in left:
             for row in rows if question == "tracks" else ():

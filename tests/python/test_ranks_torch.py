@@ -1,4 +1,5 @@
 """Two real ranks: gloo on the CPU, recorded by `tachograph run` as the program is, and analysed together."""
+
 import json
 import os
 import subprocess
@@ -42,7 +43,9 @@ def recording(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gloo")
     (folder / "job.py").write_text(textwrap.dedent(PROGRAM))
     command = [sys.executable, "-m", "tachograph", "run", "-o", "out", "--seconds", "600", "job.py"]
-    done = subprocess.run(command, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "out", done.stdout + done.stderr
 
@@ -52,6 +55,7 @@ def ask(tachograph, recording):
     def rows(question, *words):
         answer = json.loads(tachograph("ask", recording[0], question, *words, "--json").stdout)
         return [dict(zip([c["name"] for c in answer["columns"]], row)) for row in answer["rows"]]
+
     return rows
 
 
@@ -61,14 +65,20 @@ def test_both_ranks_are_in_one_report_on_one_clock(ask, recording):
     assert [r["rank"] for r in ranks] == [0, 1] and [r["collectives"] for r in ranks] == [12, 12]
     # Both clocks are the machine's, so what is found must hold 0 between its bounds: no collective ends before it began elsewhere.
     clock = ask("clocks")[1]
-    assert clock["collectives"] == 6 and clock["low_ns"] <= 0 <= clock["high_ns"] and abs(clock["offset_ns"]) <= clock["error_ns"]
+    assert (
+        clock["collectives"] == 6
+        and clock["low_ns"] <= 0 <= clock["high_ns"]
+        and abs(clock["offset_ns"]) <= clock["error_ns"]
+    )
 
 
 def test_spans_are_listed_with_their_bytes(ask):
     spans = [(r["kind"], r["bytes"]) for r in ask("collectives", "--by", "part", "--rank", "0")]
     assert sorted(spans) == [("all_reduce", 4000)] * 6 + [("broadcast", 2000)] * 6
-    assert [(r["kind"], r["calls"], r["bytes"]) for r in ask("collectives", "--rules", "plugin", "--by", "rank", "--rank", "1")] == [
-        ("gloo:all_reduce", 6, 24000), ("gloo:broadcast", 6, 12000)]
+    assert [
+        (r["kind"], r["calls"], r["bytes"])
+        for r in ask("collectives", "--rules", "plugin", "--by", "rank", "--rank", "1")
+    ] == [("gloo:all_reduce", 6, 24000), ("gloo:broadcast", 6, 12000)]
 
 
 def test_the_rank_that_sleeps_is_named(ask):
@@ -117,8 +127,14 @@ HTA = """
 
 def export(folder, place, whose):
     (folder / "export.py").write_text(textwrap.dedent(EXPORTS))
-    done = subprocess.run([sys.executable, "export.py", place, whose], cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"},
-                          capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "export.py", place, whose],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -132,11 +148,15 @@ def test_each_rank_writes_into_a_folder_of_its_own(tachograph, tmp_path):
 
 
 def test_hta_says_of_two_ranks_what_it_says_of_torchs(tmp_path):
-    python = peers.found_or_made() or pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
+    python = peers.found_or_made() or pytest.skip(
+        "the peers are not installed: python tests/python/peers.py make, or PEERS=1"
+    )
     told = []
     for whose in ("ours", "torchs"):
         export(tmp_path, whose, whose)
-        done = subprocess.run([str(python), "-c", textwrap.dedent(HTA), tmp_path / whose], capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            [str(python), "-c", textwrap.dedent(HTA), tmp_path / whose], capture_output=True, text=True, timeout=600
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         told.append(done.stdout.splitlines()[-1])
     assert told[0].startswith("[0, 1]") and told[0] == told[1]

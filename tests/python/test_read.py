@@ -1,4 +1,5 @@
 """The Python package, on small traces written here: every number below was worked out by hand from EVENTS."""
+
 import gzip
 import json
 import pathlib
@@ -60,7 +61,7 @@ def test_rows_as_dicts(trace):
 def test_arguments_are_texts(trace):
     assert durations(trace.ask("ops", step=1)) == {"aten::add": 10000}
     assert durations(trace.ask("ops", step=[1, 2])) == OPS
-    assert durations(trace.ask("ops", where='cpu_ns < 6us', limit=None)) == {"<script>alert('&')</script>": 5500}
+    assert durations(trace.ask("ops", where="cpu_ns < 6us", limit=None)) == {"<script>alert('&')</script>": 5500}
     assert [row["name"] for row in trace.ask("ops", sort="cpu_ns", limit=1)] == ["aten::add"]
 
 
@@ -120,7 +121,11 @@ def test_repr_and_html_escape(trace):
 
 def test_repr_of_many_rows_is_short(tmp_path):
     path = tmp_path / "many.json"
-    path.write_text(json.dumps([{"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i, "dur": 1} for i in range(500)]))
+    path.write_text(
+        json.dumps(
+            [{"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i, "dur": 1} for i in range(500)]
+        )
+    )
     table = tg.open(path).ask("events")
     assert len(table) == 500
     assert len(repr(table).splitlines()) < 80
@@ -201,6 +206,7 @@ def test_pandas_from_arrow(trace):
 def test_questions_match_the_list():
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
     import defs
+
     listed = defs.questions()
     assert list(tg.questions()) == [q.name for q in listed]
     for question in listed:
@@ -230,13 +236,24 @@ def test_save_and_open_again(trace, tmp_path):
 def test_export(trace, tmp_path):
     trace.export(tmp_path / "copy.json")
     written = json.loads((tmp_path / "copy.json").read_text())
-    assert sorted(e["name"] for e in written["traceEvents"] if e["ph"] == "X") == sorted(e["name"] for e in EVENTS if e["ph"] == "X")
+    assert sorted(e["name"] for e in written["traceEvents"] if e["ph"] == "X") == sorted(
+        e["name"] for e in EVENTS if e["ph"] == "X"
+    )
     trace.export(tmp_path / "stacks", to="folded")
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []
 
 
-@pytest.mark.parametrize("name, to", [("a.json", "chrome"), ("a.speedscope.json", "speedscope"), ("a.pftrace", "perfetto"), ("a.perfetto-trace", "perfetto"),
-                                      ("a.folded", "folded"), ("a.csv", "csv")])
+@pytest.mark.parametrize(
+    "name, to",
+    [
+        ("a.json", "chrome"),
+        ("a.speedscope.json", "speedscope"),
+        ("a.pftrace", "perfetto"),
+        ("a.perfetto-trace", "perfetto"),
+        ("a.folded", "folded"),
+        ("a.csv", "csv"),
+    ],
+)
 def test_the_name_says_the_format(trace, tmp_path, name, to):
     args = {"trace_name": "a"} if to == "speedscope" else {}  # which says its own name inside
     trace.export(tmp_path / name, **args)
@@ -245,7 +262,10 @@ def test_the_name_says_the_format(trace, tmp_path, name, to):
 
 
 def test_failed_export_leaves_nothing(trace, tmp_path):
-    with pytest.raises(tg.TachographError, match="'no such format' is not a format a trace can be written in: json, csv, chrome, perfetto, folded, speedscope"):
+    with pytest.raises(
+        tg.TachographError,
+        match="'no such format' is not a format a trace can be written in: json, csv, chrome, perfetto, folded, speedscope",
+    ):
         trace.export(tmp_path / "x", to="no such format")
     with pytest.raises(ValueError, match="does not say which format"):
         trace.export(tmp_path / "x.docx")
@@ -257,8 +277,14 @@ def test_losses(tmp_path):
     text = json.dumps({"traceEvents": EVENTS})
     path.write_text(text[: text.index('"mark"')])
     with tg.open(path) as trace:
-        assert trace.ask("ops").losses == [dict(loss="cut_end", count=1, offset=text.rindex("{", 0, text.index('"mark"')),
-                                                meaning="the input ends in the middle of an event")]
+        assert trace.ask("ops").losses == [
+            dict(
+                loss="cut_end",
+                count=1,
+                offset=text.rindex("{", 0, text.index('"mark"')),
+                meaning="the input ends in the middle of an event",
+            )
+        ]
         assert [row["loss"] for row in trace.losses] == ["cut_end"]
 
 
@@ -293,8 +319,12 @@ def test_not_a_trace(tmp_path):
 
 
 def test_wrong_requests(trace):
-    for call in (lambda: trace.ask("no such question"), lambda: trace.ask("ops", colour="red"), lambda: trace.ask("ops", where="cpu_ns >"),
-                 lambda: trace.sql("DROP TABLE slices")):
+    for call in (
+        lambda: trace.ask("no such question"),
+        lambda: trace.ask("ops", colour="red"),
+        lambda: trace.ask("ops", where="cpu_ns >"),
+        lambda: trace.sql("DROP TABLE slices"),
+    ):
         with pytest.raises(tg.TachographError) as caught:
             call()
         assert caught.value.status == 2
@@ -341,6 +371,7 @@ def test_many_threads_ask_one_trace(path):
         for _ in range(50):
             if durations(trace.ask("ops")) != OPS:
                 wrong.append(1)
+
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -359,6 +390,7 @@ def test_close_while_others_ask(path):
                 answers.append(durations(trace.ask("ops")))
         except ValueError:
             pass
+
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -371,7 +403,9 @@ def test_close_while_others_ask(path):
 
 
 def test_console_command(path):
-    done = subprocess.run([sys.executable, "-m", "tachograph", "ask", path, "ops", "--json"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tachograph", "ask", path, "ops", "--json"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["question"] == "ops"

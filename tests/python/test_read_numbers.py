@@ -1,4 +1,5 @@
 """What makes the numbers of an answer those of a frame, in place: against the same worked out value by value."""
+
 import math
 import random
 
@@ -34,12 +35,24 @@ def test_looking_up_says_whether_it_came_upon_the_unknown():
     assert out.tolist() == [10, UNKNOWN]
 
 
-@pytest.mark.parametrize("bad", [numpy.zeros(2), numpy.zeros(2, dtype=numpy.int32), numpy.zeros((2, 2), dtype=numpy.int64),
-                                 numpy.zeros(4, dtype=numpy.int64)[::2], [1, 2]])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        numpy.zeros(2),
+        numpy.zeros(2, dtype=numpy.int32),
+        numpy.zeros((2, 2), dtype=numpy.int64),
+        numpy.zeros(4, dtype=numpy.int64)[::2],
+        [1, 2],
+    ],
+)
 def test_other_arrays_are_refused(bad):
     good = numpy.zeros(2, dtype=numpy.int64)
-    for call in (lambda: _read.us_of(bad, 0), lambda: _read.look_up(bad, 0, good, good), lambda: _read.look_up(good, 0, bad, good),
-                 lambda: _read.look_up(good, 0, good, bad)):
+    for call in (
+        lambda: _read.us_of(bad, 0),
+        lambda: _read.look_up(bad, 0, good, good),
+        lambda: _read.look_up(good, 0, bad, good),
+        lambda: _read.look_up(good, 0, good, bad),
+    ):
         with pytest.raises((TypeError, ValueError, BufferError)):
             call()
 
@@ -57,6 +70,7 @@ def test_no_values_and_lengths_that_differ_are_refused():
 
 def test_time_on_a_full_queue_is_that_of_the_rows_that_are_full():
     import pandas
+
     rng = random.Random(11)
     for _ in range(200):
         rows = [(rng.randrange(3), rng.randrange(50), rng.randrange(4)) for _ in range(rng.randrange(1, 25))]

@@ -1,4 +1,5 @@
 """The recording door: what is marked from Python is in the file, and nothing is left behind. No torch needed."""
+
 import asyncio
 import collections
 import concurrent.futures
@@ -36,8 +37,10 @@ class Session:
 
     def rows(self, where="1"):
         with tg.open(self.folder) as trace:
-            rows = trace.sql("SELECT name, category, start_ns, dur_ns, end_ns, depth, track, args "
-                             f"FROM slices WHERE category <> 'Trace' AND {where} ORDER BY start_ns, -dur_ns").to_dicts()
+            rows = trace.sql(
+                "SELECT name, category, start_ns, dur_ns, end_ns, depth, track, args "
+                f"FROM slices WHERE category <> 'Trace' AND {where} ORDER BY start_ns, -dur_ns"
+            ).to_dicts()
         for row in rows:
             row["args"] = json.loads(row["args"] or "{}")
         return rows
@@ -61,6 +64,7 @@ def inside(inner, outer):
 
 # ---- marks -----------------------------------------------------------------------------------------------------------------------
 
+
 def test_what_is_marked_is_in_the_file(tmp_path):
     with Session(tmp_path) as s:
         record.step_begin("ProfilerStep#7")
@@ -73,7 +77,12 @@ def test_what_is_marked_is_in_the_file(tmp_path):
         record.counter("queue", -5)
         record.mark("checkpoint")
     rows = {row["name"]: row for row in s.rows()}
-    assert {name: row["depth"] for name, row in rows.items() if name != "checkpoint"} == {"ProfilerStep#7": 0, "load": 1, "forward": 1, "attention": 2}
+    assert {name: row["depth"] for name, row in rows.items() if name != "checkpoint"} == {
+        "ProfilerStep#7": 0,
+        "load": 1,
+        "forward": 1,
+        "attention": 2,
+    }
     assert inside(rows["attention"], rows["forward"]) and inside(rows["forward"], rows["ProfilerStep#7"])
     assert {row["category"] for name, row in rows.items() if name != "checkpoint"} == {"user_annotation"}
     assert s.stats["lost"] == 0 and s.stats["records"] == 6
@@ -117,6 +126,7 @@ def test_a_span_that_ends_after_the_recording_is_cut_there(tmp_path):
 
 # ---- names -----------------------------------------------------------------------------------------------------------------------
 
+
 def test_names_of_every_character(tmp_path):
     names = [f"<{chr(i)}>" for i in range(1, 256)] + ["", " ", "日本語", "\U0001f600", "a" * 60000]
     with Session(tmp_path) as s:
@@ -159,10 +169,12 @@ def test_wrong_arguments():
 
 # ---- shapes of use -----------------------------------------------------------------------------------------------------------------
 
+
 def test_recursive_and_entered_again(tmp_path):
     @label("factorial")
     def factorial(n):
         return 1 if n < 2 else n * factorial(n - 1)
+
     again = label("again")
     with Session(tmp_path) as s:
         assert factorial(5) == 120
@@ -171,7 +183,11 @@ def test_recursive_and_entered_again(tmp_path):
         with again:
             pass
     rows = s.rows()
-    assert [(row["name"], row["depth"]) for row in rows] == [("factorial", i) for i in range(5)] + [("again", 0), ("again", 1), ("again", 0)]
+    assert [(row["name"], row["depth"]) for row in rows] == [("factorial", i) for i in range(5)] + [
+        ("again", 0),
+        ("again", 1),
+        ("again", 0),
+    ]
 
 
 def test_exceptions_go_on_and_the_span_ends(tmp_path):
@@ -213,7 +229,13 @@ def test_decorated_functions_stay_what_they_are(tmp_path):
 
     async def drive():
         g = stream()
-        return [await coroutine(3), await g.asend(None), await g.asend(5), await g.athrow(ValueError()), await g.aclose()]
+        return [
+            await coroutine(3),
+            await g.asend(None),
+            await g.asend(5),
+            await g.athrow(ValueError()),
+            await g.aclose(),
+        ]
 
     with Session(tmp_path) as s:
         assert plain(1, b=5) == 6 and plain.__doc__ == "doc" and plain.__name__ == "plain"
@@ -228,6 +250,7 @@ def test_decorated_functions_stay_what_they_are(tmp_path):
 
 def test_a_subclass_and_the_tools_of_contextlib(tmp_path):
     import contextlib
+
     calls = []
 
     class Mine(label):
@@ -262,6 +285,7 @@ def test_coroutines_that_end_out_of_order(tmp_path):
 
     async def drive():
         await asyncio.gather(*(task(i) for i in range(20)))
+
     with Session(tmp_path) as s:
         with label("all"):
             asyncio.run(drive())
@@ -338,6 +362,7 @@ def test_threads_share_a_decorated_function(tmp_path):
     @label("work")
     def work(n):
         return work(n - 1) if n else 0
+
     with Session(tmp_path) as s:
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(work, [9] * 200))
@@ -347,6 +372,7 @@ def test_threads_share_a_decorated_function(tmp_path):
 
 # ---- garbage collector ------------------------------------------------------------------------------------------------------------------
 
+
 def test_runs_of_the_garbage_collector(tmp_path):
     class Ring:
         pass
@@ -355,6 +381,7 @@ def test_runs_of_the_garbage_collector(tmp_path):
         for _ in range(n):
             ring = Ring()
             ring.self = ring
+
     gc.collect()
     gc.disable()
     try:
@@ -362,19 +389,24 @@ def test_runs_of_the_garbage_collector(tmp_path):
             rubbish(7)
             with label("around"):
                 young = gc.collect(0)
-            old = gc.collect(2)  # 0 in a process that is alone; other tests' threads may be ending still, and leave something
+            old = gc.collect(
+                2
+            )  # 0 in a process that is alone; other tests' threads may be ending still, and leave something
         gc.collect()
     finally:
         gc.enable()
     rows = s.rows("name = 'Python GC'")
     assert len(rows) == 2
     assert inside(rows[0], s.rows("name = 'around'")[0])
-    assert rows[0]["args"] == {"generation": 0, "collected": young} and young >= 7  # a ring's dict may count as an object
+    assert (
+        rows[0]["args"] == {"generation": 0, "collected": young} and young >= 7
+    )  # a ring's dict may count as an object
     assert rows[1]["args"] == {"generation": 2, "collected": old}
     assert not any("tachograph" in repr(callback) for callback in gc.callbacks)
 
 
 # ---- sessions ------------------------------------------------------------------------------------------------------------------------------
+
 
 def test_misuse_is_one_sentence(tmp_path):
     with pytest.raises(record.RecordError) as nothing:
@@ -408,6 +440,7 @@ def test_opened_resumed_and_closed_by_three_threads(tmp_path):
     def on_thread(act, *args, **kwargs):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             return pool.submit(act, *args, **kwargs).result()
+
     on_thread(record.open, tmp_path / "main.tacho", features=record.GC)
     on_thread(record.resume)
     with label("here"):
@@ -424,6 +457,7 @@ def test_many_threads_begin_end_open_and_close_at_once(tmp_path):
         while not stop.is_set():
             with label("w"), label("x", "y"):
                 gc.collect(0)
+
     threads = [threading.Thread(target=worker) for _ in range(4)]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -458,6 +492,7 @@ def test_closed_inside_a_span_and_inside_a_callback_of_the_collector(tmp_path):
     def close_it(phase, info):
         if phase == "stop" and record.state()["open"]:
             record.close()
+
     gc.callbacks.append(close_it)
     try:
         record.open(tmp_path / "main.tacho", features=record.GC)
@@ -473,6 +508,7 @@ def test_a_thousand_sessions_leave_nothing(tmp_path):
         with Session(tmp_path, record.GC | record.PROCESS):
             with label(f"name {i}", f"args {i}"):
                 gc.collect(0)
+
     for i in range(50):
         session(i)
     before, files, threads = held_kib(), len(os.listdir("/proc/self/fd")), os.listdir("/proc/self/task")
@@ -493,8 +529,15 @@ def test_off_means_off(tmp_path):
 
 # ---- processes -------------------------------------------------------------------------------------------------------------------------------
 
+
 def run(code, folder, **options):
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(folder)], capture_output=True, text=True, timeout=600, **options)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        **options,
+    )
 
 
 START = """
@@ -513,14 +556,18 @@ def names_in(folder):
         return sorted(trace.sql("SELECT name FROM slices WHERE category = 'user_annotation'")["name"])
 
 
-@pytest.mark.parametrize("end", ["", "sys.exit(3)", "raise KeyError('x')", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+@pytest.mark.parametrize(
+    "end", ["", "sys.exit(3)", "raise KeyError('x')", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"]
+)
 def test_a_process_that_ends_while_recording(tmp_path, end):
     run(START + f"\nlabel('first')\nlabel('last')\n{end}", tmp_path)
     assert names_in(tmp_path) == ["first", "last"]
 
 
 def test_forked_children_go_on_in_files_of_their_own(tmp_path):
-    done = run(START + """
+    done = run(
+        START
+        + """
 with record.record_function("around the fork"):
     children = [os.fork() for _ in range(1)]
     if children == [0]:
@@ -536,14 +583,18 @@ with record.record_function("around the fork"):
 os.waitpid(children[0], 0)
 label("parent")
 record.close()
-""", tmp_path)
+""",
+        tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("*.tacho"))) == 3
     assert names_in(tmp_path) == ["around the fork", "child", "grandchild", "parent"]
 
 
 def test_the_process_ends_while_threads_are_inside_spans(tmp_path):
-    done = run(START + """
+    done = run(
+        START
+        + """
 import threading, time
 turns = [0] * 4
 def work(i):
@@ -555,12 +606,15 @@ for i in range(4):
     threading.Thread(target=work, args=(i,), daemon=True).start()
 while min(turns) < 20:
     time.sleep(0.01)
-""", tmp_path)
+""",
+        tmp_path,
+    )
     assert done.returncode == 0 and done.stderr == ""
     assert "busy" in names_in(tmp_path)
 
 
 # ---- price ------------------------------------------------------------------------------------------------------------------------------------
+
 
 def test_an_inactive_label_costs_less_than_the_emptiest_python_class():
     import time
@@ -578,6 +632,7 @@ def test_an_inactive_label_costs_less_than_the_emptiest_python_class():
             with kind("name"):
                 pass
         return (time.thread_time_ns() - began) / n
+
     Empty.__new__ = lambda cls, name: object.__new__(cls)
     ours, theirs = zip(*((cost(label), cost(Empty)) for _ in range(40)))
     assert min(ours) < min(theirs)

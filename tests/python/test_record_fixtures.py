@@ -1,4 +1,5 @@
 """The recorder of GPU fixtures, as far as it goes without a GPU: what it refuses, packs, limits and lists."""
+
 import gzip
 import hashlib
 import importlib.util
@@ -30,11 +31,21 @@ def test_without_gpu_it_says_so_and_succeeds(tmp_path):
 
 def test_usage():
     for arguments, status in ((["--list"], 0), ([], 2), (["out", "--only", "nonsense"], 2)):
-        assert subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, timeout=600).returncode == status, arguments
+        assert (
+            subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, timeout=600).returncode == status
+        ), arguments
     listed = subprocess.run([sys.executable, SCRIPT, "--list"], capture_output=True, text=True, timeout=600).stdout
     assert [line.split()[0] for line in listed.splitlines()] == list(fixtures.RECORDINGS)
-    assert {"eager_training", "compiled_triton", "cuda_graph", "several_streams", "sync_events", "nccl_one_rank", "with_stack",
-            "memory_snapshot"} == set(fixtures.RECORDINGS)
+    assert {
+        "eager_training",
+        "compiled_triton",
+        "cuda_graph",
+        "several_streams",
+        "sync_events",
+        "nccl_one_rank",
+        "with_stack",
+        "memory_snapshot",
+    } == set(fixtures.RECORDINGS)
 
 
 def test_pack(tmp_path):
@@ -43,7 +54,11 @@ def test_pack(tmp_path):
     entry = fixtures.pack(raw, tmp_path, 1000)
     packed = (tmp_path / entry["file"]).read_bytes()
     assert entry["file"] == "x.json.gz" and gzip.decompress(packed).decode() == TRACE
-    assert (entry["bytes"], entry["packed_bytes"], entry["sha256"]) == (len(TRACE), len(packed), hashlib.sha256(packed).hexdigest())
+    assert (entry["bytes"], entry["packed_bytes"], entry["sha256"]) == (
+        len(TRACE),
+        len(packed),
+        hashlib.sha256(packed).hexdigest(),
+    )
     assert entry["categories"] == {"kernel": 2, "None": 1}
     with pytest.raises(ValueError, match="more than 10"):
         fixtures.pack(raw, tmp_path, 10)
@@ -60,10 +75,24 @@ def test_record_all_keeps_going(tmp_path, capsys, monkeypatch):
     def run(name, path):
         if name == "cuda_graph":
             raise ValueError("failed: no graph today")
-        path.write_text(TRACE if name != "sync_events" else json.dumps({"traceEvents": [], "x": [hash(str(k)) for k in range(9999)]}))
-    entries = fixtures.record_all(["eager_training", "cuda_graph", "compiled_triton", "sync_events", "memory_snapshot"], "cuda", tmp_path, 5000, run)
+        path.write_text(
+            TRACE
+            if name != "sync_events"
+            else json.dumps({"traceEvents": [], "x": [hash(str(k)) for k in range(9999)]})
+        )
+
+    entries = fixtures.record_all(
+        ["eager_training", "cuda_graph", "compiled_triton", "sync_events", "memory_snapshot"],
+        "cuda",
+        tmp_path,
+        5000,
+        run,
+    )
     by = {e["name"]: e for e in entries}
-    assert by["eager_training"]["categories"]["kernel"] == 2 and by["memory_snapshot"]["file"] == "memory_snapshot.pickle.gz"
+    assert (
+        by["eager_training"]["categories"]["kernel"] == 2
+        and by["memory_snapshot"]["file"] == "memory_snapshot.pickle.gz"
+    )
     assert by["cuda_graph"]["not_recorded"] == "failed: no graph today"
     assert by["compiled_triton"]["not_recorded"] == "needs a_module_nobody_has"
     assert "more than 5000" in by["sync_events"]["not_recorded"]

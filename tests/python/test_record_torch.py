@@ -1,4 +1,5 @@
 """What the recorder says to torch while it runs, and takes back: annotations of torch's own, compiled kernels, labels under dynamo."""
+
 import contextlib
 import ctypes
 import gzip
@@ -25,7 +26,9 @@ pytestmark = pytest.mark.skipif(not usable, reason=why)
 
 def names_in(path, where="1"):
     with tg.open(path) as trace:
-        return list(trace.sql(f"SELECT name FROM slices WHERE category <> 'Trace' AND {where} ORDER BY start_ns")["name"])
+        return list(
+            trace.sql(f"SELECT name FROM slices WHERE category <> 'Trace' AND {where} ORDER BY start_ns")["name"]
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +53,15 @@ def test_ops_labels_and_torchs_own_annotations_are_in_one_file(tmp_path):
 
 
 def test_tensors_given_to_fast_annotations(tmp_path):
-    values = [torch.zeros(2, 3), torch.zeros(4, dtype=torch.bfloat16)[::2], [torch.ones(1), torch.ones(2, 2)], torch.nn.Parameter(torch.ones(5)),
-              torch.ones(3).to_sparse(), torch.ones(2, device="meta"), torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])]
+    values = [
+        torch.zeros(2, 3),
+        torch.zeros(4, dtype=torch.bfloat16)[::2],
+        [torch.ones(1), torch.ones(2, 2)],
+        torch.nn.Parameter(torch.ones(5)),
+        torch.ones(3).to_sparse(),
+        torch.ones(2, device="meta"),
+        torch.nested.nested_tensor([torch.ones(1), torch.ones(2)]),
+    ]
     with NativeRecording(tmp_path, record.OPS | record.SHAPES) as recording:
         with torch._C._profiler._RecordFunctionFast("kernel", values):
             pass
@@ -74,9 +84,15 @@ def test_metadata_says_how_it_was_recorded(tmp_path):
     assert document["record_shapes"] == 1 and document["note"] == "x" and len(document["trace_id"]) == 32
     assert "profile_memory" not in document and "with_stack" not in document
     assert document["traceName"] == str(tmp_path / "out.json")
-    assert {e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"} == {os.path.basename(sys.orig_argv[0])}
-    subprocess.run([sys.executable, "-m", "tachograph", "export", recording.path, "-o", tmp_path / "named.json.gz"], check=True)
-    assert json.loads(gzip.decompress((tmp_path / "named.json.gz").read_bytes()))["traceName"] == str(tmp_path / "named.json.gz")
+    assert {e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"} == {
+        os.path.basename(sys.orig_argv[0])
+    }
+    subprocess.run(
+        [sys.executable, "-m", "tachograph", "export", recording.path, "-o", tmp_path / "named.json.gz"], check=True
+    )
+    assert json.loads(gzip.decompress((tmp_path / "named.json.gz").read_bytes()))["traceName"] == str(
+        tmp_path / "named.json.gz"
+    )
 
 
 def test_a_rank_names_its_file(tmp_path, monkeypatch):
@@ -114,6 +130,7 @@ def torch_compiles_objects():
     def model(x):
         with made:
             return x + 1
+
     torch._dynamo.reset()
     try:
         torch.compile(model, fullgraph=True, backend="eager")(torch.ones(2))
@@ -135,6 +152,7 @@ def test_labels_do_not_break_graphs(tmp_path):
         with tg.record_function("label", "args"), made_before:
             y = part(y)
         return y * 2
+
     x = torch.arange(3.0)
     torch._dynamo.reset()
     assert torch.equal(torch.compile(model, fullgraph=True, backend="eager")(x), model(x))
@@ -143,13 +161,17 @@ def test_labels_do_not_break_graphs(tmp_path):
         assert torch.equal(torch.compile(model, fullgraph=True, backend="eager")(x), model(x))
 
 
-@pytest.mark.skipif(os.environ.get("CXX") is None and not any(os.access(os.path.join(p, "g++"), os.X_OK) for p in os.environ["PATH"].split(os.pathsep)),
-                    reason="inductor needs a C++ compiler")
+@pytest.mark.skipif(
+    os.environ.get("CXX") is None
+    and not any(os.access(os.path.join(p, "g++"), os.X_OK) for p in os.environ["PATH"].split(os.pathsep)),
+    reason="inductor needs a C++ compiler",
+)
 def test_compiled_regions_and_kernels_appear_and_are_left_as_they_were(tmp_path):
     from torch._inductor.codecache import PyCodeCache
 
     def model(x):
         return (x.sin() + x.cos()).relu()
+
     torch._dynamo.reset()
     compiled = torch.compile(model)
     x = torch.arange(64.0)
@@ -158,6 +180,7 @@ def test_compiled_regions_and_kernels_appear_and_are_left_as_they_were(tmp_path)
     def kernels_now():
         loaded = PyCodeCache.modules if hasattr(PyCodeCache, "modules") else PyCodeCache.cache.values()
         return {(m.__name__, n): f for m in loaded for n, f in vars(m).items() if n.startswith("cpp_fused")}
+
     kernels = kernels_now()
     load = PyCodeCache.__dict__["load_by_key_path"]
     with NativeRecording(tmp_path / "first.tacho") as recording:
@@ -168,7 +191,9 @@ def test_compiled_regions_and_kernels_appear_and_are_left_as_they_were(tmp_path)
         assert any(name.startswith("## Call CompiledFxGraph") for name in names)
     assert kernels == kernels_now()
     with NativeRecording(tmp_path / "second.tacho") as recording:  # a module that is loaded while recording
-        late = PyCodeCache.load("def cpp_fused_late(x, *, y=2): return x + y\nclass triton_x: pass\nother = cpp_fused_late\n")
+        late = PyCodeCache.load(
+            "def cpp_fused_late(x, *, y=2): return x + y\nclass triton_x: pass\nother = cpp_fused_late\n"
+        )
         assert late.cpp_fused_late(3, y=4) == 7 and late.cpp_fused_late.__name__ == "cpp_fused_late"
         assert isinstance(late.triton_x, type) and late.other is not late.cpp_fused_late
         with pytest.raises(TypeError):
@@ -189,7 +214,10 @@ def test_a_future_ends_the_span(tmp_path):
         future.set_result(5)
         assert result.wait() == 5
     with tg.open(recording.path) as trace:
-        rows = {row["name"]: row for row in trace.sql("SELECT name, start_ns, end_ns, depth FROM slices WHERE name IN ('call', 'after')")}
+        rows = {
+            row["name"]: row
+            for row in trace.sql("SELECT name, start_ns, end_ns, depth FROM slices WHERE name IN ('call', 'after')")
+        }
     assert rows["call"]["end_ns"] > rows["after"]["end_ns"] and rows["call"]["start_ns"] < rows["after"]["start_ns"]
 
 
@@ -205,6 +233,7 @@ def test_torch_profiler_at_the_same_time(tmp_path):
 
 def test_available_says_why_not(monkeypatch):
     import sysconfig
+
     real = sysconfig.get_config_var
     monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1 if name == "Py_GIL_DISABLED" else real(name))
     ok, reason = available()
@@ -216,6 +245,7 @@ def test_started_and_stopped_elsewhere(tmp_path):
         thread = threading.Thread(target=act)
         thread.start()
         thread.join()
+
     recording = NativeRecording(tmp_path, OPS)
     on_thread(recording.start)
     torch.ones(3) + 1
@@ -297,7 +327,9 @@ print(ends)
 
 def test_children_forked_while_recording_is_switched_on_and_off_run_operators(tmp_path):
     """Every thread takes a lock of torch's after each change of its callbacks; no fork happens meanwhile, for that lock is known."""
-    done = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=600
+    )
     assert (done.returncode, done.stdout) == (0, "{0}\n"), done.stderr[-2000:]
 
 
@@ -315,8 +347,20 @@ def test_allocations_of_a_library_that_is_loaded_while_recording(tmp_path):
         pytest.skip("no C compiler")
     (tmp_path / "late.c").write_text(LATE)
     libraries = os.path.join(os.path.dirname(torch.__file__), "lib")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(tmp_path / "late.so"), str(tmp_path / "late.c"), "-L" + libraries, "-lc10",
-                    "-Wl,-rpath," + libraries], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-o",
+            str(tmp_path / "late.so"),
+            str(tmp_path / "late.c"),
+            "-L" + libraries,
+            "-lc10",
+            "-Wl,-rpath," + libraries,
+        ],
+        check=True,
+    )
     with NativeRecording(tmp_path / "out", OPS | record.MEMORY) as recording:
         late = ctypes.CDLL(str(tmp_path / "late.so")).late
         late.argtypes = [ctypes.c_ulong]
@@ -325,17 +369,22 @@ def test_allocations_of_a_library_that_is_loaded_while_recording(tmp_path):
             before = record.state()["records"]
             late(123456)
             return record.state()["records"] - before == 2
+
         assert comes(is_recorded)  # a tick is due ten times a second
         assert [is_recorded() for _ in range(4)] == [True] * 4
     with tg.open(recording.path) as trace:
         sizes = list(trace.sql("SELECT value FROM mark_args WHERE key = 'Bytes'")["value"])
     seen = sizes.count(123456), sizes.count(-123456)
-    assert min(seen) == 5 and max(seen) <= 6, sizes[:20]  # a call that runs while its two slots are taken over shows with one half
+    assert min(seen) == 5 and max(seen) <= 6, sizes[
+        :20
+    ]  # a call that runs while its two slots are taken over shows with one half
 
 
 def test_a_killed_process_leaves_its_metadata(tmp_path):
-    code = ("import os, signal, sys, torch\nfrom tachograph import _record\nfrom tachograph._collect.native import NativeRecording\n"
-            "NativeRecording(sys.argv[1], _record.OPS, metadata={'note': '7'}).start()\ntorch.ones(3) + 1\nos.kill(os.getpid(), signal.SIGKILL)")
+    code = (
+        "import os, signal, sys, torch\nfrom tachograph import _record\nfrom tachograph._collect.native import NativeRecording\n"
+        "NativeRecording(sys.argv[1], _record.OPS, metadata={'note': '7'}).start()\ntorch.ones(3) + 1\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=600)
     with tg.open(tmp_path) as trace:
         trace.export(str(tmp_path / "out.json"), to="chrome")
@@ -410,9 +459,13 @@ def test_workers_that_end_close_their_files(tmp_path):
     assert done.returncode == 0, done.stderr
     ended, terminated = done.stdout.split()
     with tg.open(tmp_path) as trace:
-        notes = subprocess.run([sys.executable, "-m", "tachograph", "check", str(tmp_path)], capture_output=True, text=True).stdout.splitlines()
+        notes = subprocess.run(
+            [sys.executable, "-m", "tachograph", "check", str(tmp_path)], capture_output=True, text=True
+        ).stdout.splitlines()
         assert "killed" not in trace.ask("ranks").to_dicts()[0]["state"]  # the process that matters was not
     processes = [line for line in notes if line.startswith("note: process ")]
     assert len(processes) == 5 and sum("stopped after" in line for line in processes) == 4
     assert any(line.startswith(f"note: process {ended}: stopped after") for line in processes)
-    assert [line for line in processes if "never closed" in line] == [line for line in processes if line.startswith(f"note: process {terminated}:")]
+    assert [line for line in processes if "never closed" in line] == [
+        line for line in processes if line.startswith(f"note: process {terminated}:")
+    ]

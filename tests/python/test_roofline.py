@@ -1,4 +1,5 @@
 """The questions roofline and mfu: operations as torch.utils.flop_counter counts them, against peaks."""
+
 import json
 
 import pytest
@@ -61,7 +62,9 @@ PROGRAMS = {
     "conv2d": lambda: F.conv2d(rand(2, 4, 20, 20), rand(8, 4, 3, 3), rand(8), stride=2).sum().backward(),
     "conv3d": lambda: F.conv3d(rand(2, 4, 8, 8, 8), rand(8, 4, 3, 3, 3)).sum().backward(),
     "conv_transpose2d": lambda: F.conv_transpose2d(rand(2, 8, 6, 6), rand(8, 4, 3, 3), stride=2).sum().backward(),
-    "conv without gradient of its input": lambda: F.conv2d(torch.randn(2, 4, 20, 20), rand(8, 4, 3, 3)).sum().backward(),
+    "conv without gradient of its input": lambda: (
+        F.conv2d(torch.randn(2, 4, 20, 20), rand(8, 4, 3, 3)).sum().backward()
+    ),
 }
 
 
@@ -71,6 +74,7 @@ def record():
         with tg.profile(activities=[tg.ProfilerActivity.CPU], record_shapes=True, **flags) as prof:
             body()
         return prof.trace
+
     return record
 
 
@@ -100,8 +104,10 @@ def test_operations_of_grouped_convolutions_are_those_that_are_done(record):
 
 def test_attention_is_two_products_forward_and_five_backward(record):
     """By hand: flop_counter of this torch does not know the CPU's attention."""
+
     def body():
         F.scaled_dot_product_attention(rand(2, 4, 32, 16), rand(2, 4, 48, 16), rand(2, 4, 48, 16)).sum().backward()
+
     rows = [r for r in record(body).ask("roofline") if r["kind"] == "attention"]
     once = 2 * (2 * 4) * 32 * 48 * 16
     assert sorted(r["flops"] for r in rows) == [2 * once, 5 * once]
@@ -111,35 +117,51 @@ def test_attention_is_two_products_forward_and_five_backward(record):
 def test_fused_optimizers(record, name, flops, lists):
     """Reads parameters, gradients and state, writes all but the gradients; types are those of the weights in the linear layers."""
     model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.Linear(20, 10))
-    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1, fused=True, **({"momentum": 0.9} if name == "SGD" else {}))
+    optimizer = getattr(torch.optim, name)(
+        model.parameters(), lr=0.1, fused=True, **({"momentum": 0.9} if name == "SGD" else {})
+    )
+
     def step():
         model(torch.randn(4, 30)).sum().backward()
         optimizer.step()
+
     step()
     [row] = [r for r in record(step).ask("roofline") if r["name"] == f"aten::_fused_{name.lower()}_"]
     elements = 30 * 20 + 20 + 20 * 10 + 10
-    assert (row["kind"], row["precision"], row["flops"], row["bytes"]) == ("elementwise", "fp32", flops * elements, 4 * lists * elements)
+    assert (row["kind"], row["precision"], row["flops"], row["bytes"]) == (
+        "elementwise",
+        "fp32",
+        flops * elements,
+        4 * lists * elements,
+    )
 
 
 def test_lists_of_tensors(record):
     """Where each tensor of a list has an operator of its own, as on a CPU, those count; cat has none."""
     parts, halves = [torch.randn(8, 9), torch.randn(7, 9)], [torch.randn(5, 6).half()]
+
     def body():
         torch._foreach_mul_(parts, 2.0)
         torch.cat(parts)
         torch.cat(halves * 31)
+
     rows = {r["name"]: r for r in record(body).ask("roofline")}
     assert rows["aten::mul_"]["flops"] == 15 * 9 and rows["aten::mul_"]["calls"] == 2
     assert rows["aten::_foreach_mul_"]["kind"] == "unknown"  # its own time, beside that of the multiplications
     cats = [r for r in record(body).ask("roofline") if r["name"] == "aten::cat"]
-    assert sorted((r["kind"], r["calls"], r["bytes"]) for r in cats) == [("copy", 1, 2 * 4 * 15 * 9), ("unknown", 1, None)]
+    assert sorted((r["kind"], r["calls"], r["bytes"]) for r in cats) == [
+        ("copy", 1, 2 * 4 * 15 * 9),
+        ("unknown", 1, None),
+    ]
 
 
 def test_time_is_counted_once(record):
     """linear stands for the addmm inside it; the time of all rows is within the time of the operators at the top."""
+
     def body():
         for _ in range(20):
             torch.relu(F.linear(torch.randn(64, 256), torch.randn(256, 256)))
+
     trace = record(body)
     rows = {r["name"]: r for r in trace.ask("roofline")}
     assert "aten::linear" in rows and "aten::addmm" not in rows and "aten::mm" not in rows
@@ -154,11 +176,12 @@ def test_memory_bounds_an_addition_and_computation_a_large_product(record):
     def body():
         torch.randn(512, 512) + torch.randn(512, 512)
         torch.randn(512, 512) @ torch.randn(512, 512)
+
     rows = {r["name"]: r for r in record(body).ask("roofline", peak_tflops="0.1", peak_gbs="20")}
     add, mm = rows["aten::add"], rows["aten::matmul"] if "aten::matmul" in rows else rows["aten::mm"]
     assert add["bound"] == "memory" and add["intensity"] == pytest.approx(1 / 12) and add["ridge"] == pytest.approx(5)
-    assert mm["bound"] == "compute" and mm["intensity"] == pytest.approx(2 * 512 ** 3 / (3 * 4 * 512 ** 2))
-    assert mm["flop_per_s"] == pytest.approx(2 * 512 ** 3 / (mm["time_ns"] / 1e9))
+    assert mm["bound"] == "compute" and mm["intensity"] == pytest.approx(2 * 512**3 / (3 * 4 * 512**2))
+    assert mm["flop_per_s"] == pytest.approx(2 * 512**3 / (mm["time_ns"] / 1e9))
     assert mm["peak_pct"] == pytest.approx(100 * mm["flop_per_s"] / 0.1e12)
     assert add["peak_pct"] == pytest.approx(100 * add["bytes_per_s"] / 20e9)
 
@@ -172,8 +195,10 @@ def slice_of(cat, name, ts, dur, tid=1, pid=1, **args):
 
 
 def launched(correlation, kernel, ts, dur, cat="kernel", **args):
-    return [slice_of("cuda_runtime", "cudaLaunchKernel", correlation * 10 + 1, 2, correlation=correlation),
-            slice_of(cat, kernel, ts, dur, tid=7, pid=0, device=0, stream=7, correlation=correlation, **args)]
+    return [
+        slice_of("cuda_runtime", "cudaLaunchKernel", correlation * 10 + 1, 2, correlation=correlation),
+        slice_of(cat, kernel, ts, dur, tid=7, pid=0, device=0, stream=7, correlation=correlation, **args),
+    ]
 
 
 def opened(tmp_path, text):
@@ -185,16 +210,29 @@ def opened(tmp_path, text):
 def test_a_device_by_hand(tmp_path):
     """One step of 100 µs: a 4096³ product in half precision of 50 µs, an addition of 25 MB and a copy of 1 MB within the device."""
     half = {"Input type": ["c10::Half", "c10::Half"]}
-    trace = opened(tmp_path, trace_of(
-        slice_of("user_annotation", "ProfilerStep#3", 0, 100),
-        slice_of("cpu_op", "aten::mm", 10, 5, **{"Input Dims": [[4096, 4096], [4096, 4096]]}, **half), *launched(1, "gemm", 20, 50),
-        slice_of("cpu_op", "aten::add", 20, 5, **{"Input Dims": [[4194304], [4194304]]}, **half), *launched(2, "add", 70, 20),
-        slice_of("cpu_op", "aten::copy_", 30, 5), *launched(3, "Memcpy DtoD (Device -> Device)", 90, 1, "gpu_memcpy", bytes=1000000)))
+    trace = opened(
+        tmp_path,
+        trace_of(
+            slice_of("user_annotation", "ProfilerStep#3", 0, 100),
+            slice_of("cpu_op", "aten::mm", 10, 5, **{"Input Dims": [[4096, 4096], [4096, 4096]]}, **half),
+            *launched(1, "gemm", 20, 50),
+            slice_of("cpu_op", "aten::add", 20, 5, **{"Input Dims": [[4194304], [4194304]]}, **half),
+            *launched(2, "add", 70, 20),
+            slice_of("cpu_op", "aten::copy_", 30, 5),
+            *launched(3, "Memcpy DtoD (Device -> Device)", 90, 1, "gpu_memcpy", bytes=1000000),
+        ),
+    )
     rows = {r["name"]: r for r in trace.ask("roofline")}
     mm, add = rows["aten::mm"], rows["aten::add"]
-    assert (mm["kind"], mm["precision"], mm["time_ns"], mm["flops"], mm["bytes"]) == ("matmul", "fp16", 50000, 2 * 4096 ** 3, 3 * 2 * 4096 ** 2)
+    assert (mm["kind"], mm["precision"], mm["time_ns"], mm["flops"], mm["bytes"]) == (
+        "matmul",
+        "fp16",
+        50000,
+        2 * 4096**3,
+        3 * 2 * 4096**2,
+    )
     assert mm["ridge"] == pytest.approx(989.4e12 / 3352e9) and mm["bound"] == "compute"
-    assert mm["peak_pct"] == pytest.approx(100 * (2 * 4096 ** 3 / 50e-6) / 989.4e12)
+    assert mm["peak_pct"] == pytest.approx(100 * (2 * 4096**3 / 50e-6) / 989.4e12)
     assert (add["bound"], add["bytes"]) == ("memory", 3 * 2 * 4194304)
     assert add["peak_pct"] == pytest.approx(100 * (3 * 2 * 4194304 / 20e-6) / 3352e9)
     kernels = {r["name"]: r for r in trace.ask("roofline", by="kernel")}
@@ -202,15 +240,22 @@ def test_a_device_by_hand(tmp_path):
     assert kernels["Memcpy DtoD (Device -> Device)"]["bytes"] == 2000000
     assert kernels["Memcpy DtoD (Device -> Device)"]["bytes_per_s"] == pytest.approx(2e12)
     (step,) = trace.ask("mfu")
-    assert (step["step"], step["time_ns"], step["flops"], step["precision"]) == ("3", 100000, 2 * 4096 ** 3, "fp16")
-    assert step["mfu_pct"] == pytest.approx(100 * 2 * 4096 ** 3 / 100e-6 / 989.4e12)
+    assert (step["step"], step["time_ns"], step["flops"], step["precision"]) == ("3", 100000, 2 * 4096**3, "fp16")
+    assert step["mfu_pct"] == pytest.approx(100 * 2 * 4096**3 / 100e-6 / 989.4e12)
     assert step["coverage_pct"] == pytest.approx(100 * 70 / 71)
 
 
 def test_kernels_share_the_work_of_their_operator_by_time_and_tf32_has_its_own_peak(tmp_path):
-    trace = opened(tmp_path, trace_of(
-        slice_of("cpu_op", "aten::mm", 10, 15, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}),
-        *launched(1, "sm90_gemm_tf32", 20, 30), *launched(2, "splitk_reduce", 60, 10)))
+    trace = opened(
+        tmp_path,
+        trace_of(
+            slice_of(
+                "cpu_op", "aten::mm", 10, 15, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}
+            ),
+            *launched(1, "sm90_gemm_tf32", 20, 30),
+            *launched(2, "splitk_reduce", 60, 10),
+        ),
+    )
     kernels = {r["name"]: r for r in trace.ask("roofline", by="kernel")}
     assert kernels["sm90_gemm_tf32"]["flops"] == 65536 * 3 // 4 and kernels["splitk_reduce"]["flops"] == 65536 // 4
     (row,) = trace.ask("roofline")
@@ -220,20 +265,46 @@ def test_kernels_share_the_work_of_their_operator_by_time_and_tf32_has_its_own_p
 def test_the_peaks_of_a_cpu_are_those_that_were_measured(tmp_path):
     half = {"Input Dims": [[1000, 1000], [1000, 1000]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
     single = {**half, "Input type": ["float", "float"]}
-    document = {"traceEvents": [slice_of("cpu_op", "aten::mm", 10, 10000, **half), slice_of("cpu_op", "aten::bmm", 20000, 10000, **{
-        **single, "Input Dims": [[1, 1000, 1000], [1, 1000, 1000]]})]}
+    document = {
+        "traceEvents": [
+            slice_of("cpu_op", "aten::mm", 10, 10000, **half),
+            slice_of(
+                "cpu_op", "aten::bmm", 20000, 10000, **{**single, "Input Dims": [[1, 1000, 1000], [1, 1000, 1000]]}
+            ),
+        ]
+    }
     for peak, share in (({"bf16_flop_per_s": 4e11}, 50), ({}, None)):
         path = tmp_path / "t.json"
-        path.write_text(json.dumps({"cpuPeak": {"fp32_flop_per_s": 1e12, "fp64_flop_per_s": 5e11, **peak, "bytes_per_s": 1e11, "threads": 4}, **document}))
+        path.write_text(
+            json.dumps(
+                {
+                    "cpuPeak": {
+                        "fp32_flop_per_s": 1e12,
+                        "fp64_flop_per_s": 5e11,
+                        **peak,
+                        "bytes_per_s": 1e11,
+                        "threads": 4,
+                    },
+                    **document,
+                }
+            )
+        )
         rows = {r["name"]: r for r in tg.open(path).ask("roofline")}
         assert rows["aten::bmm"]["peak_pct"] == pytest.approx(20)  # 2e9 operations in 10 ms, of 1e12 a second
         assert rows["aten::mm"]["peak_pct"] == (None if share is None else pytest.approx(share))
 
 
 def test_an_unknown_device_says_so(tmp_path):
-    trace = opened(tmp_path, trace_of(
-        slice_of("cpu_op", "aten::mm", 10, 15, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}),
-        *launched(1, "gemm", 20, 30), device="Unheard of 9000"))
+    trace = opened(
+        tmp_path,
+        trace_of(
+            slice_of(
+                "cpu_op", "aten::mm", 10, 15, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}
+            ),
+            *launched(1, "gemm", 20, 30),
+            device="Unheard of 9000",
+        ),
+    )
     table = trace.ask("roofline")
     (row,) = table
     assert row["bound"] is None and row["peak_pct"] is None and row["flops"] == 65536
@@ -241,7 +312,12 @@ def test_an_unknown_device_says_so(tmp_path):
 
 
 def test_operators_of_no_time_have_no_share(tmp_path):
-    table = opened(tmp_path, trace_of(slice_of("cpu_op", "aten::mm", 10, 0, **{"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}))).ask("roofline")
+    table = opened(
+        tmp_path,
+        trace_of(
+            slice_of("cpu_op", "aten::mm", 10, 0, **{"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]})
+        ),
+    ).ask("roofline")
     assert len(table) == 0 and not any("FLOPs are known" in note for note in table.notes)
 
 
@@ -256,21 +332,36 @@ def test_times_shifted_and_scaled(tmp_path, scale, shift):
     def make(k, d):
         def at(ts):
             return ts * k + d
+
         return trace_of(
-            slice_of("cpu_op", "aten::mm", at(10), 5 * k, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}),
+            slice_of(
+                "cpu_op",
+                "aten::mm",
+                at(10),
+                5 * k,
+                **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]},
+            ),
             slice_of("cuda_runtime", "cudaLaunchKernel", at(11), 2 * k, correlation=1),
-            slice_of("kernel", "gemm", at(20), 50 * k, tid=7, pid=0, device=0, stream=7, correlation=1))
+            slice_of("kernel", "gemm", at(20), 50 * k, tid=7, pid=0, device=0, stream=7, correlation=1),
+        )
+
     (before,) = opened(tmp_path, make(1, 0)).ask("roofline")
     (after,) = opened(tmp_path, make(scale, shift)).ask("roofline")
-    assert after["time_ns"] == scale * before["time_ns"] and after["flop_per_s"] == pytest.approx(before["flop_per_s"] / scale)
-    assert {k: after[k] for k in ("flops", "bytes", "bound", "intensity")} == {k: before[k] for k in ("flops", "bytes", "bound", "intensity")}
+    assert after["time_ns"] == scale * before["time_ns"] and after["flop_per_s"] == pytest.approx(
+        before["flop_per_s"] / scale
+    )
+    assert {k: after[k] for k in ("flops", "bytes", "bound", "intensity")} == {
+        k: before[k] for k in ("flops", "bytes", "bound", "intensity")
+    }
 
 
 # ---- what is done again, what is not said ----------------------------------------------------------------------------------------------
 
 
 def layers():
-    return torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Linear(30, 40), torch.nn.ReLU(), torch.nn.Linear(40, 10))
+    return torch.nn.Sequential(
+        torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Linear(30, 40), torch.nn.ReLU(), torch.nn.Linear(40, 10)
+    )
 
 
 def penalty():
@@ -285,6 +376,7 @@ def penalty():
 def test_forward_passes_that_are_done_again_are_no_work_of_the_model(record, kind, modules):
     """By hand: three products of 8 rows. A pass that is repeated runs all of them, but for the last one where it may break off."""
     model, each = layers(), [2 * 8 * a * b for a, b in ((20, 30), (30, 40), (40, 10))]
+
     def body():
         with torch.profiler.record_function("ProfilerStep#1"):
             if kind == "penalty":
@@ -293,6 +385,7 @@ def test_forward_passes_that_are_done_again_are_no_work_of_the_model(record, kin
                 model(rand(8, 20)).sum().backward()
             else:
                 checkpoint(model, rand(8, 20), use_reentrant=kind == "reentrant").sum().backward()
+
     body()
     trace = record(body, with_stack=modules, with_modules=modules)
     [row] = trace.ask("mfu", peak_tflops="1")
@@ -308,12 +401,26 @@ def test_forward_passes_that_are_done_again_are_no_work_of_the_model(record, kin
 @pytest.mark.parametrize("silent, known", [(4, True), (6, False)])
 def test_products_that_do_not_say_what_they_were_given_leave_the_use_unknown(tmp_path, silent, known):
     """A product of 94 or 96 us beside a convolution without strides, as torch recorded them before 2.1."""
-    trace = opened(tmp_path, trace_of(
-        slice_of("user_annotation", "ProfilerStep#3", 0, 200),
-        slice_of("cpu_op", "aten::mm", 10, 5, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}), *launched(1, "gemm", 20, 100 - silent),
-        slice_of("cpu_op", "aten::cudnn_convolution", 20, 5, **{"Input Dims": [[2, 3, 8, 8], [4, 3, 3, 3], [], []]}), *launched(2, "conv", 120, silent)))
+    trace = opened(
+        tmp_path,
+        trace_of(
+            slice_of("user_annotation", "ProfilerStep#3", 0, 200),
+            slice_of(
+                "cpu_op", "aten::mm", 10, 5, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}
+            ),
+            *launched(1, "gemm", 20, 100 - silent),
+            slice_of(
+                "cpu_op", "aten::cudnn_convolution", 20, 5, **{"Input Dims": [[2, 3, 8, 8], [4, 3, 3, 3], [], []]}
+            ),
+            *launched(2, "conv", 120, silent),
+        ),
+    )
     [row] = trace.ask("mfu")
     assert row["coverage_pct"] == pytest.approx(100 - silent)
-    assert (row["flops"], row["mfu_pct"] is not None, row["hfu_pct"] is not None) == (65536 if known else None, known, known)
+    assert (row["flops"], row["mfu_pct"] is not None, row["hfu_pct"] is not None) == (
+        65536 if known else None,
+        known,
+        known,
+    )
     notes = " ".join(trace.ask("mfu").notes)
     assert ("6.0 % of the time that do not say what they were given" in notes) == (not known)

@@ -1,5 +1,6 @@
 """roofline against a plain walk over random calls: of nested operators the outermost whose work is known stands for all in it, with their time,
 unless those in it do more of the same kind."""
+
 import collections
 import json
 import random
@@ -16,7 +17,9 @@ class Call:
     def __init__(self, rnd, start, end, depth, around=None):
         self.start, self.end, self.kernels = start, end, []
         names = ("aten::mm", "aten::add", "aten::cat", "aten::view", "my::op", "my::other")
-        self.name = rnd.choice([n for n in names if n != around])  # one alone inside another of its name is the same call
+        self.name = rnd.choice(
+            [n for n in names if n != around]
+        )  # one alone inside another of its name is the same call
         n, k, m = (rnd.randint(1, 5) for _ in range(3))
         self.args, self.work = {}, None
         if self.name == "aten::mm":
@@ -25,10 +28,16 @@ class Call:
         elif self.name == "aten::add":
             self.args = {"Input Dims": [[n, k], [k], []], "Input type": ["c10::Half", "c10::Half", "Scalar"]}
             self.work = ("elementwise", "fp16", n * k, 2 * (n * k + k + n * k))
-        elif self.name == "aten::cat":  # of tensors no other call has, in more dimensions than those: their type is not known
+        elif (
+            self.name == "aten::cat"
+        ):  # of tensors no other call has, in more dimensions than those: their type is not known
             self.args = {"Input Dims": [[[n, k, m, 1], [n, k, m, 2]], []], "Input type": ["TensorList", "Scalar"]}
             self.work = ("copy", None, 0, None)
-        cuts = sorted(rnd.sample(range(start + 1, end), 2 * min(rnd.randint(0, 3), (end - start - 1) // 2))) if depth < 4 and end - start > 3 else []
+        cuts = (
+            sorted(rnd.sample(range(start + 1, end), 2 * min(rnd.randint(0, 3), (end - start - 1) // 2)))
+            if depth < 4 and end - start > 3
+            else []
+        )
         self.inside = [Call(rnd, a, b, depth + 1, self.name) for a, b in zip(cuts[::2], cuts[1::2])]
 
     def walk(self):
@@ -52,7 +61,16 @@ def launch(rnd, roots, events):
 
 
 def event(cat, name, ts, dur, tid, **args):
-    return {"ph": "X", "cat": cat, "name": name, "pid": 0 if cat == "kernel" else 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
+    return {
+        "ph": "X",
+        "cat": cat,
+        "name": name,
+        "pid": 0 if cat == "kernel" else 1,
+        "tid": tid,
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    }
 
 
 def expected(roots, device):
@@ -75,7 +93,9 @@ def expected(roots, device):
         return sum(done(c, call.work[0]) for c in call.inside) <= call.work[2]
 
     def visit(call, above):
-        counts = call.work and not above and (not counted_below(call) if call.name == "aten::cat" else stands(call))  # lists: where nothing in it counts
+        counts = (
+            call.work and not above and (not counted_below(call) if call.name == "aten::cat" else stands(call))
+        )  # lists: where nothing in it counts
         kind, precision, flops, size = call.work if counts else ("unknown", None, None, None)
         if not above and time_of(call, counts):  # what took no time of the device has no rate
             row = rows[(call.name, kind, precision)]
@@ -88,6 +108,7 @@ def expected(roots, device):
 
     def counted_below(call):
         return any((c.work and c.name != "aten::cat") or counted_below(c) for c in call.inside)
+
     for root in roots:
         visit(root, False)
     return {k: tuple(v) for k, v in rows.items()}
@@ -107,5 +128,8 @@ def test_the_outermost_known_operator_stands_for_all_in_it(engine, tmp_path_fact
     rnd.shuffle(events)
     path = tmp_path_factory.mktemp("roofline") / "t.json"
     path.write_text(json.dumps({"traceEvents": events}))
-    got = {(r["name"], r["kind"], r["precision"]): (r["calls"], r["time_ns"], r["flops"], r["bytes"]) for r in engine.ask(path, "roofline")}
+    got = {
+        (r["name"], r["kind"], r["precision"]): (r["calls"], r["time_ns"], r["flops"], r["bytes"])
+        for r in engine.ask(path, "roofline")
+    }
     assert got == expected(roots, device)

@@ -1,4 +1,5 @@
 """`tachograph run`: the program must not notice, whatever it does; and what it did must be in the file, however it ended."""
+
 import json
 import os
 import re
@@ -19,23 +20,36 @@ RUN = [sys.executable, "-m", "tachograph", "run"]
 @pytest.fixture
 def program(tmp_path):
     """program(text, name) writes a script and returns its path."""
+
     def write(text, name="prog.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
         return path
+
     return write
 
 
 def run(*words, cwd, env=None, **kwargs):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
-    return subprocess.run([*RUN, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, **kwargs)
+    return subprocess.run(
+        [*RUN, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, **kwargs
+    )
 
 
 def begin(*words, cwd, **kwargs):
     """As from a terminal: where the tests run in the background, SIGINT is ignored, and what they start would ignore it, too."""
-    return subprocess.Popen([*RUN, *map(str, words)], cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **kwargs)
+    return subprocess.Popen(
+        [*RUN, *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **kwargs,
+    )
 
 
 def await_file(path, text="", seconds=600):
@@ -68,7 +82,9 @@ SELF = """
 @pytest.mark.parametrize("arguments", [[], ["-o", "x", "--steps=3", "--", "-m", ""]])
 def test_the_program_sees_what_it_would_see_without_us(program, tmp_path, arguments):
     script = program(SELF)
-    plain = subprocess.run([sys.executable, script, *arguments], cwd=tmp_path, input="in\n", capture_output=True, text=True)
+    plain = subprocess.run(
+        [sys.executable, script, *arguments], cwd=tmp_path, input="in\n", capture_output=True, text=True
+    )
     under = run("-o", "out", script, *arguments, cwd=tmp_path, input="in\n")
     assert plain.returncode == under.returncode == 0
     assert under.stdout == plain.stdout and "IN" in plain.stdout
@@ -77,8 +93,13 @@ def test_the_program_sees_what_it_would_see_without_us(program, tmp_path, argume
 def test_a_module_with_relative_imports(program, tmp_path):
     program("", "pack/__init__.py")
     program("value = 7", "pack/part.py")
-    program("from .part import value\nimport sys; print(value, sys.argv, __name__, __package__, __spec__.name, sys.path[0])", "pack/__main__.py")
-    plain = subprocess.run([sys.executable, "-m", "pack", "-x", "--", "y"], cwd=tmp_path, capture_output=True, text=True)
+    program(
+        "from .part import value\nimport sys; print(value, sys.argv, __name__, __package__, __spec__.name, sys.path[0])",
+        "pack/__main__.py",
+    )
+    plain = subprocess.run(
+        [sys.executable, "-m", "pack", "-x", "--", "y"], cwd=tmp_path, capture_output=True, text=True
+    )
     under = run("-o", "out", "-m", "pack", "-x", "--", "y", cwd=tmp_path)
     assert plain.returncode == 0 and under.stdout == plain.stdout
 
@@ -94,8 +115,18 @@ def test_a_command_and_its_python_children(program, tmp_path):
     assert under.stdout == "from sh\nTrue\n" and under.returncode == 5
 
 
-@pytest.mark.parametrize("text, status", [("import sys; sys.exit(3)", 3), ("import sys; sys.exit('enough')", 1), ("raise SystemExit", 0), ("1/0", 1),
-                                          ("import os; os._exit(9)", 9), ("def f():\n    raise KeyError('x')\nf()", 1), ("syntax error", 1)])
+@pytest.mark.parametrize(
+    "text, status",
+    [
+        ("import sys; sys.exit(3)", 3),
+        ("import sys; sys.exit('enough')", 1),
+        ("raise SystemExit", 0),
+        ("1/0", 1),
+        ("import os; os._exit(9)", 9),
+        ("def f():\n    raise KeyError('x')\nf()", 1),
+        ("syntax error", 1),
+    ],
+)
 def test_status_and_traceback_are_the_programs(program, tmp_path, text, status):
     script = program(text)
     plain = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
@@ -116,11 +147,34 @@ POOL = """
 """
 SHAPES = {
     "pickled and spawned": ({"prog.py": POOL}, "prog.py"),
-    "beside a module named as one of the library": ({"prog.py": "import json, random; print(json.mine, random.mine)", "json.py": "mine = 1", "random.py": "mine = 2"}, "prog.py"),
-    "named as one of the library": ({"json.py": "import sys; print(__name__, 'json' in sys.modules); import json; print(json.__file__ == __file__)"}, "json.py"),
-    "a folder": ({"app/__main__.py": "import sys, part; print(sys.argv, sys.path[0], part.x, __name__)", "app/part.py": "x = 3"}, "app"),
-    "a zip file": ({"app/__main__.py": "import sys, part; print(sys.argv, sys.path[0], part.x, __name__)", "app/part.py": "x = 3"}, "app.pyz"),
-    "what is loaded": ({"prog.py": "import sys; print(sorted(set(sys.modules) - {'sitecustomize'}), sys.orig_argv[1:], sys.warnoptions)"}, "prog.py"),
+    "beside a module named as one of the library": (
+        {
+            "prog.py": "import json, random; print(json.mine, random.mine)",
+            "json.py": "mine = 1",
+            "random.py": "mine = 2",
+        },
+        "prog.py",
+    ),
+    "named as one of the library": (
+        {
+            "json.py": "import sys; print(__name__, 'json' in sys.modules); import json; print(json.__file__ == __file__)"
+        },
+        "json.py",
+    ),
+    "a folder": (
+        {"app/__main__.py": "import sys, part; print(sys.argv, sys.path[0], part.x, __name__)", "app/part.py": "x = 3"},
+        "app",
+    ),
+    "a zip file": (
+        {"app/__main__.py": "import sys, part; print(sys.argv, sys.path[0], part.x, __name__)", "app/part.py": "x = 3"},
+        "app.pyz",
+    ),
+    "what is loaded": (
+        {
+            "prog.py": "import sys; print(sorted(set(sys.modules) - {'sitecustomize'}), sys.orig_argv[1:], sys.warnoptions)"
+        },
+        "prog.py",
+    ),
     "deep in a traceback": ({"prog.py": "def f(n):\n    return 1 / n if not n else f(n - 1)\nf(3)"}, "prog.py"),
 }
 
@@ -134,7 +188,9 @@ def test_programs_of_every_shape(program, tmp_path, shape):
         zipapp.create_archive(tmp_path / "app", tmp_path / name)
     plain = subprocess.run([sys.executable, name, "word"], cwd=tmp_path, capture_output=True, text=True)
     under = run("-o", "out", name, "word", cwd=tmp_path)
-    assert (under.returncode, under.stdout) == (plain.returncode, plain.stdout) and under.stderr.startswith(plain.stderr)
+    assert (under.returncode, under.stdout) == (plain.returncode, plain.stdout) and under.stderr.startswith(
+        plain.stderr
+    )
     assert plain.stdout or plain.stderr
 
 
@@ -156,15 +212,25 @@ def test_a_sitecustomize_of_the_users_own_still_runs_once(program, tmp_path):
     environment = {"PYTHONPATH": str(tmp_path / "site")}
     under = run("-o", "out", script, cwd=tmp_path, env=environment)
     ours, *programs = under.stdout.splitlines()  # the first line is of the Python that our own command is
-    assert ours == "custom sitecustomize" and programs == ["custom sitecustomize", f"1 {tmp_path}/site/sitecustomize.py"]
+    assert ours == "custom sitecustomize" and programs == [
+        "custom sitecustomize",
+        f"1 {tmp_path}/site/sitecustomize.py",
+    ]
 
 
 def test_without_the_variable_the_folder_does_nothing(tmp_path):
     import tachograph._launch
+
     site = os.path.join(os.path.dirname(tachograph._launch.__file__), "site")
-    done = subprocess.run([sys.executable, "-c", "import sys; print(len(sys.meta_path), [p for p in sys.path if '_launch' in p])"],
-                          env={**os.environ, "PYTHONPATH": site}, capture_output=True, text=True)
-    plain = subprocess.run([sys.executable, "-c", "import sys; print(len(sys.meta_path), [])"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; print(len(sys.meta_path), [p for p in sys.path if '_launch' in p])"],
+        env={**os.environ, "PYTHONPATH": site},
+        capture_output=True,
+        text=True,
+    )
+    plain = subprocess.run(
+        [sys.executable, "-c", "import sys; print(len(sys.meta_path), [])"], capture_output=True, text=True
+    )
     assert done.stdout == plain.stdout and done.stderr == ""
 
 
@@ -202,9 +268,18 @@ def test_ctrl_c_reaches_the_program_once(program, tmp_path):
 # ---- calls that make no sense
 
 
-@pytest.mark.parametrize("call, said", [([], "run needs a program"), (["nosuch.py"], "there is no script 'nosuch.py'"), (["--", "no-such-command-x"], "cannot start 'no-such-command-x'"),
-                                        (["--preset", "big", "x.py"], "lean, default or deep"), (["--steps", "0", "x.py"], "--steps needs a number"),
-                                        (["--bytes", "many", "x.py"], "--bytes needs a size"), (["--frob", "x.py"], "no option '--frob'")])
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        ([], "run needs a program"),
+        (["nosuch.py"], "there is no script 'nosuch.py'"),
+        (["--", "no-such-command-x"], "cannot start 'no-such-command-x'"),
+        (["--preset", "big", "x.py"], "lean, default or deep"),
+        (["--steps", "0", "x.py"], "--steps needs a number"),
+        (["--bytes", "many", "x.py"], "--bytes needs a size"),
+        (["--frob", "x.py"], "no option '--frob'"),
+    ],
+)
 def test_usage(tmp_path, call, said):
     under = run(*call, cwd=tmp_path)
     assert said in under.stderr and under.returncode in (2, 4)
@@ -337,7 +412,9 @@ def test_steps_are_found_recorded_and_priced(program, tmp_path):
     assert "tachograph ask out/trace.tacho" in under.stderr
     assert not (tmp_path / "out" / "raw").exists()
     for folder in ("out", "out/", "./out//"):  # the page is headed by what was asked about
-        assert subprocess.run([*RUN[:-1], "report", folder], cwd=tmp_path, capture_output=True, text=True).stdout.startswith("out\n")
+        assert subprocess.run(
+            [*RUN[:-1], "report", folder], cwd=tmp_path, capture_output=True, text=True
+        ).stdout.startswith("out\n")
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         ops = {row["name"]: row["calls"] for row in trace.ask("ops")}
     assert ops["aten::addmm"] == 2 * 12  # two layers a step, in the window and nowhere else
@@ -371,6 +448,7 @@ def native_or_skip(end):
         return
     try:
         from tachograph._collect import native as _native
+
         usable, reason = _native.available()
     except ImportError as error:
         usable, reason = False, str(error)
@@ -429,7 +507,17 @@ SIGNS = """
 """
 
 
-@pytest.mark.parametrize("kind, said", [("loader", "DataLoader iterations"), ("model", "calls of the model"), ("update", "zero_grad calls"), ("step", "step() calls"), ("tg", "step() calls"), ("none", "no steps were found")])
+@pytest.mark.parametrize(
+    "kind, said",
+    [
+        ("loader", "DataLoader iterations"),
+        ("model", "calls of the model"),
+        ("update", "zero_grad calls"),
+        ("step", "step() calls"),
+        ("tg", "step() calls"),
+        ("none", "no steps were found"),
+    ],
+)
 def test_it_says_how_it_found_steps(program, tmp_path, kind, said):
     pytest.importorskip("torch")
     if kind == "none":
@@ -461,7 +549,9 @@ def test_of_a_long_run_without_steps_the_end_is_kept(program, tmp_path):
         seconds = max(trace.sql("SELECT dur_ns FROM slices WHERE category = 'Trace'")["dur_ns"]) / 1e9
     assert calls["aten::mul"] == 10 and calls["aten::add"] < 40000
     lost = int(re.search(r"lost +([\d ]+) records gave way", under.stderr).group(1).replace(" ", ""))
-    others = lost - (40000 - calls["aten::add"])  # zeros and ones with what they call, a run of the collector, two samples of the process ten times a second
+    others = lost - (
+        40000 - calls["aten::add"]
+    )  # zeros and ones with what they call, a run of the collector, two samples of the process ten times a second
     assert 6 <= others < 26 + 20 * (seconds + 0.2) and "recorded   the end of the run" in under.stderr
 
 
@@ -495,8 +585,10 @@ def test_workers_are_on_tracks_of_their_own(program, tmp_path, how):
     under = run("-o", "out", program(WORKERS), how, cwd=tmp_path)
     assert under.returncode == 0, under.stderr
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
-        rows = trace.sql("SELECT t.pid AS pid, s.name AS name, count(*) AS n FROM slices s JOIN tracks t ON s.track = t.track AND s.rank = t.rank "
-                         "WHERE s.name IN ('aten::erfinv', 'aten::addmm') GROUP BY 1, 2").to_dicts()
+        rows = trace.sql(
+            "SELECT t.pid AS pid, s.name AS name, count(*) AS n FROM slices s JOIN tracks t ON s.track = t.track AND s.rank = t.rank "
+            "WHERE s.name IN ('aten::erfinv', 'aten::addmm') GROUP BY 1, 2"
+        ).to_dicts()
     workers = {row["pid"] for row in rows if row["name"] == "aten::erfinv"}
     trainers = {row["pid"] for row in rows if row["name"] == "aten::addmm"}
     assert len(workers) == 2 and len(trainers) == 1 and not workers & trainers, rows
@@ -529,8 +621,10 @@ def test_forked_trainers_have_windows_of_their_own(program, tmp_path):
     under = run("-o", "out", "--steps", "10", program(FORKS), cwd=tmp_path)
     assert under.returncode == 0, under.stderr
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
-        rows = trace.sql("SELECT t.pid AS pid, count(*) AS n FROM slices s JOIN tracks t ON s.track = t.track AND s.rank = t.rank "
-                         "WHERE s.name = 'aten::addmm' GROUP BY 1").to_dicts()
+        rows = trace.sql(
+            "SELECT t.pid AS pid, count(*) AS n FROM slices s JOIN tracks t ON s.track = t.track AND s.rank = t.rank "
+            "WHERE s.name = 'aten::addmm' GROUP BY 1"
+        ).to_dicts()
     assert len(rows) == 2 and all(row["n"] == 10 for row in rows), rows
 
 
@@ -574,5 +668,8 @@ def test_ranks_lie_in_one_file_and_record_the_same_steps(program, tmp_path, how)
     assert under.returncode == 0, under.stderr
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         ranks = [row["rank"] for row in trace.sql("SELECT rank FROM ranks ORDER BY rank")]
-        steps = {row["rank"]: (row["first"], row["n"]) for row in trace.sql("SELECT rank, min(step) AS first, count(*) AS n FROM steps GROUP BY rank")}
+        steps = {
+            row["rank"]: (row["first"], row["n"])
+            for row in trace.sql("SELECT rank, min(step) AS first, count(*) AS n FROM steps GROUP BY rank")
+        }
     assert ranks == [0, 1] and steps[0] == steps[1] and steps[0][1] == 10

@@ -1,4 +1,5 @@
 """A folder of ranks too large to be held at once: read rank by rank, and nobody can tell but by the memory."""
+
 import json
 
 import pytest
@@ -15,14 +16,43 @@ def op_count(rank):
 
 def write_rank(path, rank):
     """Rank r has 1 + r threads, ten steps of 100 + r us, and op_count(r) operators of 2 us that fill 6 MB and more with their args."""
-    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{s}", "pid": 1, "tid": 1, "ts": 1000 * s, "dur": 100 + rank} for s in range(STEPS)]
+    events = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{s}",
+            "pid": 1,
+            "tid": 1,
+            "ts": 1000 * s,
+            "dur": 100 + rank,
+        }
+        for s in range(STEPS)
+    ]
     for i in range(op_count(rank)):
         tid = 1 + i % (rank + 1)
-        events.append({"ph": "X", "cat": "cpu_op", "name": f"op{i % 3}", "pid": 1, "tid": tid, "ts": 20_000 + 10 * i, "dur": 2,
-                       "args": {"note": PADDING, "External id": i + 1}})
+        events.append(
+            {
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": f"op{i % 3}",
+                "pid": 1,
+                "tid": tid,
+                "ts": 20_000 + 10 * i,
+                "dur": 2,
+                "args": {"note": PADDING, "External id": i + 1},
+            }
+        )
     events.append({"ph": "i", "cat": "mark", "name": f"of rank {rank}", "pid": 1, "tid": 1, "ts": 5, "s": "t"})
-    path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": RANKS, "backend": "gloo"},
-                                "baseTimeNanoseconds": 1_000_000_000 + rank * 500, "traceEvents": events}))
+    path.write_text(
+        json.dumps(
+            {
+                "schemaVersion": 1,
+                "distributedInfo": {"rank": rank, "world_size": RANKS, "backend": "gloo"},
+                "baseTimeNanoseconds": 1_000_000_000 + rank * 500,
+                "traceEvents": events,
+            }
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +78,9 @@ def slices(rank):
     return STEPS + op_count(rank)
 
 
-BEFORE = {rank: sum(slices(r) for r in range(rank + 1, RANKS)) for rank in range(RANKS)}  # files are read from the highest rank to the lowest
+BEFORE = {
+    rank: sum(slices(r) for r in range(rank + 1, RANKS)) for rank in range(RANKS)
+}  # files are read from the highest rank to the lowest
 TRACKS_BEFORE = {rank: sum(1 + r for r in range(rank + 1, RANKS)) for rank in range(RANKS)}
 
 
@@ -73,7 +105,9 @@ def test_one_rank_is_numbered_as_in_the_whole(run, folder, rank):
 
 def test_rows_of_all_ranks_are_chosen_sorted_and_cut_as_ever(run):
     assert len(run.ask("events")) == sum(map(slices, range(RANKS)))
-    rows = run.ask("events", where="name ~ 'ProfilerStep' and dur_ns > 101000", sort="dur_ns desc, name", limit=STEPS + 1).to_dicts()
+    rows = run.ask(
+        "events", where="name ~ 'ProfilerStep' and dur_ns > 101000", sort="dur_ns desc, name", limit=STEPS + 1
+    ).to_dicts()
     steps = [(3, f"ProfilerStep#{s}", 103_000) for s in range(STEPS)]
     assert [(r["rank"], r["name"], r["dur_ns"]) for r in rows] == steps + [(2, "ProfilerStep#0", 102_000)]
     means = {r["rank"]: r["total_ns"] for r in run.ask("steps", by="summary", where="step = 'mean'")}
@@ -87,7 +121,9 @@ def test_a_question_of_one_rank_is_that_of_its_file(run, folder):
 
 def test_what_sums_over_the_ranks_sees_them_all(folder):
     run = tg.open(folder)
-    assert {r["name"]: r["calls"] for r in run.ask("ops")} == {f"op{k}": sum(len(range(k, op_count(r), 3)) for r in range(RANKS)) for k in range(3)}
+    assert {r["name"]: r["calls"] for r in run.ask("ops")} == {
+        f"op{k}": sum(len(range(k, op_count(r), 3)) for r in range(RANKS)) for k in range(3)
+    }
     assert run.sql("select count(*) as n from slices").to_dicts() == [{"n": sum(map(slices, range(RANKS)))}]
     assert len(run.ask("events", rank=1)) == slices(1)  # from the whole that is there now
     (track,) = {r["track"] for r in tg.open(folder).ask("events", track=9)}
@@ -108,7 +144,13 @@ def test_what_cannot_be_asked_is_told(run):
 
 def test_the_report_is_about_the_slowest_rank(run):
     text = run.report()
-    assert "and 3 more" in text and "4 ranks" in text and "rank 3" in text and "consistent" in text and "not consistent" not in text
+    assert (
+        "and 3 more" in text
+        and "4 ranks" in text
+        and "rank 3" in text
+        and "consistent" in text
+        and "not consistent" not in text
+    )
 
 
 def test_progress_and_stopping(folder):
@@ -147,6 +189,7 @@ def test_what_progress_raises_comes_out_of_the_question(folder):
     def progress(done, total):
         if raised:
             raise KeyError("enough")
+
     run = tg.open(folder, progress=progress)
     raised.append(True)
     with pytest.raises(KeyError, match="enough"):
@@ -158,9 +201,20 @@ def test_what_progress_raises_comes_out_of_the_question(folder):
 def test_a_line_shows_how_far_it_is():
     from tachograph._progress import Line
     import io
+
     now, stream = [0.0], io.StringIO()
     line = Line(stream, clock=lambda: now[0])
-    for at, done in ((0.0, 0), (0.9, 400_000_000), (1.0, 500_000_000), (1.05, 600_000_000), (1.2, 750_000_000), (1.3, 1_000_000_000)):
+    for at, done in (
+        (0.0, 0),
+        (0.9, 400_000_000),
+        (1.0, 500_000_000),
+        (1.05, 600_000_000),
+        (1.2, 750_000_000),
+        (1.3, 1_000_000_000),
+    ):
         now[0] = at
         line(done, 1_000_000_000)
-    assert stream.getvalue() == "\rreading 500 MB of 1 GB, 50 %\033[K\rreading 750 MB of 1 GB, 75 %\033[K\rreading 1 GB of 1 GB, 100 %\033[K\r\033[K"
+    assert (
+        stream.getvalue()
+        == "\rreading 500 MB of 1 GB, 50 %\033[K\rreading 750 MB of 1 GB, 75 %\033[K\rreading 1 GB of 1 GB, 100 %\033[K\r\033[K"
+    )

@@ -1,4 +1,5 @@
 """`tachograph run` on loops as trainers write them: the steps are the program's, whole, and nothing but them."""
+
 import pytest
 
 import tachograph as tg
@@ -43,7 +44,11 @@ def test_a_trainer_with_closures_and_validation_between_epochs(program, tmp_path
     assert under.returncode == 0 and "optimizer steps" in under.stderr, under.stderr
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
         steps = [row for row in trace.ask("steps") if str(row["step"]).isdigit()]
-        named = [row for row in trace.ask("events") if row["name"].startswith(("Optimizer.step#", "enumerate(DataLoader)", "aten::tanh"))]
+        named = [
+            row
+            for row in trace.ask("events")
+            if row["name"].startswith(("Optimizer.step#", "enumerate(DataLoader)", "aten::tanh"))
+        ]
     assert len(steps) == 30
     assert {"aten::tanh"} < {row["name"] for row in named}  # the window crosses the end of an epoch
     for step in steps:

@@ -1,4 +1,5 @@
 """When `tachograph run` records: decided from step times alone, so it is tested with step times alone."""
+
 import pytest
 
 from tachograph._launch.window import Window
@@ -34,7 +35,12 @@ def test_unsteady_steps_are_not_waited_for_forever():
 
 
 def test_long_steps_wait_less():
-    assert phases(Window(), [4000] * 100) == [("start", 4), ("base", 3), ("window", 8), ("after", 85)]  # 30 s of 4 s each
+    assert phases(Window(), [4000] * 100) == [
+        ("start", 4),
+        ("base", 3),
+        ("window", 8),
+        ("after", 85),
+    ]  # 30 s of 4 s each
 
 
 def test_whichever_comes_first():
@@ -66,6 +72,7 @@ def test_ranks_begin_together():
         if ready and not named:
             named.append(number + 3)
         return named[0] if named else None
+
     steady, unsteady = Window(meeting=meeting), Window(meeting=meeting)
     began = {}
     for number in range(1, 40):

@@ -1,4 +1,5 @@
 """Memory snapshots: every protocol, every cut, nothing executed, and numbers against a simulated allocator."""
+
 import gzip
 import io
 import json
@@ -22,6 +23,7 @@ def opened(tmp_path):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content, protocol=protocol))
         return tg.open(path)
+
     return opened
 
 
@@ -69,10 +71,16 @@ def test_every_protocol_says_the_same(opened, protocol):
     for number, device in ((0, made["device_traces"][0]), (2, made["device_traces"][2])):
         rows = [r for r in history if r["device"] == f"GPU{number}" and r["action"] != "present"]
         assert [r["action"] for r in rows] == [{"free_requested": "free"}.get(e["action"], e["action"]) for e in device]
-        assert [r["bytes"] for r in rows if r["action"] != "snapshot"] == [e["size"] for e in device if e["action"] != "snapshot"]
-        assert [r["address"] for r in rows if r["action"] == "alloc"] == [hex(e["addr"]) for e in device if e["action"] == "alloc"]
+        assert [r["bytes"] for r in rows if r["action"] != "snapshot"] == [
+            e["size"] for e in device if e["action"] != "snapshot"
+        ]
+        assert [r["address"] for r in rows if r["action"] == "alloc"] == [
+            hex(e["addr"]) for e in device if e["action"] == "alloc"
+        ]
         assert [base_ns(trace) + r["ts_ns"] for r in rows] == [e["time_us"] * 1000 for e in device]
-        assert [r["stack"] for r in rows if r["action"] == "alloc"] == [text(e["frames"]) for e in device if e["action"] == "alloc"]
+        assert [r["stack"] for r in rows if r["action"] == "alloc"] == [
+            text(e["frames"]) for e in device if e["action"] == "alloc"
+        ]
     assert not list(trace.ask("losses"))
     assert {r["device"] for r in history} == {"GPU0", "GPU2"}
 
@@ -85,7 +93,11 @@ def test_state_peak_and_totals_against_a_replay(opened, seed):
     (memory,) = trace.ask("memory")
     assert memory["peak_net_bytes"] == most == memory["peak_allocated_bytes"]
     assert memory["net_bytes"] == sum(device.live.values()) and memory["free_without_alloc"] == 0
-    for moment, expected in (("end", live), ("peak", replay(device, at)[0]), (str(old + 100), replay(device, old + 100)[0])):
+    for moment, expected in (
+        ("end", live),
+        ("peak", replay(device, at)[0]),
+        (str(old + 100), replay(device, old + 100)[0]),
+    ):
         rows = {int(r["address"], 16): r for r in trace.ask("memory_state", at=moment)}
         assert {a: r["bytes"] for a, r in rows.items()} == {a: size for a, (size, _, _) in expected.items()}
         for addr, (_, event, frames) in expected.items():
@@ -97,7 +109,9 @@ def test_state_peak_and_totals_against_a_replay(opened, seed):
             count, size = stacks.get(text(e["frames"]), (0, 0))
             stacks[text(e["frames"])] = (count + 1, size + e["size"])
     rows = list(trace.ask("memory_stacks"))
-    assert {k: v for k, v in ((r["stack"], (r["allocations"], r["alloc_bytes"])) for r in rows) if k in stacks} == stacks
+    assert {
+        k: v for k, v in ((r["stack"], (r["allocations"], r["alloc_bytes"])) for r in rows) if k in stacks
+    } == stacks
     assert sum(r["peak_bytes"] for r in rows) == most and sum(r["end_bytes"] for r in rows) == sum(device.live.values())
 
 
@@ -106,8 +120,16 @@ def test_times_later_and_twice_as_long(opened, seed):
     made = snapshot([Device(0, seed, 150), Device(1, seed + 50, 60)])
     first = made["device_traces"][0][0]["time_us"]
     before = opened(made, "a.pickle")
-    tables = {q: before.ask(q, **args).to_dicts() for q, args in (("memory_state", {"at": "peak"}), ("memory_stacks", {}), ("memory_stats", {}),
-                                                                  ("segments", {}), ("memory_history", {}))}
+    tables = {
+        q: before.ask(q, **args).to_dicts()
+        for q, args in (
+            ("memory_state", {"at": "peak"}),
+            ("memory_stacks", {}),
+            ("memory_stats", {}),
+            ("segments", {}),
+            ("memory_history", {}),
+        )
+    }
     for trace in made["device_traces"]:
         for e in trace:
             e["time_us"] = first + 5_000_000 + 2 * (e["time_us"] - first)
@@ -118,8 +140,12 @@ def test_times_later_and_twice_as_long(opened, seed):
     got = after.ask("memory_history").to_dicts()
     for row in got:
         row["ts_ns"] += base_ns(after) if row["action"] != "present" else 0
-    assert [r for r in got if r["action"] != "present"] == [r for r in tables["memory_history"] if r["action"] != "present"]
-    assert [r["address"] for r in got if r["action"] == "present"] == [r["address"] for r in tables["memory_history"] if r["action"] == "present"]
+    assert [r for r in got if r["action"] != "present"] == [
+        r for r in tables["memory_history"] if r["action"] != "present"
+    ]
+    assert [r["address"] for r in got if r["action"] == "present"] == [
+        r["address"] for r in tables["memory_history"] if r["action"] == "present"
+    ]
     old = {r["address"] for r in got if r["action"] == "present"}
     for row, now in zip(tables["memory_state"], after.ask("memory_state", at="peak").to_dicts(), strict=True):
         age, later = row.pop("age_ns"), now.pop("age_ns")
@@ -138,21 +164,41 @@ def test_statistics(opened):
     asked = rows["requested_bytes", "all"]
     assert (asked["current"], asked["peak"]) == (sum(device.live.values()), most)
     assert (asked["allocated"], asked["freed"]) == (present + sum(taken), sum(given))
-    used, blocks = rows["allocated_bytes", "all"], rows["allocation", "all"]  # each block has 100 bytes more than was asked for
-    assert [used[k] for k in ("current", "allocated", "freed")] == [asked[k] + 100 * blocks[k] for k in ("current", "allocated", "freed")]
-    assert rows["allocation", "all"]["allocated"] == old + len(taken) and rows["allocation", "all"]["freed"] == len(given)
+    used, blocks = (
+        rows["allocated_bytes", "all"],
+        rows["allocation", "all"],
+    )  # each block has 100 bytes more than was asked for
+    assert [used[k] for k in ("current", "allocated", "freed")] == [
+        asked[k] + 100 * blocks[k] for k in ("current", "allocated", "freed")
+    ]
+    assert rows["allocation", "all"]["allocated"] == old + len(taken) and rows["allocation", "all"]["freed"] == len(
+        given
+    )
     small = [s for s in taken if s <= 1 << 20]
     assert rows["allocation", "small_pool"]["allocated"] >= len(small) > 0
     assert rows["num_ooms", "all"]["current"] == sum(e["action"] == "oom" for e in device.trace)
     assert rows["reserved_bytes", "all"]["current"] == device.segment_bytes
-    assert rows["active_bytes", "all"]["current"] == used["current"] == sum(s["allocated_size"] for s in snapshot([device])["segments"])
+    assert (
+        rows["active_bytes", "all"]["current"]
+        == used["current"]
+        == sum(s["allocated_size"] for s in snapshot([device])["segments"])
+    )
 
 
 def test_a_block_of_one_mebibyte_is_still_small(opened):
     """Torch's kSmallSize, 1048576 bytes, is the last size of the small pool."""
     small, large = 1 << 20, (1 << 20) + 512
-    made = {"segments": [], "device_traces": [[entry("alloc", 1 << 30, small, 1), entry("alloc", 1 << 31, large, 2),
-                                               entry("free_requested", 1 << 30, small, 3), entry("free_completed", 1 << 30, small, 4)]]}
+    made = {
+        "segments": [],
+        "device_traces": [
+            [
+                entry("alloc", 1 << 30, small, 1),
+                entry("alloc", 1 << 31, large, 2),
+                entry("free_requested", 1 << 30, small, 3),
+                entry("free_completed", 1 << 30, small, 4),
+            ]
+        ],
+    }
     rows = {(r["metric"], r["pool"]): r for r in opened(made).ask("memory_stats")}
     assert [rows["allocation", pool]["allocated"] for pool in ("small_pool", "large_pool")] == [1, 1]
     assert [rows["active", pool]["current"] for pool in ("small_pool", "large_pool")] == [0, 1]
@@ -166,12 +212,27 @@ def test_segments_blocks_and_pools(opened):
     segment = made["segments"][0]
     free = [b["size"] for b in segment["blocks"] if b["state"] == "inactive"]
     (row,) = trace.ask("segments")
-    assert (row["address"], row["kind"], row["pool"], row["stack"]) == (hex(device.base), "large", "(0, 0)", text(FRAMES[:3]))
-    assert (row["total_bytes"], row["allocated_bytes"], row["requested_bytes"]) == (segment["total_size"], segment["allocated_size"], segment["requested_size"])
-    assert (row["free_bytes"], row["largest_free_bytes"], row["blocks"]) == (sum(free), max(free), len(segment["blocks"]))
+    assert (row["address"], row["kind"], row["pool"], row["stack"]) == (
+        hex(device.base),
+        "large",
+        "(0, 0)",
+        text(FRAMES[:3]),
+    )
+    assert (row["total_bytes"], row["allocated_bytes"], row["requested_bytes"]) == (
+        segment["total_size"],
+        segment["allocated_size"],
+        segment["requested_size"],
+    )
+    assert (row["free_bytes"], row["largest_free_bytes"], row["blocks"]) == (
+        sum(free),
+        max(free),
+        len(segment["blocks"]),
+    )
     assert row["fragmentation_pct"] == pytest.approx(100 * (sum(free) - max(free)) / sum(free))
     blocks = list(trace.ask("segments", by="block", sort="address asc"))
-    assert [(int(b["address"], 16), b["total_bytes"], b["kind"]) for b in blocks] == [(b["address"], b["size"], b["state"]) for b in segment["blocks"]]
+    assert [(int(b["address"], 16), b["total_bytes"], b["kind"]) for b in blocks] == [
+        (b["address"], b["size"], b["state"]) for b in segment["blocks"]
+    ]
     (pool,) = trace.ask("segments", by="pool")
     assert pool["total_bytes"] == segment["total_size"] and (pool["address"], pool["segments"]) == (None, 1)
 
@@ -179,7 +240,9 @@ def test_segments_blocks_and_pools(opened):
 def test_settings_and_annotations_are_kept(opened, tmp_path):
     made = snapshot([Device(0, 4, 20)])
     trace = opened(made)
-    assert [(r["name"], r["dur_ns"]) for r in trace.ask("events", where="category = 'user_annotation'")] == [("step", 490_000)]
+    assert [(r["name"], r["dur_ns"]) for r in trace.ask("events", where="category = 'user_annotation'")] == [
+        ("step", 490_000)
+    ]
     out = tmp_path / "out.json"
     trace.export(out, format="chrome") if hasattr(trace, "export") else pytest.skip("no export")
     assert json.loads(out.read_text())["allocator_settings"] == made["allocator_settings"]
@@ -194,12 +257,21 @@ def test_history_that_skips_requests_uses_completions(opened):
 
 
 def test_segments_that_come_and_go(opened):
-    trace = [entry("segment_alloc", 0x1000000, 20 << 20, 100), entry("alloc", 0x1000000, 5 << 20, 101), entry("segment_map", 0x4000000, 8 << 20, 102),
-             entry("free_requested", 0x1000000, 5 << 20, 103), entry("free_completed", 0x1000000, 5 << 20, 104),
-             entry("segment_free", 0x1000000, 20 << 20, 105), entry("segment_unmap", 0x4000000, 8 << 20, 106), entry("dream", 1, 2, 107)]
+    trace = [
+        entry("segment_alloc", 0x1000000, 20 << 20, 100),
+        entry("alloc", 0x1000000, 5 << 20, 101),
+        entry("segment_map", 0x4000000, 8 << 20, 102),
+        entry("free_requested", 0x1000000, 5 << 20, 103),
+        entry("free_completed", 0x1000000, 5 << 20, 104),
+        entry("segment_free", 0x1000000, 20 << 20, 105),
+        entry("segment_unmap", 0x4000000, 8 << 20, 106),
+        entry("dream", 1, 2, 107),
+    ]
     opening = opened({"segments": [], "device_traces": [trace]})
     rows = list(opening.ask("memory_history"))
-    assert [r["reserved_bytes"] for r in rows if r["reserved_bytes"] is not None] == [x << 20 for x in (20, 20, 28, 28, 28, 8, 0, 0)]
+    assert [r["reserved_bytes"] for r in rows if r["reserved_bytes"] is not None] == [
+        x << 20 for x in (20, 20, 28, 28, 28, 8, 0, 0)
+    ]
     assert rows[-1]["action"] == "dream"
     stats = {(r["metric"], r["pool"]): r for r in opening.ask("memory_stats")}
     assert (stats["reserved_bytes", "all"]["peak"], stats["reserved_bytes", "all"]["freed"]) == (28 << 20, 28 << 20)
@@ -210,8 +282,12 @@ def test_segments_that_come_and_go(opened):
 def test_neighbours_of_the_small_pool_that_are_unmapped_at_once(opened):
     """Mapped by 2 MiB each, and given back as one piece of 6 MiB: still of the small pool."""
     first, two = 0x5000000, 2 << 20
-    trace = [entry("segment_map", first + k * two, two, 100 + k) for k in range(3)] + [entry("segment_unmap", first, 3 * two, 104)]
-    stats = {(r["metric"], r["pool"]): r for r in opened({"segments": [], "device_traces": [trace]}).ask("memory_stats")}
+    trace = [entry("segment_map", first + k * two, two, 100 + k) for k in range(3)] + [
+        entry("segment_unmap", first, 3 * two, 104)
+    ]
+    stats = {
+        (r["metric"], r["pool"]): r for r in opened({"segments": [], "device_traces": [trace]}).ask("memory_stats")
+    }
     assert [stats["reserved_bytes", pool]["current"] for pool in ("all", "small_pool", "large_pool")] == [0, 0, 0]
     assert stats["reserved_bytes", "small_pool"]["peak"] == 3 * two
 
@@ -272,17 +348,79 @@ def test_nothing_is_executed_and_the_call_is_named(opened, tmp_path, protocol):
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("code, name", [(b"cos\nsystem\n", "GLOBAL os.system"), (b"(ios\nsystem\n.", "INST os.system"), (b"P1\n", "PERSID"), (b"\x82\x01", "EXT1"),
-                                        (b"}q\x00h\x00R", "REDUCE"), (b"}}b", "BUILD"), (b"}Q", "BINPERSID"), (b"})\x81", "NEWOBJ")])
+@pytest.mark.parametrize(
+    "code, name",
+    [
+        (b"cos\nsystem\n", "GLOBAL os.system"),
+        (b"(ios\nsystem\n.", "INST os.system"),
+        (b"P1\n", "PERSID"),
+        (b"\x82\x01", "EXT1"),
+        (b"}q\x00h\x00R", "REDUCE"),
+        (b"}}b", "BUILD"),
+        (b"}Q", "BINPERSID"),
+        (b"})\x81", "NEWOBJ"),
+    ],
+)
 def test_opcodes_that_would_run_code_are_refused_by_name(opened, code, name):
     with pytest.raises(tg.TachographError, match=name):
         opened(b"\x80\x02" + code + b".")
 
 
-PLAIN = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "STRING", "BINSTRING", "SHORT_BINSTRING", "NONE", "NEWTRUE", "NEWFALSE", "UNICODE",
-         "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "FLOAT", "BINFLOAT", "EMPTY_LIST", "APPEND", "APPENDS", "LIST", "EMPTY_TUPLE", "TUPLE", "TUPLE1",
-         "TUPLE2", "TUPLE3", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS", "POP", "DUP", "MARK", "POP_MARK", "GET", "BINGET", "LONG_BINGET", "PUT", "BINPUT",
-         "LONG_BINPUT", "MEMOIZE", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8", "EMPTY_SET", "ADDITEMS", "FROZENSET", "PROTO", "STOP", "FRAME"}
+PLAIN = {
+    "INT",
+    "BININT",
+    "BININT1",
+    "BININT2",
+    "LONG",
+    "LONG1",
+    "LONG4",
+    "STRING",
+    "BINSTRING",
+    "SHORT_BINSTRING",
+    "NONE",
+    "NEWTRUE",
+    "NEWFALSE",
+    "UNICODE",
+    "SHORT_BINUNICODE",
+    "BINUNICODE",
+    "BINUNICODE8",
+    "FLOAT",
+    "BINFLOAT",
+    "EMPTY_LIST",
+    "APPEND",
+    "APPENDS",
+    "LIST",
+    "EMPTY_TUPLE",
+    "TUPLE",
+    "TUPLE1",
+    "TUPLE2",
+    "TUPLE3",
+    "EMPTY_DICT",
+    "DICT",
+    "SETITEM",
+    "SETITEMS",
+    "POP",
+    "DUP",
+    "MARK",
+    "POP_MARK",
+    "GET",
+    "BINGET",
+    "LONG_BINGET",
+    "PUT",
+    "BINPUT",
+    "LONG_BINPUT",
+    "MEMOIZE",
+    "BINBYTES",
+    "SHORT_BINBYTES",
+    "BINBYTES8",
+    "BYTEARRAY8",
+    "EMPTY_SET",
+    "ADDITEMS",
+    "FROZENSET",
+    "PROTO",
+    "STOP",
+    "FRAME",
+}
 
 
 @pytest.mark.parametrize("opcode", [op for op in pickletools.opcodes if op.name not in PLAIN], ids=lambda op: op.name)
@@ -307,18 +445,36 @@ def test_a_newer_protocol_is_named(opened):
     assert raised.value.status == 4
 
 
-@pytest.mark.parametrize("content, said", [(pickle.dumps({"a": 1}), "no memory snapshot"), (pickle.dumps([1, 2]), "no memory snapshot"),
-                                           (pickle.dumps({"segments": [], "device_traces": [[]]}), "snapshot is empty"),
-                                           (pickle.dumps({"segments": [], "device_traces": [[]]})[:-3], "cut off before its first segment")])
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (pickle.dumps({"a": 1}), "no memory snapshot"),
+        (pickle.dumps([1, 2]), "no memory snapshot"),
+        (pickle.dumps({"segments": [], "device_traces": [[]]}), "snapshot is empty"),
+        (pickle.dumps({"segments": [], "device_traces": [[]]})[:-3], "cut off before its first segment"),
+    ],
+)
 def test_other_pickles_get_a_sentence(opened, content, said):
     with pytest.raises(tg.TachographError, match=said):
         opened(content)
 
 
 def test_wild_values(opened):
-    odd = [entry("alloc", 2 ** 64 - 1, 512, 2 ** 63), entry("alloc", -5, -7, -9), entry("alloc", 1, 2 ** 62, 10), entry("alloc", 2, 2 ** 62, 11),
-           {"action": "alloc"}, {"action": 5, "addr": "text", "size": None, "time_us": 1.5}, {"frames": [1, 2], "action": "alloc", "addr": []}]
-    trace = opened({"segments": [{"total_size": -1, "blocks": [{"state": "inactive", "size": 2 ** 63 - 1}] * 3}], "device_traces": [odd]})
+    odd = [
+        entry("alloc", 2**64 - 1, 512, 2**63),
+        entry("alloc", -5, -7, -9),
+        entry("alloc", 1, 2**62, 10),
+        entry("alloc", 2, 2**62, 11),
+        {"action": "alloc"},
+        {"action": 5, "addr": "text", "size": None, "time_us": 1.5},
+        {"frames": [1, 2], "action": "alloc", "addr": []},
+    ]
+    trace = opened(
+        {
+            "segments": [{"total_size": -1, "blocks": [{"state": "inactive", "size": 2**63 - 1}] * 3}],
+            "device_traces": [odd],
+        }
+    )
     assert len(list(trace.ask("memory_history"))) == len(odd)
     for question in ("memory", "memory_state", "memory_stacks", "memory_stats", "segments"):
         trace.ask(question)
@@ -326,7 +482,11 @@ def test_wild_values(opened):
 
 def test_a_trace_without_a_snapshot_says_what_is_missing(opened, tmp_path):
     path = tmp_path / "t.json"
-    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}))
+    path.write_text(
+        json.dumps(
+            {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}
+        )
+    )
     trace = tg.open(path)
     with pytest.raises(tg.TachographError, match="_dump_snapshot"):
         trace.ask("segments")
@@ -345,7 +505,15 @@ def wide_dicts():
 
 def wide_frames():
     """3000 frames of one file whose name has a million letters, each with a line of its own."""
-    head = b"\x80\x02]q\x00(" + as_text(b"filename") + b"q\x01" + as_text(b"line") + b"q\x02" + as_text(b"f" * 1_000_000) + b"q\x03"
+    head = (
+        b"\x80\x02]q\x00("
+        + as_text(b"filename")
+        + b"q\x01"
+        + as_text(b"line")
+        + b"q\x02"
+        + as_text(b"f" * 1_000_000)
+        + b"q\x03"
+    )
     return head + b"".join(b"}(h\x01h\x03h\x02J" + i.to_bytes(4, "little") + b"u" for i in range(3000)) + b"e."
 
 
@@ -353,12 +521,16 @@ def wide_frames():
 def test_a_small_file_takes_little_memory(tmp_path, content):
     path = tmp_path / "wide.pickle"
     path.write_bytes(content())
-    program = ("import resource, sys, tachograph as tg\n"
-               "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-               "try: tg.open(sys.argv[1])\n"
-               "except tg.TachographError as e: assert 'no memory snapshot' in str(e), e\n"
-               "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)")
-    grown_kb = int(subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True).stdout)
+    program = (
+        "import resource, sys, tachograph as tg\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: tg.open(sys.argv[1])\n"
+        "except tg.TachographError as e: assert 'no memory snapshot' in str(e), e\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    grown_kb = int(
+        subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True).stdout
+    )
     assert grown_kb < 200_000  # 3 GB and more when every dict and frame keeps its own copy of the text
 
 
@@ -393,21 +565,44 @@ def uneven_entries(seed, count):
     """Entries most of whose members are as in the entry before: some are missing, unknown, of another type, in another order, texts of their own."""
     r = random.Random(seed)
     made, stacks = [], [[FRAMES[r.randrange(40)] for _ in range(n)] for n in (1, 2, 5, 5, 70)]
-    kept = {"stream": 0, "compile_context": "N/A", "user_metadata": "", "pool_id": (0, 0), "addr": 4096, "frames": stacks[0]}
-    choices = {"stream": [0, 0, 7, 300, 1 << 40], "compile_context": ["N/A", "0/1"], "user_metadata": ["", "said", "another"], "frames": [[], *stacks],
-               "pool_id": [(0, 0), (0, 3), (3, 0), (0, 300), (70000, 1 << 40)], "addr": [0, 5, 256, 4096, 1 << 31, 1 << 47, (1 << 63) - 1]}
+    kept = {
+        "stream": 0,
+        "compile_context": "N/A",
+        "user_metadata": "",
+        "pool_id": (0, 0),
+        "addr": 4096,
+        "frames": stacks[0],
+    }
+    choices = {
+        "stream": [0, 0, 7, 300, 1 << 40],
+        "compile_context": ["N/A", "0/1"],
+        "user_metadata": ["", "said", "another"],
+        "frames": [[], *stacks],
+        "pool_id": [(0, 0), (0, 3), (3, 0), (0, 300), (70000, 1 << 40)],
+        "addr": [0, 5, 256, 4096, 1 << 31, 1 << 47, (1 << 63) - 1],
+    }
     for i in range(count):
         for key, values in choices.items():
             if r.random() < 0.2:
                 kept[key] = r.choice(values)
-        e = {"action": r.choice(["alloc", "segment_map", "user_defined"]), "size": r.choice([0, 512, 1 << 20]), "time_us": 1_700_000_000_000_000 + i, **kept}
+        e = {
+            "action": r.choice(["alloc", "segment_map", "user_defined"]),
+            "size": r.choice([0, 512, 1 << 20]),
+            "time_us": 1_700_000_000_000_000 + i,
+            **kept,
+        }
         e["frames"] = list(e["frames"])
         if r.random() < 0.3:
-            e["pool_id"], e["compile_context"] = tuple(int(n) for n in e["pool_id"]), "".join(list(e["compile_context"]))
+            e["pool_id"], e["compile_context"] = (
+                tuple(int(n) for n in e["pool_id"]),
+                "".join(list(e["compile_context"])),
+            )
         if r.random() < 0.1:
             del e[r.choice(list(choices))]
         if r.random() < 0.1:
-            e[r.choice(["extra", "more"])] = r.choice([1, None, True, 2.5, "x", [], [3], {}, {"action": "alloc"}, (1, 2, 3), "y" * 300])
+            e[r.choice(["extra", "more"])] = r.choice(
+                [1, None, True, 2.5, "x", [], [3], {}, {"action": "alloc"}, (1, 2, 3), "y" * 300]
+            )
         if r.random() < 0.1:
             e = dict(r.sample(list(e.items()), len(e)))
         made.append(e)
@@ -433,9 +628,17 @@ def test_what_a_row_says_does_not_come_from_the_row_before(opened, seed):
     ways = [pickle.dumps(made, protocol=p) for p in range(2, 6)]
     for content in [*ways, pickletools.optimize(ways[2]), in_small_frames(made, 40)]:
         trace = opened(content)
-        rows = trace.sql("SELECT args FROM marks WHERE name IN ('[memory]', 'segment_map', 'user_defined') ORDER BY ts_ns").to_dicts()
-        said = [{key: value for key, value in json.loads(r["args"]).items() if key in ("stream", "pool", "user_metadata", "compile_context", "Addr", "Call stack")}
-                for r in rows]
+        rows = trace.sql(
+            "SELECT args FROM marks WHERE name IN ('[memory]', 'segment_map', 'user_defined') ORDER BY ts_ns"
+        ).to_dicts()
+        said = [
+            {
+                key: value
+                for key, value in json.loads(r["args"]).items()
+                if key in ("stream", "pool", "user_metadata", "compile_context", "Addr", "Call stack")
+            }
+            for r in rows
+        ]
         assert said == [told(e) for e in entries]
         assert trace.ask("losses").to_dicts() == []
 
@@ -451,7 +654,9 @@ def test_a_key_twice_in_a_dict_counts_where_it_stands_last(opened):
     pairs = [(1, 2), (1, 2), (3, 2), (3, 2), (1, 5), (4, 5), (4, 4)]
     for memo in (b"", b"\x94"):  # rows that the memo knows, and rows that it does not
         rows = b"".join(row(*p).replace(b"}", b"}" + memo) for p in pairs)
-        content = b"\x80\x04" + texts + b"00" + b"00" + b"}" + memo + b"h\x00]" + memo + b"]" + memo + b"(" + rows + b"eas."
+        content = (
+            b"\x80\x04" + texts + b"00" + b"00" + b"}" + memo + b"h\x00]" + memo + b"]" + memo + b"(" + rows + b"eas."
+        )
         assert [a["stream"] for a in args_of(opened(content), "user_defined")] == [second for _, second in pairs]
 
 
@@ -459,28 +664,64 @@ def test_a_key_twice_in_a_dict_counts_where_it_stands_last(opened):
 
 
 def args_of(trace, name="[memory]"):
-    return [json.loads(r["args"]) for r in trace.sql(f"SELECT args FROM marks WHERE name = '{name}' ORDER BY ts_ns, id").to_dicts()]
+    return [
+        json.loads(r["args"])
+        for r in trace.sql(f"SELECT args FROM marks WHERE name = '{name}' ORDER BY ts_ns, id").to_dicts()
+    ]
 
 
 def test_times_count_from_the_first_and_the_base_is_the_wall_clock(opened):
-    trace = opened({"segments": [], "device_traces": [[entry("alloc", 512, 512, 1_700_000_000_000_100)], [entry("alloc", 512, 512, 1_700_000_000_000_040)]],
-                    "external_annotations": [{"name": "step", "stage": "START", "device": 0, "time_us": 1_700_000_000_000_030},
-                                             {"name": "step", "stage": "END", "device": 0, "time_us": 1_700_000_000_000_200}]})
+    trace = opened(
+        {
+            "segments": [],
+            "device_traces": [
+                [entry("alloc", 512, 512, 1_700_000_000_000_100)],
+                [entry("alloc", 512, 512, 1_700_000_000_000_040)],
+            ],
+            "external_annotations": [
+                {"name": "step", "stage": "START", "device": 0, "time_us": 1_700_000_000_000_030},
+                {"name": "step", "stage": "END", "device": 0, "time_us": 1_700_000_000_000_200},
+            ],
+        }
+    )
     assert base_ns(trace) == 1_700_000_000_000_000_000  # a multiple of 64 us
-    assert [(r["device"], r["ts_ns"]) for r in trace.ask("memory_history", sort="device asc")] == [("GPU0", 100_000), ("GPU1", 40_000)]
+    assert [(r["device"], r["ts_ns"]) for r in trace.ask("memory_history", sort="device asc")] == [
+        ("GPU0", 100_000),
+        ("GPU1", 40_000),
+    ]
     (step,) = trace.ask("events", where="category = 'user_annotation'")
     assert (step["start_ns"], step["dur_ns"]) == (30_000, 170_000)
 
 
 def test_pinned_memory_of_the_host_is_no_device(opened):
     """torch 2.15: host_traces is one list, and its segments are of device -1."""
-    segment = {**Device(0, 1, 5).segment(), "device": -1, "address": 0x1000, "total_size": 4096, "allocated_size": 4096, "active_size": 4096, "requested_size": 4000,
-               "blocks": [{"address": 0x1000, "size": 4096, "requested_size": 4000, "state": "active_allocated", "frames": FRAMES[:2]}]}
+    segment = {
+        **Device(0, 1, 5).segment(),
+        "device": -1,
+        "address": 0x1000,
+        "total_size": 4096,
+        "allocated_size": 4096,
+        "active_size": 4096,
+        "requested_size": 4000,
+        "blocks": [
+            {"address": 0x1000, "size": 4096, "requested_size": 4000, "state": "active_allocated", "frames": FRAMES[:2]}
+        ],
+    }
     host = [entry("segment_alloc", 0x1000, 4096, 500, FRAMES[:2]), entry("alloc", 0x1000, 4096, 500, FRAMES[:2])]
-    trace = opened({"segments": [Device(0, 1, 5).segment()], "device_traces": [[entry("alloc", 0x9000, 512, 100)], []], "allocator_settings": {},
-                    "external_annotations": [], "host_segments": [segment], "host_traces": host})
+    trace = opened(
+        {
+            "segments": [Device(0, 1, 5).segment()],
+            "device_traces": [[entry("alloc", 0x9000, 512, 100)], []],
+            "allocator_settings": {},
+            "external_annotations": [],
+            "host_segments": [segment],
+            "host_traces": host,
+        }
+    )
     assert {r["device"] for r in trace.ask("memory_history")} == {"GPU0", "CPU"}
-    assert [(r["action"], r["bytes"], r["stack"]) for r in trace.ask("memory_history", device="CPU")] == [(e["action"], 4096, text(FRAMES[:2])) for e in host]
+    assert [(r["action"], r["bytes"], r["stack"]) for r in trace.ask("memory_history", device="CPU")] == [
+        (e["action"], 4096, text(FRAMES[:2])) for e in host
+    ]
     (row,) = [r for r in trace.ask("segments") if r["device"] == "CPU"]
     assert (row["total_bytes"], row["requested_bytes"], row["blocks"]) == (4096, 4000, 1)
     assert [(r["address"], r["bytes"]) for r in trace.ask("memory_state", device="CPU", at="end")] == [("0x1000", 4096)]
@@ -488,17 +729,35 @@ def test_pinned_memory_of_the_host_is_no_device(opened):
 
 def test_a_history_of_the_cpu_is_called_so(opened):
     trace = opened({**snapshot([Device(0, 1, 20)]), "device_type": "cpu"})
-    for question in ("memory_history", "memory_state", "memory_stacks", "memory_stats", "segments", "memory", "memory_blocks"):
+    for question in (
+        "memory_history",
+        "memory_state",
+        "memory_stacks",
+        "memory_stats",
+        "segments",
+        "memory",
+        "memory_blocks",
+    ):
         assert {r["device"] for r in trace.ask(question)} == {"CPU"}, question
 
 
 def test_only_caching_allocators_round(opened):
     """1200 bytes are three times 512, also by halves of a power of two; 3 MiB and one byte go up to 512 bytes, quarters or halves. The CPU rounds nothing."""
+
     def allocated(settings=None, **more):
-        history = [entry("alloc", 0x1000, 1200, 1), entry("free_requested", 0x1000, 1200, 2), entry("free_completed", 0x1000, 1200, 3),
-                   entry("alloc", 0x9000, 3 * MIB + 1, 4), entry("free_requested", 0x9000, 3 * MIB + 1, 5), entry("free_completed", 0x9000, 3 * MIB + 1, 6)]
-        rows = opened({"segments": [], "device_traces": [history], "allocator_settings": settings or {}, **more}).ask("memory_stats")
+        history = [
+            entry("alloc", 0x1000, 1200, 1),
+            entry("free_requested", 0x1000, 1200, 2),
+            entry("free_completed", 0x1000, 1200, 3),
+            entry("alloc", 0x9000, 3 * MIB + 1, 4),
+            entry("free_requested", 0x9000, 3 * MIB + 1, 5),
+            entry("free_completed", 0x9000, 3 * MIB + 1, 6),
+        ]
+        rows = opened({"segments": [], "device_traces": [history], "allocator_settings": settings or {}, **more}).ask(
+            "memory_stats"
+        )
         return next(r["allocated"] for r in rows if (r["metric"], r["pool"]) == ("allocated_bytes", "all"))
+
     assert allocated() == 1536 + 3 * MIB + 512
     divisions = {str(1 << k): 4 if k == 1 else 0 for k in range(16)}  # from 2 to 4 MiB in steps of 512 KiB
     assert allocated({"roundup_power2_divisions": divisions}) == 1536 + 3 * MIB + MIB // 2
@@ -507,28 +766,70 @@ def test_only_caching_allocators_round(opened):
 
 
 def test_what_entries_say_beside(opened):
-    said = {"pool_id": (0, 3), "compile_context": "0/1", "user_metadata": '{"layer":3}', "internal_metadata": "mallocWithAddress",
-            "forward_frames": ["  File \"a.py\", line 3, in f\n", "    y = x * 2\n"]}
-    trace = opened({"segments": [], "device_traces": [[entry("alloc", 512, 512, 10, **said), entry("alloc", 1024, 512, 11),
-                                                       entry("annotate", 512, 0, 12, FRAMES[:1], user_metadata="packed"), entry("alloc", 2048, 512, 13, **said)]]})
+    said = {
+        "pool_id": (0, 3),
+        "compile_context": "0/1",
+        "user_metadata": '{"layer":3}',
+        "internal_metadata": "mallocWithAddress",
+        "forward_frames": ['  File "a.py", line 3, in f\n', "    y = x * 2\n"],
+    }
+    trace = opened(
+        {
+            "segments": [],
+            "device_traces": [
+                [
+                    entry("alloc", 512, 512, 10, **said),
+                    entry("alloc", 1024, 512, 11),
+                    entry("annotate", 512, 0, 12, FRAMES[:1], user_metadata="packed"),
+                    entry("alloc", 2048, 512, 13, **said),
+                ]
+            ],
+        }
+    )
     first, plain, last = args_of(trace)
-    assert {k: first[k] for k in ("pool", "compile_context", "user_metadata", "internal_metadata", "forward_frames")} == \
-        {"pool": "(0, 3)", "compile_context": "0/1", "user_metadata": '{"layer":3}', "internal_metadata": "mallocWithAddress",
-         "forward_frames": '  File "a.py", line 3, in f\n    y = x * 2\n'}
+    assert {
+        k: first[k] for k in ("pool", "compile_context", "user_metadata", "internal_metadata", "forward_frames")
+    } == {
+        "pool": "(0, 3)",
+        "compile_context": "0/1",
+        "user_metadata": '{"layer":3}',
+        "internal_metadata": "mallocWithAddress",
+        "forward_frames": '  File "a.py", line 3, in f\n    y = x * 2\n',
+    }
     assert not {"pool", "compile_context", "user_metadata", "internal_metadata", "forward_frames"} & set(plain)
-    assert {k: v for k, v in last.items() if k not in ("Addr", "Total Allocated")} == {k: v for k, v in first.items() if k not in ("Addr", "Total Allocated")}
+    assert {k: v for k, v in last.items() if k not in ("Addr", "Total Allocated")} == {
+        k: v for k, v in first.items() if k not in ("Addr", "Total Allocated")
+    }
     (note,) = args_of(trace, "annotate")
     assert note["user_metadata"] == "packed"
-    assert [(r["action"], r["address"], r["stack"]) for r in trace.ask("memory_history", where="action = 'annotate'")] == [("annotate", "0x200", text(FRAMES[:1]))]
+    assert [
+        (r["action"], r["address"], r["stack"]) for r in trace.ask("memory_history", where="action = 'annotate'")
+    ] == [("annotate", "0x200", text(FRAMES[:1]))]
 
 
 def test_frames_of_compiled_code_name_the_line_that_was_written(opened):
-    compiled = {"filename": "/tmp/x/graph_1.py", "line": 40, "name": "forward", "fx_node_op": "call_function", "fx_node_name": "linear", "fx_node_target": "x",
-                "fx_original_trace": '  File "/src/train.py", line 7, in main\n    model(x)\n  File "/src/model.py", line 12, in forward\n    return self.fc(x)\n'}
+    compiled = {
+        "filename": "/tmp/x/graph_1.py",
+        "line": 40,
+        "name": "forward",
+        "fx_node_op": "call_function",
+        "fx_node_name": "linear",
+        "fx_node_target": "x",
+        "fx_original_trace": '  File "/src/train.py", line 7, in main\n    model(x)\n  File "/src/model.py", line 12, in forward\n    return self.fc(x)\n',
+    }
     odd = {**compiled, "fx_original_trace": 'File "/src/model.py", line '}
-    trace = opened({"segments": [], "device_traces": [[entry("alloc", 512, 512, 10, [compiled, FRAMES[0]]), entry("alloc", 1024, 512, 11, [odd])]]})
-    assert [r["stack"] for r in trace.ask("memory_history")] == ["/src/model.py(12): forward;/tmp/x/graph_1.py(40): forward [linear];" + text(FRAMES[:1]),
-                                                                 "/tmp/x/graph_1.py(40): forward [linear]"]
+    trace = opened(
+        {
+            "segments": [],
+            "device_traces": [
+                [entry("alloc", 512, 512, 10, [compiled, FRAMES[0]]), entry("alloc", 1024, 512, 11, [odd])]
+            ],
+        }
+    )
+    assert [r["stack"] for r in trace.ask("memory_history")] == [
+        "/src/model.py(12): forward;/tmp/x/graph_1.py(40): forward [linear];" + text(FRAMES[:1]),
+        "/tmp/x/graph_1.py(40): forward [linear]",
+    ]
 
 
 @pytest.mark.parametrize("where", ["top", "list", "settings"])
@@ -551,7 +852,10 @@ def test_what_torch_saves(opened, tmp_path):
     for name, way in (("new.pt", {}), ("old.pt", {"_use_new_zipfile_serialization": False})):
         torch.save(made, tmp_path / name, **way)
         assert tg.open(tmp_path / name).ask("memory_history").to_dicts() == expected
-        assert opened(gzip.compress((tmp_path / name).read_bytes()), name + ".gz").ask("memory_history").to_dicts() == expected
+        assert (
+            opened(gzip.compress((tmp_path / name).read_bytes()), name + ".gz").ask("memory_history").to_dicts()
+            == expected
+        )
     torch.save({"weight": torch.ones(3)}, tmp_path / "checkpoint.pt")
     with pytest.raises(tg.TachographError, match="run code .*torch._utils._rebuild_tensor_v2"):
         tg.open(tmp_path / "checkpoint.pt")
@@ -568,7 +872,12 @@ def test_other_archives_get_a_sentence(opened):
 
 
 def test_cut_in_the_hosts_history(opened):
-    made = {"segments": [], "device_traces": [[entry("alloc", 4096, 512, 100)]], "host_segments": [], "host_traces": [entry("alloc", 8192, 512, 100 + i) for i in range(5)]}
+    made = {
+        "segments": [],
+        "device_traces": [[entry("alloc", 4096, 512, 100)]],
+        "host_segments": [],
+        "host_traces": [entry("alloc", 8192, 512, 100 + i) for i in range(5)],
+    }
     data = pickle.dumps(made, protocol=4)
     trace = opened(data[:-30])
     assert {r["device"] for r in trace.ask("memory_history")} == {"GPU0", "CPU"}

@@ -1,4 +1,5 @@
 """Snapshots of a simulated allocator against torch's own _memory_viz, and against what the allocator had in use after each event."""
+
 import io
 import pickle
 import random
@@ -45,16 +46,30 @@ def test_segments_as_torch_sums_them(seed):
     trace = opened(snapshot)
     said = viz.segsum(snapshot)  # refuses segments that do not add up
     rows, blocks = trace.ask("segments").to_dicts(), trace.ask("segments", by="block").to_dicts()
-    total, used = sum(r["total_bytes"] for r in rows), sum(b["requested_bytes"] for b in blocks if b["kind"] == "active_allocated")
-    external, internal = sum(r["free_bytes"] for r in rows), sum(b["total_bytes"] - b["requested_bytes"] for b in blocks if b["kind"] == "active_allocated")
+    total, used = (
+        sum(r["total_bytes"] for r in rows),
+        sum(b["requested_bytes"] for b in blocks if b["kind"] == "active_allocated"),
+    )
+    external, internal = (
+        sum(r["free_bytes"] for r in rows),
+        sum(b["total_bytes"] - b["requested_bytes"] for b in blocks if b["kind"] == "active_allocated"),
+    )
     pending = sum(b["total_bytes"] for b in blocks if b["kind"] == "active_pending_free")  # which torch counts as free
     assert f"segments: {len(rows)}\ntotal_reserved: {viz.Bytes(total)}\ntotal_allocated: {viz.Bytes(used)}\n" in said
     assert f"total_free: {viz._report_free(external + pending, internal)}\n" in said
-    assert sum(r["allocated_bytes"] for r in rows) == used + internal and sum(r["active_bytes"] for r in rows) == used + internal + pending
+    assert (
+        sum(r["allocated_bytes"] for r in rows) == used + internal
+        and sum(r["active_bytes"] for r in rows) == used + internal + pending
+    )
     pools = Counter()
     for s in snapshot["segments"]:
         pools[(s["device"], str(s["segment_pool_id"]), s["segment_type"])] += s["total_size"]
-    assert Counter({(int(r["device"][3:]), r["pool"], r["kind"]): r["total_bytes"] for r in trace.ask("segments", by="pool")}) == pools
+    assert (
+        Counter(
+            {(int(r["device"][3:]), r["pool"], r["kind"]): r["total_bytes"] for r in trace.ask("segments", by="pool")}
+        )
+        == pools
+    )
 
 
 @runs
@@ -69,9 +84,16 @@ def test_bytes_by_stack_as_in_torchs_flame_graph(seed):
         theirs[state, frames] += int(size)
     ours = Counter()
     for block in opened(snapshot).ask("segments", by="block").to_dicts():
-        frames = [re.fullmatch(r"(.*)\((\d+)\): (.*)", f).groups() for f in reversed((block["stack"] or "").split(";"))] if block["stack"] else []
+        frames = (
+            [re.fullmatch(r"(.*)\((\d+)\): (.*)", f).groups() for f in reversed((block["stack"] or "").split(";"))]
+            if block["stack"]
+            else []
+        )
         asked = block["requested_bytes"]
-        ours[block["kind"], ";".join(f"{file.split('/')[-1]}:{line}:{name}" for file, line, name in frames) or "<non-python>"] += asked
+        ours[
+            block["kind"],
+            ";".join(f"{file.split('/')[-1]}:{line}:{name}" for file, line, name in frames) or "<non-python>",
+        ] += asked
         ours[block["kind"], "<gaps>"] += block["total_bytes"] - asked
     assert +ours == +theirs
 
@@ -86,10 +108,13 @@ def test_state_after_any_event_is_the_allocators(seed):
         history = trace.ask("memory_history", device=device).to_dicts()
         present = [r for r in history if r["action"] == "present"]
         assert {int(r["address"], 16): r["bytes"] for r in present} == a.at_start
-        events = history[len(present):]
-        assert [r["action"].replace("free_requested", "free") for r in events] == [e["action"].replace("free_requested", "free") for e in a.trace]
-        assert [r["allocated_bytes"] for r in events if r["allocated_bytes"] is not None] == \
-            [sum(s.values()) for s, e in zip(a.states, a.trace) if e["action"] in ("alloc", "free_requested")]
+        events = history[len(present) :]
+        assert [r["action"].replace("free_requested", "free") for r in events] == [
+            e["action"].replace("free_requested", "free") for e in a.trace
+        ]
+        assert [r["allocated_bytes"] for r in events if r["allocated_bytes"] is not None] == [
+            sum(s.values()) for s, e in zip(a.states, a.trace) if e["action"] in ("alloc", "free_requested")
+        ]
         for at in random.Random(seed).sample(range(len(events)), 5):
             state = trace.ask("memory_state", device=device, at=str(len(present) + at)).to_dicts()
             assert {int(r["address"], 16): r["bytes"] for r in state} == a.states[at]
@@ -110,7 +135,13 @@ def test_what_is_never_freed_is_what_torch_leaves_after_filtering(seed):
         viz.filter_alloc_free_pairs(left)
     for a in allocators:
         theirs = Counter((e["addr"], e["size"]) for e in left["device_traces"][a.device] if e["action"] == "alloc")
-        assert Counter((int(r["address"], 16), r["bytes"]) for r in trace.ask("memory_state", device=f"GPU{a.device}", at="end")) == theirs
+        assert (
+            Counter(
+                (int(r["address"], 16), r["bytes"])
+                for r in trace.ask("memory_state", device=f"GPU{a.device}", at="end")
+            )
+            == theirs
+        )
 
 
 @runs
@@ -123,14 +154,26 @@ def test_reserved_bytes_follow_the_segments(seed):
         expected = []
         for e in reversed(a.trace):
             expected.append(now)
-            now -= {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}.get(e["action"], 0) * e["size"]
+            now -= {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}.get(
+                e["action"], 0
+            ) * e["size"]
         rows = [r for r in trace.ask("memory_history", device=f"GPU{a.device}") if r["action"] != "present"]
-        assert [(r["action"], r["reserved_bytes"]) for r in rows if r["reserved_bytes"] is not None and r["action"] != "free"] == \
-            [(e["action"], b) for e, b in zip(a.trace, reversed(expected)) if e["action"] not in ("oom", "snapshot", "free_requested")]
+        assert [
+            (r["action"], r["reserved_bytes"])
+            for r in rows
+            if r["reserved_bytes"] is not None and r["action"] != "free"
+        ] == [
+            (e["action"], b)
+            for e, b in zip(a.trace, reversed(expected))
+            if e["action"] not in ("oom", "snapshot", "free_requested")
+        ]
 
 
 def statistics(trace, device):
-    return {(r["metric"], r["pool"]): [r["current"], r["peak"], r["allocated"], r["freed"]] for r in trace.ask("memory_stats", device=f"GPU{device}")}
+    return {
+        (r["metric"], r["pool"]): [r["current"], r["peak"], r["allocated"], r["freed"]]
+        for r in trace.ask("memory_stats", device=f"GPU{device}")
+    }
 
 
 @runs
@@ -148,7 +191,9 @@ def test_statistics_are_those_the_allocator_keeps(seed, splits_all, divides):
             assert (metric, pool, ours[metric, pool]) == (metric, pool, figures)
     for k, metric in enumerate(("inactive_split", "inactive_split_bytes")):
         by_pool = [a.inactive_split(small)[k] for small in (False, True)]
-        assert [ours[metric, pool] for pool in ("large_pool", "small_pool", "all")] == [[n, None, None, None] for n in (*by_pool, sum(by_pool))]
+        assert [ours[metric, pool] for pool in ("large_pool", "small_pool", "all")] == [
+            [n, None, None, None] for n in (*by_pool, sum(by_pool))
+        ]
     actions = Counter(e["action"] for e in a.trace)
     assert ours["num_ooms", "all"][0] == actions["oom"]
     assert ours["num_device_alloc", "all"][0] == actions["segment_alloc"] + actions["segment_map"]
@@ -163,16 +208,40 @@ def test_the_summary_is_torchs(monkeypatch, times):
         for e in entries:
             e["size"] *= times
     trace = opened(snapshot)
-    figures = {f"{metric}.{pool}.{stat}": n or 0 for (metric, pool), row in statistics(trace, 0).items()
-               for stat, n in zip(("current", "peak", "allocated", "freed"), row)}
+    figures = {
+        f"{metric}.{pool}.{stat}": n or 0
+        for (metric, pool), row in statistics(trace, 0).items()
+        for stat, n in zip(("current", "peak", "allocated", "freed"), row)
+    }
     for name in ("oversize_allocations", "oversize_segments"):
         figures.update({f"{name}.{stat}": 0 for stat in ("current", "peak", "allocated", "freed")})
-    monkeypatch.setattr(torch.cuda.memory, "memory_stats", lambda device=None: {**figures, "num_ooms": 0, "num_alloc_retries": 0})
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in torch.cuda.memory.memory_summary(0).splitlines() if line.count("|") == 6]
-    theirs = [[re.sub(r"\s+", " ", cell) for cell in row] for row in lines if row[0] and row[0] != "Metric" and "versize" not in row[0]]
-    ours = [[r["metric"].strip(), *(("0 B" if "memory" in block else "0") if r[c] is None else r[c] for c in ("current", "peak", "allocated", "freed"))]
-            for r in trace.ask("memory_summary", device="GPU0", pools=1) for block in [r["metric"]]]
-    assert [row for row in ours if "Non-releasable" not in row[0]][:12] == [row for row in theirs if "Non-releasable" not in row[0]][:12]
+    monkeypatch.setattr(
+        torch.cuda.memory, "memory_stats", lambda device=None: {**figures, "num_ooms": 0, "num_alloc_retries": 0}
+    )
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in torch.cuda.memory.memory_summary(0).splitlines()
+        if line.count("|") == 6
+    ]
+    theirs = [
+        [re.sub(r"\s+", " ", cell) for cell in row]
+        for row in lines
+        if row[0] and row[0] != "Metric" and "versize" not in row[0]
+    ]
+    ours = [
+        [
+            r["metric"].strip(),
+            *(
+                ("0 B" if "memory" in block else "0") if r[c] is None else r[c]
+                for c in ("current", "peak", "allocated", "freed")
+            ),
+        ]
+        for r in trace.ask("memory_summary", device="GPU0", pools=1)
+        for block in [r["metric"]]
+    ]
+    assert [row for row in ours if "Non-releasable" not in row[0]][:12] == [
+        row for row in theirs if "Non-releasable" not in row[0]
+    ][:12]
     assert len(ours) == len(theirs) == 27
 
 

@@ -1,4 +1,5 @@
 """Where an operator was called: file, line, function, module; and every call of Python, against torch's own tracer and Python's own hooks."""
+
 import _thread
 import asyncio
 import collections
@@ -40,8 +41,7 @@ def parts(frame):
 
 
 def calls_sin(x):
-    y = (
-        x.sin())  # the sin
+    y = x.sin()  # the sin
     return y
 
 
@@ -57,7 +57,9 @@ def test_an_operator_says_file_line_and_function_of_each_caller(run):
     x = torch.ones(2)
     (stack,) = run(record.OPS | record.STACKS, lambda: Holder(x)).stacks("aten::sin")
     frames = [parts(frame) for frame in stack]
-    assert [f[2] for f in frames[:4]] == ["calls_sin", "<lambda>", "walk"] + (["<listcomp>"] if sys.version_info < (3, 12) else ["__init__"])
+    assert [f[2] for f in frames[:4]] == ["calls_sin", "<lambda>", "walk"] + (
+        ["<listcomp>"] if sys.version_info < (3, 12) else ["__init__"]
+    )
     assert [int(f[1]) for f in frames[:3]] == [line_of("the sin"), line_of("the lambda"), line_of("the lambda")]
     assert all(os.path.basename(f[0]) == HERE for f in frames[:4])
 
@@ -78,16 +80,21 @@ def test_functions_are_those_torch_reports(run):
         return net(x)
 
     ours = run(record.OPS | record.STACKS | record.MODULES, work)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True,
-                                experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True)) as prof:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        with_stack=True,
+        experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True),
+    ) as prof:
         work()
     theirs = [e for e in prof.events() if e.name.startswith("aten::")]
     mine = sorted((e for e in ours.events if e["cat"] == "cpu_op"), key=lambda e: (e["ts"], -e["dur"]))
     assert [e["name"] for e in mine] == [e.name for e in theirs]
 
-    def inside(frames):  # from the operator out to work(); torch has C functions too, and of Python ones the line where they begin
+    def inside(
+        frames,
+    ):  # from the operator out to work(); torch has C functions too, and of Python ones the line where they begin
         names = [re.sub(r"\(\d+\)", "", frame) for frame in frames if not frame.startswith("<built-in")]
-        return names[:next(i for i, name in enumerate(names) if name.endswith(": work")) + 1]
+        return names[: next(i for i, name in enumerate(names) if name.endswith(": work")) + 1]
 
     for own, other in zip(mine, theirs):
         frames = [frame for frame in own["args"]["Call stack"].split(";") if frame]
@@ -101,7 +108,7 @@ def test_deep_recursion(run):
     x = torch.ones(1)
     for depth in (0, 100, 800):
         (stack,) = run(record.OPS | record.STACKS, lambda: dive(depth)).stacks("aten::cos")
-        assert [parts(frame)[2] for frame in stack[:min(depth, 100) + 1]] == ["dive"] * (min(depth, 100) + 1)
+        assert [parts(frame)[2] for frame in stack[: min(depth, 100) + 1]] == ["dive"] * (min(depth, 100) + 1)
 
 
 def test_three_thousand_functions_that_come_and_go(run):
@@ -120,10 +127,10 @@ def test_three_thousand_functions_that_come_and_go(run):
 def test_names_that_are_not_ascii_or_hostile(run):
     x = torch.ones(1)
     names = {}
-    exec(compile("def größe_測(x):\n\n    return x.tan()\n", "mödel \udcff\n\"é.py", "exec"), names)
+    exec(compile("def größe_測(x):\n\n    return x.tan()\n", 'mödel \udcff\n"é.py', "exec"), names)
     (stack,) = run(record.OPS | record.STACKS, lambda: names["größe_測"](x)).stacks("aten::tan")
     file, line, function = re.fullmatch(r"(?s)(.*)\((\d+)\): (.*)", stack[0]).groups()
-    assert (line, function) == ("3", "größe_測") and file.startswith("mödel ") and file.endswith("\n\"é.py")
+    assert (line, function) == ("3", "größe_測") and file.startswith("mödel ") and file.endswith('\n"é.py')
 
 
 def test_each_thread_has_its_own_stack(run):
@@ -138,12 +145,16 @@ def test_each_thread_has_its_own_stack(run):
 
     def work():
         threads = [threading.Thread(target=of_thread, args=(n % 2,)) for n in range(6)]
-        for t in threads: t.start()
-        for t in threads: t.join()
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
 
     result = run(record.OPS | record.STACKS, work)
     assert [parts(s[0])[2] for s in result.stacks("aten::neg")] == ["of_thread"] * 150
-    assert [[parts(f)[2] for f in s[:2]] for s in result.stacks("aten::cos")] == [["of_thread_inner", "of_thread"]] * 150
+    assert [[parts(f)[2] for f in s[:2]] for s in result.stacks("aten::cos")] == [
+        ["of_thread_inner", "of_thread"]
+    ] * 150
     assert len({e["tid"] for e in result.named("aten::neg") + result.named("aten::cos")}) == 6
 
 
@@ -201,10 +212,17 @@ class Model(nn.Module):
 def test_paths_are_those_of_the_model(run, with_stacks):
     model, x = Model(), torch.ones(1)
     result = run(record.OPS | record.MODULES | with_stacks, lambda: (model(x), model(x)))
-    assert {path for _, path in result.modules()} == {name for name, module in model.named_modules(remove_duplicate=False) if not isinstance(module, nn.ModuleList)}
+    assert {path for _, path in result.modules()} == {
+        name for name, module in model.named_modules(remove_duplicate=False) if not isinstance(module, nn.ModuleList)
+    }
     shared = {name for name, path in result.modules() if path.endswith("shared")}
-    assert len(shared) == 1 and {path for name, path in result.modules() if name in shared} == {"one.shared", "two.shared"}
-    assert len({name for name, _ in result.modules() if name.startswith("Leaf_")}) == 11  # objects: five of each block and the one they share
+    assert len(shared) == 1 and {path for name, path in result.modules() if name in shared} == {
+        "one.shared",
+        "two.shared",
+    }
+    assert (
+        len({name for name, _ in result.modules() if name.startswith("Leaf_")}) == 11
+    )  # objects: five of each block and the one they share
     assert len(result.named("aten::exp")) == 24
 
 
@@ -219,8 +237,10 @@ def test_modules_called_from_threads(run):
 
     def work():
         threads = [threading.Thread(target=model, args=(x,)) for _ in range(4)]
-        for t in threads: t.start()
-        for t in threads: t.join()
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
 
     result = run(record.OPS | record.MODULES | record.STACKS, work)
     assert result.modules() == {("Sequential_0", ""), ("Leaf_0", "0"), ("Leaf_1", "1")}
@@ -330,10 +350,16 @@ def program():
 
 
 def plain(name):
-    return re.sub(r" object at 0x[0-9a-f]+", "", re.sub(r"(.*/)?([^/]*)\(", r"\2(", name) if not name.startswith("<built-in") else name)
+    return re.sub(
+        r" object at 0x[0-9a-f]+",
+        "",
+        re.sub(r"(.*/)?([^/]*)\(", r"\2(", name) if not name.startswith("<built-in") else name,
+    )
 
 
-IN_THREADING = re.compile(r"threading\.py|lock|RLock|get_ident|get_native_id|_sentinel|deque|method (remove|append|locked|add|discard|difference_update)|function len|profile")
+IN_THREADING = re.compile(
+    r"threading\.py|lock|RLock|get_ident|get_native_id|_sentinel|deque|method (remove|append|locked|add|discard|difference_update)|function len|profile"
+)
 
 
 def test_calls_are_those_that_setprofile_sees(run):
@@ -360,11 +386,24 @@ def test_calls_are_those_that_setprofile_sees(run):
     finally:
         gc.enable()
     (around,) = [e for e in result.events if e["name"].endswith(": program")]
-    inside = [e for e in result.events if e["cat"] == "python_function" and (e["tid"] != around["tid"] or around["ts"] <= e["ts"] <= around["ts"] + around["dur"])]
+    inside = [
+        e
+        for e in result.events
+        if e["cat"] == "python_function"
+        and (e["tid"] != around["tid"] or around["ts"] <= e["ts"] <= around["ts"] + around["dur"])
+    ]
     ours = collections.Counter(plain(e["name"]) for e in inside)
     # How often threads meet in locks is not the same twice; a thread's first two functions run before its hook is called.
-    assert {name: (ours[name], seen[name]) for name in set(ours) | set(seen) if ours[name] != seen[name] and not IN_THREADING.search(name)} == {}
-    assert ours[f"{HERE}({fib.__code__.co_firstlineno}): fib"] == seen[f"{HERE}({fib.__code__.co_firstlineno}): fib"] == 25 + 1 + 3 + 5
+    assert {
+        name: (ours[name], seen[name])
+        for name in set(ours) | set(seen)
+        if ours[name] != seen[name] and not IN_THREADING.search(name)
+    } == {}
+    assert (
+        ours[f"{HERE}({fib.__code__.co_firstlineno}): fib"]
+        == seen[f"{HERE}({fib.__code__.co_firstlineno}): fib"]
+        == 25 + 1 + 3 + 5
+    )
 
 
 def overlaps(events):
@@ -372,8 +411,12 @@ def overlaps(events):
     found = 0
     for tid in {e["tid"] for e in events}:
         stack = []
-        for start, end in sorted(((round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)) for e in events if e["tid"] == tid), key=lambda p: (p[0], -p[1])):
-            while stack and stack[-1] <= start: stack.pop()
+        for start, end in sorted(
+            ((round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)) for e in events if e["tid"] == tid),
+            key=lambda p: (p[0], -p[1]),
+        ):
+            while stack and stack[-1] <= start:
+                stack.pop()
             found += bool(stack) and end > stack[-1] + 1  # a nanosecond of rounding
             stack.append(end)
     return found
@@ -406,7 +449,13 @@ def test_calls_are_those_that_torch_records(run):
 
     def counted(events):
         (around,) = [e for e in events if e["name"].endswith(": inner")]
-        inside = (e for e in events if e["cat"] == "python_function" and e["ts"] >= around["ts"] and e["ts"] + e["dur"] <= around["ts"] + around["dur"] + decimal.Decimal("0.001"))
+        inside = (
+            e
+            for e in events
+            if e["cat"] == "python_function"
+            and e["ts"] >= around["ts"]
+            and e["ts"] + e["dur"] <= around["ts"] + around["dur"] + decimal.Decimal("0.001")
+        )
         return collections.Counter(re.sub(r" object at 0x[0-9a-f]+", "", e["name"]) for e in inside)
 
     inner()
@@ -442,8 +491,12 @@ def test_threads_one_after_the_other_have_names_of_their_own(run):
         calls = [e for e in result.events if e["name"].endswith(f": {name}")]
         assert len(calls) == 2
         for call in calls:
-            inside = [e for e in result.events if e["tid"] == call["tid"] and call["ts"] < e["ts"] < call["ts"] + call["dur"]]
-            assert [e["name"] for e in sorted(inside, key=lambda e: e["ts"])] == [f"<built-in function {f}>" for f in functions]
+            inside = [
+                e for e in result.events if e["tid"] == call["tid"] and call["ts"] < e["ts"] < call["ts"] + call["dur"]
+            ]
+            assert [e["name"] for e in sorted(inside, key=lambda e: e["ts"])] == [
+                f"<built-in function {f}>" for f in functions
+            ]
 
 
 def test_recursion_deeper_than_is_followed(run):

@@ -1,4 +1,5 @@
 """EventList and its tables, over traces written by hand: every number and every line is worked out here."""
+
 import json
 import pickle
 import textwrap
@@ -23,23 +24,60 @@ def op(name, ts, dur, tid=1, cat="cpu_op", **args):
 
 
 def memory(ts, size, device=0, tid=1):
-    return {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid, "ts": ts,
-            "args": {"Device Type": device, "Device Id": 0, "Bytes": size, "Addr": 4096}}
+    return {
+        "ph": "i",
+        "s": "t",
+        "cat": "cpu_instant_event",
+        "name": "[memory]",
+        "pid": 1,
+        "tid": tid,
+        "ts": ts,
+        "args": {"Device Type": device, "Device Id": 0, "Bytes": size, "Addr": 4096},
+    }
 
 
 # Two steps of a linear layer and a relu; a kernel; memory of two threads at the same time.
 TRAINING = [
     op("ProfilerStep#0", 0, 100, cat="user_annotation", **{"External id": 1}),
-    op("aten::linear", 10, 50, **{"External id": 2, "Input Dims": [[4, 8], [16, 8], [16]], "Sequence number": 3, "Fwd thread id": 0}),
-    op("aten::addmm", 20, 30, **{"External id": 3, "Input Dims": [[16], [4, 8], [8, 16], [], []], "Concrete Inputs": ["", "", "", "1", "1"]}),
+    op(
+        "aten::linear",
+        10,
+        50,
+        **{"External id": 2, "Input Dims": [[4, 8], [16, 8], [16]], "Sequence number": 3, "Fwd thread id": 0},
+    ),
+    op(
+        "aten::addmm",
+        20,
+        30,
+        **{"External id": 3, "Input Dims": [[16], [4, 8], [8, 16], [], []], "Concrete Inputs": ["", "", "", "1", "1"]},
+    ),
     op("cudaLaunchKernel", 25, 5, cat="cuda_runtime", **{"External id": 3, "correlation": 77}),
     op("aten::relu", 70, 10, **{"External id": 4, "Input Dims": [[4, 16]]}),
     op("ProfilerStep#1", 100, 100, cat="user_annotation", **{"External id": 5}),
     op("aten::cat", 110, 20, **{"External id": 6, "Input Dims": [[[4, 16], [4, 16]], []]}),
     op("aten::relu", 140, 20, **{"External id": 7, "Input Dims": [[8, 16]]}),
-    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 40, "dur": 25,
-     "args": {"External id": 3, "correlation": 77, "device": 0, "stream": 7, "grid": [4, 1, 1], "registers per thread": 32}},
-    memory(35, 2048), memory(36, 4096, tid=2), memory(75, 512), memory(78, -256), memory(210, -2048),
+    {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "gemm",
+        "pid": 0,
+        "tid": 7,
+        "ts": 40,
+        "dur": 25,
+        "args": {
+            "External id": 3,
+            "correlation": 77,
+            "device": 0,
+            "stream": 7,
+            "grid": [4, 1, 1],
+            "registers per thread": 32,
+        },
+    },
+    memory(35, 2048),
+    memory(36, 4096, tid=2),
+    memory(75, 512),
+    memory(78, -256),
+    memory(210, -2048),
 ]
 PYTHON = [
     op("train.py(1): <module>", 0, 100, cat="python_function", **{"Python id": 1}),
@@ -57,6 +95,7 @@ def opened(tmp_path):
         path = tmp_path / "trace.json"
         path.write_text(json.dumps({"traceEvents": events}))
         return tg.open(path)
+
     return open_events
 
 
@@ -74,7 +113,15 @@ def by_key(events):
 
 def test_rows_come_in_the_order_of_their_first_event(training):
     assert [e.key for e in training.key_averages()] == [
-        "ProfilerStep*", "aten::linear", "aten::addmm", "cudaLaunchKernel", "[memory]", "gemm", "aten::relu", "aten::cat"]
+        "ProfilerStep*",
+        "aten::linear",
+        "aten::addmm",
+        "cudaLaunchKernel",
+        "[memory]",
+        "gemm",
+        "aten::relu",
+        "aten::cat",
+    ]
 
 
 def test_times(training):
@@ -82,8 +129,17 @@ def test_times(training):
     step, linear, addmm = rows["ProfilerStep*", "CPU"], rows["aten::linear", "CPU"], rows["aten::addmm", "CPU"]
     assert (step.count, step.cpu_time_total, step.self_cpu_time_total, step.cpu_time) == (2, 200, 100, 100)
     assert (step.device_time_total, step.self_device_time_total) == (25, 0)
-    assert (linear.cpu_time_total, linear.self_cpu_time_total, linear.device_time_total, linear.self_device_time_total) == (50, 20, 25, 0)
-    assert (addmm.cpu_time_total, addmm.self_cpu_time_total, addmm.self_device_time_total) == (30, 25, 25)  # the launch is a child
+    assert (
+        linear.cpu_time_total,
+        linear.self_cpu_time_total,
+        linear.device_time_total,
+        linear.self_device_time_total,
+    ) == (50, 20, 25, 0)
+    assert (addmm.cpu_time_total, addmm.self_cpu_time_total, addmm.self_device_time_total) == (
+        30,
+        25,
+        25,
+    )  # the launch is a child
     kernel = rows["gemm", "CUDA"]
     assert (kernel.cpu_time_total, kernel.self_device_time_total, kernel.is_user_annotation) == (0, 25, False)
     assert training.self_cpu_time_total == 200
@@ -92,7 +148,9 @@ def test_times(training):
 def test_memory_belongs_to_the_operator_of_its_thread(training):
     rows = by_key(training.key_averages())
     assert rows["aten::addmm", "CPU"].self_cpu_memory_usage == 2048  # not what thread 2 allocated meanwhile
-    assert rows["aten::linear", "CPU"].cpu_memory_usage == 2048 and rows["aten::linear", "CPU"].self_cpu_memory_usage == 0
+    assert (
+        rows["aten::linear", "CPU"].cpu_memory_usage == 2048 and rows["aten::linear", "CPU"].self_cpu_memory_usage == 0
+    )
     assert rows["aten::relu", "CPU"].self_cpu_memory_usage == 256
     assert rows["ProfilerStep*", "CPU"].cpu_memory_usage == 2304
     left = rows["[memory]", "CPU"]
@@ -114,7 +172,9 @@ def test_shapes_tell_calls_apart_and_lists_of_tensors_do_not(training):
 
 
 def test_repeated_names_are_one_call(opened):
-    events = EventList.from_trace(opened([op("aten::f.out", 0, 10), op("aten::f.Tensor", 1, 8), op("aten::f", 2, 6), op("aten::g", 3, 4)]))
+    events = EventList.from_trace(
+        opened([op("aten::f.out", 0, 10), op("aten::f.Tensor", 1, 8), op("aten::f", 2, 6), op("aten::g", 3, 4)])
+    )
     rows = by_key(events.key_averages())
     assert [e.key for e in events] == ["aten::f", "aten::g"]
     assert (rows["aten::f", "CPU"].count, rows["aten::f", "CPU"].self_cpu_time_total) == (1, 6)
@@ -122,16 +182,28 @@ def test_repeated_names_are_one_call(opened):
 
 
 def test_overloads(opened):
-    events = EventList.from_trace(opened([op("aten::add.Tensor", 0, 1), op("aten::add.out", 2, 1), op("aten::add.Tensor", 4, 1)]))
+    events = EventList.from_trace(
+        opened([op("aten::add.Tensor", 0, 1), op("aten::add.out", 2, 1), op("aten::add.Tensor", 4, 1)])
+    )
     assert [(e.key, e.overload_name, e.count) for e in events.key_averages(group_by_overload_name=True)] == [
-        ("aten::add", "Tensor", 2), ("aten::add", "out", 1)]
+        ("aten::add", "Tensor", 2),
+        ("aten::add", "out", 1),
+    ]
     assert [(e.key, e.overload_name, e.count) for e in events.key_averages()] == [("aten::add", "", 3)]
 
 
 def test_helpers_of_the_profiler_have_no_row(opened):
-    hidden = ["profiler::_record_function_enter", "profiler::_record_function_enter_new", "profiler::_record_function_exit", "aten::is_leaf",
-              "aten::output_nr", "aten::_version"]
-    events = EventList.from_trace(opened([op("aten::f", 0, 100)] + [op(name, 10 + i, 1) for i, name in enumerate(hidden)]))
+    hidden = [
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    ]
+    events = EventList.from_trace(
+        opened([op("aten::f", 0, 100)] + [op(name, 10 + i, 1) for i, name in enumerate(hidden)])
+    )
     assert [(e.name, e.self_cpu_time_total) for e in events] == [("aten::f", 100)]
 
 
@@ -152,64 +224,129 @@ def test_call_sites_are_told_apart(opened):
     rows = EventList.from_trace(opened(PYTHON)).key_averages(group_by_stack_n=2)
     assert [(e.key, e.count, e.stack) for e in rows] == [
         ("aten::add", 1, ["train.py(7): left", "train.py(1): <module>"]),
-        ("aten::add", 1, ["<built-in method add of Tensor object>", "train.py(9): right"])]
+        ("aten::add", 1, ["<built-in method add of Tensor object>", "train.py(9): right"]),
+    ]
 
 
 def test_lines_that_were_run_tell_calls_apart(opened):
     """A frame is named by the first line of its function; where a call says its place, that line stands in the stack."""
     python = {"cat": "python_function"}
-    events = EventList.from_trace(opened([
-        op("net.py(1): <module>", 0, 100, **python, **{"Python id": 1}),
-        op("net.py(7): forward", 10, 80, **python, **{"Python id": 2, "CallFrom": "net.py:40"}),
-        op("aten::add", 12, 8, CallFrom="net.py:9", **{"Call stack": "net.py(7): forward;net.py(1): <module>;"}),
-        op("aten::add", 22, 8, CallFrom="net.py:12"), op("aten::add", 32, 8, CallFrom="net.py:12"),
-        op("<built-in method add of type object at 0x7f>", 50, 20, **python, **{"Python id": 3, "CallFrom": "net.py:15"}),
-        op("aten::add", 55, 8, CallFrom="net.py:15"), op("aten::mul", 80, 8)]))
+    events = EventList.from_trace(
+        opened(
+            [
+                op("net.py(1): <module>", 0, 100, **python, **{"Python id": 1}),
+                op("net.py(7): forward", 10, 80, **python, **{"Python id": 2, "CallFrom": "net.py:40"}),
+                op(
+                    "aten::add", 12, 8, CallFrom="net.py:9", **{"Call stack": "net.py(7): forward;net.py(1): <module>;"}
+                ),
+                op("aten::add", 22, 8, CallFrom="net.py:12"),
+                op("aten::add", 32, 8, CallFrom="net.py:12"),
+                op(
+                    "<built-in method add of type object at 0x7f>",
+                    50,
+                    20,
+                    **python,
+                    **{"Python id": 3, "CallFrom": "net.py:15"},
+                ),
+                op("aten::add", 55, 8, CallFrom="net.py:15"),
+                op("aten::mul", 80, 8),
+            ]
+        )
+    )
     rows = [(e.key, e.count, e.stack) for e in events.key_averages(group_by_stack_n=5)]
     outer = "net.py(40): <module>"
-    assert rows == [("aten::add", 1, ["net.py(9): forward", outer]), ("aten::add", 2, ["net.py(12): forward", outer]),
-                    ("aten::add", 1, ["<built-in method add of type object>", "net.py(15): forward", outer]),
-                    ("aten::mul", 1, ["net.py(7): forward", "net.py(1): <module>"])]
+    assert rows == [
+        ("aten::add", 1, ["net.py(9): forward", outer]),
+        ("aten::add", 2, ["net.py(12): forward", outer]),
+        ("aten::add", 1, ["<built-in method add of type object>", "net.py(15): forward", outer]),
+        ("aten::mul", 1, ["net.py(7): forward", "net.py(1): <module>"]),
+    ]
     stacks = [e.stack for e in events if e.name.startswith("aten::")]
     assert stacks[0] == ["net.py(9): forward", outer] and stacks[3][1:] == ["net.py(15): forward", outer]
     assert stacks[4] == ["net.py(7): forward", "net.py(1): <module>"]
 
 
 def test_backward_operators_have_the_stack_of_their_forward_operator(opened):
-    events = EventList.from_trace(opened([
-        op("train.py(1): <module>", 0, 100, cat="python_function", **{"Python id": 1}),
-        op("model.py(5): forward", 10, 10, cat="python_function", **{"Python id": 2}),
-        op("aten::mul", 12, 4, **{"External id": 1, "Sequence number": 8, "Fwd thread id": 0}),
-        op("autograd.py(3): backward", 40, 40, cat="python_function", **{"Python id": 3}),
-        op("autograd::engine::evaluate_function: MulBackward0", 50, 20, **{"External id": 2, "Sequence number": 8, "Fwd thread id": 1}),
-        op("aten::mul", 55, 5, **{"External id": 3}),
-        op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 72, 4, **{"External id": 4}),
-        {"ph": "s", "id": 1, "pid": 1, "tid": 1, "ts": 12, "cat": "fwdbwd", "name": "fwdbwd"},
-        {"ph": "f", "bp": "e", "id": 1, "pid": 1, "tid": 1, "ts": 50, "cat": "fwdbwd", "name": "fwdbwd"}]))
+    events = EventList.from_trace(
+        opened(
+            [
+                op("train.py(1): <module>", 0, 100, cat="python_function", **{"Python id": 1}),
+                op("model.py(5): forward", 10, 10, cat="python_function", **{"Python id": 2}),
+                op("aten::mul", 12, 4, **{"External id": 1, "Sequence number": 8, "Fwd thread id": 0}),
+                op("autograd.py(3): backward", 40, 40, cat="python_function", **{"Python id": 3}),
+                op(
+                    "autograd::engine::evaluate_function: MulBackward0",
+                    50,
+                    20,
+                    **{"External id": 2, "Sequence number": 8, "Fwd thread id": 1},
+                ),
+                op("aten::mul", 55, 5, **{"External id": 3}),
+                op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 72, 4, **{"External id": 4}),
+                {"ph": "s", "id": 1, "pid": 1, "tid": 1, "ts": 12, "cat": "fwdbwd", "name": "fwdbwd"},
+                {"ph": "f", "bp": "e", "id": 1, "pid": 1, "tid": 1, "ts": 50, "cat": "fwdbwd", "name": "fwdbwd"},
+            ]
+        )
+    )
     forward = ["model.py(5): forward", "train.py(1): <module>"]
     rows = [(e.key, e.count, e.stack) for e in events.key_averages(group_by_stack_n=9)]
-    assert rows == [("aten::mul", 2, forward), ("autograd::engine::evaluate_function: MulBackward0", 1, forward),
-                    ("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 1, [])]
-    assert [(e.stack, e.scope) for e in events if not e.is_python_function] == [(forward, 0), (forward, 1), (forward, 0), ([], 1)]
+    assert rows == [
+        ("aten::mul", 2, forward),
+        ("autograd::engine::evaluate_function: MulBackward0", 1, forward),
+        ("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 1, []),
+    ]
+    assert [(e.stack, e.scope) for e in events if not e.is_python_function] == [
+        (forward, 0),
+        (forward, 1),
+        (forward, 0),
+        ([], 1),
+    ]
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_table_of_all_columns(training):
-    lines = training.key_averages(group_by_input_shapes=True).table(sort_by="self_cuda_time_total", row_limit=2).splitlines()
+    lines = (
+        training.key_averages(group_by_input_shapes=True)
+        .table(sort_by="self_cuda_time_total", row_limit=2)
+        .splitlines()
+    )
     assert [part.strip() for part in lines[1].split("  ") if part] == [
-        "Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "Self CUDA", "Self CUDA %", "CUDA total",
-        "CUDA time avg", "CPU Mem", "Self CPU Mem", "# of Calls", "Input Shapes", "Total KFLOPs"]
+        "Name",
+        "Self CPU %",
+        "Self CPU",
+        "CPU total %",
+        "CPU total",
+        "CPU time avg",
+        "Self CUDA",
+        "Self CUDA %",
+        "CUDA total",
+        "CUDA time avg",
+        "CPU Mem",
+        "Self CPU Mem",
+        "# of Calls",
+        "Input Shapes",
+        "Total KFLOPs",
+    ]
     assert lines[0] == lines[2] == lines[-3] == "".join("-" * width + "  " for width in [20] + [12] * 12 + [35, 12])
-    assert lines[3].split() == ("aten::addmm 12.50% 25.000us 15.00% 30.000us 30.000us 25.000us 100.00% 25.000us 25.000us 2.00 KB 2.00 KB "
-                                "1 [[16], [4, 8], [8, 16], [], []] 1.024").split()
-    assert lines[4].split() == "gemm 0.00% 0.000us 0.00% 0.000us 0.000us 25.000us 100.00% 25.000us 25.000us 0 B 0 B 1 [] --".split()
+    assert (
+        lines[3].split()
+        == (
+            "aten::addmm 12.50% 25.000us 15.00% 30.000us 30.000us 25.000us 100.00% 25.000us 25.000us 2.00 KB 2.00 KB "
+            "1 [[16], [4, 8], [8, 16], [], []] 1.024"
+        ).split()
+    )
+    assert (
+        lines[4].split()
+        == "gemm 0.00% 0.000us 0.00% 0.000us 0.000us 25.000us 100.00% 25.000us 25.000us 0 B 0 B 1 [] --".split()
+    )
     assert lines[-2:] == ["Self CPU time total: 200.000us", "Self CUDA time total: 25.000us"]
 
 
 def test_table_to_the_letter(opened):
-    events = EventList.from_trace(opened([op("aten::linear", 0, 1500), op("aten::addmm", 100, 1000), op("aten::relu", 2000, 500.25)]), Shown())
+    events = EventList.from_trace(
+        opened([op("aten::linear", 0, 1500), op("aten::addmm", 100, 1000), op("aten::relu", 2000, 500.25)]), Shown()
+    )
     assert events.key_averages().table(sort_by="self_cpu_time_total", header="A header") == textwrap.dedent("""\
         ====================================================================================================
         A header
@@ -230,8 +367,15 @@ def test_empty_list_is_an_empty_text(opened):
 
 
 def test_stacks_and_flops_stand_under_their_own_headers(opened):
-    events = EventList.from_trace(opened([op("models/module.py(17): forward", 0, 10, cat="python_function", **{"Python id": 1}),
-                                          op("aten::mul", 1, 2, **{"Input Dims": [[10, 10], [10, 10]]})]), Shown(with_flops=True))
+    events = EventList.from_trace(
+        opened(
+            [
+                op("models/module.py(17): forward", 0, 10, cat="python_function", **{"Python id": 1}),
+                op("aten::mul", 1, 2, **{"Input Dims": [[10, 10], [10, 10]]}),
+            ]
+        ),
+        Shown(with_flops=True),
+    )
     lines = events.key_averages(group_by_stack_n=1).table().splitlines()
     head, row, blank = lines[1], lines[3], lines[4]
     assert head.index("Source Location") == row.index("models/module.py(17): forward")
@@ -247,8 +391,15 @@ def test_row_limit(training, limit, rows):
 
 def test_long_names_shapes_and_sources_are_cut(opened):
     name = "aten::" + "x" * 60
-    events = EventList.from_trace(opened([op("/a/very/long/path/to/a/module.py(1): f", 0, 10, cat="python_function", **{"Python id": 1}),
-                                          op(name, 1, 2, **{"Input Dims": [[i] for i in range(30)]})]), Shown())
+    events = EventList.from_trace(
+        opened(
+            [
+                op("/a/very/long/path/to/a/module.py(1): f", 0, 10, cat="python_function", **{"Python id": 1}),
+                op(name, 1, 2, **{"Input Dims": [[i] for i in range(30)]}),
+            ]
+        ),
+        Shown(),
+    )
     rows = events.key_averages(group_by_input_shapes=True, group_by_stack_n=1)
     row = rows.table(max_name_column_width=20, max_src_column_width=16, max_shapes_column_width=10).splitlines()[3]
     assert row.startswith(name[:17] + "...") and "[[0], [1],  " in row and row.rstrip().endswith("  ...dule.py(1): f")
@@ -261,13 +412,25 @@ def test_time_unit(training, unit, text):
 
 def test_top_level_only(training):
     text = training.key_averages().table(top_level_events_only=True)
-    assert "This report only display top-level ops statistics" in text and "ProfilerStep*" in text and "aten::linear" not in text
+    assert (
+        "This report only display top-level ops statistics" in text
+        and "ProfilerStep*" in text
+        and "aten::linear" not in text
+    )
 
 
 # ---- sorting ---------------------------------------------------------------------------------------------------------------------
 
-OLD_KEYS = ["cuda_time", "cuda_time_total", "self_cuda_time_total", "cuda_memory_usage", "self_cuda_memory_usage", "xpu_time_total",
-            "self_xpu_memory_usage", "privateuse1_time_total"]
+OLD_KEYS = [
+    "cuda_time",
+    "cuda_time_total",
+    "self_cuda_time_total",
+    "cuda_memory_usage",
+    "self_cuda_memory_usage",
+    "xpu_time_total",
+    "self_xpu_memory_usage",
+    "privateuse1_time_total",
+]
 
 
 @pytest.mark.parametrize("key", list(SORT_KEYS) + OLD_KEYS)
@@ -280,8 +443,16 @@ def test_every_sort_key(training, key):
     assert shown == [e.key for e in sorted(rows, key=lambda e: getattr(e, attribute), reverse=True)]
 
 
-@pytest.mark.parametrize("wrong, right", [("calls", "count"), ("cpu_time_totl", "cpu_time_total"), ("self_cuda_time", "self_device_time_total"),
-                                          ("FLOPs", "flops"), ("cuda_total", "device_time_total")])
+@pytest.mark.parametrize(
+    "wrong, right",
+    [
+        ("calls", "count"),
+        ("cpu_time_totl", "cpu_time_total"),
+        ("self_cuda_time", "self_device_time_total"),
+        ("FLOPs", "flops"),
+        ("cuda_total", "device_time_total"),
+    ],
+)
 def test_wrong_sort_key_names_the_right_one(training, wrong, right):
     with pytest.raises(AttributeError, match=f"did you mean sort_by='{right}'"):
         training.key_averages().table(sort_by=wrong)
@@ -290,7 +461,9 @@ def test_wrong_sort_key_names_the_right_one(training, wrong, right):
 # ---- the names of other years ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("old", ["cuda_time", "cuda_time_total", "self_cuda_time_total", "cuda_memory_usage", "self_cuda_memory_usage"])
+@pytest.mark.parametrize(
+    "old", ["cuda_time", "cuda_time_total", "self_cuda_time_total", "cuda_memory_usage", "self_cuda_memory_usage"]
+)
 def test_old_attributes_warn_and_are_equal(training, old):
     for event in (training.key_averages()[2], training[1]):
         with pytest.warns(FutureWarning, match=old):
@@ -332,10 +505,16 @@ def test_events_without_numbers_have_one_each(opened):
 
 def test_a_total_is_self_plus_children(training):
     for event in training:
-        assert event.cpu_time_total == pytest.approx(event.self_cpu_time_total + sum(c.cpu_time_total for c in event.cpu_children))
+        assert event.cpu_time_total == pytest.approx(
+            event.self_cpu_time_total + sum(c.cpu_time_total for c in event.cpu_children)
+        )
         if event.device_type.name == "CPU":
-            assert event.device_time_total == pytest.approx(event.self_device_time_total + sum(c.device_time_total for c in event.cpu_children))
-            assert event.cpu_memory_usage == event.self_cpu_memory_usage + sum(c.cpu_memory_usage for c in event.cpu_children)
+            assert event.device_time_total == pytest.approx(
+                event.self_device_time_total + sum(c.device_time_total for c in event.cpu_children)
+            )
+            assert event.cpu_memory_usage == event.self_cpu_memory_usage + sum(
+                c.cpu_memory_usage for c in event.cpu_children
+            )
 
 
 def test_a_table_makes_no_events(training):
@@ -348,7 +527,9 @@ def test_it_is_a_list(training):
     names = [e.name for e in training]
     assert isinstance(training, list) and len(training) == len(names) == 11
     assert training[-1] is training[10] and [e.name for e in training[2:4]] == names[2:4] and training[0] in training
-    assert [e.name for e in reversed(training)] == names[::-1] and sorted(training, key=lambda e: e.name)[0].name == min(names)
+    assert [e.name for e in reversed(training)] == names[::-1] and sorted(training, key=lambda e: e.name)[
+        0
+    ].name == min(names)
     with pytest.raises(IndexError):
         training[11]
     before = training.key_averages()
@@ -375,7 +556,13 @@ def test_events_by_hand():
     average = FunctionEventAvg()
     average += child
     average.add(child)
-    assert (average.key, average.count, average.cpu_time_total, average.cpu_time, average.flops) == ("aten::g", 2, 8, 4, 10)
+    assert (average.key, average.count, average.cpu_time_total, average.cpu_time, average.flops) == (
+        "aten::g",
+        2,
+        8,
+        4,
+        10,
+    )
     with pytest.raises(AssertionError):
         average.add(parent)
 
@@ -395,7 +582,10 @@ def test_several_recordings_in_one_list(tmp_path):
         traces.append(tg.open(path))
     events = EventList.from_traces(traces, Shown())
     assert [e.cpu_time_total for e in events] == [30, 2, 10, 1]  # the newest first
-    assert [(e.key, e.count, e.cpu_time_total) for e in events.key_averages()] == [("aten::add", 2, 40), ("aten::mul", 2, 3)]
+    assert [(e.key, e.count, e.cpu_time_total) for e in events.key_averages()] == [
+        ("aten::add", 2, 40),
+        ("aten::mul", 2, 3),
+    ]
     assert events.self_cpu_time_total == events.total_average().self_cpu_time_total == 43
 
 
@@ -407,7 +597,11 @@ def test_stacks_for_flame_graphs(opened, tmp_path):
     lines = dict(line.rsplit(" ", 1) for line in (tmp_path / "stacks.txt").read_text().splitlines())
     root, method = "train.py(1):_<module>", "<built-in_method_add_of_Tensor_object>"
     assert {k: int(v) for k, v in lines.items()} == {
-        root: 50, f"{root};train.py(7):_left": 20, f"{root};train.py(9):_right": 10, f"{root};train.py(9):_right;{method}": 20}
+        root: 50,
+        f"{root};train.py(7):_left": 20,
+        f"{root};train.py(9):_right": 10,
+        f"{root};train.py(9):_right;{method}": 20,
+    }
 
 
 def test_unknown_stack_metric(training, tmp_path):
@@ -432,9 +626,17 @@ def test_events_as_a_chrome_trace(training, tmp_path):
 
 
 def test_what_ends_on_another_thread_has_no_time_of_its_own(opened):
-    events = EventList.from_trace(opened([op("aten::f", 0, 100), op("async", 10, 500, cat="user_annotation", Async=True), op("aten::g", 20, 30)]), Shown())
+    events = EventList.from_trace(
+        opened([op("aten::f", 0, 100), op("async", 10, 500, cat="user_annotation", Async=True), op("aten::g", 20, 30)]),
+        Shown(),
+    )
     later = next(e for e in events if e.name == "async")
-    assert later.is_async and later.cpu_parent is None and later.cpu_children == [] and (later.cpu_time_total, later.self_cpu_time_total) == (500, 0)
+    assert (
+        later.is_async
+        and later.cpu_parent is None
+        and later.cpu_children == []
+        and (later.cpu_time_total, later.self_cpu_time_total) == (500, 0)
+    )
     assert [(e.name, e.self_cpu_time_total) for e in events if not e.is_async] == [("aten::f", 70), ("aten::g", 30)]
     row = next(line for line in events.key_averages().table().splitlines() if "async" in line)
     assert row.split() == ["async", "0.00%", "0.000us", "0", "500.000us", "500.000us", "1"]
@@ -446,8 +648,15 @@ def test_tables_are_of_one_process(opened):
     profile = Shown()
     profile._trace_scope = lambda trace: {"pid": 1}
     trace = opened([own, child, overhead])
-    assert {e.key for e in EventList.from_trace(trace, profile).key_averages()} == {"aten::add", "Activity Buffer Request"}
-    assert {e.name for e in EventList.from_trace(trace, Shown())} == {"aten::add", "aten::mul", "Activity Buffer Request"}
+    assert {e.key for e in EventList.from_trace(trace, profile).key_averages()} == {
+        "aten::add",
+        "Activity Buffer Request",
+    }
+    assert {e.name for e in EventList.from_trace(trace, Shown())} == {
+        "aten::add",
+        "aten::mul",
+        "Activity Buffer Request",
+    }
     with pytest.raises(tg.TachographError, match="pid=x"):
         trace.ask("key_averages", pid="x")
 
@@ -455,7 +664,9 @@ def test_tables_are_of_one_process(opened):
 def test_tables_of_some_threads(opened):
     trace = opened([{**op(f"aten::op{tid}", 0, 10), "tid": tid} for tid in (1, 2, 3)])
     for threads, expected in ((2, {2}), ([1, 3], {1, 3}), ("all", {1, 2, 3}), ([7], set())):
-        assert {row["name"] for row in trace.ask("key_averages", thread=threads)} == {f"aten::op{tid}" for tid in expected}
+        assert {row["name"] for row in trace.ask("key_averages", thread=threads)} == {
+            f"aten::op{tid}" for tid in expected
+        }
         assert len(trace.ask("key_averages", thread=threads, by="event")) == len(expected)
     for wrong in ("x", "1,", "1,,2", "1 2", ",".join(map(str, range(300)))):
         with pytest.raises(tg.TachographError, match="thread="):

@@ -3,6 +3,7 @@ is made from. Values are equal to the nanosecond, texts to the byte. Allowed dif
 - Python rows are filtered out of torch's list where ours leaves them out by default, as torch 2.15 does;
 - addresses of objects are taken out of torch's stacks before grouping: they tell equal call sites apart;
 - threads: torch counts them, the trace has the system's numbers."""
+
 import inspect
 import re
 import warnings
@@ -19,10 +20,25 @@ import tachograph as tg  # noqa: E402
 from tachograph._events.event_list import EventList  # noqa: E402
 
 if "capture_overload_names:" not in _ExperimentalConfig.__init__.__doc__:
-    pytest.skip("torch before 2.7 has no overloads and no Python rows to leave out: its tables are other ones", allow_module_level=True)
+    pytest.skip(
+        "torch before 2.7 has no overloads and no Python rows to leave out: its tables are other ones",
+        allow_module_level=True,
+    )
 
-FIELDS = ("key", "count", "node_id", "input_shapes", "overload_name", "scope", "cpu_memory_usage", "self_cpu_memory_usage",
-          "device_memory_usage", "self_device_memory_usage", "is_user_annotation", "is_async")
+FIELDS = (
+    "key",
+    "count",
+    "node_id",
+    "input_shapes",
+    "overload_name",
+    "scope",
+    "cpu_memory_usage",
+    "self_cpu_memory_usage",
+    "device_memory_usage",
+    "self_device_memory_usage",
+    "is_user_annotation",
+    "is_async",
+)
 TIMES = ("cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total")
 OPTIONS = {
     "plain": {},
@@ -31,10 +47,21 @@ OPTIONS = {
     "memory": {"profile_memory": True},
     "stacks": {"with_stack": True, "experimental_config": {"verbose": True}},
     "overloads": {"experimental_config": {"capture_overload_names": True}},
-    "all": {"record_shapes": True, "profile_memory": True, "with_stack": True, "with_flops": True,
-            "experimental_config": {"verbose": True, "capture_overload_names": True}},
+    "all": {
+        "record_shapes": True,
+        "profile_memory": True,
+        "with_stack": True,
+        "with_flops": True,
+        "experimental_config": {"verbose": True, "capture_overload_names": True},
+    },
 }
-GROUPS = {"name": (), "shape": (True,), "stack": (False, 4), "overload": (False, 0, True), "everything": (True, 3, True)}
+GROUPS = {
+    "name": (),
+    "shape": (True,),
+    "stack": (False, 4),
+    "overload": (False, 0, True),
+    "everything": (True, 3, True),
+}
 
 
 def step(model, images, optimizer):
@@ -50,12 +77,19 @@ def record(options):
     options = dict(options)
     if "experimental_config" in options:
         options["experimental_config"] = _ExperimentalConfig(**options["experimental_config"])
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(256, 8),
-                                torch.nn.Linear(8, 8))
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(256, 8),
+        torch.nn.Linear(8, 8),
+    )
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     images = torch.randn(2, 3, 8, 8)
     step(model, images, optimizer)
-    with torch_profile(activities=[ProfilerActivity.CPU], schedule=torch.profiler.schedule(wait=0, warmup=0, active=3), **options) as prof:
+    with torch_profile(
+        activities=[ProfilerActivity.CPU], schedule=torch.profiler.schedule(wait=0, warmup=0, active=3), **options
+    ) as prof:
         for _ in range(3):
             step(model, images, optimizer)
             prof.step()
@@ -79,8 +113,12 @@ class Pair:
 
     def theirs(self, python):
         events = self.prof.events()
-        kept = profiler_util.EventList([e for e in events if python or not e.is_python_function], use_device=None,
-                                       profile_memory=events._profile_memory, with_flops=events._with_flops)
+        kept = profiler_util.EventList(
+            [e for e in events if python or not e.is_python_function],
+            use_device=None,
+            profile_memory=events._profile_memory,
+            with_flops=events._with_flops,
+        )
         kept._tree_built = True
         return kept
 
@@ -95,9 +133,13 @@ def pair(request, tmp_path_factory):
 def averages(pair, group, python=False):
     with warnings.catch_warnings():  # grouping by what was not recorded
         warnings.simplefilter("ignore")
-        ours = pair.ours.key_averages(*(GROUPS[group] + (False, 0, False)[len(GROUPS[group]):]), python)
+        ours = pair.ours.key_averages(*(GROUPS[group] + (False, 0, False)[len(GROUPS[group]) :]), python)
     theirs = pair.theirs(python).key_averages
-    asked = {"include_python_functions": python} if "include_python_functions" in inspect.signature(theirs).parameters else {}  # 2.15 has it
+    asked = (
+        {"include_python_functions": python}
+        if "include_python_functions" in inspect.signature(theirs).parameters
+        else {}
+    )  # 2.15 has it
     return theirs(*GROUPS[group], **asked), ours
 
 
@@ -116,16 +158,26 @@ def test_rows_are_equal(pair, group, python):
             assert b.flops == a.flops, a.key
 
 
-@pytest.mark.parametrize("how", [{}, {"sort_by": "self_cpu_time_total", "row_limit": 5}, {"sort_by": "cpu_memory_usage", "header": "Memory"},
-                                 {"sort_by": "count", "time_unit": "ms", "max_name_column_width": 20, "max_shapes_column_width": 30},
-                                 {"max_src_column_width": 25, "max_name_column_width": None}], ids=lambda how: how.get("sort_by", str(len(how))))
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"sort_by": "self_cpu_time_total", "row_limit": 5},
+        {"sort_by": "cpu_memory_usage", "header": "Memory"},
+        {"sort_by": "count", "time_unit": "ms", "max_name_column_width": 20, "max_shapes_column_width": 30},
+        {"max_src_column_width": 25, "max_name_column_width": None},
+    ],
+    ids=lambda how: how.get("sort_by", str(len(how))),
+)
 @pytest.mark.parametrize("group", GROUPS)
 def test_text_is_equal(pair, group, how):
     """torch's own table of the very same rows, so that halves are rounded alike."""
     _, ours = averages(pair, group)
     if pair.prof.with_flops and any(e.stack for e in ours):
         how = {**how, "row_limit": 0}  # torch swaps the two last columns of each row
-    theirs = profiler_util._build_table(ours, profile_memory=pair.prof.profile_memory, with_flops=pair.prof.with_flops, **how)
+    theirs = profiler_util._build_table(
+        ours, profile_memory=pair.prof.profile_memory, with_flops=pair.prof.with_flops, **how
+    )
     assert ours.table(**how) == theirs
 
 
@@ -143,12 +195,26 @@ def test_text_of_torchs_own_rows(pair):
 def test_events_are_equal(pair):
     theirs, ours = pair.prof.events(), pair.ours
     assert [e.name for e in ours] == [e.name for e in theirs]
-    assert [e.trace_name for e in ours if e.overload_name == ""] == [e.trace_name for e in theirs if e.overload_name == ""]
+    assert [e.trace_name for e in ours if e.overload_name == ""] == [
+        e.trace_name for e in theirs if e.overload_name == ""
+    ]
     threads = {}
     for a, b in zip(theirs, ours):
         assert threads.setdefault(a.thread, b.thread) == b.thread
-        for field in ("input_shapes", "structured_input_shapes", "structured_input_strides", "overload_name", "cpu_memory_usage",
-                      "self_cpu_memory_usage", "is_python_function", "is_user_annotation", "scope", "is_async", "node_id", "activity_type"):
+        for field in (
+            "input_shapes",
+            "structured_input_shapes",
+            "structured_input_strides",
+            "overload_name",
+            "cpu_memory_usage",
+            "self_cpu_memory_usage",
+            "is_python_function",
+            "is_user_annotation",
+            "scope",
+            "is_async",
+            "node_id",
+            "activity_type",
+        ):
             assert getattr(b, field) == getattr(a, field), (a.name, field)
         assert without_addresses(b.stack) == a.stack
         assert b.time_range.elapsed_us() == pytest.approx(a.time_range.elapsed_us(), abs=1e-6)
@@ -161,7 +227,11 @@ def test_events_are_equal(pair):
 
 def test_totals_are_equal(pair):
     theirs, ours = pair.prof.events().total_average(), pair.ours.total_average()
-    assert (ours.key, ours.count, ours.self_cpu_memory_usage) == (theirs.key, theirs.count, theirs.self_cpu_memory_usage)
+    assert (ours.key, ours.count, ours.self_cpu_memory_usage) == (
+        theirs.key,
+        theirs.count,
+        theirs.self_cpu_memory_usage,
+    )
     assert ours.self_cpu_time_total == pytest.approx(theirs.self_cpu_time_total, abs=1e-3)
     assert pair.ours.self_cpu_time_total == pytest.approx(pair.prof.events().self_cpu_time_total, abs=1e-3)
 
@@ -174,17 +244,35 @@ def test_shares_add_up(pair):
 
 def test_events_by_hand_in_our_list():
     """torch's classes and ours say the same of events made by hand."""
+
     def tree(module):
-        a = module.FunctionEvent(1, "a", 1, 0, 100, cpu_memory_usage=50, use_device="cuda", flops=1, input_shapes=[], stack=[])
-        b = module.FunctionEvent(2, "b", 1, 10, 40, cpu_memory_usage=20, use_device="cuda", flops=12, input_shapes=[[1]], stack=["x", "y"])
+        a = module.FunctionEvent(
+            1, "a", 1, 0, 100, cpu_memory_usage=50, use_device="cuda", flops=1, input_shapes=[], stack=[]
+        )
+        b = module.FunctionEvent(
+            2, "b", 1, 10, 40, cpu_memory_usage=20, use_device="cuda", flops=12, input_shapes=[[1]], stack=["x", "y"]
+        )
         a.append_cpu_child(b)
         b.set_cpu_parent(a)
         b.append_kernel("k", 0, 7)
-        c = module.FunctionEvent(3, "k", 7, 20, 27, use_device="cuda", device_type=torch.autograd.DeviceType.CUDA, flops=0, input_shapes=[], stack=[])
+        c = module.FunctionEvent(
+            3,
+            "k",
+            7,
+            20,
+            27,
+            use_device="cuda",
+            device_type=torch.autograd.DeviceType.CUDA,
+            flops=0,
+            input_shapes=[],
+            stack=[],
+        )
         events = module.EventList([a, b, c], use_device="cuda", profile_memory=True)
         events._tree_built = True
         return events
+
     import tachograph._events.event_list as ours
+
     mine, torchs = tree(ours), tree(profiler_util)
     assert repr(list(mine)) == repr(list(torchs))
     assert repr(mine.key_averages()[1]) == repr(torchs.key_averages()[1])

@@ -1,4 +1,5 @@
 """The timing tools against numpy, and against programs whose times are known because the test's own clock moves in them."""
+
 import json
 import math
 import random
@@ -16,6 +17,7 @@ torch = pytest.importorskip("torch")
 
 class StandingClock:
     """A clock that moves only when told, by 100 ns at each look: what is measured then does not hang on the machine."""
+
     now_ns = 0
 
     def look(self):
@@ -79,7 +81,7 @@ def test_interval_of_the_median_holds_it_in_at_least_95_of_100_series():
             hits += low <= 1.0 <= high  # the median of this distribution is exp(0)
         assert hits / rounds > 0.935, n
     assert _series.median_interval([1, 2, 3, 4, 5]) is None
-    assert _series.median_interval(list(range(1, 7))) == (1, 6)   # 1 - 2/64 = 96.9 %
+    assert _series.median_interval(list(range(1, 7))) == (1, 6)  # 1 - 2/64 = 96.9 %
     assert _series.median_interval(list(range(1, 10))) == (2, 8)  # 1 - 2·10/512 = 96.1 %
 
 
@@ -139,9 +141,11 @@ def test_timer_decorates_and_nests():
 
 def test_timer_takes_no_function():
     with pytest.raises(TypeError, match=r"@timer\(\)"):
+
         @tg.timer
         def forgotten_parentheses():
             pass
+
     assert tg.timer(torch.device("cpu")).clock == "host clock"
 
 
@@ -158,6 +162,7 @@ def test_timer_measures_a_block_that_throws():
 
 class FakeEvent:
     """An event of a device whose time stands still unless the test moves it; waiting is counted."""
+
     now_ms, waits = 0.0, 0
 
     def __init__(self, enable_timing=False):
@@ -176,6 +181,7 @@ class FakeEvent:
 def test_device_events_are_used_and_waited_for_only_when_read(monkeypatch):
     class Module:
         Event, synchronize = FakeEvent, staticmethod(lambda: None)
+
     monkeypatch.setattr(_device, "_module_of", lambda device: Module)
     FakeEvent.waits = 0
     with tg.timer(device="cpu") as timer:
@@ -207,10 +213,17 @@ def test_warm_up_ends_when_the_last_runs_agree():
     assert "until the times agreed" in str(warmup) and str(warmup.runs) in str(warmup)
 
 
-@pytest.mark.parametrize("times, agrees", [
-    ([5] * 7, True), ([5] * 6, False), ([50, 50, 5, 5, 5, 5, 5], False), ([5, 5, 5, 5, 50, 5, 5], True), ([5, 5, 5, 50, 5, 50, 5], False),
-    ([9, 8, 7, 6, 5, 4, 3], False),
-])
+@pytest.mark.parametrize(
+    "times, agrees",
+    [
+        ([5] * 7, True),
+        ([5] * 6, False),
+        ([50, 50, 5, 5, 5, 5, 5], False),
+        ([5, 5, 5, 5, 50, 5, 5], True),
+        ([5, 5, 5, 50, 5, 50, 5], False),
+        ([9, 8, 7, 6, 5, 4, 3], False),
+    ],
+)
 def test_when_times_agree(times, agrees):
     assert timing.settled(times, 5, 0.1) is agrees
 
@@ -259,6 +272,7 @@ def test_modes_come_back_after_an_error():
     class Broken(torch.nn.Module):
         def forward(self):
             raise ValueError("broken")
+
     model = Broken()
     with pytest.raises(ValueError, match="broken"):
         tg.latency(model)
@@ -289,6 +303,7 @@ def test_throughput_counts_the_batches_there_were_and_the_time_to_fetch_them():
         for _ in range(12):
             busy(0.003)
             yield torch.zeros(4)
+
     result = tg.throughput(lambda batch: busy(0.001), slow(), warmup=0)
     assert (result.batches, result.samples) == (12, 48)
     assert result.ms_per_batch == pytest.approx(4.0, rel=0.001)
@@ -308,6 +323,7 @@ def test_throughput_of_a_loader_whose_last_batch_is_short():
 
 class Slow(torch.autograd.Function):
     """Takes 2 ms forward and 4 ms backward."""
+
     @staticmethod
     def forward(context, x):
         busy(0.002)
@@ -347,23 +363,45 @@ def test_phases_of_a_known_step():
     assert p.steps == 15
     assert p.data_ms == pytest.approx(3, abs=0.01) and p.forward_ms == pytest.approx(2, abs=0.01)
     assert p.backward_ms == pytest.approx(4, abs=0.01) and p.optimizer_ms == pytest.approx(1, abs=0.01)
-    assert sum(p.percent.values()) == pytest.approx(100) and set(p.percent) == {"data", "forward", "backward", "optimizer"}
+    assert sum(p.percent.values()) == pytest.approx(100) and set(p.percent) == {
+        "data",
+        "forward",
+        "backward",
+        "optimizer",
+    }
     assert str(p).splitlines()[0].startswith("data") and "%" in str(p)
 
 
 def test_the_dictionary_of_a_run_has_its_seven_keys():
     result = tg.training_result(*training_parts(), steps=10)
-    assert list(result) == ["baseline_ms", "gpu_utilization", "data_loading_ms", "computation_ms", "forward_ms", "backward_ms", "optimizer_ms"]
+    assert list(result) == [
+        "baseline_ms",
+        "gpu_utilization",
+        "data_loading_ms",
+        "computation_ms",
+        "forward_ms",
+        "backward_ms",
+        "optimizer_ms",
+    ]
     if not torch.cuda.is_available():
         assert result["gpu_utilization"] is None
-    assert result["computation_ms"] == pytest.approx(result["forward_ms"] + result["backward_ms"] + result["optimizer_ms"])
+    assert result["computation_ms"] == pytest.approx(
+        result["forward_ms"] + result["backward_ms"] + result["optimizer_ms"]
+    )
     assert result["baseline_ms"] == pytest.approx(10, rel=0.001)
 
 
 def test_module_times_sum_to_the_model():
     model = torch.nn.Sequential(Sleeper(0.001), torch.nn.Sequential(Sleeper(0.003), Sleeper(0.002)), Sleeper(0.002))
     times = tg.module_times(model, torch.ones(1), iterations=8)
-    assert {row.name: row.leaf for row in times} == {"": False, "0": True, "1": False, "1.0": True, "1.1": True, "2": True}
+    assert {row.name: row.leaf for row in times} == {
+        "": False,
+        "0": True,
+        "1": False,
+        "1.0": True,
+        "1.1": True,
+        "2": True,
+    }
     assert [times[name].self_ms for name in ("0", "1.0", "1.1", "2")] == pytest.approx([1, 3, 2, 2], abs=0.01)
     assert times["1"].total_ms == pytest.approx(5, abs=0.01) and times["1"].self_ms < 0.01
     assert sum(row.total_ms for row in times.leaves) == pytest.approx(times.model_ms, rel=0.001)
@@ -379,6 +417,7 @@ def test_a_module_used_twice_and_one_that_throws():
     class Broken(torch.nn.Module):
         def forward(self, x):
             raise ValueError("broken")
+
     model = torch.nn.Sequential(Broken())
     with pytest.raises(ValueError, match="broken"):
         tg.module_times(model, 1, warmup=0)
@@ -393,11 +432,32 @@ def test_conditions_hold_the_nine_keys_with_true_values(tmp_path):
     model.eval()
     loader = torch.utils.data.DataLoader(torch.zeros(12, 5), batch_size=6, num_workers=0)
     sheet = tg.conditions(model, batch=torch.zeros(6, 5, dtype=torch.double), loader=loader, note="night")
-    assert list(sheet)[:9] == ["model", "batch_size", "input_shape", "device", "dtype", "mode", "num_workers", "cudnn_benchmark", "gpu"]
-    assert [sheet[key] for key in list(sheet)[:8]] == ["Linear", 6, [6, 5], "cpu", "float64", "eval", 0, torch.backends.cudnn.benchmark]
+    assert list(sheet)[:9] == [
+        "model",
+        "batch_size",
+        "input_shape",
+        "device",
+        "dtype",
+        "mode",
+        "num_workers",
+        "cudnn_benchmark",
+        "gpu",
+    ]
+    assert [sheet[key] for key in list(sheet)[:8]] == [
+        "Linear",
+        6,
+        [6, 5],
+        "cpu",
+        "float64",
+        "eval",
+        0,
+        torch.backends.cudnn.benchmark,
+    ]
     if not torch.cuda.is_available():
         assert sheet["gpu"] is None and sheet["gpu_driver"] is None
-    assert sheet["torch"] == torch.__version__ and sheet["threads"] == torch.get_num_threads() and sheet["note"] == "night"
+    assert (
+        sheet["torch"] == torch.__version__ and sheet["threads"] == torch.get_num_threads() and sheet["note"] == "night"
+    )
     assert tg.conditions(model.train())["mode"] == "train"
     sheet.save(tmp_path / "conditions.json")
     assert json.loads((tmp_path / "conditions.json").read_text()) == sheet
@@ -420,7 +480,9 @@ def test_baseline_has_an_interval_and_says_when_it_is_no_use(tmp_path):
     assert not modes["stable"] and modes["verdict"].startswith("bimodal") and " ms" not in modes["verdict"]
     result.save(tmp_path / "baseline.json")
     assert json.loads((tmp_path / "baseline.json").read_text()) == result
-    assert tg.baseline(tg.latency(busy, 0.0005, iterations=10), metric="latency_ms")["median"] == pytest.approx(0.5, rel=0.001)
+    assert tg.baseline(tg.latency(busy, 0.0005, iterations=10), metric="latency_ms")["median"] == pytest.approx(
+        0.5, rel=0.001
+    )
 
 
 def test_an_empty_series_says_so():
@@ -434,7 +496,12 @@ def test_an_empty_series_says_so():
 
 def test_phases_of_three_requests():
     seen = []
-    result = tg.request_phases(Sleeper(0.004), [1, 2, 3], pre=lambda r: (busy(0.002), r * 10)[1], post=lambda o: (busy(0.001), seen.append(o))[1])
+    result = tg.request_phases(
+        Sleeper(0.004),
+        [1, 2, 3],
+        pre=lambda r: (busy(0.002), r * 10)[1],
+        post=lambda o: (busy(0.001), seen.append(o))[1],
+    )
     assert seen == [10, 20, 30] and len(result.request_ms) == 3
     assert (result.pre_ms, result.forward_ms, result.post_ms) == pytest.approx((2, 4, 1), abs=0.01)
     assert [line.split()[0] for line in str(result).splitlines()] == ["pre", "forward", "post", "request"]
@@ -449,13 +516,19 @@ def test_bursts_of_a_trainer_are_told_apart(capsys):
         callback.on_step_begin(None, None, None)
         busy(0.010)
         callback.on_step_end(None, None, None)
-        for every, seconds, event in ((5, 0.001, callback.on_log), (20, 0.2, callback.on_evaluate), (30, 0.1, callback.on_save)):
+        for every, seconds, event in (
+            (5, 0.001, callback.on_log),
+            (20, 0.2, callback.on_evaluate),
+            (30, 0.1, callback.on_save),
+        ):
             if number % every == 0:
                 busy(seconds)
                 event(None, None, None, metrics={})
     callback.on_train_end()
     total = 60 * 10 + 12 * 1 + 3 * 200 + 2 * 100
     assert [callback.every(what) for what in ("log", "evaluate", "save")] == [5, 20, 30]
-    assert [callback.share(what) for what in ("step", "log", "evaluate", "save")] == pytest.approx([100 * ms / total for ms in (600, 12, 600, 200)], abs=0.01)
+    assert [callback.share(what) for what in ("step", "log", "evaluate", "save")] == pytest.approx(
+        [100 * ms / total for ms in (600, 12, 600, 200)], abs=0.01
+    )
     said = capsys.readouterr().err
     assert "evaluate        3      200.00" in said and "every 20 steps" in said

@@ -1,5 +1,6 @@
 """torch's operators as the recorder sees them from plain C: what calibration finds, that a wrong finding is refused, and that programs
 of every kind say the same as under torch.profiler."""
+
 import collections
 import json
 import os
@@ -36,7 +37,13 @@ def recorded(folder, body, features=OPS | SHAPES):
 
 
 def ops(events):
-    return [e for e in events if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation") and not e["name"].startswith("ProfilerStep")]
+    return [
+        e
+        for e in events
+        if e.get("ph") == "X"
+        and e.get("cat") in ("cpu_op", "user_annotation")
+        and not e["name"].startswith("ProfilerStep")
+    ]
 
 
 def named(events, name):
@@ -82,7 +89,9 @@ def test_facts_agree_with_torchs_own_constants(abi):
 @pytest.mark.parametrize("name", sorted(record.abi()))
 def test_a_wrong_fact_is_refused(abi, name):
     deltas = {"tensor_policy": (1, -1, 2, 8, -8)}.get(name, (1, -1, 2, 4, -4, 8, -8, 16, 64))
-    if name == "string_length" and abi[name] < 0:  # the old std::string: 8 bytes on stands what it has room for, and that is exactly its length
+    if (
+        name == "string_length" and abi[name] < 0
+    ):  # the old std::string: 8 bytes on stands what it has room for, and that is exactly its length
         deltas = [delta for delta in deltas if delta != 8]
     for delta in deltas:
         assert "self-test" in record.abi_falsify(name, delta), delta
@@ -127,7 +136,12 @@ torch.ones(3)
 r.pause()
 assert r.close()["records"] > 0
 """)
-    done = subprocess.run([sys.executable, "-W", "error::ResourceWarning", str(script), str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", str(script), str(tmp_path / "x.tacho")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert (done.returncode, done.stdout) == (0, "") and "tachograph" not in done.stderr, done.stderr
 
 
@@ -212,6 +226,7 @@ def threads():
 
     def elsewhere():
         (y + 1).sum().backward()
+
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
@@ -223,8 +238,12 @@ def one_thread():
 
 
 def exceptions():
-    for bad in (lambda: torch.ones(2) + torch.ones(3), lambda: torch.mm(torch.ones(2), torch.ones(2)), lambda: torch.ones(2).view(3),
-                lambda: torch.empty(-1)):
+    for bad in (
+        lambda: torch.ones(2) + torch.ones(3),
+        lambda: torch.mm(torch.ones(2), torch.ones(2)),
+        lambda: torch.ones(2).view(3),
+        lambda: torch.empty(-1),
+    ):
         with pytest.raises(RuntimeError):
             bad()
     torch.ones(2) * 2
@@ -234,7 +253,9 @@ def annotations():
     with torch.profiler.record_function("plain"), torch.profiler.record_function("with args", "and these"):
         torch.ones(2)
         for i in range(40):
-            with torch.profiler.record_function(f"number {i} of a long row of names that differ in the middle only, which is {i % 7} here"):
+            with torch.profiler.record_function(
+                f"number {i} of a long row of names that differ in the middle only, which is {i % 7} here"
+            ):
                 torch.ones(1)
     for n in list(range(1, 40)) + [200, 1023, 1024, 1025, 5000]:
         with torch.profiler.record_function("x" * n):
@@ -248,6 +269,7 @@ def script():
         if bool(z.sum() > 0):
             z = z * 2
         return torch.relu(z)
+
     for _ in range(3):
         f(torch.ones(4), torch.ones(4))
 
@@ -267,10 +289,14 @@ def test_same_operations_as_under_torch(body, tmp_path):
     _, events, counts = recorded(tmp_path, body)
     ours = collections.Counter(map(told, ops(events)))
     missing, extra = theirs - ours, ours - theirs
-    if body is functorch or body is undefined:  # called through the interpreter: torch shows its whole stack, where the last ones are the inputs
+    if (
+        body is functorch or body is undefined
+    ):  # called through the interpreter: torch shows its whole stack, where the last ones are the inputs
         for theirs_told in list(missing):
             for ours_told in list(extra):
-                if theirs_told[:2] == ours_told[:2] and all(ends_with(a, b) for a, b in zip(theirs_told[2:], ours_told[2:])):
+                if theirs_told[:2] == ours_told[:2] and all(
+                    ends_with(a, b) for a, b in zip(theirs_told[2:], ours_told[2:])
+                ):
                     both = min(missing[theirs_told], extra[ours_told])
                     missing[theirs_told] -= both
                     extra[ours_told] -= both
@@ -281,23 +307,31 @@ def test_same_operations_as_under_torch(body, tmp_path):
 
 def ends_with(whole, end):
     whole, end = json.loads(whole) or [], json.loads(end) or []
-    return whole[len(whole) - len(end):] == end
+    return whole[len(whole) - len(end) :] == end
 
 
 def test_torchscript(tmp_path):
     """The profiler marks the calls of a scripted function too; the operators in it are the same."""
     script()
-    theirs = collections.Counter(e["name"] for e in ops(under_torch(tmp_path, script)) if e["name"].startswith("aten::"))
+    theirs = collections.Counter(
+        e["name"] for e in ops(under_torch(tmp_path, script)) if e["name"].startswith("aten::")
+    )
     _, events, _ = recorded(tmp_path, script)
     assert collections.Counter(e["name"] for e in ops(events) if e["name"].startswith("aten::")) == theirs
 
 
 def test_sequence_numbers_and_forward_threads(tmp_path):
     """Numbers begin anew at no time, so they are compared by their distances; the thread of the forward part is the one that ran it."""
+
     def numbers_of(events):
-        with_numbers = [(e["name"], e["args"]["Sequence number"]) for e in sorted(ops(events), key=lambda e: e["ts"]) if "Sequence number" in e["args"]]
+        with_numbers = [
+            (e["name"], e["args"]["Sequence number"])
+            for e in sorted(ops(events), key=lambda e: e["ts"])
+            if "Sequence number" in e["args"]
+        ]
         first = min(n for _, n in with_numbers)
         return [(name, n - first) for name, n in with_numbers if not name.startswith("autograd::engine")]
+
     theirs = numbers_of(under_torch(tmp_path, one_thread))
     _, events, _ = recorded(tmp_path, one_thread)
     assert numbers_of(events) == theirs and len(theirs) > 4
@@ -310,11 +344,14 @@ def test_sequence_numbers_and_forward_threads(tmp_path):
     assert back["args"]["Sequence number"] == mul["args"]["Sequence number"]
 
 
-@pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7), reason="this torch does not tell overloads")
+@pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7), reason="this torch does not tell overloads"
+)
 def test_overloads_are_kept(tmp_path):
     def body():
         torch.ones(2).sum([0])
         torch.ones(2).add_(1)
+
     _, events, _ = recorded(tmp_path, body)
     overloads = {(e["name"], e["args"].get("Overload name")) for e in ops(events)}
     assert {("aten::sum", "dim_IntList"), ("aten::add_", "Tensor"), ("aten::ones", None)} <= overloads
@@ -329,21 +366,30 @@ def test_scalars_that_are_never_the_same_are_dropped_at_some_point(tmp_path):
         for i in range(3000):
             x.add_(x, alpha=1.0 + i / 4096)
             x.select(0, i % 3)
+
     _, events, _ = recorded(tmp_path, body)
     told_values = [e["args"]["Concrete Inputs"][2] for e in named(events, "aten::add_")]
     assert len(told_values) == 3000
     kept = [v for v in told_values if v]
-    assert 500 < len(kept) < 2000 and told_values[:3] == ["1.", "1.000244140625", "1.00048828125"] and not any(told_values[2500:])
-    assert all(e["args"]["Concrete Inputs"][1:] == ["0", str(i % 3)] for i, e in enumerate(named(events, "aten::select")))  # others keep theirs
+    assert (
+        500 < len(kept) < 2000
+        and told_values[:3] == ["1.", "1.000244140625", "1.00048828125"]
+        and not any(told_values[2500:])
+    )
+    assert all(
+        e["args"]["Concrete Inputs"][1:] == ["0", str(i % 3)] for i, e in enumerate(named(events, "aten::select"))
+    )  # others keep theirs
 
 
 def test_many_shapes(tmp_path):
     """More different inputs than are remembered: each is still the right one."""
+
     def body():
         for i in range(1, 4000):
             torch.empty(i, 2)
         for i in range(1, 4000, 7):
             torch.empty(i, 2)
+
     _, events, counts = recorded(tmp_path, body)
     sizes = [e["args"]["Concrete Inputs"][0] for e in named(events, "aten::empty")]
     assert counts["lost"] == 0 and len(sizes) == 3999 + 572
@@ -358,6 +404,7 @@ def test_long_lists(tmp_path):
         torch.cat(tensors[:1000])
         torch.cat(tensors, 0)
         torch.cat(tensors[:3])
+
     _, events, _ = recorded(tmp_path, body)
     some, all_of_them, few = [e["args"] for e in named(events, "aten::cat")]
     assert some["Input type"] == ["TensorList", "Scalar"]  # their sizes are not shown, as torch shows none of over 30
@@ -366,12 +413,13 @@ def test_long_lists(tmp_path):
 
 
 def test_names_of_every_kind(tmp_path):
-    strange = ["", "tab\tquote\"back\\slash", "ünïcode 測試 🚂", "a" * 3000, "<script>", "ends with \x7f"]
+    strange = ["", 'tab\tquote"back\\slash', "ünïcode 測試 🚂", "a" * 3000, "<script>", "ends with \x7f"]
 
     def body():
         for name in strange:
             with torch.profiler.record_function(name):
                 torch.ones(1)
+
     _, events, _ = recorded(tmp_path, body)
     assert [e["name"] for e in sorted(ops(events), key=lambda e: e["ts"]) if e["cat"] == "user_annotation"] == strange
 
@@ -389,6 +437,7 @@ def test_an_annotation_that_ends_on_another_thread(tmp_path):
         thread.join()
         with torch.profiler.record_function("afterwards"):
             torch.ones(3)
+
     _, events, counts = recorded(tmp_path, body)
     [over], [after] = named(events, "handed over"), named(events, "afterwards")
     assert over["dur"] > 0 and counts["lost"] == 0
@@ -408,6 +457,7 @@ def test_somebody_removes_all_callbacks(tmp_path, capfd):
         torch.ones(3)
         assert comes(is_recorded)  # ours come back with the recorder's next tick
         torch.ones(4)
+
     for _ in range(20):  # that tick may fall just before the operator that is not to be recorded
         _, events, _ = recorded(tmp_path, body)
         sizes = [e["args"]["Concrete Inputs"][0] for e in named(events, "aten::ones")]
@@ -424,6 +474,7 @@ def test_torchs_profiler_at_the_same_time(tmp_path):
         with torch.profiler.profile(record_shapes=True) as prof:
             torch.ones(2) + 1
         return prof
+
     prof, events, _ = recorded(tmp_path, body)
     assert "aten::add" in {e.name for e in prof.events()} and len(named(events, "aten::add")) == 1
 
@@ -438,6 +489,7 @@ def test_what_began_before_the_recording_or_ends_behind_it(tmp_path):
         behind = torch.profiler.record_function("ends behind")
         behind.__enter__()
         return behind
+
     behind, events, _ = recorded(tmp_path, body)
     behind.__exit__(None, None, None)
     assert {e["name"] for e in ops(events)} >= {"aten::ones"} and not named(events, "began before")
@@ -456,6 +508,7 @@ def test_many_threads(tmp_path):
             thread.start()
         for thread in many:
             thread.join()
+
     _, events, counts = recorded(tmp_path, body)
     assert len(named(events, "aten::add")) == 2000 and counts["lost"] == 0
     assert all(e["args"]["Input Dims"][0] == [2, 3] for e in named(events, "aten::add"))
@@ -529,8 +582,13 @@ print("lost", r.close()["lost"])
 def test_odd_programs_survive(tmp_path):
     path = tmp_path / "odd.py"
     path.write_text(ODD)
-    done = subprocess.run([sys.executable, str(path), str(tmp_path / "odd.tacho")], capture_output=True, text=True, timeout=600,
-                          env={**os.environ, "PYTHONFAULTHANDLER": "1"})
+    done = subprocess.run(
+        [sys.executable, str(path), str(tmp_path / "odd.tacho")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+    )
     assert (done.returncode, done.stdout) == (0, "lost 0\n"), done.stderr[-3000:]
     with tg.open(tmp_path / "odd.tacho") as trace:
         assert len(trace.sql("SELECT name FROM slices WHERE name = 'aten::add'")["name"]) > 900
@@ -561,13 +619,18 @@ r.close()
 def test_names_and_times_alone_when_torch_is_not_understood(tmp_path):
     path = tmp_path / "bare.py"
     path.write_text(BARE)
-    done = subprocess.run([sys.executable, str(path), str(tmp_path / "bare.tacho")], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(path), str(tmp_path / "bare.tacho")], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     with tg.open(tmp_path / "bare.tacho") as trace:
         trace.export(tmp_path / "bare.json", "chrome")
     events = json.loads((tmp_path / "bare.json").read_text())["traceEvents"]
     counts = collections.Counter(e["name"] for e in ops(events))
-    assert counts["aten::mul"] >= 3 and counts["MulBackward0"] == counts["SumBackward0"] == counts["a label that is longer than others"] == 3
+    assert (
+        counts["aten::mul"] >= 3
+        and counts["MulBackward0"] == counts["SumBackward0"] == counts["a label that is longer than others"] == 3
+    )
     label = named(events, "a label that is longer than others")[0]
     inside = [e for e in ops(events) if label["ts"] <= e["ts"] and e["ts"] + e["dur"] <= label["ts"] + label["dur"]]
     assert {"aten::mul", "aten::sum", "MulBackward0"} <= {e["name"] for e in inside}

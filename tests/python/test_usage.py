@@ -1,4 +1,5 @@
 """Scripts as people write them for torch.profiler, with the import changed (tests/python/usage): each runs and shows what it should."""
+
 import json
 import os
 import pathlib
@@ -13,7 +14,9 @@ import tachograph as tg
 from recording import BACKENDS, load, names, steps
 
 FOLDER = pathlib.Path(__file__).parent / "usage"
-SCRIPTS = sorted(p.stem for p in FOLDER.glob("[el][0-9]*.py"))  # e: from texts about the profiler, l: as libraries use it
+SCRIPTS = sorted(
+    p.stem for p in FOLDER.glob("[el][0-9]*.py")
+)  # e: from texts about the profiler, l: as libraries use it
 CHECKS = {}
 
 
@@ -38,7 +41,7 @@ class Done:
     def numbers(self, start):
         """Numbers of the line that begins so."""
         line = next(line for line in self.out.splitlines() if line.startswith(start))
-        return [float(n) for n in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", line[len(start):])]
+        return [float(n) for n in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", line[len(start) :])]
 
 
 def check(function):
@@ -50,11 +53,18 @@ def check(function):
 def runner(request):
     """A process that has torch imported and runs each script in a fork of itself. runner(script, folder) → exit status."""
     environment = {**os.environ, "TACHOGRAPH_BACKEND": request.param, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen([sys.executable, str(FOLDER / "runner.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          env=environment) as process:
+    with subprocess.Popen(
+        [sys.executable, str(FOLDER / "runner.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+
         def run(script, folder):
             print(FOLDER / f"{script}.py", folder, file=process.stdin, flush=True)
             return int(process.stdout.readline())
+
         run.backend = request.param
         yield run
         process.stdin.close()
@@ -84,8 +94,16 @@ def e01_whole_epoch(done):
 
 @check
 def e02_nvtx(done):
-    assert {name: n for name, n in done.rows().items() if name in ("prepare", "cut off", "power 2")} == {"prepare": 3, "cut off": 3, "power 2": 3}
-    found = {e["name"]: e for e in load(done.folder / "trace.json")["traceEvents"] if e.get("cat") in ("user_annotation", "cpu_op")}
+    assert {name: n for name, n in done.rows().items() if name in ("prepare", "cut off", "power 2")} == {
+        "prepare": 3,
+        "cut off": 3,
+        "power 2": 3,
+    }
+    found = {
+        e["name"]: e
+        for e in load(done.folder / "trace.json")["traceEvents"]
+        if e.get("cat") in ("user_annotation", "cpu_op")
+    }
     for range_name, op in (("prepare", "aten::mul"), ("cut off", "aten::relu"), ("power 2", "aten::matmul")):
         outer, inner = found[range_name], found[op]
         assert outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
@@ -145,7 +163,12 @@ def e09_trace_and_stacks(done):
 @check
 def e10_linear(done):
     counts = dict(line.split(" ")[:2] for line in done.out.splitlines() if re.fullmatch(r"\S+ \d+", line))
-    assert [counts[name] for name in ("aten::addmm", "aten::sum", "aten::mm", "AddmmBackward0")] == ["5", "10", "5", "5"]
+    assert [counts[name] for name in ("aten::addmm", "aten::sum", "aten::mm", "AddmmBackward0")] == [
+        "5",
+        "10",
+        "5",
+        "5",
+    ]
 
 
 @check
@@ -174,7 +197,9 @@ def e17_resnet_shares(done):
 def e18_item_in_forward(done):
     chatty, quiet = [line for line in done.out.splitlines() if line.startswith("items")]
     assert (chatty, quiet) == ("items 100", "items 0")
-    words = "def forward" if done.backend == "kineto" else "the line to find"  # torch's collector knows a frame by where it begins
+    words = (
+        "def forward" if done.backend == "kineto" else "the line to find"
+    )  # torch's collector knows a frame by where it begins
     source = (FOLDER / "e18_item_in_forward.py").read_text().splitlines()
     line = 1 + next(n for n, text in enumerate(source) if words in text)
     assert f"e18_item_in_forward.py({line}): forward" in done.out
@@ -235,7 +260,7 @@ def e35_cuda_only(done):
 
 @check
 def e36_warm_up(done):
-    runs, = done.numbers("runs")
+    (runs,) = done.numbers("runs")
     assert runs >= 4 + 5  # four slow ones, each as long as two of the next, then five that agree
 
 
@@ -274,7 +299,9 @@ def e50_decorator(done):
 @check
 def e51_user_schedule(done):
     names, count = done.out.strip().rsplit(" ", 1)
-    assert names in ("[['ProfilerStep*', 'ProfilerStep*']]", "[['ProfilerStep#4', 'ProfilerStep#5']]") and int(count) > 0
+    assert (
+        names in ("[['ProfilerStep*', 'ProfilerStep*']]", "[['ProfilerStep#4', 'ProfilerStep#5']]") and int(count) > 0
+    )
 
 
 @check
@@ -289,8 +316,14 @@ def e52_accumulated(done):
 def l01_names_in_torch(done):
     assert done.out.splitlines()[-1] == "['fit-train', 'fit-validate']"
     train, validate = done.traces()
-    assert len(names(train, "user_annotation", "[module]")) == 3 * 3 == len(names(validate, "user_annotation", "[module]"))
-    assert names(train, "cpu_op").count("aten::addmm") == 3 == names(train, "cpu_op").count("autograd::engine::evaluate_function: AddmmBackward0")
+    assert (
+        len(names(train, "user_annotation", "[module]")) == 3 * 3 == len(names(validate, "user_annotation", "[module]"))
+    )
+    assert (
+        names(train, "cpu_op").count("aten::addmm")
+        == 3
+        == names(train, "cpu_op").count("autograd::engine::evaluate_function: AddmmBackward0")
+    )
     assert load(validate)["Framework"] == "trainer"
     assert re.search(r"aten::addmm .* 3 +\[\[8\], \[2, 8\], \[8, 8\]", done.out)
 

@@ -1,5 +1,6 @@
 """What a campaign of random traces against HolisticTraceAnalysis 0.5.0 and the TensorBoard plugin 0.4.3 found, each by hand on a small
 trace; and a short campaign of its own where the two are installed (peers.py says how)."""
+
 import json
 import pathlib
 import pickle
@@ -30,34 +31,45 @@ def put(path, events, **more):
 
 # ---- found by the campaign -----------------------------------------------------------------------------------------------------------------
 
+
 def in_a_container():
     """Process 1 of its container, whose thread 7 launches on stream 7 of device 1: both are (1, 7)."""
-    return [x("cpu_op", "aten::mm", 1, 7, 0, 100, **{"External id": 1}),
-            x("cuda_runtime", "cudaLaunchKernel", 1, 7, 10, 5, correlation=1, **{"External id": 1}),
-            x("cpu_op", "aten::add", 1, 7, 110, 40, **{"External id": 2}),
-            x("cuda_runtime", "cudaLaunchKernel", 1, 7, 120, 5, correlation=2, **{"External id": 2}),
-            x("kernel", "gemm", 1, 7, 30, 90, device=1, stream=7, correlation=1),
-            x("gpu_user_annotation", "forward", 1, 7, 30, 90),
-            x("kernel", "add", 1, 7, 140, 20, device=1, stream=7, correlation=2)]
+    return [
+        x("cpu_op", "aten::mm", 1, 7, 0, 100, **{"External id": 1}),
+        x("cuda_runtime", "cudaLaunchKernel", 1, 7, 10, 5, correlation=1, **{"External id": 1}),
+        x("cpu_op", "aten::add", 1, 7, 110, 40, **{"External id": 2}),
+        x("cuda_runtime", "cudaLaunchKernel", 1, 7, 120, 5, correlation=2, **{"External id": 2}),
+        x("kernel", "gemm", 1, 7, 30, 90, device=1, stream=7, correlation=1),
+        x("gpu_user_annotation", "forward", 1, 7, 30, 90),
+        x("kernel", "add", 1, 7, 140, 20, device=1, stream=7, correlation=2),
+    ]
 
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_thread_and_a_stream_of_the_same_numbers_are_two_tracks(tmp_path, backwards):
-    trace = tachograph.open(put(tmp_path / "t.json", in_a_container()[::-1 if backwards else 1]))
+    trace = tachograph.open(put(tmp_path / "t.json", in_a_container()[:: -1 if backwards else 1]))
     tracks = {row["kind"]: row for row in trace.ask("tracks", limit="all")}
     assert sorted(tracks) == ["cpu", "device"]
-    assert [(tracks[kind]["pid"], tracks[kind]["tid"], tracks[kind]["slices"]) for kind in ("cpu", "device")] == [("1", "7", 4), ("1", "7", 3)]
+    assert [(tracks[kind]["pid"], tracks[kind]["tid"], tracks[kind]["slices"]) for kind in ("cpu", "device")] == [
+        ("1", "7", 4),
+        ("1", "7", 3),
+    ]
     (idle,) = [row for row in trace.ask("idle", limit="all") if row["idle_ns"]]
     assert (idle["device"], idle["stream"], idle["idle_ns"]) == (1, 7, 20_000)  # 120..140
     ops = {row["name"]: row for row in trace.ask("ops", limit="all")}
     assert {name: (row["cpu_ns"], row["self_cpu_ns"], row["device_ns"]) for name, row in ops.items()} == {
-        "aten::mm": (100_000, 95_000, 90_000), "aten::add": (40_000, 35_000, 20_000)}
+        "aten::mm": (100_000, 95_000, 90_000),
+        "aten::add": (40_000, 35_000, 20_000),
+    }
 
 
 def test_device_work_alone_on_a_track_stays_one_track(tmp_path):
     """Marks and events of unknown categories do not make it two."""
-    events = [x("kernel", "gemm", 0, 7, 0, 10, device=0, stream=7), x("vendor_thing", "wait", 0, 7, 20, 5),
-              {"ph": "f", "id": 1, "pid": 0, "tid": 7, "ts": 0, "cat": "ac2g", "name": "ac2g", "bp": "e"}]
+    events = [
+        x("kernel", "gemm", 0, 7, 0, 10, device=0, stream=7),
+        x("vendor_thing", "wait", 0, 7, 20, 5),
+        {"ph": "f", "id": 1, "pid": 0, "tid": 7, "ts": 0, "cat": "ac2g", "name": "ac2g", "bp": "e"},
+    ]
     (track,) = tachograph.open(put(tmp_path / "t.json", events)).ask("tracks", limit="all")
     assert (track["kind"], track["slices"]) == ("device", 2)
 
@@ -89,7 +101,12 @@ def test_names_may_repeat_the_folder(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     put(tmp_path / "run" / "a.json", in_a_container())
     monkeypatch.chdir(tmp_path)
-    for name, folder in (("run/a.json", "run"), ("a.json", "run"), (str(tmp_path / "run" / "a.json"), "run"), ("run/a.json", "")):
+    for name, folder in (
+        ("run/a.json", "run"),
+        ("a.json", "run"),
+        (str(tmp_path / "run" / "a.json"), "run"),
+        ("run/a.json", ""),
+    ):
         assert len(TraceAnalysis(trace_files={0: name}, trace_dir=folder).t.traces[0]) == 7
 
 
@@ -101,19 +118,30 @@ def test_annotations_of_a_device_without_work(tmp_path):
         for expand_names in (True, False):
             frame = t.get_gpu_kernels_with_user_annotations(0, expand_names=expand_names)
             assert (None if frame is None else len(frame)) == rows
-            assert frame is None or ("user_annotation" in frame.columns and ("s_user_annotation" in frame.columns) == expand_names)
+            assert frame is None or (
+                "user_annotation" in frame.columns and ("s_user_annotation" in frame.columns) == expand_names
+            )
 
 
 # ---- a campaign of its own --------------------------------------------------------------------------------------------------------------
 
+
 @pytest.fixture(scope="module")
 def peer():
-    python = peers.found_or_made() or pytest.skip("the peers are not installed: python tests/python/peers.py make, or PEERS=1")
+    python = peers.found_or_made() or pytest.skip(
+        "the peers are not installed: python tests/python/peers.py make, or PEERS=1"
+    )
 
     def ask(who, folder, out):
-        done = subprocess.run([str(python), versus.__file__, who, str(folder), str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [str(python), versus.__file__, who, str(folder), str(out)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr.decode()[-2000:]
         return pickle.loads(out.read_bytes())
+
     return ask
 
 
@@ -147,7 +175,9 @@ def test_hta_and_the_facade_say_the_same(peer, tmp_path):
     """Times here are so far apart that no two events begin together: what HTA makes of equal times depends on the machine's sort."""
     root = written(tmp_path / "traces", range(8), ranks=2, old=False)
     theirs = peer("hta", root, tmp_path / "theirs.pickle")
-    subprocess.run([sys.executable, versus.__file__, "tachograph.hta", str(root), str(tmp_path / "ours.pickle")], check=True)
+    subprocess.run(
+        [sys.executable, versus.__file__, "tachograph.hta", str(root), str(tmp_path / "ours.pickle")], check=True
+    )
     ours = pickle.loads((tmp_path / "ours.pickle").read_bytes())
     compared = 0
     for trace, answers in theirs.items():
@@ -181,15 +211,36 @@ def our_modules(trace):
 def test_the_plugin_and_we_say_the_same(peer, tmp_path):
     """In the form of 2021, the last that the release links; operators launch by their own ids, and none runs in one of its name: elsewhere its
     rules are other ones (docs/metrics.md)."""
-    root = written(tmp_path / "traces", range(100, 112), ranks=1, old=True, python=True, lost_calls=0, lost_work=0, device_ranges=False)
+    root = written(
+        tmp_path / "traces",
+        range(100, 112),
+        ranks=1,
+        old=True,
+        python=True,
+        lost_calls=0,
+        lost_work=0,
+        device_ranges=False,
+    )
     theirs = peer("plugin", root, tmp_path / "theirs.pickle")
     for name, want in theirs.items():
         trace = tachograph.open(root / name / "rank-0.json")
         if want["module_stats"]:  # else there are none, which is refused
             assert our_modules(trace) == modules_of(want["module_stats"]), name
-        kernels = {row["name"]: row for row in trace.ask("kernels", limit="all", tensor="plugin") if row["category"] == "Kernel"}
+        kernels = {
+            row["name"]: row
+            for row in trace.ask("kernels", limit="all", tensor="plugin")
+            if row["category"] == "Kernel"
+        }
         table = {row[0]: row[1:4] for row in want["kernel_table"]["data"]["rows"]}
-        assert {n: ["Yes" if k["tensor_cores"] else "No", k["calls"], round(k["total_ns"] / 1000)] for n, k in kernels.items()} == table, name
-        ops = {row["name"]: [row["calls"], round(row["device_ns"] / 1000), round(row["cpu_ns"] / 1000)] for row in trace.ask("ops", limit="all")}
-        assert ops == {row["name"]: [row["calls"], row["device_total_duration"], row["host_total_duration"]]
-                       for row in want["operation_table_by_name"]["data"]}, name
+        assert {
+            n: ["Yes" if k["tensor_cores"] else "No", k["calls"], round(k["total_ns"] / 1000)]
+            for n, k in kernels.items()
+        } == table, name
+        ops = {
+            row["name"]: [row["calls"], round(row["device_ns"] / 1000), round(row["cpu_ns"] / 1000)]
+            for row in trace.ask("ops", limit="all")
+        }
+        assert ops == {
+            row["name"]: [row["calls"], row["device_total_duration"], row["host_total_duration"]]
+            for row in want["operation_table_by_name"]["data"]
+        }, name

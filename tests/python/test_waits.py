@@ -1,4 +1,5 @@
 """What a recording marks as waiting for files: functions are replaced while it runs, and are what they were afterwards."""
+
 import os
 import sys
 
@@ -26,6 +27,7 @@ class Recorded:
 
             def __exit__(self, *error):
                 events.append(("end", self.name))
+
         self.record_function = Label
 
 
@@ -42,12 +44,15 @@ def test_calls_are_marked_and_do_what_they_did(tmp_path):
     finally:
         waits.remove()
     assert (os.fsync, torch.save) == before
-    assert record.events == [(what, name) for name in ("os.fsync", "os.fsync", "torch.save") for what in ("begin", "end")]
+    assert record.events == [
+        (what, name) for name in ("os.fsync", "os.fsync", "torch.save") for what in ("begin", "end")
+    ]
     assert torch.load(tmp_path / "weights") == {"a": 1} and len(record.events) == 6
 
 
 def test_methods_are_marked_too():
     import queue
+
     before, record, box = queue.Queue.get, Recorded(), queue.Queue()
     waits = Waits(record)
     box.put(3)
@@ -77,6 +82,7 @@ def test_files_are_marked_when_they_are_opened_to_be_read(tmp_path):
     import builtins
     import io
     import pickle
+
     before, record = (builtins.open, io.open), Recorded()
     waits = Waits(record)
     try:
@@ -101,6 +107,7 @@ def test_files_are_marked_when_they_are_opened_to_be_read(tmp_path):
 
 def test_waiting_for_a_condition_is_marked():
     import threading
+
     before, record, done = threading.Condition.wait, Recorded(), threading.Condition()
     waits = Waits(record)
     with done:

@@ -1,11 +1,22 @@
 """Where a finding points to when Python calls were not recorded: the stacks that operators carry say it."""
+
 import json
 
 import tachograph as tg
 
 
 def slice_event(name, ts, dur, cat="cpu_op", stack=None, **more):
-    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": {"Call stack": stack} if stack else {}, **more}
+    return {
+        "ph": "X",
+        "cat": cat,
+        "name": name,
+        "pid": 1,
+        "tid": 1,
+        "ts": ts,
+        "dur": dur,
+        "args": {"Call stack": stack} if stack else {},
+        **more,
+    }
 
 
 def findings(tmp_path, events):
@@ -21,7 +32,11 @@ def steps(count=4):
 def test_the_pause_lies_between_two_lines_of_the_program(tmp_path):
     events = steps()
     for k in range(4):
-        events.append(slice_event("aten::sort", 1000 * k, 100, stack="torch/_tensor.py(1): sort;train.py(10): load;train.py(30): main"))
+        events.append(
+            slice_event(
+                "aten::sort", 1000 * k, 100, stack="torch/_tensor.py(1): sort;train.py(10): load;train.py(30): main"
+            )
+        )
         events.append(slice_event("aten::add", 1000 * k + 700, 100, stack="train.py(12): train;train.py(30): main"))
         events.append(slice_event("aten::mul", 1000 * k + 850, 150, stack="train.py(14): train;train.py(30): main"))
         events.append(slice_event("Python GC", 1000 * k + 300, 2, "python_function"))
@@ -45,8 +60,15 @@ def test_a_collector_that_takes_the_time_is_named(tmp_path):
 def test_waiting_for_the_loader_is_no_pause_of_the_program(tmp_path):
     events = steps()
     for k in range(4):
-        events.append(slice_event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000 * k, 500, "user_annotation",
-                                  stack="torch/utils/data/dataloader.py(7): __next__;train.py(9): train"))
+        events.append(
+            slice_event(
+                "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                1000 * k,
+                500,
+                "user_annotation",
+                stack="torch/utils/data/dataloader.py(7): __next__;train.py(9): train",
+            )
+        )
         events.append(slice_event("aten::add", 1000 * k + 700, 300, stack="train.py(12): train"))
     found = findings(tmp_path, events)
     assert found["loader-in-main-process"]["where"].endswith(" at train.py(9): train")

@@ -4,6 +4,7 @@ build(seed, …) makes the content: a list of ranks, each a list of Event in fil
 spell(rank, …) writes one rank; how it is written (order of keys, blanks, escapes, number spellings, container, packing) is drawn
 from a Random of its own, so that the same content can be written twice in different ways.
 """
+
 import copy
 import dataclasses
 import gzip
@@ -12,10 +13,25 @@ import random
 import shutil
 import subprocess
 
-STRANGE_NAMES = ["aten::mm", "aten::add_", "a\"b\\c/d", "torch::autograd::AccumulateGrad", "naïve – ätsch", "名前\U0001f600", "tab\there", "<b>&amp;", "%s%n", " "]
-KERNELS = [("gemm_kernel<float, 8>", "COMPUTATION"), ("void at::native::vectorized_elementwise_kernel<4>(int)", "COMPUTATION"),
-           ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", "COMMUNICATION"), ("triton_poi_fused_add_0", "COMPUTATION"),
-           ("ncclKernel_Broadcast_RING_LL_Sum_int8_t", "COMMUNICATION")]
+STRANGE_NAMES = [
+    "aten::mm",
+    "aten::add_",
+    'a"b\\c/d',
+    "torch::autograd::AccumulateGrad",
+    "naïve – ätsch",
+    "名前\U0001f600",
+    "tab\there",
+    "<b>&amp;",
+    "%s%n",
+    " ",
+]
+KERNELS = [
+    ("gemm_kernel<float, 8>", "COMPUTATION"),
+    ("void at::native::vectorized_elementwise_kernel<4>(int)", "COMPUTATION"),
+    ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", "COMMUNICATION"),
+    ("triton_poi_fused_add_0", "COMPUTATION"),
+    ("ncclKernel_Broadcast_RING_LL_Sum_int8_t", "COMMUNICATION"),
+]
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
@@ -26,11 +42,11 @@ class Event:
     pid: object
     tid: object
     cat: str = None
-    ts: int = None              # ns; None: the event has no ts
+    ts: int = None  # ns; None: the event has no ts
     dur: int = None
     args: dict = None
     more: dict = dataclasses.field(default_factory=dict)
-    i: int = -1                 # position in the file
+    i: int = -1  # position in the file
 
     @property
     def end(self):
@@ -39,7 +55,7 @@ class Event:
 
 @dataclasses.dataclass
 class Rank:
-    number: int                 # None: the file does not say
+    number: int  # None: the file does not say
     world: int
     base_ns: int
     devices: list
@@ -89,14 +105,28 @@ class Builder:
                 args["Sequence number"] = self.rnd.randint(0, 99)
             self.add("X", self.rnd.choice(STRANGE_NAMES), pid, tid, "cpu_op", a, b - a, args)
         elif kind == "annotation":
-            self.add("X", self.rnd.choice(("forward", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Single.__next__", "my range")),
-                     pid, tid, "user_annotation", a, b - a, {"External id": self.fresh()} if self.rnd.random() < 0.5 else None)
+            self.add(
+                "X",
+                self.rnd.choice(
+                    ("forward", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Single.__next__", "my range")
+                ),
+                pid,
+                tid,
+                "user_annotation",
+                a,
+                b - a,
+                {"External id": self.fresh()} if self.rnd.random() < 0.5 else None,
+            )
         else:
             args = {"Python id": self.fresh(), "Python parent id": None}
             module = self.rnd.random() < 0.3
             if module:
                 args["Python module id"] = self.rnd.randint(0, 2)
-            name = "nn.Module: Linear_%d" % self.rnd.randint(0, 1) if module else "train.py(%d): f%d" % (self.rnd.randint(1, 3), self.rnd.randint(0, 2))
+            name = (
+                "nn.Module: Linear_%d" % self.rnd.randint(0, 1)
+                if module
+                else "train.py(%d): f%d" % (self.rnd.randint(1, 3), self.rnd.randint(0, 2))
+            )
             self.add("X", name, pid, tid, "python_function", a, b - a, args)
         if depth < 5:
             self.forest(pid, tid, a, b, depth + 1, python)
@@ -115,9 +145,16 @@ class Builder:
     def device_work(self, device, streams):
         for start, corr in self.launches:
             for _ in range(self.rnd.choice((0, 1, 1, 1, 2))):
-                self.device_event(device, self.rnd.choice(streams), start + self.rnd.randint(0, 40 * self.stretch) * self.grain, corr)
-        for _ in range(self.rnd.randint(0, 2)):        # launched before the recording began
-            self.device_event(device, self.rnd.choice(streams), self.base + self.rnd.randint(0, 100 * self.stretch) * self.grain, self.fresh())
+                self.device_event(
+                    device, self.rnd.choice(streams), start + self.rnd.randint(0, 40 * self.stretch) * self.grain, corr
+                )
+        for _ in range(self.rnd.randint(0, 2)):  # launched before the recording began
+            self.device_event(
+                device,
+                self.rnd.choice(streams),
+                self.base + self.rnd.randint(0, 100 * self.stretch) * self.grain,
+                self.fresh(),
+            )
 
     def device_event(self, device, stream, start, corr):
         dur = self.rnd.randint(0, 30 * self.stretch) * self.grain
@@ -137,7 +174,7 @@ class Builder:
 
     def memory(self, pid, tid):
         live, total = [], 0
-        pace = self.rnd.choice((7, 80 * self.stretch)) * self.grain       # at the beginning, or all over
+        pace = self.rnd.choice((7, 80 * self.stretch)) * self.grain  # at the beginning, or all over
         for k in range(self.rnd.randint(0, 12)):
             kind, ident = self.rnd.choice(((0, -1), (1, 0), (1, 1)))
             if live and self.rnd.random() < 0.5:
@@ -146,7 +183,7 @@ class Builder:
             else:
                 addr, size = 4096 * (k + 1), self.rnd.choice((512, 1024, 4096))
                 if self.rnd.random() < 0.1:
-                    size = -size                         # freed here, allocated before the recording
+                    size = -size  # freed here, allocated before the recording
                 else:
                     live.append((kind, ident, addr, size))
             total = max(0, total + size)
@@ -156,10 +193,14 @@ class Builder:
             self.add("i", "[memory]", pid, tid, "cpu_instant_event", self.base + k * pace, None, args, {"s": "t"})
 
     def extras(self, pid, tid, first):
-        for e in (Event("M", "process_name", pid, 0, None, self.base, None, {"name": "python"}),
-                  Event("M", "thread_name", pid, tid, None, self.base, None, {"name": "thread " + str(tid)})):
+        for e in (
+            Event("M", "process_name", pid, 0, None, self.base, None, {"name": "python"}),
+            Event("M", "thread_name", pid, tid, None, self.base, None, {"name": "thread " + str(tid)}),
+        ):
             self.events.insert(0 if first else len(self.events), e)
-        self.add("i", "recording began", pid, tid, None, self.base, None, None, {"s": "g"})    # so that no trace is metadata alone
+        self.add(
+            "i", "recording began", pid, tid, None, self.base, None, None, {"s": "g"}
+        )  # so that no trace is metadata alone
         if self.launches and self.rnd.random() < 0.7:
             start, corr = self.rnd.choice(self.launches)
             self.add("s", "ac2g", pid, tid, "ac2g", start, None, None, {"id": corr})
@@ -199,7 +240,10 @@ def build_rank(rnd, number, world, size, grain, span, steps, python, gpu, with_m
 def build(seed, ranks=1, size=60, grain=1000, span=1000, steps=2, python=True, gpu=True, memory=True):
     rnd = random.Random(seed)
     given = ranks > 1 or rnd.random() < 0.5
-    return [build_rank(rnd, k if given else None, ranks, size, grain, span, steps, python, gpu, memory) for k in range(ranks)]
+    return [
+        build_rank(rnd, k if given else None, ranks, size, grain, span, steps, python, gpu, memory)
+        for k in range(ranks)
+    ]
 
 
 # ---- spelling ---------------------------------------------------------------------------------------------------------------
@@ -237,7 +281,7 @@ class Speller:
             return json.dumps(s, ensure_ascii=False)
         out = []
         for c in s:
-            if c in "\"\\":
+            if c in '"\\':
                 out.append("\\" + c)
             elif c == "/" and self.rnd.random() < 0.3:
                 out.append("\\/")
@@ -259,8 +303,14 @@ class Speller:
             return fixed
         tens = len(str(digits)) - 1
         mantissa = str(digits)[0] + ("." + str(digits)[1:] if tens else "")
-        spellings = [fixed, short, short, "%s%de-3" % (sign, digits), "%s%de%s%d" % (sign, digits * 10, "-", 4),
-                     "%s%s%s%d" % (sign, mantissa, self.rnd.choice(("e", "E", "e+", "E+")) if tens >= 3 else "e", tens - 3)]
+        spellings = [
+            fixed,
+            short,
+            short,
+            "%s%de-3" % (sign, digits),
+            "%s%de%s%d" % (sign, digits * 10, "-", 4),
+            "%s%s%s%d" % (sign, mantissa, self.rnd.choice(("e", "E", "e+", "E+")) if tens >= 3 else "e", tens - 3),
+        ]
         spelled = self.rnd.choice(spellings)
         return '"%s"' % spelled if self.rnd.random() < 0.1 else spelled
 
@@ -268,7 +318,10 @@ class Speller:
         pairs = list(pairs)
         if shuffle and not self.plain:
             self.rnd.shuffle(pairs)
-        body = ",".join("%s%s%s:%s%s%s" % (self.blank(), self.text(k), self.blank(), self.blank(), v, self.blank()) for k, v in pairs)
+        body = ",".join(
+            "%s%s%s:%s%s%s" % (self.blank(), self.text(k), self.blank(), self.blank(), v, self.blank())
+            for k, v in pairs
+        )
         return "{%s}" % (body or self.blank())
 
     def array(self, items):
@@ -284,7 +337,12 @@ class Speller:
         return json.dumps(v)
 
     def event(self, e, shift_ns=0):
-        pairs = [("ph", self.text(e.ph)), ("name", self.text(e.name)), ("pid", self.value(e.pid)), ("tid", self.value(e.tid))]
+        pairs = [
+            ("ph", self.text(e.ph)),
+            ("name", self.text(e.name)),
+            ("pid", self.value(e.pid)),
+            ("tid", self.value(e.tid)),
+        ]
         if e.cat is not None:
             pairs.append(("cat", self.text(e.cat)))
         if e.ts is not None:
@@ -305,7 +363,9 @@ def document(rank, speller, shift_ns=0):
         return speller.blank() + events + speller.blank()
     pairs = [("schemaVersion", "1"), ("displayTimeUnit", '"ms"')]
     if rank.number is not None:
-        pairs.append(("distributedInfo", calm.value({"backend": "nccl", "rank": rank.number, "world_size": rank.world})))
+        pairs.append(
+            ("distributedInfo", calm.value({"backend": "nccl", "rank": rank.number, "world_size": rank.world}))
+        )
     if rank.base_ns:
         pairs.append(("baseTimeNanoseconds", str(rank.base_ns)))
     if rank.devices:

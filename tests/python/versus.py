@@ -1,6 +1,7 @@
 """What HolisticTraceAnalysis (or our façade) and the TensorBoard plugin say about many folders of traces, in one process.
 
-    python versus.py hta|tachograph.hta|plugin FOLDER OUT.pickle     FOLDER: one folder a trace"""
+python versus.py hta|tachograph.hta|plugin FOLDER OUT.pickle     FOLDER: one folder a trace"""
+
 import logging
 import os
 import pathlib
@@ -23,6 +24,7 @@ def attempt(function):
 
 def ask_hta(package, folder):
     import importlib
+
     how = {} if package == "hta" else {"hta_compat": True}
     analysis = importlib.import_module(package + ".trace_analysis").TraceAnalysis(trace_dir=str(folder), **how)
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,6 +1,7 @@
 """One window of recording, whoever collects it: our own recorder, or torch's collector (Kineto) where ours cannot.
 
 A window has a private folder that lives as long as the object; what is in there is opened by tachograph.open."""
+
 from __future__ import annotations
 
 import os
@@ -23,6 +24,7 @@ BACKENDS = ("auto", "native", "kineto")
 @dataclass(frozen=True)
 class Recipe:
     """What to record."""
+
     activities: frozenset[Any]
     activity_configs: dict[Any, ProfilerActivityConfig] = field(default_factory=dict)
     use_device: Optional[str] = None
@@ -57,6 +59,7 @@ class Recipe:
 @dataclass
 class ProfilerStats:
     """Timing of the profiler itself, with the fields of torch's _ProfilerStats."""
+
     profiling_window_duration_sec: float = 0
     number_of_events: int = 0
     profiler_prepare_call_duration_us: int = 0
@@ -72,6 +75,7 @@ class Busy(RuntimeError):
 
 class Recording:
     """A window: prepared when made, then start(), stop(); or drop() instead. Base of NativeWindow and KinetoWindow."""
+
     kind = ""
 
     def __init__(self, recipe: Recipe, trace_id: str) -> None:
@@ -103,10 +107,12 @@ class Recording:
     def _drop(self) -> None: ...
     def check_stop(self) -> None:
         """Raises when this thread cannot stop it."""
+
     def _toggle(self, enable: bool, activities: Any) -> None: ...
     def price_words(self) -> str:
         """How much was recorded, and an estimate of what that cost; empty when it is not known."""
         return ""
+
     def _file(self) -> str:
         """The finished file or folder; written now if need be."""
         raise NotImplementedError
@@ -152,8 +158,10 @@ class Recording:
         if self._trace is None:
             began = time.perf_counter()
             if not os.path.isdir(self.directory):
-                raise FileNotFoundError(f"the folder of this recording, {self.directory}, was removed before it was read, and the records with it; "
-                                        "set TMPDIR to a place that nothing tidies up")
+                raise FileNotFoundError(
+                    f"the folder of this recording, {self.directory}, was removed before it was read, and the records with it; "
+                    "set TMPDIR to a place that nothing tidies up"
+                )
             try:
                 self._trace = open_trace(self._file())
             except TachographError as e:
@@ -168,8 +176,10 @@ class Recording:
         """A file that says that the window was empty, which is no error here: it has the mark of the window's end alone."""
         path = os.path.join(self.directory, "nothing.json")
         with open(path, "w", encoding="utf-8") as file:
-            file.write('{"schemaVersion":1,"deviceProperties":[],"displayTimeUnit":"ms","baseTimeNanoseconds":0,"traceEvents":['
-                       '{"ph":"i","s":"g","name":"Record Window End","pid":"","tid":"","ts":0}]}')
+            file.write(
+                '{"schemaVersion":1,"deviceProperties":[],"displayTimeUnit":"ms","baseTimeNanoseconds":0,"traceEvents":['
+                '{"ph":"i","s":"g","name":"Record Window End","pid":"","tid":"","ts":0}]}'
+            )
         self._written.clear()
         return path
 
@@ -209,7 +219,9 @@ def _claim(recording: Recording) -> None:
     with _lock:
         if current() is not None:
             recording._remove()
-            raise Busy("another tachograph profiler is recording in this process: stop it first, there can be one at a time")
+            raise Busy(
+                "another tachograph profiler is recording in this process: stop it first, there can be one at a time"
+            )
         _current = weakref.ref(recording)
 
 
@@ -225,6 +237,7 @@ os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.RLoc
 
 # ---- which kind -------------------------------------------------------------------------------------------------------------------
 
+
 def _native_class() -> tuple[Optional[type], str]:
     try:
         from .native_window import NativeWindow
@@ -239,6 +252,7 @@ def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recor
     """A prepared window. backend: "native", "kineto", or "auto": what TACHOGRAPH_BACKEND says, else ours where it can, else torch's
     collector, and one line says why."""
     from .kineto import KinetoWindow
+
     if backend == "auto" and os.environ.get("TACHOGRAPH_BACKEND") in BACKENDS:
         backend = os.environ["TACHOGRAPH_BACKEND"]
     if backend == "kineto":

@@ -1,4 +1,5 @@
 """What a profiler was asked to record: activities, the configuration classes of torch 2.15, experimental configurations of any torch."""
+
 from __future__ import annotations
 
 import copy
@@ -11,6 +12,7 @@ from .._say import warn, warn_once
 @dataclass(frozen=True)
 class CuspyConfig:
     """Extras of the device collector."""
+
     enable_cuda_sync_events: bool = False
     enable_environment_counters: bool = False
     enable_graph_dependencies: bool = False
@@ -20,6 +22,7 @@ class CuspyConfig:
 @dataclass(frozen=True)
 class PerformanceMetricsConfig:
     """Hardware counters of the current device, sampled."""
+
     metric_names: list[str]
     sampling_interval_ms: Optional[int] = None
     lookback_window_ms: Optional[int] = None
@@ -28,6 +31,7 @@ class PerformanceMetricsConfig:
 @dataclass(frozen=True)
 class ProfilerActivityConfig:
     """What to collect of one activity. activity_types: names such as "CPU_OP"; None = all by default, [] = nothing."""
+
     activity_types: Optional[list[str]] = None
     profiler_configs: list[Any] = field(default_factory=list)
 
@@ -35,6 +39,7 @@ class ProfilerActivityConfig:
 @dataclass
 class ExperimentalConfig:
     """torch's _ExperimentalConfig with all fields it ever had; keywords and their order are those of 2.15, the two that were removed last."""
+
     verbose: bool = False
     performance_events: list[str] = field(default_factory=list)
     enable_cuda_sync_events: bool = False
@@ -54,7 +59,10 @@ class ExperimentalConfig:
         if self.adjust_profiler_step:
             warn("adjust_profiler_step has no effect: the start of a step is never moved", FutureWarning)
         if self.profiler_metrics or self.profiler_measure_per_kernel:
-            warn("profiler_metrics and profiler_measure_per_kernel have no effect: torch 2.15 no longer has them", FutureWarning)
+            warn(
+                "profiler_metrics and profiler_measure_per_kernel have no effect: torch 2.15 no longer has them",
+                FutureWarning,
+            )
 
 
 _REMOVED = ("profiler_metrics", "profiler_measure_per_kernel")
@@ -134,12 +142,19 @@ def available_activities(asked: Iterable[Any], supported: Iterable[Any], cpu: An
     return usable, device
 
 
-def check_options(with_modules: bool, with_stack: bool, experimental: ExperimentalConfig, timeout: Optional[float]) -> None:
+def check_options(
+    with_modules: bool, with_stack: bool, experimental: ExperimentalConfig, timeout: Optional[float]
+) -> None:
     if with_modules:
-        warn_once("`with_modules` is deprecated in torch.profiler, where it covers TorchScript models only; tachograph records the module "
-                  "path of each operator", FutureWarning)
+        warn_once(
+            "`with_modules` is deprecated in torch.profiler, where it covers TorchScript models only; tachograph records the module "
+            "path of each operator",
+            FutureWarning,
+        )
     if experimental.trace_only and with_stack:
-        warn("trace_only=True is incompatible with with_stack=True (stack traces require event post-processing). Disabling trace_only.")
+        warn(
+            "trace_only=True is incompatible with with_stack=True (stack traces require event post-processing). Disabling trace_only."
+        )
         experimental.trace_only = False
     if timeout is not None and timeout < 0:
         raise ValueError("post_processing_timeout_s must be non-negative")

@@ -1,4 +1,5 @@
 """A window recorded by torch's own collector, for what our recorder cannot have; its file is then read by our engine."""
+
 from __future__ import annotations
 
 import inspect
@@ -28,7 +29,9 @@ class KinetoWindow(Recording):
     def _prepare(self) -> None:
         _refuse_second_profiler()
         self._torch = _accepted(_torch_own._KinetoProfile, _keywords(self.recipe, self.trace_id))
-        if "custom_trace_id_callback" not in inspect.signature(_torch_own._KinetoProfile).parameters:  # then its file has no id
+        if (
+            "custom_trace_id_callback" not in inspect.signature(_torch_own._KinetoProfile).parameters
+        ):  # then its file has no id
             self.add_metadata("trace_id", json.dumps(self.trace_id))
         self._nvtx = NvtxLabels()
         self._path = os.path.join(self.directory, "kineto.json")
@@ -41,13 +44,17 @@ class KinetoWindow(Recording):
         _refuse_second_profiler()
         self._thread = threading.get_ident()
         self._torch.start_trace()
-        self._begun_ns = time.time_ns() if torch._C._autograd._profiler_enabled() else 0  # of all threads it does not say so
+        self._begun_ns = (
+            time.time_ns() if torch._C._autograd._profiler_enabled() else 0
+        )  # of all threads it does not say so
         forward(_torch_own.record_function)
         self._nvtx.enter()
 
     def check_stop(self) -> None:
         if self.running and self._thread != threading.get_ident():
-            raise RuntimeError("torch's own collector must be stopped by the thread that started it; with backend='native' any thread may")
+            raise RuntimeError(
+                "torch's own collector must be stopped by the thread that started it; with backend='native' any thread may"
+            )
 
     def _stop(self) -> None:
         self._nvtx.leave()
@@ -59,9 +66,11 @@ class KinetoWindow(Recording):
             if not self._taken:
                 raise
         if self._taken or self._begins_late():
-            warn("torch.profiler was started while this window was being recorded by torch's own collector, which does one recording at a time: "
-                 + ("all of this window is lost" if self._taken else "what came before is lost to this window")
-                 + "; let one end before the other starts, or use backend='native', beside which torch.profiler can run")
+            warn(
+                "torch.profiler was started while this window was being recorded by torch's own collector, which does one recording at a time: "
+                + ("all of this window is lost" if self._taken else "what came before is lost to this window")
+                + "; let one end before the other starts, or use backend='native', beside which torch.profiler can run"
+            )
 
     def _begins_late(self) -> bool:
         """Are the results those of a profiler that was started after this one?"""
@@ -76,7 +85,9 @@ class KinetoWindow(Recording):
 
     def _toggle(self, enable: bool, activities: Any) -> None:
         if not hasattr(self._torch, "toggle_collection_dynamic"):
-            raise RuntimeError(f"the collector of torch {torch.__version__} cannot be switched while it records; with backend='native' it can")
+            raise RuntimeError(
+                f"the collector of torch {torch.__version__} cannot be switched while it records; with backend='native' it can"
+            )
         self._torch.toggle_collection_dynamic(enable, activities)
 
     def _file(self) -> str:
@@ -91,7 +102,9 @@ class KinetoWindow(Recording):
 
 def _refuse_second_profiler() -> None:
     if torch._C._autograd._profiler_enabled():
-        raise Busy("torch.profiler is recording on this thread, and its collector does one recording at a time: stop it first")
+        raise Busy(
+            "torch.profiler is recording on this thread, and its collector does one recording at a time: stop it first"
+        )
 
 
 def _keywords(recipe: Recipe, trace_id: str) -> dict[str, Any]:
@@ -127,7 +140,11 @@ def _torch_experimental(recipe: Recipe) -> Any:
     """Only what differs from the default is passed on, so that an older torch takes it as well."""
     values, defaults = asdict(recipe.experimental), asdict(ExperimentalConfig())
     values["verbose"] |= recipe.with_stack or recipe.stack_per_op  # else operators carry no stack
-    values.update({name: defaults[name] for name in ("profiler_metrics", "profiler_measure_per_kernel", "adjust_profiler_step")})
+    values.update(
+        {name: defaults[name] for name in ("profiler_metrics", "profiler_measure_per_kernel", "adjust_profiler_step")}
+    )
     wanted = {name: value for name, value in values.items() if value != defaults[name]}
     doc = torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""
-    return torch._C._profiler._ExperimentalConfig(**{name: value for name, value in wanted.items() if f"{name}:" in doc})
+    return torch._C._profiler._ExperimentalConfig(
+        **{name: value for name, value in wanted.items() if f"{name}:" in doc}
+    )

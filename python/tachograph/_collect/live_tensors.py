@@ -1,4 +1,5 @@
 """Models and optimizers that are there now, and the memory their tensors take: what a recording cannot know of itself."""
+
 from __future__ import annotations
 
 import gc
@@ -9,11 +10,20 @@ from .._say import log
 
 # Of tensors that share their memory the first kind counts; gradients before parameters, as torch ranks them.
 KINDS = ("gradient", "parameter", "optimizer_state", "buffer", "input")
-_DEVICES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19, "privateuseone": 20}  # as torch numbers them
+_DEVICES = {
+    "cpu": 0,
+    "cuda": 1,
+    "xpu": 12,
+    "mps": 13,
+    "hpu": 15,
+    "mtia": 19,
+    "privateuseone": 20,
+}  # as torch numbers them
 
 
 class Held(NamedTuple):
     """What a piece of memory holds."""
+
     kind: str
     name: str
     device: tuple[str, int]
@@ -42,7 +52,11 @@ def _find(torch: Any) -> _Found:
     wanted = modules | optimizers | {torch.Tensor}
     # type(): asking an object could run its code. One look at each: most are not in the processor's cache.
     found = [t for t in gc.get_objects() if type(t) in wanted]
-    return _Found([t for t in found if type(t) in modules], [t for t in found if type(t) in optimizers], [t for t in found if type(t) is torch.Tensor])
+    return _Found(
+        [t for t in found if type(t) in modules],
+        [t for t in found if type(t) in optimizers],
+        [t for t in found if type(t) is torch.Tensor],
+    )
 
 
 def _paths(modules: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -62,7 +76,9 @@ def _paths(modules: list[Any]) -> Iterator[tuple[str, Any]]:
 def _states(optimizer: Any, names: dict[int, str]) -> Iterator[tuple[str, str, Any]]:
     for parameter, state in list(getattr(optimizer, "state", {}).items()):
         if isinstance(state, dict):
-            yield from (("optimizer_state", f"{names.get(id(parameter), '')}.{key}".lstrip("."), t) for key, t in state.items())
+            yield from (
+                ("optimizer_state", f"{names.get(id(parameter), '')}.{key}".lstrip("."), t) for key, t in state.items()
+            )
 
 
 def _tensors(torch: Any, inputs: bool) -> Iterator[tuple[str, str, Any]]:
@@ -86,12 +102,21 @@ def _tensors(torch: Any, inputs: bool) -> Iterator[tuple[str, str, Any]]:
         yield from _states(optimizer, names)
     yield from (("buffer", name, b) for name, b in buffers)
     if inputs:
-        yield from (("gradient" if which else "input", _described(t), t) for t in found.tensors if t.is_leaf
-                    for which, t in ((0, t), (1, t.grad)) if t is not None)
+        yield from (
+            ("gradient" if which else "input", _described(t), t)
+            for t in found.tensors
+            if t.is_leaf
+            for which, t in ((0, t), (1, t.grad))
+            if t is not None
+        )
 
 
 def _described(tensor: Any) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" if tensor.layout is sys.modules["torch"].strided else ""
+    return (
+        f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+        if tensor.layout is sys.modules["torch"].strided
+        else ""
+    )
 
 
 def held(inputs: bool = False) -> Iterator[Held]:
@@ -104,8 +129,16 @@ def held(inputs: bool = False) -> Iterator[Held]:
         for kind, name, tensor in _tensors(torch, inputs):
             try:
                 storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
-                device, address, nbytes = (storage.device.type, storage.device.index or 0), storage.data_ptr(), storage.nbytes()
-            except (RuntimeError, NotImplementedError, AttributeError):  # no tensor; or one without storage: meta, sparse, of a subclass
+                device, address, nbytes = (
+                    (storage.device.type, storage.device.index or 0),
+                    storage.data_ptr(),
+                    storage.nbytes(),
+                )
+            except (
+                RuntimeError,
+                NotImplementedError,
+                AttributeError,
+            ):  # no tensor; or one without storage: meta, sparse, of a subclass
                 continue
             if address and nbytes and (device, address) not in known:
                 known.add((device, address))
@@ -118,7 +151,14 @@ def tell_tensors(write: Callable[..., None], inputs: bool = False) -> int:
     told = 0
     try:
         for told, tensor in enumerate(held(inputs), 1):
-            write(tensor.kind, tensor.name, tensor.address, tensor.nbytes, _DEVICES.get(tensor.device[0], 20), tensor.device[1])
+            write(
+                tensor.kind,
+                tensor.name,
+                tensor.address,
+                tensor.nbytes,
+                _DEVICES.get(tensor.device[0], 20),
+                tensor.device[1],
+            )
     except Exception as e:  # whatever a model of the program does when it is looked at: the program goes on
         log.debug("tensors are recorded without names: %r", e)
     return told

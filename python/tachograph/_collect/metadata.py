@@ -1,4 +1,5 @@
 """Members of the trace document beside the events: what the user adds, how the trace was recorded, who the ranks are."""
+
 from __future__ import annotations
 
 import functools
@@ -21,7 +22,9 @@ def checked(key: str, json_text: Any) -> str:
     try:
         json.loads(json_text, parse_constant=_no_constant)
     except ValueError as e:
-        raise ValueError(f"metadata {key!r}: the value is not JSON ({e}); use add_metadata() for plain text, or json.dumps(value)") from None
+        raise ValueError(
+            f"metadata {key!r}: the value is not JSON ({e}); use add_metadata() for plain text, or json.dumps(value)"
+        ) from None
     return json_text
 
 
@@ -49,15 +52,27 @@ def conditions() -> dict[str, Any]:
     if torch is None or not hasattr(torch, "get_num_interop_threads"):  # not there, or still being imported
         return {}
     usable = tuple(sorted(os.sched_getaffinity(0)))
-    return {"torch": str(torch.__version__), "python": platform.python_version(), "cuda": torch.version.cuda, "cpu_cores": len(usable),
-            "physical_cores": _physical_cores(usable), "threads": torch.get_num_threads(), "interop_threads": torch.get_num_interop_threads()}
+    return {
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "cuda": torch.version.cuda,
+        "cpu_cores": len(usable),
+        "physical_cores": _physical_cores(usable),
+        "threads": torch.get_num_threads(),
+        "interop_threads": torch.get_num_interop_threads(),
+    }
 
 
 @functools.lru_cache(maxsize=1)
 def _physical_cores(cpus: tuple[int, ...]) -> Optional[int]:
     """How many cores these CPUs are: the halves of one (SMT) count once. None where the system does not say."""
     try:
-        return len({pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text() for cpu in cpus})
+        return len(
+            {
+                pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
+                for cpu in cpus
+            }
+        )
     except OSError:
         return None
 
@@ -77,6 +92,7 @@ def distributed_info() -> Optional[dict[str, Any]]:
             break
     if info["backend"] == "nccl":
         import torch
+
         info["nccl_version"] = ".".join(map(str, torch.cuda.nccl.version()))
     return info
 

@@ -1,4 +1,5 @@
 """Recording by our own recorder: a file, and what has to be said to torch while it is written."""
+
 from __future__ import annotations
 
 import atexit
@@ -20,7 +21,12 @@ from .worker_end import at_worker_end
 
 __all__ = ["NativeRecording", "available", "RecordError"]
 RecordError = _record.RecordError
-_NAMED = (("record_shapes", _record.SHAPES), ("profile_memory", _record.MEMORY), ("with_stack", _record.STACKS | _record.CALLS), ("with_modules", _record.MODULES))
+_NAMED = (
+    ("record_shapes", _record.SHAPES),
+    ("profile_memory", _record.MEMORY),
+    ("with_stack", _record.STACKS | _record.CALLS),
+    ("with_modules", _record.MODULES),
+)
 
 
 class NativeRecording:
@@ -29,8 +35,19 @@ class NativeRecording:
     path: a file, or a folder, in which it becomes main.tacho, or rank<N>.tacho in a job of several. rank: None finds out.
     In a forked child the object goes on: it then stands for the child's own file."""
 
-    def __init__(self, path: Union[str, os.PathLike[str]], features: int = _record.DEFAULT, *, required: int = 0, memory_bytes: int = 0, disk_bytes: int = 0,
-                 keep: str = "first", session: int = 0, rank: Optional[int] = None, metadata: Optional[dict[str, str]] = None) -> None:
+    def __init__(
+        self,
+        path: Union[str, os.PathLike[str]],
+        features: int = _record.DEFAULT,
+        *,
+        required: int = 0,
+        memory_bytes: int = 0,
+        disk_bytes: int = 0,
+        keep: str = "first",
+        session: int = 0,
+        rank: Optional[int] = None,
+        metadata: Optional[dict[str, str]] = None,
+    ) -> None:
         self.features = features
         self.rank = job_rank() if rank is None else rank
         self.path = os.fspath(path)
@@ -38,13 +55,26 @@ class NativeRecording:
             self.path = os.path.join(self.path, "main.tacho" if self.rank < 0 else f"rank{self.rank}.tacho")
         self.stats: Optional[dict[str, Any]] = None
         self.told = 0  # records of what memory held, which are no events of the program
-        self._metadata = {"host_name": json.dumps(platform.node()), "trace_id": json.dumps(uuid.uuid4().hex.upper()),
-                          "process_name": json.dumps(process_name(), ensure_ascii=False), **(metadata or {})}
+        self._metadata = {
+            "host_name": json.dumps(platform.node()),
+            "trace_id": json.dumps(uuid.uuid4().hex.upper()),
+            "process_name": json.dumps(process_name(), ensure_ascii=False),
+            **(metadata or {}),
+        }
         self._written: set[str] = set()
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._torch = TorchSide(self._torch_came) if features & _record.OPS else None
-        _record.open(self.path, features=features, required=required, memory_bytes=memory_bytes, disk_bytes=disk_bytes, keep=keep, session=session, rank=self.rank)
+        _record.open(
+            self.path,
+            features=features,
+            required=required,
+            memory_bytes=memory_bytes,
+            disk_bytes=disk_bytes,
+            keep=keep,
+            session=session,
+            rank=self.rank,
+        )
         _open_ones.append(self)
         _ask_workers()
 
@@ -165,11 +195,13 @@ os.register_at_fork(before=_ask_workers, after_in_child=_after_fork)
 def distributed_info() -> Optional[dict[str, Any]]:
     """The job this process is a rank of, None outside of one."""
     from .metadata import distributed_info as info
+
     return info()
 
 
 def conditions() -> dict[str, Any]:
     from .metadata import conditions as found
+
     return found()
 
 
@@ -196,6 +228,7 @@ def job_rank() -> int:
 
 
 # ---- can it be had? -----------------------------------------------------------------------------------------------------------------
+
 
 def available() -> tuple[bool, str]:
     """Can this Python and this torch be recorded by our own recorder? If not: the reason, in one sentence."""

@@ -1,4 +1,5 @@
 """A window recorded by our own recorder."""
+
 from __future__ import annotations
 
 import json
@@ -22,8 +23,15 @@ class NativeWindow(Recording):
         recipe = self.recipe
         try:
             features = _features(recipe)
-            self._native = NativeRecording(self.directory, features, required=features & _MUST, memory_bytes=recipe.memory_budget,
-                                           disk_bytes=recipe.disk_budget, keep=recipe.keep, metadata=_members(recipe, self.trace_id))
+            self._native = NativeRecording(
+                self.directory,
+                features,
+                required=features & _MUST,
+                memory_bytes=recipe.memory_budget,
+                disk_bytes=recipe.disk_budget,
+                keep=recipe.keep,
+                metadata=_members(recipe, self.trace_id),
+            )
         except RecordError as e:
             if e.code == "BUSY":
                 raise RuntimeError(f"this process is being recorded already: {e}") from None
@@ -49,7 +57,10 @@ class NativeWindow(Recording):
         if each_ns is None:
             return words
         made = events + self.lost
-        return words + f", about {min(100.0, 100 * made * each_ns / window_ns):.1f} % of the window ({each_ns:.0f} ns of CPU an event on this machine)"
+        return (
+            words
+            + f", about {min(100.0, 100 * made * each_ns / window_ns):.1f} % of the window ({each_ns:.0f} ns of CPU an event on this machine)"
+        )
 
     def _drop(self) -> None:
         self._native.stop()

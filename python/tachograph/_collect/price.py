@@ -1,4 +1,5 @@
 """What a record costs on this machine, measured once for each set of features: a small operator is run with recording and without."""
+
 from __future__ import annotations
 
 import functools
@@ -43,6 +44,7 @@ def _measured(features: int) -> float:
                 problem.append(e)
                 return
             result.append(cost_ns * _ROUNDS / max(records, 1))
+
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()

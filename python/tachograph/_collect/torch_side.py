@@ -1,5 +1,6 @@
 """What has to be said to torch while we record: that somebody profiles, who takes its fast annotations and NVTX ranges, and the kernels
 it compiled. All of it is undone by leave()."""
+
 from __future__ import annotations
 
 import sys
@@ -21,7 +22,9 @@ class TorchSide:
         self._watches: list[Watch] = []
         self._nvtx = NvtxLabels()
         self._fast: Any = None  # torch's own _RecordFunctionFast
-        self._kernels: list[tuple[dict[str, Any], str, Any]] = []  # where it stands, its name there, what we put in its place
+        self._kernels: list[
+            tuple[dict[str, Any], str, Any]
+        ] = []  # where it stands, its name there, what we put in its place
         self._load: Any = None  # PyCodeCache.load_by_key_path as it was
 
     def enter(self) -> None:
@@ -62,6 +65,7 @@ class TorchSide:
 
     def _annotations_in(self) -> None:
         import torch
+
         native = torch._C._profiler
         if self._fast is None and hasattr(native, "_RecordFunctionFast"):
             self._fast, native._RecordFunctionFast = native._RecordFunctionFast, _record.RecordFunctionFast
@@ -84,7 +88,9 @@ class TorchSide:
         if cache is None or not self._is_in:
             return
         loaded = getattr(cache, "modules", None)
-        for module in list(cache.cache.values() if loaded is None else loaded):  # up to 2.6 they are known by their keys
+        for module in list(
+            cache.cache.values() if loaded is None else loaded
+        ):  # up to 2.6 they are known by their keys
             self._wrap_module(module)
         self._load = cache.__dict__.get("load_by_key_path")
         if isinstance(self._load, classmethod):
@@ -95,13 +101,19 @@ class TorchSide:
                 if self._is_in:
                     self._wrap_module(module)
                 return module
+
             cache.load_by_key_path = classmethod(load_by_key_path)
 
     def _wrap_module(self, module: Any) -> None:
         names = vars(module)
         for name, kernel in list(names.items()):
             # Triton's have a method run() that says itself what it does, once it is told that somebody profiles.
-            if name.startswith(_KERNELS) and callable(kernel) and not hasattr(kernel, "run") and not isinstance(kernel, (type, _record.Kernel)):
+            if (
+                name.startswith(_KERNELS)
+                and callable(kernel)
+                and not hasattr(kernel, "run")
+                and not isinstance(kernel, (type, _record.Kernel))
+            ):
                 names[name] = wrapped = _record.Kernel(name, kernel)
                 self._kernels.append((names, name, wrapped))
 
@@ -117,7 +129,9 @@ class TorchSide:
 
 def _tell_profiler(profiler: Any, on: bool) -> None:
     """The flag that dynamo, inductor and users' code ask; through torch's own function where it has one."""
-    act: Optional[Callable[[], None]] = getattr(profiler, "_run_on_profiler_start" if on else "_run_on_profiler_stop", None)
+    act: Optional[Callable[[], None]] = getattr(
+        profiler, "_run_on_profiler_start" if on else "_run_on_profiler_stop", None
+    )
     if act is not None:
         act()
     else:

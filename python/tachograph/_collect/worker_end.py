@@ -1,4 +1,5 @@
 """Forked workers of multiprocessing, a DataLoader's among them, leave by os._exit and so past atexit. multiprocessing has a list of its own."""
+
 from __future__ import annotations
 
 import sys

@@ -2,6 +2,7 @@
 
 A list from a trace makes no object until one is looked at, and its key_averages() is one question to the engine. A list made by
 hand, or changed by hand, works everything out in Python by the same rules."""
+
 from __future__ import annotations
 
 import json
@@ -11,10 +12,26 @@ import warnings
 from typing import Any, Callable, Iterable, Iterator, Optional
 
 from .event_source import EventSource, Kernel, is_user_frame
-from .function_event import DeviceType, EventMetadata, FormattedTimesMixin, FunctionEvent, FunctionEventAvg, Interval, device_type
+from .function_event import (
+    DeviceType,
+    EventMetadata,
+    FormattedTimesMixin,
+    FunctionEvent,
+    FunctionEventAvg,
+    Interval,
+    device_type,
+)
 from .table import build_table, device_spelling, format_time
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "FormattedTimesMixin", "Interval", "Kernel", "EventMetadata"]
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "FormattedTimesMixin",
+    "Interval",
+    "Kernel",
+    "EventMetadata",
+]
 
 _STACK_METRICS = ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
 _ALL_FRAMES = 256
@@ -43,14 +60,20 @@ class EventList(list):
 
     EventList(events, use_device=, profile_memory=, with_flops=) as torch has it; EventList.from_trace(trace) of an open trace."""
 
-    def __init__(self, *args: Any, use_device: Optional[str] = None, profile_memory: bool = False, with_flops: bool = False) -> None:
+    def __init__(
+        self, *args: Any, use_device: Optional[str] = None, profile_memory: bool = False, with_flops: bool = False
+    ) -> None:
         super().__init__(*args)
         self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
         self._sources: list[EventSource] = []  # nothing has been changed by hand
-        self._parts: list[_Part] = []          # filled when an event is first looked at
-        self._whole: Optional[EventList] = None  # what these are averages of, when its Python functions have no row here
+        self._parts: list[_Part] = []  # filled when an event is first looked at
+        self._whole: Optional[EventList] = (
+            None  # what these are averages of, when its Python functions have no row here
+        )
         self._tree_built = True
-        self._overloads = True  # have a column: torch knows them with capture_overload_names alone, an event of ours always
+        self._overloads = (
+            True  # have a column: torch knows them with capture_overload_names alone, an event of ours always
+        )
 
     @classmethod
     def from_trace(cls, trace: Any, profile: Any = None) -> EventList:
@@ -65,7 +88,10 @@ class EventList(list):
         events = cls(use_device=shown.use_device, profile_memory=shown.profile_memory, with_flops=shown.with_flops)
         events._overloads = getattr(profile, "_overloads_in_tables", True)
         start, scope = getattr(profile, "_trace_start_ns", None), getattr(profile, "_trace_scope", lambda trace: {})
-        events._sources = [EventSource(trace, shown.use_device, start if len(traces) == 1 else None, scope(trace)) for trace in reversed(traces)]
+        events._sources = [
+            EventSource(trace, shown.use_device, start if len(traces) == 1 else None, scope(trace))
+            for trace in reversed(traces)
+        ]
         return events
 
     # ---- the list ----
@@ -138,23 +164,40 @@ class EventList(list):
             return sum(sum(source.averages("name", True)["self_cpu_ns"]) for source in self._sources) / 1000
         return sum(event.self_cpu_time_total for event in self)
 
-    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False,
-                     include_python_functions: bool = False) -> EventList:
+    def key_averages(
+        self,
+        group_by_input_shapes: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
+    ) -> EventList:
         """One FunctionEventAvg per name, and per input shapes, innermost frames or overload when asked for. Python functions have rows
         only with include_python_functions."""
-        result = EventList(use_device=self._use_device, profile_memory=self._profile_memory, with_flops=self._with_flops)
+        result = EventList(
+            use_device=self._use_device, profile_memory=self._profile_memory, with_flops=self._with_flops
+        )
         if self._sources:
             by = ["name"] + ["shape"] * bool(group_by_input_shapes) + ["overload"] * bool(group_by_overload_name)
             by += [f"stack:{group_by_stack_n}"] if group_by_stack_n > 0 else []
-            rows = _merged(_averages(self, index, "+".join(by), include_python_functions) for index in range(len(self._sources)))
+            rows = _merged(
+                _averages(self, index, "+".join(by), include_python_functions) for index in range(len(self._sources))
+            )
         else:
-            rows = _averages_by_hand(self, group_by_input_shapes, group_by_stack_n, group_by_overload_name, include_python_functions)
+            rows = _averages_by_hand(
+                self, group_by_input_shapes, group_by_stack_n, group_by_overload_name, include_python_functions
+            )
         list.extend(result, rows)
         result._whole = None if include_python_functions else self
         if group_by_input_shapes and rows and not any(row.input_shapes for row in rows):
-            warnings.warn("no input shapes were recorded, so group_by_input_shape tells nothing apart: profile with record_shapes=True", stacklevel=3)
+            warnings.warn(
+                "no input shapes were recorded, so group_by_input_shape tells nothing apart: profile with record_shapes=True",
+                stacklevel=3,
+            )
         if group_by_stack_n > 0 and rows and not any(row.stack for row in rows):
-            warnings.warn("no call stacks were recorded, so group_by_stack_n tells nothing apart: profile with with_stack=True", stacklevel=3)
+            warnings.warn(
+                "no call stacks were recorded, so group_by_stack_n tells nothing apart: profile with with_stack=True",
+                stacklevel=3,
+            )
         for row in rows:
             row.stack = (row.stack or [])[:group_by_stack_n]
             row.input_shapes = row.input_shapes if group_by_input_shapes else ""
@@ -167,13 +210,21 @@ class EventList(list):
         whole = self._whole
         if whole is None:
             return 0.0
-        rows = (row for index in range(len(whole._sources)) for row in _averages(whole, index, "name", True)) if whole._sources else whole
+        rows = (
+            (row for index in range(len(whole._sources)) for row in _averages(whole, index, "name", True))
+            if whole._sources
+            else whole
+        )
         return sum(row.self_cpu_time_total for row in rows if getattr(row, "is_python_function", False))
 
     def total_average(self) -> FunctionEventAvg:
         """One FunctionEventAvg, called Total, of all events."""
         total = FunctionEventAvg()
-        rows = (row for index in range(len(self._sources)) for row in _averages(self, index, "name", True)) if self._sources else self
+        rows = (
+            (row for index in range(len(self._sources)) for row in _averages(self, index, "name", True))
+            if self._sources
+            else self
+        )
         for event in rows:
             total.add(event)
             total.key = None
@@ -182,17 +233,40 @@ class EventList(list):
 
     # ---- text and files ----
 
-    def table(self, sort_by: Optional[str] = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
-              max_shapes_column_width: int = 80, header: Optional[str] = None, top_level_events_only: bool = False,
-              time_unit: Optional[str] = None, left_out: bool = False) -> str:
+    def table(
+        self,
+        sort_by: Optional[str] = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: Optional[str] = None,
+        top_level_events_only: bool = False,
+        time_unit: Optional[str] = None,
+        left_out: bool = False,
+    ) -> str:
         """The events as a table. sort_by: an attribute, largest first, such as self_cpu_time_total, cuda_time_total, count or flops.
         row_limit -1: all rows. time_unit: s, ms or us for all times. left_out=True: a last line with the time of the Python functions
         that have no row."""
-        text = build_table(self, sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
-                           max_name_column_width=max_name_column_width, max_shapes_column_width=max_shapes_column_width, header=header,
-                           profile_memory=self._profile_memory, with_flops=self._with_flops, top_level_events_only=top_level_events_only,
-                           time_unit=time_unit, overloads=self._overloads)
-        return text + f"Self CPU time of Python functions, left out: {format_time(self.python_time_left_out)}\n" if left_out and text else text
+        text = build_table(
+            self,
+            sort_by=sort_by,
+            row_limit=row_limit,
+            max_src_column_width=max_src_column_width,
+            max_name_column_width=max_name_column_width,
+            max_shapes_column_width=max_shapes_column_width,
+            header=header,
+            profile_memory=self._profile_memory,
+            with_flops=self._with_flops,
+            top_level_events_only=top_level_events_only,
+            time_unit=time_unit,
+            overloads=self._overloads,
+        )
+        return (
+            text + f"Self CPU time of Python functions, left out: {format_time(self.python_time_left_out)}\n"
+            if left_out and text
+            else text
+        )
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """The events alone, in Chrome's format. A profile's export_chrome_trace() writes all that was recorded."""
@@ -204,7 +278,13 @@ class EventList(list):
             for event in self:
                 if event.trace_name is None:
                     continue
-                base = {"name": event.trace_name, "ts": event.time_range.start, "tid": event.thread, "pid": "CPU functions", "args": {}}
+                base = {
+                    "name": event.trace_name,
+                    "ts": event.time_range.start,
+                    "tid": event.thread,
+                    "pid": "CPU functions",
+                    "args": {},
+                }
                 if event.is_remote:
                     base["tid"] = f" node_id:{event.node_id}, thread_id:{event.thread} "
                 records = [{**base, "ph": "X", "dur": event.time_range.elapsed_us()}]
@@ -254,6 +334,7 @@ def _changing(name: str) -> Callable[..., Any]:
         self._parts = []
         self._sources = []
         return plain(self, *args, **kwargs)
+
     method.__name__, method.__doc__ = name, plain.__doc__
     return method
 
@@ -264,14 +345,42 @@ def _reading(name: str) -> Callable[..., Any]:
     def method(self: EventList, *args: Any, **kwargs: Any) -> Any:
         self._fill()
         return plain(self, *args, **kwargs)
+
     method.__name__, method.__doc__ = name, plain.__doc__
     return method
 
 
-for _name in ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__", "__imul__"):
+for _name in (
+    "append",
+    "extend",
+    "insert",
+    "remove",
+    "pop",
+    "clear",
+    "sort",
+    "reverse",
+    "__setitem__",
+    "__delitem__",
+    "__iadd__",
+    "__imul__",
+):
     setattr(EventList, _name, _changing(_name))
-for _name in ("__contains__", "__add__", "__mul__", "__rmul__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__repr__", "copy", "index",
-              "count"):
+for _name in (
+    "__contains__",
+    "__add__",
+    "__mul__",
+    "__rmul__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__repr__",
+    "copy",
+    "index",
+    "count",
+):
     setattr(EventList, _name, _reading(_name))
 
 
@@ -282,7 +391,9 @@ class _Shown:
         rows = [trace.ask("key_averages") for trace in traces]
         on_device = any(any(table["device"]) for table in rows)
         self.use_device = "cuda" if on_device else None
-        self.profile_memory = any(any(table[c]) for table in rows for c in ("self_cpu_memory_bytes", "self_device_memory_bytes"))
+        self.profile_memory = any(
+            any(table[c]) for table in rows for c in ("self_cpu_memory_bytes", "self_device_memory_bytes")
+        )
         self.with_flops = any(any(table["flops"]) for table in rows)
 
 
@@ -301,25 +412,43 @@ def _averages(events: EventList, index: int, by: str, python: bool) -> Iterator[
         def find() -> FunctionEvent:
             events._look()
             return events._parts[index].of_slice(number)
+
         return find
 
     for row in zip(*(table[c] for c in table.columns)):
         yield _average(dict(zip(table.columns, row)), source.use_device, first)
 
 
-def _average(row: dict[str, Any], use_device: Optional[str], first: Callable[[int], Callable[[], FunctionEvent]]) -> FunctionEventAvg:
+def _average(
+    row: dict[str, Any], use_device: Optional[str], first: Callable[[int], Callable[[], FunctionEvent]]
+) -> FunctionEventAvg:
     average = FunctionEventAvg.__new__(FunctionEventAvg)
     of_device = bool(use_device)
     vars(average).update(
-        key=row["name"], count=row["calls"], node_id=-1, is_async=row["async"], is_remote=False, is_legacy=False, use_device=use_device,
-        cpu_time_total=row["cpu_ns"] / 1000, self_cpu_time_total=row["self_cpu_ns"] / 1000,
-        device_time_total=row["device_ns"] / 1000 if of_device else 0, self_device_time_total=row["self_device_ns"] / 1000 if of_device else 0,
-        cpu_memory_usage=row["cpu_memory_bytes"], self_cpu_memory_usage=row["self_cpu_memory_bytes"],
-        device_memory_usage=row["device_memory_bytes"], self_device_memory_usage=row["self_device_memory_bytes"],
-        flops=row["flops"], input_shapes=json.loads(row["shapes"]) if row["shapes"] else [], overload_name=row["overload"] or "",
-        stack=[frame for frame in (row["stack"] or "").split(";") if frame and is_user_frame(frame)], scope=row["scope"],
-        device_type=device_type(row["device"], use_device), is_user_annotation=row["category"] in ("user_annotation", "gpu_user_annotation"),
-        is_python_function=row["category"] == "python_function")
+        key=row["name"],
+        count=row["calls"],
+        node_id=-1,
+        is_async=row["async"],
+        is_remote=False,
+        is_legacy=False,
+        use_device=use_device,
+        cpu_time_total=row["cpu_ns"] / 1000,
+        self_cpu_time_total=row["self_cpu_ns"] / 1000,
+        device_time_total=row["device_ns"] / 1000 if of_device else 0,
+        self_device_time_total=row["self_device_ns"] / 1000 if of_device else 0,
+        cpu_memory_usage=row["cpu_memory_bytes"],
+        self_cpu_memory_usage=row["self_cpu_memory_bytes"],
+        device_memory_usage=row["device_memory_bytes"],
+        self_device_memory_usage=row["self_device_memory_bytes"],
+        flops=row["flops"],
+        input_shapes=json.loads(row["shapes"]) if row["shapes"] else [],
+        overload_name=row["overload"] or "",
+        stack=[frame for frame in (row["stack"] or "").split(";") if frame and is_user_frame(frame)],
+        scope=row["scope"],
+        device_type=device_type(row["device"], use_device),
+        is_user_annotation=row["category"] in ("user_annotation", "gpu_user_annotation"),
+        is_python_function=row["category"] == "python_function",
+    )
     if row["event"] is None:
         vars(average).update(cpu_parent=None, cpu_children=[])
     else:
@@ -344,13 +473,22 @@ def _merged(sources: Iterable[Iterable[FunctionEventAvg]]) -> list[FunctionEvent
     return list(merged.values())
 
 
-def _averages_by_hand(events: Iterable[Any], shapes: bool, stack_n: int, overload: bool, python: bool) -> list[FunctionEventAvg]:
+def _averages_by_hand(
+    events: Iterable[Any], shapes: bool, stack_n: int, overload: bool, python: bool
+) -> list[FunctionEventAvg]:
     averages: dict[tuple[Any, ...], FunctionEventAvg] = {}
     for event in events:
         if getattr(event, "is_python_function", False) and not python:
             continue
-        key = (event.key, event.node_id, str(event.device_type), event.is_legacy, event.is_user_annotation,
-               *([event.overload_name] if overload else ()), *([str(event.input_shapes)] if shapes else ()),
-               *((event.stack or ())[:stack_n] if stack_n > 0 else ()))
+        key = (
+            event.key,
+            event.node_id,
+            str(event.device_type),
+            event.is_legacy,
+            event.is_user_annotation,
+            *([event.overload_name] if overload else ()),
+            *([str(event.input_shapes)] if shapes else ()),
+            *((event.stack or ())[:stack_n] if stack_n > 0 else ()),
+        )
         averages.setdefault(key, FunctionEventAvg()).add(event)
     return list(averages.values())

@@ -1,5 +1,6 @@
 """Where FunctionEvents come from: the columns of the question key_averages, one row an event, and what else an event may be asked
 for, fetched when it is."""
+
 from __future__ import annotations
 
 import json
@@ -7,23 +8,72 @@ from functools import cached_property
 from typing import Any, Iterator, NamedTuple, Optional
 
 # Names of arguments in a Kineto trace, and what FunctionEvent calls them where it keeps them apart.
-_ARGS = ("External id", "Sequence number", "Fwd thread id", "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack",
-         "CallFrom", "Module path", "Python id", "Python parent id", "Python module id", "device", "stream", "correlation")
-METADATA = {"registers per thread": "registers_per_thread", "shared memory": "shared_memory", "grid": "grid", "block": "block",
-             "priority": "priority", "blocks per SM": "blocks_per_sm", "warps per SM": "warps_per_sm", "occupancy": "occupancy",
-             "est. achieved occupancy %": "est_occupancy_pct", "queued": "queued", "graph id": "graph_id",
-             "graph node id": "graph_node_id", "stream": "stream", "context": "context", "channel": "channel",
-             "channel_type": "channel_type", "hsa_queue": "hsa_queue", "bytes": "bytes", "memory bandwidth (GB/s)": "bandwidth_gb_s",
-             "Collective name": "collective_name", "dtype": "dtype", "In msg nelems": "in_msg_nelems", "Out msg nelems": "out_msg_nelems",
-             "In split size": "in_split_size", "Out split size": "out_split_size", "Global rank start": "global_rank_start",
-             "Global rank stride": "global_rank_stride", "Group size": "group_size", "Process Group Name": "process_group_name",
-             "Process Group Description": "process_group_desc", "Process Group Ranks": "group_ranks", "Rank": "rank",
-             "Src Rank": "src_rank", "Dst Rank": "dst_rank", "Seq": "seq", "Is asynchronized op": "is_async"}
-_AUTOGRAD_FRAMES = (("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"), ("torch/tensor", "backward"))
+_ARGS = (
+    "External id",
+    "Sequence number",
+    "Fwd thread id",
+    "Input Dims",
+    "Input type",
+    "Input Strides",
+    "Concrete Inputs",
+    "Call stack",
+    "CallFrom",
+    "Module path",
+    "Python id",
+    "Python parent id",
+    "Python module id",
+    "device",
+    "stream",
+    "correlation",
+)
+METADATA = {
+    "registers per thread": "registers_per_thread",
+    "shared memory": "shared_memory",
+    "grid": "grid",
+    "block": "block",
+    "priority": "priority",
+    "blocks per SM": "blocks_per_sm",
+    "warps per SM": "warps_per_sm",
+    "occupancy": "occupancy",
+    "est. achieved occupancy %": "est_occupancy_pct",
+    "queued": "queued",
+    "graph id": "graph_id",
+    "graph node id": "graph_node_id",
+    "stream": "stream",
+    "context": "context",
+    "channel": "channel",
+    "channel_type": "channel_type",
+    "hsa_queue": "hsa_queue",
+    "bytes": "bytes",
+    "memory bandwidth (GB/s)": "bandwidth_gb_s",
+    "Collective name": "collective_name",
+    "dtype": "dtype",
+    "In msg nelems": "in_msg_nelems",
+    "Out msg nelems": "out_msg_nelems",
+    "In split size": "in_split_size",
+    "Out split size": "out_split_size",
+    "Global rank start": "global_rank_start",
+    "Global rank stride": "global_rank_stride",
+    "Group size": "group_size",
+    "Process Group Name": "process_group_name",
+    "Process Group Description": "process_group_desc",
+    "Process Group Ranks": "group_ranks",
+    "Rank": "rank",
+    "Src Rank": "src_rank",
+    "Dst Rank": "dst_rank",
+    "Seq": "seq",
+    "Is asynchronized op": "is_async",
+}
+_AUTOGRAD_FRAMES = (
+    ("autograd/__init__", "_make_grads"),
+    ("autograd/__init__", "backward"),
+    ("torch/tensor", "backward"),
+)
 
 
 class Kernel(NamedTuple):
     """Device work an operator launched; duration in microseconds."""
+
     name: str
     device: int
     duration: float
@@ -37,13 +87,15 @@ def is_user_frame(frame: str) -> bool:
 def at_line(frame: str, place: Optional[str]) -> str:
     """net.py(7): forward, called from net.py:12, is net.py(12): forward; what was called from elsewhere stays."""
     file, _, line = (place or "").rpartition(":")
-    head, _, rest = frame[len(file):].partition(")")
+    head, _, rest = frame[len(file) :].partition(")")
     return f"{file}({line}){rest}" if file and frame.startswith(file) and head.startswith("(") else frame
 
 
 def plain_shapes(dims: Any) -> list:
     """Input Dims as FunctionEvent.input_shapes has them: [] for a list of tensors."""
-    return [[] if any(isinstance(d, list) for d in shape) else shape for shape in dims] if isinstance(dims, list) else []
+    return (
+        [[] if any(isinstance(d, list) for d in shape) else shape for shape in dims] if isinstance(dims, list) else []
+    )
 
 
 class EventSource:
@@ -134,7 +186,9 @@ class EventSource:
             around = None if call is None else self._row_around(cause[call])
             if around is not None:
                 device = self.slice_argument(number, "device")
-                result.setdefault(around, []).append(Kernel(self.table["name"][row], device or 0, self.columns["dur_ns"][row] / 1000))
+                result.setdefault(around, []).append(
+                    Kernel(self.table["name"][row], device or 0, self.columns["dur_ns"][row] / 1000)
+                )
         return result
 
     def stack(self, row: int) -> list[str]:
@@ -142,7 +196,11 @@ class EventSource:
         number = self._stack_slice(row)
         if number is None:
             return []
-        text = None if self.slices["CallFrom"][number] and self.slices["category"][number] != "python_function" else self.slices["Call stack"][number]
+        text = (
+            None
+            if self.slices["CallFrom"][number] and self.slices["category"][number] != "python_function"
+            else self.slices["Call stack"][number]
+        )
         frames = text.split(";") if text else self._frames_around(number)
         return [frame for frame in frames if frame and is_user_frame(frame)]
 
@@ -178,7 +236,11 @@ class EventSource:
             return None
         names = {name: f"args.{name}" if f"args.{name}" in self._device_rows.columns else name for name in METADATA}
         values = {name: self._device_rows[column][number] for name, column in names.items()}
-        read = {name: json.loads(v) if isinstance(v, str) and v[:1] in ("[", "{") else v for name, v in values.items() if v is not None}
+        read = {
+            name: json.loads(v) if isinstance(v, str) and v[:1] in ("[", "{") else v
+            for name, v in values.items()
+            if v is not None
+        }
         return read or None
 
     def metadata_fields(self, row: int) -> Optional[dict[str, Any]]:

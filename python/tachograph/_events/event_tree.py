@@ -1,5 +1,6 @@
 """The tree of all events of a window with the attributes of torch's _ProfilerEvent: what experimental_event_tree() gives, and what
 torch.profiler._utils and _pattern_matcher of older torches walk over."""
+
 from __future__ import annotations
 
 import json
@@ -11,14 +12,38 @@ import torch
 
 _C = torch._C._profiler
 _MEMORY_ARGS = ("Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id")
-_ARGS = ("Sequence number", "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Overload name", "External id")
-_TAGS = {"cpu_op": "TorchOp", "user_annotation": "TorchOp", "python_function": "PyCall", "cpu_instant_event": "Allocation"}
+_ARGS = (
+    "Sequence number",
+    "Input Dims",
+    "Input type",
+    "Input Strides",
+    "Concrete Inputs",
+    "Overload name",
+    "External id",
+)
+_TAGS = {
+    "cpu_op": "TorchOp",
+    "user_annotation": "TorchOp",
+    "python_function": "PyCall",
+    "cpu_instant_event": "Allocation",
+}
 _ON_HOST = ("cpu_op", "user_annotation", "python_function")
 _FRAME = re.compile(r"(.*)\((\d+)\): (.*)")
 _TYPES_OF_EVENTS = {name: getattr(_C._EventType, name) for name in ("TorchOp", "PyCall", "PyCCall", "Allocation")}
-_TYPES = {"float": torch.float32, "double": torch.float64, "c10::Half": torch.float16, "c10::BFloat16": torch.bfloat16, "int": torch.int32,
-          "long int": torch.int64, "short int": torch.int16, "signed char": torch.int8, "unsigned char": torch.uint8, "bool": torch.bool,
-          "c10::complex<float>": torch.complex64, "c10::complex<double>": torch.complex128}
+_TYPES = {
+    "float": torch.float32,
+    "double": torch.float64,
+    "c10::Half": torch.float16,
+    "c10::BFloat16": torch.bfloat16,
+    "int": torch.int32,
+    "long int": torch.int64,
+    "short int": torch.int16,
+    "signed char": torch.int8,
+    "unsigned char": torch.uint8,
+    "bool": torch.bool,
+    "c10::complex<float>": torch.complex64,
+    "c10::complex<double>": torch.complex128,
+}
 
 
 def _known_as(name: str) -> property:
@@ -34,6 +59,7 @@ class PyFrameState(NamedTuple):
 
 class NNModuleInfo(NamedTuple):
     """A module by its class; what torch also says of it, its parameters, is in the memory timeline."""
+
     cls_name: str
     parameters: tuple = ()
 
@@ -80,7 +106,9 @@ class Allocation:
     __class__ = _known_as("_ExtraFields_Allocation")
 
     def __init__(self, event: ProfilerEvent) -> None:
-        self.ptr, self.alloc_size, allocated, reserved, device_type, index = (event._argument(name) for name in _MEMORY_ARGS)
+        self.ptr, self.alloc_size, allocated, reserved, device_type, index = (
+            event._argument(name) for name in _MEMORY_ARGS
+        )
         self.total_allocated, self.total_reserved = allocated or 0, reserved or 0
         self.device = torch.device("cuda", max(index or 0, 0)) if device_type else torch.device("cpu")
         self.id = self.allocation_id = None
@@ -89,7 +117,18 @@ class Allocation:
 class ProfilerEvent:
     """One event. `typed` is (tag, extra_fields), as tools take it apart."""
 
-    __slots__ = ("_table", "_at", "id", "name", "tag", "start_tid", "start_time_ns", "duration_time_ns", "parent", "children")
+    __slots__ = (
+        "_table",
+        "_at",
+        "id",
+        "name",
+        "tag",
+        "start_tid",
+        "start_time_ns",
+        "duration_time_ns",
+        "parent",
+        "children",
+    )
 
     def __init__(self, table: Any, at: int, number: int, tid: Any, parent: Optional[ProfilerEvent]) -> None:
         self._table, self._at, self.id, self.start_tid, self.parent = table, at, number, tid, parent
@@ -126,7 +165,9 @@ class ProfilerEvent:
             return PyCCall(_frame_around(self))
         if tag == "PyCall":
             module = self.name.removeprefix("nn.Module: ") if self.name.startswith("nn.Module: ") else None
-            return PyCall(_frame(self.name), _frame_around(self), NNModuleInfo(module.rpartition("_")[0]) if module else None)
+            return PyCall(
+                _frame(self.name), _frame_around(self), NNModuleInfo(module.rpartition("_")[0]) if module else None
+            )
         return None
 
     @property
@@ -152,7 +193,11 @@ def _frame_around(event: ProfilerEvent) -> Optional[PyFrameState]:
 def _scope(event: ProfilerEvent) -> Any:
     if event._table["category"][event._at] == "user_annotation":
         return _C.RecordScope.USER_SCOPE
-    return _C.RecordScope.BACKWARD_FUNCTION if event.name.endswith(("Backward0", "AccumulateGrad")) else _C.RecordScope.FUNCTION
+    return (
+        _C.RecordScope.BACKWARD_FUNCTION
+        if event.name.endswith(("Backward0", "AccumulateGrad"))
+        else _C.RecordScope.FUNCTION
+    )
 
 
 def _inputs(event: ProfilerEvent) -> list:

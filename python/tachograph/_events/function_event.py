@@ -2,6 +2,7 @@
 
 An event of a trace is a view: what it is asked for is fetched from the engine's columns, once. An event made by hand holds
 everything itself, and works its times out from its children."""
+
 from __future__ import annotations
 
 import enum
@@ -16,9 +17,34 @@ from .table import format_time
 try:
     from torch.autograd import DeviceType
 except ImportError:
+
     class DeviceType(enum.IntEnum):  # type: ignore[no-redef]
         """torch's device types, for reading traces where there is no torch."""
-        CPU, CUDA, MKLDNN, OPENGL, OPENCL, IDEEP, HIP, FPGA, MAIA, XLA, Vulkan, Metal, XPU, MPS, Meta, HPU, VE, Lazy, IPU, MTIA, PrivateUse1 = range(21)
+
+        (
+            CPU,
+            CUDA,
+            MKLDNN,
+            OPENGL,
+            OPENCL,
+            IDEEP,
+            HIP,
+            FPGA,
+            MAIA,
+            XLA,
+            Vulkan,
+            Metal,
+            XPU,
+            MPS,
+            Meta,
+            HPU,
+            VE,
+            Lazy,
+            IPU,
+            MTIA,
+            PrivateUse1,
+        ) = range(21)
+
 
 _DEVICE_TYPES = {"cuda": DeviceType.CUDA, "xpu": DeviceType.XPU, "mtia": DeviceType.MTIA, "hpu": DeviceType.HPU}
 EventMetadata = namedtuple("EventMetadata", list(METADATA.values()), defaults=[None] * len(METADATA))
@@ -38,6 +64,7 @@ def _deprecated(old: str, new: str) -> property:
     def get(self):
         warnings.warn(f"`{old}` is deprecated, please use `{new}` instead.", FutureWarning, stacklevel=2)
         return getattr(self, new)
+
     get.__doc__ = f"The old name of `{new}`."
     return property(get)
 
@@ -80,8 +107,10 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
     "name": lambda e, s, row: s.table["name"][row],
     "overload_name": lambda e, s, row: s.table["overload"][row] or "",
     "trace_name": lambda e, s, row: None if s.table["event"][row] is None else s.slices["name"][s.table["event"][row]],
-    "time_range": lambda e, s, row: Interval((s.columns["start_ns"][row] - s.start_ns) / 1000,
-                                             (s.columns["start_ns"][row] + s.columns["dur_ns"][row] - s.start_ns) / 1000),
+    "time_range": lambda e, s, row: Interval(
+        (s.columns["start_ns"][row] - s.start_ns) / 1000,
+        (s.columns["start_ns"][row] + s.columns["dur_ns"][row] - s.start_ns) / 1000,
+    ),
     "thread": lambda e, s, row: s.thread(row),
     "fwd_thread": lambda e, s, row: s.argument(row, "Fwd thread id") or 0,
     "kernels": lambda e, s, row: s.kernels.get(row, []),
@@ -97,7 +126,9 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
     "use_device": lambda e, s, row: s.use_device,
     "cpu_memory_usage": lambda e, s, row: s.columns["cpu_memory_bytes"][row],
     "device_memory_usage": lambda e, s, row: s.columns["device_memory_bytes"][row],
-    "sequence_nr": lambda e, s, row: -1 if s.argument(row, "Sequence number") is None else s.argument(row, "Sequence number"),
+    "sequence_nr": lambda e, s, row: (
+        -1 if s.argument(row, "Sequence number") is None else s.argument(row, "Sequence number")
+    ),
     "device_type": lambda e, s, row: device_type(s.table["device"][row], s.use_device),
     "device_index": lambda e, s, row: s.argument(row, "device") or 0,
     "device_resource_id": lambda e, s, row: s.argument(row, "stream") if s.table["device"][row] else s.thread(row),
@@ -143,13 +174,51 @@ class FunctionEvent(FormattedTimesMixin):
     flow_start: Optional[bool] = None
     self_cpu_percent = total_cpu_percent = total_device_percent = -1
 
-    def __init__(self, id, name, thread, start_us, end_us, overload_name=None, fwd_thread=None, input_shapes=None, stack=None, scope=0,
-                 use_device=None, cpu_memory_usage=0, device_memory_usage=0, is_async=False, is_remote=False, sequence_nr=-1, node_id=-1,
-                 device_type=DeviceType.CPU, device_index=0, device_resource_id=None, is_legacy=False, flops=None, trace_name=None,
-                 concrete_inputs=None, kwinputs=None, is_user_annotation=False, is_python_function=False, activity_type=None,
-                 metadata_json=None, flow_id=None, flow_type=None, flow_start=None, external_id=0, linked_correlation_id=0, extra_meta=None,
-                 structured_input_shapes=None, structured_input_strides=None, input_dtypes=None, python_id=-1, python_parent_id=-1,
-                 python_module_id=-1, typed_metadata=None):
+    def __init__(
+        self,
+        id,
+        name,
+        thread,
+        start_us,
+        end_us,
+        overload_name=None,
+        fwd_thread=None,
+        input_shapes=None,
+        stack=None,
+        scope=0,
+        use_device=None,
+        cpu_memory_usage=0,
+        device_memory_usage=0,
+        is_async=False,
+        is_remote=False,
+        sequence_nr=-1,
+        node_id=-1,
+        device_type=DeviceType.CPU,
+        device_index=0,
+        device_resource_id=None,
+        is_legacy=False,
+        flops=None,
+        trace_name=None,
+        concrete_inputs=None,
+        kwinputs=None,
+        is_user_annotation=False,
+        is_python_function=False,
+        activity_type=None,
+        metadata_json=None,
+        flow_id=None,
+        flow_type=None,
+        flow_start=None,
+        external_id=0,
+        linked_correlation_id=0,
+        extra_meta=None,
+        structured_input_shapes=None,
+        structured_input_strides=None,
+        input_dtypes=None,
+        python_id=-1,
+        python_parent_id=-1,
+        python_module_id=-1,
+        typed_metadata=None,
+    ):
         given = dict(locals())
         for name_ in ("self", "start_us", "end_us", "metadata_json", "extra_meta", "typed_metadata"):
             del given[name_]
@@ -159,7 +228,9 @@ class FunctionEvent(FormattedTimesMixin):
         self.kernels: list[Kernel] = []
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: Optional[FunctionEvent] = None
-        self.module_path: Optional[str] = None  # beyond torch's: of the module that called it, as named_modules() has it
+        self.module_path: Optional[str] = (
+            None  # beyond torch's: of the module that called it, as named_modules() has it
+        )
         self.metadata = typed_metadata
         self._metadata_json = metadata_json
         meta = {field: (extra_meta or {}).get(key) for key, field in METADATA.items()}
@@ -186,7 +257,13 @@ class FunctionEvent(FormattedTimesMixin):
     def __reduce__(self):
         """A copy that needs no trace: what it holds by itself, without its place in the tree."""
         state = {name: getattr(self, name) for name in _LAZY if name not in ("cpu_children", "cpu_parent")}
-        state.update({k: v for k, v in vars(self).items() if k not in ("_siblings", "_source", "_row", "cpu_children", "cpu_parent")})
+        state.update(
+            {
+                k: v
+                for k, v in vars(self).items()
+                if k not in ("_siblings", "_source", "_row", "cpu_children", "cpu_parent")
+            }
+        )
         return _restore_event, ({**state, "cpu_children": [], "cpu_parent": None},)
 
     def append_kernel(self, name: str, device: int, duration: float) -> None:
@@ -207,7 +284,9 @@ class FunctionEvent(FormattedTimesMixin):
             if not isinstance(event, FunctionEvent):
                 raise AssertionError(f"{event!r} is not a FunctionEvent")
             if event.device_type != DeviceType.CPU:
-                raise AssertionError(f"{event.name} ran on {event.device_type}; only CPU events have kernels, parents and children")
+                raise AssertionError(
+                    f"{event.name} ran on {event.device_type}; only CPU events have kernels, parents and children"
+                )
 
     def _without_children(self, total: str) -> Any:
         if self.is_async or self.device_type != DeviceType.CPU:
@@ -248,7 +327,11 @@ class FunctionEvent(FormattedTimesMixin):
             return 0
         if self._source:
             return self._column("self_device_ns") / 1000
-        return self._without_children("device_time_total") if self.device_type == DeviceType.CPU else self.device_time_total
+        return (
+            self._without_children("device_time_total")
+            if self.device_type == DeviceType.CPU
+            else self.device_time_total
+        )
 
     @property
     def self_cpu_memory_usage(self) -> int:
@@ -256,7 +339,9 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def self_device_memory_usage(self) -> int:
-        return self._column("self_device_memory_bytes") if self._source else self._without_children("device_memory_usage")
+        return (
+            self._column("self_device_memory_bytes") if self._source else self._without_children("device_memory_usage")
+        )
 
     @property
     def metadata_json(self) -> Optional[str]:
@@ -274,12 +359,14 @@ class FunctionEvent(FormattedTimesMixin):
 
     def __repr__(self) -> str:
         device = self.use_device
-        return (f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} device_type={self.device_type} "
-                f"node_id={self.node_id} cpu_time={self.cpu_time_str} start_us={self.time_range.start} end_us={self.time_range.end} "
-                f"cpu_children={[child.id for child in self.cpu_children]} {device}_time={self.device_time_str} name={self.name} "
-                f"thread={self.thread} input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} "
-                f"{device}_memory_usage={self.device_memory_usage} is_async={self.is_async} is_remote={self.is_remote} "
-                f"seq_nr={self.sequence_nr} is_legacy={self.is_legacy}>")
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} device_type={self.device_type} "
+            f"node_id={self.node_id} cpu_time={self.cpu_time_str} start_us={self.time_range.start} end_us={self.time_range.end} "
+            f"cpu_children={[child.id for child in self.cpu_children]} {device}_time={self.device_time_str} name={self.name} "
+            f"thread={self.thread} input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} "
+            f"{device}_memory_usage={self.device_memory_usage} is_async={self.is_async} is_remote={self.is_remote} "
+            f"seq_nr={self.sequence_nr} is_legacy={self.is_legacy}>"
+        )
 
 
 def _restore_event(state: dict[str, Any]) -> FunctionEvent:
@@ -288,10 +375,31 @@ def _restore_event(state: dict[str, Any]) -> FunctionEvent:
     return event
 
 
-_SUMMED = ("cpu_time_total", "device_time_total", "self_cpu_time_total", "self_device_time_total", "cpu_memory_usage",
-           "device_memory_usage", "self_cpu_memory_usage", "self_device_memory_usage", "count")
-_OF_THE_FIRST = ("key", "node_id", "is_async", "is_remote", "overload_name", "input_shapes", "stack", "scope", "device_type", "is_legacy",
-                 "use_device", "is_user_annotation")
+_SUMMED = (
+    "cpu_time_total",
+    "device_time_total",
+    "self_cpu_time_total",
+    "self_device_time_total",
+    "cpu_memory_usage",
+    "device_memory_usage",
+    "self_cpu_memory_usage",
+    "self_device_memory_usage",
+    "count",
+)
+_OF_THE_FIRST = (
+    "key",
+    "node_id",
+    "is_async",
+    "is_remote",
+    "overload_name",
+    "input_shapes",
+    "stack",
+    "scope",
+    "device_type",
+    "is_legacy",
+    "use_device",
+    "is_user_annotation",
+)
 
 
 class FunctionEventAvg(FormattedTimesMixin):
@@ -306,7 +414,9 @@ class FunctionEventAvg(FormattedTimesMixin):
         self.is_async = self.is_remote = self.is_legacy = self.is_user_annotation = False
         self.use_device: Optional[str] = None
         self.cpu_time_total = self.device_time_total = self.self_cpu_time_total = self.self_device_time_total = 0
-        self.cpu_memory_usage = self.device_memory_usage = self.self_cpu_memory_usage = self.self_device_memory_usage = 0
+        self.cpu_memory_usage = self.device_memory_usage = self.self_cpu_memory_usage = (
+            self.self_device_memory_usage
+        ) = 0
         self.input_shapes: Any = None
         self.overload_name: Optional[str] = None
         self.stack: Optional[list] = None
@@ -357,9 +467,11 @@ class FunctionEventAvg(FormattedTimesMixin):
 
     def __repr__(self) -> str:
         device = self.use_device or "cuda"
-        return (f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} cpu_time={self.cpu_time_str} "
-                f" self_{device}_time={self.self_device_time_total_str} {device}_time={self.device_time_str} "
-                f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} {device}_memory_usage={self.device_memory_usage}>")
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} cpu_time={self.cpu_time_str} "
+            f" self_{device}_time={self.self_device_time_total_str} {device}_time={self.device_time_str} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} {device}_memory_usage={self.device_memory_usage}>"
+        )
 
 
 def _restore_average(state: dict[str, Any]) -> FunctionEventAvg:

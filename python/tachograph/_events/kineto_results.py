@@ -1,4 +1,5 @@
 """The results of a window with the methods of torch's _ProfilerResult and _KinetoEvent, for tools that read those."""
+
 from __future__ import annotations
 
 import json
@@ -91,6 +92,7 @@ class KinetoResults:
     def experimental_event_tree(self) -> list[Any]:
         """The outermost events of each thread, with their children: see _event_tree."""
         from .event_tree import event_tree
+
         return event_tree(self._windows.trace)
 
     def save(self, path: str) -> None:

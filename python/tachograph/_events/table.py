@@ -1,5 +1,6 @@
 """The text of torch.profiler's tables: EventList.table(). Byte for byte torch 2.15's, but for one thing: with stacks and FLOPs
 together torch prints the two last columns under each other's header; here each stands under its own."""
+
 from __future__ import annotations
 
 import difflib
@@ -9,14 +10,47 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 _WIDTH, _GAP = 12, "  "
 _ACCELERATORS = ("cuda", "xpu", "privateuse1", "mtia", "hpu")
 # What people write, beside the attributes themselves: texts of several years and other profilers.
-_MEANT = {"calls": "count", "num_calls": "count", "ncalls": "count", "name": "key", "cpu_total": "cpu_time_total", "cpu": "cpu_time_total",
-          "self_cpu": "self_cpu_time_total", "self_cpu_time": "self_cpu_time_total", "cpu_time_avg": "cpu_time", "total": "cpu_time_total",
-          "time": "cpu_time_total", "device_total": "device_time_total", "self_device": "self_device_time_total", "device": "device_time_total",
-          "self_device_time": "self_device_time_total", "device_time_avg": "device_time", "cpu_memory": "cpu_memory_usage",
-          "self_cpu_memory": "self_cpu_memory_usage", "device_memory": "device_memory_usage", "self_device_memory": "self_device_memory_usage",
-          "cpu_mem": "cpu_memory_usage", "device_mem": "device_memory_usage", "memory": "self_cpu_memory_usage", "flop": "flops"}
-SORT_KEYS = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time", "device_time_total", "self_device_time_total",
-             "cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage", "count", "flops", "key")
+_MEANT = {
+    "calls": "count",
+    "num_calls": "count",
+    "ncalls": "count",
+    "name": "key",
+    "cpu_total": "cpu_time_total",
+    "cpu": "cpu_time_total",
+    "self_cpu": "self_cpu_time_total",
+    "self_cpu_time": "self_cpu_time_total",
+    "cpu_time_avg": "cpu_time",
+    "total": "cpu_time_total",
+    "time": "cpu_time_total",
+    "device_total": "device_time_total",
+    "self_device": "self_device_time_total",
+    "device": "device_time_total",
+    "self_device_time": "self_device_time_total",
+    "device_time_avg": "device_time",
+    "cpu_memory": "cpu_memory_usage",
+    "self_cpu_memory": "self_cpu_memory_usage",
+    "device_memory": "device_memory_usage",
+    "self_device_memory": "self_device_memory_usage",
+    "cpu_mem": "cpu_memory_usage",
+    "device_mem": "device_memory_usage",
+    "memory": "self_cpu_memory_usage",
+    "flop": "flops",
+}
+SORT_KEYS = (
+    "cpu_time",
+    "cpu_time_total",
+    "self_cpu_time_total",
+    "device_time",
+    "device_time_total",
+    "self_device_time_total",
+    "cpu_memory_usage",
+    "self_cpu_memory_usage",
+    "device_memory_usage",
+    "self_device_memory_usage",
+    "count",
+    "flops",
+    "key",
+)
 
 
 def format_time(us: float) -> str:
@@ -50,8 +84,10 @@ def sort_attribute(sort_by: str, event: Any) -> str:
         return name
     near = _MEANT.get(name.lower()) or next(iter(difflib.get_close_matches(name.lower(), SORT_KEYS, 1, 0.6)), None)
     hint = f"; did you mean sort_by={near!r}?" if near else "."
-    raise AttributeError(f"{type(event).__name__} has no attribute {sort_by!r} to sort by{hint} There are {', '.join(SORT_KEYS)}; "
-                         "device may be written cuda or xpu.")
+    raise AttributeError(
+        f"{type(event).__name__} has no attribute {sort_by!r} to sort by{hint} There are {', '.join(SORT_KEYS)}; "
+        "device may be written cuda or xpu."
+    )
 
 
 class _Column(NamedTuple):
@@ -67,8 +103,18 @@ class _Column(NamedTuple):
 class _Layout:
     """What a table of these events shows: its columns, and the totals that shares are taken of."""
 
-    def __init__(self, events: Sequence[Any], *, profile_memory: bool, with_flops: bool, src_width: Optional[int], name_width: Optional[int],
-                 shapes_width: Optional[int], time_unit: Optional[str], overloads: bool) -> None:
+    def __init__(
+        self,
+        events: Sequence[Any],
+        *,
+        profile_memory: bool,
+        with_flops: bool,
+        src_width: Optional[int],
+        name_width: Optional[int],
+        shapes_width: Optional[int],
+        time_unit: Optional[str],
+        overloads: bool,
+    ) -> None:
         self.events, self.name_cap, self.src_cap = events, name_width, src_width
         self.overloads = overloads
         self.use_device = events[0].use_device
@@ -94,7 +140,7 @@ class _Layout:
 
     def _cut(self, text: str) -> str:
         cap = self.name_cap
-        return text if cap is None or len(text) < cap - 3 else text[:cap - 3] + "..."
+        return text if cap is None or len(text) < cap - 3 else text[: cap - 3] + "..."
 
     def _names(self) -> list[_Column]:
         width = _capped(max(len(e.key) for e in self.events) + 4, self.name_cap)
@@ -104,25 +150,33 @@ class _Layout:
         return columns
 
     def _cpu(self) -> list[_Column]:
-        return [_Column("Self CPU %", _WIDTH, lambda e: str(e.self_cpu_percent)),
-                _Column("Self CPU", _WIDTH, lambda e: self.time(e.self_cpu_time_total)),
-                _Column("CPU total %", _WIDTH, lambda e: str(e.total_cpu_percent)),
-                _Column("CPU total", _WIDTH, lambda e: self.time(e.cpu_time_total)),
-                _Column("CPU time avg", _WIDTH, lambda e: self.time(e.cpu_time))]
+        return [
+            _Column("Self CPU %", _WIDTH, lambda e: str(e.self_cpu_percent)),
+            _Column("Self CPU", _WIDTH, lambda e: self.time(e.self_cpu_time_total)),
+            _Column("CPU total %", _WIDTH, lambda e: str(e.total_cpu_percent)),
+            _Column("CPU total", _WIDTH, lambda e: self.time(e.cpu_time_total)),
+            _Column("CPU time avg", _WIDTH, lambda e: self.time(e.cpu_time)),
+        ]
 
     def _device(self) -> list[_Column]:
         name = self.device_name
-        return [_Column(f"Self {name}", _WIDTH, lambda e: self.time(e.self_device_time_total)),
-                _Column(f"Self {name} %", _WIDTH, lambda e: str(e.total_device_percent)),
-                _Column(f"{name} total", _WIDTH, lambda e: self.time(e.device_time_total)),
-                _Column(f"{name} time avg", _WIDTH, lambda e: self.time(e.device_time))]
+        return [
+            _Column(f"Self {name}", _WIDTH, lambda e: self.time(e.self_device_time_total)),
+            _Column(f"Self {name} %", _WIDTH, lambda e: str(e.total_device_percent)),
+            _Column(f"{name} total", _WIDTH, lambda e: self.time(e.device_time_total)),
+            _Column(f"{name} time avg", _WIDTH, lambda e: self.time(e.device_time)),
+        ]
 
     def _memory(self) -> list[_Column]:
-        columns = [_Column("CPU Mem", _WIDTH, lambda e: format_memory(e.cpu_memory_usage)),
-                   _Column("Self CPU Mem", _WIDTH, lambda e: format_memory(e.self_cpu_memory_usage))]
+        columns = [
+            _Column("CPU Mem", _WIDTH, lambda e: format_memory(e.cpu_memory_usage)),
+            _Column("Self CPU Mem", _WIDTH, lambda e: format_memory(e.self_cpu_memory_usage)),
+        ]
         if self.use_device and any(e.self_device_memory_usage > 0 for e in self.events):
-            columns += [_Column(f"{self.device_name} Mem", _WIDTH, lambda e: format_memory(e.device_memory_usage)),
-                        _Column(f"Self {self.device_name} Mem", _WIDTH, lambda e: format_memory(e.self_device_memory_usage))]
+            columns += [
+                _Column(f"{self.device_name} Mem", _WIDTH, lambda e: format_memory(e.device_memory_usage)),
+                _Column(f"Self {self.device_name} Mem", _WIDTH, lambda e: format_memory(e.self_device_memory_usage)),
+            ]
         return columns
 
     def _shapes(self, cap: Optional[int]) -> list[_Column]:
@@ -136,7 +190,9 @@ class _Layout:
         if longest < 0:
             return []
         width = _capped(longest + 4, cap)
-        self.source = _Column("Source Location", width, lambda e: _tail(e.stack[0], width) if e.stack else "", left=True)
+        self.source = _Column(
+            "Source Location", width, lambda e: _tail(e.stack[0], width) if e.stack else "", left=True
+        )
         return [self.source]
 
     def _flops(self) -> list[_Column]:
@@ -146,7 +202,11 @@ class _Layout:
         units = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
         power = int(max(0.0, min(math.log10(least) / 3, len(units) - 1)))
         scale = 10.0 ** (-3 * power)
-        return [_Column(f"Total {units[power]}", _WIDTH, lambda e: f"{e.flops * scale:8.3f}" if (e.flops or 0) > 0 else "--")]
+        return [
+            _Column(
+                f"Total {units[power]}", _WIDTH, lambda e: f"{e.flops * scale:8.3f}" if (e.flops or 0) > 0 else "--"
+            )
+        ]
 
     def set_shares(self, event: Any) -> None:
         """The attributes torch leaves on each row it prints."""
@@ -164,8 +224,10 @@ class _Layout:
         if self.source is None:
             return []
         width = self.source.width
-        return ["".join(c.put(text if c is self.source else "") for c in self.columns)
-                for text in [*(_tail(frame, width) for frame in event.stack[1:]), ""]]
+        return [
+            "".join(c.put(text if c is self.source else "") for c in self.columns)
+            for text in [*(_tail(frame, width) for frame in event.stack[1:]), ""]
+        ]
 
 
 def _counts_for_device(event: Any) -> bool:
@@ -183,21 +245,40 @@ def _tail(text: str, width: int) -> str:
     """The end of a path that is too long, with dots in front."""
     if len(text) <= width:
         return text
-    text = text[len(text) - width:]
+    text = text[len(text) - width :]
     return "..." + text[3:] if len(text) > 3 else text
 
 
-def build_table(events: Sequence[Any], *, sort_by: Optional[str] = None, header: Optional[str] = None, row_limit: int = 100,
-                max_src_column_width: Optional[int] = 75, max_name_column_width: Optional[int] = 55, max_shapes_column_width: Optional[int] = 80,
-                with_flops: bool = False, profile_memory: bool = False, top_level_events_only: bool = False,
-                time_unit: Optional[str] = None, overloads: bool = True) -> str:
+def build_table(
+    events: Sequence[Any],
+    *,
+    sort_by: Optional[str] = None,
+    header: Optional[str] = None,
+    row_limit: int = 100,
+    max_src_column_width: Optional[int] = 75,
+    max_name_column_width: Optional[int] = 55,
+    max_shapes_column_width: Optional[int] = 80,
+    with_flops: bool = False,
+    profile_memory: bool = False,
+    top_level_events_only: bool = False,
+    time_unit: Optional[str] = None,
+    overloads: bool = True,
+) -> str:
     if not events:
         return ""
     if sort_by is not None:
         name = sort_attribute(sort_by, events[0])
         events = sorted(events, key=lambda e: getattr(e, name), reverse=True)
-    layout = _Layout(events, profile_memory=profile_memory, with_flops=with_flops, src_width=max_src_column_width,
-                     name_width=max_name_column_width, shapes_width=max_shapes_column_width, time_unit=time_unit, overloads=overloads)
+    layout = _Layout(
+        events,
+        profile_memory=profile_memory,
+        with_flops=with_flops,
+        src_width=max_src_column_width,
+        name_width=max_name_column_width,
+        shapes_width=max_shapes_column_width,
+        time_unit=time_unit,
+        overloads=overloads,
+    )
     rule = "".join("-" * c.width + _GAP for c in layout.columns)
     double = "=" * (len(rule) - len(_GAP))
     lines = [] if header is None else [double, header]

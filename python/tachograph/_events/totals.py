@@ -1,4 +1,5 @@
 """What profile.totals(), by_class() and phases() give: answers of the engine, brought into the form a script wants."""
+
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
@@ -6,12 +7,13 @@ from typing import Any, NamedTuple, Optional
 
 class Totals(NamedTuple):
     """Times of a whole run, in milliseconds. Only sum_ms and device_sum_ms count an instant more than once."""
-    wall_ms: float        # from the first event to the end of the last
-    cpu_ms: float         # some thread is inside an operator; never above wall_ms
+
+    wall_ms: float  # from the first event to the end of the last
+    cpu_ms: float  # some thread is inside an operator; never above wall_ms
     thread_cpu_ms: float  # the same per thread, added up over threads: self times and runtime calls of all operators
-    device_ms: float      # a device works
+    device_ms: float  # a device works
     device_sum_ms: float  # durations of all device work, added up
-    sum_ms: float         # durations of all operators, added up: what summing the rows of a table gives
+    sum_ms: float  # durations of all operators, added up: what summing the rows of a table gives
 
 
 def totals(trace: Any) -> Totals:
@@ -31,9 +33,10 @@ def by_class(trace: Any, device: Optional[bool] = None) -> dict[str, float]:
 
 class PhaseTimes(NamedTuple):
     """Host time of a step by phase, in milliseconds; `other` is the rest: Python between operators, and waiting."""
-    data: float       # in the DataLoader
-    forward: float    # operators outside the other phases, with the loss
-    backward: float   # in autograd nodes
+
+    data: float  # in the DataLoader
+    forward: float  # operators outside the other phases, with the loss
+    backward: float  # in autograd nodes
     optimizer: float  # in an optimizer's step() and zero_grad()
     other: float
     steps: int
@@ -44,10 +47,16 @@ class PhaseTimes(NamedTuple):
         return {name: 100 * ms / total for name, ms in zip(self._fields, self[:5])}
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<10} {ms:9.3f} ms  {share:5.1f} %" for ms, (name, share) in zip(self, self.percent.items()))
+        return "\n".join(
+            f"{name:<10} {ms:9.3f} ms  {share:5.1f} %" for ms, (name, share) in zip(self, self.percent.items())
+        )
 
 
-_MARKS = (("enumerate(DataLoader)#", "data"), ("Optimizer.", "optimizer"), ("autograd::engine::evaluate_function", "backward"))
+_MARKS = (
+    ("enumerate(DataLoader)#", "data"),
+    ("Optimizer.", "optimizer"),
+    ("autograd::engine::evaluate_function", "backward"),
+)
 _STEP = "ProfilerStep#"
 
 
@@ -59,7 +68,9 @@ def phases(trace: Any) -> PhaseTimes:
     spans = {"data": [], "forward": [], "backward": [], "optimizer": []}
     busy_until: dict[int, int] = {}  # by track: what begins before is inside of a phase
     for name, category, track, start, dur in rows:
-        phase = next((phase for mark, phase in _MARKS if name.startswith(mark)), "forward" if category == "cpu_op" else None)
+        phase = next(
+            (phase for mark, phase in _MARKS if name.startswith(mark)), "forward" if category == "cpu_op" else None
+        )
         if phase and dur is not None and start >= busy_until.get(track, start):
             busy_until[track] = start + dur
             spans[phase].append((start, start + dur))

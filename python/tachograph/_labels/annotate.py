@@ -1,5 +1,6 @@
 """record_function: labels a block, in tables and on the timeline. forward(make): while torch's own collector records, labels are made
 by make(name, args); forward(None) ends that."""
+
 from __future__ import annotations
 
 try:

@@ -1,4 +1,5 @@
 """record_function as a decorator: it does what `with` around the whole body of the function would do."""
+
 from __future__ import annotations
 
 import functools
@@ -10,11 +11,13 @@ def decorate(annotation: Any, function: Callable[..., Any]) -> Callable[..., Any
     """The function, labelled. Each call gets a span of its own, so that it may be recursive and run on several threads."""
     label, name, text = type(annotation), annotation.name, annotation.args
     if inspect.iscoroutinefunction(function):
+
         @functools.wraps(function)
         async def labelled(*args: Any, **kwargs: Any) -> Any:
             with label(name, text):
                 return await function(*args, **kwargs)
     elif inspect.isasyncgenfunction(function):
+
         @functools.wraps(function)
         async def labelled(*args: Any, **kwargs: Any) -> Any:
             with label(name, text):
@@ -34,13 +37,16 @@ def decorate(annotation: Any, function: Callable[..., Any]) -> Callable[..., Any
                 except StopAsyncIteration:
                     return
     elif inspect.isgeneratorfunction(function):
+
         @functools.wraps(function)
         def labelled(*args: Any, **kwargs: Any) -> Any:
             with label(name, text):
                 return (yield from function(*args, **kwargs))
     else:
+
         @functools.wraps(function)
         def labelled(*args: Any, **kwargs: Any) -> Any:
             with label(name, text):
                 return function(*args, **kwargs)
+
     return labelled

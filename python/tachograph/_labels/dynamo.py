@@ -1,5 +1,6 @@
 """torch.compile and record_function: dynamo knows torch's own label and leaves it out of the graph; ours is to be treated alike, or
 each label in a compiled function would break its graph."""
+
 from __future__ import annotations
 
 from typing import Any

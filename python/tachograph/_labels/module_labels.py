@@ -1,4 +1,5 @@
 """modules(model): a label around the forward call of each submodule, for as long as a with-block lasts."""
+
 from __future__ import annotations
 
 import threading
@@ -39,6 +40,7 @@ class modules:
             label = record_function(name)
             label.__enter__()
             vars(self._open).setdefault("labels", []).append(label)
+
         return begin
 
     def _end(self, module: Any, inputs: Any, output: Any) -> None:

@@ -1,4 +1,5 @@
 """What records inside the program: our own recorder, or torch's collector where ours cannot."""
+
 from __future__ import annotations
 
 import os
@@ -14,6 +15,7 @@ FEATURES = {"lean": "LEAN", "default": "DEFAULT", "deep": "DEEP"}
 
 class Recorder:
     """One file being recorded. name says who records; phase which part of the run it is."""
+
     name = "nothing"
 
     def __init__(self, path: str, phase: str):
@@ -53,13 +55,25 @@ class NativeRecorder(Recorder):
     def __init__(self, path: str, phase: str, settings: dict, rank: int):
         from tachograph import _record
         from tachograph._collect import native
+
         super().__init__(path, phase)
         self._record = _record
         features = getattr(_record, FEATURES[settings["preset"]])
-        self._recording = native.NativeRecording(path, features=features, memory_bytes=settings["memory"], disk_bytes=settings["bytes"],
-                                                  keep="last" if phase == "start" else "first", session=settings["session"], rank=rank)
+        self._recording = native.NativeRecording(
+            path,
+            features=features,
+            memory_bytes=settings["memory"],
+            disk_bytes=settings["bytes"],
+            keep="last" if phase == "start" else "first",
+            session=settings["session"],
+            rank=rank,
+        )
         self._recording.start()
-        self._thread, self._since_ns, self._waited_ns = (os.getpid(), threading.get_ident()), time.perf_counter_ns(), core_wait_ns()
+        self._thread, self._since_ns, self._waited_ns = (
+            (os.getpid(), threading.get_ident()),
+            time.perf_counter_ns(),
+            core_wait_ns(),
+        )
         self._waits = Waits(_record) if settings["preset"] != "lean" else None
 
     def step_begin(self, number: int) -> None:
@@ -82,7 +96,9 @@ class NativeRecorder(Recorder):
             self._waits.remove()
         self._tell_core_wait()
         self._recording.pause()
-        self._record.step_begin("")  # takes the place of a step that is still open: what the program's end cut off is no step
+        self._record.step_begin(
+            ""
+        )  # takes the place of a step that is still open: what the program's end cut off is no step
         stats = self._recording.stop()
         self.why = stats["why"]
         return stats["lost"], stats["records"]
@@ -91,7 +107,9 @@ class NativeRecorder(Recorder):
         """How busy others kept the machine is a condition of what was recorded."""
         before, now = self._waited_ns, core_wait_ns()
         if before is not None and now is not None and self._thread == (os.getpid(), threading.get_ident()):
-            self._recording.add_metadata("core_wait_pct", str(round(100 * (now - before) / max(time.perf_counter_ns() - self._since_ns, 1))))
+            self._recording.add_metadata(
+                "core_wait_pct", str(round(100 * (now - before) / max(time.perf_counter_ns() - self._since_ns, 1)))
+            )
 
     def left_behind(self) -> list[str]:
         return [what for what, is_off in self._record.self_check().items() if not is_off and what != "clean"]
@@ -99,11 +117,16 @@ class NativeRecorder(Recorder):
 
 class KinetoRecorder(Recorder):
     """torch.profiler, for the window alone: it has no budget, so it cannot watch a program from start to end."""
+
     name = "kineto"
 
     def __init__(self, path: str, phase: str, settings: dict):
         super().__init__(path.replace(".tacho", ".json"), phase)
-        from torch.profiler.profiler import ProfilerActivity, profile  # torch's own, whatever the program put into torch.profiler
+        from torch.profiler.profiler import (
+            ProfilerActivity,
+            profile,
+        )  # torch's own, whatever the program put into torch.profiler
+
         activities = [ProfilerActivity.CPU]
         torch = sys.modules["torch"]
         if torch.cuda.is_available():
@@ -116,6 +139,7 @@ class KinetoRecorder(Recorder):
 
     def step_begin(self, number: int) -> None:
         from torch.profiler import record_function
+
         self._step = record_function(f"ProfilerStep#{number}")
         self._step.__enter__()
 
@@ -136,6 +160,7 @@ class KinetoRecorder(Recorder):
 def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callable[[str], None]) -> Recorder:
     try:
         from tachograph._collect import native
+
         usable, reason = native.available()
     except ImportError as error:
         usable, reason = False, f"this build has no recorder ({error})"

@@ -2,6 +2,7 @@
 
 Everything here runs inside the user's program, so an error of ours is written to the log and ends the recording, never the
 program. The log (raw/log-PID, one line a fact) is appended at once, so that it survives a kill; src/cli/run_log.c reads it."""
+
 from __future__ import annotations
 
 import atexit
@@ -76,6 +77,7 @@ class Log:
 
 def _harmless(method: Callable) -> Callable:
     """An error of ours ends the recording and is noted; the program does not notice."""
+
     @functools.wraps(method)
     def guarded(self: Session, *args: Any) -> Any:
         try:
@@ -83,6 +85,7 @@ def _harmless(method: Callable) -> Callable:
         except Exception as error:
             self.give_up(f"{type(error).__name__} in {method.__name__}: {error}")
             return None
+
     return guarded
 
 
@@ -209,7 +212,9 @@ class Session:
         if self.recorder is not None and not self.finder.labelled:
             self.recorder.step_begin(self._number)
         changed = next_phase != phase  # what the change took belongs to no step
-        self._last_ns, self._last_cpu_ns = (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)
+        self._last_ns, self._last_cpu_ns = (
+            (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)
+        )
 
     def _change(self, phase: str) -> None:
         if phase == "window":
@@ -266,6 +271,7 @@ class Session:
             result = original(*args, **kwargs)
             self._ranked(distributed)
             return result
+
         distributed.init_process_group = init_process_group
 
     @_harmless

@@ -5,6 +5,7 @@ program writes the update out, fetches from the first DataLoader, calls of the f
 counts. A step that an optimizer ended is over where the next fetch or zero_grad begins: there no range of torch's or the program's is
 open. Each sign costs a microsecond or two; none of our frames is on the stack while the program works; a hook that is being compiled
 does nothing; all can be taken off again."""
+
 from __future__ import annotations
 
 import functools
@@ -25,14 +26,18 @@ class StepFinder:
     """Calls, in the program's thread: on_kind() when steps are told by another kind of sign from now on, on_boundary() where one step
     ends and the next begins, on_break() when what was begun is no step."""
 
-    def __init__(self, torch: Any, on_kind: Callable[[], None], on_boundary: Callable[[], None], on_break: Callable[[], None]):
+    def __init__(
+        self, torch: Any, on_kind: Callable[[], None], on_boundary: Callable[[], None], on_break: Callable[[], None]
+    ):
         self.torch, self.on_kind, self.on_boundary, self.on_break = torch, on_kind, on_boundary, on_break
         self.kind: Optional[int] = None
         self.locked = False  # the kind is settled: the recording has begun
         self.labelled = False  # the program puts labels on its steps itself
         self._seen = [0] * len(KINDS)
         self._owner: dict[int, Any] = {}  # the first optimizer, loader and module: others tell of other things
-        self._fed: dict[int, Any] = {}  # data set → weak reference to its iterator: fetched from with gradients on, in this order
+        self._fed: dict[
+            int, Any
+        ] = {}  # data set → weak reference to its iterator: fetched from with gradients on, in this order
         self._optimizer_made = False
         self._over = False  # the optimizer has stepped, and the next step has not begun
         self._thread = threading.get_ident()
@@ -107,9 +112,16 @@ class StepFinder:
         def undo() -> None:
             if owner.__dict__.get(name) is replacement:
                 setattr(owner, name, original)
+
         self._undo.append(undo)
 
-    def _notice(self, owner: type, name: str, read: Optional[Callable[[Any], None]] = None, write: Optional[Callable[[Any, Any], None]] = None) -> None:
+    def _notice(
+        self,
+        owner: type,
+        name: str,
+        read: Optional[Callable[[Any], None]] = None,
+        write: Optional[Callable[[Any, Any], None]] = None,
+    ) -> None:
         """Be told when torch reads or writes this attribute of an object. The value stays where it was, in the object."""
         if name in owner.__dict__:
             return
@@ -127,6 +139,7 @@ class StepFinder:
             instance.__dict__[name] = value
             if write is not None:
                 write(instance, value)
+
         setattr(owner, name, property(getter, setter))
         self._undo.append(lambda: delattr(owner, name))
 
@@ -140,7 +153,9 @@ class StepFinder:
                 result = original(profile)
                 self._stepped(profile.record_steps)
                 return result
+
             return step
+
         self._replace(profiler.profile, "step", wrap)
         _launch.listener = self._stepped
         self._undo.append(lambda: setattr(_launch, "listener", None))
@@ -151,6 +166,7 @@ class StepFinder:
 
     def _watch_optimizers(self) -> None:
         from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
         compiling = self.torch.compiler.is_compiling
 
         def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -162,6 +178,7 @@ class StepFinder:
                 self._optimizer_made = True
                 self._forget_modules()
                 original(optimizer, *args, **kwargs)
+
             return __init__
 
         def zeroed(optimizer: Any) -> None:
@@ -171,6 +188,7 @@ class StepFinder:
                 self._next_begins()
             if not self._seen[OPTIMIZER]:
                 self.sign(ZERO_GRAD, id(optimizer))
+
         self._replace(Optimizer, "__init__", wrap)
         self._notice(Optimizer, "_zero_grad_profile_name", read=zeroed)  # read where zero_grad begins
         self._undo.append(register_optimizer_step_post_hook(stepped).remove)
@@ -178,6 +196,7 @@ class StepFinder:
     def _watch_loaders(self) -> None:
         from torch.utils.data import get_worker_info
         from torch.utils.data.dataloader import _BaseDataLoaderIter
+
         grad_on = self.torch.is_grad_enabled
 
         def fetches(loader: Any) -> None:
@@ -194,13 +213,15 @@ class StepFinder:
             if not yielded and self._owner.get(LOADER) == id(loader.__dict__.get("_dataset")):
                 self._over = True
                 self.on_break()  # a new epoch: what was between the two, validation or saving, belongs to no step
+
         self._notice(_BaseDataLoaderIter, "_profile_name", read=fetches)  # read where a fetch begins
-        self._notice(_BaseDataLoaderIter, "_num_yielded", write=counts)   # set to 0 where an epoch begins
+        self._notice(_BaseDataLoaderIter, "_num_yielded", write=counts)  # set to 0 where an epoch begins
 
     # The global hook makes every module call take a longer path, and code that was compiled while it was there is compiled again
     # when it goes. So it goes before any model runs when there is an optimizer or a loader, and else at the first call of a model.
     def _watch_modules(self) -> None:
         from torch.nn.modules.module import register_module_forward_pre_hook
+
         compiling = self.torch.compiler.is_compiling
         self._module_hook: Any = None
         in_worker = self.torch.utils.data.get_worker_info
@@ -218,6 +239,7 @@ class StepFinder:
             self._forget_modules()
             self._undo.append(module.register_forward_pre_hook(own).remove)
             self.sign(MODULE, id(module))
+
         self._module_hook = register_module_forward_pre_hook(any_module)
         self._undo.append(self._forget_modules)
 

@@ -1,6 +1,7 @@
 """Marks what keeps a program waiting without an operator: files forced to disk, checkpoints, files read again, the collector, another
 thread. While a recording runs a few functions are replaced, in their modules or classes, by ones that do the same inside a range;
 afterwards they are what they were."""
+
 from __future__ import annotations
 
 import functools
@@ -8,10 +9,26 @@ import sys
 from typing import Any, Callable
 
 # module, function or class.method. Modules the program has not imported are not imported for this.
-WAITS = (("os", "fsync"), ("os", "fdatasync"), ("torch", "save"), ("torch", "load"), ("numpy", "load"), ("numpy", "loadtxt"),
-         ("numpy", "genfromtxt"), ("json", "load"), ("pickle", "load"), ("pickle", "dump"), ("pandas", "read_csv"), ("pandas", "read_parquet"), ("gc", "collect"),
-         ("queue", "Queue.get"), ("threading", "Condition.wait"), ("concurrent.futures", "Future.result"),
-         ("builtins", "open"), ("io", "open"))
+WAITS = (
+    ("os", "fsync"),
+    ("os", "fdatasync"),
+    ("torch", "save"),
+    ("torch", "load"),
+    ("numpy", "load"),
+    ("numpy", "loadtxt"),
+    ("numpy", "genfromtxt"),
+    ("json", "load"),
+    ("pickle", "load"),
+    ("pickle", "dump"),
+    ("pandas", "read_csv"),
+    ("pandas", "read_parquet"),
+    ("gc", "collect"),
+    ("queue", "Queue.get"),
+    ("threading", "Condition.wait"),
+    ("concurrent.futures", "Future.result"),
+    ("builtins", "open"),
+    ("io", "open"),
+)
 OPENS = "builtins.open"
 
 
@@ -22,6 +39,7 @@ def _ranged(original: Callable[..., Any], name: str, record: Any) -> Callable[..
     def recorded(*args: Any, **kwargs: Any) -> Any:
         with label(name):
             return original(*args, **kwargs)
+
     return recorded
 
 
@@ -35,6 +53,7 @@ def _reading(original: Callable[..., Any], record: Any) -> Callable[..., Any]:
             return original(file, mode, *args, **kwargs)
         with label(OPENS):
             return original(file, mode, *args, **kwargs)
+
     return recorded
 
 
@@ -50,7 +69,9 @@ class Waits:
             if original is None:
                 continue
             if id(original) not in made:
-                made[id(original)] = _reading(original, record) if name == "open" else _ranged(original, f"{module_name}.{name}", record)
+                made[id(original)] = (
+                    _reading(original, record) if name == "open" else _ranged(original, f"{module_name}.{name}", record)
+                )
             ours = made[id(original)]
             setattr(module, function, ours)
             self._replaced.append((module, function, original, ours))

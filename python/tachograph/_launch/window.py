@@ -1,18 +1,19 @@
 """When to record, decided at each step boundary from the times of the steps alone.
 
-    start   from the import of torch: recorded, in case there are no steps or the program ends soon; until step times agree
-    base    ten steps that are timed and not recorded
-    window  so many steps, seconds or bytes, whichever comes first: this is the recording
-    after   timed and not recorded; then the program is left alone
+start   from the import of torch: recorded, in case there are no steps or the program ends soon; until step times agree
+base    ten steps that are timed and not recorded
+window  so many steps, seconds or bytes, whichever comes first: this is the recording
+after   timed and not recorded; then the program is left alone
 """
+
 from __future__ import annotations
 
 from typing import Callable, Optional
 
 WARM_LEAST, WARM_MOST = 3, 20  # steps before the times are taken to be stable
-AGREE = 0.15                   # the last WARM_LEAST steps lie so near their median
+AGREE = 0.15  # the last WARM_LEAST steps lie so near their median
 BASE_STEPS, BASE_SECONDS = 10, 10.0
-AFTER_STEPS = 100              # enough for an interval; what is left of the program then runs without a hook
+AFTER_STEPS = 100  # enough for an interval; what is left of the program then runs without a hook
 
 
 class Window:
@@ -21,7 +22,13 @@ class Window:
     meeting(ready, number): where several processes work in step, the number of the step at which all of them begin to record, None
     as long as none was ready for it."""
 
-    def __init__(self, steps: int = 20, seconds: float = 30.0, bytes: int = 0, meeting: Optional[Callable[[bool, int], Optional[int]]] = None):
+    def __init__(
+        self,
+        steps: int = 20,
+        seconds: float = 30.0,
+        bytes: int = 0,
+        meeting: Optional[Callable[[bool, int], Optional[int]]] = None,
+    ):
         self.steps, self.seconds, self.bytes, self.meeting = steps, seconds, bytes, meeting
         self.phase = "start"
         self.done = False  # nothing more is to be decided or timed
@@ -40,7 +47,9 @@ class Window:
             self._enter("window")
         elif self.phase == "start" and (n >= WARM_MOST or self._agree()):
             self._enter("base")
-        elif self.phase == "window" and (n >= self.steps or spent_s >= self.seconds or (self.bytes and disk_bytes >= self.bytes)):
+        elif self.phase == "window" and (
+            n >= self.steps or spent_s >= self.seconds or (self.bytes and disk_bytes >= self.bytes)
+        ):
             self._enter("after")
         elif self.phase == "after" and n >= AFTER_STEPS:
             self.done = True

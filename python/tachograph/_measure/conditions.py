@@ -1,8 +1,9 @@
 """Under which conditions something was measured, and the baseline that later measurements are held against.
 
-    tg.conditions(model, batch=x, loader=loader).save("conditions.json")
-    tg.baseline(tg.latency(model, x), metric="latency_ms", target=2.0).save("baseline.json")
+tg.conditions(model, batch=x, loader=loader).save("conditions.json")
+tg.baseline(tg.latency(model, x), metric="latency_ms", target=2.0).save("baseline.json")
 """
+
 from __future__ import annotations
 
 import json
@@ -51,10 +52,14 @@ def _cpu() -> dict[str, Any]:
     scaling = "/sys/devices/system/cpu/cpu0/cpufreq/"
     most = _read(scaling + "cpuinfo_max_freq")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"cpu": fields.get("model name") or platform.processor() or platform.machine(), "cpu_cores": cores,
-            "cpu_mhz": float(fields["cpu MHz"]) if "cpu MHz" in fields else None,
-            "cpu_mhz_max": int(most) / 1000 if most else None, "cpu_governor": (_read(scaling + "scaling_governor") or "").strip() or None,
-            "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None}
+    return {
+        "cpu": fields.get("model name") or platform.processor() or platform.machine(),
+        "cpu_cores": cores,
+        "cpu_mhz": float(fields["cpu MHz"]) if "cpu MHz" in fields else None,
+        "cpu_mhz_max": int(most) / 1000 if most else None,
+        "cpu_governor": (_read(scaling + "scaling_governor") or "").strip() or None,
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
 
 
 def _gpu(torch: Any) -> dict[str, Any]:
@@ -64,8 +69,16 @@ def _gpu(torch: Any) -> dict[str, Any]:
         return result
     result["gpu"] = torch.cuda.get_device_name()
     try:
-        said = subprocess.run(["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.max.sm,clocks.mem", "--format=csv,noheader,nounits"],
-                              capture_output=True, text=True, timeout=10).stdout.splitlines()
+        said = subprocess.run(
+            [
+                "nvidia-smi",
+                "--query-gpu=driver_version,clocks.sm,clocks.max.sm,clocks.mem",
+                "--format=csv,noheader,nounits",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        ).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return result
     if said:
@@ -76,12 +89,25 @@ def _gpu(torch: Any) -> dict[str, Any]:
 
 
 def _software(torch: Any) -> dict[str, Any]:
-    versions = {"python": platform.python_version(), "os": platform.platform(), "torch": None, "cuda": None, "cudnn": None, "threads": None,
-                "interop_threads": None}
+    versions = {
+        "python": platform.python_version(),
+        "os": platform.platform(),
+        "torch": None,
+        "cuda": None,
+        "cudnn": None,
+        "threads": None,
+        "interop_threads": None,
+    }
     if torch is not None:
-        versions.update(torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version() if torch.cuda.is_available() else None,
-                        threads=torch.get_num_threads(), interop_threads=torch.get_num_interop_threads())
+        versions.update(
+            torch=torch.__version__,
+            cuda=torch.version.cuda,
+            cudnn=torch.backends.cudnn.version() if torch.cuda.is_available() else None,
+            threads=torch.get_num_threads(),
+            interop_threads=torch.get_num_interop_threads(),
+        )
     from .. import __version__
+
     return {**versions, "tachograph": __version__}
 
 
@@ -104,21 +130,43 @@ def conditions(model: Any = None, *, batch: Any = None, loader: Any = None, **mo
     device = device_of(model, batch)
     gpu = _gpu(torch)
     training = getattr(model, "training", None)
-    sheet = {"model": type(model).__name__ if model is not None else None,
-             "batch_size": getattr(loader, "batch_size", None) or (shape[0] if shape else None), "input_shape": shape,
-             "device": str(device) if device is not None else None, "dtype": _dtype_of(model, batch),
-             "mode": None if training is None else "train" if training else "eval", "num_workers": getattr(loader, "num_workers", None),
-             "cudnn_benchmark": torch.backends.cudnn.benchmark if torch is not None else None, "gpu": gpu.pop("gpu")}
+    sheet = {
+        "model": type(model).__name__ if model is not None else None,
+        "batch_size": getattr(loader, "batch_size", None) or (shape[0] if shape else None),
+        "input_shape": shape,
+        "device": str(device) if device is not None else None,
+        "dtype": _dtype_of(model, batch),
+        "mode": None if training is None else "train" if training else "eval",
+        "num_workers": getattr(loader, "num_workers", None),
+        "cudnn_benchmark": torch.backends.cudnn.benchmark if torch is not None else None,
+        "gpu": gpu.pop("gpu"),
+    }
     return Record({**sheet, **_software(torch), **gpu, **_cpu(), "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **more})
 
 
 # ---- baseline -----------------------------------------------------------------------------------------------------------------------
 
 
-def baseline(values: Union[Series, Iterable[float]], *, metric: str, target: Optional[float] = None, **more: Any) -> Record:
+def baseline(
+    values: Union[Series, Iterable[float]], *, metric: str, target: Optional[float] = None, **more: Any
+) -> Record:
     """The figures of a series to compare with later: mean, std, median, p95, p99, n, ci95 (of the median), and in `verdict` whether the
     series is stable enough to be compared with. values: a Series, or numbers in the unit that `metric` names."""
     numbers = [float(value) for value in values]
     s, judged = stats_of(numbers), verdict(numbers, " ms" if isinstance(values, Series) else "")
-    return Record({"metric": metric, "mean": s.mean, "std": s.std, "median": s.median, "p95": s.p95, "p99": s.p99, "n": s.n, "target": target,
-                   "ci95": list(s.ci95) if s.ci95 else None, "stable": judged == "stable", "verdict": judged, **more})
+    return Record(
+        {
+            "metric": metric,
+            "mean": s.mean,
+            "std": s.std,
+            "median": s.median,
+            "p95": s.p95,
+            "p99": s.p99,
+            "n": s.n,
+            "target": target,
+            "ci95": list(s.ci95) if s.ci95 else None,
+            "stable": judged == "stable",
+            "verdict": judged,
+            **more,
+        }
+    )

@@ -1,4 +1,5 @@
 """The device that work runs on, and a clock for it: events of the device where it has them, else the host's monotonic clock."""
+
 from __future__ import annotations
 
 import sys

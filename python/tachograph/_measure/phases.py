@@ -1,9 +1,10 @@
 """Where a training step goes: data, forward, backward, optimizer; and where a model's forward goes: module by module.
 
-    print(tg.phases(model, loss_fn, optimizer, loader))
-    print(tg.module_times(model, x))
-    tg.training_result(model, loss_fn, optimizer, loader)   # one dictionary with the time of each phase
+print(tg.phases(model, loss_fn, optimizer, loader))
+print(tg.module_times(model, x))
+tg.training_result(model, loss_fn, optimizer, loader)   # one dictionary with the time of each phase
 """
+
 from __future__ import annotations
 
 from typing import Any, Callable, Iterable, NamedTuple, Optional
@@ -11,13 +12,23 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional
 from .device import Clock, resolve, torch_module
 from .series import Series, percentile
 
-__all__ = ["phases", "request_phases", "module_times", "training_result", "Phases", "RequestPhases", "ModuleTime", "ModuleTimes"]
+__all__ = [
+    "phases",
+    "request_phases",
+    "module_times",
+    "training_result",
+    "Phases",
+    "RequestPhases",
+    "ModuleTime",
+    "ModuleTimes",
+]
 
 PHASES = ("data", "forward", "backward", "optimizer")
 
 
 class Phases(NamedTuple):
     """Median ms of each phase of a step, and of the whole step; the percentages sum to 100."""
+
     data_ms: float
     forward_ms: float  # with the loss
     backward_ms: float
@@ -43,12 +54,14 @@ class Phases(NamedTuple):
 
 def split_batch(batch: Any, device: Any) -> tuple[Any, Any]:
     """(inputs, target) of a batch, on the device; target is None when the batch is one thing."""
+
     def move(value: Any) -> Any:
         if hasattr(value, "to"):
             return value.to(device, non_blocking=True)
         if isinstance(value, dict):
             return {key: move(part) for key, part in value.items()}
         return type(value)(map(move, value)) if isinstance(value, (list, tuple)) else value
+
     if isinstance(batch, (list, tuple)) and len(batch) == 2:
         return move(batch[0]), move(batch[1])
     return move(batch), None
@@ -69,7 +82,16 @@ def _around(batches: Iterable[Any]) -> Iterable[Any]:
             raise ValueError("there is no batch to measure with")
 
 
-def phases(model: Any, loss_fn: Callable, optimizer: Any, batches: Iterable[Any], *, steps: int = 20, warmup: int = 3, device: Any = None) -> Phases:
+def phases(
+    model: Any,
+    loss_fn: Callable,
+    optimizer: Any,
+    batches: Iterable[Any],
+    *,
+    steps: int = 20,
+    warmup: int = 3,
+    device: Any = None,
+) -> Phases:
     """Train for `steps` steps and time each phase. A batch is (inputs, target) or one thing, whose loss is loss_fn(output).
 
     It is real training: the model changes. On a device all marks are events of its stream, so a phase is the time the device
@@ -105,14 +127,28 @@ def _gpu_utilization(device: Any) -> Optional[float]:
         return None
 
 
-def training_result(model: Any, loss_fn: Callable, optimizer: Any, batches: Iterable[Any], *, steps: int = 20, warmup: int = 3,
-                    device: Any = None) -> dict[str, Optional[float]]:
+def training_result(
+    model: Any,
+    loss_fn: Callable,
+    optimizer: Any,
+    batches: Iterable[Any],
+    *,
+    steps: int = 20,
+    warmup: int = 3,
+    device: Any = None,
+) -> dict[str, Optional[float]]:
     """The seven figures of a training run: baseline_ms, gpu_utilization (%, None where there is none), data_loading_ms, computation_ms,
     forward_ms, backward_ms, optimizer_ms."""
     p = phases(model, loss_fn, optimizer, batches, steps=steps, warmup=warmup, device=device)
-    return {"baseline_ms": p.step_ms.median, "gpu_utilization": _gpu_utilization(resolve(device, model)), "data_loading_ms": p.data_ms,
-            "computation_ms": p.forward_ms + p.backward_ms + p.optimizer_ms, "forward_ms": p.forward_ms, "backward_ms": p.backward_ms,
-            "optimizer_ms": p.optimizer_ms}
+    return {
+        "baseline_ms": p.step_ms.median,
+        "gpu_utilization": _gpu_utilization(resolve(device, model)),
+        "data_loading_ms": p.data_ms,
+        "computation_ms": p.forward_ms + p.backward_ms + p.optimizer_ms,
+        "forward_ms": p.forward_ms,
+        "backward_ms": p.backward_ms,
+        "optimizer_ms": p.optimizer_ms,
+    }
 
 
 # ---- requests ----------------------------------------------------------------------------------------------------------------------
@@ -120,6 +156,7 @@ def training_result(model: Any, loss_fn: Callable, optimizer: Any, batches: Iter
 
 class RequestPhases(NamedTuple):
     """Median ms of each phase of a request; request_ms: of each whole request."""
+
     pre_ms: float
     forward_ms: float
     post_ms: float
@@ -128,15 +165,26 @@ class RequestPhases(NamedTuple):
 
     def __str__(self) -> str:
         total = sum(self[:3]) or 1.0
-        lines = [f"{name:<10} {ms:7.2f} ms ({100 * ms / total:5.1f}%)" for name, ms in zip(("pre", "forward", "post"), self)]
-        return "\n".join([*lines, f"{'request':<10} {sum(self[:3]):7.2f} ms (n = {len(self.request_ms)}, {self.clock})"])
+        lines = [
+            f"{name:<10} {ms:7.2f} ms ({100 * ms / total:5.1f}%)" for name, ms in zip(("pre", "forward", "post"), self)
+        ]
+        return "\n".join(
+            [*lines, f"{'request':<10} {sum(self[:3]):7.2f} ms (n = {len(self.request_ms)}, {self.clock})"]
+        )
 
 
-def request_phases(model: Any, requests: Iterable[Any], *, pre: Callable = lambda request: request, post: Callable = lambda output: output,
-                   device: Any = None) -> RequestPhases:
+def request_phases(
+    model: Any,
+    requests: Iterable[Any],
+    *,
+    pre: Callable = lambda request: request,
+    post: Callable = lambda output: output,
+    device: Any = None,
+) -> RequestPhases:
     """Serve some representative requests, post(model(pre(request))), without gradients, and time the three phases. Each phase also
     is a label, so that under tachograph.profile or `tachograph run` the operators of each can be told apart."""
     from .._labels.annotate import record_function
+
     where = resolve(device, model)
     clock = Clock(where)
     rows = []
@@ -158,12 +206,12 @@ def request_phases(model: Any, requests: Iterable[Any], *, pre: Callable = lambd
 
 
 class ModuleTime(NamedTuple):
-    name: str        # path from the model; "" is the model itself
+    name: str  # path from the model; "" is the model itself
     type: str
-    calls: float     # a forward of the model
+    calls: float  # a forward of the model
     total_ms: float  # with the modules it calls
-    self_ms: float   # without them
-    leaf: bool       # calls no other module
+    self_ms: float  # without them
+    leaf: bool  # calls no other module
 
 
 class ModuleTimes:
@@ -190,7 +238,9 @@ class ModuleTimes:
         lines = [f"{'module':<{width}}  {'type':<20} {'calls':>6} {'self ms':>9} {'total ms':>9} {'self %':>7}"]
         for row in sorted(self.rows, key=lambda row: -row.self_ms):
             share = 100 * row.self_ms / self.model_ms if self.model_ms else 0.0
-            lines.append(f"{row.name or '(model)':<{width}}  {row.type[:20]:<20} {row.calls:6.4g} {row.self_ms:9.3f} {row.total_ms:9.3f} {share:7.1f}")
+            lines.append(
+                f"{row.name or '(model)':<{width}}  {row.type[:20]:<20} {row.calls:6.4g} {row.self_ms:9.3f} {row.total_ms:9.3f} {share:7.1f}"
+            )
         return "\n".join([*lines, f"model: {self.model_ms:.3f} ms a forward [{self.clock}]"])
 
 
@@ -199,10 +249,16 @@ class _ModuleClock:
 
     def __init__(self, model: Any, clock: Clock):
         self.clock = clock
-        self.open: list[list[Any]] = []              # [module, begin, spans of the modules it called]
+        self.open: list[list[Any]] = []  # [module, begin, spans of the modules it called]
         self.done: list[tuple[Any, Any, Any, list]] = []  # (module, begin, end, the same)
-        self.handles = [handle for module in model.modules()
-                        for handle in (module.register_forward_pre_hook(self._begin), module.register_forward_hook(self._end, always_call=True))]
+        self.handles = [
+            handle
+            for module in model.modules()
+            for handle in (
+                module.register_forward_pre_hook(self._begin),
+                module.register_forward_hook(self._end, always_call=True),
+            )
+        ]
 
     def _begin(self, module: Any, _inputs: Any) -> None:
         self.open.append([module, self.clock.mark(), []])
@@ -221,7 +277,9 @@ class _ModuleClock:
             handle.remove()
 
 
-def module_times(model: Any, *inputs: Any, iterations: int = 10, warmup: int = 3, device: Any = None, **kwargs: Any) -> ModuleTimes:
+def module_times(
+    model: Any, *inputs: Any, iterations: int = 10, warmup: int = 3, device: Any = None, **kwargs: Any
+) -> ModuleTimes:
     """Time of each module in model(*inputs, **kwargs), in the mode the model is in and without gradients; hooks are gone afterwards."""
     if iterations < 1:
         raise ValueError(f"iterations must be at least 1, not {iterations}")
@@ -252,5 +310,14 @@ def _module_table(model: Any, done: list, iterations: int, clock: Clock) -> Modu
     for name, module in model.named_modules():
         if id(module) in sums:
             calls, total, own, leaf = sums[id(module)]
-            rows.append(ModuleTime(name, type(module).__name__, calls / iterations, total / 1e6 / iterations, own / 1e6 / iterations, leaf))
+            rows.append(
+                ModuleTime(
+                    name,
+                    type(module).__name__,
+                    calls / iterations,
+                    total / 1e6 / iterations,
+                    own / 1e6 / iterations,
+                    leaf,
+                )
+            )
     return ModuleTimes(rows, rows[0].total_ms if rows else 0.0, clock.name)

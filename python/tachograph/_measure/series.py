@@ -1,15 +1,16 @@
 """What a series of measured times says: percentiles, spread, a confidence interval, and whether it may be trusted at all.
 
 Percentiles are numpy's default ones (linear interpolation), to the last bit; std is numpy's too (of the population)."""
+
 from __future__ import annotations
 
 import math
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 UNSTABLE_SPREAD = 0.10  # quartile distance over median above which a series is called unstable
-BIMODAL_GAP = 5.0       # two clusters whose means lie so many of their own standard deviations apart
-SHARE_OF_A_MODE = 0.1   # the smaller cluster must hold this share of the values
-DRIFT = 0.05            # the second half is slower or faster than the first by this share
+BIMODAL_GAP = 5.0  # two clusters whose means lie so many of their own standard deviations apart
+SHARE_OF_A_MODE = 0.1  # the smaller cluster must hold this share of the values
+DRIFT = 0.05  # the second half is slower or faster than the first by this share
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -28,6 +29,7 @@ def _percentile_of_sorted(ordered: Sequence[float], percent: float) -> float:
 
 class Stats(NamedTuple):
     """Of a series; in its unit. ci95: interval that holds the true median in 95 of 100 cases; None below 6 values."""
+
     n: int
     mean: float
     std: float
@@ -69,7 +71,7 @@ def stats_of(values: Iterable[float]) -> Stats:
 
 
 def verdict(values: Sequence[float], unit: str = " ms") -> str:
-    """"stable", or one sentence about why the median of these values says little. values in the order they were measured."""
+    """ "stable", or one sentence about why the median of these values says little. values in the order they were measured."""
     if len(values) < 6:
         return f"too few: {len(values)} values say nothing about their spread"
     ordered = sorted(values)
@@ -80,7 +82,9 @@ def verdict(values: Sequence[float], unit: str = " ms") -> str:
     first, second = percentile(values[:half], 50), percentile(values[-half:], 50)
     spread = _percentile_of_sorted(ordered, 75) - _percentile_of_sorted(ordered, 25)
     if abs(second - first) > DRIFT * first and abs(second - first) > spread / 2:
-        return f"drifting: the second half has a median of {second:.3g}{unit}, the first {first:.3g}{unit}; warm up longer"
+        return (
+            f"drifting: the second half has a median of {second:.3g}{unit}, the first {first:.3g}{unit}; warm up longer"
+        )
     median = _percentile_of_sorted(ordered, 50)
     if median > 0 and spread > UNSTABLE_SPREAD * median:
         return f"unstable: the middle half spreads over {100 * spread / median:.0f} % of the median; measure on a quiet machine"
@@ -126,6 +130,7 @@ class Series:
 
     def __array__(self, dtype=None, copy=None):
         import numpy
+
         return numpy.array(self._ms, dtype=dtype or numpy.float64)
 
     @property
@@ -151,9 +156,12 @@ class Series:
 
         def shown(ms: float) -> str:
             return f"{factor * ms:.3f}"
+
         interval = f", 95 % interval {shown(s.ci95[0])}…{shown(s.ci95[1])}" if s.ci95 else ""
-        lines = [f"median {shown(s.median)} {unit}{interval} (n = {s.n})",
-                 f"mean {shown(s.mean)} ± {shown(s.std)} {unit}, min {shown(s.min)}, p95 {shown(s.p95)}, p99 {shown(s.p99)}, max {shown(s.max)}"]
+        lines = [
+            f"median {shown(s.median)} {unit}{interval} (n = {s.n})",
+            f"mean {shown(s.mean)} ± {shown(s.std)} {unit}, min {shown(s.min)}, p95 {shown(s.p95)}, p99 {shown(s.p99)}, max {shown(s.max)}",
+        ]
         if not self.stable:
             lines.append(self.verdict)
         return "\n".join(lines)

@@ -1,4 +1,5 @@
 """Allocations and frees of a trace as a list, and as the snapshot that torch's memory viewers read."""
+
 from __future__ import annotations
 
 import json
@@ -17,7 +18,7 @@ class Entry(NamedTuple):
     addr: int
     size: int
     time_ns: int
-    op: str      # innermost operator around it, "" = none
+    op: str  # innermost operator around it, "" = none
     frames: tuple[Frame, ...]  # of Python, from the inside out
 
 
@@ -50,15 +51,22 @@ class _Around:
 
 def cpu_entries(trace: Any) -> list[Entry]:
     """In the order of time."""
-    marks = trace.sql("SELECT track, ts_ns, args FROM marks WHERE name = '[memory]' ORDER BY track, ts_ns, id").to_dicts()
+    marks = trace.sql(
+        "SELECT track, ts_ns, args FROM marks WHERE name = '[memory]' ORDER BY track, ts_ns, id"
+    ).to_dicts()
     entries: list[Entry] = []
     known: dict[str, tuple[Frame, ...]] = {"": ()}
     around: dict[int, _Around] = {}
     for mark in marks:
         track = mark["track"]
         if track not in around:
-            around[track] = _Around(iter(trace.sql(
-                f"SELECT start_ns, end_ns, name, arg(id, 'Call stack') AS stack FROM slices WHERE track = {int(track)} AND class = 'op' ORDER BY start_ns, dur_ns DESC")))
+            around[track] = _Around(
+                iter(
+                    trace.sql(
+                        f"SELECT start_ns, end_ns, name, arg(id, 'Call stack') AS stack FROM slices WHERE track = {int(track)} AND class = 'op' ORDER BY start_ns, dur_ns DESC"
+                    )
+                )
+            )
         args = json.loads(mark["args"])
         if args.get("Device Type", 0) != 0:
             continue
@@ -67,7 +75,16 @@ def cpu_entries(trace: Any) -> list[Entry]:
         if stack not in known:
             known[stack] = _frames(stack)
         size = args["Bytes"]
-        entries.append(Entry("alloc" if size >= 0 else "free", args.get("Addr", 0), abs(size), mark["ts_ns"], op["name"] if op else "", known[stack]))
+        entries.append(
+            Entry(
+                "alloc" if size >= 0 else "free",
+                args.get("Addr", 0),
+                abs(size),
+                mark["ts_ns"],
+                op["name"] if op else "",
+                known[stack],
+            )
+        )
     entries.sort(key=lambda entry: entry.time_ns)
     return entries
 
@@ -97,13 +114,50 @@ def snapshot_of(entries: list[Entry], alive: list[Entry], base: int) -> dict[str
     """The layout of torch.cuda.memory._snapshot(), the CPU being device 0, as device_type says: a block that is alive is a segment of its own.
     base: the wall-clock time in ns that the entries' times count from."""
     actions = {"alloc": "alloc", "free": "free_completed"}
-    trace = [{"action": actions[entry.action], "addr": entry.addr, "size": entry.size, "stream": 0, "time_us": (base + entry.time_ns) // 1000,
-              "compile_context": "N/A", "user_metadata": "", "pool_id": (0, 0), "frames": _frames_of(entry)} for entry in entries]
+    trace = [
+        {
+            "action": actions[entry.action],
+            "addr": entry.addr,
+            "size": entry.size,
+            "stream": 0,
+            "time_us": (base + entry.time_ns) // 1000,
+            "compile_context": "N/A",
+            "user_metadata": "",
+            "pool_id": (0, 0),
+            "frames": _frames_of(entry),
+        }
+        for entry in entries
+    ]
     segments = []
     for entry in sorted(alive, key=lambda entry: entry.addr):
         frames = _frames_of(entry)
-        block = {"address": entry.addr, "size": entry.size, "requested_size": entry.size, "state": "active_allocated", "frames": frames}
-        segments.append({"device": 0, "address": entry.addr, "total_size": entry.size, "allocated_size": entry.size, "active_size": entry.size,
-                         "requested_size": entry.size, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False,
-                         "frames": frames, "blocks": [block]})
-    return {"segments": segments, "device_traces": [trace], "allocator_settings": {}, "external_annotations": [], "device_type": "cpu"}
+        block = {
+            "address": entry.addr,
+            "size": entry.size,
+            "requested_size": entry.size,
+            "state": "active_allocated",
+            "frames": frames,
+        }
+        segments.append(
+            {
+                "device": 0,
+                "address": entry.addr,
+                "total_size": entry.size,
+                "allocated_size": entry.size,
+                "active_size": entry.size,
+                "requested_size": entry.size,
+                "stream": 0,
+                "segment_type": "large",
+                "segment_pool_id": (0, 0),
+                "is_expandable": False,
+                "frames": frames,
+                "blocks": [block],
+            }
+        )
+    return {
+        "segments": segments,
+        "device_traces": [trace],
+        "allocator_settings": {},
+        "external_annotations": [],
+        "device_type": "cpu",
+    }

@@ -1,4 +1,5 @@
 """The page of a memory timeline: one HTML file with its data and all it needs to draw them."""
+
 from __future__ import annotations
 
 import html
@@ -57,12 +58,20 @@ def _thinned(times: list[int], sizes: list[list[int]]) -> tuple[list[int], list[
     return [times[i] for i in order], [sizes[i] for i in order]
 
 
-def page(title: str, times: list[int], sizes: list[list[int]], names: list[str], colours: list[str], missing: list[str]) -> str:
+def page(
+    title: str, times: list[int], sizes: list[list[int]], names: list[str], colours: list[str], missing: list[str]
+) -> str:
     """times in microseconds; sizes: bytes by name at each of them."""
     peak = max((sum(row) for row in sizes), default=0)
     drawn_times, drawn_sizes = _thinned(times, sizes)
     notes = [f"Most at once: {peak:,} bytes.", *(f"Not recorded: {text}." for text in missing)]
     if len(drawn_times) < len(times):
         notes.append(f"Drawn are {len(drawn_times):,} of {len(times):,} moments, the highest and lowest among them.")
-    data = json.dumps({"times": drawn_times, "sizes": drawn_sizes, "names": names, "colours": colours}).replace("</", "<\\/")
-    return _PAGE.replace("@TITLE@", html.escape(title)).replace("@NOTES@", html.escape(" ".join(notes))).replace("@DATA@", data)
+    data = json.dumps({"times": drawn_times, "sizes": drawn_sizes, "names": names, "colours": colours}).replace(
+        "</", "<\\/"
+    )
+    return (
+        _PAGE.replace("@TITLE@", html.escape(title))
+        .replace("@NOTES@", html.escape(" ".join(notes)))
+        .replace("@DATA@", data)
+    )

@@ -2,6 +2,7 @@
 
 The engine tells what each block of memory was for, and from when to when (the question memory_blocks). torch follows versions of
 tensors; a block has one category for the whole of its life, so there is no action INCREMENT_VERSION."""
+
 from __future__ import annotations
 
 import enum
@@ -36,12 +37,22 @@ class Action(enum.Enum):
 
 # The order in which files name the categories, and their colours; None: unknown.
 COLOURS: dict[Optional[Category], str] = {
-    Category.PARAMETER: "darkgreen", Category.OPTIMIZER_STATE: "goldenrod", Category.INPUT: "black", Category.TEMPORARY: "mediumpurple",
-    Category.ACTIVATION: "red", Category.GRADIENT: "mediumblue", Category.AUTOGRAD_DETAIL: "royalblue", None: "grey"}
+    Category.PARAMETER: "darkgreen",
+    Category.OPTIMIZER_STATE: "goldenrod",
+    Category.INPUT: "black",
+    Category.TEMPORARY: "mediumpurple",
+    Category.ACTIVATION: "red",
+    Category.GRADIENT: "mediumblue",
+    Category.AUTOGRAD_DETAIL: "royalblue",
+    None: "grey",
+}
 _INDEX = {category: i for i, category in enumerate(COLOURS)}
 _BEFORE = -1  # time of what was there when the recording began
+
+
 class Change(NamedTuple):
     """One step of the timeline; time_ns is that of the system's clock, -1 for what was there before."""
+
     time_ns: int
     action: Action
     category: Optional[Category]
@@ -52,7 +63,7 @@ class Block(NamedTuple):
     device: tuple[str, int]
     address: Optional[int]
     nbytes: int
-    made_ns: Optional[int]   # of the system's clock; None: before the recording
+    made_ns: Optional[int]  # of the system's clock; None: before the recording
     freed_ns: Optional[int]  # None: not in the recording
     category: Optional[Category]
 
@@ -71,8 +82,12 @@ def read_blocks(trace: Any, pid: Optional[int] = None) -> list[Block]:
 
     def moment(ns: Optional[int]) -> Optional[int]:
         return None if ns is None else ns + base
-    return [Block(_device(device), address, nbytes, moment(made), moment(freed), Category.__members__.get(category.upper()))
-            for track, device, category, nbytes, made, freed, address in zip(*(table[c] for c in columns)) if track in tracks]
+
+    return [
+        Block(_device(device), address, nbytes, moment(made), moment(freed), Category.__members__.get(category.upper()))
+        for track, device, category, nbytes, made, freed, address in zip(*(table[c] for c in columns))
+        if track in tracks
+    ]
 
 
 def _device(name: str) -> tuple[str, int]:
@@ -81,7 +96,15 @@ def _device(name: str) -> tuple[str, int]:
     return (_DEVICES.get(found[1], "cpu"), max(int(found[2]), 0)) if found else ("cpu", 0)
 
 
-_DEVICES = {"GPU": "cuda", "XPU": "xpu", "MPS": "mps", "HPU": "hpu", "MTIA": "mtia", "type6:": "cuda", "type20:": "privateuse1"}
+_DEVICES = {
+    "GPU": "cuda",
+    "XPU": "xpu",
+    "MPS": "mps",
+    "HPU": "hpu",
+    "MTIA": "mtia",
+    "type6:": "cuda",
+    "type20:": "privateuse1",
+}
 
 
 class MemoryProfile:
@@ -99,7 +122,9 @@ class MemoryProfile:
         self.live = LiveTensors()
         self.missing.append("identity of tensors: categories follow from where and when blocks were taken and freed")
         if not self.live:
-            self.missing.append("a model or optimizer that is still there: parameters from before the recording are not shown")
+            self.missing.append(
+                "a model or optimizer that is still there: parameters from before the recording are not shown"
+            )
         self.blocks = [b._replace(category=self._category(b)) for b in self.blocks]
 
     def _category(self, block: Block) -> Optional[Category]:
@@ -111,13 +136,18 @@ class MemoryProfile:
         """The timeline by device (type, index), in the order of time."""
         result: dict[tuple[str, int], list[Change]] = {}
         for block in self.blocks:
-            begin = Change(_BEFORE, Action.PREEXISTING, block.category, block.nbytes) if block.made_ns is None else \
-                Change(block.made_ns, Action.CREATE, block.category, block.nbytes)
+            begin = (
+                Change(_BEFORE, Action.PREEXISTING, block.category, block.nbytes)
+                if block.made_ns is None
+                else Change(block.made_ns, Action.CREATE, block.category, block.nbytes)
+            )
             result.setdefault(block.device, []).append(begin)
             if block.freed_ns is not None:
                 result[block.device].append(Change(block.freed_ns, Action.DESTROY, block.category, block.nbytes))
         for h in self.live.before({(block.device, block.address) for block in self.blocks}):
-            result.setdefault(h.device, []).append(Change(_BEFORE, Action.PREEXISTING, Category.__members__.get(h.kind.upper()), h.nbytes))
+            result.setdefault(h.device, []).append(
+                Change(_BEFORE, Action.PREEXISTING, Category.__members__.get(h.kind.upper()), h.nbytes)
+            )
         for changes in result.values():
             changes.sort(key=lambda c: (c.time_ns, c.action.value))
         return result
@@ -125,7 +155,9 @@ class MemoryProfile:
     @property
     def timeline(self) -> list[tuple[int, Action, Optional[Category], int]]:
         """All devices: (time, action, category, bytes)."""
-        return sorted((tuple(c) for changes in self.changes.values() for c in changes), key=lambda c: (c[0], c[1].value))
+        return sorted(
+            (tuple(c) for changes in self.changes.values() for c in changes), key=lambda c: (c[0], c[1].value)
+        )
 
 
 class MemoryProfileTimeline:
@@ -136,7 +168,11 @@ class MemoryProfileTimeline:
 
     def _of_device(self, device: str) -> list[Change]:
         kind, _, index = device.partition(":")
-        found = [changes for (k, i), changes in self.profile.changes.items() if k == kind and (kind == "cpu" or i == int(index or 0))]
+        found = [
+            changes
+            for (k, i), changes in self.profile.changes.items()
+            if k == kind and (kind == "cpu" or i == int(index or 0))
+        ]
         return found[0] if found else []
 
     def _coalesce_timeline(self, device: str) -> tuple[list[int], list[list[int]]]:
@@ -148,7 +184,9 @@ class MemoryProfileTimeline:
             if not times or us != times[-1]:
                 times.append(us)
                 sizes.append(sizes[-1].copy() if sizes else [0] * (len(_INDEX) + 1))
-            sizes[-1][_INDEX[change.category] + 1] += -change.nbytes if change.action is Action.DESTROY else change.nbytes
+            sizes[-1][_INDEX[change.category] + 1] += (
+                -change.nbytes if change.action is Action.DESTROY else change.nbytes
+            )
         first = min((t for t in times if t != _BEFORE), default=_BEFORE)
         return [first if t == _BEFORE else t for t in times], sizes
 
@@ -162,11 +200,23 @@ class MemoryProfileTimeline:
     def export_memory_timeline_raw(self, path: str, device: str) -> None:
         _write(path, json.dumps(list(self._raw(device))))
 
-    def export_memory_timeline_html(self, path: str, device: str, figsize: Any = None, title: Optional[str] = None) -> None:
+    def export_memory_timeline_html(
+        self, path: str, device: str, figsize: Any = None, title: Optional[str] = None
+    ) -> None:
         """One page that needs nothing else; figsize is of no use here."""
         times, sizes = self._coalesce_timeline(device)
         names = ["Unknown" if category is None else category.name for category in COLOURS]
-        _write(path, page(title or f"Memory of {device}", times, [row[1:] for row in sizes], names, list(COLOURS.values()), self.profile.missing))
+        _write(
+            path,
+            page(
+                title or f"Memory of {device}",
+                times,
+                [row[1:] for row in sizes],
+                names,
+                list(COLOURS.values()),
+                self.profile.missing,
+            ),
+        )
 
 
 def _write(path: str, text: str) -> None:

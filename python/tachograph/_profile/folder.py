@@ -1,4 +1,5 @@
 """session(folder): a profiler that keeps what belongs together in one folder."""
+
 from __future__ import annotations
 
 import json
@@ -26,7 +27,10 @@ class session(profile):
         super().stop_trace()
         window = self._windows[-1]
         window.export_chrome(str(self.folder / "trace.json.gz"))
-        for name, text in (("report.txt", window.trace().report()), ("summary.json", window.trace().report("json")),
-                           ("conditions.json", json.dumps(conditions(self._model), indent=2, default=str) + "\n")):
+        for name, text in (
+            ("report.txt", window.trace().report()),
+            ("summary.json", window.trace().report("json")),
+            ("conditions.json", json.dumps(conditions(self._model), indent=2, default=str) + "\n"),
+        ):
             (self.folder / name).write_text(text, encoding="utf-8")
         tell(f"{self.folder}: trace, report, summary and conditions of this session")

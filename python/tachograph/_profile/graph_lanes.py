@@ -1,5 +1,6 @@
 """Annotations of CUDA graph nodes, put into a Chrome trace that is written: fields of its annotation for every kernel of a graph,
 and, if asked for, a lane of its own. GPU work alone has graph nodes, so this never runs for a CPU trace."""
+
 from __future__ import annotations
 
 import builtins
@@ -26,8 +27,10 @@ def bake_annotations(path: str, annotations: Mapping[int, Any], lanes: str, defa
     found = [_annotate(event, annotations, lanes, default_stream, rows) for event in document["traceEvents"]]
     if not any(found):
         return
-    document["traceEvents"].extend({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "ts": 0, "args": {"name": name}}
-                                   for (pid, tid), name in rows.items())
+    document["traceEvents"].extend(
+        {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "ts": 0, "args": {"name": name}}
+        for (pid, tid), name in rows.items()
+    )
     document["cudaGraphInlineAnnotated"] = True
     draft = f"{path}.{os.getpid()}.draft"
     with opener(draft, "wt", encoding="utf-8") as file:
@@ -35,7 +38,9 @@ def bake_annotations(path: str, annotations: Mapping[int, Any], lanes: str, defa
     os.replace(draft, path)
 
 
-def _annotate(event: dict[str, Any], annotations: Mapping[int, Any], lanes: str, default_stream: int, rows: dict[Any, str]) -> bool:
+def _annotate(
+    event: dict[str, Any], annotations: Mapping[int, Any], lanes: str, default_stream: int, rows: dict[Any, str]
+) -> bool:
     """Whether the event is work of an annotated graph node. rows: name of every lane that was made."""
     args = event.get("args") or {}
     if event.get("cat") not in _DEVICE_WORK or "graph node id" not in args:

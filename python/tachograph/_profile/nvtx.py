@@ -1,4 +1,5 @@
 """profile(nvtx=True): one NVTX range per operator while a window is recorded, so that a capture by Nsight Systems is labelled."""
+
 from __future__ import annotations
 
 import threading
@@ -43,4 +44,6 @@ class NvtxRanges:
         if self._thread == threading.get_ident():
             ranges.__exit__(None, None, None)
         else:
-            warn("nvtx=True: the profiler is stopped by another thread than the one that started it, where its ranges cannot be ended: they go on")
+            warn(
+                "nvtx=True: the profiler is stopped by another thread than the one that started it, where its ranges cannot be ended: they go on"
+            )

@@ -1,4 +1,5 @@
 """ExecutionTraceObserver: torch's own, which writes the graph of operators; with the methods that older torch lacks."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """Which steps are recorded: ProfilerAction, schedule(), and what a profiler does between two actions."""
+
 from __future__ import annotations
 
 from enum import Enum
@@ -9,6 +10,7 @@ from .._say import warn
 
 class ProfilerAction(Enum):
     """What a profiler does during one step. Members equal those of torch.profiler's enumeration, so schedules of both fit both."""
+
     NONE = 0
     WARMUP = 1
     RECORD = 2
@@ -99,12 +101,16 @@ def _runs(plan: Callable[[int], ProfilerAction], steps: int) -> Iterator[tuple[i
         yield first, steps - 1, what
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Schedule:
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Schedule:
     """A schedule for `profile(schedule=…)`: pass over `skip_first` steps, then again and again pass over `wait`, warm up for
     `warmup` and record `active` steps; `repeat` times, 0 = for ever. `skip_first_wait`: the first cycle does not wait."""
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
-        raise AssertionError(f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), "
-                             f"active={active} (need > 0), repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0).")
+        raise AssertionError(
+            f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), "
+            f"active={active} (need > 0), repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
+        )
     if warmup == 0:
         warn("Profiler won't be using warmup, this can skew profiler results")
     return Schedule(wait, warmup, active, repeat, skip_first, skip_first_wait)

@@ -1,4 +1,5 @@
 """How long steps take with and without recording: what a scheduled profiler can say of its own price."""
+
 from __future__ import annotations
 
 import math
@@ -58,7 +59,12 @@ class StepTimes:
         interval = self.interval_pct()
         if interval is None:
             return ""
-        result = (f"{self.inflation_pct():+.1f} % (95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})"
-                  if interval[1] - interval[0] < _SAYS_NOTHING_PCT else "steps differ too much among themselves to tell what recording adds")
-        return (f"a step took {median(self.with_ns) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}), "
-                f"{median(self.without_ns) / 1e6:.3f} ms else (n = {len(self.without_ns)}): {result}")
+        result = (
+            f"{self.inflation_pct():+.1f} % (95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})"
+            if interval[1] - interval[0] < _SAYS_NOTHING_PCT
+            else "steps differ too much among themselves to tell what recording adds"
+        )
+        return (
+            f"a step took {median(self.with_ns) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}), "
+            f"{median(self.without_ns) / 1e6:.3f} ms else (n = {len(self.without_ns)}): {result}"
+        )

@@ -5,6 +5,7 @@
 
 Evaluation, saving and logging come in bursts, every so many steps, and hide in a mean. Under `tachograph run` the callback also
 says where steps end."""
+
 from __future__ import annotations
 
 import sys
@@ -75,5 +76,7 @@ class TrainerCallback(_Base):
         for what, times in self.times_ns.items():
             if times:
                 often = f"  every {self.every(what):g} steps" if len(self._steps_at.get(what, ())) > 1 else ""
-                lines.append(f"{what:<10}{len(times):>7}{percentile(times, 50) / 1e6:>12.2f}{sum(times) / 1e9:>10.2f}{self.share(what):>9.1f}{often}")
+                lines.append(
+                    f"{what:<10}{len(times):>7}{percentile(times, 50) / 1e6:>12.2f}{sum(times) / 1e9:>10.2f}{self.share(what):>9.1f}{often}"
+                )
         return "\n".join(lines)

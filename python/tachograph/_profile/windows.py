@@ -1,4 +1,5 @@
 """_KinetoProfile: one window after the other, without a schedule. `profiler.profile` adds the schedule."""
+
 from __future__ import annotations
 
 import os
@@ -12,7 +13,14 @@ from torch.autograd import ProfilerActivity
 from .. import Trace
 from .._collect import metadata as _metadata
 from .._collect.backend import BACKENDS, ProfilerStats, Recipe, Recording, new_recording
-from .._collect.config import ProfilerActivityConfig, available_activities, check_options, parse_activities, preset_flags, read_experimental
+from .._collect.config import (
+    ProfilerActivityConfig,
+    available_activities,
+    check_options,
+    parse_activities,
+    preset_flags,
+    read_experimental,
+)
 from .._say import tell, warn_once
 from .graph_lanes import bake_annotations, check_lanes
 from .nvtx import NvtxRanges
@@ -30,18 +38,36 @@ class _KinetoProfile:
     "native" (our recorder) or "kineto" (torch's collector); nvtx=True (an NVTX range per operator, for Nsight, which then has the
     device to itself); the attribute `trace` (an open tachograph.Trace)."""
 
-    def __init__(self, *, activities: Optional[Iterable[Any]] = None, record_shapes: bool = False, profile_memory: bool = False,
-                 with_stack: bool = False, with_flops: bool = False, with_modules: bool = False, experimental_config: Any = None,
-                 execution_trace_observer: Optional[ITraceObserver] = None, acc_events: bool = False,
-                 custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
-                 preset: Optional[str] = None, memory_budget: int = 0, disk_budget: int = 0, backend: str = "auto",
-                 nvtx: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        activities: Optional[Iterable[Any]] = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Optional[ITraceObserver] = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Optional[Callable[[], str]] = None,
+        post_processing_timeout_s: Optional[float] = None,
+        preset: Optional[str] = None,
+        memory_budget: int = 0,
+        disk_budget: int = 0,
+        backend: str = "auto",
+        nvtx: bool = False,
+    ) -> None:
         if backend not in BACKENDS:
             raise ValueError(f"backend={backend!r}: there are {', '.join(BACKENDS)}")
         flags = preset_flags(preset)
-        self.activity_configs = parse_activities(supported_activities() if activities is None else activities, ProfilerActivity)
+        self.activity_configs = parse_activities(
+            supported_activities() if activities is None else activities, ProfilerActivity
+        )
         self.activities = set(self.activity_configs)
-        self._usable, self.use_device = available_activities(self.activities, supported_activities(), ProfilerActivity.CPU)
+        self._usable, self.use_device = available_activities(
+            self.activities, supported_activities(), ProfilerActivity.CPU
+        )
         if nvtx and self.use_device is not None:  # one collector at a time can have the device
             self._usable, self.use_device = {ProfilerActivity.CPU}, None
             tell("nvtx=True: work on the device is left to the recorder of the NVTX ranges; the CPU is recorded here")
@@ -66,13 +92,17 @@ class _KinetoProfile:
         self._budgets = {"memory_budget": int(memory_budget), "disk_budget": int(disk_budget), "keep": "last"}
         self._early_metadata: dict[str, str] = {}
         self._recording: Optional[Recording] = None  # the window that is prepared or running
-        self._windows: list[Recording] = []          # finished ones: the last, or all with acc_events
+        self._windows: list[Recording] = []  # finished ones: the last, or all with acc_events
         self._events: Any = None
 
     @property
     def activity_filters(self) -> dict[Any, set[str]]:
         """The activity types selected, as torch up to 2.14 calls it."""
-        return {activity: set(c.activity_types) for activity, c in self.activity_configs.items() if c.activity_types is not None}
+        return {
+            activity: set(c.activity_types)
+            for activity, c in self.activity_configs.items()
+            if c.activity_types is not None
+        }
 
     # ---- windows ----
 
@@ -84,16 +114,28 @@ class _KinetoProfile:
         self.stop_trace()
 
     def _recipe(self) -> Recipe:
-        return Recipe(activities=frozenset(self._usable), activity_configs=self.activity_configs, use_device=self.use_device,
-                      record_shapes=self.record_shapes or self.with_flops, profile_memory=self.profile_memory, with_stack=self._calls,
-                      stack_per_op=self.with_stack or self._experimental.verbose, with_flops=self.with_flops,
-                      with_modules=self.with_modules, process=self.preset in ("lean", "default", "deep"),
-                      experimental=self._experimental, post_processing_timeout_s=self.post_processing_timeout_s, **self._budgets)
+        return Recipe(
+            activities=frozenset(self._usable),
+            activity_configs=self.activity_configs,
+            use_device=self.use_device,
+            record_shapes=self.record_shapes or self.with_flops,
+            profile_memory=self.profile_memory,
+            with_stack=self._calls,
+            stack_per_op=self.with_stack or self._experimental.verbose,
+            with_flops=self.with_flops,
+            with_modules=self.with_modules,
+            process=self.preset in ("lean", "default", "deep"),
+            experimental=self._experimental,
+            post_processing_timeout_s=self.post_processing_timeout_s,
+            **self._budgets,
+        )
 
     def prepare_trace(self) -> None:
         if self._windows and not self.acc_events:
-            warn_once("Warning: Profiler clears events at the end of each cycle. Only events from the current cycle will be reported. "
-                      "To keep events across cycles, set acc_events=True.")
+            warn_once(
+                "Warning: Profiler clears events at the end of each cycle. Only events from the current cycle will be reported. "
+                "To keep events across cycles, set acc_events=True."
+            )
         trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback else uuid.uuid4().hex.upper()
         self._recording = new_recording(self._recipe(), str(trace_id), self.backend)
 
@@ -158,7 +200,11 @@ class _KinetoProfile:
             return {}
         if self._experimental.profile_all_threads:
             return {"pid": window.pid}
-        helpers = [row["tid"] for row in trace.ask("tracks") if row["pid"] == str(window.pid) and _HELPER.search(row["name"] or "")]
+        helpers = [
+            row["tid"]
+            for row in trace.ask("tracks")
+            if row["pid"] == str(window.pid) and _HELPER.search(row["name"] or "")
+        ]
         return {"pid": window.pid, "thread": [window.thread, *helpers]}
 
     @property
@@ -171,42 +217,62 @@ class _KinetoProfile:
         if not self._windows:
             return None
         from ..autograd.profiler import profile
+
         return profile._of_windows(self)
 
     def events(self) -> Any:
         """All events of the window, an EventList of FunctionEvent."""
         self._finished("accessing events")
         if self._experimental.trace_only:
-            raise RuntimeError("events() is not available when trace_only=True in ExperimentalConfig. Use export_chrome_trace() instead.")
+            raise RuntimeError(
+                "events() is not available when trace_only=True in ExperimentalConfig. Use export_chrome_trace() instead."
+            )
         if self._events is None:
             from .._events.event_list import EventList
+
             self._events = EventList.from_traces([w.trace() for w in self._windows], self)
         return self._events
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False,
-                     include_python_functions: bool = False) -> Any:
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
+    ) -> Any:
         """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked for."""
         self._finished("getting key averages")
-        return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions)
+        return self.events().key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
+        )
 
     def totals(self) -> Any:
         """Times of the whole window that count nothing twice: wall_ms, cpu_ms, device_ms and more; see Totals."""
         from .._events.totals import totals
+
         return totals(self._finished("adding up the run").trace())
 
     def by_class(self, device: Optional[bool] = None) -> dict[str, float]:
         """The share of time of each kind of work (conv, norm, gemm, attention, elementwise, copy, comm, other); the shares add up to 1.
         device: True for device time, False for host time; by default device time where there is any."""
         from .._events.totals import by_class
+
         return by_class(self._finished("sorting operators into classes").trace(), device)
 
     def phases(self) -> Any:
         """Host time of a step in the DataLoader, forward, backward and the optimizer, without labels; see PhaseTimes."""
         from .._events.totals import phases
+
         return phases(self._finished("dividing steps into phases").trace())
 
-    def export_chrome_trace(self, path: str, use_python_export: bool = False, cuda_graph_annotations: Any = None,
-                            graph_lanes: str = "none", default_stream: int = 7) -> None:
+    def export_chrome_trace(
+        self,
+        path: str,
+        use_python_export: bool = False,
+        cuda_graph_annotations: Any = None,
+        graph_lanes: str = "none",
+        default_stream: int = 7,
+    ) -> None:
         """Write the last window as Chrome JSON, packed if path ends in .gz. As often as you like, also after a trace handler.
         use_python_export changes nothing: there is one exporter."""
         check_lanes(cuda_graph_annotations, graph_lanes)
@@ -225,16 +291,20 @@ class _KinetoProfile:
     def export_memory_timeline(self, path: str, device: Optional[str] = None) -> None:
         """Memory by category over time: path ends in .html (a page), .json, .json.gz or raw.json.gz."""
         from .._memory.timeline import export_memory_timeline
+
         if device is None:
             device = f"{self.use_device}:0" if self.use_device else "cpu"
         self.mem_tl = export_memory_timeline(self._memory_profile(), path, device)
 
     def _memory_profile(self) -> Any:
-        missing = [f"{name}=True" for name in ("record_shapes", "profile_memory", "with_stack") if not getattr(self, name)]
+        missing = [
+            f"{name}=True" for name in ("record_shapes", "profile_memory", "with_stack") if not getattr(self, name)
+        ]
         if missing:
             raise ValueError(f"{', '.join(missing)} required for memory profiling.")
         self._finished("memory profiling")
         from .._memory.timeline import MemoryProfile
+
         return MemoryProfile(self.trace, self)
 
     def wait_for_exports(self) -> None:

@@ -1,4 +1,5 @@
 """The counterparts of torch.autograd.profiler, in `tachograph.autograd.profiler`."""
+
 from . import profiler
 
 __all__ = ["profiler"]

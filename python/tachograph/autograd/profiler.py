@@ -1,4 +1,5 @@
 """torch.autograd.profiler's public names: the older, simpler face of the profiler. New code uses tachograph.profile."""
+
 from __future__ import annotations
 
 import warnings
@@ -6,7 +7,15 @@ from typing import Any, Callable, Iterable, Optional
 
 import torch
 from torch.autograd import DeviceType, ProfilerActivity
-from torch.autograd.profiler import EnforceUnique, KinetoStepTracker, MemRecordsAcc, emit_itt, emit_nvtx, load_nvprof, parse_nvprof_trace
+from torch.autograd.profiler import (
+    EnforceUnique,
+    KinetoStepTracker,
+    MemRecordsAcc,
+    emit_itt,
+    emit_nvtx,
+    load_nvprof,
+    parse_nvprof_trace,
+)
 
 from .. import _torch_own
 from .._collect.backend import ProfilerStats as _ProfilerStats
@@ -15,8 +24,19 @@ from .._events.kineto_results import KinetoResults
 from .._labels.annotate import record_function
 from .._profile.windows import _KinetoProfile
 
-__all__ = ["profile", "record_function", "emit_itt", "emit_nvtx", "load_nvprof", "EnforceUnique", "parse_nvprof_trace", "KinetoStepTracker",
-           "EventList", "FunctionEvent", "MemRecordsAcc"]
+__all__ = [
+    "profile",
+    "record_function",
+    "emit_itt",
+    "emit_nvtx",
+    "load_nvprof",
+    "EnforceUnique",
+    "parse_nvprof_trace",
+    "KinetoStepTracker",
+    "EventList",
+    "FunctionEvent",
+    "MemRecordsAcc",
+]
 
 _DEVICES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
 
@@ -32,16 +52,34 @@ class profile:
     All of torch.autograd.profiler.profile: enabled=False does nothing; use_device="cuda" adds the device; use_kineto and the
     private keywords change nothing here. use_cuda=True and use_mtia=True are old ways to say use_device="cuda" and "mtia"."""
 
-    def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: Optional[str] = None, record_shapes: bool = False,
-                 with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False, with_modules: bool = False,
-                 use_kineto: bool = False, use_cpu: bool = True, experimental_config: Any = None, acc_events: bool = False,
-                 custom_trace_id_callback: Optional[Callable[[], str]] = None, post_processing_timeout_s: Optional[float] = None,
-                 activity_filters: Any = None, _profiler_extensions: Optional[dict[str, str]] = None, use_mtia: bool = False) -> None:
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: Optional[str] = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Optional[Callable[[], str]] = None,
+        post_processing_timeout_s: Optional[float] = None,
+        activity_filters: Any = None,
+        _profiler_extensions: Optional[dict[str, str]] = None,
+        use_mtia: bool = False,
+    ) -> None:
         self.enabled = enabled
         if not enabled:
             return
         if use_cuda:
-            warnings.warn("`use_cuda` is deprecated, please use `use_device='cuda'` instead.", FutureWarning, stacklevel=2)
+            warnings.warn(
+                "`use_cuda` is deprecated, please use `use_device='cuda'` instead.", FutureWarning, stacklevel=2
+            )
             use_device = "cuda"
         use_device = "mtia" if use_mtia else use_device
         if not use_cpu and not use_kineto:
@@ -52,9 +90,17 @@ class profile:
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
             raise ValueError("post_processing_timeout_s must be non-negative")
         self._windows = _KinetoProfile(
-            activities=activities, record_shapes=record_shapes or with_flops, with_flops=with_flops, profile_memory=profile_memory,
-            with_stack=with_stack, with_modules=with_modules, experimental_config=experimental_config, acc_events=acc_events,
-            custom_trace_id_callback=custom_trace_id_callback, post_processing_timeout_s=post_processing_timeout_s)
+            activities=activities,
+            record_shapes=record_shapes or with_flops,
+            with_flops=with_flops,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+        )
         self.use_cpu = use_cpu
         self.entered = False
 
@@ -129,24 +175,52 @@ class profile:
         """Microseconds of the host, over all events, each counted without its children."""
         return self.function_events.self_cpu_time_total
 
-    def table(self, sort_by: Optional[str] = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
-              max_shapes_column_width: int = 80, header: Optional[str] = None, top_level_events_only: bool = False) -> str:
+    def table(
+        self,
+        sort_by: Optional[str] = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: Optional[str] = None,
+        top_level_events_only: bool = False,
+    ) -> str:
         """Every event, one row each; key_averages().table() sums them up."""
-        return self.function_events.table(sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
-                                          max_name_column_width=max_name_column_width, max_shapes_column_width=max_shapes_column_width,
-                                          header=header, top_level_events_only=top_level_events_only)
+        return self.function_events.table(
+            sort_by=sort_by,
+            row_limit=row_limit,
+            max_src_column_width=max_src_column_width,
+            max_name_column_width=max_name_column_width,
+            max_shapes_column_width=max_shapes_column_width,
+            header=header,
+            top_level_events_only=top_level_events_only,
+        )
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False,
-                     include_python_functions: bool = False) -> EventList:
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
+    ) -> EventList:
         """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked for."""
-        return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions)
+        return self.function_events.key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
+        )
 
     def total_average(self) -> FunctionEventAvg:
         """The sum of all events."""
         return self.function_events.total_average()
 
-    def export_chrome_trace(self, path: str, metadata: Optional[dict[str, Any]] = None, use_python_export: bool = False,
-                            cuda_graph_annotations: Any = None, graph_lanes: str = "none", default_stream: int = 7) -> None:
+    def export_chrome_trace(
+        self,
+        path: str,
+        metadata: Optional[dict[str, Any]] = None,
+        use_python_export: bool = False,
+        cuda_graph_annotations: Any = None,
+        graph_lanes: str = "none",
+        default_stream: int = 7,
+    ) -> None:
         """Write all that was recorded as Chrome JSON, packed if path ends in .gz."""
         for key, value in (metadata or {}).items():
             self._windows.add_metadata(key, str(value))
@@ -166,7 +240,9 @@ class profile:
 def _activities(use_cpu: bool, use_device: Optional[str], filters: Any) -> list[Any]:
     activities = [ProfilerActivity.CPU] if use_cpu else []
     if use_device is not None:
-        name = _DEVICES.get(use_device, "PrivateUse1" if use_device == torch._C._get_privateuse1_backend_name() else None)
+        name = _DEVICES.get(
+            use_device, "PrivateUse1" if use_device == torch._C._get_privateuse1_backend_name() else None
+        )
         if name is None:
             warnings.warn(f"The {use_device} is not a valid device option.", stacklevel=3)
         else:

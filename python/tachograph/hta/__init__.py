@@ -6,13 +6,19 @@
 
 Every number is the engine's own answer: all events, no rounding. With hta_compat=True it is the number HTA 0.6.1 prints, its
 rounding, its step filter and its known defects included. pandas is imported when a frame is first made; figures need plotly."""
+
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-_HOME = {"TraceAnalysis": "trace_analysis", "TraceDiff": "trace_diff", "LabeledTrace": "trace_diff", "DeviceType": "trace_diff",
-         "MemoryAnalysis": "memory_analysis"}
+_HOME = {
+    "TraceAnalysis": "trace_analysis",
+    "TraceDiff": "trace_diff",
+    "LabeledTrace": "trace_diff",
+    "DeviceType": "trace_diff",
+    "MemoryAnalysis": "memory_analysis",
+}
 __all__ = ["TraceAnalysis", "TraceDiff", "LabeledTrace", "DeviceType", "MemoryAnalysis"]
 
 

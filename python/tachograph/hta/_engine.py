@@ -1,4 +1,5 @@
 """The files behind a TraceAnalysis: which rank each is, and questions asked of them rank by rank."""
+
 from __future__ import annotations
 
 import ctypes
@@ -15,7 +16,17 @@ NO_DATA = 3  # status of an error that says: this trace lacks what the question 
 
 
 LARGE = 100_000  # rows of an answer after which memory is given back
-BY_EVENT = {"rows", "events", "queue", "copy_bandwidth", "launch_stats", "kernel_annotations", "sequences", "critical_path", "op_kernels"}
+BY_EVENT = {
+    "rows",
+    "events",
+    "queue",
+    "copy_bandwidth",
+    "launch_stats",
+    "kernel_annotations",
+    "sequences",
+    "critical_path",
+    "op_kernels",
+}
 
 
 def give_back() -> None:
@@ -29,7 +40,9 @@ def give_back() -> None:
 def files_of(trace_dir: str) -> list[str]:
     """What a folder holds that may be a trace, by name."""
     if not os.path.isdir(trace_dir):
-        raise FileNotFoundError(f"{trace_dir} is not a directory: trace_dir= names the folder of the traces, trace_files= the files themselves")
+        raise FileNotFoundError(
+            f"{trace_dir} is not a directory: trace_dir= names the folder of the traces, trace_files= the files themselves"
+        )
     found = sorted(os.path.join(trace_dir, name) for name in os.listdir(trace_dir) if name.endswith(ENDINGS))
     if not found:
         raise FileNotFoundError(f"{trace_dir} holds no trace: no file in it ends in {', '.join(ENDINGS)}")
@@ -72,7 +85,9 @@ class Engine:
             trace = tachograph.open(paths[0])
         else:
             folder = tempfile.mkdtemp()
-            weakref.finalize(self, shutil.rmtree, folder, True)  # ranks of a large folder are read again when they are asked about
+            weakref.finalize(
+                self, shutil.rmtree, folder, True
+            )  # ranks of a large folder are read again when they are asked about
             for i, path in enumerate(paths):
                 os.symlink(os.path.abspath(path), os.path.join(folder, "%06d-%s" % (i, os.path.basename(path))))
             trace = tachograph.open(folder)

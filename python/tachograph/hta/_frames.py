@@ -1,4 +1,5 @@
 """From answers to pandas frames: microseconds, text without one Python object a row, columns for when there are no rows."""
+
 from __future__ import annotations
 
 import functools
@@ -8,25 +9,28 @@ import tachograph
 from tachograph import _read
 
 
-UNKNOWN = 0xffffffff  # code of no text
+UNKNOWN = 0xFFFFFFFF  # code of no text
 NO_NUMBER = -(1 << 63)
 
 
 def integers(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
     """An integer column as int64; unknown stands for what the trace does not say."""
     import numpy
+
     return stood_for(numpy.asarray(table[name]), unknown)
 
 
 def stood_for(values: Any, unknown: int) -> Any:
     """The same integers with another number for what is not known."""
     import numpy
+
     return numpy.where(values == NO_NUMBER, unknown, values) if len(values) and values.min() == NO_NUMBER else values
 
 
 def reals(table: tachograph.Table, name: str, scale: float = 1.0) -> Any:
     """A number column as float64, NaN where unknown, divided by scale. Not to be written to."""
     import numpy
+
     values = numpy.asarray(table[name])
     if values.dtype == numpy.float64:
         return values if scale == 1.0 else values / scale
@@ -44,6 +48,7 @@ def micros(table: tachograph.Table, name: str) -> Any:
 def taken(table: tachograph.Table, name: str) -> Any:
     """An integer column as an array that may be written to, not copied: for answers nobody else has, of which all columns are kept."""
     import numpy
+
     table._give()
     return numpy.asarray(table[name])
 
@@ -51,6 +56,7 @@ def taken(table: tachograph.Table, name: str) -> Any:
 def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
     """An integer column in the narrowest type that holds it, for answers nobody else has: unknown is written into them."""
     import numpy
+
     values = taken(table, name)
     low, high = _read.settle(values, unknown)
     return values.astype(_kind_of(low, high) if len(values) else numpy.int8)
@@ -59,6 +65,7 @@ def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
 def as_micros(times: Any, zero: int = 0) -> Any:
     """Nanoseconds that nobody else needs as float64 microseconds from zero on, in their place; NaN where unknown."""
     import numpy
+
     _read.us_of(times, zero)
     return times.view(numpy.float64)
 
@@ -70,6 +77,7 @@ def taken_micros(table: tachograph.Table, name: str) -> Any:
 def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]:
     """A text column as numbers into the list of its distinct texts, in the order in which they come."""
     import numpy
+
     column = table[name]
     numbers = numpy.empty(len(column), dtype=numpy.int64)
     return numbers, [column[row] for row in _read.numbered(column.codes(), numbers)]
@@ -78,6 +86,7 @@ def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]
 def is_known(table: tachograph.Table, name: str) -> bool:
     """Has any row a text in this column? Most keys of args are those of few events."""
     import numpy
+
     raw = numpy.frombuffer(table[name].codes(), dtype=numpy.uint32)
     return len(raw) > 0 and int(raw.min()) != UNKNOWN
 
@@ -85,6 +94,7 @@ def is_known(table: tachograph.Table, name: str) -> bool:
 def is_text(table: tachograph.Table, name: str, text: str) -> Any:
     """Which rows have this text in the column: of each text that comes, one is looked at."""
     import numpy
+
     column = table[name]
     raw = numpy.frombuffer(column.codes(), dtype=numpy.uint32)
     distinct, first = numpy.unique(raw, return_index=True)
@@ -94,6 +104,7 @@ def is_text(table: tachograph.Table, name: str, text: str) -> Any:
 def texts(table: tachograph.Table, name: str) -> Any:
     """A text column as an object array."""
     import numpy
+
     numbers, distinct = codes(table, name)
     known = numpy.empty(len(distinct), dtype=object)
     known[:] = distinct
@@ -104,6 +115,7 @@ def labelled(numbers: Any, labels: Sequence[str], index: Any = None) -> Any:
     """A Series of texts, one Python object for all rows of a label."""
     import numpy
     import pandas
+
     known = numpy.empty(len(labels), dtype=object)
     known[:] = labels
     return pandas.Series(known[numbers], index=index, dtype=object, copy=False)
@@ -114,6 +126,7 @@ def renamed(texts_of: Any, rename: Callable[[str], str]) -> Any:
     row, and a copy of all texts on the way."""
     import numpy
     import pandas
+
     numbers, distinct = pandas.factorize(texts_of.to_numpy(dtype=object))
     known = numpy.empty(len(distinct), dtype=object)
     known[:] = [rename(text) for text in distinct]
@@ -122,6 +135,7 @@ def renamed(texts_of: Any, rename: Callable[[str], str]) -> Any:
 
 def _kind_of(low: int, high: int) -> Any:
     import numpy
+
     for kind in (numpy.int8, numpy.int16, numpy.int32):
         if numpy.iinfo(kind).min <= low and high <= numpy.iinfo(kind).max:
             return kind
@@ -131,6 +145,7 @@ def _kind_of(low: int, high: int) -> Any:
 def small(values: Any) -> Any:
     """The same integers in the narrowest type that holds them, as HTA keeps its columns."""
     import numpy
+
     if len(values) == 0:
         return values.astype(numpy.int8)
     return values.astype(_kind_of(values.min(), values.max()), copy=False)
@@ -149,6 +164,7 @@ def owned(values: Any) -> Any:
 @functools.lru_cache(maxsize=64)
 def _names(names: tuple[str, ...]) -> Any:
     import pandas
+
     return pandas.Index(list(names))
 
 
@@ -164,6 +180,7 @@ def _maker() -> Optional[Callable[..., Any]]:
 
 def _column(values: Any) -> Any:
     import numpy
+
     if isinstance(values, list):
         return numpy.array(values, dtype=object if any(isinstance(v, str) for v in values) else None)
     return owned(values)
@@ -174,16 +191,24 @@ def frame(columns: dict[Any, Any], index: Any = None) -> Any:
     together: their names as a tuple, and an array of two dimensions, a row a column."""
     import numpy
     import pandas
-    made = {(name,) if isinstance(name, str) else name: _column(values).reshape(1 if isinstance(name, str) else len(name), -1)
-            for name, values in columns.items()}
+
+    made = {
+        (name,) if isinstance(name, str) else name: _column(values).reshape(
+            1 if isinstance(name, str) else len(name), -1
+        )
+        for name, values in columns.items()
+    }
     names = tuple(name for several in made for name in several)
     if index is None:
         index = pandas.RangeIndex(next(iter(made.values())).shape[1])
     make = _maker()
     if make is None:
         rows = [row for block in made.values() for row in block]
-        return pandas.DataFrame({name: pandas.Series(row, index=index, dtype=row.dtype, copy=False) for name, row in zip(names, rows)},
-                                index=index, copy=False)
+        return pandas.DataFrame(
+            {name: pandas.Series(row, index=index, dtype=row.dtype, copy=False) for name, row in zip(names, rows)},
+            index=index,
+            copy=False,
+        )
     blocks, place = [], 0
     for block in made.values():
         blocks.append((block, numpy.arange(place, place + len(block))))
@@ -194,20 +219,25 @@ def frame(columns: dict[Any, Any], index: Any = None) -> Any:
 def levels(columns: Sequence[Sequence[Any]], names: Sequence[Optional[str]]) -> Any:
     """A MultiIndex of short columns; pandas' own ways to make one take milliseconds."""
     import pandas
+
     places = [{value: place for place, value in enumerate(sorted(set(values)))} for values in columns]
     codes = [[place[value] for value in values] for place, values in zip(places, columns)]
-    return pandas.MultiIndex(levels=[pandas.Index(list(place)) for place in places], codes=codes, names=names, verify_integrity=False)
+    return pandas.MultiIndex(
+        levels=[pandas.Index(list(place)) for place in places], codes=codes, names=names, verify_integrity=False
+    )
 
 
 def empty(kinds: Sequence[tuple[str, str]]) -> Any:
     """A frame of these columns without a row."""
     import pandas
+
     return pandas.DataFrame({name: pandas.Series([], dtype=kind) for name, kind in kinds})
 
 
 def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], anew: bool = True) -> Any:
     """Frames of ranks, one below the other, numbered anew; an empty frame of the right columns when there is none."""
     import pandas
+
     there = [f for f in frames if f is not None and len(f)]
     if len(there) == 1:
         return there[0]
@@ -217,11 +247,16 @@ def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], anew: bool 
 def described(values: Any) -> dict[str, float]:
     """count, mean, std, min, quartiles and max, as pandas' describe gives them: sample deviation, linear interpolation."""
     import numpy
+
     if len(values) == 0:
         return {"count": 0.0, **{k: numpy.nan for k in ("mean", "std", "min", "25%", "50%", "75%", "max")}}
     quartiles = numpy.percentile(values, [0, 25, 50, 75, 100])
-    return {"count": float(len(values)), "mean": float(values.mean()), "std": float(values.std(ddof=1)) if len(values) > 1 else numpy.nan,
-            **dict(zip(("min", "25%", "50%", "75%", "max"), map(float, quartiles)))}
+    return {
+        "count": float(len(values)),
+        "mean": float(values.mean()),
+        "std": float(values.std(ddof=1)) if len(values) > 1 else numpy.nan,
+        **dict(zip(("min", "25%", "50%", "75%", "max"), map(float, quartiles))),
+    }
 
 
 DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")

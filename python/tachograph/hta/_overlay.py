@@ -1,4 +1,5 @@
 """A trace once more, with something added: read line by line from an export, so that memory does not grow with the file."""
+
 from __future__ import annotations
 
 import contextlib
@@ -142,4 +143,4 @@ def _changed(event: bytes, more: dict[str, Any]) -> bytes:
     text = event.rstrip(b",\n")
     document = json.loads(text)
     document.setdefault("args", {}).update(more)
-    return json.dumps(document, ensure_ascii=False).encode() + event[len(text):]
+    return json.dumps(document, ensure_ascii=False).encode() + event[len(text) :]

@@ -1,4 +1,5 @@
 """Figures of the answers, through plotly where it is installed; where it is not, one sentence says so and the frame is all there is."""
+
 from __future__ import annotations
 
 import warnings
@@ -10,7 +11,10 @@ def _plotly() -> Any:
         import plotly.graph_objects
         import plotly.subplots
     except ImportError:
-        warnings.warn("visualize=True draws with plotly, which is not installed (pip install plotly); the frame is returned without a figure", stacklevel=4)
+        warnings.warn(
+            "visualize=True draws with plotly, which is not installed (pip install plotly); the frame is returned without a figure",
+            stacklevel=4,
+        )
         return None
     return plotly
 
@@ -38,11 +42,15 @@ def bars(frame: Any, x: str, y: str, title: str, color: Optional[str] = None, fa
         return
     go = plotly.graph_objects
     panels = [(None, frame)] if facet is None else list(frame.groupby(facet, sort=False))
-    figure = plotly.subplots.make_subplots(rows=len(panels), cols=1, subplot_titles=[f"{facet} {k}" for k, _ in panels] if facet else None)
+    figure = plotly.subplots.make_subplots(
+        rows=len(panels), cols=1, subplot_titles=[f"{facet} {k}" for k, _ in panels] if facet else None
+    )
     for row, (_, part) in enumerate(panels, 1):
         groups = [(y, part)] if color is None else list(part.groupby(color, sort=False))
         for label, group in groups:
-            figure.add_trace(go.Bar(x=group[x].astype(str), y=group[y], name=str(label), showlegend=row == 1), row=row, col=1)
+            figure.add_trace(
+                go.Bar(x=group[x].astype(str), y=group[y], name=str(label), showlegend=row == 1), row=row, col=1
+            )
     figure.update_layout(barmode="stack" if color else "group", title=title, height=max(400, 300 * len(panels)))
     _show(figure)
 
@@ -55,9 +63,15 @@ def pies(panels: list[tuple[str, list[str], list[float]]], title: str, renderer:
         return
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = plotly.subplots.make_subplots(rows=rows, cols=columns, specs=[[{"type": "domain"}] * columns] * rows, subplot_titles=[p[0] for p in panels])
+    figure = plotly.subplots.make_subplots(
+        rows=rows, cols=columns, specs=[[{"type": "domain"}] * columns] * rows, subplot_titles=[p[0] for p in panels]
+    )
     for i, (_, labels, values) in enumerate(panels):
-        figure.add_trace(plotly.graph_objects.Pie(labels=labels, values=values, textinfo="percent"), row=i // columns + 1, col=i % columns + 1)
+        figure.add_trace(
+            plotly.graph_objects.Pie(labels=labels, values=values, textinfo="percent"),
+            row=i // columns + 1,
+            col=i % columns + 1,
+        )
     figure.update_layout(title=title, height=450 * rows)
     _show(figure, renderer)
 
@@ -90,27 +104,47 @@ def areas(x: Any, curves: dict[str, Any], title: str, x_title: str, y_title: str
     if plotly is None:
         return
     go = plotly.graph_objects
-    figure = go.Figure([go.Scatter(x=x, y=y, name=name, stackgroup="one", mode="lines", line_shape="hv") for name, y in curves.items()])
+    figure = go.Figure(
+        [go.Scatter(x=x, y=y, name=name, stackgroup="one", mode="lines", line_shape="hv") for name, y in curves.items()]
+    )
     figure.update_layout(title=title, xaxis_title=x_title, yaxis_title=y_title)
     if path:
         figure.write_html(path)
     _show(figure)
 
 
-def timeline(events: Any, columns: tuple[str, str, str, str], title: str, height: int, hover: list[str], path: Optional[str] = None,
-             how: str = "inline") -> Optional[str]:
+def timeline(
+    events: Any,
+    columns: tuple[str, str, str, str],
+    title: str,
+    height: int,
+    hover: list[str],
+    path: Optional[str] = None,
+    how: str = "inline",
+) -> Optional[str]:
     """Events as bars; columns: those of start, end, lane and colour. how: inline shows the figure, html gives the page, file does neither."""
     plotly = _plotly()
     if plotly is None or events.empty:
         return None
     import plotly.express
+
     start, end, lane, color = columns
     lanes = sorted(events[lane].unique())
     if events[start].dtype.kind != "M":  # the library draws moments; microseconds from the start stand for them
         import pandas
+
         events = events.assign(**{c: pandas.to_datetime(events[c], unit="us") for c in (start, end)})
-    figure = plotly.express.timeline(events, x_start=start, x_end=end, y=lane, color=color, hover_data=hover, title=title,
-                                     category_orders={lane: lanes}, height=100 + max(height, 30) * len(lanes))
+    figure = plotly.express.timeline(
+        events,
+        x_start=start,
+        x_end=end,
+        y=lane,
+        color=color,
+        hover_data=hover,
+        title=title,
+        category_orders={lane: lanes},
+        height=100 + max(height, 30) * len(lanes),
+    )
     if path:
         figure.write_html(path) if path.endswith(".html") else figure.write_image(path)
     if how == "html":

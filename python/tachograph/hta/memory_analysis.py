@@ -1,4 +1,5 @@
 """MemoryAnalysis: PyTorch's raw memory timeline (export_memory_timeline, .raw.json.gz) as stacked curves by category."""
+
 from __future__ import annotations
 
 import gzip
@@ -9,6 +10,7 @@ from typing import Any, Optional
 
 class Category(Enum):
     """The numbers in the file, in the order in which they are stacked."""
+
     PARAMETER = 0
     OPTIMIZER_STATE = 1
     INPUT = 2
@@ -33,14 +35,19 @@ class MemoryAnalysis:
         opened = gzip.open(self.path, "rb") if str(self.path).endswith(".gz") else open(self.path, "rb")
         with opened as f:
             entries = json.load(f)
-        if not isinstance(entries, list) or not all(isinstance(e, list) and len(e) == 4 and 0 <= e[3] < len(LABELS) for e in entries):
-            raise ValueError(f"{self.path} is no raw memory timeline: a list of [time, action, bytes, category] was expected")
+        if not isinstance(entries, list) or not all(
+            isinstance(e, list) and len(e) == 4 and 0 <= e[3] < len(LABELS) for e in entries
+        ):
+            raise ValueError(
+                f"{self.path} is no raw memory timeline: a list of [time, action, bytes, category] was expected"
+            )
         return entries
 
     def _process_raw_events(self) -> tuple[Any, Any]:
         """Times (ns) and, for each, the bytes held by every category. What was there before the recording began (time -1) counts
         from the first time on; HTA gives it a snapshot of its own at that time."""
         import numpy
+
         entries = numpy.array(self._entries(), dtype=numpy.int64).reshape(-1, 4)
         times, amounts, kinds = entries[:, 0].copy(), entries[:, 2], entries[:, 3]
         before = times == -1
@@ -58,6 +65,7 @@ class MemoryAnalysis:
     def to_frame(self) -> Any:
         """One row a snapshot: time (ns), a column a category, total (bytes)."""
         import pandas
+
         frame = pandas.DataFrame(self.sizes, columns=list(LABELS))
         frame.insert(0, "time", self.times)
         frame["total"] = self.sizes.sum(axis=1)
@@ -66,8 +74,9 @@ class MemoryAnalysis:
     def plot_memory_timeline(self, save_graph: bool = False, show: Optional[bool] = True) -> None:
         """Milliseconds from 0 against GiB, stacked. save_graph: also written beside the file, as a page."""
         from . import _plots
+
         if len(self.times) == 0:
             return
-        curves = {label: self.sizes[:, i] / 1024 ** 3 for i, label in enumerate(LABELS)}
+        curves = {label: self.sizes[:, i] / 1024**3 for i, label in enumerate(LABELS)}
         path = f"{self.path}.html" if save_graph else None
         _plots.areas((self.times - self.times[0]) / 1e6, curves, "Memory timeline", "ms", "GiB", path)

@@ -1,4 +1,5 @@
 """A small CNN is trained for one epoch, all of it inside one profile; labels around the loop and around the data."""
+
 import shim
 import torch
 from torch import nn

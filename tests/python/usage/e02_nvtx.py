@@ -1,4 +1,5 @@
 """NVTX ranges around one's own code: they are on the timeline and in the tables."""
+
 import shim
 import torch
 import tachograph as tg

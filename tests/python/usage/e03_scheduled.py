@@ -1,4 +1,5 @@
 """Eleven steps, of which a schedule records three; one file for TensorBoard, then the twenty largest rows."""
+
 import shim
 import torch
 import tachograph as tg

@@ -1,4 +1,5 @@
 """start(), step() and stop() by hand; the four phases of a step are labelled."""
+
 import shim
 import torch
 from tachograph import profile, record_function, schedule, tensorboard_trace_handler
@@ -6,8 +7,12 @@ from tachograph import profile, record_function, schedule, tensorboard_trace_han
 model = torch.nn.Linear(16, 4).cuda()
 loss_fn = torch.nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-prof = profile(schedule=schedule(wait=1, warmup=1, active=3, repeat=1), on_trace_ready=tensorboard_trace_handler("log"),
-               record_shapes=True, with_stack=True)
+prof = profile(
+    schedule=schedule(wait=1, warmup=1, active=3, repeat=1),
+    on_trace_ready=tensorboard_trace_handler("log"),
+    record_shapes=True,
+    with_stack=True,
+)
 prof.start()
 for step in range(6):
     x, y = torch.randn(8, 16).cuda(), torch.randint(0, 4, (8,)).cuda()

@@ -1,4 +1,5 @@
 """The same profile by time on the device and by memory on the device."""
+
 import shim
 import torch
 import tachograph as tg

@@ -1,4 +1,5 @@
 """Memory by category over three training steps, as a page."""
+
 import shim
 import torch
 import tachograph as tg

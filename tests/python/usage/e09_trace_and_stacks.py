@@ -1,4 +1,5 @@
 """A Chrome trace and folded stacks, with_stack alone."""
+
 import shim
 import torch
 import tachograph as tg

@@ -1,4 +1,5 @@
 """Wait one, warm up four, record five of eleven steps."""
+
 import shim
 import torch
 import tachograph as tg

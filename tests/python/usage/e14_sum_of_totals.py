@@ -1,4 +1,5 @@
 """Totals of all rows added up, and FLOPs of each operator (E15)."""
+
 import shim
 import torch
 import tachograph as tg

@@ -1,4 +1,5 @@
 """A model that asks for a number on the host in every layer, and the same without; the profile names the line."""
+
 import shim
 import torch
 from tachograph import profile

@@ -1,4 +1,5 @@
 """Throughput and latency of a model."""
+
 import shim
 import torch
 import tachograph as tg

@@ -1,4 +1,5 @@
 """Under which conditions a figure was measured."""
+
 import shim
 import torch
 import tachograph as tg

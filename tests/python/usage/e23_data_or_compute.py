@@ -1,4 +1,5 @@
 """Time to get a batch against time to work on it."""
+
 import shim
 import time
 import torch

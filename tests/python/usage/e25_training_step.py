@@ -1,4 +1,5 @@
 """A function that profiles a training step with schedule 1/2/5/1 and says where the trace is."""
+
 import shim
 import glob
 import torch
@@ -6,8 +7,13 @@ import tachograph as tg
 
 
 def profile_training_step(model, optimizer, batches):
-    with tg.profile(schedule=tg.schedule(wait=1, warmup=2, active=5, repeat=1), on_trace_ready=tg.tensorboard_trace_handler("./profiler"),
-                    record_shapes=True, profile_memory=True, with_stack=True) as prof:
+    with tg.profile(
+        schedule=tg.schedule(wait=1, warmup=2, active=5, repeat=1),
+        on_trace_ready=tg.tensorboard_trace_handler("./profiler"),
+        record_shapes=True,
+        profile_memory=True,
+        with_stack=True,
+    ) as prof:
         for x in batches:
             optimizer.zero_grad()
             model(x).square().mean().backward()

@@ -1,4 +1,5 @@
 """Time of the three phases of a step, from labels, in percent."""
+
 import shim
 import torch
 from tachograph import profile, record_function

@@ -1,4 +1,5 @@
 """Time by module: labels put around every leaf by hooks, and the module path of each operator."""
+
 import shim
 import torch
 import tachograph as tg
@@ -7,7 +8,9 @@ model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.L
 open_labels = []
 for name, module in model.named_modules():
     if not list(module.children()):
-        module.register_forward_pre_hook(lambda m, args, name=name: open_labels.append(tg.record_function(f"module_{name}").__enter__()))
+        module.register_forward_pre_hook(
+            lambda m, args, name=name: open_labels.append(tg.record_function(f"module_{name}").__enter__())
+        )
         module.register_forward_hook(lambda m, args, out: open_labels.pop().__exit__(None, None, None))
 with tg.profile(record_shapes=True, with_modules=True) as prof:
     for _ in range(3):

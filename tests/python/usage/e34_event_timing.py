@@ -1,4 +1,5 @@
 """A kernel timed by two events, with the synchronisation done right; then by tg.timer, which does it by itself."""
+
 import shim
 import torch
 import tachograph as tg

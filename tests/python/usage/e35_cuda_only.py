@@ -1,4 +1,5 @@
 """A profile that asks for the device alone, on a machine that has none."""
+
 import shim
 import torch
 from tachograph import profile, ProfilerActivity

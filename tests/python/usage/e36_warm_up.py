@@ -1,4 +1,5 @@
 """How long the first runs are slower than the rest: found, not guessed."""
+
 import shim
 import time
 import tachograph as tg

@@ -1,4 +1,5 @@
 """A handler of one's own, as the documentation's recipe has it: a table and a numbered trace for each of two cycles."""
+
 import shim
 import torch
 import tachograph

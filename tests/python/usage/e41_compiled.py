@@ -1,4 +1,5 @@
 """The same function eager and compiled, under autocast, with its profile."""
+
 import shim
 import torch
 import tachograph as tg

@@ -1,4 +1,5 @@
 """Pairs of a wrong and a right way to profile: never stopped early enough, and a loop shorter than the schedule."""
+
 import shim
 import warnings
 import torch

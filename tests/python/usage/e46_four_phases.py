@@ -1,4 +1,5 @@
 """From a measured baseline to a profile, in four parts, with a result dictionary."""
+
 import shim
 import json
 import time
@@ -29,8 +30,13 @@ for _ in loader:
     pass
 result["data_seconds"] = time.perf_counter() - began
 print("=== 3 profile ===")
-with tg.profile(schedule=tg.schedule(wait=1, warmup=2, active=3, repeat=1), on_trace_ready=tg.tensorboard_trace_handler("./log"),
-                record_shapes=True, profile_memory=True, with_stack=True) as prof:
+with tg.profile(
+    schedule=tg.schedule(wait=1, warmup=2, active=3, repeat=1),
+    on_trace_ready=tg.tensorboard_trace_handler("./log"),
+    record_shapes=True,
+    profile_memory=True,
+    with_stack=True,
+) as prof:
     for number, (x,) in enumerate(loader):
         train_step(x)
         prof.step()

@@ -1,4 +1,5 @@
 """record_function as a decorator, nested labels, a label that is open while others come and go."""
+
 import shim
 import torch
 from tachograph import profile, record_function

@@ -1,4 +1,5 @@
 """A schedule written by hand: a function of the number of the step; and a trainer's callback that steps the profiler."""
+
 import shim
 import torch
 import tachograph as tg
@@ -11,7 +12,9 @@ class Callback:
 
     @staticmethod
     def plan(step):
-        return {3: tg.ProfilerAction.WARMUP, 4: tg.ProfilerAction.RECORD, 5: tg.ProfilerAction.RECORD_AND_SAVE}.get(step, tg.ProfilerAction.NONE)
+        return {3: tg.ProfilerAction.WARMUP, 4: tg.ProfilerAction.RECORD, 5: tg.ProfilerAction.RECORD_AND_SAVE}.get(
+            step, tg.ProfilerAction.NONE
+        )
 
     def ready(self, prof):
         self.names.append(sorted(e.name for e in prof.events() if e.name.startswith("ProfilerStep")))

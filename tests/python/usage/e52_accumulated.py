@@ -1,4 +1,5 @@
 """Events of all cycles together, and metadata of the job in the file."""
+
 import shim
 import json
 import torch

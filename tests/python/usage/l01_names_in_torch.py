@@ -1,5 +1,6 @@
 """A trainer that brings a profiler of its own around torch.profiler: ours is put into torch.profiler before the trainer is imported.
 It wraps the schedule, counts steps itself, sets the handler when the first step is over and labels modules by hooks."""
+
 import shim  # noqa: F401
 import inspect
 import os
@@ -61,8 +62,13 @@ class Hooks:
         print(events.key_averages(group_by_input_shapes=True).table(sort_by="cuda_time_total", row_limit=200))
 
 
-hooks = Hooks("log", schedule=torch.profiler.schedule(wait=1, warmup=1, active=3), activities=[ProfilerActivity.CPU], record_shapes=True,
-              export_to_flame_graph=False)
+hooks = Hooks(
+    "log",
+    schedule=torch.profiler.schedule(wait=1, warmup=1, active=3),
+    activities=[ProfilerActivity.CPU],
+    record_shapes=True,
+    export_to_flame_graph=False,
+)
 model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
 hooks.begin(model)
 for _ in range(7):

@@ -1,4 +1,5 @@
 """Ours in the place of torch's modules: what is imported from there, and what torch itself looks up there, works as before."""
+
 import shim  # noqa: F401
 import sys
 import torch
@@ -11,7 +12,11 @@ sys.modules["torch.autograd.profiler"] = torch.autograd.profiler = tachograph.au
 from torch.autograd.profiler import profile as older, record_function  # noqa: E402
 from torch.profiler import profile, schedule  # noqa: E402
 
-print(torch.profiler.profiler.profile is not profile, torch.profiler._utils.__name__, torch.autograd.profiler._is_profiler_enabled)
+print(
+    torch.profiler.profiler.profile is not profile,
+    torch.profiler._utils.__name__,
+    torch.autograd.profiler._is_profiler_enabled,
+)
 layer = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
 

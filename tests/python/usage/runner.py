@@ -2,6 +2,7 @@
 
 Standard input: a line for each, "script folder"; the script runs in the folder, its output goes to folder.out and
 folder.err. Standard output: a line with its exit status."""
+
 import os
 import runpy
 import sys

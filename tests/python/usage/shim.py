@@ -1,6 +1,7 @@
 """A machine with a CUDA device, as far as a script can tell: imported first, it lets scripts written for one run on the CPU.
 `.cuda()` and device="cuda" mean the CPU, events are moments of a monotonic clock, synchronising is nothing, and the memory counters
 of the device are those of CPU tensors. torch.cuda.is_available() still tells the truth."""
+
 import functools
 import gc
 import os
@@ -24,6 +25,7 @@ def _without_cuda(function):
         if "device" in kwargs:
             kwargs["device"] = on_cpu(kwargs["device"])
         return function(*args, **kwargs)
+
     return call
 
 
@@ -33,6 +35,7 @@ def _moved(function):
         args = tuple(on_cpu(a) if isinstance(a, (str, torch.device)) else a for a in args)
         kwargs.pop("non_blocking", None)
         return _without_cuda(function)(self, *args, **kwargs)
+
     return to
 
 
@@ -56,8 +59,11 @@ class Event:
 def _live_bytes(*_):
     """Bytes of all tensors there are, each storage once."""
     with torch.no_grad():
-        found = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in gc.get_objects() if type(t) is torch.Tensor or
-                 type(t) is torch.nn.Parameter}
+        found = {
+            t.untyped_storage().data_ptr(): t.untyped_storage().nbytes()
+            for t in gc.get_objects()
+            if type(t) is torch.Tensor or type(t) is torch.nn.Parameter
+        }
     return sum(found.values())
 
 
@@ -65,7 +71,9 @@ for _name in ("randn", "rand", "zeros", "ones", "empty", "full", "tensor", "aran
     setattr(torch, _name, _without_cuda(getattr(torch, _name)))
 torch.Tensor.to, torch.nn.Module.to = _moved(torch.Tensor.to), _moved(torch.nn.Module.to)
 torch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *_, **__: self
-if hasattr(getattr(torch, "_streambase", None), "_EventBase"):  # torch 2.4: dynamo, which optimizers import, wants an event of torch's own class
+if hasattr(
+    getattr(torch, "_streambase", None), "_EventBase"
+):  # torch 2.4: dynamo, which optimizers import, wants an event of torch's own class
     import torch._dynamo  # noqa: F401
 torch.cuda.Event = Event
 torch.cuda.synchronize = torch.cuda.empty_cache = torch.cuda.reset_peak_memory_stats = lambda *_: None
@@ -76,6 +84,7 @@ torch.cuda.current_device = lambda: 0
 
 class _Nvtx:
     """The library below torch.cuda.nvtx: it counts how deep the ranges lie."""
+
     depth = 0
 
     def rangePushA(self, message):
@@ -93,6 +102,7 @@ class _Nvtx:
 def nvtx():
     """torch.cuda.nvtx works, on a build without CUDA too."""
     import torch.cuda.nvtx
+
     if torch.version.cuda is None:
         torch.cuda.nvtx._nvtx = _Nvtx()
 

@@ -2,6 +2,7 @@
 sitecustomize that the user has. Does nothing at all without TACHOGRAPH_RUN, and nothing that the program could see but that.
 
 Nothing is imported here that Python has not imported itself: a module of the program may have the name of one of the library's."""
+
 import os
 import sys
 
@@ -84,6 +85,7 @@ def _noting(start, words_at, environment_at):
         except Exception:
             pass  # such words are for the function itself to refuse
         return start(*given, **named)
+
     noting.__name__, noting.__doc__, noting.__wrapped__ = start.__name__, start.__doc__, start
     return noting
 
@@ -99,7 +101,9 @@ def _unrecorded(words, environment):
     """Of each Python that these words start in this environment (None: ours) and that does not come to us: why."""
     name = os.path.basename(words[0])
     if name in _SHELLS:
-        command = next((after for word, after in zip(words[1:], words[2:]) if word.startswith("-") and word.endswith("c")), "")
+        command = next(
+            (after for word, after in zip(words[1:], words[2:]) if word.startswith("-") and word.endswith("c")), ""
+        )
         for simple in _commands(command):
             yield from _unrecorded_of_shell(simple, environment)
     elif name.startswith(("python", "pypy")):
@@ -112,7 +116,10 @@ def _unrecorded(words, environment):
 def _unrecorded_of_shell(words, environment):
     while words and (words[0] in _IN_FRONT or "=" in words[0].split("/", 1)[0]):
         name, _, value = words[0].partition("=")
-        if (name == "PYTHONPATH" and "$PYTHONPATH" not in value and "${PYTHONPATH" not in value) or words[:2] == ["env", "-i"]:
+        if (name == "PYTHONPATH" and "$PYTHONPATH" not in value and "${PYTHONPATH" not in value) or words[:2] == [
+            "env",
+            "-i",
+        ]:
             environment = {}
         words = words[2:] if words[:2] == ["env", "-i"] else words[1:]
     if words:
@@ -171,6 +178,7 @@ def _users_own():
     """Run the sitecustomize that would have run without us, under its own name."""
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
+
     sys.path[:] = [place for place in sys.path if os.path.abspath(place) != _HERE]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is None or spec.loader is None:

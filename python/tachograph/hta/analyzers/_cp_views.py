@@ -1,5 +1,6 @@
 """A critical path's nodes and edges as networkx and HTA show them, made when they are looked at; and the longest way through edges whose
 weights somebody has changed."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -9,7 +10,14 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 from .. import _frames
 
 # Calls that wait for the device: HTA gives the edge to their end no weight.
-BLOCKING = {"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpyAsync"}
+BLOCKING = {
+    "cudaDeviceSynchronize",
+    "cudaStreamSynchronize",
+    "cudaEventQuery",
+    "cudaEventSynchronize",
+    "cudaMemcpy",
+    "cudaMemcpyAsync",
+}
 
 
 class CPEdgeType(Enum):
@@ -23,6 +31,7 @@ class CPEdgeType(Enum):
 @dataclass(frozen=True)
 class CPEdge:
     """From node to node; weight in µs."""
+
     begin: int
     end: int
     weight: float = 0
@@ -31,6 +40,7 @@ class CPEdge:
 
 class CPNode(NamedTuple):
     """The start or the end of an event. idx: twice the event's index, plus one for the end; ts as in the frames."""
+
     idx: int = -1
     ev_idx: int = -1
     ts: float = 0
@@ -44,6 +54,7 @@ class Nodes:
     def __init__(self, nodes: list[int], rows: Any, zero_us: float):
         """rows: an answer to rows with index, name, ts_us and dur_us."""
         import numpy
+
         index = _frames.integers(rows, "index")
         size = (int(index.max()) if len(index) else 0) + 1
         self._start, self._end, self._blocks = numpy.zeros(size), numpy.zeros(size), numpy.zeros(size, dtype=bool)

@@ -1,4 +1,5 @@
 """The critical path of a rank: a graph of starts and ends, the longest way through it, and what its time was spent on."""
+
 from __future__ import annotations
 
 import json
@@ -14,10 +15,25 @@ from ._cp_views import CPEdge, CPEdgeType, CPNode, Edges, Nodes, longest
 
 __all__ = ["CPEdge", "CPEdgeType", "CPGraph", "CPNode", "restore_cpgraph"]
 
-KINDS = {"operator": CPEdgeType.OPERATOR_KERNEL, "dependency": CPEdgeType.DEPENDENCY, "launch_delay": CPEdgeType.KERNEL_LAUNCH_DELAY,
-         "kernel_delay": CPEdgeType.KERNEL_KERNEL_DELAY, "sync_dependency": CPEdgeType.SYNC_DEPENDENCY}
-BREAKDOWN = [("event_idx", "float64"), ("duration", "float64"), ("type", "object"), ("s_name", "object"), ("cat", "float64"), ("pid", "object"),
-             ("tid", "object"), ("stream", "float64"), ("index", "float64"), ("bound_by", "object")]
+KINDS = {
+    "operator": CPEdgeType.OPERATOR_KERNEL,
+    "dependency": CPEdgeType.DEPENDENCY,
+    "launch_delay": CPEdgeType.KERNEL_LAUNCH_DELAY,
+    "kernel_delay": CPEdgeType.KERNEL_KERNEL_DELAY,
+    "sync_dependency": CPEdgeType.SYNC_DEPENDENCY,
+}
+BREAKDOWN = [
+    ("event_idx", "float64"),
+    ("duration", "float64"),
+    ("type", "object"),
+    ("s_name", "object"),
+    ("cat", "float64"),
+    ("pid", "object"),
+    ("tid", "object"),
+    ("stream", "float64"),
+    ("index", "float64"),
+    ("bound_by", "object"),
+]
 
 
 class _Edges:
@@ -25,8 +41,12 @@ class _Edges:
 
     def __init__(self, table: Any, rows: Any = None):
         import numpy
+
         self.table, self.rows = table, rows
-        ends = [(_frames.integers(table, f"{side}_index"), numpy.asarray(table[f"{side}_end"]) > 0) for side in ("from", "to")]
+        ends = [
+            (_frames.integers(table, f"{side}_index"), numpy.asarray(table[f"{side}_end"]) > 0)
+            for side in ("from", "to")
+        ]
         self.begin, self.end = (_frames.at(2 * index + is_end, rows) for index, is_end in ends)
         self.weight = _frames.at(_frames.micros(table, "weight_ns"), rows)
         self.kind = _frames.at(_frames.texts(table, "kind"), rows)
@@ -99,12 +119,14 @@ class CPGraph:
 
     def _ends(self) -> dict[int, tuple[list[CPEdge], list[CPEdge]]]:
         """Of each node the edges that end there and those that begin there."""
+
         def make():
             made: dict[int, tuple[list[CPEdge], list[CPEdge]]] = {}
             for edge in self.edge_objects():
                 made.setdefault(edge.begin, ([], []))[1].append(edge)
                 made.setdefault(edge.end, ([], []))[0].append(edge)
             return made
+
         return self._once("ends", make)
 
     def has_node(self, n: int) -> bool:
@@ -137,6 +159,7 @@ class CPGraph:
     def to_networkx(self) -> Any:
         """A networkx.DiGraph of all nodes and edges, each edge with its weight and, as object, the CPEdge."""
         import networkx
+
         graph = networkx.DiGraph()
         graph.add_edges_from(self.edges(data=True))
         return graph
@@ -151,9 +174,11 @@ class CPGraph:
     @property
     def node_list(self) -> Nodes:
         """The nodes by number."""
+
         def make():
             rows = self.trace.rows(self.rank, columns=["index", "name", "ts_us", "dur_us"])
             return Nodes(self.nodes, rows, 0 if self.trace.is_aligned else self.trace.min_ts)
+
         return self._once("node list", make)
 
     def get_nodes_for_event(self, ev_id: int) -> tuple[Optional[CPNode], Optional[CPNode]]:
@@ -166,9 +191,11 @@ class CPGraph:
 
     def get_event_attribution_for_edge(self, edge: CPEdge) -> Optional[int]:
         """The event an edge's time is booked on."""
+
         def make():
             every = self._all()
             return dict(zip(zip(every.begin.tolist(), every.end.tolist()), every.event.tolist()))
+
         event = self._once("attribution", make).get((edge.begin, edge.end), -1)
         return None if event < 0 else event
 
@@ -194,6 +221,7 @@ class CPGraph:
     def critical_path(self) -> bool:
         """Looks for the path again, after weights in edges have been changed."""
         import numpy
+
         data = self.edges.data
         if data is not None:
             row_of = {pair: row for row, pair in enumerate(self._pairs())}
@@ -205,25 +233,42 @@ class CPGraph:
         """A row an edge of the path: how long (µs), which kind, the event it is booked on, and what bounds it."""
         import numpy
         from ..utils.utils import shorten_name
+
         if not self.found:
             return _frames.empty(BREAKDOWN)
         path = self._path()
         table, rows = path.table, path.rows
         booked = path.event >= 0
         numbers, names = _frames.codes(table, "name")
-        short = numpy.array([shorten_name(name) if name else "" for name in names] or [""], dtype=object)[_frames.at(numbers, rows)]
+        short = numpy.array([shorten_name(name) if name else "" for name in names] or [""], dtype=object)[
+            _frames.at(numbers, rows)
+        ]
         places = self.trace.places(self.rank, numpy.maximum(_frames.at(_frames.integers(table, "track"), rows), 0))
         codes, categories = _frames.codes(table, "category")
         symbols = self.trace.symbol_table.numbers_of(categories)[_frames.at(codes, rows)]
 
         def where_booked(values: Any) -> Any:
             return numpy.where(booked, values, numpy.nan)
+
         pid, tid = (where_booked(places[c]) for c in ("pid", "tid"))
         types = numpy.array([KINDS[kind].value for kind in path.kind], dtype=object)
-        bounds = numpy.array([bound or "" for bound in _frames.at(_frames.texts(table, "bound_by"), rows)], dtype=object)
-        return _frames.frame({"event_idx": where_booked(path.event), "duration": path.weight, "type": types, "s_name": short,
-                              "cat": where_booked(symbols), "pid": pid, "tid": tid, "stream": where_booked(_frames.at(_frames.integers(table, "stream"), rows)),
-                              "index": where_booked(path.event), "bound_by": bounds})
+        bounds = numpy.array(
+            [bound or "" for bound in _frames.at(_frames.texts(table, "bound_by"), rows)], dtype=object
+        )
+        return _frames.frame(
+            {
+                "event_idx": where_booked(path.event),
+                "duration": path.weight,
+                "type": types,
+                "s_name": short,
+                "cat": where_booked(symbols),
+                "pid": pid,
+                "tid": tid,
+                "stream": where_booked(_frames.at(_frames.integers(table, "stream"), rows)),
+                "index": where_booked(path.event),
+                "bound_by": bounds,
+            }
+        )
 
     def summary(self) -> Any:
         """The share of the path (%) that each bound has; printed, too."""
@@ -254,9 +299,18 @@ def restore_cpgraph(zip_filename: str, t_full: Trace, rank: int) -> CPGraph:
     return CPGraph(t_full, rank, question)
 
 
-def ask(t: Trace, rank: int, annotation: str, instance: Union[int, tuple[int, int], None], data_load_events: Optional[list[str]]) -> CPGraph:
+def ask(
+    t: Trace,
+    rank: int,
+    annotation: str,
+    instance: Union[int, tuple[int, int], None],
+    data_load_events: Optional[list[str]],
+) -> CPGraph:
     first, last = instance if isinstance(instance, tuple) else (instance or 0, instance or 0)
-    question: dict[str, Any] = {"annotation": annotation, "instance": str(first) if first == last else f"{first}:{last}"}
+    question: dict[str, Any] = {
+        "annotation": annotation,
+        "instance": str(first) if first == last else f"{first}:{last}",
+    }
     if data_load_events:
         question["data_load_events"] = ",".join(data_load_events)
     if os.environ.get("CRITICAL_PATH_ADD_ZERO_WEIGHT_LAUNCH_EDGE") == "1":
@@ -265,6 +319,7 @@ def ask(t: Trace, rank: int, annotation: str, instance: Union[int, tuple[int, in
 
 
 # ---- drawn into the trace ---------------------------------------------------------------------------------------------------------------
+
 
 def overlay(graph: CPGraph, path: str, only_show_critical_events: bool, show_all_edges: bool) -> str:
     """args.critical on the events of the path, and arrows for its edges; all edges need all events."""

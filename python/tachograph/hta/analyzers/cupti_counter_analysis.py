@@ -1,4 +1,5 @@
 """Hardware counters of each kernel, beside the operators that launched it."""
+
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -8,7 +9,9 @@ from ..common.trace import Trace
 
 _OPS = ("ffma", "fmul", "fadd", "hfma", "hmul", "hadd", "dfma", "dmul", "dadd")
 # Floating-point operations of an instruction, by the counter of executed instructions.
-CUDA_SASS_INSTRUCTION_COUNTER_FLOPS = {f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": 2 if op.endswith("fma") else 1 for op in _OPS}
+CUDA_SASS_INSTRUCTION_COUNTER_FLOPS = {
+    f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": 2 if op.endswith("fma") else 1 for op in _OPS
+}
 
 
 def counters(t: Trace, ranks: list[int]) -> list[Any]:
@@ -20,6 +23,7 @@ def counters(t: Trace, ranks: list[int]) -> list[Any]:
 def _of_rank(t: Trace, rank: int) -> Optional[Any]:
     import numpy
     import pandas
+
     ranges = t.engine.ask("cupti", rank, limit="all")
     values = t.engine.ask("cupti", rank, by="counter", limit="all")
     if ranges is None or values is None or len(ranges) == 0:

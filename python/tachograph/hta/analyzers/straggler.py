@@ -1,4 +1,5 @@
 """The rows that a notebook's own rule for stragglers looks at."""
+
 from __future__ import annotations
 
 from typing import Any

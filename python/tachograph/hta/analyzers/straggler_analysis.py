@@ -1,4 +1,5 @@
 """Which ranks hold up the others."""
+
 from __future__ import annotations
 
 from typing import Any, Callable, Optional
@@ -18,7 +19,9 @@ def stragglers(t: Trace, steps: Optional[list[int]], candidates: int, impl: Opti
     if trace is None:
         raise ValueError("stragglers are found among ranks, but two files say that they are the same rank")
     try:
-        table = trace.ask("stragglers", rules=t.rules, candidates=candidates, limit="all", **({"step": steps} if steps else {}))
+        table = trace.ask(
+            "stragglers", rules=t.rules, candidates=candidates, limit="all", **({"step": steps} if steps else {})
+        )
     except tachograph.TachographError as error:
         if error.status == NO_DATA:
             raise ValueError(str(error)) from error
@@ -27,12 +30,13 @@ def stragglers(t: Trace, steps: Optional[list[int]], candidates: int, impl: Opti
     if not t.hta_compat:
         late = _frames.reals(table, "late_ns")
         ranks = [rank for rank, cost in zip(ranks, late) if cost > 0]
-    return [t.engine.outer(rank) for rank in ranks[:max(candidates, 1)]]
+    return [t.engine.outer(rank) for rank in ranks[: max(candidates, 1)]]
 
 
 def iterations(t: Trace, steps: Optional[list[int]]) -> Any:
     """The rows of these steps of all ranks, with a column rank."""
     import pandas
+
     parts = []
     for rank in t.get_ranks():
         frame = t.get_trace(rank)

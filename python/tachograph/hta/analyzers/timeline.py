@@ -1,4 +1,5 @@
 """Timelines of device work: a lane a rank and stream."""
+
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -18,11 +19,18 @@ def plot_timeline(title: str, events: Any, ranks: Optional[list[int]] = None) ->
     _plots.timeline(shown, (_START, _END, "task", "label"), title, 60, hover)
 
 
-def prepare_timeline_gpu_events(df: Any, symbol_table: TraceSymbolTable, ranks: Optional[list[int]] = None, iterations: Optional[list[int]] = None,
-                                streams: Optional[list[int]] = None, duration_threshold: int = 1000) -> Any:
+def prepare_timeline_gpu_events(
+    df: Any,
+    symbol_table: TraceSymbolTable,
+    ranks: Optional[list[int]] = None,
+    iterations: Optional[list[int]] = None,
+    streams: Optional[list[int]] = None,
+    duration_threshold: int = 1000,
+) -> Any:
     """The rows of these ranks, iterations and streams (None: of all but -1) with names as text, start and end as moments, the end at
     least duration_threshold (µs) after the start, label and lane."""
     import pandas
+
     missing = [c for c in ("iteration", "name", "cat", "rank", "stream", "ts", "dur") if c not in df.columns]
     if missing:
         raise ValueError(f"a timeline of device work needs the columns {', '.join(missing)}, too")
@@ -39,14 +47,28 @@ def prepare_timeline_gpu_events(df: Any, symbol_table: TraceSymbolTable, ranks: 
     return events.sort_values(by=["rank", "stream", "ts"], kind="stable")
 
 
-def plot_timeline_gpu_kernels(title: str, df: Any, symbol_table: TraceSymbolTable, ranks: Optional[list[int]] = None,
-                              iterations: Optional[list[int]] = None, streams: Optional[list[int]] = None, duration_threshold: int = 1000) -> None:
+def plot_timeline_gpu_kernels(
+    title: str,
+    df: Any,
+    symbol_table: TraceSymbolTable,
+    ranks: Optional[list[int]] = None,
+    iterations: Optional[list[int]] = None,
+    streams: Optional[list[int]] = None,
+    duration_threshold: int = 1000,
+) -> None:
     plot_timeline(title, prepare_timeline_gpu_events(df, symbol_table, ranks, iterations, streams, duration_threshold))
 
 
-def plot_timeline_gpu_kernels_from_trace(title: str, trace_data: Trace, ranks: Optional[list[int]] = None, iterations: Optional[list[int]] = None,
-                                         streams: Optional[list[int]] = None, duration_threshold: int = 1000) -> None:
+def plot_timeline_gpu_kernels_from_trace(
+    title: str,
+    trace_data: Trace,
+    ranks: Optional[list[int]] = None,
+    iterations: Optional[list[int]] = None,
+    streams: Optional[list[int]] = None,
+    duration_threshold: int = 1000,
+) -> None:
     import pandas
+
     chosen = [rank for rank in trace_data.get_ranks() if ranks is None or rank in ranks]
     rows = pandas.concat([trace_data.get_trace(rank).assign(rank=rank) for rank in chosen], ignore_index=True)
     plot_timeline_gpu_kernels(title, rows, trace_data.symbol_table, chosen, iterations, streams, duration_threshold)

@@ -1,4 +1,5 @@
 """Execution traces beside HTA's frames: load, correlate, add columns."""
+
 from __future__ import annotations
 
 import logging
@@ -7,10 +8,22 @@ from typing import Any
 from ... import _execution_trace
 from ..._execution_trace import CATEGORIES, ExecutionTrace
 
-__all__ = ["ExecutionTrace", "EXECUTION_TRACE_SUPPORTED_EVENTS", "load_execution_trace", "correlate_execution_trace", "add_et_column"]
+__all__ = [
+    "ExecutionTrace",
+    "EXECUTION_TRACE_SUPPORTED_EVENTS",
+    "load_execution_trace",
+    "correlate_execution_trace",
+    "add_et_column",
+]
 EXECUTION_TRACE_SUPPORTED_EVENTS = list(CATEGORIES)
-_COLUMNS = {"op_schema": "op_schema", "input_shapes": "input_shapes", "input_types": "input_types", "output_shapes": "output_shapes",
-            "output_types": "output_types", "et_node_name": "name"}
+_COLUMNS = {
+    "op_schema": "op_schema",
+    "input_shapes": "input_shapes",
+    "input_types": "input_types",
+    "output_shapes": "output_shapes",
+    "output_types": "output_types",
+    "et_node_name": "name",
+}
 _logger = logging.getLogger("tachograph.hta")
 
 
@@ -26,7 +39,9 @@ def correlate_execution_trace(trace: Any, rank: int, et: ExecutionTrace) -> None
         return
     numbers = [trace.symbol_table.get_sym_id_map().get(category) for category in CATEGORIES]
     wanted = frame["cat"].isin(numbers)
-    frame.loc[wanted, "et_node"] = frame.loc[wanted, "external_id"].map(lambda number: et.node_of(int(number))).astype(float)
+    frame.loc[wanted, "et_node"] = (
+        frame.loc[wanted, "external_id"].map(lambda number: et.node_of(int(number))).astype(float)
+    )
 
 
 def add_et_column(trace_df: Any, et: ExecutionTrace, column: str) -> None:
@@ -38,5 +53,8 @@ def add_et_column(trace_df: Any, et: ExecutionTrace, column: str) -> None:
         _logger.error("unknown column %s: there are %s", column, ", ".join(_COLUMNS))
         return
     import pandas
-    values = [float("nan") if node != node else getattr(et.nodes[int(node)], _COLUMNS[column]) for node in trace_df["et_node"]]
+
+    values = [
+        float("nan") if node != node else getattr(et.nodes[int(node)], _COLUMNS[column]) for node in trace_df["et_node"]
+    ]
     trace_df[column] = pandas.Series(values, index=trace_df.index, dtype=object)

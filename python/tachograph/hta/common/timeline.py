@@ -1,4 +1,5 @@
 """Timelines: events as bars on lanes by trace, rank, stream, thread and depth, and annotations of the host laid beside their kernels."""
+
 from __future__ import annotations
 
 import re
@@ -33,6 +34,7 @@ class PlotFormat(Enum):
 class TimelinePlotSetting:
     """auto_detect: the lanes follow from what the frame holds. Bars shorter than short_events_display_duration (µs) are drawn that long
     where amplify_short_events is set."""
+
     auto_detect: bool = True
     event_type: EventType = EventType.GPUEvents
     multi_ranks: bool = False
@@ -59,16 +61,24 @@ def auto_detect_setting(events: Any, setting: TimelinePlotSetting) -> None:
     for attribute, column in (("multi_ranks", "rank"), ("multi_traces", "trace"), ("multi_streams", "stream")):
         setattr(setting, attribute, column in events.columns and events[column].nunique() > 1)
     streams = set(events["stream"].unique()) if "stream" in events.columns else {CPUStreamID}
-    setting.event_type = (EventType.GPUEvents if CPUStreamID not in streams else EventType.AllEvents if len(streams) > 1 else EventType.CPUEvents)
+    setting.event_type = (
+        EventType.GPUEvents
+        if CPUStreamID not in streams
+        else EventType.AllEvents
+        if len(streams) > 1
+        else EventType.CPUEvents
+    )
 
 
 def _shorter(name: str, most: int = 45) -> str:
     """Without return type, parameters and the namespaces that say nothing, at most 45 letters."""
     if not re.match(r"##.+##$|<.+>$|Mem\w+(\s+\w+)?\s+\(.+\)$", name):
-        name = name.replace("(anonymous namespace)::", "anon::").replace("autograd::engine::evaluate_function: ", "autograd::")
+        name = name.replace("(anonymous namespace)::", "anon::").replace(
+            "autograd::engine::evaluate_function: ", "autograd::"
+        )
         name = re.sub(r"^void\s+", "", name)
-        name = name[:name.index("(")] if "(" in name[1:] else name
-    return name if len(name) < most else f"{name[:most - 3]}..."
+        name = name[: name.index("(")] if "(" in name[1:] else name
+    return name if len(name) < most else f"{name[: most - 3]}..."
 
 
 def _numbered(word: str, values: Any) -> Any:
@@ -79,14 +89,23 @@ def _tasks(events: Any, setting: TimelinePlotSetting) -> Any:
     """The lane of each event."""
     import numpy
     import pandas
-    parts = [_numbered(column, events[column]) for column, wanted in (("trace", setting.multi_traces), ("rank", setting.multi_ranks)) if wanted]
+
+    parts = [
+        _numbered(column, events[column])
+        for column, wanted in (("trace", setting.multi_traces), ("rank", setting.multi_ranks))
+        if wanted
+    ]
     if setting.event_type is EventType.GPUEvents:
         parts += [_numbered("gpu stream", events["stream"])] if setting.multi_streams else []
     elif setting.event_type is EventType.CPUEvents:
         parts += [_numbered("tid", events["tid"])] if "tid" in events.columns and not setting.compress_threads else []
         parts += [_numbered("cpu level", events["depth"])] if "depth" in events.columns else []
     else:
-        host = _numbered("cpu level", events["depth"]) if "depth" in events.columns else pandas.Series("cpu events", index=events.index)
+        host = (
+            _numbered("cpu level", events["depth"])
+            if "depth" in events.columns
+            else pandas.Series("cpu events", index=events.index)
+        )
         stream = events["stream"].to_numpy()
         device = numpy.where(stream == AnnotationStreamID, "gpu annotate", _numbered("gpu stream", events["stream"]))
         parts.append(pandas.Series(numpy.where(stream == CPUStreamID, host, device), index=events.index))
@@ -104,11 +123,16 @@ def _order(events: Any, setting: TimelinePlotSetting) -> list[str]:
     return [c for c in (*wanted, "ts") if c in events.columns]
 
 
-def prepare_timeline_events(df: Any, setting: TimelinePlotSetting = DefaultTimelinePlotSetting, symbol_table: Optional[TraceSymbolTable] = None,
-                            hover_columns: Optional[list[str]] = None) -> Any:
+def prepare_timeline_events(
+    df: Any,
+    setting: TimelinePlotSetting = DefaultTimelinePlotSetting,
+    symbol_table: Optional[TraceSymbolTable] = None,
+    hover_columns: Optional[list[str]] = None,
+) -> Any:
     """The events as a timeline draws them: from the first of them, names made short, with start, end and lane. Empty when there is nothing
     to draw; a frame without a column that is needed is a ValueError."""
     import pandas
+
     if not len(df):
         return pandas.DataFrame()
     missing = [c for c in NEEDED if c not in df.columns]
@@ -123,7 +147,11 @@ def prepare_timeline_events(df: Any, setting: TimelinePlotSetting = DefaultTimel
         events["name"] = _frames.renamed(events["name"], _shorter)
     begin = events["ts"].min()
     events["ts"] = events["ts"] - begin
-    shown = events["dur"].clip(lower=setting.short_events_display_duration) if setting.amplify_short_events else events["dur"]
+    shown = (
+        events["dur"].clip(lower=setting.short_events_display_duration)
+        if setting.amplify_short_events
+        else events["dur"]
+    )
     start, end = events["ts"], events["ts"] + shown
     if setting.use_global_time:
         start, end = (pandas.to_datetime(moment + begin, unit="us") for moment in (start, end))
@@ -132,22 +160,38 @@ def prepare_timeline_events(df: Any, setting: TimelinePlotSetting = DefaultTimel
     return events.sort_values(by=_order(events, setting), kind="stable")
 
 
-def plot_events_timeline(title: str, events: Any, setting: TimelinePlotSetting = DefaultTimelinePlotSetting,
-                         hover_columns: Optional[list[str]] = None, output_image_path: Optional[str] = None) -> Optional[str]:
+def plot_events_timeline(
+    title: str,
+    events: Any,
+    setting: TimelinePlotSetting = DefaultTimelinePlotSetting,
+    hover_columns: Optional[list[str]] = None,
+    output_image_path: Optional[str] = None,
+) -> Optional[str]:
     """Draws what prepare_timeline_events made. The page as text where the setting's plot_format is HTML, else None."""
-    missing = [c for c in (setting.x_start_column, setting.x_end_column, setting.task_column, setting.color_column) if c not in events.columns]
+    missing = [
+        c
+        for c in (setting.x_start_column, setting.x_end_column, setting.task_column, setting.color_column)
+        if c not in events.columns
+    ]
     if missing:
         raise ValueError(f"the events have no {', '.join(missing)}: prepare_timeline_events() makes them")
     hover = [c for c in hover_columns or HOVER if c in events.columns]
     columns = (setting.x_start_column, setting.x_end_column, setting.task_column, setting.color_column)
-    return _plots.timeline(events, columns, title, setting.task_height, hover, output_image_path, setting.plot_format.value)
+    return _plots.timeline(
+        events, columns, title, setting.task_height, hover, output_image_path, setting.plot_format.value
+    )
 
 
-def align_module_with_kernels(events_df: Any, module_list: list[str], sym_table: Optional[TraceSymbolTable] = None,
-                              include_original_cpu_events: bool = False) -> Any:
+def align_module_with_kernels(
+    events_df: Any,
+    module_list: list[str],
+    sym_table: Optional[TraceSymbolTable] = None,
+    include_original_cpu_events: bool = False,
+) -> Any:
     """The device's events (and the host's, when asked for), with a copy of each host event whose name matches one of module_list and that
     launched work: it stands on the stream -2, from the first of its kernels to the end of the last. CallGraph adds the columns it needs."""
     import pandas
+
     needed = ("index", "stream", "ts", "dur", "name", "first_kernel_start", "kernel_span", "num_kernels")
     missing = [c for c in needed if c not in events_df.columns]
     if missing:
@@ -156,11 +200,17 @@ def align_module_with_kernels(events_df: Any, module_list: list[str], sym_table:
     if events_df["name"].dtype.kind in "iu" and sym_table is not None:
         chosen = find_events_by_name_patterns_using_symbol_table(host, module_list, sym_table)
     else:
-        column = next((c for c in ("name", "s_name") if c in events_df.columns and events_df[c].dtype.kind not in "iu"), None)
+        column = next(
+            (c for c in ("name", "s_name") if c in events_df.columns and events_df[c].dtype.kind not in "iu"), None
+        )
         if column is None:
-            raise ValueError("names are numbers here: give the symbol table, or call decode_symbol_ids() of the trace first")
+            raise ValueError(
+                "names are numbers here: give the symbol table, or call decode_symbol_ids() of the trace first"
+            )
         chosen = find_events_by_name_patterns_using_decoded_names(host, module_list, column)
-    copies = host.loc[host["index"].isin(chosen)].assign(ts=host["first_kernel_start"], dur=host["kernel_span"], stream=AnnotationStreamID)
+    copies = host.loc[host["index"].isin(chosen)].assign(
+        ts=host["first_kernel_start"], dur=host["kernel_span"], stream=AnnotationStreamID
+    )
     kept = events_df["stream"] != AnnotationStreamID if include_original_cpu_events else events_df["stream"] > 0
     return pandas.concat([events_df.loc[kept], copies], ignore_index=True)
 
@@ -176,8 +226,14 @@ def get_fig_name_from_fig_title(title: str) -> str:
 class Timeline:
     """Events made ready for drawing, those that pass filter_func when it is given."""
 
-    def __init__(self, timeline_events: Any, symbol_table: TraceSymbolTable, filter_func: Optional[Filter] = None,
-                 setting: TimelinePlotSetting = DefaultTimelinePlotSetting, hover_columns: Optional[list[str]] = None) -> None:
+    def __init__(
+        self,
+        timeline_events: Any,
+        symbol_table: TraceSymbolTable,
+        filter_func: Optional[Filter] = None,
+        setting: TimelinePlotSetting = DefaultTimelinePlotSetting,
+        hover_columns: Optional[list[str]] = None,
+    ) -> None:
         self.timeline_events, self.symbol_table, self.setting = timeline_events, symbol_table, setting
         self.hover_columns = hover_columns or list(HOVER)
         self.prepare(filter_func)

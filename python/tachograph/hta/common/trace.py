@@ -1,4 +1,5 @@
 """Trace: the frames of all ranks with HTA's columns, made one rank at a time when first looked at."""
+
 from __future__ import annotations
 
 import contextlib
@@ -20,19 +21,33 @@ from .trace_file import normalize_path, read_trace
 from .trace_symbol_table import TraceSymbolTable
 
 # Columns of the answer that frames are made of, beside those of args.
-WANTED = ["slice", "track", "index", "category", "name", "ts_us", "dur_us", "stream", "correlation", "index_correlation", "iteration"]
+WANTED = [
+    "slice",
+    "track",
+    "index",
+    "category",
+    "name",
+    "ts_us",
+    "dur_us",
+    "stream",
+    "correlation",
+    "index_correlation",
+    "iteration",
+]
 MOST_KEYS = 64  # of args in one answer
 AT_ONCE = 5  # keys of args in one answer: columns of all of them together would be most of the memory
 
 
 class _Facts(NamedTuple):
     """What is kept of a rank's rows: they are 100 bytes each, this is 8."""
+
     slices: Any
     indices: Any
 
 
 class _Tracks(NamedTuple):
     """Of a rank: the number of the first, and pid and tid of each, whole numbers where they are. pid_numbers: unknown where either is none."""
+
     first: int
     pids: list[Any]
     tids: list[Any]
@@ -83,8 +98,15 @@ class _Lazy(MutableMapping):
 class Trace:
     """Opens the files at once; everything else waits until it is asked for."""
 
-    def __init__(self, trace_files: Optional[Union[list[str], dict[int, str]]] = None, trace_dir: str = DEFAULT_TRACE_DIR,
-                 parser_config: Any = None, hta_compat: bool = False, include_last_profiler_step: bool = False, step_filter: bool = False) -> None:
+    def __init__(
+        self,
+        trace_files: Optional[Union[list[str], dict[int, str]]] = None,
+        trace_dir: str = DEFAULT_TRACE_DIR,
+        parser_config: Any = None,
+        hta_compat: bool = False,
+        include_last_profiler_step: bool = False,
+        step_filter: bool = False,
+    ) -> None:
         self.engine = Engine(trace_files, trace_dir)
         self.trace_path, self.trace_files = trace_dir, dict(self.engine.paths)
         self.parser_config = parser_config
@@ -105,7 +127,9 @@ class Trace:
 
     # ---- what HTA's Trace offers ----------------------------------------------------------------------------------------------
 
-    def parse_traces(self, max_ranks: int = -1, use_multiprocessing: bool = True, use_memory_profiling: bool = True) -> None:
+    def parse_traces(
+        self, max_ranks: int = -1, use_multiprocessing: bool = True, use_memory_profiling: bool = True
+    ) -> None:
         """Nothing is left to parse: opening did."""
         self.is_parsed = True
 
@@ -118,8 +142,12 @@ class Trace:
         self._named.clear()
         self.traces = _Lazy(self.engine.ranks, self._make)
 
-    def load_traces(self, include_last_profiler_step: Optional[bool] = False, use_multiprocessing: bool = True,
-                    use_memory_profiling: bool = True) -> None:
+    def load_traces(
+        self,
+        include_last_profiler_step: Optional[bool] = False,
+        use_multiprocessing: bool = True,
+        use_memory_profiling: bool = True,
+    ) -> None:
         self.parse_traces()
         self.align_and_filter_trace(include_last_profiler_step)
 
@@ -144,7 +172,11 @@ class Trace:
 
     def marked_steps(self) -> list[int]:
         """Numbers of the ProfilerSteps among the rows of all ranks. Where annotations of steps overlap, no row need be in one of them."""
-        return sorted(set().union(*(_step_numbers(self.sums(rank, "step", columns=["name"])["name"]) for rank in self.get_ranks())))
+        return sorted(
+            set().union(
+                *(_step_numbers(self.sums(rank, "step", columns=["name"])["name"]) for rank in self.get_ranks())
+            )
+        )
 
     def get_trace_duration(self, rank: Optional[int] = None) -> float:
         """From the first start to the last start, microseconds."""
@@ -153,10 +185,15 @@ class Trace:
         return int(duration) if self.hta_compat else duration
 
     def _facts_of(self, rank: int) -> _Facts:
-        return self._facts[rank] if rank in self._facts else self._keep_facts(rank, self.rows(rank, columns=["slice", "index"]))
+        return (
+            self._facts[rank]
+            if rank in self._facts
+            else self._keep_facts(rank, self.rows(rank, columns=["slice", "index"]))
+        )
 
     def _keep_facts(self, rank: int, rows: Any) -> _Facts:
         import numpy
+
         self._facts[rank] = _Facts(_frames.narrow(rows, "slice"), _frames.narrow(rows, "index"))
         return self._facts[rank]
 
@@ -179,12 +216,15 @@ class Trace:
     def get_trace_start_unixtime_ns(self, rank: int) -> int:
         base = self.meta_data[rank].get("baseTimeNanoseconds")
         if base is None:
-            raise KeyError(f"the trace of rank {rank} has no baseTimeNanoseconds: its clock cannot be told from others'")
+            raise KeyError(
+                f"the trace of rank {rank} has no baseTimeNanoseconds: its clock cannot be told from others'"
+            )
         return round(self.min_ts * 1000) + int(base)
 
     def decode_symbol_ids(self, use_shorten_name: bool = True) -> None:
         """s_name and s_cat in every frame."""
         from ..utils.utils import shorten_name
+
         for frame in self.traces.values():
             self.symbol_table.decode_df(frame)
             if use_shorten_name:
@@ -203,7 +243,8 @@ class Trace:
 
     def write_raw_trace(self, output_file: str, trace_contents: dict[str, Any]) -> None:
         import gzip
-        with (gzip.open(output_file, "wt") if output_file.endswith(".gz") else open(output_file, "w")) as f:
+
+        with gzip.open(output_file, "wt") if output_file.endswith(".gz") else open(output_file, "w") as f:
             json.dump(trace_contents, f)
 
     # ---- for the analyzers ------------------------------------------------------------------------------------------------------
@@ -232,6 +273,7 @@ class Trace:
     def indices_of(self, rank: int, slices: Any) -> Any:
         """The index of each of these slices, by the engine's numbers of them: -1 where there is none."""
         import numpy
+
         if rank not in self._index:
             table = self.engine.ask("rows", rank, columns=["slice", "index"], limit="all")
             of_rows = _frames.integers(table, "slice")
@@ -251,6 +293,7 @@ class Trace:
         rise. Only they are made: their columns of whole numbers are as narrow as they need. None where somebody has looked at the frame."""
         import numpy
         import pandas
+
         keys = self.args_of(rank)
         if self.traces.has_made(rank) or len(slices) == 0 or len(keys) > MOST_KEYS:
             return None
@@ -271,13 +314,16 @@ class Trace:
     def moments(self, rank: int, ts: Any) -> Any:
         """Nanoseconds of the file, an array that nobody else needs, as ts of the frames: from the earliest event of all ranks."""
         import numpy
+
         return numpy.floor_divide(ts, 1000, out=ts) if self.hta_compat else _frames.as_micros(ts, self.zero_of(rank))
 
     def zero_of(self, rank: int) -> int:
         """What is taken off this rank's own times, nanoseconds."""
         if rank not in self._zeros:
             begin = self.engine.ask("rows", rank, by="rank")
-            self._zeros[rank] = begin["start_ns"][0] - round(1000 * begin["ts_us"][0]) if begin is not None and len(begin) else 0
+            self._zeros[rank] = (
+                begin["start_ns"][0] - round(1000 * begin["ts_us"][0]) if begin is not None and len(begin) else 0
+            )
         return self._zeros[rank]
 
     def zero_in_file(self, rank: int) -> int:
@@ -288,6 +334,7 @@ class Trace:
         """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words. room: arrays of int64 as
         long as tracks that nobody else needs, to be filled instead of fresh memory; tracks itself may be the second."""
         import numpy
+
         known = self._tracks(rank)
         pid, tid = [*room[:2], *numpy.empty((2 - len(room[:2]), len(tracks)), dtype=numpy.int64)]
         if _read.look_up(tracks, known.first, known.pid_numbers, pid):  # all are numbers
@@ -301,16 +348,29 @@ class Trace:
     def _mixed(kept: list[Any], used: list[bool]) -> Any:
         """Of tracks that are used at all."""
         import numpy
+
         whole = all(isinstance(value, int) for value, is_used in zip(kept, used) if is_used)
-        return numpy.array([value if is_used else 0 for value, is_used in zip(kept, used)], dtype=numpy.int64 if whole else object)
+        return numpy.array(
+            [value if is_used else 0 for value, is_used in zip(kept, used)], dtype=numpy.int64 if whole else object
+        )
 
     def _tracks(self, rank: int) -> _Tracks:
         import numpy
+
         if rank not in self._places:
             table = self.engine.ask("tracks", rank, limit="all", columns=["track", "pid", "tid"])
-            pids, tids = ([int(text) if text is not None and _WHOLE.fullmatch(text) else text for text in table[name]] for name in ("pid", "tid"))
-            whole = [pid if isinstance(pid, int) and isinstance(tid, int) else _frames.NO_NUMBER for pid, tid in zip(pids, tids)]
-            numbers = (numpy.array(kept or [0], dtype=numpy.int64) for kept in (whole, [tid if isinstance(tid, int) else 0 for tid in tids]))
+            pids, tids = (
+                [int(text) if text is not None and _WHOLE.fullmatch(text) else text for text in table[name]]
+                for name in ("pid", "tid")
+            )
+            whole = [
+                pid if isinstance(pid, int) and isinstance(tid, int) else _frames.NO_NUMBER
+                for pid, tid in zip(pids, tids)
+            ]
+            numbers = (
+                numpy.array(kept or [0], dtype=numpy.int64)
+                for kept in (whole, [tid if isinstance(tid, int) else 0 for tid in tids])
+            )
             self._places[rank] = _Tracks(table["track"][0] if len(table) else 0, pids, tids, *numbers)
         return self._places[rank]
 
@@ -318,7 +378,9 @@ class Trace:
 
     def rows(self, rank: int, **args: Any) -> Any:
         """The answer the frame of a rank is made of."""
-        return self.engine.ask("rows", rank, rules="hta" if self.hta_compat else "exact", steps=self.steps, limit="all", **args)
+        return self.engine.ask(
+            "rows", rank, rules="hta" if self.hta_compat else "exact", steps=self.steps, limit="all", **args
+        )
 
     def sums(self, rank: int, by: str, **args: Any) -> Any:
         """The same rows by rank, step or name: worked out by the engine, a row here for many there."""
@@ -343,6 +405,7 @@ class Trace:
         """The frame of a rank, or its rows at these places. Columns are as narrow as all rows need, even then. The rows are let go before
         the args are asked for."""
         import pandas
+
         facts, columns = self._of_rows(rank, places)
         last = {name: columns.pop(name) for name in ("index_correlation", "iteration")}
         columns.update(self._of_args(rank, places))
@@ -357,8 +420,11 @@ class Trace:
 
     def _columns(self, rank: int, rows: Any, places: Any) -> dict[str, Any]:
         """All columns but those of args."""
-        columns = {"index": _frames.narrow(rows, "index"), "cat": self._symbols(rows, "category"),
-                   "name": self._symbols(rows, "name")}
+        columns = {
+            "index": _frames.narrow(rows, "index"),
+            "cat": self._symbols(rows, "category"),
+            "name": self._symbols(rows, "name"),
+        }
         columns.update(self.places(rank, _frames.integers(rows, "track")))
         columns = {name: _frames.at(values, places) for name, values in columns.items()}
         columns.update((name, _frames.at(values, places)) for name, values in self._times(rows).items())
@@ -372,7 +438,10 @@ class Trace:
     def _times(self, rows: Any) -> dict[str, Any]:
         """ts, dur and end. In HTA end stays on the file's clock while ts moves; ours is ts + dur."""
         import numpy
-        ts, dur = (numpy.array(rows[name]) for name in ("ts_us", "dur_us"))  # copies, or they would keep all of the answer
+
+        ts, dur = (
+            numpy.array(rows[name]) for name in ("ts_us", "dur_us")
+        )  # copies, or they would keep all of the answer
         if not self.is_aligned:
             ts += self.min_ts
         if not self.hta_compat:
@@ -389,8 +458,13 @@ class Trace:
         trace, _ = self.engine.trace_of(rank)
         known = {spec.raw_name: spec for name, spec in AVAILABLE_ARGS.items() if not name.startswith("info::")}
         like = {"integer": 0, "real": 0.0, "text": ""}
-        found = trace.sql("SELECT key, min(typeof(value)) AS kind FROM args GROUP BY key ORDER BY min(slice)").to_dicts()
-        specs = [known.get(row["key"]) or ParserConfig.make_attribute_spec(row["key"], like.get(row["kind"])) for row in found]
+        found = trace.sql(
+            "SELECT key, min(typeof(value)) AS kind FROM args GROUP BY key ORDER BY min(slice)"
+        ).to_dicts()
+        specs = [
+            known.get(row["key"]) or ParserConfig.make_attribute_spec(row["key"], like.get(row["kind"]))
+            for row in found
+        ]
         return columns_of(ParserConfig([spec for spec in specs if "," not in spec.raw_name]))
 
     def _of_args(self, rank: int, places: Any) -> dict[str, Any]:
@@ -398,7 +472,7 @@ class Trace:
         made: dict[str, Any] = {}
         names = list(self.args_of(rank))
         for first in range(0, len(names), AT_ONCE):
-            made.update(self._of_keys(rank, places, names[first:first + AT_ONCE]))
+            made.update(self._of_keys(rank, places, names[first : first + AT_ONCE]))
         return made
 
     def _of_keys(self, rank: int, places: Any, names: list[str]) -> dict[str, Any]:
@@ -426,6 +500,7 @@ def _places_among(slices: Any, of_rows: Any) -> tuple[Any, Any]:
     """Where among the slices, which rise, each of the others is, and whether it is there. Slices of a device mostly follow one another:
     then each number has its place."""
     import numpy
+
     first, span = slices[0], int(slices[-1] - slices[0]) + 1
     if span > 8 * len(slices):
         place = numpy.searchsorted(slices, of_rows).clip(max=len(slices) - 1)
@@ -439,6 +514,7 @@ def _places_among(slices: Any, of_rows: Any) -> tuple[Any, Any]:
 def _none_of(count: int, kind: type, missing: Any) -> Any:
     """What stands where no event has the key."""
     import numpy
+
     values = numpy.empty(count, dtype=object if kind in (str, list) else numpy.int8 if kind is int else numpy.float64)
     values.fill(missing)  # one object for all rows: numpy.full would make one a row
     return values
@@ -446,9 +522,12 @@ def _none_of(count: int, kind: type, missing: Any) -> Any:
 
 def _values(table: Any, key: str, kind: type, missing: Any) -> Any:
     import numpy
+
     if table[key].type == "text":
         numbers, distinct = _frames.codes(table, key)
-        known = numpy.empty(len(distinct), dtype=object if kind in (str, list) else numpy.int64 if kind is int else numpy.float64)
+        known = numpy.empty(
+            len(distinct), dtype=object if kind in (str, list) else numpy.int64 if kind is int else numpy.float64
+        )
         for i, text in enumerate(distinct):
             known[i] = missing if text is None else _value(text, kind, missing)
         return known[numbers] if len(distinct) else known
@@ -472,7 +551,9 @@ def _value(text: str, kind: type, missing: Any) -> Any:
         return missing
 
 
-def parse_trace_file(trace_file_path: str, cfg: Optional[ParserConfig] = None) -> tuple[dict[str, Any], Any, TraceSymbolTable]:
+def parse_trace_file(
+    trace_file_path: str, cfg: Optional[ParserConfig] = None
+) -> tuple[dict[str, Any], Any, TraceSymbolTable]:
     """(members of the file beside its events, frame, symbol table) of one file; ts as in the file."""
     t = Trace([trace_file_path], "", parser_config=cfg)
     rank = t.get_ranks()[0]

@@ -1,4 +1,5 @@
 """CallGraph: what every event ran in, over threads and devices, as columns of the frames."""
+
 from __future__ import annotations
 
 from typing import Any, Iterator, Optional, Sequence
@@ -28,6 +29,7 @@ class _Answer:
 def _rows_of(index: Any, wanted: Any) -> Any:
     """Which rows have these indices, each of which is there."""
     import numpy
+
     if len(index) == len(wanted) and (index == wanted).all():
         return slice(None)
     order = numpy.argsort(index, kind="stable")
@@ -37,6 +39,7 @@ def _rows_of(index: Any, wanted: Any) -> Any:
 def _places_of(ids: Any, slices: Any) -> tuple[Any, Any]:
     """Where among the ids each slice is, and whether it is there."""
     import numpy
+
     if len(ids) == 0:
         return numpy.zeros(len(slices), dtype=numpy.int64), numpy.zeros(len(slices), dtype=bool)
     order = None if (ids[1:] > ids[:-1]).all() else numpy.argsort(ids)
@@ -68,10 +71,14 @@ class CallGraph:
 
     def _threads_of_all(self) -> Any:
         import numpy
+
         rows: list[list[Any]] = []
         for rank, labels in self._threads.items():
             places = self.trace_data.places(rank, numpy.array(list(labels), dtype=numpy.int64))
-            threads = sorted(zip(places["pid"].tolist(), places["tid"].tolist(), labels.values()), key=lambda row: [(isinstance(of, str), of) for of in row[:2]])
+            threads = sorted(
+                zip(places["pid"].tolist(), places["tid"].tolist(), labels.values()),
+                key=lambda row: [(isinstance(of, str), of) for of in row[:2]],
+            )
             roots = {label: -abs(tid) if isinstance(tid, int) else -1 for _, tid, label in threads}
             both = all(sum(label == name for _, _, label in threads) == 1 for name in ("main", "bwd"))
             seen: dict[int, int] = {}
@@ -87,9 +94,10 @@ class CallGraph:
     def _keep_threads(self, rank: int, answer: _Answer) -> None:
         """Tracks of the host by their labels: device work has none. Rows of a track follow one another but where HTA's rules order them."""
         import numpy
+
         table = answer.of("track", "thread")
         tracks = _frames.integers(table, "track")
-        turns = numpy.append(0, numpy.flatnonzero(tracks[1:] != tracks[:-1]) + 1)[:len(tracks)]
+        turns = numpy.append(0, numpy.flatnonzero(tracks[1:] != tracks[:-1]) + 1)[: len(tracks)]
         met, first = numpy.unique(tracks[turns], return_index=True)
         labels = [table["thread"][row] for row in turns[first].tolist()]
         self._threads[rank] = {track: label for track, label in zip(met.tolist(), labels) if label}
@@ -98,6 +106,7 @@ class CallGraph:
         """One column of the answer after the other: all of them together would be most of the memory."""
         import numpy
         import pandas
+
         t = self.trace_data
         answer = _Answer(t, rank)
         self._keep_threads(rank, answer)
@@ -113,12 +122,16 @@ class CallGraph:
 
         def add(name: str, values: Any) -> None:
             frame[name] = pandas.Series(values, index=frame.index, copy=False)
+
         add("parent", _frames.small(self._parents(rank, answer, place, known)))
         for name in ("depth", "height"):
             add(name, _frames.small(column(_frames.integers(answer.of(name), name), -1)))
         kernels = _frames.small(column(_frames.integers(answer.of("kernels"), "kernels"), 0))
         add("num_kernels", kernels)
-        add("kernel_dur_sum", column(numpy.nan_to_num(_frames.micros(answer.of("kernel_ns"), "kernel_ns"), copy=False), 0.0))
+        add(
+            "kernel_dur_sum",
+            column(numpy.nan_to_num(_frames.micros(answer.of("kernel_ns"), "kernel_ns"), copy=False), 0.0),
+        )
         first, last = (column(values, -1) for values in self._ends(rank, answer))
         none = kernels <= 0
         span = last - first
@@ -135,17 +148,22 @@ class CallGraph:
             if t.hta_compat:
                 yield (times // 1000 - (t.min_ts if t.is_aligned and end == "first_ns" else 0)).astype("float64")
             else:
-                yield _frames.as_micros(_frames.owned(times), t.zero_of(rank) if t.is_aligned else t.zero_of(rank) - round(1000 * t.min_ts))
+                yield _frames.as_micros(
+                    _frames.owned(times), t.zero_of(rank) if t.is_aligned else t.zero_of(rank) - round(1000 * t.min_ts)
+                )
 
     def _parents(self, rank: int, answer: _Answer, place: Any, known: Any) -> Any:
         """The index of what each ran in; at the top of a thread that of the thread."""
         import numpy
+
         parents = _frames.integers(answer.of("parent"), "parent")
         if not len(parents):
             return numpy.full(len(known), -1)
         parents = parents[place]
         tid = self.trace_data.places(rank, _frames.integers(answer.of("track"), "track")[place])["tid"]
-        top = -abs(tid) if tid.dtype.kind == "i" else numpy.array([-abs(of) if isinstance(of, int) else -1 for of in tid])
+        top = (
+            -abs(tid) if tid.dtype.kind == "i" else numpy.array([-abs(of) if isinstance(of, int) else -1 for of in tid])
+        )
         return numpy.where(known, numpy.where(parents >= 0, self.trace_data.indices_of(rank, parents), top), -1)
 
     # ---- looking at it -----------------------------------------------------------------------------------------------------------

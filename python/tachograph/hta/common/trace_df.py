@@ -1,4 +1,5 @@
 """Looking things up in a frame: its iterations, an occurrence of an operator, events by patterns of names."""
+
 from __future__ import annotations
 
 import re
@@ -17,7 +18,12 @@ def get_iterations(df: Any) -> list[int]:
 def name_columns(df: Any) -> tuple[str, str]:
     """The columns that hold names and categories as text, ("", "") when the frame has none."""
     for name, cat in (("s_name", "s_cat"), ("name", "cat")):
-        if name in df.columns and cat in df.columns and df[name].dtype.kind not in "iu" and df[cat].dtype.kind not in "iu":
+        if (
+            name in df.columns
+            and cat in df.columns
+            and df[name].dtype.kind not in "iu"
+            and df[cat].dtype.kind not in "iu"
+        ):
             return name, cat
     return "", ""
 
@@ -25,6 +31,7 @@ def name_columns(df: Any) -> tuple[str, str]:
 def find_op_occurrence(df: Any, op_name: str, position: int, name_column: str = "s_name") -> tuple[bool, Any]:
     """(True, the row) of one occurrence in order of time, -1 = the last; (False, an empty Series) when there are not so many."""
     import pandas
+
     if len(df) and "ts" in df.columns and name_column in df.columns:
         found = df.loc[df[name_column] == op_name].sort_values("ts", kind="stable")
         if -len(found) <= position < len(found):
@@ -32,12 +39,16 @@ def find_op_occurrence(df: Any, op_name: str, position: int, name_column: str = 
     return False, pandas.Series(dtype=object)
 
 
-def find_events_by_name_patterns_using_symbol_table(df: Any, list_name_patterns: list[str], symbol_table: TraceSymbolTable) -> Any:
+def find_events_by_name_patterns_using_symbol_table(
+    df: Any, list_name_patterns: list[str], symbol_table: TraceSymbolTable
+) -> Any:
     """The index of each row whose name, a number, begins with a match of one of the patterns."""
     return df.loc[df["name"].isin(symbol_table.find_matches(list_name_patterns)), "index"]
 
 
-def find_events_by_name_patterns_using_decoded_names(df: Any, list_name_patterns: list[str], name_column: str = "s_name") -> Any:
+def find_events_by_name_patterns_using_decoded_names(
+    df: Any, list_name_patterns: list[str], name_column: str = "s_name"
+) -> Any:
     """The same for names as text."""
     patterns = [re.compile(pattern) for pattern in list_name_patterns]
     matching = {name for name in df[name_column].unique() if any(pattern.match(name) for pattern in patterns)}

@@ -1,4 +1,5 @@
 """Trace files: which rank each is, and their documents."""
+
 from __future__ import annotations
 
 import gzip

@@ -1,4 +1,5 @@
 """Filters over the frames of a Trace: each takes a frame and gives the rows that fit."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -84,7 +85,9 @@ class NameIdColumnFilter(Filter):
 class NameFilter(Filter):
     """Names that begin with a match of the pattern, by whichever column of names there is."""
 
-    def __init__(self, name_pattern: str, symbol_table: Optional[TraceSymbolTable] = None, name_column: Optional[str] = None) -> None:
+    def __init__(
+        self, name_pattern: str, symbol_table: Optional[TraceSymbolTable] = None, name_column: Optional[str] = None
+    ) -> None:
         self.name_pattern, self.symbol_table, self.name_column = name_pattern, symbol_table, name_column
 
     def __call__(self, df, symbol_table=None):

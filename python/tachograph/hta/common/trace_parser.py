@@ -1,4 +1,5 @@
 """What of HTA's parser a notebook may call; there is one parser here, whichever backend is named."""
+
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -6,7 +7,13 @@ from typing import Any, Optional
 from ..configs.parser_config import ParserBackend, ParserConfig
 from .trace_file import read_trace as parse_trace_dict
 
-__all__ = ["ParserBackend", "get_default_trace_parsing_backend", "parse_trace_dataframe", "parse_trace_dict", "set_default_trace_parsing_backend"]
+__all__ = [
+    "ParserBackend",
+    "get_default_trace_parsing_backend",
+    "parse_trace_dataframe",
+    "parse_trace_dict",
+    "set_default_trace_parsing_backend",
+]
 _backend = [ParserBackend.JSON]
 
 
@@ -21,4 +28,5 @@ def get_default_trace_parsing_backend() -> ParserBackend:
 def parse_trace_dataframe(trace_file_path: str, cfg: Optional[ParserConfig] = None) -> tuple[dict[str, Any], Any, Any]:
     """(members of the file beside its events, frame, symbol table)."""
     from .trace import parse_trace_file
+
     return parse_trace_file(trace_file_path, cfg)

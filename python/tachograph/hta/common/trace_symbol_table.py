@@ -1,4 +1,5 @@
 """Names and categories as numbers: the symbol table that all ranks of a Trace share."""
+
 from __future__ import annotations
 
 import re
@@ -37,6 +38,7 @@ class TraceSymbolTable:
     def numbers_of(self, symbols: list[Optional[str]]) -> Any:
         """The number of each, added where new."""
         import numpy
+
         self.add_symbols(s or "" for s in symbols)
         return numpy.array([self._index[s or ""] for s in symbols], dtype=numpy.int64)
 
@@ -103,10 +105,12 @@ class TraceSymbolTable:
 
     def get_sym_table_series(self) -> Any:
         import pandas
+
         return pandas.Series(self.sym_table, dtype=object)
 
     def get_sym_index_series(self) -> Any:
         import pandas
+
         return pandas.Series(self.sym_index)
 
     def find_matched_symbols(self, patterns: list[str]) -> list[str]:
@@ -123,11 +127,15 @@ class TraceSymbolTable:
     def get_profiler_step_ids(self) -> list[int]:
         return self.find_matches([r"ProfilerStep#\d+"])
 
-    def decode_df(self, df: Any, create_new_columns: bool = True, rename: Optional[Callable[[str], str]] = None) -> None:
+    def decode_df(
+        self, df: Any, create_new_columns: bool = True, rename: Optional[Callable[[str], str]] = None
+    ) -> None:
         """Texts for the numbers in name and cat: as s_name and s_cat, or in their place. rename: of each name."""
         for column in ("cat", "name"):
             if column in df.columns and df[column].dtype.kind == "i":
-                df[f"s_{column}" if create_new_columns else column] = self._decoded(df[column], rename if column == "name" else None)
+                df[f"s_{column}" if create_new_columns else column] = self._decoded(
+                    df[column], rename if column == "name" else None
+                )
 
     def add_symbols_to_trace_df(self, trace_df: Any, col: str) -> None:
         trace_df[f"s_{col}"] = self._decoded(trace_df[col])
@@ -135,7 +143,10 @@ class TraceSymbolTable:
     def _decoded(self, numbers: Any, rename: Optional[Callable[[str], str]] = None) -> Any:
         import numpy
         from .._frames import labelled
-        if len(numbers) and numbers.max() >= len(self._table):  # numbers of frames are in the table as soon as there is the frame
+
+        if len(numbers) and numbers.max() >= len(
+            self._table
+        ):  # numbers of frames are in the table as soon as there is the frame
             self._complete()
         texts: list[str] = list(self._table)
         if rename:
@@ -149,4 +160,5 @@ class TraceSymbolTable:
 def decode_symbol_id_to_symbol_name(df: Any, symbol_table: TraceSymbolTable, use_shorten_name: bool) -> None:
     """s_name and s_cat beside the numbers."""
     from ..utils.utils import shorten_name
+
     symbol_table.decode_df(df, rename=shorten_name if use_shorten_name else None)

@@ -1,11 +1,11 @@
 """Kinds of devices and copies, and patterns that group names and categories."""
+
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Optional, Union
-
 
 
 class DeviceType(Enum):
@@ -22,8 +22,12 @@ class MemcpyType(Enum):
     UNKNOWN = 3
 
 
-MEMCPY_TYPE_TO_STR = {MemcpyType.DTOD: "memcpy_dtod", MemcpyType.DTOH: "memcpy_dtoh", MemcpyType.HTOD: "memcpy_htod",
-                      MemcpyType.UNKNOWN: "memcpy_type_unknown"}
+MEMCPY_TYPE_TO_STR = {
+    MemcpyType.DTOD: "memcpy_dtod",
+    MemcpyType.DTOH: "memcpy_dtoh",
+    MemcpyType.HTOD: "memcpy_htod",
+    MemcpyType.UNKNOWN: "memcpy_type_unknown",
+}
 
 
 def infer_device_type(df: Any) -> DeviceType:
@@ -39,6 +43,7 @@ def infer_device_type(df: Any) -> DeviceType:
 @dataclass(frozen=True)
 class GroupingPattern:
     """Names that begin with a match, or with inverse_match those that do not."""
+
     pattern: re.Pattern
     inverse_match: bool = False
     group_name: str = ""
@@ -47,8 +52,11 @@ class GroupingPattern:
         return (self.pattern.match(name) is None) == self.inverse_match
 
 
-def to_grouping_pattern(pattern: Union[str, list[str], re.Pattern, GroupingPattern], group_name: Optional[str] = None,
-                        inverse_match: Optional[bool] = None) -> GroupingPattern:
+def to_grouping_pattern(
+    pattern: Union[str, list[str], re.Pattern, GroupingPattern],
+    group_name: Optional[str] = None,
+    inverse_match: Optional[bool] = None,
+) -> GroupingPattern:
     if isinstance(pattern, GroupingPattern):
         return pattern
     text = "|".join(f"({part})" for part in pattern) if isinstance(pattern, list) else pattern
@@ -66,8 +74,16 @@ DEVICE_RUNTIME_CATEGORY_PATTERN = _categories("Device Runtimes", "cuda_runtime",
 MEMORY_CATEGORY_PATTERN = _categories("Memory", "gpu_mem.+", "mtia_ccp_events")
 GPU_EVENT_CATEGORY_PATTERN = _categories("GPU Events", ".*kernel", "^gpu_mem", "^mtia_ccp_events", "^cuda_sync")
 CPU_EVENTS_CATEGORY_PATTERN = _categories("CPU Events", "cpu_op", "user_annotation", "^(.+)_runtime")
-CPU_AND_GPU_EVENTS_CATEGORY_PATTERN = _categories("CPU/GPU Events", "cpu_op", "user_annotation", "cuda_runtime", ".*kernel", "^gpu_mem",
-                                                  "^mtia_ccp_events", "^cuda_sync")
+CPU_AND_GPU_EVENTS_CATEGORY_PATTERN = _categories(
+    "CPU/GPU Events",
+    "cpu_op",
+    "user_annotation",
+    "cuda_runtime",
+    ".*kernel",
+    "^gpu_mem",
+    "^mtia_ccp_events",
+    "^cuda_sync",
+)
 PYTHON_FUNCTION_PATTERN = _categories("Python Functions", "python_function")
 CUDA_SYNC_PATTERN = _categories("CUDA Sync", "cuda_sync")
 ALL_CATEGORY_PATTERN = GroupingPattern(re.compile(".*"), group_name="All")

@@ -1,4 +1,5 @@
 """The logger that notebooks write to, and HtaConfig: settings from JSON files."""
+
 from __future__ import annotations
 
 import json
@@ -20,7 +21,10 @@ class HtaConfig:
     """Settings of the default files that are there, then of config_file_path; what comes later holds."""
 
     def __init__(self, config_file_path: Optional[str] = None, load_default_paths: Optional[bool] = True) -> None:
-        self.config_file_paths = [*(self.get_default_paths() if load_default_paths else ()), *([config_file_path] if config_file_path else ())]
+        self.config_file_paths = [
+            *(self.get_default_paths() if load_default_paths else ()),
+            *([config_file_path] if config_file_path else ()),
+        ]
         self.config: dict[str, Any] = {}
         for path in self.config_file_paths:
             if Path(path).exists():

@@ -1,4 +1,5 @@
 """Specifications of the args that may become columns."""
+
 from __future__ import annotations
 
 from enum import Enum
@@ -30,6 +31,7 @@ class YamlVersion(NamedTuple):
 
 class AttributeSpec(NamedTuple):
     """A column: its name, the key in an event's args, its type, and what stands where the event has none."""
+
     name: str
     raw_name: str
     value_type: ValueType

@@ -1,4 +1,5 @@
 """What HTA's utils say about names: the type of a kernel, whether it moves memory or communicates, a name made short."""
+
 from __future__ import annotations
 
 import re
@@ -7,11 +8,33 @@ from typing import Any
 
 from ..common.trace_file import normalize_path
 
-__all__ = ["IdleTimeType", "KernelType", "flatten_column_names", "get_kernel_type", "get_memory_kernel_type", "get_symbol_column_names",
-           "is_comm_kernel", "is_compute_kernel", "is_memory_kernel", "merge_kernel_intervals", "normalize_path", "shorten_name"]
+__all__ = [
+    "IdleTimeType",
+    "KernelType",
+    "flatten_column_names",
+    "get_kernel_type",
+    "get_memory_kernel_type",
+    "get_symbol_column_names",
+    "is_comm_kernel",
+    "is_compute_kernel",
+    "is_memory_kernel",
+    "merge_kernel_intervals",
+    "normalize_path",
+    "shorten_name",
+]
 
-_COMPUTE_NOT_AT_START = ("nccl", "hip", "hccl", "Stream Wait Event", "runFunction", "job_exe", "packet", "pe_exe", "cpum_exe_subgraph",
-                         "collective_subgraph_execution")
+_COMPUTE_NOT_AT_START = (
+    "nccl",
+    "hip",
+    "hccl",
+    "Stream Wait Event",
+    "runFunction",
+    "job_exe",
+    "packet",
+    "pe_exe",
+    "cpum_exe_subgraph",
+    "collective_subgraph_execution",
+)
 _COMPUTE_NOWHERE = ("Memcpy", "Memset", "dma", "Sync")
 _MEMORY_STARTS = ("Memcpy", "Memset", "hipMemcpy", "hipMemset", "dma")
 
@@ -86,13 +109,18 @@ def flatten_column_names(df: Any) -> None:
 def merge_kernel_intervals(kernel_df: Any) -> Any:
     """The times in which any of the rows runs, as ts and end; rows that touch are one."""
     import pandas
+
     rows = kernel_df.sort_values("ts", kind="stable")
     end = rows["ts"] + rows["dur"]
     group = (rows["ts"] > end.shift().cummax()).cumsum()
-    return pandas.DataFrame({"ts": rows["ts"].groupby(group).min(), "end": end.groupby(group).max()}).reset_index(drop=True)
+    return pandas.DataFrame({"ts": rows["ts"].groupby(group).min(), "end": end.groupby(group).max()}).reset_index(
+        drop=True
+    )
 
 
 def get_symbol_column_names(df: Any) -> tuple[str, str]:
     """The columns that hold names and categories as texts, "" where none does."""
-    return tuple(next((c for c in (column, f"s_{column}") if c in df.columns and df[c].dtype.kind not in "iuf"), "")  # type: ignore[return-value]
-                 for column in ("name", "cat"))
+    return tuple(
+        next((c for c in (column, f"s_{column}") if c in df.columns and df[c].dtype.kind not in "iuf"), "")  # type: ignore[return-value]
+        for column in ("name", "cat")
+    )
